@@ -78,6 +78,25 @@ const NOT_IMPLEMENTED: &[u32] = &[
     n::IO_URING_REGISTER,
 ];
 
+/// Answered with ENOSYS where the first process looks after memory: such files are nowhere counted. Programs fall back to
+/// files in /dev/shm, which are.
+const UNCOUNTED: &[u32] = &[n::MEMFD_CREATE, n::MEMFD_SECRET];
+
+/// Refused for the first process, which looks after limits: it would be slow to look.
+const SCHEDULING: &[u32] = &[
+    n::SCHED_SETAFFINITY,
+    n::SCHED_SETATTR,
+    n::SCHED_SETPARAM,
+    n::SCHED_SETSCHEDULER,
+];
+
+/// The number of the sandbox's first process, inside.
+const FIRST: u32 = 1;
+
+/// What the first argument of setpriority(2) and ioprio_set(2) is where the second one is a process.
+const PRIO_PROCESS: u32 = 0;
+const IOPRIO_WHO_PROCESS: u32 = 1;
+
 /// What happens to a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
@@ -95,6 +114,12 @@ enum Check {
     Socket,
     SocketPair,
     Ioctl,
+    /// Limits of other processes can be read, and not set: a filter does not know the caller's own number.
+    Prlimit,
+    /// The first argument is a process.
+    NotFirst,
+    /// The second argument is a process where the first one is this; groups and users may have the first process among them.
+    NotFirstBy(u32),
 }
 
 /// Offsets in `struct seccomp_data`.
@@ -107,11 +132,16 @@ const fn lower(argument: u32) -> u32 {
     16 + 8 * argument
 }
 
-/// Makes the filter.
+/// The upper half of an argument that is a pointer.
+const fn upper(argument: u32) -> u32 {
+    lower(argument) + 4
+}
+
+/// Makes the filter. `watched`: whether the first process looks after memory.
 ///
 /// # Errors
 /// `EOPNOTSUPP` on an architecture for which none was written.
-pub(crate) fn filter(tracing: bool) -> Result<Vec<Instruction>, Errno> {
+pub(crate) fn filter(tracing: bool, watched: bool) -> Result<Vec<Instruction>, Errno> {
     let architecture = n::ARCHITECTURE.ok_or(Errno::OPNOTSUPP)?;
     let mut program = vec![
         load(ARCHITECTURE),
@@ -119,26 +149,35 @@ pub(crate) fn filter(tracing: bool) -> Result<Vec<Instruction>, Errno> {
         verdict(Verdict::Kill),
         load(NUMBER),
     ];
-    tree(&steps(tracing), &mut program);
+    tree(&steps(tracing, watched), &mut program);
     Ok(program)
 }
 
 /// The verdicts by number: each holds from its number on, until the next.
-fn steps(tracing: bool) -> Vec<(u32, Verdict)> {
+fn steps(tracing: bool, watched: bool) -> Vec<(u32, Verdict)> {
     let mut single: Vec<(u32, Verdict)> = vec![
         (n::CLONE, Verdict::Check(Check::Clone)),
         (n::UNSHARE, Verdict::Check(Check::Unshare)),
         (n::SOCKET, Verdict::Check(Check::Socket)),
         (n::SOCKETPAIR, Verdict::Check(Check::SocketPair)),
         (n::IOCTL, Verdict::Check(Check::Ioctl)),
+        (n::PRLIMIT64, Verdict::Check(Check::Prlimit)),
+        (
+            n::SETPRIORITY,
+            Verdict::Check(Check::NotFirstBy(PRIO_PROCESS)),
+        ),
+        (
+            n::IOPRIO_SET,
+            Verdict::Check(Check::NotFirstBy(IOPRIO_WHO_PROCESS)),
+        ),
     ];
+    let scheduling = SCHEDULING.iter();
+    single.extend(scheduling.map(|number| (*number, Verdict::Check(Check::NotFirst))));
+    let missing = NOT_IMPLEMENTED.iter();
+    let missing = missing.chain(if watched { UNCOUNTED } else { &[] });
     let refused = REFUSED.iter().chain(if tracing { &[] } else { TRACING });
     single.extend(refused.map(|number| (*number, Verdict::Refuse(Errno::PERM))));
-    single.extend(
-        NOT_IMPLEMENTED
-            .iter()
-            .map(|number| (*number, Verdict::Refuse(Errno::NOSYS))),
-    );
+    single.extend(missing.map(|number| (*number, Verdict::Refuse(Errno::NOSYS))));
     single.sort_by_key(|(number, _)| *number);
     let mut steps = vec![(0, Verdict::Allow)];
     let mut put = |from: u32, verdict| {
@@ -215,6 +254,25 @@ fn leaf(one: Verdict, program: &mut Vec<Instruction>) {
             load(lower(1)),
             jump_equal(n::TIOCSTI, 2, 0),
             jump_equal(n::TIOCLINUX, 1, 0),
+            allow,
+            perm,
+        ]),
+        Check::Prlimit => program.extend([
+            load(lower(0)),
+            jump_equal(0, 4, 0),
+            load(lower(2)),
+            jump_equal(0, 0, 3),
+            load(upper(2)),
+            jump_equal(0, 0, 1),
+            allow,
+            perm,
+        ]),
+        Check::NotFirst => program.extend([load(lower(0)), jump_equal(FIRST, 1, 0), allow, perm]),
+        Check::NotFirstBy(kind) => program.extend([
+            load(lower(0)),
+            jump_equal(kind, 0, 3),
+            load(lower(1)),
+            jump_equal(FIRST, 1, 0),
             allow,
             perm,
         ]),
@@ -305,7 +363,10 @@ mod tests {
                     loaded = match now.k {
                         NUMBER => number,
                         ARCHITECTURE => architecture,
-                        offset => arguments[(offset as usize - 16) / 8] as u32,
+                        offset => {
+                            let (at, half) = ((offset as usize - 16) / 8, offset % 8);
+                            (arguments[at] >> (half * 8)) as u32
+                        }
                     }
                 }
                 RET => return (now.k, count),
@@ -327,13 +388,13 @@ mod tests {
     }
 
     fn said(tracing: bool, number: u32, arguments: [u64; 6]) -> u32 {
-        let program = filter(tracing).unwrap();
+        let program = filter(tracing, false).unwrap();
         decide(&program, n::ARCHITECTURE.unwrap(), number, arguments).0
     }
 
     #[test]
     fn each_number_gets_its_verdict_and_soon() {
-        let program = filter(false).unwrap();
+        let program = filter(false, false).unwrap();
         assert!(program.len() < 256, "{}", program.len());
         for number in 0..=1000 {
             let (said, count) = decide(&program, n::ARCHITECTURE.unwrap(), number, [0; 6]);
@@ -341,6 +402,8 @@ mod tests {
                 errno(Errno::PERM)
             } else if NOT_IMPLEMENTED.contains(&number) || number > n::NEWEST {
                 errno(Errno::NOSYS)
+            } else if [n::IOPRIO_SET].contains(&number) {
+                errno(Errno::PERM)
             } else if [n::SOCKET, n::SOCKETPAIR].contains(&number) {
                 errno(Errno::AFNOSUPPORT)
             } else {
@@ -361,8 +424,19 @@ mod tests {
     }
 
     #[test]
+    fn files_in_memory_that_nothing_counts_are_not_implemented() {
+        for number in UNCOUNTED {
+            for (watched, wanted) in [(true, errno(Errno::NOSYS)), (false, n::RET_ALLOW)] {
+                let program = filter(false, watched).unwrap();
+                let said = decide(&program, n::ARCHITECTURE.unwrap(), *number, [0; 6]).0;
+                assert_eq!(said, wanted, "{number}");
+            }
+        }
+    }
+
+    #[test]
     fn other_architectures_are_the_end() {
-        let program = filter(true).unwrap();
+        let program = filter(true, true).unwrap();
         assert_eq!(decide(&program, 0x4000_0003, 20, [0; 6]).0, n::RET_KILL);
         for number in [n::X32, n::X32 | 39, n::X32 | 520] {
             assert_eq!(said(true, number, [0; 6]), n::RET_KILL);
@@ -392,6 +466,26 @@ mod tests {
             (n::SOCKET, [16, 3, 15, 0, 0, 0], errno(Errno::AFNOSUPPORT)),
             (n::SOCKET, first(40), errno(Errno::AFNOSUPPORT)),
             (n::SOCKET, first(17), errno(Errno::AFNOSUPPORT)),
+            (n::PRLIMIT64, [0, 7, 0x1000, 0, 0, 0], n::RET_ALLOW),
+            (n::PRLIMIT64, [1, 7, 0, 0x1000, 0, 0], n::RET_ALLOW),
+            (n::PRLIMIT64, [1, 7, 0x1000, 0, 0, 0], errno(Errno::PERM)),
+            (n::PRLIMIT64, [high, 7, 0x1000, 0, 0, 0], n::RET_ALLOW),
+            (n::PRLIMIT64, [2, 7, 1 << 32, 0, 0, 0], errno(Errno::PERM)),
+            (n::SETPRIORITY, [0, 0, 5, 0, 0, 0], n::RET_ALLOW),
+            (n::SETPRIORITY, [0, 7, 5, 0, 0, 0], n::RET_ALLOW),
+            (
+                n::SETPRIORITY,
+                [0, high | 1, 5, 0, 0, 0],
+                errno(Errno::PERM),
+            ),
+            (n::SETPRIORITY, [1, 0, 5, 0, 0, 0], errno(Errno::PERM)),
+            (n::SETPRIORITY, [2, 0, 5, 0, 0, 0], errno(Errno::PERM)),
+            (n::IOPRIO_SET, [1, 0, 5, 0, 0, 0], n::RET_ALLOW),
+            (n::IOPRIO_SET, [1, 1, 5, 0, 0, 0], errno(Errno::PERM)),
+            (n::IOPRIO_SET, [2, 0, 5, 0, 0, 0], errno(Errno::PERM)),
+            (n::SCHED_SETAFFINITY, first(0), n::RET_ALLOW),
+            (n::SCHED_SETAFFINITY, first(high | 1), errno(Errno::PERM)),
+            (n::SCHED_SETSCHEDULER, first(1), errno(Errno::PERM)),
             (n::SOCKETPAIR, first(1), n::RET_ALLOW),
             (n::SOCKETPAIR, first(30), errno(Errno::AFNOSUPPORT)),
         ] {

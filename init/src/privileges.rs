@@ -20,7 +20,7 @@ pub(crate) fn give_up(orders: &Orders) -> Result<(), Failed> {
     }
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| Failed::new(Step::Privileges, "PR_SET_NO_NEW_PRIVS", errno))?;
-    filter(orders.ptrace)
+    filter(orders.ptrace, orders.watch.memory > 0)
         .and_then(|program| install(&program))
         .map_err(|errno| Failed::new(Step::Filter, "", errno))
 }

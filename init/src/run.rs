@@ -54,8 +54,8 @@ pub fn run() -> ExitCode {
                 said => said,
             }
         }
-        Ok(Some(Begun::Service(ends, within, watcher))) => {
-            let said = serve::serve(channel, &ends, within, watcher);
+        Ok(Some(Begun::Service(ends, within, watcher, rlimits))) => {
+            let said = serve::serve(channel, &ends, within, watcher, &rlimits);
             let _ = end_all();
             said
         }
@@ -73,8 +73,13 @@ enum Begun {
     /// It runs a program.
     Program(Started),
     /// It starts programs as it is told. The first descriptor is readable when a child has ended; by the other one the
-    /// launcher asks for sockets of this network.
-    Service(OwnedFd, Option<OwnedFd>, Option<Watcher>),
+    /// launcher asks for sockets of this network. The limits are those of each program.
+    Service(
+        OwnedFd,
+        Option<OwnedFd>,
+        Option<Watcher>,
+        Vec<(Resource, Rlimit)>,
+    ),
 }
 
 /// A program that was started.
@@ -128,7 +133,6 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
         }
         None => None,
     };
-    limit(&orders)?;
     let ends = program::child_ends().map_err(control)?;
     privileges::give_up(&orders)?;
     // Before the launcher hears of it, whose thread may end at once then.
@@ -136,19 +140,19 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
     channel::say_set_up(channel, &sockets).map_err(control)?;
     drop(sockets);
     let within = network::within(&orders, &fds).map_err(control)?;
+    let (watcher, rlimits) = (Watcher::new(orders.watch)?, rlimits(&orders));
     let Some(program) = &orders.program else {
-        let watcher = Watcher::new(orders.watch);
-        return Ok(Some(Begun::Service(ends, within, watcher)));
+        return Ok(Some(Begun::Service(ends, within, watcher, rlimits)));
     };
     let streams = fds.get(..3).unwrap_or_default();
-    let (pid, report) = start::start(program, streams, terminal.as_ref())?;
+    let (pid, report) = start::start(program, streams, terminal.as_ref(), &rlimits)?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
     Ok(Some(Begun::Program(Started {
         pid,
         ends,
         report,
         within,
-        watcher: Watcher::new(orders.watch),
+        watcher,
     })))
 }
 
@@ -201,27 +205,27 @@ fn name_host() -> Result<(), Failed> {
     rustix::system::setdomainname(b"").map_err(failed)
 }
 
-fn limit(orders: &Orders) -> Result<(), Failed> {
-    for (number, limit) in &orders.rlimits {
-        let (resource, name) = match *number {
-            resource::CPU => (Resource::Cpu, "RLIMIT_CPU"),
-            resource::FILE_SIZE => (Resource::Fsize, "RLIMIT_FSIZE"),
-            resource::CORE => (Resource::Core, "RLIMIT_CORE"),
-            resource::PROCESSES => (Resource::Nproc, "RLIMIT_NPROC"),
-            resource::OPEN_FILES => (Resource::Nofile, "RLIMIT_NOFILE"),
-            _ => continue,
+/// Returns the limits of each program that is started. Not of this process: it has to see to the others.
+fn rlimits(orders: &Orders) -> Vec<(Resource, Rlimit)> {
+    let limits = orders.rlimits.iter().filter_map(|(number, limit)| {
+        let resource = match *number {
+            resource::CPU => Resource::Cpu,
+            resource::FILE_SIZE => Resource::Fsize,
+            resource::CORE => Resource::Core,
+            resource::PROCESSES => Resource::Nproc,
+            resource::OPEN_FILES => Resource::Nofile,
+            _ => return None,
         };
         // What the launcher may not have, the program may not have either.
         let ceiling = rustix::process::getrlimit(resource).maximum;
         let limit = ceiling.map_or(*limit, |ceiling| ceiling.min(*limit));
-        let new = Rlimit {
+        let limit = Rlimit {
             current: Some(limit),
             maximum: Some(limit),
         };
-        rustix::process::setrlimit(resource, new)
-            .map_err(|errno| Failed::new(Step::Limits, name, errno))?;
-    }
-    Ok(())
+        Some((resource, limit))
+    });
+    limits.collect()
 }
 
 /// Waits for the program's end, or for the launcher's.

@@ -5,7 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::process::WaitOptions;
+use rustix::process::{Resource, Rlimit, WaitOptions};
 
 use crate::channel::{self, Said};
 use crate::error::{Failed, Step};
@@ -31,6 +31,7 @@ pub(crate) fn serve(
     ends: &OwnedFd,
     mut within: Option<OwnedFd>,
     mut watcher: Option<Watcher>,
+    rlimits: &[(Resource, Rlimit)],
 ) -> Said {
     let mut running: HashMap<i32, Started> = HashMap::new();
     let mut next = 0;
@@ -65,7 +66,7 @@ pub(crate) fn serve(
             let Ok(Some((bytes, fds))) = channel::receive_orders(channel) else {
                 std::process::exit(1);
             };
-            match start(&bytes, &fds, next) {
+            match start(&bytes, &fds, next, rlimits) {
                 Ok((pid, started)) => drop(running.insert(pid, started)),
                 Err(error) => tell(channel, &Said::ProgramFailed(next, error)),
             }
@@ -74,10 +75,15 @@ pub(crate) fn serve(
     }
 }
 
-fn start(bytes: &[u8], fds: &[OwnedFd], number: u32) -> Result<(i32, Started), Failed> {
+fn start(
+    bytes: &[u8],
+    fds: &[OwnedFd],
+    number: u32,
+    rlimits: &[(Resource, Rlimit)],
+) -> Result<(i32, Started), Failed> {
     let misread = || Failed::new(Step::Control, "", Errno::BADMSG);
     let order = Start::from_bytes(bytes).ok_or_else(misread)?;
-    let (pid, report) = start::start(&order, fds, None)?;
+    let (pid, report) = start::start(&order, fds, None, rlimits)?;
     Ok((pid, Started { number, report }))
 }
 

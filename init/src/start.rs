@@ -8,6 +8,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::error::{Failed, Step};
 use crate::orders::Start;
 use crate::sys::program::{self, Failure, Program};
+use rustix::process::{Resource, Rlimit};
 
 /// Where a program says why it could not begin; it is closed when it has.
 pub(crate) struct Report(OwnedFd);
@@ -27,11 +28,12 @@ impl AsFd for Report {
     }
 }
 
-/// Starts a program with these streams, or at a terminal of this session. Returns its number in this PID namespace.
+/// Starts a program with these streams, or at a terminal of this session, within these limits. Returns its number in this PID namespace.
 pub(crate) fn start(
     order: &Start,
     streams: &[OwnedFd],
     terminal: Option<&OwnedFd>,
+    rlimits: &[(Resource, Rlimit)],
 ) -> Result<(i32, Report), Failed> {
     let control = |errno| Failed::new(Step::Control, "", errno);
     let [input, output, error] =
@@ -47,6 +49,7 @@ pub(crate) fn start(
             None => [input.as_fd(), output.as_fd(), error.as_fd()],
         },
         terminal: terminal.is_some(),
+        rlimits,
         report: reporting.as_fd(),
     })
     .map_err(|errno| Failed::new(Step::Program, "", errno))?;

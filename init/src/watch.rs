@@ -1,13 +1,19 @@
 //! Looking at what the processes of a sandbox use, where the kernel does not count it for all of them together.
+//!
+//! What cannot be measured counts as too much: a program that hides what it uses ends as one that uses it.
 
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::{Errno, Result};
 
+use crate::error::{Failed, Step};
 use crate::limit::Limit;
 use crate::orders::Watch;
+use crate::sys::program::system_v_memory;
 
 /// How long it takes until the next look: the less is left, the shorter.
 const OFTEN: Duration = Duration::from_millis(50);
@@ -19,34 +25,92 @@ pub(crate) struct Watcher {
     watch: Watch,
     next: Instant,
     proc: OwnedFd,
+    cpu: CpuAccount,
     /// Clock ticks and pages, in microseconds and bytes.
     tick_us: u64,
     page: u64,
 }
 
-/// What all processes use together.
+/// A process, by its number and the time of its start.
+type ProcessId = (u64, u64);
+
+/// Processor time of a process, in ticks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Use {
+struct CpuTime {
+    own: u64,
+    /// Of children that it has waited for, with theirs.
+    children: u64,
+}
+
+/// What /proc/PID/stat says of a process.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct ProcessStat {
+    start: u64,
     threads: u64,
-    cpu_ticks: u64,
-    /// Memory that is no file's, in pages; what processes share by fork(2) counts for each.
-    pages: u64,
+    cpu: CpuTime,
+}
+
+/// Memory of a process that is no file's, in bytes: what it has in common with others counts for each.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct MemoryUse {
+    private: u64,
+    shared: u64,
+}
+
+impl MemoryUse {
+    fn total(self) -> u64 {
+        self.private.saturating_add(self.shared)
+    }
+}
+
+/// The processor time of all processes that there are and were. A child whose parent ignores SIGCHLD counts nowhere once it
+/// has ended; so what each process had used at the last look stays counted.
+#[derive(Debug, Default)]
+struct CpuAccount {
+    last: HashMap<ProcessId, CpuTime>,
+    /// Of processes that are not there any more.
+    ended: u64,
+}
+
+impl CpuAccount {
+    /// Takes what the processes there are have used; returns the sum with what others used before.
+    fn take(&mut self, now: HashMap<ProcessId, CpuTime>) -> u64 {
+        let waited = now.iter().map(|(process, time)| {
+            let before = self.last.get(process).map_or(0, |time| time.children);
+            time.children.saturating_sub(before)
+        });
+        let gone = self.last.iter().filter(|(one, _)| !now.contains_key(*one));
+        let (own, children) = gone.fold((0, 0), |(own, children), (_, time)| {
+            (own + time.own, children + time.children)
+        });
+        // What was waited for has what these had at the last look, and what their children had, which is counted already.
+        self.ended += waited.sum::<u64>().saturating_sub(children).max(own);
+        let living: u64 = now.values().map(|time| time.own).sum();
+        self.last = now;
+        self.ended + living
+    }
 }
 
 impl Watcher {
-    /// Begins to watch; nothing if there is nothing to watch, or nothing to look at.
-    pub(crate) fn new(watch: Watch) -> Option<Self> {
+    /// Begins to watch; nothing if there is nothing to watch.
+    ///
+    /// # Errors
+    /// [`Step::Limits`] where there is nothing to look at.
+    pub(crate) fn new(watch: Watch) -> std::result::Result<Option<Self>, Failed> {
         if watch == Watch::default() {
-            return None;
+            return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Some(Self {
+        let proc = rustix::fs::openat(CWD, "/proc", flags, Mode::empty())
+            .map_err(|errno| Failed::new(Step::Limits, "/proc", errno))?;
+        Ok(Some(Self {
             watch,
             next: Instant::now() + OFTEN,
-            proc: rustix::fs::openat(CWD, "/proc", flags, Mode::empty()).ok()?,
+            proc,
+            cpu: CpuAccount::default(),
             tick_us: 1_000_000 / rustix::param::clock_ticks_per_second().max(1),
             page: rustix::param::page_size() as u64,
-        })
+        }))
     }
 
     /// How long the next look can wait.
@@ -58,113 +122,205 @@ impl Watcher {
         }
     }
 
-    /// Looks, if it is time to; returns the limit that is passed.
+    /// Looks, if it is time to; returns the limit that is passed, or that cannot be seen to.
     pub(crate) fn look(&mut self) -> Option<Limit> {
         if Instant::now() < self.next {
             return None;
         }
-        let pids = self.pids();
-        let mut all = Use::default();
+        self.next = Instant::now() + OFTEN;
+        match self.measure() {
+            Ok(over) => over,
+            Err(_) if self.watch.memory > 0 => Some(Limit::Memory),
+            Err(_) if self.watch.cpu_us > 0 => Some(Limit::Cpu),
+            Err(_) => Some(Limit::Processes),
+        }
+    }
+
+    fn measure(&mut self) -> Result<Option<Limit>> {
+        let (mut threads, mut cpu, mut memory) = (0, HashMap::new(), 0_u64);
+        let pids = self.pids()?;
         for pid in &pids {
-            if let Some(one) = self.read(pid, "stat").and_then(|stat| of_stat(&stat)) {
-                all.threads += one.threads;
-                all.cpu_ticks += one.cpu_ticks;
-            }
-            if self.watch.memory > 0
-                && let Some(statm) = self.read(pid, "statm")
-            {
-                all.pages += pages(&statm).unwrap_or(0);
+            let Some(stat) = self.read(&format!("{pid}/stat"))? else {
+                continue;
+            };
+            let stat = of_stat(&stat).ok_or(Errno::BADMSG)?;
+            threads += stat.threads;
+            cpu.insert((*pid, stat.start), stat.cpu);
+            if self.watch.memory > 0 {
+                let used = self.memory_of(*pid, stat.threads)?;
+                memory = memory.saturating_add(used.map_or(0, |(_, used)| used.total()));
             }
         }
-        self.next = Instant::now() + OFTEN;
         let over = |limit: u64, used: u64| limit > 0 && used > limit;
-        if over(
-            self.watch.cpu_us,
-            all.cpu_ticks.saturating_mul(self.tick_us),
-        ) {
-            return Some(Limit::Cpu);
+        let ticks = self.cpu.take(cpu);
+        if over(self.watch.cpu_us, ticks.saturating_mul(self.tick_us)) {
+            return Ok(Some(Limit::Cpu));
         }
         // The first process does not count.
-        if over(self.watch.processes, all.threads.saturating_sub(1)) {
-            return Some(Limit::Processes);
+        if over(self.watch.processes, threads.saturating_sub(1)) {
+            return Ok(Some(Limit::Processes));
         }
-        if over(self.watch.memory, all.pages * self.page + self.files()) {
-            let exact: u64 = pids.iter().map(|pid| self.share(pid)).sum();
-            if over(self.watch.memory, exact + self.files()) {
-                return Some(Limit::Memory);
+        if self.watch.memory == 0 {
+            return Ok(None);
+        }
+        let files = self.files()?;
+        if over(self.watch.memory, memory.saturating_add(files)) {
+            let mut exact = files;
+            for pid in &pids {
+                exact = exact.saturating_add(self.fair_share(*pid)?);
+            }
+            if over(self.watch.memory, exact) {
+                return Ok(Some(Limit::Memory));
             }
             self.next = Instant::now() + SELDOM;
         }
-        None
+        Ok(None)
     }
 
-    fn pids(&self) -> Vec<String> {
-        let listing = rustix::fs::Dir::read_from(&self.proc);
-        let names = listing.into_iter().flatten().flatten();
-        names
-            .filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned))
-            .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
-            .collect()
+    fn pids(&self) -> Result<Vec<u64>> {
+        self.numbers(rustix::fs::Dir::read_from(&self.proc)?)
     }
 
-    fn read(&self, pid: &str, name: &str) -> Option<String> {
+    fn numbers(&self, listing: rustix::fs::Dir) -> Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        for entry in listing {
+            let name = entry?;
+            let number: Option<u64> = name.file_name().to_str().ok().and_then(|n| n.parse().ok());
+            numbers.extend(number);
+        }
+        Ok(numbers)
+    }
+
+    /// Reads a file below /proc; nothing if its process has ended.
+    fn read(&self, path: &str) -> Result<Option<String>> {
         use std::io::Read;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let path = format!("{pid}/{name}");
-        let file = rustix::fs::openat(&self.proc, path, flags, Mode::empty()).ok()?;
+        let file = match rustix::fs::openat(&self.proc, path, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
+            file => file?,
+        };
         let mut bytes = Vec::new();
-        std::fs::File::from(file).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        match std::fs::File::from(file).read_to_end(&mut bytes) {
+            Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::SRCH) => Ok(None),
+                errno => Err(errno.unwrap_or(Errno::IO)),
+            },
+        }
+    }
+
+    /// What a process has in memory, with the directory that says so; nothing if it has ended. A process whose first
+    /// thread has ended says it by another one.
+    fn memory_of(&self, pid: u64, threads: u64) -> Result<Option<(String, MemoryUse)>> {
+        let dir = pid.to_string();
+        let used = self.read(&format!("{dir}/status"))?;
+        let used = used.and_then(|status| of_status(&status));
+        if used.is_some() || threads < 2 {
+            return Ok(used.map(|used| (dir, used)));
+        }
+        let tasks = format!("{pid}/task");
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listing = match rustix::fs::openat(&self.proc, &*tasks, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
+            listing => rustix::fs::Dir::new(listing?)?,
+        };
+        for thread in self.numbers(listing)? {
+            let dir = format!("{tasks}/{thread}");
+            let status = self.read(&format!("{dir}/status"))?;
+            if let Some(used) = status.and_then(|status| of_status(&status)) {
+                return Ok(Some((dir, used)));
+            }
+        }
+        Ok(None)
     }
 
     /// A process's fair share of what it has in common with others; all of it where the process does not let us see.
-    fn share(&self, pid: &str) -> u64 {
-        let fair = self
-            .read(pid, "smaps_rollup")
-            .and_then(|text| anonymous(&text));
-        fair.unwrap_or_else(|| {
-            let statm = self.read(pid, "statm");
-            statm.and_then(|text| pages(&text)).unwrap_or(0) * self.page
-        })
+    /// What lies in /dev/shm or belongs to System V is left out: it counts by itself.
+    fn fair_share(&self, pid: u64) -> Result<u64> {
+        let Some((dir, used)) = self.memory_of(pid, u64::MAX)? else {
+            return Ok(0);
+        };
+        let fair = match self.read(&format!("{dir}/smaps_rollup")) {
+            Ok(Some(text)) => of_rollup(&text),
+            Ok(None) => return Ok(0),
+            Err(Errno::ACCESS | Errno::PERM) => None,
+            Err(errno) => return Err(errno),
+        };
+        let Some(fair) = fair else {
+            return Ok(used.total());
+        };
+        let counted = match fair.shared {
+            0 => None,
+            _ => self.read(&format!("{dir}/smaps"))?,
+        };
+        let counted = counted.map_or(0, |text| counted_elsewhere(&text));
+        Ok(fair.private + fair.shared.saturating_sub(counted))
     }
 
-    /// What lies in /dev/shm.
-    fn files(&self) -> u64 {
-        rustix::fs::statvfs("/dev/shm").map_or(0, |stat| {
-            stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize
-        })
+    /// What lies in /dev/shm, and in shared memory of System V, mapped or not.
+    fn files(&self) -> Result<u64> {
+        let stat = rustix::fs::statvfs("/dev/shm")?;
+        let files = stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize;
+        Ok(files.saturating_add(system_v_memory()?.saturating_mul(self.page)))
     }
 }
 
 /// Reads a line of /proc/PID/stat. The name, in parentheses, may hold anything.
-fn of_stat(text: &str) -> Option<Use> {
+fn of_stat(text: &str) -> Option<ProcessStat> {
     let (_, fields) = text.rsplit_once(')')?;
     // The first field here is the third, the state; proc_pid_stat(5) counts from 1.
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    Some(Use {
-        // utime, stime, and those of children that were waited for.
-        cpu_ticks: number(14)? + number(15)? + number(16)? + number(17)?,
+    Some(ProcessStat {
+        start: number(22)?,
         threads: number(20)?,
-        pages: 0,
+        cpu: CpuTime {
+            own: number(14)? + number(15)?,
+            children: number(16)? + number(17)?,
+        },
     })
 }
 
-/// Reads /proc/PID/statm: what is resident and no file's.
-fn pages(text: &str) -> Option<u64> {
-    let mut fields = text.split_whitespace().skip(1);
-    let (resident, shared): (u64, u64) =
-        (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some(resident.saturating_sub(shared))
-}
-
-/// Reads /proc/PID/smaps_rollup: the fair share of what is no file's, in bytes.
-fn anonymous(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss_Anon:"))?;
+/// Reads a number of KiB from a line of a file of /proc, as bytes.
+fn kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
     Some(kib << 10)
+}
+
+/// Reads /proc/PID/status; nothing where the thread has no memory any more.
+fn of_status(text: &str) -> Option<MemoryUse> {
+    Some(MemoryUse {
+        private: kib(text, "RssAnon:")? + kib(text, "VmSwap:").unwrap_or(0),
+        shared: kib(text, "RssShmem:")?,
+    })
+}
+
+/// Reads /proc/PID/smaps_rollup.
+fn of_rollup(text: &str) -> Option<MemoryUse> {
+    Some(MemoryUse {
+        private: kib(text, "Pss_Anon:")? + kib(text, "SwapPss:").unwrap_or(0),
+        shared: kib(text, "Pss_Shmem:")?,
+    })
+}
+
+/// Reads /proc/PID/smaps: the fair share, in bytes, of shared maps of what lies in /dev/shm or belongs to System V.
+fn counted_elsewhere(text: &str) -> u64 {
+    let (mut sum, mut counts) = (0, false);
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("Pss:"), Some(kib)) if counts => sum += kib.parse::<u64>().unwrap_or(0) << 10,
+            (Some(range), Some(modes)) if !range.ends_with(':') => {
+                // Offset, device and inode come before the name.
+                let name = words.nth(3).unwrap_or_default();
+                let is_counted = name.starts_with("/dev/shm/") || name.starts_with("/SYSV");
+                counts = modes.ends_with('s') && is_counted;
+            }
+            _ => {}
+        }
+    }
+    sum
 }
 
 #[cfg(test)]
@@ -174,22 +330,71 @@ mod tests {
     #[test]
     fn the_files_of_proc_are_read() {
         let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 5 0 99";
-        let wanted = Use {
+        let wanted = ProcessStat {
+            start: 99,
             threads: 5,
-            cpu_ticks: 110,
-            pages: 0,
+            cpu: CpuTime {
+                own: 33,
+                children: 77,
+            },
         };
         assert_eq!(of_stat(stat), Some(wanted));
-        assert_eq!(pages("100 60 20 1 0 1 0\n"), Some(40));
-        assert_eq!(
-            anonymous("00-ff ---p [rollup]\nRss: 5 kB\nPss_Anon:      12 kB\n"),
-            Some(12 << 10)
-        );
+        let status = "Name:\tx\nVmRSS:\t 9 kB\nRssAnon:\t       4 kB\nRssFile:\t 3 kB\nRssShmem:\t 2 kB\nVmSwap:\t 1 kB\n";
+        let used = |private: u64, shared: u64| {
+            let (private, shared) = (private << 10, shared << 10);
+            Some(MemoryUse { private, shared })
+        };
+        assert_eq!(of_status(status), used(5, 2));
+        assert_eq!(of_status("Name:\tx\nState:\tZ (zombie)\n"), None);
+        let rollup = "00-ff ---p [rollup]\nRss: 5 kB\nPss_Anon:      12 kB\nPss_Shmem: 3 kB\nSwapPss: 0 kB\n";
+        assert_eq!(of_rollup(rollup), used(12, 3));
         for broken in ["", "x", "1 (a"] {
             assert_eq!(
-                (of_stat(broken), pages(broken), anonymous(broken)),
+                (of_stat(broken), of_status(broken), of_rollup(broken)),
                 (None, None, None)
             );
         }
+    }
+
+    #[test]
+    fn shared_maps_of_files_in_memory_count_by_those() {
+        let map = |modes: &str, name: &str| {
+            format!(
+                "7f00-7f01 {modes} 00000000 00:01 12 {name}\nSize: 9 kB\nPss: 4 kB\nPss_Dirty: 2 kB\n"
+            )
+        };
+        let text = [
+            map("rw-s", "/dev/shm/a b"),
+            map("rw-s", "/SYSV00000000 (deleted)"),
+            map("rw-p", "/dev/shm/private"),
+            map("rw-s", "/memfd:/dev/shm/ (deleted)"),
+            map("rw-s", "/dev/zero (deleted)"),
+            map("rw-p", ""),
+        ];
+        assert_eq!(counted_elsewhere(&text.concat()), 8 << 10);
+    }
+
+    #[test]
+    fn processor_time_of_what_has_ended_counts_once() {
+        let time = |own, children| CpuTime { own, children };
+        let mut account = CpuAccount::default();
+        let mut take = |all: &[(u64, u64, u64)]| {
+            let all = all.iter();
+            account.take(
+                all.map(|(pid, own, kin)| ((*pid, 0), time(*own, *kin)))
+                    .collect(),
+            )
+        };
+        assert_eq!(take(&[(1, 0, 0), (2, 5, 0), (3, 10, 0)]), 15);
+        // 3 ended and was waited for by 2, which had 2 more.
+        assert_eq!(take(&[(1, 0, 0), (2, 5, 12)]), 17);
+        // 4 came and ended between two looks, and was waited for.
+        assert_eq!(take(&[(1, 0, 0), (2, 5, 15)]), 20);
+        assert_eq!(take(&[(1, 0, 0), (2, 5, 15), (5, 40, 0)]), 60);
+        // 5 ended, and nobody waited for it.
+        assert_eq!(take(&[(1, 0, 0), (2, 5, 15)]), 60);
+        // 2 ended, and the first process waited for it: what its children had is counted.
+        assert_eq!(take(&[(1, 0, 21)]), 61);
+        assert_eq!(take(&[(1, 0, 21)]), 61);
     }
 }

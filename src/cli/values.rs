@@ -64,6 +64,14 @@ pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| format!("{text}: {error}"))
 }
 
+/// Reads a number of seconds that is not 0.
+pub(super) fn some_seconds(text: &str) -> std::result::Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err(format!("{text}: within no time nothing runs")),
+        some => Ok(some),
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -130,6 +130,211 @@ fn files_in_shared_memory_count() {
     assert_ne!(outcome.ended.end, End::Exited(0), "{outcome:?}");
 }
 
+/// Skips a test where sandboxes have no Python.
+macro_rules! need_system_python {
+    () => {
+        if !std::path::Path::new("/usr/bin/python3").exists() {
+            crate::need::skip!("system-python", "there is no /usr/bin/python3");
+        }
+    };
+}
+
+/// Runs a Python program in a sandbox whose limits the first process looks after, for as long as it takes.
+fn watched(limits: &Limits, script: &str) -> (Ended, String) {
+    let room = Room::new();
+    let mut plan = room.plan(&["python3", "-c", script]);
+    plan.limits = limits.clone();
+    let mut out = tempfile::tempfile().unwrap();
+    plan.stdout = out.try_clone().unwrap().into();
+    let mut running = launch(plan, &launcher().without_cgroups()).unwrap();
+    let ended = running.wait(Until {
+        deadline: Some(Instant::now() + LIMIT),
+        cancel: None,
+    });
+    let said = {
+        use std::io::Seek;
+        out.rewind().unwrap();
+        std::io::read_to_string(out).unwrap()
+    };
+    (ended, said)
+}
+
+fn memory(mib: u64) -> Limits {
+    Limits {
+        memory: Some(mib * MIB),
+        ..Limits::default()
+    }
+}
+
+/// With three descriptors the first process could read nothing of /proc, and with the least share of the processor it
+/// would read it late.
+#[test]
+fn first_process_keeps_its_limits_and_its_share() {
+    need_system_python!();
+    let script = r#"
+import ctypes, os, resource, subprocess
+def refused(what, call):
+    try: call()
+    except PermissionError: return
+    except OSError as error: print(what, error); return
+    print(what, "was possible")
+refused("prlimit", lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (3, 3)))
+refused("renice", lambda: os.setpriority(os.PRIO_PROCESS, 1, 19))
+refused("renice of the user", lambda: os.setpriority(os.PRIO_USER, 0, 19))
+refused("affinity", lambda: os.sched_setaffinity(1, {0}))
+refused("scheduler", lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)))
+print(resource.prlimit(1, resource.RLIMIT_NOFILE) == resource.getrlimit(resource.RLIMIT_NOFILE))
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+print(resource.getrlimit(resource.RLIMIT_NOFILE), os.nice(1) - os.nice(0), len(os.sched_getaffinity(1)) > 0)
+held = [bytearray(100 << 20) for _ in range(12)]
+import time
+time.sleep(3)
+print("was not noticed")
+"#;
+    let (ended, said) = watched(&memory(300), script);
+    assert_eq!(ended.end, End::Limit(Limit::Memory), "{said}");
+    // The output of Python is lost with it.
+    assert_eq!(said, "");
+    let (ended, said) = watched(&memory(300), script.split("held").next().unwrap());
+    assert_eq!(
+        (ended.end, &*said),
+        (End::Exited(0), "True\n(64, 64) 0 True\n")
+    );
+}
+
+#[test]
+fn prlimit_of_first_process_is_refused_and_of_a_command_is_not() {
+    let room = Room::new();
+    let script = "prlimit --pid 1 --nofile=3 2>&1 && echo possible; prlimit --nofile=40 sh -c 'ulimit -n'; ulimit -n 30; ulimit -n";
+    let mut plan = room.plan(&["sh", "-c", script]);
+    plan.limits = memory(300);
+    let said = room.run(plan).good();
+    assert!(!said.contains("possible"), "{said}");
+    assert!(said.ends_with("40\n30\n"), "{said}");
+}
+
+/// Each holds some 400 MiB, and sleeps until somebody ends it.
+#[test]
+fn memory_that_no_process_has_mapped_counts() {
+    need_system_python!();
+    let begin = "import ctypes, mmap, os, signal, sys, threading, time\nlibc = ctypes.CDLL(None, use_errno=True)\n";
+    for (what, script) in [
+        (
+            "a shared anonymous map",
+            "m = mmap.mmap(-1, 400 << 20)\nfor at in range(0, 400 << 20, 4096): m[at] = 1\n",
+        ),
+        (
+            "System V",
+            "n = libc.shmget(0, ctypes.c_size_t(400 << 20), 0o1600)\nlibc.shmat.restype = ctypes.c_void_p\np = libc.shmat(n, None, 0)\nctypes.memset(p, 1, 400 << 20)\nlibc.shmdt(ctypes.c_void_p(p))\n",
+        ),
+        (
+            "a process whose first thread has ended",
+            "held = []\ndef work():\n  held.append(bytearray(b'x') * (400 << 20))\n  time.sleep(60)\nthreading.Thread(target=work).start()\nlibc.syscall(60 if os.uname().machine == 'x86_64' else 93, 0)\n",
+        ),
+        (
+            "a process that nobody may look into",
+            "libc.prctl(4, 0)\nheld = bytearray(b'x') * (400 << 20)\n",
+        ),
+    ] {
+        let script = format!("{begin}{script}time.sleep(60)\n");
+        let (ended, said) = watched(&memory(128), &script);
+        assert_eq!(ended.end, End::Limit(Limit::Memory), "{what}: {said}");
+    }
+}
+
+#[test]
+fn files_that_only_a_descriptor_holds_are_not_offered_where_memory_is_watched() {
+    need_system_python!();
+    let script = "import os, errno\ntry: os.memfd_create('x')\nexcept OSError as e: print(errno.errorcode[e.errno])";
+    let (ended, said) = watched(&memory(128), script);
+    assert_eq!((ended.end, &*said), (End::Exited(0), "ENOSYS\n"));
+    let (ended, said) = watched(&Limits::default(), script);
+    assert_eq!((ended.end, &*said), (End::Exited(0), ""));
+}
+
+/// What is mapped from /dev/shm counts once.
+#[test]
+fn shared_memory_in_use_counts_once() {
+    need_system_python!();
+    let script = "import mmap, os, time\nf = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT)\nos.ftruncate(f, 80 << 20)\nm = mmap.mmap(f, 80 << 20)\nfor at in range(0, 80 << 20, 4096): m[at] = 1\nfor _ in range(3):\n  if os.fork() == 0: sum(m[at] for at in range(0, 80 << 20, 4096)); time.sleep(1); os._exit(0)\nfor _ in range(3): os.wait()\n";
+    let (ended, said) = watched(&memory(150), script);
+    assert_eq!(ended.end, End::Exited(0), "{said}");
+}
+
+#[test]
+fn processor_time_counts_where_nobody_waits_for_children() {
+    need_system_python!();
+    let script = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True:\n  if os.fork() == 0:\n    end = time.process_time() + 0.2\n    while time.process_time() < end: pass\n    os._exit(0)\n  try: os.wait()\n  except ChildProcessError: pass\n";
+    let limits = Limits {
+        cpu: Some(Duration::from_secs(1)),
+        ..Limits::default()
+    };
+    let (ended, said) = watched(&limits, script);
+    assert_eq!(ended.end, End::Limit(Limit::Cpu), "{said}");
+}
+
+#[test]
+fn limit_of_nothing_is_an_error_of_the_request() {
+    let room = Room::new();
+    let usual = Limits::default;
+    for (name, limits) in [
+        (
+            "cpu",
+            Limits {
+                cpu: Some(Duration::ZERO),
+                ..usual()
+            },
+        ),
+        (
+            "memory",
+            Limits {
+                memory: Some(0),
+                ..usual()
+            },
+        ),
+        (
+            "processes",
+            Limits {
+                processes: Some(0),
+                ..usual()
+            },
+        ),
+        (
+            "open_files",
+            Limits {
+                open_files: Some(0),
+                ..usual()
+            },
+        ),
+        (
+            "file_size",
+            Limits {
+                file_size: Some(0),
+                ..usual()
+            },
+        ),
+    ] {
+        let mut plan = room.plan(&["true"]);
+        plan.limits = limits;
+        let error = launch(plan, &launcher()).map(drop).unwrap_err();
+        let wanted = format!("a limit of {name} that is 0 lets nothing run");
+        assert!(error.to_string().contains(&wanted), "{error}");
+    }
+}
+
+/// The first process needs descriptors of its own, whatever the program may have.
+#[test]
+fn few_open_files_are_the_programs_alone() {
+    let room = Room::new();
+    let mut plan = room.plan(&["sh", "-c", "ulimit -n; exec 9</dev/null || echo none"]);
+    plan.limits = Limits {
+        open_files: Some(6),
+        ..memory(128)
+    };
+    let said = room.run(plan);
+    assert_eq!(said.out, "6\n", "{said:?}");
+}
+
 #[test]
 fn processes() {
     need_tools!("gcc");

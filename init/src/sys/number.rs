@@ -32,6 +32,7 @@ numbers! {
     IOCTL = SYS_ioctl;
     #[cfg(target_arch = "x86_64")] IOPERM = SYS_ioperm;
     #[cfg(target_arch = "x86_64")] IOPL = SYS_iopl;
+    IOPRIO_SET = SYS_ioprio_set;
     IO_URING_ENTER = SYS_io_uring_enter;
     IO_URING_REGISTER = SYS_io_uring_register;
     IO_URING_SETUP = SYS_io_uring_setup;
@@ -39,6 +40,8 @@ numbers! {
     KEXEC_FILE_LOAD = SYS_kexec_file_load;
     KEXEC_LOAD = SYS_kexec_load;
     KEYCTL = SYS_keyctl;
+    MEMFD_CREATE = SYS_memfd_create;
+    MEMFD_SECRET = SYS_memfd_secret;
     MOUNT = SYS_mount;
     MOUNT_SETATTR = SYS_mount_setattr;
     MOVE_MOUNT = SYS_move_mount;
@@ -47,6 +50,7 @@ numbers! {
     PERF_EVENT_OPEN = SYS_perf_event_open;
     PIDFD_GETFD = SYS_pidfd_getfd;
     PIVOT_ROOT = SYS_pivot_root;
+    PRLIMIT64 = SYS_prlimit64;
     PROCESS_VM_READV = SYS_process_vm_readv;
     PROCESS_VM_WRITEV = SYS_process_vm_writev;
     PTRACE = SYS_ptrace;
@@ -54,9 +58,14 @@ numbers! {
     QUOTACTL_FD = SYS_quotactl_fd;
     REBOOT = SYS_reboot;
     REQUEST_KEY = SYS_request_key;
+    SCHED_SETAFFINITY = SYS_sched_setaffinity;
+    SCHED_SETATTR = SYS_sched_setattr;
+    SCHED_SETPARAM = SYS_sched_setparam;
+    SCHED_SETSCHEDULER = SYS_sched_setscheduler;
     SETDOMAINNAME = SYS_setdomainname;
     SETHOSTNAME = SYS_sethostname;
     SETNS = SYS_setns;
+    SETPRIORITY = SYS_setpriority;
     SETTIMEOFDAY = SYS_settimeofday;
     SOCKET = SYS_socket;
     SOCKETPAIR = SYS_socketpair;

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, Result};
+use rustix::process::{Resource, Rlimit};
 
 use super::clone::{empty_set, full_set};
 
@@ -25,6 +26,8 @@ pub struct Program<'a> {
     pub streams: [BorrowedFd<'a>; 3],
     /// Whether the streams are a terminal of this session, in whose foreground the program is to be.
     pub terminal: bool,
+    /// The limits of the program and all that it starts.
+    pub rlimits: &'a [(Resource, Rlimit)],
     /// Where a failure is written, closed on exec: [`Failure::to_bytes`], or nothing.
     pub report: BorrowedFd<'a>,
 }
@@ -107,6 +110,10 @@ fn become_program(
         rustix::stdio::dup2_stdout(output)?;
         rustix::stdio::dup2_stderr(error)?;
         reset_signals();
+        // Last of all, because the limit of open files may leave room for no more.
+        for (resource, limit) in program.rlimits {
+            rustix::process::setrlimit(*resource, *limit)?;
+        }
         Ok(())
     })();
     if let Err(errno) = prepared {
@@ -221,6 +228,33 @@ pub fn kill_others() -> Left {
         0 => Left::Some,
         _ if last_errno() == Errno::SRCH => Left::Nobody,
         _ => Left::Unknown,
+    }
+}
+
+/// How many pages shared memory of System V takes, in memory and swapped out, in this IPC namespace (`SHM_INFO`, shmctl(2)).
+///
+/// None where the kernel is built without.
+///
+/// # Errors
+/// What the kernel says.
+pub fn system_v_memory() -> Result<u64> {
+    /// `struct shm_info` of linux/shm.h.
+    #[derive(Default)]
+    #[repr(C)]
+    struct Info {
+        used_ids: c_int,
+        total: libc::c_ulong,
+        resident: libc::c_ulong,
+        swapped: libc::c_ulong,
+        unused: [libc::c_ulong; 2],
+    }
+    const SHM_INFO: c_int = 14;
+    let mut info = Info::default();
+    // SAFETY: the kernel fills a local variable that has the layout of its structure.
+    match unsafe { libc::syscall(libc::SYS_shmctl, 0, SHM_INFO, &raw mut info) } {
+        0.. => Ok(info.resident + info.swapped),
+        _ if last_errno() == Errno::NOSYS => Ok(0),
+        _ => Err(last_errno()),
     }
 }
 

@@ -12,7 +12,7 @@ use clap::{Args, ValueHint};
 
 use super::super::exit::{failed, failed_in_json};
 use super::super::output::{Printer, warn};
-use super::super::values::seconds;
+use super::super::values::{seconds, some_seconds};
 use super::line::{interrupt, stdin, tell};
 use super::with_policy::{self, launcher, policy};
 use crate::error::{Result, reason};
@@ -74,7 +74,7 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long)]
     strip_ansi: bool,
     /// Processor time of all its processes together, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = some_seconds)]
     max_cpu: Option<Duration>,
     /// Memory of all its processes together, in MiB; 0 is no limit [default: three quarters of the machine's]
     #[arg(long, value_name = "MIB")]
@@ -86,7 +86,7 @@ pub(in crate::cli) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(16..))]
     max_files: Option<u64>,
     /// How large a file may become, in MiB
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     max_file_size: Option<u64>,
     /// Print one JSON object with all that came of it, and what it wrote
     #[arg(long)]

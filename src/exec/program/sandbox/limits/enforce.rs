@@ -30,7 +30,10 @@ pub(in super::super) fn enforce(
     uid: u32,
     helpers: u64,
 ) -> Result<Enforced, LaunchError> {
+    let cpu = limits.cpu.map(|time| u64::from(!time.is_zero()));
     for (limit, value) in [
+        (Limit::Cpu, cpu),
+        (Limit::FileSize, limits.file_size),
         (Limit::Memory, limits.memory),
         (Limit::Processes, limits.processes),
         (Limit::OpenFiles, limits.open_files),
