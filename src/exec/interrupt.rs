@@ -8,14 +8,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 
 use super::cancel::Cancel;
 use crate::sys::signal::is_ignored;
 
 /// The signals that people and programs send to end a process, and whose default action is that.
-pub const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+pub const SIGNALS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 /// Signals of this process, as those of its requests. One for the whole process, made before the first request.
 #[derive(Debug)]

@@ -268,6 +268,63 @@ fn a_service_of_the_host_is_seen_where_its_port_is_listed() {
     assert!(other.set_nonblocking(true).is_ok() && other.accept().is_err());
 }
 
+/// A program serves at its own loopback, and others find it there by whatever name, with a proxy in the way.
+#[test]
+fn own_loopback_is_reached_by_each_of_its_names() {
+    need_tools!("curl", "python3");
+    let port = port_that_is_given_to_nobody();
+    let room = Room::new();
+    std::fs::write(room.home.join("page"), "own\n").unwrap();
+    let script = format!(
+        "python3 -m http.server {port} >/dev/null 2>&1 & server=$!
+         for host in localhost 127.0.0.1 127.0.0.2 0.0.0.0 sandbox; do
+           for how in -m20 \"-m20 --noproxy none.example\" \"--noproxy none.example -x http://127.0.0.1:3128\" \"--noproxy none.example -x socks5h://127.0.0.1:1080\"; do
+             curl -sS --retry-connrefused --retry 8 --retry-delay 1 $how http://$host:{port}/page || echo $host $how
+           done
+           python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode(), end=\"\")' http://$host:{port}/page
+         done
+         curl -sS -m20 -x http://127.0.0.1:3128 --noproxy none.example http://127.0.0.2:80/page | head -c 60; echo
+         kill $server"
+    );
+    let reached = sh(&room, &allow(&["a.example"]), &script);
+    let said: Vec<&str> = reached.outcome.out.lines().collect();
+    let (last, served) = said.split_last().unwrap();
+    assert!(
+        served.len() == 25 && served.iter().all(|line| *line == "own"),
+        "{reached:#?}"
+    );
+    assert!(last.contains("127.0.0.2:80 is refused"), "{last}");
+}
+
+#[test]
+fn localhost_is_listed_as_its_address_is() {
+    need_tools!("curl");
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = service.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut client, _) = service.accept().unwrap();
+            let mut head = [0; 1024];
+            assert!(client.read(&mut head).unwrap() > 0);
+            client
+                .write_all(b"HTTP/1.0 200 OK\r\n\r\nfrom the host\n")
+                .unwrap();
+        }
+    });
+    let room = Room::new();
+    let listed = format!("localhost:{port}");
+    let script = format!(
+        "curl -sS -m20 http://localhost:{port}/
+         curl -sS -m20 --noproxy none.example -x http://127.0.0.1:3128 http://localhost:{port}/"
+    );
+    let reached = sh(&room, &allow(&[&listed]), &script);
+    assert_eq!(
+        reached.outcome.out, "from the host\nfrom the host\n",
+        "{reached:#?}"
+    );
+    server.join().unwrap();
+}
+
 /// A free port below those that the kernel gives to callers (`ip_local_port_range`, from 32768): a
 /// caller that is given the very port it calls is connected to itself (RFC 9293, 3.5), and another
 /// test may be given it as well.

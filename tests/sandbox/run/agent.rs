@@ -320,6 +320,32 @@ fn a_terminal_of_its_own_works_with_a_shell_around_it() {
     assert!(said.ends_with("all was as expected\n"), "{said}");
 }
 
+/// A signal that ends the launcher gives the terminal back first.
+#[test]
+fn signals_give_the_terminal_back() {
+    need_mount!();
+    need_tools!("setsid");
+    let store = Store::new();
+    let at = store.store.to_str().unwrap();
+    let command = [
+        binary(),
+        "agent",
+        "--store",
+        at,
+        "--",
+        "sh",
+        "-c",
+        "echo ready; sleep 60",
+    ];
+    for signal in [Signal::QUIT, Signal::TERM, Signal::HUP] {
+        let mut person = Terminal::start(24, 110, &command, &[]);
+        person.wait_for("ready");
+        person.signal(signal);
+        person.end();
+        person.is_as_before();
+    }
+}
+
 /// `--ask` ends in the screen of a review of the run: what is taken back there is as before, the rest stays.
 #[test]
 fn asking_ends_in_a_review_of_the_run() {

@@ -6,21 +6,27 @@
 //! The connection goes to an address that was looked at, not to the name again.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
+use super::super::sandbox::Within;
 use super::address::is_public;
 use super::dns::{self, Answer};
 use super::host::Host;
 use super::log::{Log, begun};
 use super::names::Names;
-use super::ports::DNS;
+use super::ports::{DNS, PROXY, SOCKS};
 use super::rules::{Denied, Rules};
 
 /// How long connecting to one address may take.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long connecting to what the program serves may take.
+const WITHIN: Duration = Duration::from_secs(5);
 
 /// How many addresses of a name are tried.
 const TRIED: usize = 4;
@@ -32,6 +38,8 @@ pub(super) struct Gate {
     /// The ports of every address that are listened at.
     pub(super) ports: Vec<u16>,
     pub(super) names: Mutex<Names>,
+    /// Gives out sockets with which to connect to what the program serves.
+    pub(super) within: Option<Mutex<Within>>,
     pub(super) log: Log,
 }
 
@@ -90,6 +98,28 @@ impl Gate {
                 .check_denied(&Host::Address(ip), address.port())?;
         }
         Ok(())
+    }
+
+    /// Connects to what the sandbox serves itself at an address of its loopback.
+    ///
+    /// # Errors
+    /// `ENOTCONN` where that is not possible; what connect(2) says.
+    pub(super) fn connect_within(&self, at: SocketAddrV4) -> rustix::io::Result<TcpStream> {
+        let within = self.within.as_ref().ok_or(Errno::NOTCONN)?;
+        let socket = within.lock().socket()?;
+        set_socket_timeout(&socket, Timeout::Send, Some(WITHIN))?;
+        rustix::net::connect(&socket, &at)?;
+        Ok(socket.into())
+    }
+
+    /// Returns where a sandbox serves a host itself, for a program that asks a proxy for it: what the launcher listens at
+    /// is not among that.
+    pub(super) fn own(&self, host: &Host, port: u16) -> Option<SocketAddrV4> {
+        let is_launchers = [PROXY, SOCKS].contains(&port)
+            || self.ports.contains(&port)
+            || self.host_ports.contains(&port);
+        let address = host.within().filter(|_| !is_launchers)?;
+        Some(SocketAddrV4::new(address, port))
     }
 
     /// Answers a question of the DNS. Nothing: no answer is due.
@@ -154,6 +184,15 @@ impl Gate {
 }
 
 impl Permit {
+    /// Makes one of what the sandbox serves itself, which needs no rule.
+    pub(super) fn of_sandbox(host: Host) -> Permit {
+        Permit {
+            host,
+            rule: "the sandbox's own".to_owned(),
+            addresses: Vec::new(),
+        }
+    }
+
     /// Connects to an address of the host.
     pub(super) fn connect(&self) -> Result<(TcpStream, IpAddr), Failure> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);

@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::super::sandbox::{Sockets, Within};
+use super::super::sandbox::Sockets;
 use super::closed;
 use super::gate::Gate;
 use super::host::Host;
@@ -36,9 +35,6 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// How long the end of connections is waited for when the program has ended.
 const END: Duration = Duration::from_secs(2);
-
-/// How long a connection to what the program serves may take.
-const WITHIN: Duration = Duration::from_secs(5);
 
 /// What answers for a network. Dropping it ends all connections.
 pub struct Gateway {
@@ -59,7 +55,6 @@ struct Listening {
     tcp: Vec<TcpListener>,
     /// Those on the host.
     published: Vec<TcpListener>,
-    within: Option<Arc<Mutex<Within>>>,
     stop: Stop,
     count: Arc<AtomicUsize>,
     alive: Sender<()>,
@@ -77,6 +72,7 @@ impl Gateway {
             host_ports: settings.host_ports,
             ports: settings.anywhere,
             names: Mutex::new(Names::default()),
+            within: sockets.within.map(Mutex::new),
             log: Log::new(observer),
         });
         let (stop, stopping) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -87,7 +83,6 @@ impl Gateway {
             refused: sockets.refused,
             tcp: sockets.tcp.into_iter().map(TcpListener::from).collect(),
             published: opened.published,
-            within: sockets.within.map(|within| Arc::new(Mutex::new(within))),
             stop: Stop(Arc::new(stop)),
             count: Arc::new(AtomicUsize::new(0)),
             alive,
@@ -215,15 +210,13 @@ impl Listening {
         self.count.fetch_add(1, Ordering::AcqRel);
         let one = One(self.count.clone());
         let (gate, stop, alive) = (self.gate.clone(), self.stop.clone(), self.alive.clone());
-        let within = self.within.clone();
         // A thread that cannot be started drops all this, and the connection with it.
         let _ = std::thread::Builder::new()
             .name("connection".to_owned())
             .spawn(move || {
-                match (is_published, within) {
-                    (false, _) => serve(&gate, stream, &stop),
-                    (true, Some(within)) => publish(&gate, &stream, &within, &stop),
-                    (true, None) => {}
+                match is_published {
+                    false => serve(&gate, stream, &stop),
+                    true => publish(&gate, &stream, &stop),
                 }
                 drop((one, alive));
             });
@@ -240,14 +233,14 @@ impl Drop for One {
 }
 
 /// Connects somebody on the host to what the program serves at the same port.
-fn publish(gate: &Gate, client: &TcpStream, within: &Mutex<Within>, stop: &Stop) {
+fn publish(gate: &Gate, client: &TcpStream, stop: &Stop) {
     let Ok(port) = client.local_addr().map(|address| address.port()) else {
         return;
     };
     let began = Instant::now();
     let mut line = begun("publish", &Host::Address(Ipv4Addr::LOCALHOST.into()), port);
     line.rule = format!("network.publish: {port}");
-    match connect_within(within, port) {
+    match gate.connect_within(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
         Ok(server) => {
             let counts = relay(client, &server, Vec::new(), None, stop);
             // As the program sees it.
@@ -256,11 +249,4 @@ fn publish(gate: &Gate, client: &TcpStream, within: &Mutex<Within>, stop: &Stop)
         Err(errno) => line.reason = Some(format!("no connection to the program: {errno}")),
     }
     gate.log.add(&line.since(began));
-}
-
-fn connect_within(within: &Mutex<Within>, port: u16) -> rustix::io::Result<TcpStream> {
-    let socket = within.lock().socket()?;
-    set_socket_timeout(&socket, Timeout::Send, Some(WITHIN))?;
-    rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
-    Ok(socket.into())
 }

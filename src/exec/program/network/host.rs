@@ -14,8 +14,27 @@ pub(super) enum Host {
 }
 
 impl Host {
+    const LOOPBACK: Host = Host::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+
+    /// Returns what an IPv4 address leads to.
+    pub(super) fn of_v4(address: Ipv4Addr) -> Host {
+        match address.is_unspecified() {
+            true => Host::LOOPBACK,
+            false => Host::Address(address.into()),
+        }
+    }
+
+    /// Returns the address at which a sandbox has this host itself: loopback, or the sandbox by its name.
+    pub(super) fn within(&self) -> Option<Ipv4Addr> {
+        match self {
+            Host::Address(IpAddr::V4(address)) if address.is_loopback() => Some(*address),
+            Host::Name(name) if name == "sandbox" => Some(Ipv4Addr::LOCALHOST),
+            _ => None,
+        }
+    }
+
     /// Reads a host as it stands in requests: a name, an address, an IPv6 address in brackets. What a resolver would read
-    /// as an address is one, in whatever spelling (`2130706433`, `0x7f.1`). A name that is not ASCII is the one of its
+    /// as an address is one, in whatever spelling (`2130706433`, `0x7f.1`); `localhost` and 0.0.0.0 lead to 127.0.0.1. A name that is not ASCII is the one of its
     /// `xn--` form. Returns why it is none.
     pub(super) fn parse(text: &[u8]) -> Result<Host, &'static str> {
         let text = std::str::from_utf8(text).map_err(|_| "it is no UTF-8")?;
@@ -46,9 +65,10 @@ impl Host {
             }
         }
         match is_numeric(name) {
+            _ if name == "localhost" => Ok(Host::LOOPBACK),
             false => Ok(Host::Name(name.to_owned())),
             true => v4(name)
-                .map(|address| Host::Address(address.into()))
+                .map(Host::of_v4)
                 .ok_or("it ends like an address and is none"),
         }
     }
@@ -145,7 +165,9 @@ mod tests {
             ("r3---a.example", "r3---a.example"),
             ("２１３０７０６４３３", "127.0.0.1"),
             ("①２7.１", "127.0.0.1"),
-            ("localhost", "localhost"),
+            ("localhost", "127.0.0.1"),
+            ("LocalHost.", "127.0.0.1"),
+            ("sub.localhost", "sub.localhost"),
             ("deadbeef", "deadbeef"),
             ("0xyz.example", "0xyz.example"),
             ("127.0.0.1", "127.0.0.1"),
@@ -158,8 +180,8 @@ mod tests {
             ("0177.0.0.01", "127.0.0.1"),
             ("0xa9fea9fe", "169.254.169.254"),
             ("1.2.772", "1.2.3.4"),
-            ("0", "0.0.0.0"),
-            ("0x", "0.0.0.0"),
+            ("0", "127.0.0.1"),
+            ("0x", "127.0.0.1"),
             ("[::1]", "[::1]"),
             ("::1", "[::1]"),
             ("[::FFFF:127.0.0.1]", "[::ffff:127.0.0.1]"),

@@ -223,10 +223,13 @@ impl<'s> Way<'s> {
                 let _ = server.set_nodelay(true);
                 Some((permit, server))
             }
-            Err(Failure::Denied(denied)) => {
-                self.deny(tone, &denied);
-                None
-            }
+            Err(Failure::Denied(denied)) => match self.reach_within(tone) {
+                Some(reached) => Some(reached),
+                None => {
+                    self.deny(tone, &denied);
+                    None
+                }
+            },
             Err(Failure::Failed { rule, reason }) => {
                 self.line.rule = rule;
                 let text = format!("trumanfs: {reason}");
@@ -243,6 +246,18 @@ impl<'s> Way<'s> {
                 None
             }
         }
+    }
+
+    /// Connects to what the program serves itself, where it has asked a proxy for its own loopback.
+    fn reach_within(&mut self, tone: Tone) -> Option<(Permit, TcpStream)> {
+        let at = match tone {
+            Tone::Http | Tone::Socks => self.gate.own(&self.host, self.port)?,
+            Tone::OfPort(_) => return None,
+        };
+        let server = self.gate.connect_within(at).ok()?;
+        let permit = Permit::of_sandbox(self.host.clone());
+        self.line.rule.clone_from(&permit.rule);
+        Some((permit, server))
     }
 
     /// Says which rule refuses it.

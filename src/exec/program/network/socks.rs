@@ -62,7 +62,7 @@ pub(super) fn request(bytes: &[u8]) -> Part<Wanted> {
     }
     let host = match kind {
         1 => rest.take(4).map(|a| match <[u8; 4]>::try_from(a) {
-            Ok(octets) => Ok(Host::Address(Ipv4Addr::from(octets).into())),
+            Ok(octets) => Ok(Host::of_v4(Ipv4Addr::from(octets))),
             Err(_) => Err(a.to_vec()),
         }),
         4 => rest.take(16).map(|a| match <[u8; 16]>::try_from(a) {
