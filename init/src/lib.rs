@@ -10,15 +10,18 @@ pub mod channel;
 pub mod error;
 mod filter;
 pub mod limit;
+mod mounts;
 mod network;
 pub mod orders;
 mod privileges;
+pub mod proc;
 mod root;
 mod run;
 mod serve;
 mod start;
 pub mod sys;
 mod terminal;
+mod tmp;
 mod watch;
 
 pub use run::{INIT, User, run};

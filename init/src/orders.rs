@@ -97,6 +97,8 @@ pub enum Source {
     Verified(PathBuf, u32),
     /// A detached mount, by descriptor.
     Detached(u32),
+    /// An empty directory.
+    Empty,
 }
 
 /// Bytes that are being read; everything is `None` after the first that does not fit.
@@ -180,6 +182,7 @@ impl<'a> Reader<'a> {
             0 => Source::Path(self.path()?),
             1 => Source::Verified(self.path()?, self.int()?),
             2 => Source::Detached(self.int()?),
+            3 => Source::Empty,
             _ => return None,
         };
         Some(Bind {
@@ -279,6 +282,7 @@ impl Writer {
                 self.byte(2);
                 self.int(*index);
             }
+            Source::Empty => self.byte(3),
         }
         self.path(&bind.target);
         self.byte(u8::from(bind.is_dir));
@@ -407,6 +411,13 @@ mod tests {
                     target: "h".into(),
                     is_dir: true,
                     attributes: 0,
+                    late: true,
+                },
+                Bind {
+                    source: Source::Empty,
+                    target: "h/hidden".into(),
+                    is_dir: true,
+                    attributes: 1,
                     late: true,
                 },
             ],

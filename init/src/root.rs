@@ -6,15 +6,16 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, Result};
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
-};
+use rustix::mount::{MountAttrFlags, MoveMountFlags, UnmountFlags};
 
 use crate::error::{Failed, Step};
+use crate::mounts::{attach_own, clone, file_system, place, write};
 use crate::orders::{Bind, Entry, Orders, Source};
+use crate::proc;
 use crate::sys::mount::{attr, set_attributes};
+use crate::tmp::{TMP, TmpCover, below_tmp, cover_in_tmp};
 
 /// Where the new root is put until it is the root: a directory that every system has.
 const PLACE: &str = "/tmp";
@@ -43,17 +44,18 @@ pub(crate) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
     for (bind, tree) in binds.by_ref().take_while(|(bind, _)| !bind.late) {
         mount(&root, bind, tree)?;
     }
-    proc(&root)?;
+    proc::mount(&root)?;
     set_attributes(&root, attr::READ_ONLY | attr::NO_SUID, true)
         .map_err(|errno| Failed::new(Step::Root, "mount_setattr", errno))?;
     private_devices(&root, &shared)?;
-    for (bind, tree) in orders
-        .binds
-        .iter()
-        .zip(&trees)
-        .filter(|(bind, _)| bind.late)
-    {
-        mount(&root, bind, tree)?;
+    let mut covers = Vec::new();
+    for (bind, tree) in orders.binds.iter().zip(&trees) {
+        if bind.late {
+            mount_late(&root, &covers, bind, tree)?;
+        }
+        if bind.target == Path::new(TMP) {
+            covers = cover_in_tmp(&root, orders)?;
+        }
     }
     leave(&root).map_err(|errno| Failed::new(Step::Pivot, "", errno))
 }
@@ -82,6 +84,7 @@ fn failed(step: Step, source: &Source, errno: Errno) -> Failed {
     let about = match source {
         Source::Path(path) | Source::Verified(path, _) => path.display().to_string(),
         Source::Detached(_) => "a detached mount".to_owned(),
+        Source::Empty => "an empty directory".to_owned(),
     };
     Failed::new(step, about, errno)
 }
@@ -91,6 +94,11 @@ fn tree(bind: &Bind, fds: &[OwnedFd]) -> Result<OwnedFd> {
     let given = |index: u32| fds.get(index as usize).ok_or(Errno::BADF);
     match &bind.source {
         Source::Path(path) => clone(CWD, path, true),
+        Source::Empty => file_system(
+            "tmpfs",
+            &[("mode", "0555"), ("size", "4k")],
+            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+        ),
         Source::Detached(index) => given(*index)?.try_clone().map_err(|_| Errno::MFILE),
         Source::Verified(path, index) => {
             let found = clone(CWD, path, true)?;
@@ -108,28 +116,6 @@ fn identity(fd: impl AsFd) -> Result<(u32, u32, u64)> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(fd, "", flags, StatxFlags::INO)?;
     Ok((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
-}
-
-fn clone(dir: impl AsFd, path: impl rustix::path::Arg, recursive: bool) -> Result<OwnedFd> {
-    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    if recursive {
-        flags |= OpenTreeFlags::AT_RECURSIVE;
-    }
-    rustix::mount::open_tree(dir, path, flags)
-}
-
-/// Makes a file system of a kind, mounted nowhere yet.
-fn file_system(
-    kind: &str,
-    options: &[(&str, &str)],
-    attributes: MountAttrFlags,
-) -> Result<OwnedFd> {
-    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in options {
-        rustix::mount::fsconfig_set_string(context.as_fd(), *key, *value)?;
-    }
-    rustix::mount::fsconfig_create(context.as_fd())?;
-    rustix::mount::fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
 /// Makes what the root holds itself, and the places of what is mounted before it becomes read-only.
@@ -179,95 +165,39 @@ fn make_own(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<()> {
     }
 }
 
-/// Whether a place lies in what is mounted at /tmp, and so can be made later only.
-fn below_tmp(target: &Path) -> bool {
-    target.starts_with("tmp") && target != Path::new("tmp")
-}
-
-fn write(root: &OwnedFd, path: &Path, content: &[u8]) -> Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(root, path, flags, Mode::from_raw_mode(0o644))?;
-    let mut rest = content;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest)?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    Ok(())
-}
-
-/// Opens a place in the root, without following a link.
-fn open_place(dir: impl AsFd, path: &Path) -> Result<OwnedFd> {
-    rustix::fs::openat2(
-        dir,
-        path,
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
-    )
-}
-
-/// Opens a place for a mount, and makes it and the directories above where they are not there.
-fn place(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<OwnedFd> {
-    match open_place(root, path) {
-        Err(Errno::NOENT) => {}
-        found => return found,
-    }
-    let mut dir = open_place(root, Path::new("."))?;
-    let mut names = path.iter().peekable();
-    while let Some(name) = names.next() {
-        let name = Path::new(name);
-        dir = match open_place(&dir, name) {
-            Err(Errno::NOENT) => {
-                let made = match names.peek().is_some() || is_dir {
-                    true => rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)),
-                    false => write(&dir, name, b""),
-                };
-                // Below /tmp, another sandbox of the session may make the same at this moment.
-                match made {
-                    Err(errno) if errno != Errno::EXIST => return Err(errno),
-                    _ => open_place(&dir, name)?,
-                }
-            }
-            found => found?,
-        };
-    }
-    Ok(dir)
-}
-
-/// Mounts at a place of this process's own making.
-fn attach_own(root: &OwnedFd, tree: impl AsFd, target: &Path) -> Result<()> {
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rustix::mount::move_mount(tree, "", root, target, flags)
+fn mount(root: &OwnedFd, bind: &Bind, tree: &OwnedFd) -> std::result::Result<(), Failed> {
+    prepare(bind, tree)
+        .and_then(|()| attach_own(root, tree, &bind.target))
+        .map_err(failed_at(bind))
 }
 
 /// Mounts at a place that may be the occupant's.
-fn attach(root: &OwnedFd, tree: impl AsFd, target: &Path, is_dir: bool) -> Result<()> {
-    let place = place(root, target, is_dir)?;
+fn mount_late(
+    root: &OwnedFd,
+    covers: &[TmpCover],
+    bind: &Bind,
+    tree: &OwnedFd,
+) -> std::result::Result<(), Failed> {
+    let covered = covers
+        .iter()
+        .find_map(|cover| cover.place(&bind.target, bind.is_dir));
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(tree, "", &place, "", flags)
+    prepare(bind, tree)
+        .and_then(|()| covered.unwrap_or_else(|| place(root, &bind.target, bind.is_dir)))
+        .and_then(|place| rustix::mount::move_mount(tree, "", &place, "", flags))
+        .map_err(failed_at(bind))
 }
 
-fn mount(root: &OwnedFd, bind: &Bind, tree: &OwnedFd) -> std::result::Result<(), Failed> {
-    let failed = |errno| Failed::new(Step::Mount, format!("/{}", bind.target.display()), errno);
-    if bind.attributes != 0 {
-        set_attributes(tree, bind.attributes, true).map_err(failed)?;
-    }
-    match bind.late {
-        false => attach_own(root, tree, &bind.target).map_err(failed),
-        true => attach(root, tree, &bind.target, bind.is_dir).map_err(failed),
+fn prepare(bind: &Bind, tree: &OwnedFd) -> Result<()> {
+    match bind.attributes {
+        0 => Ok(()),
+        attributes => set_attributes(tree, attributes, true),
     }
 }
 
-/// Mounts this PID namespace's /proc, all of it read-only: much in it belongs to root without asking for a capability,
-/// and a home's owner may be root.
-fn proc(root: &OwnedFd) -> std::result::Result<(), Failed> {
-    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
-        | MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    file_system("proc", &[], attributes)
-        .and_then(|proc| attach_own(root, &proc, Path::new("proc")))
-        .map_err(|errno| Failed::new(Step::Proc, "", errno))
+fn failed_at(bind: &Bind) -> impl Fn(Errno) -> Failed {
+    let about = format!("/{}", bind.target.display());
+    move |errno| Failed::new(Step::Mount, about.clone(), errno)
 }
 
 /// Mounts terminals of the sandbox's own, and its shared memory.
@@ -291,38 +221,4 @@ fn leave(root: &OwnedFd) -> Result<()> {
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    /// All sandboxes of a session have one /tmp, and each makes the place of a home that lies below it.
-    #[test]
-    fn several_may_make_one_place_at_once() {
-        let dir = tempfile::tempdir().unwrap();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(dir.path(), flags, Mode::empty()).unwrap();
-        for round in 0..200 {
-            let target = format!("tmp{round}/a/b");
-            std::thread::scope(|scope| {
-                let made: Vec<_> = (0..4)
-                    .map(|_| {
-                        let (root, target) = (&root, Path::new(&target).join("f"));
-                        scope.spawn(move || place(root, &target, true).map(drop))
-                    })
-                    .collect();
-                for one in made {
-                    assert_eq!(one.join().unwrap(), Ok(()), "{target}");
-                }
-            });
-        }
-        // A link that somebody puts there is not followed.
-        std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
-        assert_eq!(
-            place(&root, Path::new("link/x"), true).map(drop),
-            Err(Errno::LOOP)
-        );
-    }
 }

@@ -276,7 +276,8 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         outcome.warnings.push(LEFT_BEHIND.to_owned());
     }
     outcome.cwd = executor.cwd();
-    if let Some(report) = executor.report() {
+    if let Some(mut report) = executor.report() {
+        outcome.warnings.append(&mut report.warnings);
         outcome.command = Some(escape(&request.command));
         outcome.working_directory = Some(escape(&cwd));
         outcome.program = Some(report);

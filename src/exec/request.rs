@@ -179,6 +179,9 @@ pub struct ProgramReport {
     /// What else of this machine it could read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bound: Vec<String>,
+    /// What is to be known of that; part of the outcome's warnings.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
     /// What it wanted to reach in the network, and was refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_refusals: Vec<String>,

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use trumanfs::exec::program::sandbox::{End, LaunchError, Plan, Step, Until};
 
 use crate::room::{LIMIT, Room, start};
@@ -27,11 +28,19 @@ impl Swapper {
     fn of(one: &Path, other: &Path) -> Swapper {
         let stop = Arc::new(AtomicBool::new(false));
         let (one, other) = (one.to_owned(), other.to_owned());
+        let led = fs::read_link(&other).unwrap();
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut count = 0;
             while !stopped.load(Ordering::Relaxed) {
-                renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+                match renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE) {
+                    // A sandbox has removed a link from a place of its own, or the room is gone.
+                    Err(Errno::NOENT) => {
+                        let _ = symlink(&led, &one);
+                        let _ = symlink(&led, &other);
+                    }
+                    swapped => swapped.unwrap(),
+                }
                 count += 1;
                 // Each sandbox is made within some swaps; without a pause these would hold it up, directories being locked.
                 std::thread::sleep(Duration::from_micros(u64::from(count % 7) * 40));

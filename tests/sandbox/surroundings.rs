@@ -280,15 +280,59 @@ fn a_program_is_shown_with_the_tree_that_it_is_installed_in() {
 #[test]
 fn a_link_that_an_occupant_has_put_where_the_home_goes_leads_nowhere() {
     let room = Room::new();
-    // The home lies below /tmp, which is the occupant's to fill: its place there may be a link by now.
+    // The home lies below /tmp, which is the occupant's to fill: its place there may be a link or a file by now.
     let Ok(below) = room.home.strip_prefix("/tmp") else {
         crate::need::skip!("chance", "the temporary directory does not lie in /tmp");
     };
     let first = room.scratch().join(below.iter().next().unwrap());
+    let script = "echo x >in_home; ls -A \"$PWD\"";
     std::os::unix::fs::symlink("/etc", &first).unwrap();
-    let error = start(room.plan(&["true"])).unwrap_err();
-    assert_eq!(
-        (error.step, error.errno),
-        (Step::Mount, Some(rustix::io::Errno::LOOP))
+    assert_eq!(room.sh(script), "in_home\n");
+    std::fs::remove_dir(&first).unwrap();
+    std::fs::write(&first, "").unwrap();
+    assert_eq!(room.sh(script), "in_home\n");
+}
+
+/// What /proc has beside processes and what programs need is the machine's affair.
+#[test]
+fn proc_shows_nothing_of_the_machine() {
+    let room = Room::new();
+    let script = "cd /proc; for f in cpuinfo meminfo stat uptime loadavg filesystems self/status sys/kernel/ostype; do [ -s $f ] || [ -n \"$(cat $f)\" ] || echo $f is empty; done
+        for f in *; do case $f in [0-9]*|cgroups|cpuinfo|devices|filesystems|loadavg|meminfo|misc|mounts|net|self|stat|swaps|sys|sysvipc|thread-self|tty|uptime|version|version_signature|vmstat) continue;; esac
+          if [ -d $f ]; then [ -z \"$(ls -A $f)\" ] || echo $f; else [ -z \"$(head -c 1 $f 2>/dev/null)\" ] || echo $f; fi; done
+        [ -e config.gz ] || [ -e diskstats ] || echo no diskstats";
+    assert_eq!(room.sh(script), "");
+}
+
+/// All sandboxes of a session have one scratch directory, and each has its home mounted below it.
+#[test]
+fn home_below_tmp_stays_where_it_is() {
+    let room = Room::new();
+    let Ok(below) = room.home.strip_prefix("/tmp") else {
+        crate::need::skip!("chance", "the temporary directory does not lie in /tmp");
+    };
+    let first = below.iter().next().unwrap().to_str().unwrap();
+    let script = format!(
+        "cd /tmp; mv {first} away 2>/dev/null && echo moved; rmdir -p {} 2>/dev/null && echo removed; touch {first}/beside 2>/dev/null && echo beside; cd \"$OLDPWD\" && echo x >in_home && ls",
+        below.display()
     );
+    assert_eq!(room.sh(&script), "in_home\n");
+    assert_eq!(room.sh(&script), "in_home\n");
+}
+
+#[test]
+fn home_below_var_tmp_is_where_it_is() {
+    let dir = tempfile::TempDir::with_prefix_in("trumanfs-var-", "/var/tmp").unwrap();
+    let room = Room::new();
+    let mut plan = room.plan(&["sh", "-c", "pwd; echo x >in_home; ls; ls /var/tmp"]);
+    let home = dir.path().join("home");
+    plan.home_path.clone_from(&home);
+    plan.cwd.clone_from(&home);
+    let first = dir.path().file_name().unwrap().to_str().unwrap();
+    assert_eq!(
+        room.run(plan).good(),
+        format!("{}\nin_home\n{first}\n", home.display())
+    );
+    // Elsewhere it is /tmp.
+    assert_eq!(room.sh("echo x >/var/tmp/kept; cat /tmp/kept"), "x\n");
 }

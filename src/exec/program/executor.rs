@@ -163,6 +163,7 @@ impl<'p> Execution<'p> {
         self.report.bound = shown
             .map(|path| escape(path.as_os_str().as_bytes()))
             .collect();
+        self.report.warnings = running.warnings().to_vec();
         self.report.sandbox = Some(running.backend().name());
         let in_force = running.in_force().iter();
         self.report.limits = in_force.map(InForce::in_words).collect();

@@ -162,6 +162,7 @@ impl Sandboxes {
                 &mut report.bound,
                 bound.map(|path| escape(path.as_os_str().as_bytes())),
             );
+            add(&mut report.warnings, service.warnings().iter().cloned());
             add(
                 &mut report.limits,
                 service.in_force().iter().map(InForce::in_words),

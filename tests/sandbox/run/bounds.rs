@@ -44,6 +44,46 @@ fn the_state_of_a_store_is_shown_to_no_program() {
     place.sh("true");
 }
 
+/// A read-only mount closes no socket, and the state of a store has what was removed there.
+#[test]
+fn bind_ro_warns_of_services_and_hides_the_state_of_stores() {
+    need_mount!();
+    let place = Place::mounted();
+    let shown = place.home.base().join("shown");
+    for dir in [&shown.join("store/.trumanfs"), &shown.join(".trumanfs")] {
+        fs::create_dir_all(dir).unwrap();
+        fs::write(dir.join("secret"), "removed").unwrap();
+    }
+    fs::write(shown.join("file"), "content").unwrap();
+    let _service = std::os::unix::net::UnixListener::bind(shown.join("service.sock")).unwrap();
+    show(&place, &[&shown]);
+    let script = format!(
+        "cd {}; cat file; find . -name secret; ls -A .trumanfs store/.trumanfs",
+        shown.display()
+    );
+    let outcome = place.json(&[], &["sh", "-ec", &script]);
+    assert_eq!(
+        outcome["stdout"], "content.trumanfs:\n\nstore/.trumanfs:\n",
+        "{outcome:#}"
+    );
+    let warnings = outcome["warnings"].to_string();
+    for part in [
+        "/service.sock: a service of this machine listens there",
+        "/shown/.trumanfs: the state of a store",
+        "/shown/store/.trumanfs: the state of a store",
+    ] {
+        assert!(warnings.contains(part), "{part}: {warnings}");
+    }
+    show(&place, &[&shown.join("store/.trumanfs")]);
+    let output = place.run(&[], &["sh", "-ec", "true"]);
+    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    assert!(
+        err(&output).contains("state of a store"),
+        "{}",
+        describe(&output)
+    );
+}
+
 /// Where a mount shows the store elsewhere, no path says so.
 #[test]
 fn a_program_that_reaches_the_socket_all_the_same_is_refused() {
@@ -51,8 +91,10 @@ fn a_program_that_reaches_the_socket_all_the_same_is_refused() {
     need_root!("to mount a directory a second time");
     let place = Place::mounted();
     place.home.sh("echo precious > keep; rm keep");
-    let view = place.home.base().join("view");
-    fs::create_dir(&view).unwrap();
+    // Deeper than where state is looked for.
+    let shown = place.home.base().join("shown");
+    let view = shown.join("deep/view");
+    fs::create_dir_all(&view).unwrap();
     let mount = |words: &[&OsStr]| {
         let done = Command::new(words[0]).args(&words[1..]).status();
         assert!(done.unwrap().success(), "{words:?}");
@@ -60,7 +102,7 @@ fn a_program_that_reaches_the_socket_all_the_same_is_refused() {
     let store = place.home.store().as_os_str();
     mount(&["mount".as_ref(), "--bind".as_ref(), store, view.as_os_str()]);
     let binary = Path::new(binary());
-    show(&place, &[&view, binary.parent().unwrap()]);
+    show(&place, &[&shown, binary.parent().unwrap()]);
     let [at, view_at] = [binary, &view].map(|path| path.display());
     let outputs = ["trash purge --all", "undo --session last", "status"].map(|verb| {
         let (verb, rest) = verb.split_at(verb.rfind(" --").unwrap_or(verb.len()));

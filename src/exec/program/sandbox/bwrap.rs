@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags};
+use rustix::fs::{CWD, FileType, MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags};
@@ -24,6 +24,7 @@ use super::error::{LaunchError, Step};
 use super::plan::{Network, Plan};
 use trumanfs_init::INIT;
 use trumanfs_init::orders::{Entry, Orders, Source};
+use trumanfs_init::proc::is_shown;
 use trumanfs_init::sys::clone::{Stage, Start, Started, start};
 use trumanfs_init::sys::mount::attr;
 use trumanfs_init::sys::program;
@@ -311,7 +312,9 @@ impl Arguments {
         let size = orders.memory_files.to_string();
         self.words(&["--dev", "/dev", "--perms", "1777", "--size", &size]);
         self.words(&["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
-        self.words(&["--proc", "/proc", "--remount-ro", "/proc"]);
+        self.words(&["--proc", "/proc"]);
+        self.hide_in_proc()?;
+        self.words(&["--remount-ro", "/proc"]);
         for bind in binds.filter(|bind| bind.late) {
             let how = match bind.attributes & attr::READ_ONLY {
                 0 => "--bind",
@@ -320,6 +323,28 @@ impl Arguments {
             self.bind(how, &bind.source, &bind.target);
         }
         self.words(&["--remount-ro", "/", "--chdir", "/"]);
+        Ok(())
+    }
+
+    /// Covers what a sandbox does not show of /proc. What another PID namespace has there besides processes is the same.
+    fn hide_in_proc(&mut self) -> rustix::io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listing = rustix::fs::openat(CWD, "/proc", flags, Mode::empty())?;
+        for entry in rustix::fs::Dir::new(listing)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if matches!(name, "." | "..") || is_shown(name) {
+                continue;
+            }
+            let target = Path::new("proc").join(name);
+            match entry.file_type() {
+                FileType::Directory => self.one("--tmpfs", &[], &target),
+                FileType::RegularFile => {
+                    self.one("--ro-bind", &[Path::new("/dev/null")], &target);
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
@@ -332,6 +357,10 @@ impl Arguments {
     fn bind(&mut self, option: &str, source: &Source, target: &Path) {
         match source {
             Source::Path(path) | Source::Verified(path, _) => self.one(option, &[path], target),
+            Source::Empty => {
+                self.words(&["--perms", "0555"]);
+                self.one("--tmpfs", &[], target);
+            }
             // No source is detached where mounts are not cloned by the launcher.
             Source::Detached(_) => {}
         }

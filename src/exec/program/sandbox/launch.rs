@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::backend::{Choice, is_refused_here};
+use super::bound::BoundContents;
 use super::bwrap;
 use super::error::{LaunchError, Step};
 use super::first::{Ahead, Parent, first, identity};
@@ -199,7 +200,7 @@ pub(super) fn launch_by(
             (running, prepared, None)
         }
     };
-    running.set_shown(prepared.shown);
+    running.set_shown(prepared.shown, prepared.warnings);
     begun(running.pid());
     let fds: Vec<BorrowedFd<'_>> = prepared.given.fds.iter().map(Borrowed::as_fd).collect();
     let sent = channel::send_orders(running.channel(), &prepared.orders.to_bytes(), &fds);
@@ -225,6 +226,8 @@ struct Prepared<'p> {
     given: Given<'p>,
     /// What is shown of the host beside system software.
     shown: Vec<PathBuf>,
+    /// What is to be known of that.
+    warnings: Vec<String>,
     /// Our end of what the first process hands later sockets out by.
     within: Option<OwnedFd>,
 }
@@ -264,7 +267,8 @@ fn prepare<'p>(
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
-    let layout = layout(plan, home, scratch, shown, writable)?;
+    let bound = BoundContents::of(&shown, &plan.bind_ro)?;
+    let layout = layout(plan, home, scratch, shown, &bound.hidden, writable)?;
     let orders = Orders {
         backend,
         groups,
@@ -275,6 +279,7 @@ fn prepare<'p>(
         orders,
         given,
         shown: paths,
+        warnings: bound.warnings,
         within,
     })
 }

@@ -84,6 +84,7 @@ pub(super) fn layout(
     home: Source,
     scratch: Source,
     shown: Vec<Shown>,
+    hidden: &[PathBuf],
     writable: Vec<Source>,
 ) -> Result<Layout, LaunchError> {
     let home_path = place(&plan.home_path)?;
@@ -94,9 +95,6 @@ pub(super) fn layout(
     layout.entries.push(Entry::Dir("proc".into()));
     layout.entries.push(Entry::Dir("tmp".into()));
     layout.entries.push(Entry::Dir("var".into()));
-    layout
-        .entries
-        .push(Entry::Link("var/tmp".into(), "/tmp".into()));
     let mut late = |source, target: PathBuf, is_dir, attributes| {
         layout.binds.push(Bind {
             source,
@@ -115,11 +113,22 @@ pub(super) fn layout(
     {
         late(source, place(&path)?, is_dir, attr::READ_ONLY);
     }
+    for path in hidden {
+        late(Source::Empty, place(path)?, true, attr::READ_ONLY);
+    }
     for (Writable { path, .. }, source) in plan.writable.iter().zip(writable) {
         late(source, place(path)?, true, 0);
     }
     let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
     late(home, home_path, true, read_only);
+    // Usually /var/tmp is /tmp. Where something is to lie below it, it cannot be a link.
+    let in_var_tmp = |bind: &Bind| bind.target.starts_with("var/tmp");
+    layout
+        .entries
+        .push(match layout.binds.iter().any(in_var_tmp) {
+            true => Entry::Dir("var/tmp".into()),
+            false => Entry::Link("var/tmp".into(), "/tmp".into()),
+        });
     Ok(layout)
 }
 

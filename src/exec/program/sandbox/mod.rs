@@ -9,6 +9,7 @@
 //! up is a [`LaunchError`] that names the step.
 
 mod backend;
+mod bound;
 mod bwrap;
 mod end;
 mod error;

@@ -44,6 +44,7 @@ pub struct Running {
     enforced: Enforced,
     /// What is shown of the host beside system software.
     shown: Vec<PathBuf>,
+    warnings: Vec<String>,
     /// Whether the first process was waited for.
     reaped: bool,
     /// The sockets of its network, until somebody takes them.
@@ -73,6 +74,7 @@ impl Running {
             channel,
             enforced: Enforced::default(),
             shown: Vec::new(),
+            warnings: Vec::new(),
             reaped: false,
             sockets: None,
             terminal: None,
@@ -132,9 +134,15 @@ impl Running {
             .transpose()
     }
 
-    /// Notes what is shown of the host.
-    pub(super) fn set_shown(&mut self, shown: Vec<PathBuf>) {
-        self.shown = shown;
+    /// Notes what is shown of the host, and what is to be known of that.
+    pub(super) fn set_shown(&mut self, shown: Vec<PathBuf>, warnings: Vec<String>) {
+        (self.shown, self.warnings) = (shown, warnings);
+    }
+
+    /// What is to be known of what the sandbox shows of the host.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// What the sandbox shows of the host beside system software, read-only: what `bind_ro` lists, under all names that

@@ -121,6 +121,12 @@ impl Service {
         self.running.take_sockets()
     }
 
+    /// As [`Running::warnings`].
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        self.running.warnings()
+    }
+
     /// What the sandbox shows of the host, as [`Running::shown`].
     #[must_use]
     pub fn shown(&self) -> &[PathBuf] {
