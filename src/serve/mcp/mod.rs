@@ -13,6 +13,7 @@ mod calls;
 mod file_tools;
 mod handler;
 mod history;
+mod id_scanner;
 mod job_tools;
 mod jobs;
 mod live;

@@ -1,7 +1,8 @@
 //! Standard input and output as the SDK's transport: a message a line.
 //!
 //! Owns the bounds of a message: its length, its number of values, how deep it is nested (the parser's 128); `admission` has
-//! those of all requests together. Whatever is wrong with a line, it is answered with an error, and the next line counts.
+//! those of all requests together. Whatever is wrong with a line, it is answered with an error, which has the request's id
+//! where that can be read ([`IdScanner`]), and the next line counts.
 //! This server asks a client nothing, so answers mean nothing and are dropped; so are notifications before a client has
 //! opened anything, and long ones: no notification of the protocol is.
 
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -20,6 +21,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{oneshot, watch};
 
 use super::admission::Admission;
+use super::id_scanner::IdScanner;
 use super::writer::{Outgoing, Unread, write_all};
 use crate::error::{Error, Result};
 
@@ -146,11 +148,13 @@ impl Reading {
             }
             let is_whole = line.last() == Some(&b'\n');
             if !is_whole && line.len() as u64 > LONGEST {
-                if skip_line(&mut input).is_err() {
+                let mut scanner = IdScanner::new();
+                scanner.read(&line);
+                if skip_line(&mut input, &mut scanner).is_err() {
                     return;
                 }
                 let what = format!("the message is longer than {} MiB", LONGEST >> 20);
-                self.refuse(ErrorData::new(ErrorCode::INVALID_REQUEST, what, None), None);
+                self.refuse(ErrorData::invalid_request(what, None), scanner.finish());
                 continue;
             }
             if !self.take(line.trim_ascii()) {
@@ -167,14 +171,14 @@ impl Reading {
         let values = values(line);
         if values > VALUES {
             let what = format!("the message has more than {VALUES} values");
-            self.refuse(ErrorData::new(ErrorCode::INVALID_REQUEST, what, None), None);
+            self.refuse(ErrorData::invalid_request(what, None), scanned_id(line));
             return true;
         }
         let message = match serde_json::from_slice::<Value>(line) {
             Ok(value) => value,
             Err(error) => {
                 let what = format!("no JSON: {error}");
-                self.refuse(ErrorData::parse_error(what, None), None);
+                self.refuse(ErrorData::parse_error(what, None), scanned_id(line));
                 return true;
             }
         };
@@ -221,6 +225,13 @@ fn id_of(message: &Value) -> Option<RequestId> {
     serde_json::from_value(message.get("id")?.clone()).ok()
 }
 
+/// Returns the id of a request that is not parsed.
+fn scanned_id(line: &[u8]) -> Option<RequestId> {
+    let mut scanner = IdScanner::new();
+    scanner.read(line);
+    scanner.finish()
+}
+
 /// Returns how many values a message has at most, if it is JSON: before it is parsed, because that takes memory.
 fn values(line: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped) = (1, false, false);
@@ -236,14 +247,15 @@ fn values(line: &[u8]) -> usize {
     count
 }
 
-/// Goes past the rest of a line.
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+/// Goes past the rest of a line, which the scanner sees.
+fn skip_line(input: &mut impl BufRead, scanner: &mut IdScanner) -> io::Result<()> {
     loop {
         let rest = input.fill_buf()?;
         let (length, is_end) = match memchr::memchr(b'\n', rest) {
             Some(at) => (at + 1, true),
             None => (rest.len(), rest.is_empty()),
         };
+        scanner.read(rest.get(..length).unwrap_or_default());
         input.consume(length);
         if is_end {
             return Ok(());

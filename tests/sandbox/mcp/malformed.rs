@@ -278,6 +278,113 @@ fn two_hundred_malformed_requests_end_nothing() {
     assert!(count >= 400, "{count}");
 }
 
+/// A caller waits for the answer with its id, so what cannot be read has it where it can be.
+#[test]
+fn an_unreadable_request_is_answered_with_its_id() {
+    need_mount!();
+    let store = tempfile::tempdir().unwrap();
+    let mut server = Server::start(ERAS[0], store.path(), &[]);
+    let long = "x".repeat(9 << 20);
+    let head = "\"jsonrpc\":\"2.0\",\"method\":\"tools/call\"";
+    let call = |text: &str| {
+        format!(
+            "\"params\":{{\"name\":\"bash\",\"arguments\":{{\"id\":99,\"command\":\"{text}\"}}}}"
+        )
+    };
+    for (line, id, code) in [
+        (
+            format!("{{{head},\"id\":71,{}}}", call("echo \\ud83d")),
+            json!(71),
+            -32700,
+        ),
+        (
+            format!(
+                "{{\"id\":\"a\\u0041\\\"b\",{head},{}}}",
+                call("\\udc00\\ud800 x")
+            ),
+            json!("aA\"b"),
+            -32700,
+        ),
+        (
+            format!("{{{head},{},\"id\":72}}", call("echo \\ud83d")),
+            json!(72),
+            -32700,
+        ),
+        (
+            format!(" {{ \"id\" : 73 , {head},{} }} and more", call("x")),
+            json!(73),
+            -32700,
+        ),
+        (
+            format!("{{{head},\"id\":74,{}}}", call(&long)),
+            json!(74),
+            -32600,
+        ),
+        (
+            format!("{{\"id\":\"big\",{head},{}}}", call(&long)),
+            json!("big"),
+            -32600,
+        ),
+        (
+            format!("{{{head},{},\"id\":75}}", call(&long)),
+            json!(75),
+            -32600,
+        ),
+        (
+            format!(
+                "{{{head},\"id\":76,\"params\":{{\"a\":[{}1]}}}}",
+                "1,".repeat(200_000)
+            ),
+            json!(76),
+            -32600,
+        ),
+        (
+            format!(
+                "{{{head},\"id\":77,\"params\":{}1{}}}",
+                "{\"a\":".repeat(5000),
+                "}".repeat(5000)
+            ),
+            json!(77),
+            -32700,
+        ),
+        // No id can be read, or it is none.
+        (
+            format!("{{{head},\"id\":1.5,{}}}", call("\\ud83d")),
+            json!(null),
+            -32700,
+        ),
+        (
+            format!("{{{head},\"id\":\"\\ud83d\",{}}}", call("x")),
+            json!(null),
+            -32700,
+        ),
+        (
+            format!("{{{head},\"id\":1,\"id\":2,{}}}", call("\\ud83d")),
+            json!(null),
+            -32700,
+        ),
+        (
+            format!("{{\"params\":{{\"id\":78,\"x\":\"\\ud83d\"}},{head}}}"),
+            json!(null),
+            -32700,
+        ),
+        (
+            format!("[{{\"id\":79,{head},{}}}]", call("\\ud83d")),
+            json!(null),
+            -32700,
+        ),
+    ] {
+        server.send_line(line.as_bytes());
+        let answer = server.message(Duration::from_secs(20)).unwrap();
+        let shown = &line[..line.len().min(100)];
+        assert_eq!(answer["id"], id, "{shown}: {answer}");
+        assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
+    }
+    let (text, _) = server.does("bash", json!({"command": "echo well"}));
+    assert_eq!(text, "well\n");
+    server.finish();
+}
+
 /// Before a client has said which era it speaks, too.
 #[test]
 fn a_client_that_begins_with_nonsense_is_served_all_the_same() {
