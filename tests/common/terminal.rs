@@ -71,6 +71,14 @@ impl Terminal {
         assert_eq!(written, Ok(text.len()));
     }
 
+    /// Presses keys that have something asked, and says yes once that can be answered.
+    #[track_caller]
+    pub(crate) fn confirms(&mut self, keys: &str) {
+        self.types(keys);
+        self.wait_for("[y/n]");
+        self.types("y");
+    }
+
     pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
         self.parser
             .screen_mut()

@@ -75,14 +75,14 @@ fn paths_are_taken_back_brought_back_and_accepted() {
         fs::read_to_string(home.path("a")).unwrap(),
         numbered(&[]) + "more\n"
     );
-    person.types("ry");
+    person.confirms("r");
     person.wait_for("1 path by path");
     let screen = person.wait_for("put back the content of /a");
     assert!(screen.contains("trumanfs redo"), "{screen}");
     assert_eq!(fs::read_to_string(home.path("a")).unwrap(), numbered(&[]));
     person.types("u");
     person.wait_for("undo the last thing");
-    person.types("y");
+    person.confirms("");
     person.wait_for("2 paths by path");
     assert_eq!(
         fs::read_to_string(home.path("a")).unwrap(),
@@ -90,7 +90,7 @@ fn paths_are_taken_back_brought_back_and_accepted() {
     );
     person.types("k");
     person.wait_for(">M /a");
-    person.types("ay");
+    person.confirms("a");
     person.wait_for("accepted 1 path");
     person.wait_for("1 path by path");
     person.types("u");
@@ -129,7 +129,7 @@ fn one_hunk_of_one_of_three_files_is_taken_back() {
     person.wait_for("|@@ -12,7 +12,7 @@ hunk 2");
     person.types("r");
     person.wait_for("take back hunk 2 of /b? [y/n]");
-    person.types("y");
+    person.confirms("");
     person.wait_for("put back the content of /b");
     let screen = person.wait_gone("hunk 2");
     let time = &screen[screen.find("last changed ").unwrap()..][13..32];
@@ -193,14 +193,14 @@ fn one_hunk_of_one_of_three_files_is_taken_back() {
         numbered(&[(1, "by hand")])
     );
     // The hunk comes back, and somebody changes its lines: a conflict, which is named, and nothing is changed.
-    person.types("uy");
+    person.confirms("u");
     person.wait_for("hunk 2");
     let by_hand = [agent[0], (15, "mine"), agent[2]];
     fs::write(home.path("b"), numbered(&by_hand)).unwrap();
     person.wait_for("hunk 2, changed by others since");
     person.types("\tg");
     person.wait_for("|@@ -1,6 +1,6 @@ hunk 1");
-    person.types("jry");
+    person.confirms("jr");
     let screen = person.wait_for("1 conflict in the way; nothing was changed");
     let said = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -220,7 +220,7 @@ fn one_hunk_of_one_of_three_files_is_taken_back() {
     // Another hunk of the same file can be accepted, and leaves the difference.
     person.types("g");
     person.wait_for("|@@ -1,6 +1,6 @@ hunk 1");
-    person.types("ay");
+    person.confirms("a");
     person.wait_for("accepted the hunk");
     person.wait_gone("hunk 1");
     quit(person);
@@ -241,7 +241,7 @@ fn what_was_not_seen_is_not_taken_back() {
     person.wait_for("take back hunk 1 of /a?");
     let by_hand = numbered(&[]) + "mine\n";
     fs::write(home.path("a"), &by_hand).unwrap();
-    person.types("y");
+    person.confirms("");
     // By the hunk's digest, by the list's number, or by the edit's own check: whichever notices first.
     person.wait("that it has changed", |screen| {
         screen.contains("changed meanwhile") || screen.contains("it was not done")
@@ -272,7 +272,7 @@ fn a_whole_group_is_taken_back_or_accepted() {
     person.wait_for("echo first >> a; echo first >> b");
     person.types("r");
     person.wait_for("take back everything that run");
-    person.types("y");
+    person.confirms("");
     person.wait_for("4 paths by run");
     for name in ["a", "b"] {
         assert_eq!(fs::read_to_string(home.path(name)).unwrap(), numbered(&[]));
@@ -282,7 +282,7 @@ fn a_whole_group_is_taken_back_or_accepted() {
     person.wait_for(">in no run (2)");
     person.types("a");
     person.wait_for("accept all changes of 2 listed paths: in no run?");
-    person.types("y");
+    person.confirms("");
     person.wait_for("2 paths by run");
     assert_eq!(fs::read_to_string(home.path("e")).unwrap(), "by-hand\n");
     assert!(!home.path("d").exists());
@@ -477,13 +477,13 @@ fn an_earlier_point_and_what_was_there() {
     person.wait_for("R puts a path back as it was then");
     person.types("R");
     person.wait_for("put /a back as it was at half");
-    person.types("y");
+    person.confirms("");
     person.wait_for("takes that back");
     assert_eq!(
         fs::read_to_string(store.join("a")).unwrap(),
         numbered(&[]) + "first\n"
     );
-    person.types("uy");
+    person.confirms("u");
     person.wait_for("put back the content of /a");
     let both = numbered(&[]) + "first\nsecond\n";
     assert_eq!(fs::read_to_string(store.join("a")).unwrap(), both);

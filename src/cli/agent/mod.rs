@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use rustix::termios::{QueueSelector, tcflush};
+
 use args::{environment, hosts, say_of_credentials};
 
 use super::execute::line::{interrupt, stdin, tell};
@@ -286,6 +288,8 @@ fn summary(client: &Client, target: &str, run: &str) -> Result<bool> {
 
 /// Asks whether the changes stay.
 fn stays() -> Result<bool> {
+    // What the agent's queries have the terminal answer, and what was typed to the agent, is no answer to this.
+    let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     loop {
         let mut out = std::io::stderr();
         let asked =

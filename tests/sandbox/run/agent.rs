@@ -346,6 +346,52 @@ fn signals_give_the_terminal_back() {
     }
 }
 
+/// An agent has the terminal asked what answers hold letters that accept everything, and ends before they come.
+#[test]
+fn answers_of_the_terminal_decide_nothing() {
+    need_mount!();
+    need_tools!("setsid");
+    let store = Store::new();
+    fs::write(store.store.join("mine"), "before\n").unwrap();
+    let at = store.store.to_str().unwrap();
+    // Its title is what the terminal answers with; it asks for the colours, the cursor, its name, and for mice.
+    let script = "echo agent >>mine; printf '\\033]2;ay\\007\\033[21t\\033]11;?\\007\\033[6n\\033[>q\\005\\033[?1000h'; echo asked; read -r _";
+    let command = [
+        binary(),
+        "agent",
+        "--store",
+        at,
+        "--ask",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let answers =
+        "\u{1b}]lay\u{1b}\\\u{1b}]11;rgb:ay/ay\u{7}\u{1b}[24;80R\u{1b}P>|ay\u{1b}\\\u{1b}[M ay";
+    let mut person = Terminal::start(24, 110, &command, &[]);
+    person.wait_for("asked");
+    person.types("\r");
+    // Before the screen is there, and what is no sequence, too.
+    person.types(answers);
+    person.types("ayay");
+    person.wait_for("1 path by path");
+    // What comes late has letters in its sequences alone, or comes at once.
+    person.types(answers);
+    person.types("ay");
+    person.wait_for("accept the changes of /mine? [y/n]");
+    person.types("n");
+    person.wait_for("nothing was changed");
+    person.types("q");
+    let status = person.end();
+    assert_eq!(status.code(), Some(0), "{}", person.screen());
+    let said = person.screen();
+    assert!(
+        said.contains("1 path not accepted and not taken back"),
+        "{said}"
+    );
+}
+
 /// `--ask` ends in the screen of a review of the run: what is taken back there is as before, the rest stays.
 #[test]
 fn asking_ends_in_a_review_of_the_run() {
@@ -371,7 +417,7 @@ fn asking_ends_in_a_review_of_the_run() {
     person.wait_for(">A /made");
     person.types("jr");
     person.wait_for("take back the changes of /mine?");
-    person.types("y");
+    person.confirms("");
     person.wait_for("1 path by path");
     person.types("q");
     let status = person.end();

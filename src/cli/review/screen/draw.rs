@@ -148,7 +148,8 @@ fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
 /// The last line but one: what is asked, typed or said. Returns where the cursor is.
 fn said(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let (text, is_typed) = match &state.asked {
-        Asked::Sure { question, .. } => (format!("{question} [y/n] "), true),
+        Asked::Sure { question, .. } if state.is_answerable => (format!("{question} [y/n] "), true),
+        Asked::Sure { question, .. } => (question.clone(), true),
         Asked::Text { of, text } => {
             let prompt = match of {
                 TextOf::Search => "search: ",

@@ -9,6 +9,7 @@ mod deeds;
 mod difference;
 mod draw;
 mod groups;
+mod guard;
 mod hearing;
 mod keys;
 mod list;
@@ -23,10 +24,13 @@ mod text;
 mod typed;
 mod work;
 
+use std::time::Instant;
+
 use rustix::io::Errno;
 use signal_hook::consts::SIGHUP;
 
 use crate::error::Result;
+use guard::KeyGuard;
 use state::{Busy, Effect, State};
 use style::Styles;
 use terminal::{Event, Terminal, ask_to_stop};
@@ -51,14 +55,18 @@ pub(super) fn show(subject: Subject, title: String, colour: bool) -> Result<Left
     let work = Work::start(subject)?;
     let mut terminal = Terminal::take(Styles { colour })?;
     let mut state = State::new(title);
+    let mut guard = KeyGuard::default();
     loop {
+        state.is_answerable = guard.is_open(state.question(), Instant::now());
         match terminal.draw(&mut state) {
             // The terminal is gone.
             Err(error) if error.errno() == Errno::IO => return Ok(Left::Signal(SIGHUP)),
             drawn => drawn?,
         }
-        for event in terminal.wait(work.woken())? {
+        guard.has_drawn(state.question(), Instant::now());
+        for event in terminal.wait(work.woken(), guard.left(Instant::now()))? {
             let effects = match event {
+                Event::Key(_) if !guard.admits(state.question(), Instant::now()) => Vec::new(),
                 Event::Key(key) => state.key(key),
                 Event::News => {
                     let news = work.news()?.into_iter();

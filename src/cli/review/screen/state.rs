@@ -99,6 +99,8 @@ pub(super) struct State {
     pub(super) hunk: usize,
     pub(super) first_line: usize,
     pub(super) asked: Asked,
+    /// Whether a key answers what is asked: whoever sits there has seen it.
+    pub(super) is_answerable: bool,
     /// What is said of the last thing.
     pub(super) said: String,
     /// What is under way.
@@ -130,6 +132,7 @@ impl State {
             hunk: 0,
             first_line: 0,
             asked: Asked::Nothing,
+            is_answerable: true,
             said: String::new(),
             busy: None,
             done: Vec::new(),
@@ -137,6 +140,14 @@ impl State {
             search: String::new(),
             room: Room::default(),
             is_leaving: false,
+        }
+    }
+
+    /// Returns the question that a key would answer.
+    pub(super) fn question(&self) -> Option<&str> {
+        match &self.asked {
+            Asked::Sure { question, .. } => Some(question),
+            _ => None,
         }
     }
 

@@ -7,7 +7,7 @@
 use std::io::{Stdout, Write, stdout};
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ratatui::backend::CrosstermBackend;
@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
@@ -31,8 +31,8 @@ use super::style::Styles;
 use super::typed::Typed;
 use crate::error::{Error, Result};
 
-/// How long the rest of a key is waited for: Esc is also the beginning of other keys.
-const REST: Duration = Duration::from_millis(50);
+/// How long keys are ignored when the screen takes the terminal, because what had it before may have asked it something.
+const SETTLING: Duration = Duration::from_millis(300);
 
 /// How the terminal was before; absent while nothing of it is changed.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
@@ -87,7 +87,36 @@ impl Terminal {
         };
         restore_after_panics();
         terminal.enter()?;
+        terminal.drop_input(Instant::now() + SETTLING)?;
         Ok(terminal)
+    }
+
+    /// Drops what is typed until then.
+    fn drop_input(&mut self, until: Instant) -> Result<()> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let limit = Timespec::try_from(left).ok();
+            let input = std::io::stdin();
+            let mut fds = [PollFd::new(&input, PollFlags::IN)];
+            match rustix::event::poll(&mut fds, limit.as_ref()) {
+                Ok(0) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(Error::os("poll")(errno)),
+                Ok(_) => {}
+            }
+            let mut bytes = [0; 1024];
+            match rustix::io::read(&input, &mut bytes) {
+                // The terminal is gone, which the next wait says.
+                Ok(0) | Err(Errno::IO) => return Ok(()),
+                // The rest of an answer may come after this.
+                Ok(read) => drop(self.typed.take(bytes.get(..read).unwrap_or_default())),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => return Err(Error::os("read")(errno)),
+            }
+            if left.is_zero() {
+                return Ok(());
+            }
+        }
     }
 
     fn enter(&mut self) -> Result<()> {
@@ -97,6 +126,8 @@ impl Terminal {
         raw.make_raw();
         BEFORE.lock().get_or_insert(now);
         tcsetattr(&input, OptionalActions::Now, &raw).map_err(Error::os("tcsetattr"))?;
+        // What was typed before was not meant for this screen.
+        tcflush(&input, QueueSelector::IFlush).map_err(Error::os("tcflush"))?;
         let mut out = stdout();
         queue!(out, EnterAlternateScreen, Hide)
             .and_then(|()| out.flush())
@@ -132,20 +163,23 @@ impl Terminal {
         cleared.map_err(|error| Error::io("write", &error))
     }
 
-    /// Waits until there is something, of the terminal, of a signal, or readable behind `woken`.
+    /// Waits until there is something, of the terminal, of a signal, or readable behind `woken`, or this time is over.
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(super) fn wait(&mut self, woken: impl AsFd) -> Result<Vec<Event>> {
+    pub(super) fn wait(&mut self, woken: impl AsFd, most: Option<Duration>) -> Result<Vec<Event>> {
         let input = std::io::stdin();
-        let rest = Timespec::try_from(REST).ok();
-        let limit = rest.filter(|_| self.typed.is_waiting());
+        let rest = self.typed.waits_for();
+        let limit = rest.into_iter().chain(most).min();
+        let is_rest = rest.is_some() && limit == rest;
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut fds = [
             PollFd::new(self.signals.get_read(), PollFlags::IN),
             PollFd::new(&input, PollFlags::IN),
             PollFd::new(&woken, PollFlags::IN),
         ];
         match rustix::event::poll(&mut fds, limit.as_ref()) {
+            Ok(0) if !is_rest => return Ok(Vec::new()),
             Ok(0) => return Ok(self.typed.end().into_iter().map(Event::Key).collect()),
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),

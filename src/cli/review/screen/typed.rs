@@ -1,17 +1,37 @@
-//! What is typed at a terminal, as keys.
+//! What is typed at a terminal, as keys. What a terminal answers to queries is none: a program that had the terminal before
+//! may have asked, and the answers hold letters that it chose.
 //!
 //! The reader of crossterm is not used: it spins where the terminal is gone, and waits, deaf to signals, for the rest of
 //! a sequence that it has half of.
 
+use std::time::Duration;
+
 use super::keys::Key;
 
 /// The longest sequence that is waited for; what is longer is none.
-const LONGEST: usize = 32;
+const LONGEST: usize = 1024;
+
+/// How long the rest of a key is waited for: Esc is also the beginning of other keys.
+const REST_OF_KEY: Duration = Duration::from_millis(50);
+
+/// How long the rest of a terminal's answer is waited for, which comes in pieces over a slow line.
+const REST_OF_ANSWER: Duration = Duration::from_secs(1);
 
 /// Bytes that were typed and are no whole key yet.
 #[derive(Debug, Default)]
 pub(super) struct Typed {
     bytes: Vec<u8>,
+    /// The control string whose end has not come.
+    string: Option<ControlString>,
+}
+
+/// What ends a control string besides ST (ECMA-48, 5.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ControlString {
+    /// BEL does: it is one for the operating system.
+    by_bell: bool,
+    /// ST as one byte does, as the string began with one.
+    by_byte: bool,
 }
 
 /// What the bytes at the beginning are.
@@ -20,6 +40,8 @@ enum First {
     Key(Key, usize),
     /// So many bytes that mean nothing here.
     Nothing(usize),
+    /// So many bytes that begin a control string.
+    String(ControlString, usize),
     /// The beginning of something.
     Part,
 }
@@ -31,15 +53,20 @@ impl Typed {
         self.keys(false)
     }
 
-    /// Returns whether the rest of a key may still come.
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.bytes.is_empty()
+    /// Returns how long the rest of what has come may take; nothing where it is whole.
+    pub(super) fn waits_for(&self) -> Option<Duration> {
+        match (self.string, self.bytes.as_slice()) {
+            (None, []) => None,
+            (None, [0x1b]) => Some(REST_OF_KEY),
+            _ => Some(REST_OF_ANSWER),
+        }
     }
 
     /// Returns the keys that are left when nothing more comes: a lone ESC is the key Esc.
     pub(super) fn end(&mut self) -> Vec<Key> {
         let keys = self.keys(true);
         self.bytes.clear();
+        self.string = None;
         keys
     }
 
@@ -47,7 +74,20 @@ impl Typed {
         let mut keys = Vec::new();
         let mut rest = self.bytes.as_slice();
         while !rest.is_empty() {
+            if let Some(string) = self.string {
+                let (taken, is_whole) = string.end(rest);
+                rest = rest.get(taken..).unwrap_or_default();
+                if !is_whole {
+                    break;
+                }
+                self.string = None;
+                continue;
+            }
             let taken = match first(rest) {
+                First::String(string, taken) => {
+                    self.string = Some(string);
+                    taken
+                }
                 First::Key(key, taken) => {
                     keys.push(key);
                     taken
@@ -68,12 +108,63 @@ impl Typed {
     }
 }
 
+impl ControlString {
+    /// Returns how many of these bytes belong to the string, and whether it ends with them.
+    fn end(self, bytes: &[u8]) -> (usize, bool) {
+        for (at, byte) in bytes.iter().enumerate() {
+            match (byte, bytes.get(at + 1)) {
+                (0x07, _) if self.by_bell => return (at + 1, true),
+                (0x9c, _) if self.by_byte => return (at + 1, true),
+                (0x1b, Some(b'\\')) => return (at + 2, true),
+                // The rest of ST may still come.
+                (0x1b, None) => return (at, false),
+                // Another sequence, which ends this one.
+                (0x1b, Some(_)) => return (at, true),
+                _ => {}
+            }
+        }
+        (bytes.len(), false)
+    }
+}
+
+/// Returns the control string that an introducer begins: DCS, SOS, OSC, PM, APC.
+fn control_string(introducer: u8, by_byte: bool) -> Option<ControlString> {
+    matches!(introducer, b'P' | b'X' | b']' | b'^' | b'_').then_some(ControlString {
+        by_bell: introducer == b']',
+        by_byte,
+    })
+}
+
+/// Reads an introducer that is one character, as terminals send it that were asked to: as a byte, or in UTF-8.
+fn of_one_character(bytes: &[u8]) -> Option<First> {
+    let (introducer, length) = match bytes {
+        [0xc2, byte @ 0x80..=0x9f, ..] => (byte, 2),
+        [byte @ 0x80..=0x9f, ..] => (byte, 1),
+        _ => return None,
+    };
+    let introducer = introducer - 0x40;
+    let rest = bytes.get(length..).unwrap_or_default();
+    Some(match control_string(introducer, true) {
+        Some(string) => First::String(string, length),
+        None if introducer == b'[' => sequence(rest, length),
+        None => First::Nothing(length),
+    })
+}
+
 fn first(bytes: &[u8]) -> First {
+    if let Some(first) = of_one_character(bytes) {
+        return first;
+    }
+    if let [0x1b, introducer, ..] = bytes
+        && let Some(string) = control_string(*introducer, false)
+    {
+        return First::String(string, 2);
+    }
     match bytes {
         [0x1b] | [0x1b, b'[' | b'O'] => First::Part,
         // Two times Esc.
         [0x1b, 0x1b, ..] => First::Key(Key::Escape, 1),
-        [0x1b, b'[', rest @ ..] => sequence(rest),
+        [0x1b, b'[', rest @ ..] => sequence(rest, 2),
         [0x1b, b'O', letter, ..] => match of_letter(*letter) {
             Some(key) => First::Key(key, 3),
             None => First::Nothing(3),
@@ -89,18 +180,32 @@ fn first(bytes: &[u8]) -> First {
     }
 }
 
-/// What stands behind `ESC [`.
-fn sequence(rest: &[u8]) -> First {
+/// What stands behind `ESC [`, or another introducer of so many bytes.
+fn sequence(rest: &[u8], introducer: usize) -> First {
     // ECMA-48, 5.4: parameters and intermediate bytes, then one final byte.
     let Some(at) = rest.iter().position(|byte| matches!(byte, 0x40..=0x7e)) else {
         let is_possible = rest.iter().all(|byte| matches!(byte, 0x20..=0x3f));
         return match is_possible {
             true => First::Part,
-            false => First::Nothing(2 + rest.len()),
+            false => First::Nothing(introducer + rest.len()),
         };
     };
-    let taken = 2 + at + 1;
     let (numbers, letter) = (rest.get(..at).unwrap_or_default(), rest.get(at));
+    // What mice do in the oldest form, and function keys of the Linux console, have bytes behind the final one.
+    let behind = match (numbers, letter) {
+        ([], Some(b'M')) => 3,
+        ([], Some(b'[')) => 1,
+        _ => 0,
+    };
+    let taken = introducer + at + 1 + behind;
+    if rest.len() < at + 1 + behind {
+        return First::Part;
+    }
+    // Answers, and what mice do.
+    let is_private = matches!(numbers.first(), Some(b'<'..=b'?'));
+    if behind > 0 || is_private || letter == Some(&b'M') {
+        return First::Nothing(taken);
+    }
     let number = numbers
         .split(|byte| *byte == b';')
         .next()
@@ -155,6 +260,7 @@ fn character(bytes: &[u8]) -> First {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -202,7 +308,7 @@ mod tests {
             let mut at_once = whole.take(bytes);
             at_once.extend(whole.end());
             assert_eq!(at_once, keys, "{bytes:?}");
-            assert!(!whole.is_waiting());
+            assert_eq!(whole.waits_for(), None);
             let mut pieces = Typed::default();
             let mut one_by_one: Vec<Key> = bytes
                 .iter()
@@ -211,6 +317,59 @@ mod tests {
             one_by_one.extend(pieces.end());
             assert_eq!(one_by_one, keys, "{bytes:?}");
         }
+    }
+
+    /// Each answer holds letters that would decide something.
+    #[test]
+    fn answers_of_terminals_are_no_keys() {
+        for answer in [
+            &b"\x1b]lay\x1b\\"[..],
+            b"\x1b]11;rgb:ay/ay/ay\x07",
+            b"\x1b]52;c;YXkay\x1b\\",
+            b"\x1bP>|XTerm(ay)\x1b\\",
+            b"\x1bP1$ray\x07ay\x1b\\",
+            b"\x1b_Gi=1;ay\x1b\\",
+            b"\x1b^ay\x1b\\",
+            b"\x1bXay\x1b\\",
+            b"\x9day\x9c",
+            b"\xc2\x90ay\xc2\x9c",
+            b"\x9b24;80R",
+            b"\xc2\x9b?1;2c",
+            b"\x1b[?64;1;2;6;9;15;16;17;18;21;22;28;29;42c",
+            b"\x1b[24;80R",
+            b"\x1b[>0;276;0c",
+            b"\x1b[?2026;2$y",
+            b"\x1b[8;24;80t",
+            b"\x1b[I\x1b[O",
+            b"\x1b[M ay",
+            b"\x1b[<0;97;121M\x1b[<0;97;121m",
+            b"\x1b[32;97;121M",
+            b"\x1b[[A",
+        ] {
+            let mut whole = Typed::default();
+            let keys = whole.take(&[answer, b"q"].concat());
+            assert_eq!(keys, [Key::Char('q')], "{answer:?}");
+            assert_eq!(whole.waits_for(), None, "{answer:?}");
+            // Piece by piece, and with the rest missing.
+            let mut pieces = Typed::default();
+            for byte in answer {
+                assert_eq!(pieces.take(&[*byte]), [], "{answer:?}");
+            }
+            assert_eq!(pieces.end(), [], "{answer:?}");
+            let mut part = Typed::default();
+            let (_, most) = answer.split_last().unwrap();
+            assert_eq!(part.take(most), [], "{answer:?}");
+            assert!(part.waits_for().is_some(), "{answer:?}");
+            assert_eq!(part.end(), [], "{answer:?}");
+        }
+        // A long one is not kept.
+        let mut typed = Typed::default();
+        assert_eq!(typed.take(&[&b"\x1b]l"[..], &[b'y'; 100_000]].concat()), []);
+        assert!(typed.bytes.is_empty());
+        assert_eq!(typed.take(b"ay\x1b"), []);
+        assert_eq!(typed.take(b"\\q"), [Key::Char('q')]);
+        // Another sequence ends one.
+        assert_eq!(typed.take(b"\x1b]lay\x1b[Aq"), [Key::Up, Key::Char('q')]);
     }
 
     #[test]
