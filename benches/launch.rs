@@ -156,7 +156,14 @@ fn spawn(service: &Service, stdin: OwnedFd, stdout: OwnedFd) -> u32 {
     let streams = [stdin, stdout, null().into()];
     let argv = ["/usr/bin/true".into()];
     service
-        .start(&argv, &[], OsStr::new("/"), None, streams)
+        .start(
+            &argv,
+            OsStr::new("/usr/bin:/bin"),
+            &[],
+            OsStr::new("/"),
+            None,
+            streams,
+        )
         .unwrap()
 }
 
@@ -187,6 +194,7 @@ fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
         scratch: File::open(scratch).unwrap().into(),
         argv: vec!["/usr/bin/true".into()],
         env: Vec::new(),
+        search_path: None,
         bind_ro: Vec::new(),
         private: Vec::new(),
         writable: Vec::new(),

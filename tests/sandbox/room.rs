@@ -110,6 +110,7 @@ impl Room {
             ]
             .map(|(name, value)| (OsString::from(name), value.to_owned()))
             .into(),
+            search_path: None,
             bind_ro: Vec::new(),
             private: Vec::new(),
             writable: Vec::new(),

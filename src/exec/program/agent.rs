@@ -124,6 +124,7 @@ impl Programs {
         Allowed {
             argv: command.argv.clone(),
             cwd: command.cwd.clone(),
+            search_path: value_of(&env, b"PATH"),
             env,
             timeout: agent.timeout.unwrap_or(Duration::MAX),
             max_output_bytes: u64::MAX,
@@ -147,4 +148,10 @@ impl Programs {
         dirs.extend(usual.iter());
         dirs.join(&b':')
     }
+}
+
+/// Returns the value of a variable, empty where there is none.
+fn value_of(env: &[(Vec<u8>, Vec<u8>)], name: &[u8]) -> Vec<u8> {
+    let found = env.iter().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.clone()).unwrap_or_default()
 }

@@ -96,6 +96,7 @@ impl<'p> Execution<'p> {
             read_only: ready.read_only,
             argv: ready.argv(),
             env: ready.env(),
+            search_path: Some(ready.search_path()),
             bind_ro: bind_ro.concat(),
             ptrace: ready.allowed.ptrace,
             limits: self.command.limits.clone(),

@@ -131,13 +131,13 @@ impl OneLine {
         ready: &Ready,
         streams: [OwnedFd; 3],
     ) -> Result<(Arc<Service>, u32), LaunchError> {
-        let (argv, env) = (ready.argv(), ready.env());
+        let (argv, env, path) = (ready.argv(), ready.env(), ready.search_path());
         let home = PathBuf::from(OsStr::from_bytes(self.programs.place().root()));
-        let tree = tree_of(&argv, &env, &home, &ready.allowed.bind_ro);
+        let tree = tree_of(&argv, &path, &home, &ready.allowed.bind_ro);
         let kind = Kind::of(ready, tree.iter().flat_map(|tree| tree.shown.clone()));
         let service = self.sandboxes.of(&kind, ready.network.as_ref())?;
         let installed = tree.as_ref().map(|tree| tree.file.as_path());
-        let number = service.start(&argv, &env, &ready.cwd(), installed, streams)?;
+        let number = service.start(&argv, &path, &env, &ready.cwd(), installed, streams)?;
         Ok((service, number))
     }
 

@@ -219,6 +219,7 @@ impl Programs {
             scratch: again(self.hold.scratch())?,
             argv: Vec::new(),
             env: Vec::new(),
+            search_path: None,
             bind_ro: Vec::new(),
             private: state_dirs(self.client()),
             writable: Vec::new(),

@@ -65,6 +65,11 @@ impl Ready {
         env
     }
 
+    /// Returns where the program is looked up.
+    pub(super) fn search_path(&self) -> OsString {
+        text(&self.allowed.search_path)
+    }
+
     /// Returns the working directory, an absolute path in the home.
     pub(super) fn cwd(&self) -> OsString {
         text(&self.allowed.cwd)

@@ -12,6 +12,7 @@ mod history;
 mod json;
 mod killed;
 mod loads;
+mod lookup;
 mod metrics;
 mod output;
 mod owners;

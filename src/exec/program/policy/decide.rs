@@ -148,6 +148,7 @@ fn allow(rules: &Rules, case: &Case<'_>, checked: Checked<'_>) -> Result<Allowed
     let asked = case.question.timeout.unwrap_or(timeout);
     let output = case.entry.max_output_bytes.or(every.max_output_bytes);
     Ok(Allowed {
+        search_path: environment::search_path(rules, case.entry, &checked, &bound),
         env: env.into_iter().collect(),
         timeout: timeout.min(asked),
         max_output_bytes: output.unwrap_or(DEFAULT_OUTPUT),

@@ -70,7 +70,9 @@ pub(super) fn build(
     checked: &Checked<'_>,
     bound: &[&Path],
 ) -> Result<Environment, Refused> {
-    let mut env = base(case.question.home, &checked.path, bound);
+    let mut env = base(case.question.home);
+    let path = join_path(&checked.path, bound, &checked.path_end);
+    env.insert(b"PATH".to_vec(), path);
     for (name, value) in &checked.env {
         env.insert(name.as_bytes().to_vec(), value.clone());
     }
@@ -78,12 +80,7 @@ pub(super) fn build(
     for (name, value) in case.question.env {
         env.insert(name.clone(), asked_for(every, entry, name, value)?);
     }
-    for set in [
-        &every.safe_env,
-        &entry.safe_env,
-        &every.env_overrides,
-        &entry.env_overrides,
-    ] {
+    for set in set_by_policy(rules, entry) {
         for (name, value) in set {
             env.insert(name.clone().into_bytes(), value.clone().into_bytes());
         }
@@ -91,7 +88,38 @@ pub(super) fn build(
     Ok(env)
 }
 
-fn base(home: &[u8], first: &[Vec<u8>], bound: &[&Path]) -> Environment {
+/// Returns the variables that a policy sets for an entry; the later win.
+fn set_by_policy<'r>(rules: &'r Rules, entry: &'r Entry) -> [&'r BTreeMap<String, String>; 4] {
+    let every = &rules.every;
+    [
+        &every.safe_env,
+        &entry.safe_env,
+        &every.env_overrides,
+        &entry.env_overrides,
+    ]
+}
+
+/// Returns the directories in which the program itself is looked up: those of the machine and of the operator. The home's
+/// own come after a program has been chosen, in its PATH, or a file of the home would be any program of the policy.
+pub(super) fn search_path(
+    rules: &Rules,
+    entry: &Entry,
+    checked: &Checked<'_>,
+    bound: &[&Path],
+) -> Vec<u8> {
+    let set = set_by_policy(rules, entry).into_iter().rev();
+    let own = match checked.runs_home_code {
+        true => &checked.path[..],
+        false => &[],
+    };
+    match set.filter_map(|set| set.get("PATH")).next() {
+        Some(path) => path.clone().into_bytes(),
+        None => join_path(own, bound, &[]),
+    }
+}
+
+/// Puts a PATH together.
+fn join_path(first: &[Vec<u8>], bound: &[&Path], last: &[Vec<u8>]) -> Vec<u8> {
     let mut path: Vec<Vec<u8>> = first.to_vec();
     path.push(PATH.into());
     for dir in bound {
@@ -103,10 +131,14 @@ fn base(home: &[u8], first: &[Vec<u8>], bound: &[&Path]) -> Environment {
         };
         path.push(dir.into_os_string().into_encoded_bytes());
     }
+    path.extend_from_slice(last);
+    path.join(&b':')
+}
+
+fn base(home: &[u8]) -> Environment {
     let mut env = Environment::new();
     let mut set = |name: &str, value: Vec<u8>| env.insert(name.into(), value);
     set("HOME", home.to_vec());
-    set("PATH", path.join(&b':'));
     set("TMPDIR", b"/tmp".to_vec());
     set("LANG", b"C.UTF-8".to_vec());
     set("TERM", b"dumb".to_vec());

@@ -297,17 +297,18 @@ fn a_virtual_environment_of_the_home_is_active() {
     std::fs::write(dir.path().join("app/.venv/pyvenv.cfg"), "").unwrap();
     let paths = RootPaths::open(dir.path()).unwrap();
     let policy = Policy::parse(
-        b"pytest: {}\npython: { flags: [-V], detect_venv: false }\n",
+        b"pytest: {}\npython: { flags: [-V], detect_venv: false }\npython3: { flags: [-V] }\n",
         "p",
     )
     .unwrap();
-    for (program, cwd, found) in [
-        ("pytest", "app", true),
-        ("pytest", "lib", false),
-        ("python", "app", false),
+    for (program, cwd, found, is_program) in [
+        ("pytest", "app", true, true),
+        ("pytest", "lib", false, false),
+        ("python", "app", false, false),
+        ("python3", "app", true, false),
     ] {
         // A bare python would read its code from standard input.
-        let flag = (program == "python").then(|| b"-V".to_vec());
+        let flag = program.starts_with("python").then(|| b"-V".to_vec());
         let argv = [vec![program.as_bytes().to_vec()], Vec::from_iter(flag)].concat();
         let allowed = decide(
             &policy,
@@ -328,6 +329,11 @@ fn a_virtual_environment_of_the_home_is_active() {
                 .starts_with("/home/agent/app/.venv/bin:"),
             found
         );
+        // Its Python is the program only where the entry lets code of the home run anyway.
+        let first = allowed
+            .search_path
+            .starts_with(b"/home/agent/app/.venv/bin:");
+        assert_eq!(first, is_program, "{program} in {cwd}");
     }
 }
 

@@ -16,6 +16,8 @@ pub struct Allowed {
     pub cwd: Vec<u8>,
     /// The whole environment, sorted by name.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Where the program is looked up, in the form of PATH; its children look in the PATH of `env`.
+    pub search_path: Vec<u8>,
     /// How long it may run.
     pub timeout: Duration,
     /// How many bytes of each output stream are kept.

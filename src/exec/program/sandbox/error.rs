@@ -170,7 +170,7 @@ fn remedy_for(step: Step, errno: Option<Errno>) -> Option<String> {
         }
         (Step::Plan, None) => "leave that out, or give another home",
         (Step::Program, Some(Errno::NOENT)) => {
-            "the program must be in /usr, in the home, or in what bind_ro lists, and so must its interpreter"
+            "the program must be in /usr or in what bind_ro lists (`agent`: or in the home), and so must its interpreter"
         }
         (Step::Program, Some(Errno::ACCESS)) => "the file must be executable",
         _ => return None,

@@ -244,7 +244,12 @@ fn prepare<'p>(
         .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
     let home = given.source(plan.home.as_fd(), false)?;
     let scratch = given.source(plan.scratch.as_fd(), false)?;
-    let tree = tree_of(&plan.argv, &plan.env, &plan.home_path, &plan.bind_ro);
+    let tree = tree_of(
+        &plan.argv,
+        plan.search_path(),
+        &plan.home_path,
+        &plan.bind_ro,
+    );
     let mut shown = Vec::new();
     let of_tree = tree.iter().flat_map(|tree| &tree.shown);
     for path in plan.bind_ro.iter().chain(of_tree) {
@@ -330,6 +335,7 @@ fn orders(
             let installed = installed.as_deref();
             Some(order(
                 &plan.argv,
+                plan.search_path(),
                 &plan.env,
                 plan.cwd.as_os_str(),
                 installed,

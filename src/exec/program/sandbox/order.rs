@@ -5,17 +5,18 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{LaunchError, Step};
-use super::tree::path_in;
 use trumanfs_init::orders::Start;
 
 pub(super) const NO_PROGRAM: &str = "there is no program to run";
 
-/// Makes the order. `installed`: where the program lies if it is not found in `PATH`, because that has a link to it.
+/// Makes the order. `path`: where the program is looked up. `installed`: where it lies if it is not found there, because
+/// there is a link to it.
 ///
 /// # Errors
 /// [`Step::Plan`] for what cannot be a program, or has a NUL byte.
 pub(super) fn order(
     argv: &[OsString],
+    path: &OsStr,
     env: &[(OsString, OsString)],
     cwd: &OsStr,
     installed: Option<&Path>,
@@ -29,7 +30,7 @@ pub(super) fn order(
         let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
         environment.push(text("the environment", whole)?);
     }
-    let mut files = candidates(argv, env)?;
+    let mut files = candidates(argv, path)?;
     if let Some(file) = installed {
         files.push(text("the program", file.as_os_str().as_bytes().to_vec())?);
     }
@@ -48,10 +49,7 @@ fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
 }
 
 /// Returns the files that a program may be, as execvp(3) tries them.
-fn candidates(
-    argv: &[OsString],
-    env: &[(OsString, OsString)],
-) -> Result<Vec<CString>, LaunchError> {
+fn candidates(argv: &[OsString], path: &OsStr) -> Result<Vec<CString>, LaunchError> {
     let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
         return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
     };
@@ -59,7 +57,8 @@ fn candidates(
     if name.as_bytes().contains(&b'/') {
         return Ok(vec![file(name.into())?]);
     }
-    let files = path_in(env)
+    let files = path
+        .as_bytes()
         .split(|byte| *byte == b':')
         .map(|dir| match dir {
             // An empty entry is the working directory.

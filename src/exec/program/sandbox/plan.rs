@@ -1,6 +1,6 @@
 //! What a caller decides before anything is done: what runs, what it sees, as whom and within which limits.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,8 +22,10 @@ pub struct Plan {
     /// Further directories that the program may write to. The first is that of the user in `/etc/passwd`, which is the
     /// home else.
     pub writable: Vec<Writable>,
-    /// The program and its arguments. A name without a slash is looked up in the `PATH` of `env`, in the sandbox.
+    /// The program and its arguments. A name without a slash is looked up in `search_path`, in the sandbox.
     pub argv: Vec<OsString>,
+    /// Where the program is looked up, in the form of PATH; in the `PATH` of `env` where this is not given.
+    pub search_path: Option<OsString>,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
     /// What else of the host can be read, at the same paths.
@@ -49,6 +51,19 @@ pub struct Plan {
     pub terminal: Option<(u16, u16)>,
     /// What the program can connect to.
     pub network: Network,
+}
+
+/// Where a program is looked up if nothing says where.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+impl Plan {
+    /// Returns where the program is looked up.
+    pub(super) fn search_path(&self) -> &OsStr {
+        let in_env = || self.env.iter().find(|(name, _)| name == "PATH");
+        let path = self.search_path.as_ref();
+        let path = path.or_else(|| in_env().map(|(_, value)| value));
+        path.map_or(OsStr::new(USUAL_PATH), OsString::as_os_str)
+    }
 }
 
 /// A directory beside the home that a program may write to.

@@ -224,6 +224,7 @@ fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
         scratch: open("/usr", OFlags::PATH)?,
         argv: vec!["true".into()],
         env: Vec::new(),
+        search_path: None,
         bind_ro: Vec::new(),
         private: Vec::new(),
         writable: Vec::new(),

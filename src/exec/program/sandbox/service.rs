@@ -145,8 +145,7 @@ impl Service {
         self.running.backend()
     }
 
-    /// Starts a program. Returns its number, for [`Service::wait`]. `installed`: where it lies if it is not found in
-    /// `PATH`, because that has a link to it.
+    /// Starts a program. Returns its number, for [`Service::wait`]. `path` and `installed` are those of [`order`].
     ///
     /// # Errors
     /// What cannot be a program, or that the sandbox has ended. Whether the program's file could be executed is told by
@@ -154,12 +153,13 @@ impl Service {
     pub fn start(
         &self,
         argv: &[OsString],
+        path: &OsStr,
         env: &[(OsString, OsString)],
         cwd: &OsStr,
         installed: Option<&Path>,
         streams: [OwnedFd; 3],
     ) -> Result<u32, LaunchError> {
-        let order = order(argv, env, cwd, installed)?;
+        let order = order(argv, path, env, cwd, installed)?;
         let [stdin, stdout, stderr] = &streams;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let mut next = self.next.lock();

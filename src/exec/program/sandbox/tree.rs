@@ -28,25 +28,16 @@ const MOST_INTERPRETERS: usize = 5;
 /// How much of a script's first line is read, in bytes: as much as the kernel reads (BINPRM_BUF_SIZE).
 const LONGEST_LINE: usize = 256;
 
-/// Where a program is looked up if the environment says nothing.
-const USUAL_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
-
-/// Returns where an environment has programs looked up.
-pub(super) fn path_in(env: &[(OsString, OsString)]) -> &[u8] {
-    let path = env.iter().find(|(name, _)| name == "PATH");
-    path.map_or(USUAL_PATH, |(_, value)| value.as_bytes())
-}
-
-/// Finds what has to be shown for the program of these words in this environment; nothing if it is in the sandbox anyway,
+/// Finds what has to be shown for the program of these words, looked up in this PATH; nothing if it is in the sandbox anyway,
 /// or nowhere. Nothing below `home` is looked at, for that may hang. `bind_ro`: what is shown in any case.
 #[must_use]
 pub fn tree_of(
     argv: &[OsString],
-    env: &[(OsString, OsString)],
+    path: &OsStr,
     home: &Path,
     bind_ro: &[PathBuf],
 ) -> Option<InstallTree> {
-    install_tree(argv.first()?, path_in(env), home, bind_ro)
+    install_tree(argv.first()?, path.as_bytes(), home, bind_ro)
 }
 
 fn install_tree(

@@ -96,11 +96,43 @@ fn the_environment_is_built_from_nothing() {
         Some("1")
     );
     let npm = run("npm list", &[], None).unwrap();
-    assert!(
-        value(&npm, "PATH")
-            .unwrap()
-            .starts_with("/home/agent/src/node_modules/.bin:/home/agent/node_modules/.bin:/usr")
+    assert_eq!(
+        value(&npm, "PATH").unwrap(),
+        "/usr/local/bin:/usr/bin:/bin:/opt/all/bin:/home/agent/src/node_modules/.bin:/home/agent/node_modules/.bin"
     );
+}
+
+/// A file of the home is not a program that the policy allows, whatever it is called.
+#[test]
+fn programs_are_looked_up_where_the_operator_says() {
+    const USUAL: &str = "/usr/local/bin:/usr/bin:/bin:/opt/all/bin";
+    for (line, expected) in [
+        ("plain", USUAL),
+        ("tool", "/only"),
+        ("npm list", USUAL),
+        ("python a.py", USUAL),
+    ] {
+        let allowed = run(line, &[], None).unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&allowed.search_path),
+            expected,
+            "{line}"
+        );
+    }
+    // Not where a caller says.
+    let policy = Policy::parse(b"plain: {allow_env: [PATH]}", "p").unwrap();
+    let argv = split(b"plain").unwrap();
+    let env = [(b"PATH".to_vec(), b"/home/agent/bin".to_vec())];
+    let allowed = decide(
+        &policy,
+        &Question {
+            env: &env,
+            ..ask(&argv, b"src")
+        },
+    )
+    .unwrap();
+    assert_eq!(allowed.search_path, b"/usr/local/bin:/usr/bin:/bin");
+    assert_eq!(value(&allowed, "PATH").as_deref(), Some("/home/agent/bin"));
 }
 
 #[test]

@@ -27,8 +27,12 @@ pub(in super::super) struct Checked<'q> {
     pub(in super::super) runs: Vec<&'q Run>,
     /// Variables that the tool needs.
     pub(in super::super) env: Vec<(&'static str, Vec<u8>)>,
-    /// Directories that come first in PATH.
+    /// Directories of the home that come first in PATH.
     pub(in super::super) path: Vec<Vec<u8>>,
+    /// Directories of the home that come last in PATH.
+    pub(in super::super) path_end: Vec<Vec<u8>>,
+    /// Whether the program itself may come from `path`: it runs code of the home anyway.
+    pub(in super::super) runs_home_code: bool,
 }
 
 /// A sub-command that was found.
@@ -71,6 +75,8 @@ impl<'q> Case<'q> {
             runs: vec![&self.entry.run],
             env: Vec::new(),
             path: Vec::new(),
+            path_end: Vec::new(),
+            runs_home_code: false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::scan::{Grammar, Until, scan};
 use super::super::schema::{ReadAs, Takes};
+use super::super::validator::Validator;
 use super::super::verdict::{Class, Refused};
 use super::super::words::shown;
 use super::case::{Case, Checked};
@@ -69,7 +70,8 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
 }
 
 /// Adds what Python needs around it: modules come from where they are installed and not from the working directory, and
-/// a virtual environment of the home is active.
+/// a virtual environment of the home is active. Its Python is a file that the home's occupant can replace, so that is the
+/// program only where the entry lets code of the home run anyway.
 pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
     checked.env.push(("PYTHONSAFEPATH", b"1".to_vec()));
     if case.entry.tool.detect_venv == Some(false) {
@@ -81,9 +83,18 @@ pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
             let mark = [dir.as_slice(), b"pyvenv.cfg"].join(&b'/');
             if case.exists(&mark) {
                 checked.path.push([dir.as_slice(), b"bin"].join(&b'/'));
+                checked.runs_home_code = runs_home_code(case);
                 checked.env.push(("VIRTUAL_ENV", dir));
                 return;
             }
         }
     }
+}
+
+/// Returns whether an entry lets code of the home's occupant run: tests, scripts, or code on the line or on standard input.
+fn runs_home_code(case: &Case<'_>) -> bool {
+    case.entry.validator == Validator::Pytest
+        || case.entry.tool.allow_script_paths == Some(true)
+        || case.mode("repl") == Some(true)
+        || case.entry.flags.names.contains_key("-c")
 }

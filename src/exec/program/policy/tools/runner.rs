@@ -53,11 +53,12 @@ pub(super) fn check<'q>(case: &Case<'q>, manager: &Manager) -> Result<Checked<'q
     Ok(checked)
 }
 
-/// Adds what Node's tools need around them.
+/// Adds what Node's tools need around them. The directories of the project's own programs come last, because these tools
+/// have themselves started by `env node`; before they run a script, they put those directories first.
 pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
     for project in case.projects() {
         checked
-            .path
+            .path_end
             .push([project.as_slice(), b"node_modules/.bin"].join(&b'/'));
     }
     let cache = [case.question.home, b".cache/npm"].join(&b'/');
