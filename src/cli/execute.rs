@@ -108,7 +108,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         true => failed_in_json(error),
         false => failed(&error),
     };
-    let mut shell = match open(&args.place, limits) {
+    let mut shell = match open(&args.place, limits, args.json) {
         Ok(shell) => shell,
         Err(error) => return failed(error),
     };
@@ -144,7 +144,7 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
         bytes: 0,
         tail: false,
     };
-    let status = open(&args.place, limits).and_then(|shell| {
+    let status = open(&args.place, limits, false).and_then(|shell| {
         if std::io::stdin().is_terminal() {
             prompt::converse(shell)
         } else {
@@ -158,7 +158,7 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
 }
 
 /// Opens the place that a shell works in.
-fn open(place: &Place, limits: Limits) -> Result<Shell> {
+fn open(place: &Place, limits: Limits, as_json: bool) -> Result<Shell> {
     let access = Access {
         hide: place.hide.clone(),
         read_only: place.read_only.clone(),
@@ -172,7 +172,7 @@ fn open(place: &Place, limits: Limits) -> Result<Shell> {
                 with_policy::launcher(place.sandbox.unwrap_or_default()),
             )?);
             let at = exec::open_in(&place.root, &programs)?;
-            let policy = with_policy::policy(Some(file), &place.root)?;
+            let policy = with_policy::policy(Some(file), &place.root, as_json)?;
             let source = LineSource::new(programs, policy, place.net.clone());
             Shell::at(at, limits).with_programs(Arc::new(source))
         }

@@ -193,7 +193,8 @@ fn decide(args: &HookArgs, event: &[u8]) -> Value {
             true => file.clone(),
             false => std::path::absolute(file).unwrap_or_else(|_| file.clone()),
         };
-        let located = Programs::is_for(root).and_then(|()| with_policy::policy(Some(file), root));
+        let located =
+            Programs::is_for(root).and_then(|()| with_policy::policy(Some(file), root, false));
         match located {
             Ok(watched) => setting.policy = Some((name, watched.current().0)),
             Err(error) => setting.problem = Some(error),

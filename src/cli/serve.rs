@@ -63,7 +63,7 @@ pub(super) fn serve(command: ServeCommand) -> Result<Exit> {
     let programs = match &args.policy {
         None => None,
         Some(file) => {
-            let watched = policy(Some(file), &args.root)?;
+            let watched = policy(Some(file), &args.root, false)?;
             let choice = args.sandbox.unwrap_or_default();
             Some((Arc::new(watched), choice, args.net))
         }

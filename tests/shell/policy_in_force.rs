@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use crate::common::{Home, describe, need_mount, need_tools, run_limited, skip};
+use crate::common::{Home, describe, need_mount, need_tools, run_limited, skip, trumanfs};
 use crate::programs::{Place, need_sandbox};
 
 #[test]
@@ -227,4 +227,47 @@ fn a_copy_of_a_store_brings_no_policy() {
     // In its place, the copy is what the operator has read there.
     fs::rename(&copy, &store).unwrap();
     assert_eq!(operator.run(&store, "echo ran").as_deref(), Some("ran\n"));
+}
+
+/// What runs by a policy must not be able to change it.
+#[test]
+fn a_policy_that_others_can_change_is_not_used_silently() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store");
+    fs::create_dir(&store).unwrap();
+    fs::write(store.join("policy.yaml"), "\"true\": {}\n").unwrap();
+    fs::write(dir.path().join("safe.yaml"), "\"true\": {}\n").unwrap();
+    std::os::unix::fs::symlink(store.join("policy.yaml"), dir.path().join("link.yaml")).unwrap();
+    let said = |policy: &Path| {
+        let words: [&std::ffi::OsStr; 7] = [
+            "exec".as_ref(),
+            "--root".as_ref(),
+            store.as_os_str(),
+            "--policy".as_ref(),
+            policy.as_os_str(),
+            "--".as_ref(),
+            "echo well".as_ref(),
+        ];
+        let output = trumanfs(&words);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    need_mount!();
+    let safe = dir.path().join("safe.yaml");
+    assert_eq!(said(&safe), ("well\n".to_owned(), String::new()));
+    for within in [store.join("policy.yaml"), dir.path().join("link.yaml")] {
+        let (out, err) = said(&within);
+        assert!(
+            out.is_empty() && err.contains("programs that run by it can change it"),
+            "{out}{err}"
+        );
+    }
+    fs::set_permissions(&safe, fs::Permissions::from_mode(0o666)).unwrap();
+    let (out, err) = said(&safe);
+    assert_eq!(out, "well\n");
+    assert!(
+        err.contains("other users can change this policy") && err.contains("safe.yaml"),
+        "{err}"
+    );
 }

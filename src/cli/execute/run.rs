@@ -125,7 +125,7 @@ fn network(text: &str) -> std::result::Result<Asked, String> {
 }
 
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
-    let (policy, _) = policy(args.policy.as_deref(), &args.root)?.current();
+    let (policy, _) = policy(args.policy.as_deref(), &args.root, args.json)?.current();
     let launcher = launcher(args.sandbox.unwrap_or_default());
     let asked = command(&args, crate::exec::Cancel::default());
     if let Some(refused) = RefusedCommand::find(&args.root, &policy, &asked)? {

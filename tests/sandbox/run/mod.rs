@@ -16,6 +16,7 @@ mod lookup;
 mod metrics;
 mod output;
 mod owners;
+mod pins;
 mod scratch;
 mod set_ids;
 

@@ -47,7 +47,18 @@ const PINS: &[(&str, &str)] = &[
     ("credential.helper", ""),
     ("core.sshCommand", "ssh -o BatchMode=yes"),
     ("core.askPass", ""),
+    ("core.alternateRefsCommand", "true"),
     ("log.showSignature", "false"),
+    // Signing starts a program, and so does looking at a signature (`--format=%G?`).
+    ("commit.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("gpg.program", "false"),
+    ("gpg.openpgp.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("gpg.ssh.program", "false"),
+    // Differences that nobody asked for, with programs that attributes name (textconv).
+    ("commit.verbose", "false"),
+    ("stash.showPatch", "false"),
     ("protocol.ext.allow", "never"),
     // They would go on in the background, and nothing does once a command has ended.
     ("gc.auto", "0"),

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, open as open_at, stat};
@@ -129,5 +129,126 @@ pub fn open(name: &Path) -> Examined {
             problems: vec![problem],
             warnings: Vec::new(),
         },
+    }
+}
+
+/// Who besides the operator can change a policy file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exposure {
+    /// Programs that run by it: it lies in the home or the store.
+    Home(PathBuf),
+    /// Other users: what lets them, in words.
+    Users(String),
+}
+
+/// Returns who besides root, this user and `owner` can change the file that a path leads to, or where it leads: from within
+/// one of `homes`, or by the modes of the file and of the directories above it.
+pub fn exposure(file: &Path, homes: &[&Path], owner: Option<u32>) -> Option<Exposure> {
+    let real = file.canonicalize().ok()?;
+    let named = std::path::absolute(file).ok()?;
+    let is_in = |home: &&Path| {
+        let real_home = home.canonicalize();
+        real_home.is_ok_and(|home| real.starts_with(&home) || named.starts_with(home))
+    };
+    if homes.iter().any(is_in) {
+        return Some(Exposure::Home(real));
+    }
+    [&real, &named]
+        .into_iter()
+        .find_map(|path| users_of(path, owner).map(Exposure::Users))
+}
+
+/// Returns what lets other users change a file, in words.
+fn users_of(file: &Path, owner: Option<u32>) -> Option<String> {
+    let is_trusted =
+        |uid: u32| uid == 0 || uid == rustix::process::geteuid().as_raw() || Some(uid) == owner;
+    for (number, path) in file.ancestors().enumerate() {
+        let Ok(found) = stat(path) else { continue };
+        let mode = Mode::from_raw_mode(found.st_mode);
+        // In a directory like /tmp, nobody removes what others made.
+        let is_shared = number > 0 && mode.contains(Mode::SVTX);
+        let shown = path.display();
+        let why = match () {
+            () if !is_trusted(found.st_uid) => format!("{shown} belongs to user {}", found.st_uid),
+            () if is_shared => continue,
+            () if mode.contains(Mode::WOTH) => format!("{shown} can be written by everybody"),
+            () if mode.contains(Mode::WGRP)
+                && found.st_gid != 0
+                && found.st_gid != found.st_uid =>
+            {
+                format!("{shown} can be written by group {}", found.st_gid)
+            }
+            () => continue,
+        };
+        return Some(why);
+    }
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn exposed_policy_files_are_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let home = top.join("home");
+        for name in ["home/sub", "safe", "open", "sticky"] {
+            std::fs::create_dir_all(top.join(name)).unwrap();
+        }
+        let put = |name: &str, mode: u32| {
+            let path = top.join(name);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let set = |name: &str, mode| {
+            std::fs::set_permissions(top.join(name), Permissions::from_mode(mode)).unwrap();
+        };
+        set("open", 0o777);
+        set("sticky", 0o1777);
+        let found = |path: &Path| exposure(path, &[&home], None);
+        for safe in [put("safe/a", 0o644), put("sticky/a", 0o600)] {
+            assert_eq!(found(&safe), None, "{}", safe.display());
+        }
+        for users in [
+            put("safe/b", 0o646),
+            put("open/a", 0o644),
+            put("sticky/b", 0o666),
+        ] {
+            let exposure = found(&users);
+            assert!(
+                matches!(exposure, Some(Exposure::Users(_))),
+                "{}: {exposure:?}",
+                users.display()
+            );
+        }
+        let inside = put("home/sub/p", 0o644);
+        symlink(&inside, top.join("safe/link")).unwrap();
+        symlink(top.join("safe/a"), home.join("out")).unwrap();
+        symlink(top.join("safe/a"), top.join("open/link")).unwrap();
+        for within in [
+            inside.clone(),
+            top.join("safe/link"),
+            home.join("out"),
+            top.join("safe/../home/sub/p"),
+        ] {
+            let exposure = found(&within);
+            assert!(
+                matches!(exposure, Some(Exposure::Home(_))),
+                "{}: {exposure:?}",
+                within.display()
+            );
+        }
+        assert!(matches!(
+            found(&top.join("open/link")),
+            Some(Exposure::Users(_))
+        ));
+        assert_eq!(found(&top.join("absent")), None);
     }
 }

@@ -34,7 +34,7 @@ mod yaml;
 pub use decide::decide;
 pub use describe::Reach;
 pub use error::{PolicyError, Warning};
-pub use file::open;
+pub use file::{Exposure, exposure, open};
 pub use load::Examined;
 pub use locate::{Source, Trusted, distrust, locate, of_machine, trust};
 pub use question::{Paths, Place, Question, TextPaths};

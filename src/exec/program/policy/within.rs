@@ -75,26 +75,22 @@ impl Within<'_> {
 
     /// Returns whether anything that a word may name lies outside the home.
     pub(super) fn leads_out(&self, word: &[u8]) -> bool {
-        if let Some((scheme, rest)) = url(word) {
-            return scheme.eq_ignore_ascii_case(b"file") && self.file_url_leads_out(rest);
-        }
-        if self.path_leads_out(word) {
-            return true;
-        }
         let mut rest = word;
-        while let Some(at) = rest
-            .iter()
-            .position(|b| matches!(b, b'=' | b':' | b',' | b'@'))
-        {
+        loop {
+            let separators: &[u8] = match url(rest) {
+                Some((scheme, path)) if is_of_files(scheme) => {
+                    return self.file_url_leads_out(path);
+                }
+                // Whatever stands in a URL is the host's affair; another word may follow in a list.
+                Some(_) => b",",
+                None if self.path_leads_out(rest) => return true,
+                None => b"=:,@",
+            };
+            let Some(at) = rest.iter().position(|b| separators.contains(b)) else {
+                return false;
+            };
             rest = rest.get(at + 1..).unwrap_or_default();
-            if let Some((scheme, path)) = url(rest) {
-                return scheme.eq_ignore_ascii_case(b"file") && self.file_url_leads_out(path);
-            }
-            if !rest.is_empty() && self.path_leads_out(rest) {
-                return true;
-            }
         }
-        false
     }
 
     fn path_leads_out(&self, path: &[u8]) -> bool {
@@ -136,6 +132,12 @@ fn below(dir: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     Some(path.strip_prefix(dir.as_slice())?.join(&b'/'))
 }
 
+/// Returns whether URLs of a scheme name files of this machine: `file`, and pip's and npm's `git+file`.
+fn is_of_files(scheme: &[u8]) -> bool {
+    let last = scheme.rsplit(|b| *b == b'+').next();
+    last.is_some_and(|last| last.eq_ignore_ascii_case(b"file"))
+}
+
 /// Returns the scheme of a URL and what follows `://`.
 pub(super) fn url(word: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = word.windows(3).position(|three| three == b"://")?;
@@ -151,6 +153,37 @@ pub(super) fn url(word: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::super::question::TextPaths;
     use super::*;
+
+    /// Schemes that name files of this machine, and what follows a URL in a list.
+    #[test]
+    fn urls_of_files_are_paths() {
+        let cwd = WorldPath::parse(b"src/app").unwrap_or_default();
+        let within = Within {
+            home: b"/home/agent",
+            cwd: &cwd,
+            paths: &TextPaths,
+        };
+        for word in [
+            "git+file:///etc/x",
+            "hg+FILE://localhost/etc",
+            "x@git+file:///etc/x",
+            "x @ git+file:///etc/x",
+            "x=git+file:///etc",
+            "https://example.org,file:///etc",
+            "https://example.org,/etc",
+            "git+file:/etc",
+        ] {
+            assert!(within.leads_out(word.as_bytes()), "{word}");
+        }
+        for word in [
+            "git+https://example.org/../x",
+            "git+file:///home/agent/x",
+            "https://example.org:443/etc?x=/etc",
+            "https://example.org,x",
+        ] {
+            assert!(!within.leads_out(word.as_bytes()), "{word}");
+        }
+    }
 
     #[test]
     fn what_leads_out_is_seen_in_every_spelling() {

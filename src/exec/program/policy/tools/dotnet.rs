@@ -54,6 +54,15 @@ const VALUE: &[&str] = &[
     "tl",
 ];
 
+/// Short words for how much is said, and long ones.
+const VERBOSITIES: &[(&str, &str)] = &[
+    ("q", "quiet"),
+    ("m", "minimal"),
+    ("n", "normal"),
+    ("d", "detailed"),
+    ("diag", "diagnostic"),
+];
+
 /// Checks a command of dotnet.
 pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     if case.entry.subcommands.is_none() && case.argv().len() == case.first {
@@ -116,6 +125,18 @@ fn canonical(word: &str) -> Option<(String, Option<&str>)> {
     Some((long.to_owned(), value))
 }
 
+/// Returns the long word of a verbosity.
+fn long_verbosity(value: Vec<u8>) -> Vec<u8> {
+    let same = |word: &str| value.eq_ignore_ascii_case(word.as_bytes());
+    let found = VERBOSITIES
+        .iter()
+        .find(|(short, long)| same(short) || same(long));
+    match found {
+        Some((_, long)) => long.as_bytes().to_vec(),
+        None => value,
+    }
+}
+
 fn scan<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Scanned<'q>, Refused> {
     let words = case.argv();
     let lists = case.lists_of(found);
@@ -173,9 +194,14 @@ fn scan<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Scanned<'q>, Refused> 
             ));
         }
         let behind = next.filter(|_| needs_next).cloned();
+        let value = value.map(Vec::from).or(behind);
+        let is_verbosity = name == "verbosity";
         scanned.flags.push(Flag {
             name: required.map_or(name, |required| required.flag.clone()),
-            value: value.map(Vec::from).or(behind),
+            value: match is_verbosity {
+                true => value.map(long_verbosity),
+                false => value,
+            },
             read_as: ReadAs::Path,
             at,
             takes_next: needs_next,

@@ -25,7 +25,9 @@ const SPEAKS: &[&str] = &[
 /// Checks a command of Python.
 pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     let takes = |flag: &str| match flag {
-        "-c" | "-m" | "-W" | "-X" | "--check-hash-based-pycs" => Some(Takes::Value(ReadAs::Text)),
+        "-c" | "-m" | "-W" | "--check-hash-based-pycs" => Some(Takes::Value(ReadAs::Text)),
+        // `-X pycache_prefix=DIR`
+        "-X" => Some(Takes::Value(ReadAs::Path)),
         _ => None,
     };
     let grammar = Grammar {

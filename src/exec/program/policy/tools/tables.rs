@@ -70,8 +70,8 @@ pub(super) const TABLES: &[Known] = &[
     },
     Known {
         program: "cargo",
-        path: "--manifest-path --target-dir --lockfile-path --path -C -p --package --exclude --bin --example --test --bench --config --root",
-        text: "-j --jobs -F --features --target --profile --color --message-format -Z --edition --depth -e --edges -i --invert --prune -f --format --limit --name --vcs --rename --branch --tag --rev",
+        path: "--manifest-path --target-dir --lockfile-path --path -C -p --package --exclude --bin --example --test --bench --config --root --target",
+        text: "-j --jobs -F --features --profile --color --message-format -Z --edition --depth -e --edges -i --invert --prune -f --format --limit --name --vcs --rename --branch --tag --rev",
         attached: "--timings --list",
         aliases: &[
             ("b", "build"),
@@ -207,8 +207,8 @@ pub(super) const TABLES: &[Known] = &[
     },
     Known {
         program: "tar",
-        path: "-f -C -T -X -I -g --file --directory --files-from --exclude-from --use-compress-program --listed-incremental --add-file",
-        text: "--exclude --strip-components --transform --mtime --owner --group --mode --sort --format",
+        path: "-f -C -T -X -I -g --file --directory --files-from --exclude-from --use-compress-program --listed-incremental --add-file --mtime",
+        text: "--exclude --strip-components --transform --owner --group --mode --sort --format",
         ..PLAIN
     },
     Known {
