@@ -13,6 +13,7 @@
 pub mod applied;
 pub mod applier;
 pub mod apply;
+mod cancelled;
 mod copier;
 mod culprits;
 pub mod deeds;

@@ -39,6 +39,8 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
         kept: Vec::new(),
         fixed: HashSet::new(),
         changed: HashMap::default(),
+        put_into_trash: HashMap::new(),
+        followed: Vec::new(),
         purged: HashMap::default(),
     };
     if let Some(oldest) = &selection.oldest {
@@ -77,8 +79,13 @@ impl Planner<'_, '_> {
             if selection.has(&session, record.seq) {
                 self.take_back(effects, (&session, &record))?;
             } else {
+                let undo = record.undo_id();
+                let pair = undo.and_then(|undo| selection.cancelled_pair(&session, undo));
                 for effect in effects {
                     self.touch(&effect, (&session, record.seq));
+                    if let Some(pair) = pair {
+                        self.follow_cancelled(pair, &effect)?;
+                    }
                     self.past.tree_mut().reverse(effect, (&session, &record));
                 }
             }

@@ -101,6 +101,10 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) fixed: HashSet<RecordId>,
     /// The names that selected records changed.
     pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
+    /// What the newer of a pair of undos that cancel each other put into the trash, and where (`cancelled.rs`).
+    pub(super) put_into_trash: HashMap<(usize, NodeId), NameSlot>,
+    /// The places of the trash in which such things count as lying, each with where they lie.
+    pub(super) followed: Vec<(NameSlot, NameSlot)>,
     /// What was lost from the trash, with the record that purged it.
     pub(super) purged: HashMap<NodeId, RecordId, ByNumber>,
 }

@@ -14,6 +14,7 @@ use crate::world::view::in_trash;
 
 impl Planner<'_, '_> {
     pub(super) fn settle(&mut self) -> Result<()> {
+        self.settle_cancelled();
         self.seen_names()?;
         self.places()?;
         self.made_directories()?;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Record, RunId, UndoId};
 use crate::name::Escaped;
 use crate::operator::Store;
-use crate::operator::past::ReverseRecords;
+use crate::operator::past::{RecordId, ReverseRecords};
 use crate::operator::point::{Operation, Point};
 
 /// What to undo.
@@ -60,6 +60,18 @@ struct Before {
     redo: bool,
 }
 
+impl Before {
+    fn key(&self) -> (Arc<str>, UndoId) {
+        (self.session.clone(), self.id)
+    }
+
+    fn has_taken_back(&self, earlier: &Before) -> bool {
+        self.of.iter().any(|(session, from, to)| {
+            **session == *earlier.session && (*from..=*to).contains(&earlier.seq)
+        })
+    }
+}
+
 /// One pass over the records.
 struct Pass {
     /// The requested paths.
@@ -75,6 +87,10 @@ struct Pass {
     undos: Vec<Before>,
     /// The records of each undo, including its own.
     parts: HashMap<(Arc<str>, UndoId), Vec<u64>>,
+    /// The entries of the trash that each undo made.
+    put_into_trash: HashMap<(Arc<str>, UndoId), Vec<Escaped>>,
+    /// The entries of the trash that undos took something out of, with a record that did.
+    taken_from_trash: HashMap<Escaped, RecordId>,
     /// Gathering records by entry of the trash, until the removal of their directory is reached.
     gathered: HashMap<Escaped, Vec<u64>>,
 }
@@ -89,6 +105,8 @@ impl Pass {
             latest: 0,
             undos: Vec::new(),
             parts: HashMap::new(),
+            put_into_trash: HashMap::new(),
+            taken_from_trash: HashMap::new(),
             gathered: HashMap::new(),
         })
     }
@@ -102,6 +120,7 @@ impl Pass {
         let undo = record.undo_id();
         if let Some(undo) = undo {
             let of = (session.clone(), undo);
+            self.note_trash(of.clone(), &record);
             self.parts.entry(of).or_default().extend(&numbers);
         }
         if self.session.as_ref() != Some(session) {
@@ -133,6 +152,55 @@ impl Pass {
                 of,
                 redo,
             }),
+            _ => {}
+        }
+    }
+
+    /// Adds the undos that only took back what is selected, but for these.
+    fn add_undos(&self, selection: &mut Selection, outdated: &HashSet<(Arc<str>, UndoId)>) {
+        // Oldest first, because one may have taken back another.
+        for undo in self.undos.iter().rev() {
+            if selection.covers(&undo.of)
+                && !selection.has(&undo.session, undo.seq)
+                && !outdated.contains(&undo.key())
+            {
+                selection.add(self.parts_of(undo));
+            }
+        }
+    }
+
+    /// Returns the undos that put something into the trash that another undo, which is not selected, took out again, and
+    /// what they took back: they changed nothing together, and cannot be taken back one by one any more.
+    fn outdated(&self, selection: &Selection) -> HashSet<(Arc<str>, UndoId)> {
+        let mut outdated = HashSet::new();
+        for later in self.undos.iter().filter(|undo| undo.redo) {
+            let entries = self.put_into_trash.get(&later.key());
+            let is_gone = entries.into_iter().flatten().any(|entry| {
+                let taker = self.taken_from_trash.get(entry);
+                taker.is_some_and(|(session, seq)| !selection.has(session, *seq))
+            });
+            if is_gone {
+                outdated.insert(later.key());
+                let earlier = self.undos.iter().filter(|undo| later.has_taken_back(undo));
+                outdated.extend(earlier.map(Before::key));
+            }
+        }
+        outdated
+    }
+
+    /// Notes what an undo puts into the trash and takes out of it.
+    fn note_trash(&mut self, undo: (Arc<str>, UndoId), record: &Record) {
+        match &record.op {
+            Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } => {
+                let entries = self.put_into_trash.entry(undo).or_default();
+                entries.push(trash.clone());
+            }
+            Op::Restore { path, .. } => {
+                if let Some(entry) = path.components().nth(1) {
+                    let entry = Escaped(entry.bytes().to_vec());
+                    self.taken_from_trash.insert(entry, (undo.0, record.seq));
+                }
+            }
             _ => {}
         }
     }
@@ -177,13 +245,33 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
     };
     selection.add(std::mem::take(&mut pass.chosen));
     selection.join(std::mem::take(&mut pass.joined));
-    // Oldest first, because one may have taken back another.
-    for undo in pass.undos.iter().rev() {
-        if selection.covers(&undo.of) && !selection.has(&undo.session, undo.seq) {
-            selection.add(pass.parts_of(undo));
+    let mut with_undos = selection.clone();
+    pass.add_undos(&mut with_undos, &HashSet::new());
+    let outdated = pass.outdated(&with_undos);
+    if !outdated.is_empty() {
+        with_undos = selection;
+        pass.add_undos(&mut with_undos, &outdated);
+    }
+    let mut selection = with_undos;
+    note_cancelled(&pass.undos, &mut selection);
+    Ok(selection)
+}
+
+/// Notes the undos that were taken back since, each with what took it back, as far as neither is selected. The newest come
+/// first: what was taken back itself has taken nothing back.
+fn note_cancelled(undos: &[Before], selection: &mut Selection) {
+    let mut taken_back: HashSet<(Arc<str>, UndoId)> = HashSet::new();
+    for later in undos.iter().filter(|undo| undo.redo) {
+        if selection.has(&later.session, later.seq) || taken_back.contains(&later.key()) {
+            continue;
+        }
+        for undo in undos.iter().filter(|undo| later.has_taken_back(undo)) {
+            taken_back.insert(undo.key());
+            if !selection.has(&undo.session, undo.seq) {
+                selection.cancel([undo.key(), later.key()]);
+            }
         }
     }
-    Ok(selection)
 }
 
 /// Selects operations, and all that those did that are undos.

@@ -1,10 +1,12 @@
 //! Records that were selected for an undo, as ranges of their numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::journal::UndoId;
+
 /// The selected records.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Selection {
     /// Ranges of record numbers by session, ascending.
     ranges: BTreeMap<Arc<str>, Vec<(u64, u64)>>,
@@ -16,6 +18,8 @@ pub struct Selection {
     pub redo: bool,
     /// The undos that were selected by number.
     undos: Vec<(String, u64, u64)>,
+    /// Undos that are not selected and were taken back since, and what took them back: of each the number of its pair.
+    cancelled: HashMap<(Arc<str>, UndoId), usize>,
 }
 
 /// How many ranges an undo's record lists at most. More would make a line of megabytes; they only serve to recognize
@@ -91,6 +95,17 @@ impl Selection {
         let count = self.count;
         self.add(numbers);
         self.count = count;
+    }
+
+    /// Returns the number of the pair of undos that cancel each other to which an undo belongs.
+    pub(super) fn cancelled_pair(&self, session: &Arc<str>, undo: UndoId) -> Option<usize> {
+        self.cancelled.get(&(session.clone(), undo)).copied()
+    }
+
+    /// Notes two undos of which one took the other back.
+    pub(super) fn cancel(&mut self, pair: [(Arc<str>, UndoId); 2]) {
+        let number = self.cancelled.len();
+        self.cancelled.extend(pair.map(|undo| (undo, number)));
     }
 
     /// Adds an undo that was selected by number.

@@ -158,6 +158,134 @@ fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
     assert_eq!(records(&lab).len(), count);
 }
 
+/// Makes a directory with a file, moves another file into it, and restores the directory as it was before that: the file goes
+/// to the trash with the directory. Returns the number of the move, and what was there before the restore.
+fn restored_directory(lab: &Lab, dir: &str) -> (u64, Snapshot) {
+    lab.mkdir("d").unwrap();
+    if dir != "d" {
+        lab.mkdir(dir).unwrap();
+    }
+    lab.put("d/k", "keep");
+    lab.put("f", "x");
+    let then = lab.seq();
+    lab.mv("f", &format!("{dir}/g"), Renaming::NoReplace)
+        .unwrap();
+    let (moved, before) = (lab.seq(), lab.look());
+    put_back(lab, "d", Some(then), &InProcess(&lab.world)).unwrap();
+    (moved, before)
+}
+
+/// The undo takes the file out of the removed directory, and its redo puts it into an entry of its own: the redo of the restore
+/// brought the directory back without it, and ended well.
+#[test]
+fn redo_of_a_restore_brings_back_what_an_undo_had_taken_from_the_trash() {
+    for dir in ["d", "d/sub"] {
+        let lab = Lab::new();
+        let (moved, before) = restored_directory(&lab, dir);
+        lab.undo(&op(&lab, moved));
+        assert_eq!(lab.read("f"), "x");
+        lab.redo();
+        lab.redo();
+        assert_same(&lab.look(), &before, dir);
+        // Once more, by way of an undo of the redo.
+        lab.undo(&op(&lab, moved));
+        lab.redo();
+        assert_same(&lab.look(), &before, "again");
+    }
+}
+
+/// A name that the undo had used in between may mean something else by now.
+#[test]
+fn redo_of_a_restore_minds_no_name_that_was_used_in_between() {
+    let lab = Lab::new();
+    let (moved, before) = restored_directory(&lab, "d");
+    lab.undo(&op(&lab, moved));
+    lab.redo();
+    lab.put("f", "later");
+    lab.redo();
+    assert_eq!(lab.read("f"), "later");
+    lab.rm("f").unwrap();
+    assert_eq!(
+        lab.look().keys().collect::<Vec<_>>(),
+        before.keys().collect::<Vec<_>>()
+    );
+    assert_eq!(lab.read("d/g"), "x");
+}
+
+/// What was purged meanwhile is missed by name.
+#[test]
+fn redo_of_a_restore_names_what_was_purged_in_between() {
+    let lab = Lab::new();
+    let (moved, _) = restored_directory(&lab, "d");
+    lab.undo(&op(&lab, moved));
+    lab.redo();
+    purged::purge(&lab, "_f");
+    let last = last(&lab).unwrap().operation;
+    let (_, conflicts) = lab.undo_as(&Wanted::Operations(vec![last]), OnConflict::Stop);
+    assert!(
+        conflicts
+            .iter()
+            .any(|one| one.what.contains("not in the store any more")),
+        "{conflicts:?}"
+    );
+}
+
+/// Makes a random undo or restore; `None` where that is refused or changes nothing.
+fn act(lab: &Lab, random: &mut Random, changes: &[u64]) -> Option<String> {
+    let seq = *one(random, changes);
+    if random.below(2) == 0 {
+        // Gathering belongs to a removal.
+        select(&Store::of(&lab.world).unwrap(), &op(lab, seq)).ok()?;
+        let (outcome, conflicts) = lab.undo_as(&op(lab, seq), OnConflict::Stop);
+        return (conflicts.is_empty() && outcome.record.is_some()).then(|| format!("undo {seq}"));
+    }
+    let all: Vec<String> = lab.look().into_keys().collect();
+    let what = one(random, &all);
+    let restored = put_back(lab, what, Some(seq), &InProcess(&lab.world)).ok()?;
+    (restored.record.is_some() && restored.failed.is_none())
+        .then(|| format!("restore {what} at {seq}"))
+}
+
+/// Random undos and restores, one after the other: as many redos go back through all of them.
+#[test]
+fn redos_go_back_through_undos_and_restores() {
+    // 50 and 171 once left the time of a directory behind that had come back from the trash.
+    for seed in (0..20).chain([50, 171]) {
+        let (lab, mut random) = (Lab::with_files(), Random(seed));
+        let mut changes = Vec::new();
+        while changes.len() < 6 {
+            if lab.step(&mut random).is_some() {
+                changes.push(lab.seq());
+            }
+        }
+        let mut done = Vec::new();
+        for _ in 0..12 {
+            if lab.look().is_empty() {
+                break;
+            }
+            let before = lab.look();
+            if let Some(what) = act(&lab, &mut random, &changes) {
+                done.push((what, before));
+            }
+        }
+        let words: Vec<String> = done.iter().map(|(what, _)| what.clone()).collect();
+        while let Some((what, before)) = done.pop() {
+            let last = last(&lab).unwrap().operation;
+            let wanted = Wanted::Operations(vec![last]);
+            let (_, conflicts) = lab.undo_as(&wanted, OnConflict::Stop);
+            assert!(
+                conflicts.is_empty(),
+                "seed {seed}: redo of {what} of {words:?}: {conflicts:#?}"
+            );
+            assert_same(
+                &lab.look(),
+                &before,
+                &format!("seed {seed}: redo of {what} of {words:?}"),
+            );
+        }
+    }
+}
+
 /// The record of a redo of an undo with very many ranges names that undo, or the next redo would find it again.
 #[test]
 fn a_redo_of_many_pieces_is_known_by_the_undo_it_took_back() {

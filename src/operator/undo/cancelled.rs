@@ -1,0 +1,76 @@
+//! Undos that were taken back since: each changed nothing together with what took it back, but where something lies in the
+//! trash. It took a thing out of one place of the trash, and the other put it into a new entry.
+//!
+//! What lay in the old place is looked for there by the records before both: a directory that comes back from the trash
+//! would come without it. So it counts as lying in the old place.
+
+use super::planner::{Changed, Planner};
+use crate::error::Result;
+use crate::name::WorldPath;
+use crate::operator::past::{Effect, NodeId, ROOT};
+use crate::world::layout::TRASH;
+use crate::world::view::in_trash;
+
+impl Planner<'_, '_> {
+    /// Follows an effect of a pair of an undo and what took it back, before it is reversed in the past: the newer of the
+    /// two comes first.
+    pub(super) fn follow_cancelled(&mut self, pair: usize, effect: &Effect) -> Result<()> {
+        match effect {
+            Effect::Name {
+                dir,
+                name,
+                before: None,
+                after: Some(node),
+            } if self.is_in_trash(*dir)? => {
+                self.put_into_trash.insert((pair, *node), (*dir, *name));
+            }
+            Effect::Name {
+                dir,
+                name,
+                before: Some(node),
+                after: None,
+            } if self.is_in_trash(*dir)? => {
+                let Some(lies) = self.put_into_trash.remove(&(pair, *node)) else {
+                    return Ok(());
+                };
+                let there = self.target.lookup_id(lies.0, lies.1)?;
+                let is_purged = there.is_none() && self.past.tree().is_lost(*node);
+                let is_free = self.target.lookup_id(*dir, *name)?.is_none();
+                if is_free && (is_purged || there == Some(*node)) {
+                    self.target.set_by_id(lies.0, lies.1, None);
+                    self.target.set_by_id(*dir, *name, Some(*node));
+                    self.followed.push(((*dir, *name), lies));
+                }
+            }
+            // Of a directory that something was taken out of.
+            Effect::Time(node, time) if self.is_in_trash(*node)? => {
+                self.target.difference_mut(*node).mtime = Some(*time);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Has what was followed checked with the other changes of names where its directory comes back from the trash.
+    pub(super) fn settle_cancelled(&mut self) {
+        for (place, lies) in std::mem::take(&mut self.followed) {
+            let dir = self.target.path(place.0);
+            let by = self.touched.get(&Changed::Name(place.0, place.1)).cloned();
+            if let (Some(by), true) = (by, dir.is_some_and(|dir| !in_trash(&dir))) {
+                self.changed.insert(place, by.clone());
+                self.changed.insert(lies, by);
+            }
+        }
+    }
+
+    /// Returns whether a directory was the trash or in it at this point of the past, and still is: what has come back since
+    /// is as its later records left it.
+    fn is_in_trash(&self, dir: NodeId) -> Result<bool> {
+        let past = self.past.tree();
+        if past.lookup(ROOT, TRASH)? == Some(dir) {
+            return Ok(true);
+        }
+        let is_below = |path: Option<WorldPath>| path.is_some_and(|path| in_trash(&path));
+        Ok(is_below(past.path(dir)) && is_below(self.target.path(dir)))
+    }
+}
