@@ -108,7 +108,7 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
             "allow_test_mode",
         ],
         Validator::Dotnet => &["flags", "subcommands", "deny_subcommands", "test"],
-        Validator::PowerShell => &["flags", "safe_cmdlets", "dangerous_patterns"],
+        Validator::PowerShell => &["flags", "modes", "safe_cmdlets", "dangerous_patterns"],
     };
     [PROGRAM, own]
 }
@@ -116,7 +116,7 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
 /// Returns the keys that `modes` may have.
 pub(super) fn of_modes(validator: Validator) -> &'static [&'static str] {
     match validator {
-        Validator::Python => &["repl"],
+        Validator::Python | Validator::PowerShell => &["repl"],
         _ => &["repl", "test", "script"],
     }
 }

@@ -11,6 +11,12 @@ use super::case::{Case, Checked};
 /// Characters behind which a command, a call or code may begin, quoted or not; a pipe is looked at by itself.
 const STARTS: &[char] = &[';', '&', '(', ')', '{', '}', '$', '[', ']', '`', '\n', '\r'];
 
+/// Flags that have PowerShell say something of itself and run nothing.
+const SPEAKS: &[&str] = &["-version", "-v", "-help", "-h", "-?"];
+
+/// Flags behind which PowerShell reads commands from standard input, whatever its script.
+const READS_ON: &[&str] = &["-noexit", "-noe"];
+
 /// Checks a command of PowerShell.
 pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     let entry = case.entry;
@@ -46,6 +52,10 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
             return Err(case.lists(&entry.flags, "flags").refused(word));
         }
         given.push(flag);
+    }
+    let has = |names: &[&str]| given.iter().any(|flag| names.contains(&flag.as_str()));
+    if has(READS_ON) || script.is_empty() && !has(SPEAKS) {
+        case.check_input("PowerShell")?;
     }
     check_script(case, &script)?;
     let mut argv = case.argv().to_vec();
