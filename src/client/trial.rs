@@ -5,10 +5,14 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::hold::hold;
-use crate::error::{Error, Result};
+use super::hold::{Hold, hold, unmounted};
+use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{diagnosis, table};
+
+/// What helps where the temporary directory is no place for a store.
+const OTHER_DIRECTORY: &str =
+    "Set TMPDIR to a directory on a disk's file system that has space and that you may write to.";
 
 /// What the trial found out about the home.
 #[derive(Debug)]
@@ -42,7 +46,7 @@ pub fn try_device() -> Result<()> {
 /// Those of making the store, of mounting, of what is done in the home, and of unmounting.
 pub fn try_mount() -> Result<TrialHome> {
     let store = make_store()?;
-    let tried = use_home(&store);
+    let tried = mount_store(&store).and_then(use_home);
     // The home, if it could not be unmounted, is not below the store.
     let removed = std::fs::remove_dir_all(&store);
     let tried = tried?;
@@ -64,8 +68,25 @@ fn make_store() -> Result<PathBuf> {
     }
 }
 
-fn use_home(store: &Path) -> Result<TrialHome> {
-    let hold = hold(store, &|_| Ok(()))?;
+/// Mounts the store. A directory in somebody's home is part of that home, in which nothing is tried.
+fn mount_store(store: &Path) -> Result<Hold> {
+    if unmounted(store)?.is_none() {
+        return Err(Error::refused(
+            format!("{} lies in a mounted home", store.display()),
+            "Set TMPDIR to a directory outside of homes.",
+        ));
+    }
+    hold(store, &|_| Ok(())).map_err(|error| match error.kind() {
+        // What the disk of the temporary directory cannot do says nothing of other disks.
+        Kind::System => {
+            let (what, _) = error.into_words();
+            Error::refused(format!("{}: {what}", store.display()), OTHER_DIRECTORY)
+        }
+        _ => error,
+    })
+}
+
+fn use_home(hold: Hold) -> Result<TrialHome> {
     let home = hold.mounted_at();
     let file = home.join("trial");
     let content = b"written in the home\n";
@@ -93,6 +114,6 @@ fn trial_error(path: &Path, act: &str, error: &std::io::Error) -> Error {
             path.display(),
             crate::error::reason(error)
         ),
-        "Set TMPDIR to a directory on a disk's file system that you may write to.",
+        OTHER_DIRECTORY,
     )
 }

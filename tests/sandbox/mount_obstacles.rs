@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::common::watch;
 use crate::common::{
-    binary, copy_program, describe, need_root, need_tools, repository, run_limited,
+    Home, binary, copy_program, describe, need_mount, need_root, need_tools, repository,
+    run_limited,
 };
 
 /// Makes a device that everybody may open, prepares the cause, and becomes the user.
@@ -101,6 +103,33 @@ fn home_is_tried_by_doctor_as_root_and_as_an_ordinary_user() {
         assert_eq!(one["works"], true, "{one}");
         assert!(one["remedy"].is_null(), "{one}");
     }
+}
+
+/// The trial took the home around for its own, and unmounted it.
+#[test]
+fn home_around_the_temporary_directory_is_left_alone() {
+    need_mount!();
+    let home = Home::mount();
+    let mut command = Command::new(binary());
+    command
+        .args(["doctor", "--json"])
+        .env("TMPDIR", home.home());
+    let output = run_limited(command, Duration::from_secs(60));
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    let mount = report["mounting"].as_array().unwrap().last().unwrap();
+    is_named(mount, "lies in a mounted home", "Set TMPDIR");
+    assert!(watch::is_mountpoint(home.home()), "it was unmounted");
+    assert_eq!(fs::read_dir(home.home()).unwrap().count(), 0);
+}
+
+#[test]
+fn full_temporary_directory_is_named() {
+    need_root!("to fill a disk");
+    need_tools!("unshare", "setpriv");
+    let prepare = "mount -t tmpfs -o size=40k none tmp";
+    let one = doctor(0, prepare, "", "mount");
+    is_named(&one, "/tmp/trumanfs-trial-", "Set TMPDIR");
 }
 
 #[test]
