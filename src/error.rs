@@ -37,6 +37,8 @@ pub enum Error {
     CrossDevice,
     /// The operation would take long, and its caller has no time for it. Nothing has been done.
     TakesLong,
+    /// The file may have a name outside the store, or has another inode by now: it has to be looked up again.
+    LinkedOutside,
     /// A system call on the store failed.
     Os {
         /// The system call.
@@ -239,6 +241,7 @@ impl Error {
             | Error::Unsupported
             | Error::CrossDevice
             | Error::TakesLong
+            | Error::LinkedOutside
             | Error::Os { .. }
             | Error::System { .. }
             | Error::Damaged(_) => Kind::System,
@@ -277,6 +280,7 @@ impl Error {
             Error::Unsupported => Errno::OPNOTSUPP,
             Error::CrossDevice => Errno::XDEV,
             Error::TakesLong => Errno::AGAIN,
+            Error::LinkedOutside => Errno::STALE,
             Error::Os { errno, .. } => *errno,
             // These are for operators; if one reaches a system call, the occupant learns nothing from it.
             Error::Usage { .. }

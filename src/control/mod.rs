@@ -222,6 +222,9 @@ pub struct Status {
     /// How many files have former contents that are not final: they may still give space back.
     #[serde(default)]
     pub not_final: usize,
+    /// What the one who mounted the store should know.
+    #[serde(default)]
+    pub notices: Vec<String>,
 }
 
 /// Returns where the socket of a store is: by the descriptor of its state directory, because a socket's path may have 108 bytes

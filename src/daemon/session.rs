@@ -97,6 +97,7 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
         owner: checked.owner.as_ref().map(|owner| (owner.uid, owner.gid)),
         session: new_session_id(),
         home: Some(checked.home.as_os_str().as_bytes().to_vec()),
+        copies_up: wanted.while_held,
         last_mount: None,
     }
 }
@@ -318,6 +319,7 @@ fn status_of(
             kept_bytes: shared.world.versions().room().used(),
             refused: shared.world.versions().room().refused(),
             not_final: shared.world.finalizer().waiting(),
+            notices: shared.world.notices().all(),
         }
     }
 }

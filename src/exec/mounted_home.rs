@@ -120,6 +120,35 @@ impl MountedHome {
         self.root.reopen(&node, flags).map(File::from)
     }
 
+    /// Repeats an act on a file that has got another inode meanwhile: a copy that is the store's alone.
+    fn on_present_file<T>(act: impl Fn() -> Result<T>) -> Result<T> {
+        match act() {
+            Err(error) if error.errno() == rustix::io::Errno::STALE => act(),
+            done => done,
+        }
+    }
+
+    fn set_attrs_of(&self, node: &Node, change: &SetAttrs) -> Result<()> {
+        if change.uid.is_some() || change.gid.is_some() {
+            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            rustix::fs::chownat(node, "", uid, gid, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("chownat"))?;
+        }
+        // After the owner, whose change takes set-id bits away (chown(2)).
+        if let Some(mode) = change.mode {
+            self.root.chmod(node, mode)?;
+        }
+        if (change.atime, change.mtime) != (SetTime::Keep, SetTime::Keep) {
+            let times = Timestamps {
+                last_access: timespec(change.atime),
+                last_modification: timespec(change.mtime),
+            };
+            rustix::fs::utimensat(node, "", &times, AtFlags::EMPTY_PATH)
+                .map_err(Error::os("utimensat"))?;
+        }
+        self.changed(Ok(()))
+    }
+
     /// Turns `EEXIST` for something that does not exist for the shell into the answer for what is absent.
     fn taken(&self, path: &WorldPath, error: Error) -> Error {
         match (error, self.node(path)) {
@@ -272,7 +301,7 @@ impl Home for MountedHome {
                         .map_err(|error| self.taken(path, error));
                 }
             }
-            match self.reopen(path, how.flags()) {
+            match MountedHome::on_present_file(|| self.reopen(path, how.flags())) {
                 // It went in between, unless a link is in the way, which does not exist for the shell.
                 Err(Error::NotFound)
                     if !dir
@@ -353,25 +382,7 @@ impl Home for MountedHome {
     }
 
     fn set_attrs(&self, path: &WorldPath, change: &SetAttrs) -> Result<()> {
-        let node = self.node(path)?;
-        if change.uid.is_some() || change.gid.is_some() {
-            let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
-            rustix::fs::chownat(&node, "", uid, gid, AtFlags::EMPTY_PATH)
-                .map_err(Error::os("chownat"))?;
-        }
-        // After the owner, whose change takes set-id bits away (chown(2)).
-        if let Some(mode) = change.mode {
-            self.root.chmod(&node, mode)?;
-        }
-        if (change.atime, change.mtime) != (SetTime::Keep, SetTime::Keep) {
-            let times = Timestamps {
-                last_access: timespec(change.atime),
-                last_modification: timespec(change.mtime),
-            };
-            rustix::fs::utimensat(&node, "", &times, AtFlags::EMPTY_PATH)
-                .map_err(Error::os("utimensat"))?;
-        }
-        self.changed(Ok(()))
+        MountedHome::on_present_file(|| self.set_attrs_of(&self.node(path)?, change))
     }
 }
 

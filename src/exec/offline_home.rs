@@ -101,9 +101,11 @@ impl OfflineHome {
                 store_view.view().changeable(&located.path, false)?;
                 // Two that open a file at once: the second one finds it open.
                 let _opening = self.shared.opening();
-                let open_state = OpenHere::find(located.node.meta().id);
                 self.change(|world| {
-                    world.open_file(&located, how.flags(), &open_state, self.caller)
+                    world.on_own_file(&located, self.caller, |located| {
+                        let open_state = OpenHere::find(located.node.meta().id);
+                        world.open_file(located, how.flags(), &open_state, self.caller)
+                    })
                 })
             }
             Err(Error::NotFound) => {
@@ -275,7 +277,11 @@ impl Home for OfflineHome {
             size: None,
             ..*change
         };
-        self.change(|world| world.set_attr(&located, change, None, &NoOpenState, self.caller))
-            .map(drop)
+        let set = |world: &World| {
+            world.on_own_file(&located, self.caller, |located| {
+                world.set_attr(located, change, None, &NoOpenState, self.caller)
+            })
+        };
+        self.change(set).map(drop)
     }
 }

@@ -23,6 +23,7 @@ mod names;
 mod negotiate;
 mod open_state;
 mod operate;
+mod own_files;
 mod page_cache;
 mod reply;
 mod requests;

@@ -59,7 +59,9 @@ impl Filesystem for FileSystem {
         let change = set_attrs((mode, uid, gid), size, (atime, mtime));
         let caller = self.caller_for_mode(req, mode.unwrap_or(0));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
-            fs.set_attributes(ino.0, (change, ctime), fh, may_wait, caller)
+            fs.on_own_file(ino.0, may_wait, caller, || {
+                fs.set_attributes(ino.0, (change, ctime), fh, may_wait, caller)
+            })
         });
     }
 
@@ -158,7 +160,8 @@ impl Filesystem for FileSystem {
         let caller = self.opener(req, flags.0);
         self.at_once_or_aside(info, reply, move |fs, reply: &ReplyOpen, may_wait| {
             let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-            fs.open_handle(ino, flags.0, caller, may_wait, register)
+            let open = || fs.open_handle(ino, flags.0, caller, may_wait, register);
+            fs.on_own_file(ino.0, may_wait, caller, open)
         });
     }
 
@@ -309,7 +312,9 @@ impl Filesystem for FileSystem {
         let info = self.seen(req, ino, counted!(setxattr));
         let (name, value, caller) = (name.to_owned(), value.to_vec(), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
-            fs.set_xattr(ino.0, &name, Some((&value, flags)), may_wait, caller)
+            fs.on_own_file(ino.0, may_wait, caller, || {
+                fs.set_xattr(ino.0, &name, Some((&value, flags)), may_wait, caller)
+            })
         });
     }
 
@@ -327,7 +332,9 @@ impl Filesystem for FileSystem {
         let info = self.seen(req, ino, counted!(removexattr));
         let (name, caller) = (name.to_owned(), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
-            fs.set_xattr(ino.0, &name, None, may_wait, caller)
+            fs.on_own_file(ino.0, may_wait, caller, || {
+                fs.set_xattr(ino.0, &name, None, may_wait, caller)
+            })
         });
     }
 

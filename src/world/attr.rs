@@ -75,6 +75,7 @@ impl World {
         if added != 0 && !meta.is_dir() && caller.origin.is_for_agent() {
             return Err(Error::os("chmod")(Errno::PERM));
         }
+        self.expect_own(located, caller)?;
         let moved;
         let mut located = located;
         if let Some(size) = change.size
@@ -185,6 +186,9 @@ impl World {
         let left = left(meta, &rights).filter(|_| self.identity == Identity::Caller);
         if left.is_some() && !writing && caller.uid != meta.uid && !rights.acts_as_owner() {
             return Err(Error::os("chown")(Errno::PERM));
+        }
+        if meta.mode & SET_IDS != 0 {
+            self.expect_own(located, caller)?;
         }
         self.note_capability(located, caller)?;
         let change = SetAttrs {

@@ -178,7 +178,8 @@ impl World {
         }
         let (from, ids) = (file.path.clone(), World::ids(file.node.meta().id));
         let (proc, number) = self.root.by_proc(&file.node);
-        self.make(dir, name, Op::Link { path, from, ids }, caller, |dir| {
+        let (known, added) = (from.clone(), path.clone());
+        let made = self.make(dir, name, Op::Link { path, from, ids }, caller, |dir| {
             rustix::fs::linkat(
                 proc,
                 number.as_str(),
@@ -187,7 +188,9 @@ impl World {
                 AtFlags::SYMLINK_FOLLOW,
             )
             .map_err(Error::os_on("linkat", || quoted(name.bytes())))
-        })
+        })?;
+        self.links.added(made.id, [known, added]);
+        Ok(made)
     }
 
     /// Returns whether a new file lacks a set-group-id bit that the caller may set. The store's kernel removed it

@@ -20,11 +20,12 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 
 use super::World;
 use super::gatherer::Gathering;
+use super::layout::TRASH;
 use super::root::{open_beneath, stat_fd};
 use super::trash::{EntryName, Removal, parse_entry};
 use crate::error::{Error, Result};
 use crate::journal::Op;
-use crate::name::{Escaped, Name};
+use crate::name::{Escaped, Name, WorldPath};
 
 /// The number of entries that one `gather` record names, which bounds a journal line.
 const GATHERED_AT_ONCE: usize = 1000;
@@ -155,7 +156,11 @@ impl World {
                     .filter(|removal| {
                         let moved = removal.entry.name().and_then(|from| {
                             let name = Name::new(&removal.name)?;
-                            self.shift(trash.as_fd(), from, into.as_fd(), name)
+                            self.shift(trash.as_fd(), from, into.as_fd(), name)?;
+                            let top = WorldPath::parse(TRASH)?;
+                            let into = top.join(gathering.entry.name()?);
+                            self.links.moved(|| (top.join(from), into.join(name)));
+                            Ok(())
                         });
                         moved
                             .inspect_err(|error| log::debug!("not gathered: {error}"))

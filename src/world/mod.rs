@@ -18,6 +18,7 @@ mod beyond;
 mod blocks;
 mod chains;
 mod compare;
+mod copy_up;
 mod create;
 pub mod digest;
 mod digest_round;
@@ -40,11 +41,13 @@ mod keep;
 pub mod layout;
 pub mod lent_bits;
 mod likeness;
+mod link_index;
 mod list;
 mod located;
 pub mod lock;
 mod mark;
 pub mod meta;
+mod notices;
 mod offline;
 mod open;
 mod open_state;
@@ -87,6 +90,7 @@ use std::sync::Arc;
 
 pub use attr::{SetAttrs, SetTime};
 pub use blocks::{Blocks, copy_range};
+pub use copy_up::{CopiedName, StoreCopy};
 pub use create::Created;
 pub use digests::Digests;
 pub use finalize::Finalizer;
@@ -95,6 +99,7 @@ pub use likeness::{CAPABILITY, Xattrs, xattrs};
 pub use list::Entry;
 pub use located::Located;
 pub use meta::{Id, Meta, Time};
+pub use notices::Notices;
 pub use offline::last_mounted_with;
 pub use open_state::{NoOpenState, OpenState, StartedVersion};
 pub use options::{Identity, KeepOptions, WorldOptions};
@@ -142,6 +147,12 @@ pub struct World {
     scratch: parking_lot::Mutex<bool>,
     /// Read-held while a name moves, write-held while another inode takes a file's place (`replace.rs`).
     names: parking_lot::RwLock<()>,
+    /// The names of files with several.
+    links: link_index::LinkIndex,
+    outside: copy_up::OutsideNames,
+    /// Whether files with names outside are copied for every program, and not only for those of an executor.
+    copies_up: bool,
+    notices: Notices,
 }
 
 impl World {
@@ -162,6 +173,11 @@ impl World {
     /// Returns the session's digests.
     pub fn digests(&self) -> &Arc<Digests> {
         &self.digests
+    }
+
+    /// Returns what the one who mounted the store should know.
+    pub fn notices(&self) -> &Notices {
+        &self.notices
     }
 
     /// Returns the resolver of paths.

@@ -6,11 +6,14 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use super::copy_up::OutsideNames;
 use super::digests::Digests;
 use super::evict::Evictor;
 use super::finalize::Finalizer;
 use super::gatherer::Gatherer;
 use super::holder::Holder;
+use super::link_index::LinkIndex;
+use super::notices::Notices;
 use super::pending::DraftVersions;
 use super::quota::Quota;
 use super::read_only::Locked;
@@ -151,6 +154,10 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
         spare: None,
         scratch: parking_lot::Mutex::default(),
         names: parking_lot::RwLock::default(),
+        links: LinkIndex::default(),
+        outside: OutsideNames::default(),
+        copies_up: options.copies_up,
+        notices: Notices::default(),
     };
     let mut settled = world.state.tell_of_copy();
     settled.extend(last.settled);

@@ -30,6 +30,9 @@ pub struct WorldOptions {
     pub session: String,
     /// The home's mountpoint, for the record; absent for an unmounted store.
     pub home: Option<Vec<u8>>,
+    /// Whether files with a name outside the store are copied before any program changes them; only those of an executor
+    /// are stopped from changing the original if not.
+    pub copies_up: bool,
     /// For work on an unmounted store: what it was last mounted with, as far as a session says so ([`World::as_last_mounted`](super::World::as_last_mounted)).
     pub last_mount: Option<MountedWith>,
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 
 use super::gatherer::Gathering;
+use super::layout::TRASH;
 use super::meta::{Id, Meta};
 use super::reserve;
 use super::root::{Dir, Node, open_beneath};
@@ -39,7 +40,7 @@ impl Removed {
     /// # Errors
     /// None for a real removal.
     pub fn path(&self) -> Result<WorldPath> {
-        Ok(WorldPath::parse(super::layout::TRASH)?.join(self.entry.name()?))
+        Ok(WorldPath::parse(TRASH)?.join(self.entry.name()?))
     }
 }
 
@@ -200,6 +201,9 @@ impl World {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     self.arrived(&found.meta);
+                    let trash = WorldPath::parse(TRASH)?;
+                    let name = entry.name()?;
+                    self.links.moved(|| (found.path(), trash.join(name)));
                     return Ok(entry);
                 }
             }

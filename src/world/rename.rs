@@ -142,12 +142,15 @@ impl World {
             Err(Error::NotFound)
         });
         match pending.settle(act) {
-            Ok(()) => Ok(Moved {
-                id: found.meta.id,
-                exchanged: None,
-                replaced: None,
-                directory: found.meta.is_dir(),
-            }),
+            Ok(()) => {
+                self.links.moved(|| (found.path(), dir.path().join(name)));
+                Ok(Moved {
+                    id: found.meta.id,
+                    exchanged: None,
+                    replaced: None,
+                    directory: found.meta.is_dir(),
+                })
+            }
             Err(Error::Exists) => Err(self.view.taken(dir, name)),
             Err(error) => Err(error),
         }
@@ -171,6 +174,7 @@ impl World {
             Some(&self.author(caller)),
         )?;
         pending.settle(swap(found, target))?;
+        self.links.swapped(|| (found.path(), target.path()));
         Ok(Moved {
             id: found.meta.id,
             exchanged: Some(target.meta.id),
@@ -225,6 +229,9 @@ impl World {
                         entry,
                         gathered: Vec::new(),
                     };
+                    let entry = replaced.path()?;
+                    self.links.moved(|| (target.path(), entry));
+                    self.links.moved(|| (found.path(), target.path()));
                     return Ok(Moved {
                         id: found.meta.id,
                         exchanged: None,

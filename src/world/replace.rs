@@ -115,7 +115,7 @@ impl World {
 
     /// Creates an empty file with these permission bits that is like another in everything else; `None` if something
     /// cannot be copied.
-    fn like(
+    pub(super) fn like(
         &self,
         making: &VersionGuard<'_>,
         (located, old): (&Located, BorrowedFd<'_>),

@@ -278,6 +278,12 @@ fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
         return Ok(Fate::Done);
     };
     match &record.op {
+        // What a later one has moved to such a name is not a copy.
+        Op::Create { path: made, .. } | Op::Link { path: made, .. }
+            if made == path && super::copy_up::drop_passing(root, made)? =>
+        {
+            Ok(Fate::NotDone)
+        }
         Op::Create { .. } | Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } => {
             done(stat(root, path)?.is_some())
         }

@@ -115,6 +115,7 @@ impl World {
         act: impl FnOnce(&str) -> Result<()>,
     ) -> Result<()> {
         self.changeable(located, caller)?;
+        self.expect_own(located, caller)?;
         let path = self.proc_path(located);
         let was = self.read_xattr(located, name).ok().map(Escaped);
         let op = xattr_op(located, name, was);

@@ -227,6 +227,10 @@ fn end(
     {
         complain(format_args!("{refusal}"));
     }
+    let status = client.status().ok().flatten();
+    for notice in status.into_iter().flat_map(|status| status.notices) {
+        complain(format_args!("trumanfs: {notice}"));
+    }
     let has_changed = summary(client, target, &run)?;
     if args.ask && has_changed && review::has_screen() {
         return reviewed(client, target, &run, interrupt);

@@ -201,6 +201,9 @@ fn print_status(status: &Status) {
             status.refused
         ));
     }
+    for notice in &status.notices {
+        say(format_args!("  notice      {notice}"));
+    }
     let words = |value: &serde_json::Value| match value {
         serde_json::Value::Object(map) => map
             .iter()

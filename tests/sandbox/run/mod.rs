@@ -15,6 +15,7 @@ mod loads;
 mod lookup;
 mod metrics;
 mod output;
+mod outside_links;
 mod owners;
 mod pins;
 mod scratch;

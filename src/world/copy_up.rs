@@ -1,0 +1,505 @@
+//! Files that have a name outside the store: what an occupant changes is the store's alone.
+//!
+//! A package manager links its cache into a project, so a file there may be the cache's as well. Before its first
+//! change by a program of an executor such a file is replaced in the store by a copy: each of its names there moves to
+//! the copy, by a record of its own as if a program had written a new file and renamed it onto the old one, and the
+//! original lies in the trash. An undo takes it back from there, so that its names are links to the original again. In
+//! a home that somebody mounted for another purpose, programs that no executor started change the file, with a notice.
+//!
+//! A search of the whole store finds the names (`link_index.rs`), once.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, FileType, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+use super::attr::{SetAttrs, SetTime, set_times};
+use super::blocks::copy_range;
+use super::layout::TRASH;
+use super::meta::{Id, Meta};
+use super::root::{Dir, Root, stat_fd};
+use super::trash::move_to;
+use super::versions::VersionGuard;
+use super::view::in_trash;
+use super::{Caller, Located, OriginKind, Removed, Renaming, World};
+use crate::error::{Error, Result};
+use crate::journal::Op;
+use crate::name::{Name, WorldPath};
+
+/// The most bytes of a file's name in the name that its copy has for a moment.
+const STEM: usize = 160;
+
+/// The most files of which a session remembers that their names outside were noticed.
+const NOTICED: usize = 1 << 16;
+
+/// What a session knows of files with names outside.
+#[derive(Debug, Default)]
+pub(super) struct OutsideNames {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// The files that a home's own programs are about to change, until their names have been counted.
+    suspects: Vec<(Id, u32, WorldPath)>,
+    known: HashSet<Id>,
+    /// How many were changed in place, and the first of them.
+    changed: (u64, Option<WorldPath>),
+    /// How many were copied, and the first of them.
+    copied: (u64, Option<WorldPath>),
+    /// A name that could not move to the copy.
+    left: Option<WorldPath>,
+}
+
+/// A copy that is ready to take a file's place in the store.
+#[derive(Debug)]
+pub struct StoreCopy<'a> {
+    making: VersionGuard<'a>,
+    meta: Meta,
+    original: Meta,
+    /// The names in the store, the one that was asked for first.
+    names: Vec<WorldPath>,
+}
+
+/// A name that has moved from a file to its copy.
+#[derive(Debug)]
+pub struct CopiedName {
+    /// Its directory.
+    pub dir: Dir,
+    /// Its name there.
+    pub name: Vec<u8>,
+    /// The former file.
+    pub removed: Removed,
+}
+
+impl World {
+    /// Checks that a file that is about to change is the store's alone, if it is a program of an executor that changes
+    /// it. Searches nothing.
+    ///
+    /// # Errors
+    /// [`Error::LinkedOutside`] if it may have a name outside: [`World::copy_for_store`] finds out.
+    pub(super) fn expect_own(&self, located: &Located, caller: Caller) -> Result<()> {
+        let meta = located.node.meta();
+        if meta.nlink < 2 || meta.is_dir() || caller.origin.kind == OriginKind::Undo {
+            return Ok(());
+        }
+        if self.copies_up || caller.origin.kind != OriginKind::Process {
+            return match self.links.names(meta.id) {
+                Some(names) if self.count(meta.id, &names) >= u64::from(meta.nlink) => Ok(()),
+                _ => Err(Error::LinkedOutside),
+            };
+        }
+        let mut seen = self.outside.seen.lock();
+        if seen.known.len() < NOTICED && seen.known.insert(meta.id) {
+            seen.suspects
+                .push((meta.id, meta.nlink, located.path.clone()));
+        }
+        Ok(())
+    }
+
+    /// Returns how many of these names are a file's.
+    fn count(&self, id: Id, names: &[WorldPath]) -> u64 {
+        let is_it = |path: &&WorldPath| {
+            let there = super::located::stat(&self.root, path);
+            there.is_ok_and(|meta| meta.is_some_and(|meta| meta.id == id))
+        };
+        names.iter().filter(is_it).count() as u64
+    }
+
+    /// Searches the store for files with several names, if that has not been done.
+    fn search_links(&self) -> Result<()> {
+        let Some(_search) = self.links.begin() else {
+            return Ok(());
+        };
+        let mut found = Vec::new();
+        let state = self.state.id();
+        let searched = self.walk(&WorldPath::root(), |step| {
+            if step.is_dir {
+                return Ok(step.id != state);
+            }
+            if let Ok(meta) = step.dir.stat(step.name)
+                && meta.nlink > 1
+            {
+                found.push((meta.id, step.path.clone()));
+            }
+            Ok(true)
+        });
+        self.links.end(searched.is_ok().then_some(found));
+        searched
+    }
+
+    /// Returns a file's names in the store, and whether it has others.
+    fn names_of(&self, located: &Located) -> Result<(Vec<WorldPath>, bool)> {
+        self.search_links()?;
+        let meta = located.node.stat()?;
+        let mut names = self.links.names(meta.id).unwrap_or_default();
+        names.retain(|path| self.count(meta.id, std::slice::from_ref(path)) == 1);
+        let has_others = (names.len() as u64) < u64::from(meta.nlink);
+        Ok((names, has_others))
+    }
+
+    /// Makes a copy of a file that has names outside the store; `None` if it has none.
+    ///
+    /// # Errors
+    /// `EPERM` for anything but a regular file, and if the copy cannot belong to the file's owner; `EACCES` if the file
+    /// cannot be read; [`Error::LinkedOutside`] if no name of it is left in the home; `ENOSPC` and any other error from the system calls.
+    /// Nothing has changed then, and the file must not be changed.
+    pub fn copy_for_store(&self, located: &Located) -> Result<Option<StoreCopy<'_>>> {
+        let (mut names, has_others) = self.names_of(located)?;
+        if !has_others {
+            return Ok(None);
+        }
+        names.retain(|path| !in_trash(path));
+        if located.removed || in_trash(&located.path) || names.is_empty() && !self.is_at(located) {
+            return Err(Error::LinkedOutside);
+        }
+        names.retain(|path| *path != located.path);
+        names.insert(0, located.path.clone());
+        let original = *located.node.meta();
+        if original.kind != FileType::RegularFile {
+            return Err(Error::os("a name outside the store")(Errno::PERM));
+        }
+        let old = self.root.reopen_quietly(&located.node)?;
+        let making = self.versions.make(0)?;
+        let mode = original.permissions();
+        let Some(file) = self.like(&making, (located, old.as_fd()), OFlags::RDWR, mode)? else {
+            return Err(Error::os("a name outside the store")(Errno::PERM));
+        };
+        if original.size > 0 && !self.versions.clone_into(&file, &old)? {
+            copy_range(old.as_fd(), file.as_fd(), 0, original.size)?;
+            rustix::fs::ftruncate(&file, original.size).map_err(Error::os("ftruncate"))?;
+        }
+        let times = SetAttrs {
+            atime: SetTime::To(original.atime),
+            mtime: SetTime::To(original.mtime),
+            ..SetAttrs::default()
+        };
+        set_times(file.as_fd(), &times)?;
+        self.versions.sync(&file)?;
+        Ok(Some(StoreCopy {
+            making,
+            meta: stat_fd(file.as_fd())?,
+            original,
+            names,
+        }))
+    }
+
+    fn is_at(&self, located: &Located) -> bool {
+        let id = located.node.meta().id;
+        self.count(id, std::slice::from_ref(&located.path)) == 1
+    }
+
+    /// Moves a file's names in the store to its copy. A further name that cannot move stays where it is, with a notice.
+    ///
+    /// # Errors
+    /// Any error for the first name; nothing has changed then.
+    pub fn put_copy(&self, copy: StoreCopy<'_>, caller: Caller) -> Result<Vec<CopiedName>> {
+        let mut moved: Vec<CopiedName> = Vec::with_capacity(copy.names.len());
+        for path in &copy.names {
+            let at = moved.first().map(|first| (&first.dir, &first.name[..]));
+            match self.move_name(path, &copy, at, caller) {
+                Ok(name) => moved.push(name),
+                Err(error) if moved.is_empty() => return Err(error),
+                Err(error) => {
+                    log::warn!("{path}: still a link to a file outside the store: {error}");
+                    self.outside.seen.lock().left = Some(path.clone());
+                }
+            }
+        }
+        let mut seen = self.outside.seen.lock();
+        seen.copied.0 += 1;
+        let first = copy.names.first().cloned();
+        seen.copied.1 = seen.copied.1.take().or(first);
+        let text = copied_notice(&seen);
+        drop(seen);
+        self.notices.set("copied", text);
+        Ok(moved)
+    }
+
+    /// Moves one name to the copy, which lies with the versions, or has the name `first` by now.
+    fn move_name(
+        &self,
+        path: &WorldPath,
+        copy: &StoreCopy<'_>,
+        first: Option<(&Dir, &[u8])>,
+        caller: Caller,
+    ) -> Result<CopiedName> {
+        let (dir, name) = self.parent(path)?;
+        let old = self.view.admit_for(&dir, name, caller)?;
+        self.view.changeable_for(path, false, caller)?;
+        if old.meta.id != copy.original.id {
+            return Err(Error::NotFound);
+        }
+        let before = stat_fd(dir.as_fd())?.mtime;
+        let stem = name.bytes().get(..STEM).unwrap_or(name.bytes());
+        let passing = [stem, passing_suffix(copy.meta.id).as_bytes()].concat();
+        let passing = Name::new(&passing)?;
+        match first {
+            None => self.give_name(copy, &dir, passing, caller)?,
+            Some((of, name)) => {
+                let file = self.hold(of, Name::new(name)?)?;
+                self.link(&file, &dir, passing, caller)?;
+            }
+        }
+        let outcome = self.rename(&dir, passing, &dir, name, Renaming::Replace, caller);
+        let removed = match outcome.map(|moved| moved.replaced) {
+            Ok(Some(removed)) => removed,
+            Ok(None) => return Err(Error::NotFound),
+            Err(error) => {
+                let _ = self.discard(&dir, passing, caller);
+                return Err(error);
+            }
+        };
+        if removed.id != copy.original.id {
+            // Somebody has put another file there at this moment: it goes back.
+            let trash = self.dir(&WorldPath::parse(TRASH)?)?;
+            let entry = removed.entry.name()?;
+            self.rename(&trash, entry, &dir, name, Renaming::Replace, caller)?;
+            return Err(Error::NotFound);
+        }
+        keep_time(&dir, before);
+        Ok(CopiedName {
+            dir,
+            name: name.bytes().to_vec(),
+            removed,
+        })
+    }
+
+    /// Gives the copy its first name in the store.
+    fn give_name(
+        &self,
+        copy: &StoreCopy<'_>,
+        dir: &Dir,
+        name: Name<'_>,
+        caller: Caller,
+    ) -> Result<()> {
+        let path = self.view.vacant_for(dir, name, false, caller)?;
+        let op = Op::Create {
+            path,
+            mode: copy.meta.permissions(),
+        };
+        let author = self.author(caller);
+        let pending = self.journal.begin(op, &[dir.changed()?], Some(&author))?;
+        let version = copy.making.name();
+        let from: &OwnedFd = self.versions.dir();
+        pending.settle(move_to(from, Name::new(version.as_bytes())?, dir, name))
+    }
+
+    /// Changes a file in process, after a copy has taken its place if it has to be the store's alone and is not.
+    ///
+    /// # Errors
+    /// As [`World::copy_for_store`] and [`World::put_copy`]; those of the change.
+    pub fn on_own_file<T>(
+        &self,
+        located: &Located,
+        caller: Caller,
+        change: impl Fn(&Located) -> Result<T>,
+    ) -> Result<T> {
+        match change(located) {
+            Err(Error::LinkedOutside) => {
+                let Some(copy) = self.copy_for_store(located)? else {
+                    return change(located);
+                };
+                self.put_copy(copy, caller)?;
+                change(&self.find(&located.path)?)
+            }
+            done => done,
+        }
+    }
+
+    /// Returns whether files are waiting for [`World::count_suspects`].
+    pub fn has_suspects(&self) -> bool {
+        !self.outside.seen.lock().suspects.is_empty()
+    }
+
+    /// Finds out which of the files that were changed in place have names outside the store, and sets the notice.
+    /// Slow at first; meant for a thread of its own.
+    ///
+    /// # Errors
+    /// Any error from reading the store.
+    pub fn count_suspects(&self) -> Result<()> {
+        self.search_links()?;
+        loop {
+            let Some((id, links, path)) = self.outside.seen.lock().suspects.pop() else {
+                return Ok(());
+            };
+            let names = self.links.names(id).unwrap_or_default();
+            if self.count(id, &names) >= u64::from(links) {
+                continue;
+            }
+            log::warn!(
+                "{path} has a name outside the store: what is written here is written there"
+            );
+            let mut seen = self.outside.seen.lock();
+            seen.changed.0 += 1;
+            let first = seen.changed.1.get_or_insert(path).clone();
+            let others = others(seen.changed.0);
+            drop(seen);
+            self.notices.set(
+                "changed",
+                format!(
+                    "{first}{others} was opened to be changed, and has a name outside the store: what is changed here is changed \
+                     there. `trumanfs agent` and `run` copy such files first; `cp --no-preserve=links` makes them the store's own"
+                ),
+            );
+        }
+    }
+}
+
+/// Returns the end of the name that a copy has until it takes the original's.
+fn passing_suffix(copy: Id) -> String {
+    format!(".copy-{:x}", copy.1)
+}
+
+/// Removes a copy that had not taken the original's name when the daemon died. Returns whether that is what lies at a path.
+pub(super) fn drop_passing(root: &Root, path: &WorldPath) -> Result<bool> {
+    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+        return Ok(false);
+    };
+    let Some(meta) = super::located::stat(root, path)? else {
+        return Ok(false);
+    };
+    if !name.bytes().ends_with(passing_suffix(meta.id).as_bytes()) {
+        return Ok(false);
+    }
+    let dir = root.dir(&parent)?;
+    rustix::fs::unlinkat(&dir, name.bytes(), AtFlags::empty()).map_err(Error::os("unlinkat"))?;
+    Ok(true)
+}
+
+fn others(count: u64) -> String {
+    match count {
+        0 | 1 => String::new(),
+        2 => " (and 1 other file)".to_owned(),
+        more => format!(" (and {} other files)", more - 1),
+    }
+}
+
+fn copied_notice(seen: &Seen) -> String {
+    let first = seen.copied.1.clone().unwrap_or_default();
+    let others = others(seen.copied.0);
+    let left = seen.left.as_ref().map_or_else(String::new, |path| {
+        format!("; {path} could not be moved to the copy, and is still a link to the original")
+    });
+    format!(
+        "{first}{others} had a name outside the store and became a copy before it was changed{left}; an undo makes it that \
+         file again"
+    )
+}
+
+/// Gives a directory back the mtime that it had: to whoever looks, a file in it has changed and none came or went.
+fn keep_time(dir: &Dir, mtime: super::Time) {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: mtime.sec,
+            tv_nsec: i64::from(mtime.nsec),
+        },
+    };
+    let _ = rustix::fs::utimensat(dir, c"", &times, AtFlags::EMPTY_PATH);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use crate::error::Error;
+    use crate::name::{Name, WorldPath};
+    use crate::world::{Caller, NoOpenState, Origin, OriginKind, RunId, SetAttrs, World};
+
+    fn path(text: &str) -> WorldPath {
+        WorldPath::parse(text.as_bytes()).unwrap()
+    }
+
+    fn program() -> Caller {
+        Caller::myself().for_run(Origin::of_run(OriginKind::Program, RunId::random()))
+    }
+
+    /// A store with a file `f` that is a link to a file outside.
+    fn lab() -> (tempfile::TempDir, World) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("s")).unwrap();
+        fs::write(dir.path().join("outside"), "lib").unwrap();
+        fs::hard_link(dir.path().join("outside"), dir.path().join("s/f")).unwrap();
+        let (world, _) = World::as_last_mounted(&dir.path().join("s")).unwrap();
+        (dir, world)
+    }
+
+    #[test]
+    fn copy_that_a_crash_left_unplaced_is_removed() {
+        let (dir, world) = lab();
+        let copy = world.copy_for_store(&world.find(&path("f")).unwrap());
+        let copy = copy.unwrap().unwrap();
+        let root = world.dir(&WorldPath::root()).unwrap();
+        let name = format!("f{}", super::passing_suffix(copy.meta.id));
+        let named = world.give_name(&copy, &root, Name::new(name.as_bytes()).unwrap(), program());
+        named.unwrap();
+        assert!(dir.path().join("s").join(&name).exists());
+        // The daemon dies.
+        drop(copy);
+        drop(world);
+        let (_world, settled) = World::as_last_mounted(&dir.path().join("s")).unwrap();
+        assert!(!dir.path().join("s").join(&name).exists());
+        let said: Vec<String> = settled.iter().map(ToString::to_string).collect();
+        assert!(said.concat().contains("had not been done"), "{said:?}");
+        assert_eq!(fs::read(dir.path().join("s/f")).unwrap(), b"lib");
+    }
+
+    #[test]
+    fn occupants_file_of_a_like_name_survives_a_crash() {
+        let (dir, world) = lab();
+        let root = world.dir(&WorldPath::root()).unwrap();
+        let name = Name::new(b"f.copy-1").unwrap();
+        let flags = rustix::fs::OFlags::WRONLY;
+        let made = world.create(&root, name, flags, 0o644, &NoOpenState, program());
+        made.unwrap();
+        drop(world);
+        World::as_last_mounted(&dir.path().join("s")).unwrap();
+        assert!(dir.path().join("s/f.copy-1").exists());
+    }
+
+    #[test]
+    fn operator_and_own_programs_are_not_asked_to_look_again() {
+        let (dir, world) = lab();
+        let change = SetAttrs {
+            mode: Some(0o600),
+            ..SetAttrs::default()
+        };
+        let set = |caller| {
+            let located = world.find(&path("f")).unwrap();
+            world.set_attr(&located, change, None, &NoOpenState, caller)
+        };
+        assert!(matches!(set(program()), Err(Error::LinkedOutside)));
+        set(Caller::myself().for_undo()).unwrap();
+        set(Caller::myself()).unwrap();
+        assert!(world.has_suspects());
+        world.count_suspects().unwrap();
+        assert!(world.notices().all().concat().contains("/f was opened"));
+        assert_eq!(fs::metadata(dir.path().join("outside")).unwrap().nlink(), 2);
+    }
+
+    #[test]
+    fn file_that_cannot_be_copied_is_not_changed() {
+        let (dir, world) = lab();
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        fs::hard_link(&fifo, dir.path().join("s/p")).unwrap();
+        let located = world.find(&path("p")).unwrap();
+        let refused = world.copy_for_store(&located).unwrap_err();
+        assert_eq!(refused.errno(), rustix::io::Errno::PERM);
+    }
+}

@@ -1,0 +1,21 @@
+//! What the one who mounts a store should know of it: said in the daemon's log, by `mount`, `status` and `agent`.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+
+/// The notices of one session, each under its subject. A later one of a subject replaces the former.
+#[derive(Debug, Default)]
+pub struct Notices(Mutex<BTreeMap<&'static str, String>>);
+
+impl Notices {
+    /// Sets the notice of a subject.
+    pub fn set(&self, subject: &'static str, text: String) {
+        self.0.lock().insert(subject, text);
+    }
+
+    /// Returns all notices.
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().values().cloned().collect()
+    }
+}
