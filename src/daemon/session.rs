@@ -42,7 +42,11 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     let (world, settled) = World::open(&checked.store, world_options(wanted, &checked))?;
     let log = start_log(log_to, &world);
     let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
-    settled.iter().for_each(|line| log::warn!("{line}"));
+    let notices = world.notices().all();
+    settled
+        .iter()
+        .chain(&notices)
+        .for_each(|line| log::warn!("{line}"));
 
     let (uid, gid) = checked.ids();
     try_owner(&checked)?;
@@ -50,7 +54,8 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     let mounted = Mounted {
         home: checked.home.clone(),
     };
-    serve(wanted, &checked, world, device, || ready(settled))?;
+    let said = settled.into_iter().chain(notices).collect();
+    serve(wanted, &checked, world, device, || ready(said))?;
     drop(mounted);
     if wanted.while_held {
         let _ = std::fs::remove_dir(&checked.home);
@@ -229,6 +234,7 @@ fn serve(
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;
     spawn("holders", move || holders.await_first())?;
+    watch_lock(&shared)?;
     let registered = register(checked);
     let signals = end_on_signals(checked.home.clone(), turn.clone())?;
 
@@ -245,6 +251,26 @@ fn serve(
         registry::remove(&file);
     }
     outcome
+}
+
+/// How often the lock of a store is looked at that may be lost.
+const LOCK_CHECKS: Duration = Duration::from_secs(1);
+
+/// Notices the loss of the store's lock, where it may be lost.
+fn watch_lock(shared: &Arc<Shared>) -> Result<()> {
+    if !shared.world.may_lose_lock() {
+        return Ok(());
+    }
+    let weak = Arc::downgrade(shared);
+    let check = move || {
+        while weak
+            .upgrade()
+            .is_some_and(|shared| shared.world.keeps_lock())
+        {
+            std::thread::sleep(LOCK_CHECKS);
+        }
+    };
+    spawn("lock", check).map(drop)
 }
 
 /// Has what was removed from a directory gathered after the directory's removal was answered, with the rights that the

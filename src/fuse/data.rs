@@ -62,6 +62,7 @@ impl Kept {
 impl FileSystem {
     /// Returns an open file.
     pub(super) fn handle(&self, number: FileHandle) -> Result<Arc<Handle>> {
+        self.world().expect_lock()?;
         let handle = self.shared.handles.get(number.0);
         handle.ok_or_else(|| Error::os("handle")(Errno::BADF))
     }

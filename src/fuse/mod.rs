@@ -201,6 +201,7 @@ impl FileSystem {
 
     /// Resolves a directory by its number, again if a directory was moving meanwhile.
     fn dir(&self, number: u64) -> Result<Dir> {
+        self.world().expect_lock()?;
         let changes = self.inodes().dir_changes();
         if let Some(known) = self.shared.dirs.get(number, changes) {
             return Ok(known);
@@ -262,6 +263,7 @@ impl FileSystem {
 
     /// Resolves a node of any kind by its number.
     fn located(&self, number: u64) -> Result<Located> {
+        self.world().expect_lock()?;
         loop {
             let located = self.settled(|| {
                 let place = self.place(number)?;

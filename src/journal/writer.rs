@@ -67,6 +67,8 @@ pub(super) struct WriterState {
     pub(super) runs: HashMap<RunId, Option<Op>>,
     pub(super) line: Vec<u8>,
     pub(super) text: LineText,
+    /// Whether the journal is another's by now.
+    pub(super) stopped: bool,
 }
 
 /// A record that has been written and whose act has no known outcome yet.
@@ -95,6 +97,7 @@ impl Journal {
                 runs: HashMap::new(),
                 line: Vec::with_capacity(1024),
                 text: LineText::default(),
+                stopped: false,
             }),
             durable,
             device,
@@ -110,6 +113,11 @@ impl Journal {
     /// Sets the listener, of which there can be one.
     pub fn listen(&self, listener: Arc<dyn Listener>) {
         let _ = self.listener.set(listener);
+    }
+
+    /// Writes nothing more: the store is another's by now.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
     }
 
     /// Records an act that is about to happen. `at` has the directories that it changes, with their times before.
@@ -299,6 +307,9 @@ impl Drop for Journal {
 
 impl WriterState {
     pub(super) fn write(&mut self, durable: bool, whose: For) -> Result<()> {
+        if self.stopped {
+            return Err(Error::os("write")(rustix::io::Errno::IO));
+        }
         let end = self.length + self.line.len() as u64;
         self.reserve.has_room(&self.file, self.length, end, whose)?;
         let mut rest = self.line.as_slice();

@@ -197,11 +197,9 @@ impl Round<'_> {
         let seq = self.contents.journal.last();
         let node = self.contents.root.node(path)?;
         let id = node.meta().id;
-        // A second name could be used to change the file; without a time of birth the inode number could come to mean
-        // another file.
-        let fit = |meta: &Meta| {
-            meta.kind == FileType::RegularFile && meta.nlink == 1 && meta.born != 0 && meta.id == id
-        };
+        // A second name could be used to change the file.
+        let fit =
+            |meta: &Meta| meta.kind == FileType::RegularFile && meta.nlink == 1 && meta.id == id;
         let mine = id.0 == self.contents.root.id().0 && !self.work.done.contains(&id);
         if !mine || !fit(node.meta()) {
             return Ok(None);

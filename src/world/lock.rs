@@ -163,6 +163,60 @@ fn is_read(file: &File) -> Result<bool> {
     Ok(shared)
 }
 
+/// Returns who has taken the exclusive lock from a session that had it, if somebody has.
+pub(super) fn lost_to(lock: &File, session: &str) -> Option<String> {
+    // Whoever still has it has it at once; whoever lost it to nobody has it again.
+    let is_taken =
+        rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+    let holder = lock
+        .try_clone()
+        .ok()
+        .and_then(|mut file| read_holder(&mut file));
+    match holder {
+        Some(holder) if holder.session != session => Some(format!(
+            "process {} on {} since {}",
+            holder.pid, holder.host, holder.since
+        )),
+        _ if is_taken => Some("another process".to_owned()),
+        _ => None,
+    }
+}
+
+/// Refuses a store that a living daemon of this machine serves although its lock was free: the file system keeps locks for each
+/// of its mounts apart (bindfs, sshfs).
+///
+/// # Errors
+/// [`Error::Refused`] naming the daemon.
+pub(super) fn refuse_unshared(
+    before: Option<&Holder>,
+    has_ended: impl FnOnce(&str) -> bool,
+) -> Result<()> {
+    let Some(holder) = before.filter(|holder| serves_still(holder)) else {
+        return Ok(());
+    };
+    // A session that ended has let go of the lock.
+    if has_ended(&holder.session) {
+        return Ok(());
+    }
+    let (what, _) = served(holder).into_words();
+    Err(Error::refused(
+        format!("{what}, whose lock does not show here"),
+        "The file system does not share locks among its mounts, so two daemons would write the store. Use that home, or end it.",
+    ))
+}
+
+/// Returns whether the daemon that a lock names is alive on this machine, and not another process with its number.
+fn serves_still(holder: &Holder) -> bool {
+    let here = rustix::system::uname();
+    let is_here = holder.host == here.nodename().to_string_lossy() && holder.boot == boot_id();
+    let comm = || std::fs::read_to_string(format!("/proc/{}/comm", holder.pid));
+    is_here
+        && holder.home.is_some()
+        && holder.pid != std::process::id()
+        && lives(holder.pid)
+        && comm().is_ok_and(|name| name.trim_end() == "trumanfs")
+}
+
 /// Releases the lock.
 pub(super) fn let_go(file: &File) {
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);

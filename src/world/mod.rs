@@ -45,6 +45,7 @@ mod link_index;
 mod list;
 mod located;
 pub mod lock;
+mod lost_lock;
 mod mark;
 pub mod meta;
 mod notices;
@@ -153,6 +154,8 @@ pub struct World {
     /// Whether files with names outside are copied for every program, and not only for those of an executor.
     copies_up: bool,
     notices: Notices,
+    /// Whether the store is another's by now.
+    lost: std::sync::atomic::AtomicBool,
 }
 
 impl World {

@@ -5,6 +5,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::copy_up::OutsideNames;
 use super::digests::Digests;
@@ -24,7 +25,7 @@ use super::trash::Trash;
 use super::versions::Versions;
 use super::view::View;
 use super::writers::NobodyWrites;
-use super::{World, WorldOptions, origin, own, reserve, settle, trash};
+use super::{World, WorldOptions, origin, own, probe, reserve, settle, trash};
 use crate::error::{Error, Result};
 use crate::journal::{Actors, Journal, Op};
 use crate::name::Escaped;
@@ -79,6 +80,10 @@ impl World {
 
     /// Ends the session and releases the store. A session without a home and without a change leaves no trace.
     pub fn close(&self) {
+        // It is another's by now.
+        if self.has_lost_lock() {
+            return;
+        }
         // Only the `begin` record was written.
         if !self.mounted && self.journal.last() == 1 {
             self.state.forget_session(&self.session);
@@ -113,6 +118,13 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
     let last = settle::last_session(&root, &state)?;
     let session = state.session().to_owned();
     let view = View::new(options.view.clone(), Some(state.id()), state.pinned()?)?;
+    if !(options.view.hide.is_empty() && options.view.read_only.is_empty()) {
+        probe::no_dir_folds(&root, state.as_fd())?;
+    }
+    let notices = Notices::default();
+    if let Some(weak) = probe::weak_identity(state.as_fd())? {
+        notices.set("identity", weak);
+    }
     let unbegun = Unbegun::new(&state, &session);
     let file = state.new_session(&session)?;
     let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
@@ -157,7 +169,8 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
         links: LinkIndex::default(),
         outside: OutsideNames::default(),
         copies_up: options.copies_up,
-        notices: Notices::default(),
+        notices,
+        lost: AtomicBool::new(false),
     };
     let mut settled = world.state.tell_of_copy();
     settled.extend(last.settled);

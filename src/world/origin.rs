@@ -64,10 +64,17 @@ pub struct Copied {
 
 impl Copied {
     /// Reports what no longer holds in a fresh copy. `shown` is the number of nodes that were hidden by inode.
-    pub(super) fn told(&self, shown: usize) -> Vec<Settled> {
+    pub(super) fn told(&self, shown: usize, is_fuse: bool) -> Vec<Settled> {
         let mut what = Vec::new();
         if self.is_fresh {
             what.push("the store is a copy: this session and those before it can be taken back in the original only".to_owned());
+        }
+        if self.is_fresh && is_fuse {
+            what.push(
+                "or its file system, which is one in user space, gives files other numbers each time that it is mounted (sshfs, unionfs): \
+                 mount it with `-o use_ino` if it has that, or put the store elsewhere"
+                    .to_owned(),
+            );
         }
         if self.is_fresh && shown > 0 {
             let things = match shown {

@@ -145,6 +145,7 @@ impl StateDir {
             return Err(error);
         }
         let before = read_holder(&mut lock);
+        lock::refuse_unshared(before.as_ref(), |session| has_ended(fd.as_fd(), session))?;
         holder.epoch = before.as_ref().map_or(1, |h| h.epoch.saturating_add(1));
         let last = before.as_ref().map(|holder| &*holder.session);
         holder.session = sessions::following(&fd, last, holder.session)?;
@@ -211,7 +212,9 @@ impl StateDir {
     /// Reports what no longer holds in a copy, on its first opening.
     pub(super) fn tell_of_copy(&self) -> Vec<Settled> {
         let copied = self.copied.as_ref();
-        copied.map_or_else(Vec::new, |copied| copied.told(self.shown))
+        copied.map_or_else(Vec::new, |copied| {
+            copied.told(self.shown, probe::is_fuse(self.fd.as_fd()))
+        })
     }
 
     /// Returns the directory's identity.
@@ -341,10 +344,24 @@ impl StateDir {
         Ok(parse_pinned(&text, self.id.0))
     }
 
+    /// Returns who has taken the lock from this process, if somebody has.
+    pub fn lock_lost_to(&self) -> Option<String> {
+        lock::lost_to(&self.lock, &self.session)
+    }
+
     /// Releases the lock. The file still names the last holder.
     pub fn close(&self) {
         lock::let_go(&self.lock);
     }
+}
+
+/// Returns whether a session has its last record, or none at all.
+fn has_ended(state: BorrowedFd<'_>, session: &str) -> bool {
+    let journal = sessions::open_journal(state, session);
+    let tail = journal.and_then(|file| crate::journal::tail(&file));
+    tail.ok()
+        .flatten()
+        .is_none_or(|tail| tail.record.op == crate::journal::Op::End)
 }
 
 impl AsFd for StateDir {

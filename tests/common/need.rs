@@ -74,6 +74,10 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "clients of the Model Context Protocol are in target/mcp-clients",
     ),
     ("agents", "Claude Code and Codex are in target/agents"),
+    (
+        "stand-in",
+        "file systems in user space can be made with pyfuse3 (python3-pyfuse3)",
+    ),
     ("pynacl", "PyNaCl is in target/pynacl"),
 ];
 

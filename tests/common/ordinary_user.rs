@@ -19,6 +19,7 @@ const USER: u32 = 65534;
 const LACKING: &[&str] = &[
     "mcp-clients",
     "pynacl",
+    "stand-in",
     "root",
     "passthrough",
     "loop",

@@ -49,3 +49,4 @@ mod trash;
 mod undo;
 mod undo_editors;
 mod undo_hostile;
+mod weak_disks;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Record};
+use crate::journal::{Content, Digest, Op, Record};
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::trash::entries;
@@ -31,6 +31,8 @@ pub(super) struct Sums {
     pub(super) session: Arc<str>,
     pub(super) removed: HashMap<u64, Removed>,
     pub(super) versions: HashMap<(Arc<str>, u64), Sum>,
+    /// The inode of each entry; `None` for a directory.
+    entries: HashMap<Vec<u8>, Option<u64>>,
 }
 
 impl Sums {
@@ -58,6 +60,13 @@ impl Sums {
     /// Drops the digests of inodes that a record names: their contents may have changed.
     pub(super) fn record(&mut self, record: &Record) {
         let device = self.device;
+        if let Some(trashed) = record.op.trashed().filter(|_| self.wanted) {
+            let file = (!matches!(record.op, Op::Rmdir { .. })).then_some(trashed.ids[1]);
+            self.entries.insert(trashed.entry.0.clone(), file);
+        }
+        if let Op::Purge { entries } = &record.op {
+            entries.iter().for_each(|entry| self.purged(&entry.0));
+        }
         for ids in record.op.ids().filter(|ids| ids[0] == device) {
             if let Some(removed) = self.removed.get_mut(&ids[1]) {
                 *removed = Removed {
@@ -66,6 +75,18 @@ impl Sums {
                 };
             }
         }
+    }
+
+    /// Drops the digests that another file could be taken for that has got a purged one's number: where no time of birth
+    /// tells them apart, that of the entry, and all if the entry was a directory.
+    fn purged(&mut self, entry: &[u8]) {
+        let file = self.entries.remove(entry).flatten();
+        let of_unborn =
+            |removed: &Removed| removed.sum.as_ref().is_some_and(|(born, _)| *born == 0);
+        let may_mean = self.removed.iter_mut().filter(|(number, removed)| {
+            file.is_none_or(|file| file == **number) && of_unborn(removed)
+        });
+        may_mean.for_each(|(_, removed)| removed.sum = None);
     }
 
     /// Adds the digests in a seal.
