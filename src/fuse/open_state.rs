@@ -104,6 +104,10 @@ impl OpenState for Opens<'_> {
             || self.fs.is_mapped(self.number)
     }
 
+    fn is_written(&self) -> bool {
+        self.fs.shared.handles.is_open(self.number).1 || self.fs.is_mapped(self.number)
+    }
+
     fn may_wait(&self) -> bool {
         self.may_wait
     }

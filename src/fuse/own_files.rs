@@ -47,6 +47,12 @@ impl FileSystem {
     fn leave_outside_names(&self, number: u64, caller: Caller) -> Result<()> {
         let moved = {
             let _turn = self.shared.handles.inode_lock(number, true)?;
+            // Who writes to it must go on with the same file.
+            if self.shared.handles.is_open(number).1 {
+                return Err(Error::os("a name outside the store")(
+                    rustix::io::Errno::BUSY,
+                ));
+            }
             let located = self.held_by_user(number)?;
             let Some(copy) = self.world().copy_for_store(&located)? else {
                 return Ok(());

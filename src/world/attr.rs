@@ -6,7 +6,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
 use super::meta::{Meta, Time};
-use super::open_state::OpenState;
+use super::open_state::{NoOpenState, OpenState};
 use super::{Caller, Identity, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Rights, Was};
@@ -75,7 +75,7 @@ impl World {
         if added != 0 && !meta.is_dir() && caller.origin.is_for_agent() {
             return Err(Error::os("chmod")(Errno::PERM));
         }
-        self.expect_own(located, caller)?;
+        self.expect_own(located, open_state, caller)?;
         let moved;
         let mut located = located;
         if let Some(size) = change.size
@@ -188,7 +188,7 @@ impl World {
             return Err(Error::os("chown")(Errno::PERM));
         }
         if meta.mode & SET_IDS != 0 {
-            self.expect_own(located, caller)?;
+            self.expect_own(located, &NoOpenState, caller)?;
         }
         self.note_capability(located, caller)?;
         let change = SetAttrs {

@@ -19,6 +19,7 @@ use super::attr::{SetAttrs, SetTime, set_times};
 use super::blocks::copy_range;
 use super::layout::TRASH;
 use super::meta::{Id, Meta};
+use super::open_state::OpenState;
 use super::root::{Dir, Root, stat_fd};
 use super::trash::move_to;
 use super::versions::VersionGuard;
@@ -80,7 +81,12 @@ impl World {
     ///
     /// # Errors
     /// [`Error::LinkedOutside`] if it may have a name outside: [`World::copy_for_store`] finds out.
-    pub(super) fn expect_own(&self, located: &Located, caller: Caller) -> Result<()> {
+    pub(super) fn expect_own(
+        &self,
+        located: &Located,
+        open_state: &dyn OpenState,
+        caller: Caller,
+    ) -> Result<()> {
         let meta = located.node.meta();
         if meta.nlink < 2 || meta.is_dir() || caller.origin.kind == OriginKind::Undo {
             return Ok(());
@@ -88,6 +94,8 @@ impl World {
         if self.copies_up || caller.origin.kind != OriginKind::Process {
             return match self.links.names(meta.id) {
                 Some(names) if self.count(meta.id, &names) >= u64::from(meta.nlink) => Ok(()),
+                // It was the store's alone when it was opened, and who writes to it must go on with the same file.
+                _ if open_state.is_written() => Ok(()),
                 _ => Err(Error::LinkedOutside),
             };
         }

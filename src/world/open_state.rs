@@ -17,6 +17,10 @@ use crate::journal::Kept;
 pub trait OpenState {
     /// Returns whether the file is open.
     fn is_open(&self) -> bool;
+    /// Returns whether somebody has the file open for writing, or may write to it through a map: its inode cannot be left.
+    fn is_written(&self) -> bool {
+        false
+    }
     /// Returns whether there is time for a long copy.
     fn may_wait(&self) -> bool {
         true

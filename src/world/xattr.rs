@@ -4,6 +4,7 @@
 use rustix::fs::XattrFlags;
 
 use super::likeness::CAPABILITY;
+use super::open_state::NoOpenState;
 use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -115,7 +116,7 @@ impl World {
         act: impl FnOnce(&str) -> Result<()>,
     ) -> Result<()> {
         self.changeable(located, caller)?;
-        self.expect_own(located, caller)?;
+        self.expect_own(located, &NoOpenState, caller)?;
         let path = self.proc_path(located);
         let was = self.read_xattr(located, name).ok().map(Escaped);
         let op = xattr_op(located, name, was);

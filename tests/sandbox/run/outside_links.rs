@@ -235,6 +235,26 @@ fn plain_mount_says_that_a_file_outside_is_changed() {
     });
 }
 
+/// A backup by hard links while an agent works: a second writer must not go on with another file than the first.
+#[test]
+fn file_that_is_being_written_stays_one_file() {
+    need_mount!();
+    let store = Store::new();
+    let script = "exec 3>>f; echo 1 >&3; echo >ready; until [ -e go ]; do sleep 0.05; done; \
+                  echo 2 >>f; chmod 600 f; echo 3 >&3; cat f; exec 3>&-; echo 4 >>f; cat f";
+    let outside = store.base.join("outside");
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until("it writes", || store.store.join("ready").exists());
+            fs::hard_link(store.store.join("f"), &outside).unwrap();
+            fs::write(store.store.join("go"), "").unwrap();
+        });
+        agent(&store, &[], script)
+    });
+    assert_eq!(good(&output), "1\n2\n3\n1\n2\n3\n4\n");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "1\n2\n3\n");
+}
+
 #[test]
 fn unreadable_file_with_a_name_outside_is_not_changed() {
     need_mount!();
