@@ -10,6 +10,7 @@ pub mod follow;
 mod handover;
 mod holders;
 mod live_applier;
+mod lock_watch;
 mod messages;
 mod mountpoint;
 pub mod preflight;

@@ -16,6 +16,7 @@ use fuser::{INodeNo, Notifier, Session, SessionACL};
 use super::control;
 use super::follow::{Follower, Still};
 use super::holders::Holders;
+use super::lock_watch::watch_lock;
 use super::messages::{LogTo, start_log, trim};
 use super::mountpoint::mount;
 use super::preflight::{self, Checked};
@@ -251,26 +252,6 @@ fn serve(
         registry::remove(&file);
     }
     outcome
-}
-
-/// How often the lock of a store is looked at that may be lost.
-const LOCK_CHECKS: Duration = Duration::from_secs(1);
-
-/// Notices the loss of the store's lock, where it may be lost.
-fn watch_lock(shared: &Arc<Shared>) -> Result<()> {
-    if !shared.world.may_lose_lock() {
-        return Ok(());
-    }
-    let weak = Arc::downgrade(shared);
-    let check = move || {
-        while weak
-            .upgrade()
-            .is_some_and(|shared| shared.world.keeps_lock())
-        {
-            std::thread::sleep(LOCK_CHECKS);
-        }
-    };
-    spawn("lock", check).map(drop)
 }
 
 /// Has what was removed from a directory gathered after the directory's removal was answered, with the rights that the

@@ -253,8 +253,7 @@ impl FileSystem {
             .allocate(&located, handle.as_fd(), mode, range, &opens, caller)
     }
 
-    /// Returns which run a write belongs to. The page cache writes back in nobody's name: that belongs to the run that opened
-    /// the file.
+    /// Returns the run of a write: that which opened the file, where the page cache writes back without a process.
     fn run_of(&self, handle: &Handle, caller: Caller) -> Origin {
         match caller.pid {
             0 => handle.origin,

@@ -4,12 +4,16 @@
 //! The copy is another file to the kernel: the answer to the request is `ESTALE`, on which the kernel looks the path up
 //! anew and asks again (`retry_estale` in Linux). Who has the former file open for reading goes on reading that.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fuser::FileHandle;
 
 use super::FileSystem;
 use crate::error::{Error, Result};
-use crate::world::Caller;
+use crate::world::{Caller, SetAttrs, Time};
 
 /// Whether a thread counts the names of files that were changed.
 static COUNTING: AtomicBool = AtomicBool::new(false);
@@ -41,6 +45,34 @@ impl FileSystem {
                 done
             }
         }
+    }
+
+    /// Sets attributes like [`FileSystem::set_attributes`].
+    pub(super) fn change_attributes(
+        &self,
+        number: u64,
+        change: (SetAttrs, Option<Time>),
+        fh: Option<FileHandle>,
+        may_wait: bool,
+        caller: Caller,
+    ) -> Result<(Duration, fuser::FileAttr)> {
+        self.on_own_file(number, may_wait, caller, || {
+            self.set_attributes(number, change, fh, may_wait, caller)
+        })
+    }
+
+    /// Sets or removes an extended attribute like [`FileSystem::set_xattr`].
+    pub(super) fn change_xattr(
+        &self,
+        number: u64,
+        name: &OsStr,
+        value: Option<(&[u8], i32)>,
+        may_wait: bool,
+        caller: Caller,
+    ) -> Result<()> {
+        self.on_own_file(number, may_wait, caller, || {
+            self.set_xattr(number, name, value, may_wait, caller)
+        })
     }
 
     /// Puts a copy of a file in its place if it has names outside the store.
@@ -88,7 +120,7 @@ impl FileSystem {
         }
         let shared = Arc::downgrade(&self.shared);
         let counted = std::thread::Builder::new()
-            .name("links".to_owned())
+            .name("outside names".to_owned())
             .spawn(move || {
                 if let Some(shared) = shared.upgrade() {
                     let counted = shared.world.count_suspects();

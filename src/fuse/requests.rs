@@ -59,9 +59,7 @@ impl Filesystem for FileSystem {
         let change = set_attrs((mode, uid, gid), size, (atime, mtime));
         let caller = self.caller_for_mode(req, mode.unwrap_or(0));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
-            fs.on_own_file(ino.0, may_wait, caller, || {
-                fs.set_attributes(ino.0, (change, ctime), fh, may_wait, caller)
-            })
+            fs.change_attributes(ino.0, (change, ctime), fh, may_wait, caller)
         });
     }
 
@@ -312,9 +310,7 @@ impl Filesystem for FileSystem {
         let info = self.seen(req, ino, counted!(setxattr));
         let (name, value, caller) = (name.to_owned(), value.to_vec(), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
-            fs.on_own_file(ino.0, may_wait, caller, || {
-                fs.set_xattr(ino.0, &name, Some((&value, flags)), may_wait, caller)
-            })
+            fs.change_xattr(ino.0, &name, Some((&value, flags)), may_wait, caller)
         });
     }
 
@@ -332,9 +328,7 @@ impl Filesystem for FileSystem {
         let info = self.seen(req, ino, counted!(removexattr));
         let (name, caller) = (name.to_owned(), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
-            fs.on_own_file(ino.0, may_wait, caller, || {
-                fs.set_xattr(ino.0, &name, None, may_wait, caller)
-            })
+            fs.change_xattr(ino.0, &name, None, may_wait, caller)
         });
     }
 

@@ -1,4 +1,4 @@
-//! Comparison of two processes.
+//! Comparison of two processes, and the name of one.
 
 use rustix::io::{Errno, Result};
 
@@ -17,6 +17,12 @@ pub fn share_memory(one: u32, other: u32) -> Result<bool> {
         1.. => Ok(false),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
+}
+
+/// Returns what a process calls itself.
+pub fn name(process: u32) -> Option<String> {
+    let comm = std::fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(comm.trim_end().to_owned())
 }
 
 #[cfg(test)]

@@ -8,10 +8,8 @@
 //!
 //! A search of the whole store finds the names (`link_index.rs`), once.
 
-use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-use parking_lot::Mutex;
 use rustix::fs::{AtFlags, FileType, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
@@ -20,6 +18,7 @@ use super::blocks::copy_range;
 use super::layout::TRASH;
 use super::meta::{Id, Meta};
 use super::open_state::OpenState;
+use super::outside_names::Suspect;
 use super::root::{Dir, Root, stat_fd};
 use super::trash::move_to;
 use super::versions::VersionGuard;
@@ -31,28 +30,6 @@ use crate::name::{Name, WorldPath};
 
 /// The most bytes of a file's name in the name that its copy has for a moment.
 const STEM: usize = 160;
-
-/// The most files of which a session remembers that their names outside were noticed.
-const NOTICED: usize = 1 << 16;
-
-/// What a session knows of files with names outside.
-#[derive(Debug, Default)]
-pub(super) struct OutsideNames {
-    seen: Mutex<Seen>,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    /// The files that a home's own programs are about to change, until their names have been counted.
-    suspects: Vec<(Id, u32, WorldPath)>,
-    known: HashSet<Id>,
-    /// How many were changed in place, and the first of them.
-    changed: (u64, Option<WorldPath>),
-    /// How many were copied, and the first of them.
-    copied: (u64, Option<WorldPath>),
-    /// A name that could not move to the copy.
-    left: Option<WorldPath>,
-}
 
 /// A copy that is ready to take a file's place in the store.
 #[derive(Debug)]
@@ -99,11 +76,7 @@ impl World {
                 _ => Err(Error::LinkedOutside),
             };
         }
-        let mut seen = self.outside.seen.lock();
-        if seen.known.len() < NOTICED && seen.known.insert(meta.id) {
-            seen.suspects
-                .push((meta.id, meta.nlink, located.path.clone()));
-        }
+        self.outside.suspect(meta.id, meta.nlink, &located.path);
         Ok(())
     }
 
@@ -212,17 +185,14 @@ impl World {
                 Err(error) if moved.is_empty() => return Err(error),
                 Err(error) => {
                     log::warn!("{path}: still a link to a file outside the store: {error}");
-                    self.outside.seen.lock().left = Some(path.clone());
+                    self.outside.left(path);
                 }
             }
         }
-        let mut seen = self.outside.seen.lock();
-        seen.copied.0 += 1;
-        let first = copy.names.first().cloned();
-        seen.copied.1 = seen.copied.1.take().or(first);
-        let text = copied_notice(&seen);
-        drop(seen);
-        self.notices.set("copied", text);
+        if let Some(first) = copy.names.first() {
+            self.notices
+                .set("copied", self.outside.copied(first.clone()));
+        }
         Ok(moved)
     }
 
@@ -319,7 +289,7 @@ impl World {
 
     /// Returns whether files are waiting for [`World::count_suspects`].
     pub fn has_suspects(&self) -> bool {
-        !self.outside.seen.lock().suspects.is_empty()
+        self.outside.has_suspects()
     }
 
     /// Finds out which of the files that were changed in place have names outside the store, and sets the notice.
@@ -329,10 +299,7 @@ impl World {
     /// Any error from reading the store.
     pub fn count_suspects(&self) -> Result<()> {
         self.search_links()?;
-        loop {
-            let Some((id, links, path)) = self.outside.seen.lock().suspects.pop() else {
-                return Ok(());
-            };
+        while let Some(Suspect { id, links, path }) = self.outside.next_suspect() {
             let names = self.links.names(id).unwrap_or_default();
             if self.count(id, &names) >= u64::from(links) {
                 continue;
@@ -340,19 +307,9 @@ impl World {
             log::warn!(
                 "{path} has a name outside the store: what is written here is written there"
             );
-            let mut seen = self.outside.seen.lock();
-            seen.changed.0 += 1;
-            let first = seen.changed.1.get_or_insert(path).clone();
-            let others = others(seen.changed.0);
-            drop(seen);
-            self.notices.set(
-                "changed",
-                format!(
-                    "{first}{others} was opened to be changed, and has a name outside the store: what is changed here is changed \
-                     there. `trumanfs agent` and `run` copy such files first; `cp --no-preserve=links` makes them the store's own"
-                ),
-            );
+            self.notices.set("changed", self.outside.changed(path));
         }
+        Ok(())
     }
 }
 
@@ -375,26 +332,6 @@ pub(super) fn drop_passing(root: &Root, path: &WorldPath) -> Result<bool> {
     let dir = root.dir(&parent)?;
     rustix::fs::unlinkat(&dir, name.bytes(), AtFlags::empty()).map_err(Error::os("unlinkat"))?;
     Ok(true)
-}
-
-fn others(count: u64) -> String {
-    match count {
-        0 | 1 => String::new(),
-        2 => " (and 1 other file)".to_owned(),
-        more => format!(" (and {} other files)", more - 1),
-    }
-}
-
-fn copied_notice(seen: &Seen) -> String {
-    let first = seen.copied.1.clone().unwrap_or_default();
-    let others = others(seen.copied.0);
-    let left = seen.left.as_ref().map_or_else(String::new, |path| {
-        format!("; {path} could not be moved to the copy, and is still a link to the original")
-    });
-    format!(
-        "{first}{others} had a name outside the store and became a copy before it was changed{left}; an undo makes it that \
-         file again"
-    )
 }
 
 /// Gives a directory back the mtime that it had: to whoever looks, a file in it has changed and none came or went.

@@ -209,12 +209,11 @@ pub(super) fn refuse_unshared(
 fn serves_still(holder: &Holder) -> bool {
     let here = rustix::system::uname();
     let is_here = holder.host == here.nodename().to_string_lossy() && holder.boot == boot_id();
-    let comm = || std::fs::read_to_string(format!("/proc/{}/comm", holder.pid));
     is_here
         && holder.home.is_some()
         && holder.pid != std::process::id()
         && lives(holder.pid)
-        && comm().is_ok_and(|name| name.trim_end() == "trumanfs")
+        && crate::sys::process::name(holder.pid).as_deref() == Some("trumanfs")
 }
 
 /// Releases the lock.

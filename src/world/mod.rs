@@ -55,6 +55,7 @@ mod open_state;
 mod options;
 pub mod origin;
 pub mod outage;
+mod outside_names;
 mod overwrite;
 pub mod own;
 mod pending;
@@ -150,7 +151,7 @@ pub struct World {
     names: parking_lot::RwLock<()>,
     /// The names of files with several.
     links: link_index::LinkIndex,
-    outside: copy_up::OutsideNames,
+    outside: outside_names::OutsideNames,
     /// Whether files with names outside are copied for every program, and not only for those of an executor.
     copies_up: bool,
     notices: Notices,

@@ -7,7 +7,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::copy_up::OutsideNames;
 use super::digests::Digests;
 use super::evict::Evictor;
 use super::finalize::Finalizer;
@@ -15,6 +14,7 @@ use super::gatherer::Gatherer;
 use super::holder::Holder;
 use super::link_index::LinkIndex;
 use super::notices::Notices;
+use super::outside_names::OutsideNames;
 use super::pending::DraftVersions;
 use super::quota::Quota;
 use super::read_only::Locked;

@@ -1,0 +1,98 @@
+//! What a session knows of files with names outside the store: which are suspected, changed or copied, and the words for it.
+//!
+//! Lock: one mutex, never held over a system call.
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+
+use super::meta::Id;
+use crate::name::WorldPath;
+
+/// The most files of which a session remembers that they were suspected.
+const NOTICED: usize = 1 << 16;
+
+/// The files.
+#[derive(Debug, Default)]
+pub(super) struct OutsideNames(Mutex<Seen>);
+
+/// A file that was changed in place and may have a name outside.
+#[derive(Debug)]
+pub(super) struct Suspect {
+    pub(super) id: Id,
+    pub(super) links: u32,
+    pub(super) path: WorldPath,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    suspects: Vec<Suspect>,
+    known: HashSet<Id>,
+    /// How many were changed in place, and the first of them.
+    changed: (u64, Option<WorldPath>),
+    /// How many were copied, and the first of them.
+    copied: (u64, Option<WorldPath>),
+    /// A name that could not move to the copy.
+    left: Option<WorldPath>,
+}
+
+impl OutsideNames {
+    /// Adds a suspect, unless the file has been one.
+    pub(super) fn suspect(&self, id: Id, links: u32, path: &WorldPath) {
+        let mut seen = self.0.lock();
+        if seen.known.len() < NOTICED && seen.known.insert(id) {
+            let path = path.clone();
+            seen.suspects.push(Suspect { id, links, path });
+        }
+    }
+
+    /// Returns whether there are suspects.
+    pub(super) fn has_suspects(&self) -> bool {
+        !self.0.lock().suspects.is_empty()
+    }
+
+    /// Takes a suspect.
+    pub(super) fn next_suspect(&self) -> Option<Suspect> {
+        self.0.lock().suspects.pop()
+    }
+
+    /// Notes a name that could not move to a copy.
+    pub(super) fn left(&self, path: &WorldPath) {
+        self.0.lock().left = Some(path.clone());
+    }
+
+    /// Counts a file that was changed in place. Returns the notice.
+    pub(super) fn changed(&self, path: WorldPath) -> String {
+        let mut seen = self.0.lock();
+        seen.changed.0 += 1;
+        let others = others(seen.changed.0);
+        let first = seen.changed.1.get_or_insert(path);
+        format!(
+            "{first}{others} was opened to be changed, and has a name outside the store: what is changed here is changed \
+             there. `trumanfs agent` and `run` copy such files first; `cp --no-preserve=links` makes them the store's own"
+        )
+    }
+
+    /// Counts a file that was copied. Returns the notice.
+    pub(super) fn copied(&self, path: WorldPath) -> String {
+        let mut seen = self.0.lock();
+        seen.copied.0 += 1;
+        let others = others(seen.copied.0);
+        let left = seen.left.as_ref().map_or_else(String::new, |path| {
+            format!("; {path} could not be moved to the copy, and is still a link to the original")
+        });
+        let first = seen.copied.1.get_or_insert(path);
+        format!(
+            "{first}{others} had a name outside the store and became a copy before it was changed{left}; an undo makes it that \
+             file again"
+        )
+    }
+}
+
+fn others(count: u64) -> String {
+    match count {
+        0 | 1 => String::new(),
+        2 => " (and 1 other file)".to_owned(),
+        more => format!(" (and {} other files)", more - 1),
+    }
+}
