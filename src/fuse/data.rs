@@ -1,5 +1,5 @@
-//! Requests about the content of open files. With passthrough the kernel reads and writes by itself, and only opening,
-//! syncing and seeking arrive here.
+//! Opening, closing, syncing, reading and writing of files. With passthrough the kernel reads and writes by itself, and only
+//! the others arrive here.
 
 use std::ffi::OsStr;
 use std::io::IoSlice;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{
-    BackingId, CopyFileRangeFlags, FileAttr, FileHandle, FopenFlags, INodeNo, ReplyData,
-    ReplyEmpty, Request, WriteFlags,
+    BackingId, FileAttr, FileHandle, FopenFlags, INodeNo, OpenFlags, ReplyData, ReplyEmpty,
+    Request, WriteFlags,
 };
 use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
@@ -25,12 +25,6 @@ use super::{FileSystem, Mechanisms, handle_flags};
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::{Caller, Origin, StartedVersion};
-
-/// The size in bytes above which a copy runs on a thread of its own.
-const LONG_COPY: u64 = 4 << 20;
-
-/// The most bytes copied by one request.
-const COPIED_AT_ONCE: u64 = 32 << 20;
 
 /// What has been kept of a file that is being opened.
 #[derive(Debug, Default)]
@@ -235,24 +229,6 @@ impl FileSystem {
         (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
     }
 
-    /// Reserves or frees space in an open file.
-    pub(super) fn allocate(
-        &self,
-        number: u64,
-        fh: FileHandle,
-        mode: u32,
-        range: (u64, u64),
-        may_wait: bool,
-        caller: Caller,
-    ) -> Result<()> {
-        let _turn = self.shared.handles.inode_lock(number, may_wait)?;
-        let handle = self.handle(fh)?;
-        let opens = Opens::through(self, number, Some(&handle), may_wait);
-        let located = self.held_by_user(number)?;
-        self.world()
-            .allocate(&located, handle.as_fd(), mode, range, &opens, caller)
-    }
-
     /// Returns the run of a write: that which opened the file, where the page cache writes back without a process.
     fn run_of(&self, handle: &Handle, caller: Caller) -> Origin {
         match caller.pid {
@@ -263,7 +239,12 @@ impl FileSystem {
 
     /// Keeps what is about to be overwritten through an open file, unless a version that covers it has been started. A
     /// version saved block by block is extended.
-    fn before_overwriting(&self, handle: &Handle, range: (u64, u64), caller: Caller) -> Result<()> {
+    pub(super) fn before_overwriting(
+        &self,
+        handle: &Handle,
+        range: (u64, u64),
+        caller: Caller,
+    ) -> Result<()> {
         let number = handle.node();
         if handle.is_covered() {
             return match self.shared.handles.blocks(number) {
@@ -323,11 +304,12 @@ impl FileSystem {
         number: u64,
         (fh, offset): (FileHandle, u64),
         data: &[u8],
-        (flags, open_flags): (WriteFlags, OFlags),
+        (flags, open_flags): (WriteFlags, OpenFlags),
         caller: Caller,
     ) -> Result<u32> {
         let handle = self.handle(fh)?;
         // The kernel's size of a file can be late. What passes the page cache is appended at the file's true end.
+        let open_flags = OFlags::from_bits_retain(open_flags.0.cast_unsigned());
         let appends = handle.uncached && open_flags.contains(OFlags::APPEND);
         let how = if appends {
             ReadWriteFlags::APPEND
@@ -353,59 +335,5 @@ impl FileSystem {
             self.world().drop_setid(&self.located(number)?, caller)?;
         }
         Ok(u32::try_from(written).unwrap_or(u32::MAX))
-    }
-
-    /// Finds the next data or hole in an open file.
-    pub(super) fn seek_to(&self, fh: FileHandle, offset: i64, whence: i32) -> Result<i64> {
-        if self.shared.mechanisms.lock().writeback {
-            // Data held back by the page cache are not in the store's file yet. After ENOSYS the kernel treats files
-            // as having no holes.
-            return Err(Error::os("lseek")(Errno::NOSYS));
-        }
-        let handle = self.handle(fh)?;
-        // A negative offset is passed on: ENXIO on most file systems.
-        let at = offset.cast_unsigned();
-        let to = match whence {
-            3 => rustix::fs::SeekFrom::Data(at), // SEEK_DATA; the kernel answers all but these two itself
-            4 => rustix::fs::SeekFrom::Hole(at), // SEEK_HOLE
-            _ => return Err(Error::Invalid),
-        };
-        let at = rustix::fs::seek(handle.as_fd(), to).map_err(Error::os("lseek"))?;
-        i64::try_from(at).map_err(|_| Error::Invalid)
-    }
-
-    /// Copies a range from one open file to another.
-    pub(super) fn copy(
-        &self,
-        ino_out: INodeNo,
-        (fh_in, mut offset_in): (FileHandle, u64),
-        (fh_out, mut offset_out): (FileHandle, u64),
-        (len, flags): (u64, CopyFileRangeFlags),
-        may_wait: bool,
-        caller: Caller,
-    ) -> Result<u32> {
-        // What is overwritten is first copied, so this takes twice as long as elsewhere.
-        if !may_wait && len > LONG_COPY {
-            return Err(Error::TakesLong);
-        }
-        if !flags.is_empty() {
-            return Err(Error::Invalid);
-        }
-        let (from, to) = (self.handle(fh_in)?, self.handle(fh_out)?);
-        // A part at a time, as the call allows: other requests wait meanwhile.
-        let len = len.min(COPIED_AT_ONCE);
-        self.before_overwriting(&to, (offset_out, len), caller)?;
-        let len = usize::try_from(len).unwrap_or(0);
-        let copied = rustix::fs::copy_file_range(
-            from.as_fd(),
-            Some(&mut offset_in),
-            to.as_fd(),
-            Some(&mut offset_out),
-            len,
-        );
-        let copied = copied.map_err(Error::os("copy_file_range"))?;
-        self.world().drop_setid(&self.located(ino_out.0)?, caller)?;
-        self.attributes_changed(ino_out.0);
-        Ok(u32::try_from(copied).unwrap_or(u32::MAX))
     }
 }

@@ -25,6 +25,7 @@ mod open_state;
 mod operate;
 mod own_files;
 mod page_cache;
+mod ranges;
 mod reply;
 mod requests;
 mod runs;

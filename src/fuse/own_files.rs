@@ -5,15 +5,17 @@
 //! anew and asks again (`retry_estale` in Linux). Who has the former file open for reading goes on reading that.
 
 use std::ffi::OsStr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use fuser::FileHandle;
+use fuser::{BackingId, FileHandle, INodeNo};
 
 use super::FileSystem;
+use super::reply::Opened;
 use crate::error::{Error, Result};
-use crate::world::{Caller, SetAttrs, Time};
+use crate::world::{Caller, SetAttrs};
 
 /// Whether a thread counts the names of files that were changed.
 static COUNTING: AtomicBool = AtomicBool::new(false);
@@ -47,11 +49,25 @@ impl FileSystem {
         }
     }
 
+    /// Opens a file like [`FileSystem::open_handle`].
+    pub(super) fn open_file(
+        &self,
+        ino: INodeNo,
+        flags: i32,
+        caller: Caller,
+        may_wait: bool,
+        register: impl Fn(BorrowedFd<'_>) -> std::io::Result<BackingId> + Copy,
+    ) -> Result<Opened> {
+        self.on_own_file(ino.0, may_wait, caller, || {
+            self.open_handle(ino, flags, caller, may_wait, register)
+        })
+    }
+
     /// Sets attributes like [`FileSystem::set_attributes`].
     pub(super) fn change_attributes(
         &self,
         number: u64,
-        change: (SetAttrs, Option<Time>),
+        change: (SetAttrs, Option<SystemTime>),
         fh: Option<FileHandle>,
         may_wait: bool,
         caller: Caller,

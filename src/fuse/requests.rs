@@ -11,7 +11,6 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::OFlags;
 
 use super::FileSystem;
 use super::attr::set_attrs;
@@ -79,8 +78,8 @@ impl Filesystem for FileSystem {
         reply: ReplyEntry,
     ) {
         let info = self.seen(req, parent, counted!(mknod));
-        let made = self.make_node(parent, name, mode, self.caller_for_mode(req, mode));
-        self.answer(info, reply, made);
+        let caller = self.caller_for_mode(req, mode);
+        self.answer(info, reply, self.make_node(parent, name, mode, caller));
     }
 
     fn mkdir(
@@ -158,8 +157,7 @@ impl Filesystem for FileSystem {
         let caller = self.opener(req, flags.0);
         self.at_once_or_aside(info, reply, move |fs, reply: &ReplyOpen, may_wait| {
             let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
-            let open = || fs.open_handle(ino, flags.0, caller, may_wait, register);
-            fs.on_own_file(ino.0, may_wait, caller, open)
+            fs.open_file(ino, flags.0, caller, may_wait, register)
         });
     }
 
@@ -201,15 +199,13 @@ impl Filesystem for FileSystem {
         fh: FileHandle,
         offset: u64,
         data: &[u8],
-        write_flags: WriteFlags,
-        open_flags: OpenFlags,
+        flags: WriteFlags,
+        open: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let info = self.seen_long(req, ino, counted!(write));
-        let open_flags = OFlags::from_bits_retain(open_flags.0.cast_unsigned());
-        let flags = (write_flags, open_flags);
-        let written = self.write_at(ino.0, (fh, offset), data, flags, self.sender(req));
+        let written = self.write_at(ino.0, (fh, offset), data, (flags, open), self.sender(req));
         self.answer(info, reply, written);
     }
 

@@ -198,7 +198,7 @@ impl World {
         let pending = match meta.mode & SET_IDS {
             0 => None,
             _ => Some(self.journal.begin(
-                attr_op(&located.path, &meta, &change, false),
+                attr_op(&located.path, meta, &change, false),
                 &[],
                 Some(&self.author(caller)),
             )?),

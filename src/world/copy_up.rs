@@ -257,6 +257,7 @@ impl World {
         let op = Op::Create {
             path,
             mode: copy.meta.permissions(),
+            dropped: None,
         };
         let author = self.author(caller);
         let pending = self.journal.begin(op, &[dir.changed()?], Some(&author))?;

@@ -11,13 +11,13 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::attr::lent_op;
+use super::layout::TRASH;
 use super::located::{Located, stat};
 use super::root::{Node, Root};
-use super::settle::entry_path;
 use super::{Id, World};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Journal, Op, Record};
-use crate::name::WorldPath;
+use crate::name::{Escaped, Name, WorldPath};
 
 /// The reason in the abort of a lent record.
 const GIVEN_BACK: &str = "the mode is as it was: the file was only opened";
@@ -148,6 +148,11 @@ fn place_after(path: &WorldPath, ids: Ids, later: &[&Record]) -> Result<Option<W
         }
     }
     Ok(Some(path))
+}
+
+/// Returns the path of a trash entry.
+fn entry_path(entry: &Escaped) -> Result<WorldPath> {
+    Ok(WorldPath::parse(TRASH)?.join(Name::new(&entry.0)?))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::OFlags;
 
-use super::layout::{SESSIONS, TRASH};
+use super::layout::SESSIONS;
 use super::lent_bits::take_back;
 use super::located::stat;
 use super::meta::Id;
@@ -25,7 +25,7 @@ use super::state::StateDir;
 use super::trash::move_to;
 use crate::error::{Error, Result};
 use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{Name, WorldPath};
 
 /// The number of final records that may be unsettled when the daemon dies: more than twice as many as it has worker
 /// threads, because a run may have a record of its own before its first change.
@@ -344,9 +344,4 @@ fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) ->
 
 fn is(root: &Root, path: &WorldPath, ids: Ids) -> Result<bool> {
     Ok(stat(root, path)?.is_some_and(|meta| meta.id == Id(ids[0], ids[1])))
-}
-
-/// Returns the path of a trash entry.
-pub fn entry_path(entry: &Escaped) -> Result<WorldPath> {
-    Ok(WorldPath::parse(TRASH)?.join(Name::new(&entry.0)?))
 }
