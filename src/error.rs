@@ -196,10 +196,15 @@ impl Error {
         }
     }
 
+    /// Returns whether permissions refused it.
+    pub fn is_denial(&self) -> bool {
+        matches!(self, Error::Os { errno, .. } if *errno == Errno::ACCESS)
+    }
+
     /// Returns the error with what to do where it says that this user may not read something; any other as it is. `what`
     /// names the thing.
     pub fn of_reading(self, what: impl FnOnce() -> String) -> Error {
-        if !matches!(&self, Error::Os { errno, .. } if *errno == Errno::ACCESS) {
+        if !self.is_denial() {
             return self;
         }
         let me = rustix::process::geteuid().as_raw();

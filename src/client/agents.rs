@@ -4,18 +4,21 @@
 //! A mark is locked while its run is under way. It is called after the agent and the run, `NAME.RUN`.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, Uid, flock};
 use rustix::io::Errno;
 
 use super::target::Client;
 use crate::error::{Error, Result};
-use crate::world::RunId;
+use crate::name::{Name, WorldPath};
+use crate::operator::rights::make_usable;
+use crate::world::erase::erase;
 use crate::world::layout::{AGENT_RUNS, AGENTS};
 use crate::world::root::open_beneath;
+use crate::world::{Root, RunId};
 
 /// What a run of an agent has in its store. Whoever is killed leaves a mark behind.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ impl Client {
         let state = self.store.state().as_fd();
         let homes = directory(state, AGENTS, None)?;
         let home = directory(homes.as_fd(), name, Some(owner))?;
+        // An earlier run may have closed it, or what stays in it, to the user that both run as.
+        make_usable(root_of(&home)?)?;
         let marks = directory(state, AGENT_RUNS, None)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = format!("{name}.{run}");
@@ -115,19 +120,28 @@ impl AgentPlace {
     /// Ends the run: of the agent's directory only what is at these paths stays, unless the same agent is still under way
     /// elsewhere. Returns what could not be removed.
     pub fn end(self, kept: &[PathBuf]) -> Vec<PathBuf> {
-        let own = format!("{}.{}", self.name, self.run);
+        let own = self.mark_name();
         let others = marks_in(&self.marks).unwrap_or_default();
         let is_shared = others.iter().any(|file| {
             let name = file.rsplit_once('.').map(|(name, _)| name);
             *file != own && name == Some(&self.name) && is_under_way(&self.marks, file)
         });
-        let mut left = Vec::new();
-        if !is_shared {
-            let top = PathBuf::from(format!("/proc/self/fd/{}", self.home.as_raw_fd()));
-            prune(&top, Path::new(""), kept, &mut left);
-        }
-        let _ = rustix::fs::unlinkat(&self.marks, &own, AtFlags::empty());
+        let left = match is_shared {
+            true => Vec::new(),
+            false => prune_all(&self.home, kept),
+        };
         left
+    }
+
+    fn mark_name(&self) -> String {
+        format!("{}.{}", self.name, self.run)
+    }
+}
+
+impl Drop for AgentPlace {
+    /// Removes the mark: whoever gets here was not killed, whether the agent has run or not.
+    fn drop(&mut self) {
+        let _ = rustix::fs::unlinkat(&self.marks, self.mark_name(), AtFlags::empty());
     }
 }
 
@@ -140,30 +154,50 @@ fn alone<T>(marks: &OwnedFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Removes everything below a directory but what is kept. Nobody else works there any more.
-fn prune(top: &Path, below: &Path, kept: &[PathBuf], left: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(top.join(below)) else {
-        return left.push(below.to_owned());
+/// Removes everything in an agent's directory but what is kept. Nobody else works there any more.
+fn prune_all(home: &OwnedFd, kept: &[PathBuf]) -> Vec<PathBuf> {
+    let pruned = root_of(home).and_then(|root| {
+        make_usable(root.again()?)?;
+        let mut left = Vec::new();
+        prune(&root, &WorldPath::root(), kept, &mut left);
+        Ok(left)
+    });
+    pruned.unwrap_or_else(|_| vec![PathBuf::from(".")])
+}
+
+fn prune(root: &Root, below: &WorldPath, kept: &[PathBuf], left: &mut Vec<PathBuf>) {
+    let shown = |path: &WorldPath| PathBuf::from(OsStr::from_bytes(path.bytes()));
+    let entries = root.dir(below).and_then(|dir| {
+        let fd = root.read_dir(&dir)?;
+        let listed = Dir::new(fd).map_err(Error::os("getdents64"))?;
+        let names = listed.flatten().map(|entry| entry.file_name().to_owned());
+        Ok((dir, names.collect::<Vec<_>>()))
+    });
+    let Ok((dir, names)) = entries else {
+        return left.push(shown(below));
     };
-    for entry in entries.flatten() {
-        let path = below.join(entry.file_name());
-        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+    for name in names {
+        let Ok(name) = Name::new(name.to_bytes()) else {
+            continue; // `.` and `..`
+        };
+        let inner = below.join(name);
+        let path = shown(&inner);
         if kept.iter().any(|kept| path.starts_with(kept)) {
             continue;
         }
-        if is_dir && kept.iter().any(|kept| kept.starts_with(&path)) {
-            prune(top, &path, kept, left);
+        let holds_kept = kept.iter().any(|kept| kept.starts_with(&path));
+        if holds_kept && dir.stat(name).is_ok_and(|meta| meta.is_dir()) {
+            prune(root, &inner, kept, left);
             continue;
         }
-        let whole = top.join(&path);
-        let removed = match is_dir {
-            true => std::fs::remove_dir_all(&whole),
-            false => std::fs::remove_file(&whole),
-        };
-        if removed.is_err() {
+        if erase(root, dir.as_fd(), name, &mut |_| {}).is_err() {
             left.push(path);
         }
     }
+}
+
+fn root_of(home: &OwnedFd) -> Result<Root> {
+    Root::over(rustix::io::fcntl_dupfd_cloexec(home, 0).map_err(Error::os("fcntl"))?)
 }
 
 /// Returns whether a run still has its mark locked.
@@ -199,7 +233,16 @@ fn directory(
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(Error::os("mkdirat")(errno)),
     }
-    let dir = open(from, name)?;
+    let dir = match open(from, name) {
+        // It belongs to whoever asks, and a program has closed it.
+        Err(error) if error.is_denial() => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let closed = open_beneath(from, name.as_bytes(), flags, Mode::empty())?;
+            make_usable(Root::over(closed)?)?;
+            open(from, name)?
+        }
+        dir => dir?,
+    };
     if let Some((uid, gid)) = owner.filter(|_| rustix::process::geteuid().is_root()) {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         rustix::fs::fchown(&dir, uid, gid).map_err(Error::os("fchown"))?;

@@ -55,8 +55,8 @@ impl Client {
     /// # Errors
     /// As [`Client::open`], and those of making its `.trumanfs`.
     pub fn open_or_begin(target: &Path) -> Result<Client> {
-        let is_new =
-            matches!(site(target)?, Site::Store) && open_unlocked(&Root::open(target)?)?.is_none();
+        let is_new = matches!(site(target)?, Site::Store)
+            && open_unlocked(&Root::open(target)?.for_operator())?.is_none();
         if is_new {
             let (world, _) = World::as_last_mounted(target)?;
             world.close();

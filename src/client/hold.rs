@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, OFlags};
 
 use super::connect::{Connection, is_silence};
-use super::target::{Client, Site, site};
+use super::target::{Client, Site, findable, site};
 use crate::control::{Answer, Held, Request};
 use crate::daemon::{self, Wanted};
 use crate::error::{Error, Kind, Result};
@@ -114,6 +114,7 @@ impl Hold {
 /// # Errors
 /// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked.
 pub fn hold(target: &Path, fits: &dyn Fn(&Path) -> Result<()>) -> Result<Hold> {
+    let target = &*findable(target);
     let end = Instant::now() + PATIENCE;
     let mut attempts = 0;
     loop {

@@ -1,5 +1,6 @@
 //! What TARGET and PATH stand for: the store behind a home, and a path as somebody types it.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -69,6 +70,7 @@ pub enum Site {
 /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no directory, and for one in another store or around
 /// one ([`nesting::check`]).
 pub fn site(root: &Path) -> Result<Site> {
+    let root = &*findable(root);
     let is_denied = std::fs::metadata(root)
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     // Nobody but its owner may look at a home, not even root.
@@ -99,6 +101,7 @@ pub fn store_behind(directory: &Path) -> Result<Option<PathBuf>> {
 
 /// Finds the store behind a TARGET.
 pub(super) fn store_of(target: &Path) -> Result<PathBuf> {
+    let target = &*findable(target);
     if let Some(mounted) = table::find(target) {
         return of_device(target, &mounted.device);
     }
@@ -106,6 +109,19 @@ pub(super) fn store_of(target: &Path) -> Result<PathBuf> {
     match table::mounted().iter().any(|home| home.device == device) {
         true => of_device(target, &device),
         false => Ok(target.to_owned()),
+    }
+}
+
+/// Returns a path that can be looked up: a relative one leads nowhere from a working directory that its own user has closed
+/// to itself, and its whole path still does.
+pub(super) fn findable(target: &Path) -> Cow<'_, Path> {
+    let is_denied = |path: &Path| {
+        let looked = std::fs::metadata(path);
+        looked.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    match target.is_relative().then(|| std::path::absolute(target)) {
+        Some(Ok(whole)) if is_denied(target) && !is_denied(&whole) => Cow::Owned(whole),
+        _ => Cow::Borrowed(target),
     }
 }
 

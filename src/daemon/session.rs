@@ -50,8 +50,9 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
         .for_each(|line| log::warn!("{line}"));
 
     let (uid, gid) = checked.ids();
-    try_owner(&checked)?;
-    let device = mount(&checked.home, &wanted.mount, checked.access, uid, gid)?;
+    let device = try_owner(&checked)
+        .and_then(|()| mount(&checked.home, &wanted.mount, checked.access, uid, gid))
+        .inspect_err(|_| world.abandon())?;
     let mounted = Mounted {
         home: checked.home.clone(),
     };

@@ -22,6 +22,7 @@ pub mod point;
 pub mod purge;
 pub mod report;
 pub mod review;
+pub mod rights;
 pub mod run;
 pub mod session;
 pub mod show;
@@ -60,7 +61,7 @@ impl Store {
     /// # Errors
     /// `ENOENT`; [`Error::Refused`] where the directory has never been a store; [`Error::System`] where this user may not read it.
     pub fn open(path: &Path) -> Result<Store> {
-        let root = Root::open(path)?;
+        let root = Root::open(path)?.for_operator();
         state::refuse_strangers(&root, path)?;
         let state = state::open_unlocked(&root)?.ok_or_else(|| {
             Error::refused(
@@ -84,7 +85,7 @@ impl Store {
         let state =
             rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("fcntl"))?;
         Ok(Store {
-            root: world.root().again()?,
+            root: world.root().again()?.for_operator(),
             state,
             copied: OnceLock::new(),
             lender: Some(world.lender()),

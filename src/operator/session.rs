@@ -267,7 +267,7 @@ fn versions_bytes(store: &Store, id: &str) -> Result<u64> {
     };
     let fd = store.root.read_dir(&dir)?;
     let mut bytes = 0;
-    for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+    for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
         let entry = entry.map_err(Error::os("getdents64"))?;
         if let Ok(name) = Name::new(entry.file_name().to_bytes())
             && let Ok(meta) = dir.stat(name)

@@ -10,6 +10,7 @@ use super::Store;
 use super::log::Log;
 use super::past::{Attributes, Content, Past};
 use super::point::{Operation, Point};
+use super::rights::with_closed_things;
 use super::undo::put_label;
 use crate::error::{Error, Result};
 use crate::journal::Actor;
@@ -160,6 +161,12 @@ pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
 /// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is gone;
 /// [`Error::Refused`] for what does not exist in the home, there or at that path.
 pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
+    let was_denied = |restored: &Result<Id>| restored.as_ref().is_err_and(Error::is_denial);
+    let act = || move_out(world, entry, to, caller);
+    with_closed_things(world, was_denied, act).1
+}
+
+fn move_out(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
     let path = path_of(entry)?;
     let (dir, name) = world.parent(&path).map_err(|error| match error {
         Error::NotFound | Error::NotDirectory => no_entry(entry),
@@ -332,7 +339,7 @@ fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Re
 pub(super) fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> {
     let fd = store.root.read_dir(dir)?;
     let mut entries = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+    for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
         let entry = entry.map_err(Error::os("getdents64"))?;
         let bytes = entry.file_name().to_bytes();
         if let Ok(name) = Name::new(bytes)

@@ -15,6 +15,7 @@ impl Dir {
             path: self.path.clone(),
             id: self.id,
             mtime: None,
+            reach: self.reach,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::journal::MountedWith;
 /// # Errors
 /// What opening the store and reading its sessions says.
 pub fn last_mounted_with(store: &Path) -> Result<Option<MountedWith>> {
-    let root = Root::open(store)?;
+    let root = Root::open(store)?.made_usable()?;
     refuse_strangers(&root, store)?;
     match open_unlocked(&root)? {
         Some(state) => last_mount(state.as_fd(), None),
@@ -32,7 +32,7 @@ impl World {
     /// # Errors
     /// As [`World::open`].
     pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<Settled>)> {
-        let root = Root::open(store)?;
+        let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         let (held, last) = match open_unlocked(&root)? {
             Some(state) => {

@@ -40,7 +40,7 @@ impl World {
     /// [`Error::Refused`] if the store is being served, or its trash or state directory is not safe to use;
     /// [`Error::Damaged`] if the last journal cannot be read.
     pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
-        let root = Root::open(store)?;
+        let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         World::over((root, None), options)
     }
@@ -78,6 +78,21 @@ impl World {
         }
     }
 
+    /// Ends a session whose home could not be mounted: it leaves no trace, and neither does a store that was made for it.
+    pub fn abandon(&self) {
+        if self.journal.last() > 1 {
+            return self.close();
+        }
+        self.state.forget_session(&self.session);
+        if self.state.is_new
+            && let Err(error) = super::unused::remove(&self.root)
+        {
+            log::warn!("what was made for the store could not be removed: {error}");
+        }
+        self.root.end_use();
+        self.state.close();
+    }
+
     /// Ends the session and releases the store. A session without a home and without a change leaves no trace.
     pub fn close(&self) {
         // It is another's by now.
@@ -87,6 +102,7 @@ impl World {
         // Only the `begin` record was written.
         if !self.mounted && self.journal.last() == 1 {
             self.state.forget_session(&self.session);
+            self.root.end_use();
             return self.state.close();
         }
         self.gatherer.end();
@@ -100,6 +116,7 @@ impl World {
         self.seal();
         self.journal.trim();
         reserve::keep(self.state.as_fd());
+        self.root.end_use();
         self.state.close();
     }
 }

@@ -65,7 +65,10 @@ pub fn give_as(made: &Root, other: &Root) -> Result<()> {
     for name in [STATE, TRASH] {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let at = Name::new(name)?;
-        let owner = |of: &Root| stat_at(of.as_fd(), at).map(|meta| (meta.uid, meta.gid));
+        let owner = |of: &Root| {
+            let meta = of.through_top(|| stat_at(of.as_fd(), at))?;
+            Ok((meta.uid, meta.gid))
+        };
         let (now, owner) = match (owner(made), owner(other)) {
             (Err(Error::NotFound), _) | (_, Err(Error::NotFound)) => continue,
             (now, owner) => (now?, owner?),

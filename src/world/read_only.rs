@@ -68,7 +68,7 @@ impl ReadOnlyStore {
         narrow: impl FnOnce(ViewOptions) -> ViewOptions,
         patience: Duration,
     ) -> Result<(ReadOnlyStore, Vec<Settled>)> {
-        let root = Root::open(store)?;
+        let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         let with = |last| {
             let options = WorldOptions::as_last_mounted(String::new(), last);

@@ -10,20 +10,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 
+pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
 use super::meta::{Id, Meta, Time};
+use super::reach::{self, Grant, Reach};
 use crate::error::{Error, Result};
-use crate::name::{Name, WorldPath, quoted};
-
-/// The resolution flags of every path below the root.
-pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_MAGICLINKS)
-    .union(ResolveFlags::NO_XDEV);
-
-/// The fields requested from `statx`.
-const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+use crate::name::{Name, WorldPath};
 
 /// The longest path that one `openat2` is given; deeper ones are resolved in several steps (`PATH_MAX` is 4096).
 const STEP: usize = 3800;
@@ -36,6 +30,9 @@ pub struct Root {
     /// mount over `/proc` cannot redirect it.
     proc_fd: OwnedFd,
     id: Id,
+    reach: Reach,
+    /// What lets this process into a directory that its owner has closed to itself.
+    usable: Option<Arc<Grant<OwnedFd>>>,
 }
 
 /// A directory below the root, open for one operation.
@@ -46,6 +43,7 @@ pub struct Dir {
     pub(super) id: Id,
     /// When it had last changed when it was resolved; `None` if that was for an earlier operation.
     pub(super) mtime: Option<Time>,
+    pub(super) reach: Reach,
 }
 
 /// A verified node below the root (an `O_PATH` descriptor), open for one operation.
@@ -79,7 +77,43 @@ impl Root {
             )
         })?;
         let id = stat_fd(fd.as_fd())?.id;
-        Ok(Root { fd, proc_fd, id })
+        let reach = Reach::Permitted;
+        Ok(Root {
+            fd,
+            proc_fd,
+            id,
+            reach,
+            usable: None,
+        })
+    }
+
+    /// Returns the root with its directory usable as long as it lives, also where the directory's owner, this process's
+    /// user, has closed it to itself.
+    ///
+    /// # Errors
+    /// Any error from `fcntl(2)`.
+    pub fn made_usable(mut self) -> Result<Root> {
+        let search = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
+        if rustix::fs::accessat(&self.fd, ".", Access::EXEC_OK, search) == Err(Errno::ACCESS) {
+            let fd = rustix::io::fcntl_dupfd_cloexec(&self.fd, 0).map_err(Error::os("fcntl"))?;
+            // Whoever may not is told so by the next step.
+            self.usable = Grant::of(fd).ok().flatten().map(Arc::new);
+        }
+        Ok(self)
+    }
+
+    /// Ends what [`Root::made_usable`] has granted.
+    pub fn end_use(&self) {
+        if let Some(grant) = &self.usable {
+            grant.end();
+        }
+    }
+
+    /// Returns the root with an operator's way through what this user has closed to itself.
+    #[must_use]
+    pub fn for_operator(self) -> Root {
+        let reach = Reach::Owned;
+        Root { reach, ..self }
     }
 
     /// Duplicates the root, without its path.
@@ -92,7 +126,25 @@ impl Root {
             fd: again(&self.fd).map_err(Error::os("fcntl"))?,
             proc_fd: again(&self.proc_fd).map_err(Error::os("fcntl"))?,
             id: self.id,
+            reach: self.reach,
+            usable: self.usable.clone(),
         })
+    }
+
+    /// Carries out a call that may need permission bits of the root, by its reach.
+    ///
+    /// # Errors
+    /// As `act`.
+    pub fn through_top<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
+        self.reach.through(self.fd.as_fd(), act)
+    }
+
+    /// Carries out a call that may need permission bits of a node, by the root's reach.
+    ///
+    /// # Errors
+    /// As `act`.
+    pub fn through<T>(&self, node: &Node, act: impl Fn() -> Result<T>) -> Result<T> {
+        self.reach.through(node.fd.as_fd(), act)
     }
 
     /// Returns the identity of the store's directory.
@@ -116,6 +168,7 @@ impl Root {
             path: path.clone(),
             id: meta.id,
             mtime: Some(meta.mtime),
+            reach: self.reach,
         })
     }
 
@@ -167,7 +220,7 @@ impl Root {
         if !node.meta.is_dir() && node.meta.kind != rustix::fs::FileType::RegularFile {
             return Err(Error::Invalid);
         }
-        self.reopen_fd(node.fd.as_fd(), flags)
+        self.through(node, || self.reopen_fd(node.fd.as_fd(), flags))
     }
 
     /// Opens a node for reading, without updating its access time where that is allowed.
@@ -191,8 +244,9 @@ impl Root {
     /// Any error from `fchmodat2(2)`.
     pub fn chmod(&self, node: &Node, mode: u32) -> Result<()> {
         let mode = mode & 0o7777;
+        reach::forget((node.meta.id.0, node.meta.id.1));
         match crate::sys::fd::chmod(node.fd.as_fd(), mode) {
-            Err(rustix::io::Errno::NOSYS) => {
+            Err(Errno::NOSYS) => {
                 let (proc, number) = self.by_proc(node);
                 let mode = Mode::from_raw_mode(mode);
                 rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
@@ -223,12 +277,45 @@ impl Root {
         let own = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&dir.fd, ".", own, Mode::empty()) {
             // The name "." needs search permission on the directory; reading it does not.
-            Err(rustix::io::Errno::ACCESS) => self.reopen_fd(dir.fd.as_fd(), flags),
+            Err(Errno::ACCESS) => {
+                let reopen = || self.reopen_fd(dir.fd.as_fd(), flags);
+                self.reach.through(dir.fd.as_fd(), reopen)
+            }
             opened => opened.map_err(Error::os("open")),
         }
     }
 
     fn descend(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
+        match self.descend_at_once(path, last) {
+            Err(error) if self.reach.may_open(&error) => self.descend_by_component(path, last),
+            found => found,
+        }
+    }
+
+    /// Resolves a path component by component, through directories that are closed to their owner.
+    fn descend_by_component(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
+        let above = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |from: BorrowedFd<'_>, name: &[u8], flags| {
+            let open = || open_beneath(from, name, flags, Mode::empty());
+            self.reach.through(from, open)
+        };
+        let (dirs, name) = match path.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => path.split_at(at),
+            None => (&[][..], path),
+        };
+        let mut here = open(self.fd.as_fd(), b".", above)?;
+        for dir in dirs
+            .split(|byte| *byte == b'/')
+            .filter(|dir| !dir.is_empty())
+        {
+            here = open(here.as_fd(), dir, above)?;
+        }
+        let name = name.strip_prefix(b"/").unwrap_or(name);
+        let name = if name.is_empty() { &b"."[..] } else { name };
+        open(here.as_fd(), name, last)
+    }
+
+    fn descend_at_once(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
         let mut rest = if path.is_empty() { &b"."[..] } else { path };
         let mut located: Option<OwnedFd> = None;
         while rest.len() > STEP {
@@ -274,7 +361,8 @@ impl Dir {
     /// # Errors
     /// Any error from `statx(2)`.
     pub fn stat(&self, name: Name<'_>) -> Result<Meta> {
-        stat_at(self.fd.as_fd(), name)
+        let fd = self.fd.as_fd();
+        self.reach.through(fd, || stat_at(fd, name))
     }
 
     /// Resolves one entry, without following it.
@@ -283,12 +371,13 @@ impl Dir {
     /// Any error from `openat2(2)`.
     pub fn node(&self, name: Name<'_>) -> Result<Node> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Node::from_fd(open_beneath(
-            self.fd.as_fd(),
-            name.bytes(),
-            flags,
-            Mode::empty(),
-        )?)
+        Node::from_fd(self.open(name, flags)?)
+    }
+
+    fn open(&self, name: Name<'_>, flags: OFlags) -> Result<OwnedFd> {
+        let fd = self.fd.as_fd();
+        let open = || open_beneath(fd, name.bytes(), flags, Mode::empty());
+        self.reach.through(fd, open)
     }
 
     /// Resolves a directory that is an entry of this one.
@@ -297,13 +386,14 @@ impl Dir {
     /// Any error from `openat2(2)`; `ENOTDIR` if it is not a directory.
     pub fn child(&self, name: Name<'_>) -> Result<Dir> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = open_beneath(self.fd.as_fd(), name.bytes(), flags, Mode::empty())?;
+        let fd = self.open(name, flags)?;
         let meta = stat_fd(fd.as_fd())?;
         Ok(Dir {
             fd: Arc::new(fd),
             path: self.path.join(name),
             id: meta.id,
             mtime: Some(meta.mtime),
+            reach: self.reach,
         })
     }
 }
@@ -345,51 +435,5 @@ impl Node {
 impl AsFd for Node {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-/// Opens a path below a directory, never leaving it. Retries when a concurrent rename made the kernel unsure
-/// (`EAGAIN`, openat2(2)).
-///
-/// # Errors
-/// Any error from `openat2(2)`; `ENOENT` if a link, a mount or a way out is on the path.
-pub fn open_beneath(
-    from: BorrowedFd<'_>,
-    path: &[u8],
-    flags: OFlags,
-    mode: Mode,
-) -> Result<OwnedFd> {
-    loop {
-        match rustix::fs::openat2(from, path, flags, mode, BENEATH) {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            result => return result.map_err(Error::os_on("openat2", || quoted(path))),
-        }
-    }
-}
-
-/// Returns the attributes of an open descriptor.
-///
-/// # Errors
-/// Any error from `statx(2)`.
-pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
-    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
-    let x = rustix::fs::statx(fd, c"", flags, ASKED).map_err(Error::os("statx"))?;
-    Ok(Meta::from_statx(&x))
-}
-
-/// Returns the attributes of an entry, without following it.
-///
-/// # Errors
-/// Any error from `statx(2)`; `ENOENT` if another file system is mounted on it.
-pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let x = rustix::fs::statx(fd, name.bytes(), flags, ASKED)
-        .map_err(Error::os_on("statx", || quoted(name.bytes())))?;
-    let meta = Meta::from_statx(&x);
-    // Another file system mounted here is absent, as openat2 with RESOLVE_NO_XDEV would have it.
-    if meta.mount_root {
-        Err(Error::NotFound)
-    } else {
-        Ok(meta)
     }
 }

@@ -6,12 +6,12 @@
 
 use std::os::fd::AsFd;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 
 use super::World;
 use super::layout::SCRATCH;
 use super::own::give_to;
-use super::root::stat_at;
+use super::root::{Node, open_beneath, stat_at};
 use crate::error::{Error, Result};
 use crate::name::Name;
 
@@ -24,7 +24,7 @@ impl World {
     pub fn make_scratch(&self, owner: Option<(u32, u32)>) -> Result<()> {
         let mut made = self.scratch.lock();
         if *made {
-            return Ok(());
+            return self.make_scratch_usable();
         }
         self.put_scratch_aside()?;
         rustix::fs::mkdirat(&self.state, SCRATCH, Mode::RWXU).map_err(Error::os("mkdirat"))?;
@@ -47,12 +47,26 @@ impl World {
         }
     }
 
+    /// Gives the scratch directory back to its owner: what ran there may have closed it.
+    fn make_scratch_usable(&self) -> Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let node = open_beneath(self.state.as_fd(), SCRATCH.as_bytes(), flags, Mode::empty());
+        let node = Node::from_fd(node?)?;
+        let mode = node.meta().permissions();
+        match node.meta().is_dir() && mode & 0o700 != 0o700 {
+            true => self.root.chmod(&node, mode | 0o700),
+            false => Ok(()),
+        }
+    }
+
     /// Moves what has the name of the scratch directory, whatever it is, to what is being deleted.
     fn put_scratch_aside(&self) -> Result<()> {
         let name = Name::new(SCRATCH.as_bytes())?;
         if let Err(Error::NotFound) = stat_at(self.state.as_fd(), name) {
             return Ok(());
         }
+        // Its owner has to be allowed to write to it, for it to be moved.
+        self.make_scratch_usable()?;
         let purging = self.purging()?;
         let aside = format!("{SCRATCH}.{}", self.session);
         // What has the name in there is an earlier one that could not be deleted, of this very session.

@@ -37,6 +37,8 @@ pub struct StateDir {
     /// The previous holder of the lock.
     pub(super) before: Option<Holder>,
     copied: Option<Copied>,
+    /// Whether this opening has made it.
+    pub(super) is_new: bool,
     /// The number of nodes that the original's lists kept hidden.
     shown: usize,
     /// Kept open for its lock.
@@ -57,7 +59,7 @@ struct Counts {
 /// [`Error::Refused`] if `.trumanfs` is not a directory of this store.
 pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat2(root, STATE, flags, Mode::empty(), BENEATH) {
+    let open = || match rustix::fs::openat2(root, STATE, flags, Mode::empty(), BENEATH) {
         Ok(fd) => Ok(Some(fd)),
         Err(rustix::io::Errno::NOENT) => Ok(None),
         Err(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR | rustix::io::Errno::XDEV) => {
@@ -67,7 +69,8 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
             ))
         }
         Err(errno) => Err(Error::os("openat2")(errno)),
-    }
+    };
+    root.through_top(open)
 }
 
 /// Fails for a store that this user may not work on as an operator, before a system call says no more than that
@@ -79,13 +82,18 @@ pub fn refuse_strangers(root: &Root, at: &std::path::Path) -> Result<()> {
     let may = Access::READ_OK | Access::EXEC_OK;
     let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
     let denied = |name: &[u8], may| {
-        rustix::fs::accessat(root, name, may, flags) == Err(rustix::io::Errno::ACCESS)
+        let look = || {
+            let looked = rustix::fs::accessat(root, name, may, flags);
+            looked.map_err(Error::os("faccessat2"))
+        };
+        let looked = root.through_top(look);
+        looked.is_err_and(|error| error.errno() == rustix::io::Errno::ACCESS)
     };
     let (what, owner) = if denied(b".", Access::EXEC_OK) {
         ("this directory", stat_fd(root.as_fd())?.uid)
     } else {
-        let state = stat_at(root.as_fd(), Name::new(STATE)?);
-        match state {
+        let name = Name::new(STATE)?;
+        match root.through_top(|| stat_at(root.as_fd(), name)) {
             Ok(meta) if meta.is_dir() && denied(STATE, may) => ("its .trumanfs", meta.uid),
             _ => return Ok(()),
         }
@@ -181,6 +189,7 @@ impl StateDir {
             session: holder.session,
             before,
             copied,
+            is_new: made,
             shown,
             lock,
             links,
@@ -261,6 +270,7 @@ impl StateDir {
         let dir = layout::session(session);
         let versions = layout::of_session(session, VERSIONS);
         let journal = layout::of_session(session, JOURNAL);
+        let _ = unlinkat(&self.fd, layout::of_session(session, LOG), AtFlags::empty());
         // A session without a journal never began, so an interruption here leaves nothing to settle.
         let without = match unlinkat(&self.fd, versions, AtFlags::REMOVEDIR) {
             Err(rustix::io::Errno::NOENT) => Ok(()), // The session failed before this was made.

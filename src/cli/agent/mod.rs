@@ -22,12 +22,12 @@ use super::output::{Printer, count, quote, warn};
 use super::review::{self, Left};
 use super::shown::complain;
 use super::undo;
-use crate::client::Client;
+use crate::client::{self, Client};
 use crate::error::{Error, Kind, Result};
 use crate::exec::pipeline::Streams;
 use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::{Agent, Profile, Programs, Terminal};
-use crate::exec::{Cancel, Interrupt, Outcome};
+use crate::exec::{Cancel, Interrupt, Status};
 use crate::name::WorldPath;
 
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
@@ -43,22 +43,37 @@ const PRIVATE: [&str; 6] = [
     ".ssh",
 ];
 
+/// As of `run`: the program did not run, or what came of it is not known.
+const NOT_RUN: u8 = 125;
+
+/// As of `run`: the program was not started.
+const CANNOT_RUN: std::ops::RangeInclusive<u8> = 125..=127;
+
 /// How many changed paths are listed at the end, at most.
 const LISTED: usize = 40;
 
 /// Runs an agent. Returns its status.
 pub(super) fn agent(args: &AgentArgs) -> ExitCode {
-    match carry_out(args) {
-        Ok(code) => code,
-        Err(error) => {
-            failed(&error);
-            // As of `run`: the program did not run.
-            ExitCode::from(125)
-        }
+    let was_store = client::is_store(&args.store).unwrap_or(true);
+    let mut has_run = false;
+    let code = carry_out(args, &mut has_run).unwrap_or_else(|error| {
+        failed(&error);
+        ExitCode::from(NOT_RUN)
+    });
+    // A project in which no agent could start is as it was.
+    if !was_store
+        && !has_run
+        && let Err(error) = client::forget(&args.store)
+        && error != Error::NotFound
+    {
+        let what = "what was made for the store could not be removed";
+        warn(false, &format!("{what}: {}", error.told()));
     }
+    code
 }
 
-fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
+/// `has_run` becomes true once the program has been started.
+fn carry_out(args: &AgentArgs, has_run: &mut bool) -> Result<ExitCode> {
     if args.ask && !std::io::stdin().is_terminal() {
         return Err(Error::usage(
             "--ask needs a terminal to ask at",
@@ -71,6 +86,7 @@ fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
         .map(OsString::as_os_str)
         .unwrap_or_default();
     let (name, profile) = profile(args.profile.as_deref(), program)?;
+    let (env, allow) = (environment(args, &profile)?, hosts(args, &profile)?);
     let launcher = with_policy::launcher(args.sandbox.unwrap_or_default());
     let programs = Programs::open(&args.store, launcher)?;
     let interrupt = interrupt()?;
@@ -79,13 +95,14 @@ fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
     say_of_credentials(args, &profile);
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
+    let run = place.run().to_string();
     let agent = Agent {
         argv: words(args, &profile),
         path: std::env::var_os("PATH").unwrap_or_default(),
-        env: environment(args, &profile)?,
+        env,
         bind_ro: args.bind_ro.clone(),
         network: NetworkRule {
-            allow: hosts(args, &profile)?,
+            allow,
             ..NetworkRule::default()
         },
         state: (own, own_path(programs.path())),
@@ -118,9 +135,23 @@ fn carry_out(args: &AgentArgs) -> Result<ExitCode> {
             ),
         );
     }
-    let outcome = outcome?;
-    let code = tell(&outcome, false);
-    match end(args, &programs, &target, &outcome, &interrupt)? {
+    // Whatever came of the program, what it has changed is there.
+    let code = match &outcome {
+        Ok(outcome) => {
+            let is_early = matches!(outcome.status, Status::Error | Status::Blocked);
+            *has_run = !(is_early && CANNOT_RUN.contains(&outcome.return_code));
+            tell(outcome, false)
+        }
+        Err(error) => {
+            failed(error);
+            ExitCode::from(NOT_RUN)
+        }
+    };
+    let report = outcome.ok().and_then(|outcome| outcome.program);
+    for refusal in report.iter().flat_map(|report| &report.network_refusals) {
+        complain(format_args!("{refusal}"));
+    }
+    match end(args, programs.client(), &target, &run, &interrupt)? {
         End::Exit(Exit::Ok | Exit::Nothing) => Ok(code),
         End::Exit(exit) => Ok(exit.into()),
         // As of a program that a signal ends.
@@ -146,7 +177,7 @@ fn say_first(programs: &Programs, target: &str) -> Result<()> {
                 unsettled.name, unsettled.run
             ),
         );
-        summary(programs.client(), target, &unsettled.run)?;
+        summary(programs.client(), target, &unsettled.run, Stand::Stays);
     }
     let home = programs.mounted_at();
     let private = PRIVATE
@@ -210,36 +241,60 @@ fn terminal() -> Option<Terminal> {
     is_one.then(stdin).flatten().and_then(Terminal::of)
 }
 
-/// Says what came of it, and takes it back if that is wanted.
+/// Whether what a run has changed is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stand {
+    Stays,
+    TakenBack,
+}
+
+/// Says what came of a run, and takes it back if that is wanted. What is to be taken back is taken back first, whatever can
+/// be told of it.
 fn end(
     args: &AgentArgs,
-    programs: &Programs,
+    client: &Client,
     target: &str,
-    outcome: &Outcome,
+    run: &str,
     interrupt: &Interrupt,
 ) -> Result<End> {
-    let run = outcome.run.to_string();
-    let client = programs.client();
-    let report = outcome.program.as_ref();
-    for refusal in report
-        .map(|report| &report.network_refusals[..])
-        .unwrap_or_default()
-    {
-        complain(format_args!("{refusal}"));
-    }
     let status = client.status().ok().flatten();
     for notice in status.into_iter().flat_map(|status| status.notices) {
         complain(format_args!("trumanfs: {notice}"));
     }
-    let has_changed = summary(client, target, &run)?;
-    if args.ask && has_changed && review::has_screen() {
-        return reviewed(client, target, &run, interrupt);
+    if let Err(error) = client.run(run)
+        && error.kind() == Kind::Missing
+    {
+        complain(format_args!("trumanfs: nothing was changed (run {run})"));
+        return Ok(End::Exit(Exit::Ok));
     }
-    let discards = args.discard || args.ask && has_changed && !stays()?;
-    match discards && has_changed {
-        true => undo::take_back(client, target, &run).map(End::Exit),
-        false => Ok(End::Exit(Exit::Ok)),
+    if args.discard {
+        return Ok(End::Exit(discard(client, target, run)));
     }
+    summary(client, target, run, Stand::Stays);
+    if !args.ask {
+        return Ok(End::Exit(Exit::Ok));
+    }
+    if review::has_screen() {
+        return reviewed(client, target, run, interrupt);
+    }
+    match stays()? {
+        true => Ok(End::Exit(Exit::Ok)),
+        false => Ok(End::Exit(discard(client, target, run))),
+    }
+}
+
+/// Takes a run back, and says what it had changed.
+fn discard(client: &Client, target: &str, run: &str) -> Exit {
+    let (exit, stand) = match undo::take_back(client, target, run) {
+        Ok(exit @ (Exit::Ok | Exit::Nothing)) => (exit, Stand::TakenBack),
+        Ok(exit) => (exit, Stand::Stays),
+        Err(error) => {
+            failed(&error);
+            (Exit::of(error.kind()), Stand::Stays)
+        }
+    };
+    summary(client, target, run, stand);
+    exit
 }
 
 /// Has a run reviewed, and says what is left.
@@ -263,31 +318,42 @@ fn reviewed(client: &Client, target: &str, run: &str, interrupt: &Interrupt) -> 
     })
 }
 
-/// Says what a run has changed, and how to look at it and take it back. Returns whether it has changed anything.
-fn summary(client: &Client, target: &str, run: &str) -> Result<bool> {
-    let diff = match client.diff_of_run(run, &WorldPath::root()) {
-        // A run without a record has changed nothing.
-        Err(error) if error.kind() == Kind::Missing => {
-            complain(format_args!("trumanfs: nothing was changed"));
-            return Ok(false);
-        }
-        diff => diff?,
-    };
-    if diff.is_empty() {
-        complain(format_args!("trumanfs: nothing is different"));
-        return Ok(false);
-    }
+/// Says what a run has changed, and how to look at it and take it back, or bring it back.
+fn summary(client: &Client, target: &str, run: &str, stand: Stand) {
     let mut printer = Printer::to_stderr();
-    inspect::summary(&mut printer, &diff, LISTED)?;
+    let told = client
+        .diff_of_run(run, &WorldPath::root())
+        .and_then(|diff| match diff.is_empty() {
+            true => {
+                let line = "no name, content or permission is different; times and links may be";
+                printer.line(format_args!("trumanfs: {line}"));
+                Ok(())
+            }
+            false => inspect::summary(&mut printer, &diff, LISTED),
+        });
+    printer.flush();
+    match told {
+        Err(error) if error.kind() == Kind::Missing => {
+            return complain(format_args!("trumanfs: nothing was changed (run {run})"));
+        }
+        Err(error) => warn(
+            false,
+            &format!("what is different cannot be told: {}", error.told()),
+        ),
+        Ok(()) => {}
+    }
+    let back = match stand {
+        Stand::Stays => format!("take it back:      trumanfs undo {target} --run {run}"),
+        Stand::TakenBack => format!("bring it back:     trumanfs redo {target}"),
+    };
     for line in [
         format!("what was done:     trumanfs log {target} --run {run}"),
         format!("what is different: trumanfs diff {target} --run {run} --patch"),
         format!("as a page:         trumanfs report {target} --run {run}"),
-        format!("take it back:      trumanfs undo {target} --run {run}"),
+        back,
     ] {
         printer.line(format_args!(" {line}"));
     }
-    Ok(true)
 }
 
 /// Asks whether the changes stay.

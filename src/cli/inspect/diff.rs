@@ -67,7 +67,7 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
         }
     };
     let mut printer = Printer::new();
-    let mut unknown = Unknown::default();
+    let mut unknown = Unknown(diff.unreadable().collect());
     if args.stat {
         stat(&mut printer, &diff, &mut unknown)?;
     } else {
@@ -184,7 +184,10 @@ pub(in crate::cli) fn path_of(change: &Difference) -> String {
         }
     };
     let either = change.after.or(change.before);
-    let path = format!("{}{}", change.path, slash(&either));
+    let path = match change.path.is_root() {
+        true => change.path.to_string(),
+        false => format!("{}{}", change.path, slash(&either)),
+    };
     match &change.from {
         Some(from) => format!("{from}{} → {path}", slash(&either)),
         None => path,
@@ -225,6 +228,7 @@ fn whole(printer: &mut Printer, diff: &Diff<'_>, change: &Difference) -> Result<
     match patch::patch(printer, diff, change) {
         // It is named at the end.
         Err(Error::Missing { .. } | Error::Damaged(_)) if change.unknown.is_some() => Ok(()),
+        Err(error) if error.is_denial() && change.unknown.is_some() => Ok(()),
         done => done,
     }
 }
@@ -242,12 +246,21 @@ enum Row {
 }
 
 /// Says how much a run has changed, a line for each file where these are not more than `most`.
+/// What is unknown is said after them.
 pub(in crate::cli) fn summary(printer: &mut Printer, diff: &Diff<'_>, most: usize) -> Result<()> {
+    let mut unknown = Unknown(diff.unreadable().collect());
     if diff.len() > most {
-        printer.line(format_args!(" {} differ", count(diff.len() as u64, "path")));
-        return Ok(());
+        let number = diff.len() as u64;
+        let differ = if number == 1 { "differs" } else { "differ" };
+        printer.line(format_args!(" {} {differ}", count(number, "path")));
+    } else {
+        stat(printer, diff, &mut unknown)?;
     }
-    stat(printer, diff, &mut Unknown::default())
+    printer.flush();
+    for line in &unknown.0 {
+        warn(false, line);
+    }
+    Ok(())
 }
 
 fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()> {
@@ -307,8 +320,9 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
         .filter(|row| !matches!(row, Row::Nothing | Row::Directory(_)));
     let files = told.count() as u64;
     if files > 0 {
+        let differ = if files == 1 { "differs" } else { "differ" };
         printer.line(format_args!(
-            " {} differ, {} added, {} removed",
+            " {} {differ}, {} added, {} removed",
             count(files, "file"),
             count(total.0, "line"),
             count(total.1, "line")
@@ -349,6 +363,7 @@ fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Ro
             words.join(", ")
         }
         Some(Err(Error::Missing { .. } | Error::Damaged(_))) => "not known".to_owned(),
+        Some(Err(error)) if error.is_denial() => "not known".to_owned(),
         Some(Err(error)) => return Err(error),
     };
     Ok(Row::Words(put(words)))

@@ -215,6 +215,14 @@ pub(super) struct Inside {
     pub(super) unknown: Option<String>,
 }
 
+/// Describes what this user may not read.
+pub(super) fn unreadable() -> String {
+    let me = rustix::process::geteuid().as_raw();
+    format!(
+        "user {me} may not read it: its owner can make it readable (chmod u+rX), and root can read everything"
+    )
+}
+
 impl Inside {
     /// Compares them. What is missing counts as a difference.
     ///
@@ -226,6 +234,11 @@ impl Inside {
                 content: true,
                 xattrs: false,
                 unknown: Some(what),
+            }),
+            Err(error) if error.is_denial() => Ok(Inside {
+                content: true,
+                xattrs: false,
+                unknown: Some(unreadable()),
             }),
             compared => compared,
         }

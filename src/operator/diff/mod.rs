@@ -11,6 +11,8 @@ mod found;
 mod names;
 mod paths;
 
+use std::collections::BTreeSet;
+
 use super::Store;
 use super::past::{Effect, NodeId, Past, ROOT, Tree};
 use super::point::Point;
@@ -39,6 +41,7 @@ pub struct Diff<'a> {
     /// Sorted by path.
     found: Vec<Found>,
     both: Both,
+    unreadable: BTreeSet<WorldPath>,
 }
 
 impl<'a> Diff<'a> {
@@ -183,7 +186,11 @@ impl<'a> Diff<'a> {
         names.compare()?;
         names.find()?;
         let Names {
-            paths, found, both, ..
+            paths,
+            found,
+            both,
+            unreadable,
+            ..
         } = names;
         Ok(Diff {
             before,
@@ -193,7 +200,16 @@ impl<'a> Diff<'a> {
             paths,
             found,
             both,
+            unreadable,
         })
+    }
+
+    /// Describes, a line each, the directories that this user may not read: what differs in them is not known.
+    pub fn unreadable(&self) -> impl Iterator<Item = String> {
+        let why = difference::unreadable();
+        self.unreadable
+            .iter()
+            .map(move |path| format!("{path}: {why}"))
     }
 
     /// Returns whether others changed some of the same things between the points; what they did is among the differences.
@@ -278,6 +294,10 @@ impl<'a> Diff<'a> {
                 Ok(meta) => Ok(Some(Side::new(node, &meta))),
                 Err(Error::Missing { what, .. }) => {
                     unknown = Some(what);
+                    Ok(None)
+                }
+                Err(error) if error.is_denial() => {
+                    unknown = Some(difference::unreadable());
                     Ok(None)
                 }
                 Err(error) => Err(error),

@@ -4,7 +4,7 @@
 //! names that records changed; a directory that is in the home on one side only brings all its entries.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rustix::fs::FileType;
 
@@ -40,6 +40,8 @@ pub(super) struct Names<'t, 'a> {
     pub(super) paths: Paths,
     pub(super) found: Vec<Found>,
     pub(super) both: Both,
+    /// The directories that this user may not read.
+    pub(super) unreadable: BTreeSet<WorldPath>,
 }
 
 impl<'t, 'a> Names<'t, 'a> {
@@ -62,6 +64,7 @@ impl<'t, 'a> Names<'t, 'a> {
             paths: Paths::new(before.disk()),
             found: Vec::new(),
             both: Both::default(),
+            unreadable: BTreeSet::new(),
         }
     }
 
@@ -100,6 +103,9 @@ impl<'t, 'a> Names<'t, 'a> {
                     match tree.name_ids(node) {
                         Ok(name_ids) => pending.extend(name_ids.map(|name_id| (node, name_id))),
                         Err(Error::NotFound | Error::Missing { .. }) => {}
+                        Err(error) if error.is_denial() => {
+                            self.unreadable.extend(tree.path(node));
+                        }
                         Err(error) => return Err(error),
                     }
                 }
@@ -122,8 +128,13 @@ impl<'t, 'a> Names<'t, 'a> {
         let Some(spot) = self.paths.spot(is_after, tree, place) else {
             return Ok(None);
         };
-        let node = tree.lookup_id(place.0, place.1)?;
-        Ok(node.map(|node| Thing { node, spot }))
+        match tree.lookup_id(place.0, place.1) {
+            Err(error) if error.is_denial() => {
+                self.unreadable.extend(tree.path(place.0));
+                Ok(None)
+            }
+            node => Ok(node?.map(|node| Thing { node, spot })),
+        }
     }
 
     /// Whether a directory is in the home and not in the trash.
@@ -303,6 +314,7 @@ impl<'t, 'a> Names<'t, 'a> {
         let side = |tree: &Tree<'a>, node: NodeId| match tree.meta(node) {
             Ok(meta) => Ok(Some(Side::new(node, &meta))),
             Err(Error::Missing { .. }) => Ok(None),
+            Err(error) if error.is_denial() => Ok(None),
             Err(error) => Err(error),
         };
         let (before, after) = (side(self.before, was.node)?, side(self.after, is.node)?);

@@ -273,6 +273,8 @@ fn in_place(
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open_beneath(dir, name.bytes(), flags, Mode::empty()) {
         Err(Error::NotFound) => return Ok(None),
+        // Its owner has closed it to itself: it is opened by its path.
+        Err(error) if error.is_denial() => return Ok(None),
         Err(Error::Os { call, errno, .. }) => {
             return Err(Error::os_on(call, || crate::name::quoted(name.bytes()))(
                 errno,

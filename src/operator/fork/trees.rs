@@ -277,7 +277,7 @@ pub fn empty(root: &Root) -> Result<()> {
     let dir = root.dir(&WorldPath::root())?;
     let fd = root.read_dir(&dir)?;
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+    for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
         let entry = entry.map_err(Error::os("getdents64"))?;
         names.push(entry.file_name().to_bytes().to_vec());
     }

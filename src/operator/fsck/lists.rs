@@ -24,7 +24,8 @@ pub(super) struct Lists {
 /// Checks the directories that every store has.
 pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let trash = open_beneath(store.root.as_fd(), TRASH, flags, Mode::empty());
+    let (root, name) = (&store.root, TRASH);
+    let trash = root.through_top(|| open_beneath(root.as_fd(), name, flags, Mode::empty()));
     let sessions = open_beneath(
         store.state.as_fd(),
         SESSIONS.as_bytes(),
@@ -145,7 +146,7 @@ fn still_there(store: &Store, wanted: &HashSet<Id>) -> Result<HashSet<Id>> {
             dir => dir?,
         };
         let fd = store.root.read_dir(&dir)?;
-        for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+        for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
             let entry = entry.map_err(Error::os("getdents64"))?;
             let Ok(name) = Name::new(entry.file_name().to_bytes()) else {
                 continue; // `.` and `..`

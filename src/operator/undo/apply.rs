@@ -60,7 +60,9 @@ pub(super) fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
     let Some(then) = target.difference(node).filter(|d| !d.xattrs.is_empty()) else {
         return Ok(false);
     };
-    let now = crate::world::xattrs(target.disk().node(node)?.as_fd())?;
+    let (disk, there) = (target.disk(), target.disk().node(node)?);
+    let read = || crate::world::xattrs(there.as_fd());
+    let now = disk.store().root().through(&there, read)?;
     let is_other = |(name, value): (&Vec<u8>, &Option<Vec<u8>>)| now.get(name) != value.as_ref();
     Ok(then.xattrs.iter().any(is_other))
 }

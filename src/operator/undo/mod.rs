@@ -26,7 +26,6 @@ mod planner;
 pub mod report;
 mod resolve;
 pub mod restore;
-mod rights;
 mod same;
 pub mod select;
 pub mod selection;

@@ -19,6 +19,7 @@ use crate::name::{Escaped, Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
+use crate::operator::rights::with_closed_things;
 use crate::world::view::in_trash;
 use crate::world::{CAPABILITY, Caller, Dir, Renaming};
 
@@ -70,6 +71,20 @@ pub struct Restored {
 /// [`Error::Missing`] where nothing was there; [`Error::Conflict`] where the destination's directory no longer
 /// exists. In these cases nothing was changed.
 pub fn restore(
+    store: &Store,
+    wish: &RestoreRequest,
+    applier: Option<&dyn Applier>,
+    caller: Caller,
+) -> Result<Restored> {
+    let Some(world) = applier.map(Applier::world).filter(|_| !wish.dry_run) else {
+        return attempt(store, wish, None, caller);
+    };
+    let was_denied = |tried: &Result<Restored>| tried.as_ref().is_err_and(Error::is_denial);
+    let act = || attempt(store, wish, applier, caller);
+    with_closed_things(world, was_denied, act).1
+}
+
+fn attempt(
     store: &Store,
     wish: &RestoreRequest,
     applier: Option<&dyn Applier>,

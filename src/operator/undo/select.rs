@@ -46,6 +46,8 @@ pub enum Wanted {
 pub struct LastDone {
     /// Its record.
     pub operation: Operation,
+    /// The run that it belongs to.
+    pub run: Option<RunId>,
     /// The command in words.
     pub what: String,
 }
@@ -348,7 +350,12 @@ pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastDone> {
             if skipped.contains(&operation) {
                 continue;
             }
-            return Ok(LastDone { operation, what });
+            let run = record.origin.run;
+            return Ok(LastDone {
+                operation,
+                run,
+                what,
+            });
         }
         taken_back.extend(of);
     }

@@ -6,6 +6,7 @@ mod agent;
 mod agent_power;
 mod audit;
 mod bounds;
+mod closed;
 mod ends;
 mod held;
 mod history;

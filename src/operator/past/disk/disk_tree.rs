@@ -171,7 +171,7 @@ impl<'a> DiskTree<'a> {
         let opened = self.dir(dir)?;
         let fd = self.store.root().read_dir(&opened)?;
         let mut index = self.index.borrow_mut();
-        for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+        for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
             let entry = entry.map_err(Error::os("getdents64"))?;
             let bytes = entry.file_name().to_bytes();
             let Ok(name) = Name::new(bytes) else {

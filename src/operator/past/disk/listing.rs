@@ -71,7 +71,7 @@ impl DiskTree<'_> {
         let fd = self.store().root().read_dir(opened)?;
         let mut index = self.index.borrow_mut();
         let mut entries = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+        for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
             let entry = entry.map_err(Error::os("getdents64"))?;
             let hash = index.listings.hasher.hash_one(entry.file_name().to_bytes());
             let kind = match entry.file_type() {

@@ -33,10 +33,15 @@ impl DiskTree<'_> {
         while let Some(path) = pending.pop() {
             let dir = match self.store().root().dir(&path) {
                 Err(Error::NotFound | Error::NotDirectory) => continue,
+                // Another user's. What lies there is not found, and the rest is.
+                Err(error) if error.is_denial() => continue,
                 dir => dir?,
             };
-            let fd = self.store().root().read_dir(&dir)?;
-            for entry in rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))? {
+            let fd = match self.store().root().read_dir(&dir) {
+                Err(error) if error.is_denial() => continue,
+                fd => fd?,
+            };
+            for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
                 let entry = entry.map_err(Error::os("getdents64"))?;
                 let bytes = entry.file_name().to_bytes();
                 let Ok(name) = Name::new(bytes) else {

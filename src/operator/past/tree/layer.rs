@@ -3,10 +3,10 @@
 //! Owns finding, opening and locking the files in `versions/`. A missing version is an error that names it.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -14,6 +14,7 @@ use crate::operator::Store;
 use crate::world::layout::version_name;
 use crate::world::own;
 use crate::world::ranges::{self, Ranges};
+use crate::world::root::{Node, open_beneath};
 use crate::world::version_files::versions_of;
 
 /// What one record tells about the content before it.
@@ -138,6 +139,19 @@ pub(super) fn of(layer: &Layer) -> String {
     }
 }
 
+/// Opens a version's file. It is the file that was moved aside, so its mode may exclude its owner.
+fn open_version(store: &Store, dir: BorrowedFd<'_>, name: &str) -> Result<File> {
+    let open = || own::open(dir, name.as_bytes(), OFlags::RDONLY);
+    match open() {
+        Err(error) if error.is_denial() => {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let node = open_beneath(dir, name.as_bytes(), flags, Mode::empty())?;
+            store.root().through(&Node::from_fd(node)?, open)
+        }
+        opened => opened,
+    }
+}
+
 /// Opens the version of a content with a given size.
 ///
 /// # Errors
@@ -154,8 +168,7 @@ pub(super) fn version(
     let dir = versions_of(store.state(), session)
         .and_then(|dir| dir.ok_or(Error::NotFound))
         .map_err(missing)?;
-    let file =
-        own::open(dir.as_fd(), version_name(n).as_bytes(), OFlags::RDONLY).map_err(missing)?;
+    let file = open_version(store, dir.as_fd(), &version_name(n)).map_err(missing)?;
     // Locked before looking for a list: from here on the file stays complete. The puncher holds its lock only
     // briefly.
     let _ = rustix::fs::flock(&file, FlockOperation::LockShared);

@@ -178,7 +178,8 @@ impl<'a> Tree<'a> {
             Error::NotFound => self.gone(node),
             error => error,
         })?;
-        let mut xattrs = crate::world::xattrs(there.as_fd())?;
+        let root = self.disk.store().root();
+        let mut xattrs = root.through(&there, || crate::world::xattrs(there.as_fd()))?;
         let then = self.nodes.get(&node).map(|then| &then.xattrs);
         for (name, value) in then.into_iter().flatten() {
             match value {

@@ -1,0 +1,158 @@
+//! Opens, for the time of an operator's change, what the operator has no permission for: directories and files whose modes exclude
+//! their own owner.
+//!
+//! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
+//! inside would keep that user from moving files in an undo. Only the owner can have set the mode, and so can change it:
+//! for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored. If the process is killed in between, the files stay accessible to their owner.
+//!
+//! Reading needs none of this (`world/reach.rs`): this is for the steps that change something.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
+use crate::world::layout::STATE;
+use crate::world::{Id, Node, Root, World, reach};
+
+/// Carries out an act; where permissions that the store's owner has closed to itself are in the way, once more with
+/// everything accessible. Returns the first outcome, if there was a second one, and the last.
+pub(in crate::operator) fn with_closed_things<T>(
+    world: &World,
+    was_denied: impl Fn(&Result<T>) -> bool,
+    mut act: impl FnMut() -> Result<T>,
+) -> (Option<Result<T>>, Result<T>) {
+    let first = act();
+    if !was_denied(&first) {
+        return (None, first);
+    }
+    let opened = match Opened::all(world) {
+        Ok(opened) => opened,
+        Err(error) => return (Some(first), Err(error)),
+    };
+    let second = act();
+    opened.close();
+    (Some(first), second)
+}
+
+/// Nodes that excluded their owner and are accessible for now.
+struct Opened {
+    root: Root,
+    nodes: HashSet<Id>,
+}
+
+impl Opened {
+    /// Makes everything in the store accessible that excludes its owner. Files of other users stay as they are.
+    ///
+    /// # Errors
+    /// Those of opening the root.
+    fn all(world: &World) -> Result<Opened> {
+        let root = world.root().again()?.for_operator();
+        let mut nodes = HashSet::new();
+        walk(
+            &root,
+            Some(STATE),
+            &mut |path, node| match reach::widen(node.as_fd()) {
+                Ok(true) => drop(nodes.insert(node.meta().id)),
+                Ok(false) => {}
+                // The step that needs it fails, and is named.
+                Err(errno) => log::debug!("{path} stays closed: {errno}"),
+            },
+        )?;
+        Ok(Opened { root, nodes })
+    }
+
+    /// Restores the modes, except where the act has set another one.
+    fn close(self) {
+        if self.nodes.is_empty() {
+            return;
+        }
+        let mut there = Vec::new();
+        let found = walk(&self.root, Some(STATE), &mut |path, node| {
+            let id = node.meta().id;
+            if self.nodes.contains(&id) {
+                there.push((path.clone(), id));
+            }
+        });
+        if let Err(error) = found {
+            log::warn!("modes could not be restored: {error}");
+        }
+        // What lies below a directory comes before it.
+        for (path, id) in there.into_iter().rev() {
+            match self.root.node_expecting(&path, id) {
+                Ok(node) => reach::narrow(node.as_fd()),
+                Err(error) => log::warn!("{path}: its mode could not be restored: {error}"),
+            }
+        }
+    }
+}
+
+/// Gives the directories and files of a tree back to their owner, to stay: a program that works there has closed them.
+/// Returns the paths that stay closed.
+///
+/// # Errors
+/// Those of opening the root.
+pub fn make_usable(root: Root) -> Result<Vec<WorldPath>> {
+    let root = root.for_operator();
+    let mut left = Vec::new();
+    walk(&root, None, &mut |path, node| {
+        let wanted = match node.meta().kind {
+            FileType::Directory => 0o700,
+            FileType::RegularFile => 0o600,
+            _ => return,
+        };
+        let mode = node.meta().permissions();
+        if mode & wanted != wanted && root.chmod(node, mode | wanted).is_err() {
+            left.push(path.clone());
+        }
+    })?;
+    Ok(left)
+}
+
+/// Shows each node of a tree, a directory before what lies in it; `except` is a name in the root that is left out. What
+/// cannot be read is passed over: the step that needs it names it.
+fn walk(
+    root: &Root,
+    except: Option<&[u8]>,
+    visit: &mut dyn FnMut(&WorldPath, &Node),
+) -> Result<()> {
+    let top = WorldPath::root();
+    visit(&top, &root.node(&top)?);
+    let mut pending = vec![top];
+    while let Some(path) = pending.pop() {
+        let except = except.filter(|_| path.is_root());
+        if let Err(error) = list(root, &path, except, visit, &mut pending) {
+            log::debug!("{path} is passed over: {error}");
+        }
+    }
+    Ok(())
+}
+
+fn list(
+    root: &Root,
+    path: &WorldPath,
+    except: Option<&[u8]>,
+    visit: &mut dyn FnMut(&WorldPath, &Node),
+    pending: &mut Vec<WorldPath>,
+) -> Result<()> {
+    let dir = root.dir(path)?;
+    let fd = root.read_dir(&dir)?;
+    for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        let Ok(name) = Name::new(entry.file_name().to_bytes()) else {
+            continue; // `.` and `..`
+        };
+        if except == Some(name.bytes()) {
+            continue;
+        }
+        let Ok(node) = dir.node(name) else { continue };
+        let below = path.join(name);
+        visit(&below, &node);
+        if node.meta().is_dir() {
+            pending.push(below);
+        }
+    }
+    Ok(())
+}
