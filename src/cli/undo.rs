@@ -8,8 +8,9 @@ use clap::Args;
 use super::exit::{Exit, go_on};
 use super::output::{Printer, count, quote, warn};
 use super::shown::complain;
-use crate::client::{Client, UndoHow, UndoWhat};
+use crate::client::{Client, EVERY_SESSION, UndoHow, UndoWhat};
 use crate::error::Result;
+use crate::operator::point::Point;
 use crate::operator::undo::in_words;
 use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, Wanted};
 
@@ -30,10 +31,10 @@ pub(super) struct UndoArgs {
     /// Only what concerns this path, or what is below it; a pattern as in .gitignore, may be given several times
     #[arg(long, value_name = "PATTERN")]
     path: Vec<String>,
-    /// What was done in this session; `last` is the newest
+    /// What was done in this session; `last` is the newest, `all` stands for every session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// What this run did, one request of an executor: its id, a unique beginning of it, or `last`; of an undo, all that it did
+    /// What this run did, one request of an executor, or a merge: its id, a unique beginning of it, or `last`; of an undo, all that it did
     #[arg(long, value_name = "RUN", conflicts_with_all = ["session", "since", "to"])]
     run: Option<String>,
     /// What was done since a time, as "2026-11-22 10:15" or -30m
@@ -99,6 +100,24 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
         paths: args.path.clone(),
     };
     let request = client.undo_request(&what, args.how.resolved())?;
+    let is_narrowed = [&what.session, &what.run, &what.since, &what.to]
+        .iter()
+        .any(|given| given.is_some());
+    if let (
+        false,
+        Wanted::Since {
+            session: Some(session),
+            ..
+        },
+    ) = (is_narrowed, &request.wanted)
+    {
+        warn(
+            args.how.json,
+            &format!(
+                "only session {session}, the last one, is looked at: --session {EVERY_SESSION} looks in every session"
+            ),
+        );
+    }
     let target = quote(args.target.as_os_str().as_bytes());
     let again = again(&target, &request.wanted, &args.how);
     let next = format!(
@@ -159,6 +178,9 @@ fn again(target: &str, wanted: &Wanted, how: &How) -> String {
             let _ = match (run, session) {
                 (Some(run), _) => write!(command, " --run {run}"),
                 (None, Some(session)) => write!(command, " --session {session}"),
+                (None, None) if *from == Point::beginning() => {
+                    write!(command, " --session {EVERY_SESSION}")
+                }
                 (None, None) => write!(command, " --to {from}"),
             };
             if let Some(pid) = pid {
@@ -264,7 +286,9 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
         (_, None, _) if !report.notes.is_empty() => {
             printer.line(format_args!("nothing else could be taken back"));
         }
-        (_, None, _) => printer.line(format_args!("nothing to do: it is as it was")),
+        (_, None, _) => printer.line(format_args!(
+            "nothing to undo: all of it is already as it was"
+        )),
         (_, Some(_), Some(error)) => {
             printer.flush();
             let (extent, (moves, contents, attributes)) = (report.extent, report.done);
@@ -313,7 +337,7 @@ pub(super) fn conflicts(report: &UndoReport) -> Vec<String> {
     for conflict in conflicts.iter().take(SHOWN) {
         let by = match (&conflict.by, &conflict.by_what) {
             (Some(by), Some(what)) => format!(": operation {by}, {what}"),
-            _ => ": by nobody that a record names".to_owned(),
+            _ => ": outside the home, without a record".to_owned(),
         };
         lines.push(format!(
             "{}:{} {}: {}{by}",

@@ -14,12 +14,15 @@ use crate::operator::undo::{
 };
 use crate::world::Caller;
 
+/// The session that stands for all of them.
+pub const EVERY_SESSION: &str = "all";
+
 /// What is to be taken back, as it was typed. What is given narrows the choice; operations stand alone.
 #[derive(Debug, Clone, Default)]
 pub struct UndoWhat {
     /// Operations, as NUMBER (of the last session) or SESSION:NUMBER.
     pub operations: Vec<String>,
-    /// In this session.
+    /// In this session; [`EVERY_SESSION`] for all.
     pub session: Option<String>,
     /// By this run; of an undo, all that it did.
     pub run: Option<String>,
@@ -120,7 +123,10 @@ impl Client {
             .map(|text| point::point(&self.store, text))
             .transpose()?;
         let from = from.or_else(|| run.as_ref().map(FoundRun::start));
+        let is_everywhere = what.session.as_deref() == Some(EVERY_SESSION);
+        let from = from.or_else(|| is_everywhere.then(Point::beginning));
         let session = match (&what.session, &from) {
+            (Some(_), _) if is_everywhere => None,
             (Some(text), _) => Some(point::session(&self.store, text)?),
             // A process's number means something in one session only; a program is meant as it ran last.
             (None, None) => Some(match session::last_mounted(&self.store)? {
@@ -155,7 +161,12 @@ impl Client {
             Some(text) => self.undo_of_run(text)?,
             None => {
                 let last = last_done(&self.store, skipped)?;
-                (vec![last.operation.clone()], last)
+                // Of an undo that was made in two attempts, both.
+                let run = last.run.map(|run| find(&self.store, &run.to_string()));
+                match run.transpose()?.filter(|run| !run.undos.is_empty()) {
+                    Some(run) => (run.undos, last),
+                    None => (vec![last.operation.clone()], last),
+                }
             }
         };
         let request = UndoRequest {
@@ -170,7 +181,15 @@ impl Client {
     fn undo_of_run(&self, text: &str) -> Result<(Vec<Operation>, LastDone)> {
         let run = find(&self.store, text)?;
         match (run.undos.last().cloned(), run.command) {
-            (Some(operation), Some(what)) => Ok((run.undos, LastDone { operation, what })),
+            (Some(operation), Some(what)) => {
+                let run_id = Some(run.id);
+                let last = LastDone {
+                    operation,
+                    run: run_id,
+                    what,
+                };
+                Ok((run.undos, last))
+            }
             _ => Err(Error::refused(
                 format!("the run {} is no undo and no restore", run.id),
                 format!(

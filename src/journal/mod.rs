@@ -36,7 +36,7 @@ pub use hash::Link;
 pub use header::RecordHeader;
 pub use ids::Ids;
 pub use lenient::{LenientReader, Line, What};
-pub use op::{Op, WORDS};
+pub use op::{MERGE, Op, WORDS};
 pub use origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
 pub use read::{Reader, Tail, end_of, seq_at, tail};
 pub use record::{Actor, Record, SCHEMA, SEALED};

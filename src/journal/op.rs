@@ -329,7 +329,19 @@ macro_rules! words {
         /// The words for all operations, as in the field `op`.
         pub const WORDS: &[&str] = &[$($word),*];
 
-        impl Op {
+        /// The first word of the record of a merge, among those of undos.
+pub const MERGE: &str = "merge";
+
+impl Op {
+    /// Returns whether it is the record of a merge, which is no undo of anything.
+    pub fn is_merge(&self) -> bool {
+        let Op::Undo { what, of, redo } = self else {
+            return false;
+        };
+        let first = what.split(' ').next();
+        of.is_empty() && !redo && first == Some(MERGE)
+    }
+
             /// Returns the word for the operation, as in the field `op`.
             pub fn word(&self) -> &'static str {
                 match self {

@@ -63,26 +63,24 @@ impl FoundRun {
     }
 }
 
-/// Finds a run: its id, a beginning of it that no other run has, or `last`: the newest run of an executor, undos left out.
+/// Finds a run: its id, a beginning of it that no other run has, or `last`: the newest run of an executor or merge, undos left
+/// out.
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several;
 /// [`Error::Damaged`] where a journal cannot be read.
 pub fn find(store: &Store, text: &str) -> Result<FoundRun> {
-    let whole = text.parse::<RunId>().ok();
-    let mut wanted = match text {
-        "last" => Wanted::Newest,
-        _ => whole.map_or(Wanted::Beginning(text), Wanted::Run),
+    let whole = match text {
+        "last" => Some(newest(store)?),
+        _ => text.parse::<RunId>().ok(),
     };
+    let wanted = whole.map_or(Wanted::Beginning(text), Wanted::Run);
     let mut found: BTreeMap<RunId, FoundRun> = BTreeMap::new();
     let mut records = ReverseRecords::trusting(store)?;
     while let Some((session, record)) = records.next_where(|header| wanted.fits(header))? {
         let Some(id) = record.origin.run else {
             continue;
         };
-        if let Wanted::Newest = wanted {
-            wanted = Wanted::Run(id);
-        }
         let is_first = matches!(record.op, Op::Run { .. });
         note(&mut found, id, &session, record);
         // An undo may be told twice; everything else has its record first.
@@ -91,6 +89,31 @@ pub fn find(store: &Store, text: &str) -> Result<FoundRun> {
         }
     }
     one_of(found.into_values().collect(), text)
+}
+
+/// Finds the newest run of an executor, or merge.
+fn newest(store: &Store) -> Result<RunId> {
+    let mut records = ReverseRecords::trusting(store)?;
+    // The undos, restores and merges that changed something.
+    let mut acted: BTreeSet<RunId> = BTreeSet::new();
+    loop {
+        let fits = |header: &RecordHeader<'_>| {
+            let (origin, is_named) = (header.origin(), header.op == "undo");
+            if let Some(run) = origin.run.filter(|_| origin.is_undo() && !is_named) {
+                acted.insert(run);
+            }
+            origin.run.is_some() && (!origin.is_undo() || is_named)
+        };
+        let Some((_, record)) = records.next_where(fits)? else {
+            return Err(no_run("last"));
+        };
+        let Some(run) = record.origin.run else {
+            continue;
+        };
+        if !record.origin.is_undo() || record.op.is_merge() && acted.contains(&run) {
+            return Ok(run);
+        }
+    }
 }
 
 /// Returns the entries of the trash that a run has made, the newest first; none where it has recorded nothing.
@@ -142,7 +165,6 @@ pub fn find_all(store: &Store, ids: &[RunId]) -> Result<Vec<FoundRun>> {
 
 /// Which records are looked for.
 enum Wanted<'a> {
-    Newest,
     Run(RunId),
     Beginning(&'a str),
 }
@@ -151,7 +173,6 @@ impl Wanted<'_> {
     fn fits(&self, header: &RecordHeader<'_>) -> bool {
         let origin = header.origin();
         origin.run.is_some_and(|id| match self {
-            Wanted::Newest => !origin.is_undo(),
             Wanted::Run(run) => id == *run,
             Wanted::Beginning(text) => !text.is_empty() && id.to_string().starts_with(text),
         })
@@ -190,12 +211,16 @@ fn one_of(mut found: Vec<FoundRun>, text: &str) -> Result<FoundRun> {
             "Give more of its id.",
         ));
     }
-    found.pop().ok_or_else(|| Error::Missing {
+    found.pop().ok_or_else(|| no_run(text))
+}
+
+fn no_run(text: &str) -> Error {
+    Error::Missing {
         what: match text {
             "last" => "no run has changed anything in this store".to_owned(),
             _ => format!("no run of this store is called {text:?}"),
         },
         remedy: "`trumanfs log --op run,undo` lists the runs that changed something; a unique beginning of an id, or `last`, will do."
             .to_owned(),
-    })
+    }
 }

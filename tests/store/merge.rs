@@ -445,3 +445,26 @@ fn what_is_saved_while_a_merge_is_made_stays() {
     let again = run(4, &["merge", text(&pair.store), text(&pair.fork)]);
     assert!(again.contains("/text"), "{again}");
 }
+
+/// It took back the run before the merge, and the log called the merge an undo.
+#[test]
+fn last_run_may_be_a_merge() {
+    let pair = Pair::new();
+    pair.theirs("echo theirs >>x; mkdir made; echo 1 >made/f");
+    pair.ours("echo ours >mine");
+    let before = tree(&pair.store);
+    let merged = pair.merge(0, &[]);
+    let merge = merged["run"].as_str().unwrap();
+    for flags in [&[][..], &["--all"]] {
+        let log = run(0, &[&["log", text(&pair.store)], flags].concat());
+        assert!(log.contains(&format!("merge {merge} ")), "{log}");
+        assert!(!log.contains(&format!("undo {merge} ")), "{log}");
+    }
+    assert_ne!(tree(&pair.store), before);
+    run(0, &["undo", text(&pair.store), "--run", "last"]);
+    assert_eq!(tree(&pair.store), before);
+    // The undo is not the last run: that is still the merge.
+    let shown = run(0, &["log", text(&pair.store), "--run", "last"]);
+    assert!(shown.contains(merge), "{shown}");
+    assert_eq!(pair.read("mine"), "ours\n");
+}

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::common::calls::*;
 use crate::common::random::Random;
-use crate::common::{Home, child, describe, need_mount, trumanfs};
+use crate::common::{Home, child, describe, need_mount, skip, trumanfs};
 
 fn random_path(random: &mut Random) -> String {
     const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -758,4 +758,78 @@ fn redo_passes_over_an_undo_that_was_taken_back_by_hand() {
     chmod(home.path("g"), 0o600).unwrap();
     run(&["redo"]);
     assert_eq!(fs::read_to_string(home.store().join("f")).unwrap(), "new");
+}
+
+/// It looked at the last session only, and did not say so.
+#[test]
+fn undo_says_which_session_it_looks_at() {
+    let dir = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
+    let store = dir.path().to_str().unwrap();
+    let exec = |line: &str| {
+        let output = trumanfs(&["exec", "--root", store, "--", line]);
+        assert!(output.status.success(), "{}", describe(&output));
+    };
+    exec("mkdir d; echo 1 >d/f");
+    exec("echo 2 >other");
+    let undo = |words: &[&str], code: i32, wanted: &str| {
+        let output = trumanfs(&[&["undo", store], words].concat());
+        assert_eq!(output.status.code(), Some(code), "{}", describe(&output));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(wanted), "{wanted} is not in {said}");
+    };
+    let missing = "no operation matches --path d in session ";
+    undo(&["--path", "d"], 3, missing);
+    undo(&["--path", "d"], 3, "--session all looks in every session");
+    undo(
+        &["--path", "none", "--session", "all"],
+        3,
+        "no operation matches --path none in any session",
+    );
+    undo(
+        &["--path", "other", "--dry-run"],
+        0,
+        "the last one, is looked at",
+    );
+    undo(&["--path", "d", "--session", "all"], 0, "");
+    assert!(!dir.path().join("d").exists());
+    assert!(dir.path().join("other").exists());
+}
+
+/// A file that the owner of the store had put in the place of what was made in a home was removed by the undo.
+#[test]
+fn undo_of_a_creation_leaves_what_replaced_it_beside_the_home() {
+    need_mount!();
+    let mut home = Home::with(&[]);
+    home.sh("echo mine >n; mkdir d; echo mine >d/f; echo mine >stays");
+    home.umount();
+    let at = |name: &str| home.store().join(name);
+    if rustix::fs::statx(
+        rustix::fs::CWD,
+        &at("n"),
+        rustix::fs::AtFlags::empty(),
+        rustix::fs::StatxFlags::BTIME,
+    )
+    .is_ok_and(|x| x.stx_btime.tv_sec == 0)
+    {
+        skip!(
+            "labels",
+            "the file system of the temporary directory has no birth times"
+        );
+    }
+    std::fs::remove_file(at("n")).unwrap();
+    // The inode number is used again.
+    std::fs::write(at("zz"), "1\n").unwrap();
+    std::fs::write(at("n"), "owner\n").unwrap();
+    let store = home.store().to_str().unwrap();
+    let output = trumanfs(&["undo", store, "--session", "last"]);
+    assert_eq!(output.status.code(), Some(4), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("/n "), "{said}");
+    assert!(!said.contains("/d ") && !said.contains("/stays "), "{said}");
+    assert_eq!(std::fs::read_to_string(at("n")).unwrap(), "owner\n");
+    // The rest goes, and what is the owner's stays beside.
+    let output = trumanfs(&["undo", store, "--session", "last", "--keep-both"]);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(!at("d").exists() && !at("stays").exists());
+    assert_eq!(std::fs::read_to_string(at("n")).unwrap(), "owner\n");
 }

@@ -1,5 +1,6 @@
 //! `log`: what was changed, by whom, and when.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use super::super::output::{Printer, Style, time, warn};
 use super::words::{describe, run, tell, who};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::journal::{Actor, Op, Record, RecordHeader, WORDS};
+use crate::journal::{Actor, MERGE, Op, Origin, Record, RecordHeader, RunId, WORDS};
 use crate::name::escape;
 use crate::operator::filter::{Filter, Paths};
 use crate::operator::fold::{Activity, Fold, FoldEvent};
@@ -77,6 +78,7 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
             (false, false) => Form::Folded(Fold::default()),
         },
         session: String::new(),
+        merges: BTreeSet::new(),
     };
     let (mut damaged, mut any) = (false, false);
     let mut looks = 0;
@@ -168,6 +170,8 @@ struct LogPrinter {
     form: Form,
     /// The session whose heading was printed last.
     session: String,
+    /// The merges that were printed: their records have the origin of an undo.
+    merges: BTreeSet<RunId>,
 }
 
 impl LogPrinter {
@@ -227,10 +231,13 @@ impl LogPrinter {
             return Ok(());
         }
         self.heading(session, "");
+        if record.op.is_merge() {
+            self.merges.extend(record.origin.run);
+        }
         let text = describe(&record.op);
         // The record that begins a run stands for the run; those that follow have its id.
         let (by, text) = match (record.origin.run, &record.op) {
-            (Some(_), Op::Run { .. } | Op::Undo { .. }) => (run(record.origin), text),
+            (Some(_), Op::Run { .. } | Op::Undo { .. }) => (self.run(record.origin), text),
             (Some(run), _) => {
                 let run = self.printer.style(Style::Faint, &format!("({run})"));
                 (of_actor(record.actor.as_ref()), format!("{text}  {run}"))
@@ -242,13 +249,20 @@ impl LogPrinter {
         Ok(())
     }
 
+    fn run(&self, origin: Origin) -> String {
+        match origin.run.filter(|run| self.merges.contains(run)) {
+            Some(merge) => format!("{MERGE} {merge}"),
+            None => run(origin),
+        }
+    }
+
     fn activity(&mut self, activity: &Activity) {
         self.heading(&activity.session, "");
         let numbers = format!("{}–{}", activity.first, activity.last);
         let began = activity.began.to_rfc3339();
         let text = tell(activity, &self.printer);
         let by = match activity.origin.run {
-            Some(_) => run(activity.origin),
+            Some(_) => self.run(activity.origin),
             None => who(&activity.comm, activity.pid),
         };
         self.entry(&numbers, &began, &by, &text);

@@ -1,18 +1,16 @@
 //! A whole undo, from the request to its report.
 
-use std::collections::HashSet;
-
 use super::applier::Applier;
 use super::apply::{Extent, apply, extent};
 use super::deeds::{Deed, deeds};
 use super::plan::plan;
 use super::planner::{Conflict, OnConflict};
-use super::rights::Opened;
 use super::select::{Wanted, select};
 use crate::error::{Error, Result};
-use crate::journal::{Ids, RunId};
+use crate::journal::RunId;
 use crate::operator::Store;
-use crate::operator::point::Operation;
+use crate::operator::point::{Operation, Point};
+use crate::operator::rights::with_closed_things;
 use crate::world::Caller;
 
 /// A request for an undo.
@@ -75,33 +73,22 @@ pub fn run(
 ) -> Result<UndoReport> {
     // Both attempts are one run.
     let caller = caller.for_undo();
-    let first = attempt(store, wish, applier, caller, false);
-    let denied = match &first {
-        Ok((_, tried)) => tried.denied,
-        Err(error) => error.errno() == rustix::io::Errno::ACCESS,
+    let Some(world) = applier.map(Applier::world).filter(|_| !wish.dry_run) else {
+        return attempt(store, wish, None, caller).map(|(report, _)| report);
     };
-    let Some(applier) = applier.filter(|_| denied && !wish.dry_run) else {
-        return first.map(|(report, _)| report);
-    };
-    // An operator who is an ordinary user may be locked out by modes that the same user set inside: make everything
-    // accessible and try again.
-    let opened = Opened::all(applier.world())?;
-    let second = attempt(store, wish, Some(applier), caller, true);
-    let nothing = HashSet::new();
-    opened.close(second.as_ref().map_or(&nothing, |(_, tried)| &tried.modes));
-    match (first, second) {
-        (Ok((first, _)), Ok((second, _))) => Ok(second.after(&first)),
-        (_, second) => second.map(|(report, _)| report),
+    // An operator who is an ordinary user may be locked out by modes that the same user set inside.
+    let (first, last) = with_closed_things(
+        world,
+        |tried: &Result<(UndoReport, bool)>| match tried {
+            Ok((_, was_denied)) => *was_denied,
+            Err(error) => error.is_denial(),
+        },
+        || attempt(store, wish, applier, caller),
+    );
+    match (first, last) {
+        (Some(Ok((first, _))), Ok((second, _))) => Ok(second.after(&first)),
+        (_, last) => last.map(|(report, _)| report),
     }
-}
-
-/// An attempt's results beyond its report.
-#[derive(Debug, Default)]
-struct Tried {
-    /// Whether permissions were in the way.
-    denied: bool,
-    /// Nodes whose mode was to be set, in the second attempt only.
-    modes: HashSet<Ids>,
 }
 
 impl UndoReport {
@@ -120,21 +107,16 @@ impl UndoReport {
     }
 }
 
+/// Returns, besides the report, whether permissions were in the way.
 fn attempt(
     store: &Store,
     wish: &UndoRequest,
     applier: Option<&dyn Applier>,
     caller: Caller,
-    again: bool,
-) -> Result<(UndoReport, Tried)> {
+) -> Result<(UndoReport, bool)> {
     let selection = select(store, &wish.wanted)?;
     if selection.count == 0 {
-        return Err(Error::Missing {
-            what: "no operation is meant by that".to_owned(),
-            remedy:
-                "`trumanfs log --all` shows what was changed, by which process of which program."
-                    .to_owned(),
-        });
+        return Err(nothing_selected(&wish.wanted));
     }
     let planned = plan(store, &selection, wish.choice)?;
     let stopped = wish.choice == OnConflict::Stop && !planned.conflicts.is_empty();
@@ -148,7 +130,7 @@ fn attempt(
         notes: planned.notes.clone(),
         ..UndoReport::default()
     };
-    let mut tried = Tried::default();
+    let mut was_denied = false;
     match applier {
         Some(applier) if !wish.dry_run && !stopped => {
             let outcome = apply(&planned, &selection, &wish.what, applier, caller)?;
@@ -158,13 +140,7 @@ fn attempt(
             });
             report.run = outcome.record.and(caller.origin.run);
             report.done = (outcome.moves, outcome.contents, outcome.attributes);
-            tried.denied = outcome.skipped.was_denied();
-            let disk = planned.target.disk();
-            let set = planned.target.changed_nodes();
-            let set = set.filter(|(_, then)| then.mode.is_some());
-            if again {
-                tried.modes = set.filter_map(|(node, _)| disk.ids(node)).collect();
-            }
+            was_denied = outcome.skipped.was_denied();
             let end = outcome.skipped.end().map(|path| format!("{path}: "));
             let end = end.unwrap_or_default();
             report.failed = outcome.failed.map(|error| format!("{end}{}", error.told()));
@@ -173,5 +149,46 @@ fn attempt(
         _ => report.changes = changes,
     }
     report.conflicts = planned.conflicts;
-    Ok((report, tried))
+    Ok((report, was_denied))
+}
+
+/// Describes where a request has found no operation to take back.
+fn nothing_selected(wanted: &Wanted) -> Error {
+    let shows = "`trumanfs log --all` shows what was changed, by which process of which program.";
+    let Wanted::Since {
+        from,
+        session,
+        run,
+        pid,
+        program,
+        paths,
+    } = wanted
+    else {
+        return Error::Missing {
+            what: "none of these operations changed anything".to_owned(),
+            remedy: shows.to_owned(),
+        };
+    };
+    let mut asked: Vec<String> = paths.iter().map(|path| format!("--path {path}")).collect();
+    asked.extend(run.map(|run| format!("--run {run}")));
+    asked.extend(pid.map(|pid| format!("--pid {pid}")));
+    asked.extend(program.iter().map(|program| format!("--program {program}")));
+    let matches = match asked.is_empty() {
+        true => "no operation changed anything".to_owned(),
+        false => format!("no operation matches {}", asked.join(" ")),
+    };
+    match session {
+        Some(session) => Error::Missing {
+            what: format!("{matches} in session {session}"),
+            remedy: format!("--session all looks in every session. {shows}"),
+        },
+        None if *from == Point::beginning() => Error::Missing {
+            what: format!("{matches} in any session"),
+            remedy: shows.to_owned(),
+        },
+        None => Error::Missing {
+            what: format!("{matches} after {from}"),
+            remedy: shows.to_owned(),
+        },
+    }
 }
