@@ -280,7 +280,9 @@ impl Planner<'_, '_> {
             None => escape(&name),
         };
         let lost = after.is_some_and(|node| self.past.tree().is_lost(node));
+        let is_replaced = lost && there.is_some();
         let what = match (after, there) {
+            _ if is_replaced => "was replaced",
             _ if lost => "is not in the store any more",
             (Some(_), None) if Some(dir) == trash => "was taken out of the trash later",
             (Some(_), None) => "was removed or moved later",
@@ -288,7 +290,7 @@ impl Planner<'_, '_> {
             (None, _) => "has come to be there later",
         };
         let by = self.culprit((dir, name_id));
-        self.conflict(told, at, what, by, !lost);
+        self.conflict(told, at, what, by, !lost || is_replaced);
     }
 
     fn alias(&self, place: NameSlot) -> NameId {

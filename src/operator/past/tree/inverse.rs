@@ -34,7 +34,11 @@ impl Tree<'_> {
                     Op::Mknod { mode, .. } => FileType::from_raw_mode(*mode),
                     _ => FileType::RegularFile,
                 };
-                let (dir, name, node) = self.expect(path, at, None, kind)?;
+                let (dir, name, there) = self.expect(path, at, None, kind)?;
+                let node = match self.is_born_later(there, record)? {
+                    true => self.disk().lost(kind),
+                    false => there,
+                };
                 effects.push(leave(dir, name, node));
                 effects.push(Effect::Born(node));
             }

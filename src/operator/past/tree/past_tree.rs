@@ -77,6 +77,8 @@ pub struct Tree<'a> {
     pub(in crate::operator) displaced: Vec<NodeId>,
     /// Whether the current record is one of the last before a power cut: later ones may have been lost.
     pub(in crate::operator::past) in_doubt: bool,
+    /// When the session of the current record ended, in nanoseconds since 1970, if it is known.
+    pub(super) session_end: Option<u64>,
     /// The names given to nodes.
     pub(super) parents: Parents,
     pub(super) dir_cache: DirCache,
@@ -96,6 +98,7 @@ impl<'a> Tree<'a> {
             unborn: NodeSet::default(),
             displaced: Vec::new(),
             in_doubt: false,
+            session_end: None,
             parents: Parents::default(),
             dir_cache: DirCache::default(),
             last: None,
@@ -321,6 +324,7 @@ impl<'a> Tree<'a> {
     /// Begins with another record: directories are looked up anew.
     pub(in crate::operator::past) fn begin(&mut self, record: &Record, session: &Arc<str>) {
         self.last = None;
+        self.note_session(record);
         self.in_doubt = self.disk.is_doubtful(session, &record.time, &Kind::Same);
     }
 

@@ -1,0 +1,54 @@
+//! What a record of a creation cannot have made: a thing whose birth is later than the record allows.
+//!
+//! The record of a creation is written before the act, so it does not name the inode. The owner of a store, who works
+//! beside the home, may have removed what was made and put something else at its name. Owns the rule by which that is
+//! recognised: the birth time of the inode, where its file system has one.
+
+use chrono::DateTime;
+
+use crate::error::{Error, Result};
+use crate::journal::{Op, Record};
+use crate::operator::past::disk::node_id::NodeId;
+use crate::operator::past::tree::past_tree::Tree;
+
+/// How long after its record a thing may be made, in nanoseconds: a disk may hang, a machine may sleep.
+const LATEST: u64 = 60_000_000_000;
+
+impl Tree<'_> {
+    /// Notes the end of a session, and its beginning, on the way back.
+    pub(super) fn note_session(&mut self, record: &Record) {
+        match record.op {
+            Op::End => self.session_end = nanoseconds(&record.time),
+            Op::Begin { .. } => self.session_end = None,
+            _ => {}
+        }
+    }
+
+    /// Returns whether a node is something else than what a record made at its name: it was born after the session had
+    /// ended, or long after the record.
+    ///
+    /// # Errors
+    /// Those of `statx(2)`.
+    pub(super) fn is_born_later(&self, node: NodeId, record: &Record) -> Result<bool> {
+        // Records that are read without their times say nothing; an inode that took another's place says nothing either.
+        let Some(made) = nanoseconds(&record.time) else {
+            return Ok(false);
+        };
+        if self.ids(node).is_none() || self.ids(node) != self.disk().ids(node) {
+            return Ok(false);
+        }
+        let born = match self.disk().stat(node) {
+            Err(Error::NotFound) => return Ok(false),
+            meta => meta?.born,
+        };
+        // Where the clock was set back in the session, its end means nothing.
+        let end = self.session_end.filter(|end| *end >= made);
+        let latest = made.saturating_add(LATEST);
+        Ok(born > end.map_or(latest, |end| end.min(latest)))
+    }
+}
+
+fn nanoseconds(time: &str) -> Option<u64> {
+    let time = DateTime::parse_from_rfc3339(time).ok()?;
+    u64::try_from(time.timestamp_nanos_opt()?).ok()
+}
