@@ -178,6 +178,14 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
         let why = "older ones, which are not chosen, are made from them";
         warn(false, &format!("{left} left: {why}"));
     }
+    if plan.undated > 0 && !json {
+        let left = match plan.undated {
+            1 => "1 entry is".to_owned(),
+            undated => format!("{undated} entries are"),
+        };
+        let why = "no record says when they were removed. Name them to purge them, or give --all";
+        warn(false, &format!("{left} left: {why}"));
+    }
     if dry_run {
         return foretell(&plan, json);
     }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use super::Store;
+use super::ages::Ages;
 use super::log::Log;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How, Ids, Op};
@@ -52,6 +53,9 @@ pub struct KeptVersion {
     pub after: Ids,
     /// The time when it was kept, RFC 3339.
     pub time: String,
+    /// The time before which it was not kept, whatever the clock said.
+    #[serde(skip)]
+    pub not_before: String,
     /// How it was kept.
     pub how: How,
     /// The size of the content in bytes.
@@ -129,6 +133,7 @@ pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
         return Ok(listed);
     }
     let mut log = Log::open(store)?;
+    let mut ages = Ages::new();
     loop {
         let (session, record) = match log.next_record() {
             Ok(Some((session, record))) => (session, record.on(store.root().id().0)),
@@ -138,6 +143,7 @@ pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
                 continue;
             }
         };
+        let not_before = ages.not_before(&record).to_owned();
         let (Some(path), Some(ids), Some((kept, size))) = (
             record.op.path(),
             record.op.ids().next().copied(),
@@ -154,6 +160,7 @@ pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
                 ids,
                 after: became(&record.op).unwrap_or(ids),
                 time: record.time,
+                not_before,
                 how: kept.how,
                 size,
                 disk: files.disk,

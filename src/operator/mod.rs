@@ -7,6 +7,7 @@
 //!
 //! [`World`]: crate::world::World
 
+mod ages;
 pub mod checkpoint;
 pub mod diff;
 pub mod ephemeral;

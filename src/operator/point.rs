@@ -5,6 +5,7 @@
 //! record not later than it. Finding a time or a number costs a few reads, finding a checkpoint's name reads the
 //! journals.
 
+mod ambiguity;
 mod text;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use super::Store;
 use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, seq_at, tail};
 use crate::world::settle::{open_journal, sessions};
+use ambiguity::is_ambiguous;
 
 /// A record, by its session and number. It is written `SESSION:NUMBER`, in JSON too.
 #[derive(
@@ -66,6 +68,11 @@ impl Operation {
 }
 
 impl Point {
+    /// Returns the point before all records.
+    pub fn beginning() -> Point {
+        Point::After(Operation::start_of(""))
+    }
+
     /// Returns whether a record was written at or before this point.
     pub fn includes(&self, session: &str, seq: u64) -> bool {
         match self {
@@ -318,10 +325,17 @@ fn at_time(store: &Store, ids: &[String], time: DateTime<Utc>) -> Result<Operati
             Err(error) => return Err(error),
         };
         if let Some(seq) = seq {
-            return Ok(Operation {
+            let found = Operation {
                 session: id.clone(),
                 seq,
-            });
+            };
+            if is_ambiguous(store, ids, (id, seq), time)? {
+                let time = time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
+                log::warn!(
+                    "the clock was set back in this store: {time} is taken for the state after operation {found}; `trumanfs log --all` shows the order"
+                );
+            }
+            return Ok(found);
         }
     }
     let first = ids.first().map(std::slice::from_ref).unwrap_or_default();

@@ -56,6 +56,8 @@ pub struct PurgePlan {
     pub versions: Vec<KeptVersion>,
     /// How many former contents were left out because older ones depend on them.
     pub needed: u64,
+    /// How many entries were left out because no record says when they were removed.
+    pub undated: u64,
 }
 
 /// Purges a selection in a running world. `step` is called with the bytes freed.
@@ -112,7 +114,7 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
 pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
     let mut choice = PurgePlan::default();
     if selection.among != Among::Versions {
-        choice.entries = entries(store, selection)?;
+        (choice.entries, choice.undated) = entries(store, selection)?;
     }
     if selection.among != Among::Trash && !selection.ephemeral {
         (choice.versions, choice.needed) = contents(store, selection)?;
@@ -120,7 +122,7 @@ pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
     Ok(choice)
 }
 
-fn entries(store: &Store, selection: &PurgeRequest) -> Result<Vec<Listed>> {
+fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<Listed>, u64)> {
     let mut listed = trash::list(store)?;
     let there: HashSet<&[u8]> = listed.iter().map(|l| l.entry.0.as_slice()).collect();
     for named in &selection.entries {
@@ -128,6 +130,12 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<Vec<Listed>> {
             return Err(trash::no_entry(&named.0));
         }
     }
+    // What a name says of the time is a clock's word, which decides nothing for good.
+    let all = listed.len();
+    if selection.keep_last.is_some() || selection.before.is_some() {
+        listed.retain(|entry| entry.session.is_some());
+    }
+    let undated = (all - listed.len()) as u64;
     if let Some(keep) = selection.keep_last {
         listed.truncate(listed.len().saturating_sub(keep));
     }
@@ -135,15 +143,15 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<Vec<Listed>> {
         let named: HashSet<&Escaped> = selection.entries.iter().collect();
         listed.retain(|entry| named.contains(&entry.entry));
     }
-    listed.retain(|entry| fits(selection, &entry.time, entry.size.max(entry.disk)));
+    listed.retain(|entry| fits(selection, &entry.not_before, entry.size.max(entry.disk)));
     if selection.ephemeral {
         let noise = ephemeral::among(store, &listed)?;
         listed.retain(|entry| noise.contains(&entry.entry.0));
     }
-    Ok(listed)
+    Ok((listed, undated))
 }
 
-/// Returns whether an item is old and large enough. One without a known time is never old enough.
+/// Returns whether an item is old and large enough. `time`: before which it was not made; without one it is never old enough.
 fn fits(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
     let old = selection.before.is_none_or(|before| {
         DateTime::parse_from_rfc3339(time).is_ok_and(|time| time.with_timezone(&Utc) < before)
@@ -159,7 +167,7 @@ fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>
         let newer = newer.entry(&version.path).or_default();
         let kept = selection.keep_last.is_some_and(|keep| *newer < keep);
         *newer += 1;
-        *chosen = !kept && fits(selection, &version.time, version.disk);
+        *chosen = !kept && fits(selection, &version.not_before, version.disk);
     }
     // A content that is not kept whole is completed from the next one of the same inode, and so on.
     let mut needs: HashSet<Ids> = HashSet::new();

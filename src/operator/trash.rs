@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use rustix::fs::OFlags;
 
 use super::Store;
+use super::ages::Ages;
 use super::log::Log;
 use super::past::{Attributes, Content, Past};
 use super::point::{Operation, Point};
@@ -32,6 +33,9 @@ pub struct Listed {
     pub path: Option<WorldPath>,
     /// The time of its removal, RFC 3339.
     pub time: String,
+    /// The time before which it was not removed, whatever the clock said; empty where no journal has it.
+    #[serde(skip)]
+    pub not_before: String,
     /// The process that removed it; absent where no journal has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
@@ -55,6 +59,7 @@ struct RemovedFrom {
     path: WorldPath,
     actor: Option<Actor>,
     time: String,
+    not_before: String,
     session: String,
     seq: u64,
 }
@@ -96,6 +101,9 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
         listed.push(Listed {
             entry: Escaped(name.clone()),
             time,
+            not_before: origin
+                .as_ref()
+                .map_or_else(String::new, |origin| origin.not_before.clone()),
             directory: meta.is_dir(),
             size: size.bytes,
             disk: size.disk,
@@ -105,7 +113,17 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
             path: origin.map(|origin| origin.path),
         });
     }
-    listed.sort_by(|a, b| a.entry.0.cmp(&b.entry.0));
+    // The journal has the order; of what no journal has, there is only the name.
+    let order = |listed: &Listed| {
+        let Listed {
+            session,
+            seq,
+            entry,
+            ..
+        } = listed;
+        (session.clone(), *seq, entry.0.clone())
+    };
+    listed.sort_by_cached_key(order);
     Ok(listed)
 }
 
@@ -313,9 +331,11 @@ fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -
 fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, RemovedFrom>> {
     let mut origins = HashMap::new();
     let mut log = Log::open(store)?;
+    let mut ages = Ages::new();
     loop {
         match log.next_record() {
             Ok(Some((session, record))) => {
+                let not_before = ages.not_before(&record);
                 let Some(trashed) = record.op.trashed() else {
                     continue;
                 };
@@ -324,6 +344,7 @@ fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Re
                         path: trashed.path.clone(),
                         actor: record.actor.clone(),
                         time: record.time.clone(),
+                        not_before: not_before.to_owned(),
                         session,
                         seq: record.seq,
                     };

@@ -17,6 +17,7 @@ mod common;
 mod need;
 
 mod answers;
+mod clocks;
 mod crash;
 mod disks;
 mod fork;
