@@ -165,7 +165,7 @@ fn verbs_look_into_closed_directories_and_leave_their_modes() {
     }
     // What was restored is the only difference.
     for words in [
-        &["restore", at, "/dir/b"][..],
+        &["restore", at, "/dir/b", "--at", "last"][..],
         &["reject", at, "--session", "last", "/dir/deep/c"],
     ] {
         good(&trumanfs(words));
