@@ -126,11 +126,10 @@ impl AgentPlace {
             let name = file.rsplit_once('.').map(|(name, _)| name);
             *file != own && name == Some(&self.name) && is_under_way(&self.marks, file)
         });
-        let left = match is_shared {
+        match is_shared {
             true => Vec::new(),
             false => prune_all(&self.home, kept),
-        };
-        left
+        }
     }
 
     fn mark_name(&self) -> String {

@@ -805,7 +805,7 @@ fn undo_of_a_creation_leaves_what_replaced_it_beside_the_home() {
     let at = |name: &str| home.store().join(name);
     if rustix::fs::statx(
         rustix::fs::CWD,
-        &at("n"),
+        at("n"),
         rustix::fs::AtFlags::empty(),
         rustix::fs::StatxFlags::BTIME,
     )

@@ -4,12 +4,17 @@
 //! beside the home, may have removed what was made and put something else at its name. Owns the rule by which that is
 //! recognised: the birth time of the inode, where its file system has one.
 
+use std::io::BufReader;
+use std::os::fd::AsFd;
+
 use chrono::DateTime;
 
 use crate::error::{Error, Result};
-use crate::journal::{Op, Record};
+use crate::journal::{Op, Reader, Record};
 use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::tree::past_tree::Tree;
+use crate::world::root::stat_fd;
+use crate::world::settle::open_journal;
 
 /// How long after its record a thing may be made, in nanoseconds: a disk may hang, a machine may sleep.
 const LATEST: u64 = 60_000_000_000;
@@ -29,7 +34,12 @@ impl Tree<'_> {
     ///
     /// # Errors
     /// Those of `statx(2)`.
-    pub(super) fn is_born_later(&self, node: NodeId, record: &Record) -> Result<bool> {
+    pub(super) fn is_born_later(
+        &self,
+        node: NodeId,
+        record: &Record,
+        session: &str,
+    ) -> Result<bool> {
         // Records that are read without their times say nothing; an inode that took another's place says nothing either.
         let Some(made) = nanoseconds(&record.time) else {
             return Ok(false);
@@ -44,7 +54,20 @@ impl Tree<'_> {
         // Where the clock was set back in the session, its end means nothing.
         let end = self.session_end.filter(|end| *end >= made);
         let latest = made.saturating_add(LATEST);
-        Ok(born > end.map_or(latest, |end| end.min(latest)))
+        let latest = end.map_or(latest, |end| end.min(latest));
+        Ok(born > latest && born > latest.saturating_add(self.clock_lead(session)))
+    }
+
+    /// Returns how far the clock that marks inodes is ahead of the one that the session's records have, in nanoseconds: a
+    /// store may lie on another machine. The birth of the session's journal tells.
+    fn clock_lead(&self, session: &str) -> u64 {
+        let lead = || {
+            let file = open_journal(self.disk().store().state(), session).ok()?;
+            let born = stat_fd(file.as_fd()).ok()?.born;
+            let first = Reader::new(BufReader::new(file)).next_record().ok()??;
+            born.checked_sub(nanoseconds(&first.time)?)
+        };
+        lead().unwrap_or(0)
     }
 }
 

@@ -35,7 +35,7 @@ impl Tree<'_> {
                     _ => FileType::RegularFile,
                 };
                 let (dir, name, there) = self.expect(path, at, None, kind)?;
-                let node = match self.is_born_later(there, record)? {
+                let node = match self.is_born_later(there, record, session)? {
                     true => self.disk().lost(kind),
                     false => there,
                 };
