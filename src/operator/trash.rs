@@ -114,16 +114,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
         });
     }
     // The journal has the order; of what no journal has, there is only the name.
-    let order = |listed: &Listed| {
-        let Listed {
-            session,
-            seq,
-            entry,
-            ..
-        } = listed;
-        (session.clone(), *seq, entry.0.clone())
-    };
-    listed.sort_by_cached_key(order);
+    listed.sort_by_cached_key(|one| (one.session.clone(), one.seq, one.entry.0.clone()));
     Ok(listed)
 }
 

@@ -25,6 +25,7 @@ pub mod digest;
 mod digest_round;
 mod digests;
 mod durable;
+mod entries;
 pub mod erase;
 mod evict;
 mod extents;

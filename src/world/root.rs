@@ -17,7 +17,7 @@ pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
 use super::meta::{Id, Meta, Time};
 use super::reach::{self, Grant, Reach};
 use crate::error::{Error, Result};
-use crate::name::{Name, WorldPath};
+use crate::name::WorldPath;
 
 /// The longest path that one `openat2` is given; deeper ones are resolved in several steps (`PATH_MAX` is 4096).
 const STEP: usize = 3800;
@@ -354,47 +354,6 @@ impl Dir {
     /// Returns the directory's identity.
     pub fn id(&self) -> Id {
         self.id
-    }
-
-    /// Returns the attributes of one entry, without following it.
-    ///
-    /// # Errors
-    /// Any error from `statx(2)`.
-    pub fn stat(&self, name: Name<'_>) -> Result<Meta> {
-        let fd = self.fd.as_fd();
-        self.reach.through(fd, || stat_at(fd, name))
-    }
-
-    /// Resolves one entry, without following it.
-    ///
-    /// # Errors
-    /// Any error from `openat2(2)`.
-    pub fn node(&self, name: Name<'_>) -> Result<Node> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Node::from_fd(self.open(name, flags)?)
-    }
-
-    fn open(&self, name: Name<'_>, flags: OFlags) -> Result<OwnedFd> {
-        let fd = self.fd.as_fd();
-        let open = || open_beneath(fd, name.bytes(), flags, Mode::empty());
-        self.reach.through(fd, open)
-    }
-
-    /// Resolves a directory that is an entry of this one.
-    ///
-    /// # Errors
-    /// Any error from `openat2(2)`; `ENOTDIR` if it is not a directory.
-    pub fn child(&self, name: Name<'_>) -> Result<Dir> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = self.open(name, flags)?;
-        let meta = stat_fd(fd.as_fd())?;
-        Ok(Dir {
-            fd: Arc::new(fd),
-            path: self.path.join(name),
-            id: meta.id,
-            mtime: Some(meta.mtime),
-            reach: self.reach,
-        })
     }
 }
 

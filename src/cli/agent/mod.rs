@@ -22,7 +22,7 @@ use super::output::{Printer, count, quote, warn};
 use super::review::{self, Left};
 use super::shown::complain;
 use super::undo;
-use crate::client::{self, Client};
+use crate::client::{self, AgentPlace, Client};
 use crate::error::{Error, Kind, Result};
 use crate::exec::pipeline::Streams;
 use crate::exec::program::policy::NetworkRule;
@@ -120,21 +120,7 @@ fn carry_out(args: &AgentArgs, has_run: &mut bool) -> Result<ExitCode> {
         };
         programs.run_agent(&Agent { cancel, ..agent }, streams)
     });
-    let kept: Vec<PathBuf> = profile
-        .state
-        .iter()
-        .chain(&args.keep_state)
-        .cloned()
-        .collect();
-    for left in place.end(&kept) {
-        warn(
-            false,
-            &format!(
-                "{}: it could not be removed from the agent's own directory",
-                left.display()
-            ),
-        );
-    }
+    prune(place, args, &profile);
     // Whatever came of the program, what it has changed is there.
     let code = match &outcome {
         Ok(outcome) => {
@@ -156,6 +142,25 @@ fn carry_out(args: &AgentArgs, has_run: &mut bool) -> Result<ExitCode> {
         End::Exit(exit) => Ok(exit.into()),
         // As of a program that a signal ends.
         End::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
+    }
+}
+
+/// Removes what does not stay of the agent's own directory, and names what could not be removed.
+fn prune(place: AgentPlace, args: &AgentArgs, profile: &Profile) {
+    let kept: Vec<PathBuf> = profile
+        .state
+        .iter()
+        .chain(&args.keep_state)
+        .cloned()
+        .collect();
+    for left in place.end(&kept) {
+        warn(
+            false,
+            &format!(
+                "{}: it could not be removed from the agent's own directory",
+                left.display()
+            ),
+        );
     }
 }
 
