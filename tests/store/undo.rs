@@ -816,6 +816,16 @@ fn undo_of_a_creation_leaves_what_replaced_it_beside_the_home() {
             "the file system of the temporary directory has no birth times"
         );
     }
+    // Inodes are marked by the kernel's coarse clock, which is some milliseconds behind.
+    let ended = std::time::SystemTime::now();
+    let probe = home.base().join("probe");
+    let later = || {
+        std::fs::write(&probe, "").unwrap();
+        let born = probe.metadata().unwrap().created().unwrap();
+        std::fs::remove_file(&probe).unwrap();
+        born > ended
+    };
+    while !later() {}
     std::fs::remove_file(at("n")).unwrap();
     // The inode number is used again.
     std::fs::write(at("zz"), "1\n").unwrap();

@@ -343,17 +343,14 @@ pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastDone> {
             continue;
         }
         if !redo {
-            let operation = Operation {
-                session: session.to_string(),
-                seq,
-            };
+            let session = session.to_string();
+            let operation = Operation { session, seq };
             if skipped.contains(&operation) {
                 continue;
             }
-            let run = record.origin.run;
             return Ok(LastDone {
                 operation,
-                run,
+                run: record.origin.run,
                 what,
             });
         }

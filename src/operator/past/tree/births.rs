@@ -2,7 +2,8 @@
 //!
 //! The record of a creation is written before the act, so it does not name the inode. The owner of a store, who works
 //! beside the home, may have removed what was made and put something else at its name. Owns the rule by which that is
-//! recognised: the birth time of the inode, where its file system has one.
+//! recognised: the birth time of the inode, where its file system has one. Inodes are marked by the kernel's coarse clock,
+//! so what is made within some milliseconds after a session's end is not recognised.
 
 use std::io::BufReader;
 use std::os::fd::AsFd;
