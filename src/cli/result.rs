@@ -146,7 +146,8 @@ fn tell(printer: &mut Printer, args: &VerifyArgs, result: &TaskResult, keyid: &s
             }
             printer.line(format_args!(
                 "  content      {} bytes, sha256 {}",
-                summary.size, summary.sha256
+                summary.size,
+                summary.sha256.as_deref().unwrap_or("not read")
             ));
             if let Some(undoes) = &output.undo_metadata.undoes {
                 printer.line(format_args!("  takes back   task {undoes:?}"));

@@ -8,6 +8,7 @@ pub mod digest;
 pub mod extents;
 pub mod fanotify;
 pub mod fd;
+pub mod file_lease;
 pub mod fileattr;
 pub mod identity;
 pub mod locks;

@@ -119,7 +119,7 @@ fn done() -> Ending {
         result_summary: Summary {
             source: path("/work/a"),
             destination: Some(path("/work/b")),
-            sha256: "1".repeat(64),
+            sha256: Some("1".repeat(64)),
             size: 1,
         },
         undo_metadata: UndoMetadata {

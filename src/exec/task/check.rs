@@ -102,7 +102,7 @@ impl Checker<'_> {
         })?;
         let wish = match &request {
             Request::Manifest(manifest) => from_manifest(manifest, capability),
-            Request::Undo(output) => from_output(output, capability),
+            Request::Undo(output) => from_output(output, capability, turn),
         };
         let wish = wish.map_err(Early::Stored)?;
         for path in paths(&wish.deed) {
@@ -248,7 +248,7 @@ fn from_manifest(manifest: &Manifest, capability: Capability) -> Result<Wish, Fa
 }
 
 /// Returns the exact inverse of what was done.
-fn from_output(output: &Output, capability: Capability) -> Result<Wish, Failure> {
+fn from_output(output: &Output, capability: Capability, turn: &Turn<'_>) -> Result<Wish, Failure> {
     let not = |why: &str| Code::ExecutionFailed.because(why);
     let (summary, metadata) = (&output.result_summary, &output.undo_metadata);
     if metadata.undoes.is_some() {
@@ -270,12 +270,20 @@ fn from_output(output: &Output, capability: Capability) -> Result<Wish, Failure>
         },
         _ => return Err(not("the result does not say how it is undone")),
     };
+    let stamp = match &summary.sha256 {
+        Some(_) => None,
+        // Its content was not read: it must be that file as it was then.
+        None => Some(turn.index().unread(&output.task_id).ok_or_else(|| {
+            not("the content of the file was not read then, and this log does not have its inode")
+        })?),
+    };
     Ok(Wish {
         deed,
         undoes: Some(output.task_id.clone()),
         expected: Expected {
-            stamp: None,
-            sha256: Some(summary.sha256.clone()),
+            is_untouched: stamp.is_some(),
+            stamp,
+            sha256: summary.sha256.clone(),
         },
     })
 }

@@ -9,7 +9,7 @@ use super::ledger::Turn;
 use super::line::{Deed, Intent};
 use super::quota::Quota;
 use super::result::Keeper;
-use super::settle::{Kept, Settled, kept_entry, run_of, settle};
+use super::settle::{Kept, Settled, kept_entry, run_of, settle, unclear};
 use super::worker::order::{Expected, Made, Report};
 use crate::error::Error;
 use crate::exec::cancel::Cancel;
@@ -112,7 +112,8 @@ impl Task<'_, '_> {
         match settle(self.bases, intent).map_err(NotDone::Unsettled)? {
             Settled::Done(made, entry) => Ok((made, entry)),
             Settled::Mistaken(why) => Err(Code::ExecutionFailed.because(why).into()),
-            Settled::Undone | Settled::Unclear => Err(failure.into()),
+            Settled::Undone => Err(failure.into()),
+            Settled::Unclear => Err(failure.code.because(unclear(&failure.message)).into()),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::line::{Intent, Line};
+use super::line::{Deed, Intent, Line};
 use super::result::NO_PREV;
+use super::worker::order::Stamp;
 
 /// What is known of a task.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub(super) struct Known {
 pub(super) struct Index {
     tasks: HashMap<Box<str>, Known>,
     uses: HashMap<Box<str>, u64>,
+    /// The files of tasks that moved or removed them without reading them.
+    unread: HashMap<Box<str>, Stamp>,
     open: Option<Box<Intent>>,
     head: Option<Box<str>>,
 }
@@ -46,6 +49,10 @@ impl Index {
                     };
                     let task = intent.task_id.as_str();
                     self.tasks.entry(task.into()).or_insert_with(known);
+                    let is_copy = matches!(intent.deed, Deed::Copy { .. });
+                    if !is_copy && intent.found.sha256.is_none() {
+                        self.unread.insert(task.into(), intent.found.stamp);
+                    }
                 }
                 self.open = Some(intent);
             }
@@ -78,6 +85,11 @@ impl Index {
     /// Returns how often a lease was used.
     pub(super) fn uses(&self, lease: &str) -> u64 {
         self.uses.get(lease).copied().unwrap_or_default()
+    }
+
+    /// Returns the file of a task that moved or removed it without reading it.
+    pub(super) fn unread(&self, task: &str) -> Option<Stamp> {
+        self.unread.get(task).copied()
     }
 
     /// Returns the task that was begun and has no result.

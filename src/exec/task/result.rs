@@ -73,8 +73,9 @@ pub struct Summary {
     /// Its new path, or the copy's; `null` where there is none.
     #[serde(deserialize_with = "strict::nullable")]
     pub destination: Option<AbsolutePath>,
-    /// The SHA-256 of its content.
-    pub sha256: String,
+    /// The SHA-256 of its content; `null` where it was too long to be read, and was moved or removed.
+    #[serde(deserialize_with = "strict::nullable")]
+    pub sha256: Option<String>,
     /// Its length, in bytes.
     pub size: u64,
 }
@@ -114,8 +115,9 @@ pub struct Recovery {
     pub kind: Keeper,
     /// The name of its entry there.
     pub entry: String,
-    /// The SHA-256 of its content.
-    pub sha256: String,
+    /// The SHA-256 of its content; `null` where it was too long to be read.
+    #[serde(deserialize_with = "strict::nullable")]
+    pub sha256: Option<String>,
 }
 
 /// What keeps removed files.
@@ -335,7 +337,7 @@ impl TaskResult {
 
 impl Output {
     fn check(&self) -> Result<(), Malformed> {
-        strict::check_sha256("sha256", &self.result_summary.sha256)?;
+        check_content("sha256", self.result_summary.sha256.as_deref())?;
         let undo = &self.undo_metadata;
         if let Some(undoes) = &undo.undoes {
             strict::check_id("undoes", undoes)?;
@@ -352,8 +354,13 @@ impl Output {
         if entry.is_empty() || entry.contains(['/', '\0']) || entry == "." || entry == ".." {
             return Err(Malformed::new("recovery.entry is no name"));
         }
-        strict::check_sha256("recovery.sha256", &recovery.sha256)
+        check_content("recovery.sha256", recovery.sha256.as_deref())
     }
+}
+
+/// Checks the digest of a content, if there is one.
+fn check_content(member: &str, sha256: Option<&str>) -> Result<(), Malformed> {
+    sha256.map_or(Ok(()), |sha256| strict::check_sha256(member, sha256))
 }
 
 #[cfg(test)]
@@ -373,7 +380,7 @@ mod tests {
             result_summary: Summary {
                 source: path("/w/a"),
                 destination: Some(path("/w/b")),
-                sha256: "1".repeat(64),
+                sha256: Some("1".repeat(64)),
                 size: 5,
             },
             undo_metadata: UndoMetadata {
@@ -417,7 +424,7 @@ mod tests {
         let recovery = Recovery {
             kind: Keeper::Vault,
             entry: "20260116T101530.123456Z_a".to_owned(),
-            sha256: "1".repeat(64),
+            sha256: Some("1".repeat(64)),
         };
         let deleted = {
             let mut output = output();

@@ -81,6 +81,14 @@ pub(super) fn settle(bases: &Bases, intent: &Intent) -> Result<Settled, Failure>
     }
 }
 
+/// Says of a deed that from the disk it cannot be told whether it was done. `why`: what ended it.
+pub(super) fn unclear(why: &str) -> String {
+    format!(
+        "{why}, and from what lies on the disk it cannot be told whether it was done: somebody may have moved on what it made, moved \
+         or kept"
+    )
+}
+
 struct Settling<'s> {
     bases: &'s Bases,
     intent: &'s Intent,
@@ -112,14 +120,12 @@ impl Settling<'_> {
     }
 
     /// Returns the file that the deed was about, as it was when it began.
-    fn found(&self) -> Result<Made, Failure> {
+    fn found(&self) -> Made {
         let found = &self.intent.found;
-        let unread =
-            || Code::ExecutionFailed.because("the intent does not have the content's hash");
-        Ok(Made {
+        Made {
             stamp: found.stamp,
-            sha256: found.sha256.clone().ok_or_else(unread)?,
-        })
+            sha256: found.sha256.clone(),
+        }
     }
 
     fn sweep(&self, path: &AbsolutePath) -> Result<(), Failure> {
@@ -144,9 +150,7 @@ impl Settling<'_> {
         let found = &self.intent.found.stamp;
         match &self.intent.made {
             // A second link that somebody made has the inode too; then the source is still there.
-            None if is(&there, found) && !is(&left, found) => {
-                Ok(Settled::Done(self.found()?, None))
-            }
+            None if is(&there, found) && !is(&left, found) => Ok(Settled::Done(self.found(), None)),
             // Across file systems: the copy is whole, so the source goes where it is kept.
             Some(made) if is(&there, &made.stamp) => match is(&left, found) {
                 false => Ok(Settled::Done(made.clone(), None)),
@@ -170,7 +174,8 @@ impl Settling<'_> {
     ) -> Result<Settled, Failure> {
         let same = Expected {
             stamp: Some(self.intent.found.stamp),
-            sha256: Some(made.sha256.clone()),
+            is_untouched: true,
+            sha256: made.sha256.clone(),
         };
         if self.put_away(source, same).is_ok() {
             return Ok(Settled::Done(made.clone(), None));
@@ -178,7 +183,7 @@ impl Settling<'_> {
         // It cannot go, or has changed since: so the copy goes.
         let ours = Expected {
             stamp: Some(made.stamp),
-            sha256: None,
+            ..Expected::default()
         };
         Ok(match self.put_away(to, ours) {
             Ok(()) => Settled::Undone,
@@ -230,7 +235,7 @@ impl Settling<'_> {
         };
         match self.look_kept(source, &kept.entry)? {
             Some(there) if there.stamp.is(&self.intent.found.stamp) => {
-                Ok(Settled::Done(self.found()?, Some(kept)))
+                Ok(Settled::Done(self.found(), Some(kept)))
             }
             // Another file had taken the name at that moment: it goes back.
             Some(_) => self.put_back(source, kept),
@@ -260,7 +265,7 @@ impl Settling<'_> {
     fn restored(&self, entry: &Escaped, to: &AbsolutePath) -> Result<Settled, Failure> {
         match self.look(to)? {
             Some(there) if there.stamp.is(&self.intent.found.stamp) => {
-                Ok(Settled::Done(self.found()?, None))
+                Ok(Settled::Done(self.found(), None))
             }
             _ => Ok(self.untouched(self.look_kept(to, entry)?)),
         }

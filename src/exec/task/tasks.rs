@@ -19,7 +19,7 @@ use super::lease::Lease;
 use super::ledger::{Ledger, Turn};
 use super::line::{Deed, Intent, Stored};
 use super::result::{Ending, Output, Recovery, Summary, TaskResult, UndoMetadata};
-use super::settle::{Kept, Settled, command_of, settle};
+use super::settle::{Kept, Settled, command_of, settle, unclear};
 use super::strict;
 use super::trust::Trust;
 use super::worker::order::Made;
@@ -178,10 +178,9 @@ impl Desk {
                 Ending::Success(output(&said, &intent.deed, undoes, made, entry))
             }
             Ok(Settled::Mistaken(why)) => Ending::Failed(Code::ExecutionFailed.because(why)),
-            Ok(Settled::Unclear) => Ending::Failed(Code::ExecutionFailed.because(
-                "the executor was ended, and from what lies on the disk it cannot be told whether it was done: somebody may have \
-                 moved on what it made, moved or kept",
-            )),
+            Ok(Settled::Unclear) => {
+                Ending::Failed(Code::ExecutionFailed.because(unclear("the executor was ended")))
+            }
             Ok(Settled::Undone) => Ending::Failed(
                 Code::ExecutionFailed
                     .because("the executor was ended before it was done; nothing of it is left"),

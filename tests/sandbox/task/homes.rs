@@ -237,3 +237,24 @@ fn names_that_are_odd_are_moved_and_removed() {
         assert_eq!(fs::read(&from).unwrap(), b"x");
     }
 }
+
+/// What is moved out of the trash is restored, and could not be moved back there.
+#[test]
+fn move_out_of_the_trash_is_refused_and_a_copy_is_not() {
+    need_mount!();
+    let home = Home::mount();
+    let host = Host::with_bases(&[home.home()]);
+    host.write("a", "x");
+    fs::remove_file(home.path("a")).unwrap();
+    let entry = home.trash().pop().unwrap().into_string().unwrap();
+    let kept = host.path(&format!(".trash/{entry}"));
+    let told = host.does("m", "FILE_MOVE", &[&kept, &host.path("b")]);
+    assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
+    assert!(told.why().contains("in the trash"), "{told:?}");
+    let told = host.does("d", "FILE_DELETE", &[&kept]);
+    assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
+    assert_eq!(home.trash().len(), 1);
+    let copied = host.does("c", "FILE_COPY", &[&kept, &host.path("b")]);
+    assert_eq!(copied.code(), "SUCCESS", "{copied:?}");
+    assert_eq!(host.undo("u", &copied.text).code(), "SUCCESS");
+}

@@ -1,8 +1,10 @@
 //! File tasks: manifests and leases in, signed results out, by the program as a host starts it.
 
 mod attacks;
+mod copies;
 mod crash;
 mod disks;
 mod homes;
 mod host;
+mod long_files;
 mod rules;

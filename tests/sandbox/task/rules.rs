@@ -40,6 +40,7 @@ fn a_copy_keeps_holes_mode_and_times_and_no_special_bits() {
     std::os::unix::fs::FileExt::write_at(&file, b"end", (64 << 20) - 3).unwrap();
     let time = std::time::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 5);
     file.set_modified(time).unwrap();
+    drop(file);
     fs::set_permissions(&from, fs::Permissions::from_mode(0o6751)).unwrap();
     let to = host.path("copy");
     let manifest = host.manifest("c", "FILE_COPY", &[&from, &to]);

@@ -10,12 +10,14 @@ use rustix::io::Errno;
 
 use super::super::failpoint;
 use super::channel::{receive_bytes, send};
-use super::copy::{Budget, fill, hash};
+use super::copy::{Budget, CopySource, fill, hash};
 use super::order::{Act, Expected, Found, GO, Made, Order, Report, Spot, Stamp};
 use super::places::{Place, Slot};
+use super::source_guard::SourceGuard;
 use super::why::{Why, at, os, plain};
 use crate::error::Error;
 use crate::name::{Escaped, WorldPath};
+use crate::world::layout::TRASH;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::{Meta, Node};
 
@@ -29,6 +31,8 @@ pub(super) struct Worker<'w> {
     expected: &'w Expected,
     /// The SHA-256 of the content, once it is known.
     content: Option<String>,
+    /// The longest file whose content is read, in bytes.
+    longest: Option<u64>,
     /// `/proc/self/fd`, by which a file without a name gets one.
     numbers: &'w OwnedFd,
 }
@@ -44,6 +48,11 @@ struct Source<'w> {
 impl Source<'_> {
     fn meta(&self) -> &Meta {
         self.node.meta()
+    }
+
+    /// Sees to it that the file stays as it is while it is copied.
+    fn guard(&self) -> Result<SourceGuard<'_>, Why> {
+        SourceGuard::take(self.file.as_fd(), self.slot.shown())
     }
 }
 
@@ -62,6 +71,7 @@ impl<'w> Worker<'w> {
             budget: Budget(order.quota.as_ref().map(|quota| quota.io_bytes)),
             expected: &order.expected,
             content: order.expected.sha256.clone(),
+            longest: order.quota.as_ref().map(|quota| quota.file_bytes),
             numbers,
         }
     }
@@ -72,8 +82,9 @@ impl<'w> Worker<'w> {
             Act::Move { from, to } => self.rename(from, to).map(Report::Done),
             Act::Copy { from, to } => {
                 let (source, to) = self.prepare(from, to)?;
+                let guard = source.guard()?;
                 self.tell_found(&source, None)?;
-                self.copy(&source, &to).map(Report::Done)
+                self.copy(&source, guard, &to).map(Report::Done)
             }
             Act::Delete { from } => self.delete(from).map(Report::Done),
             Act::Restore { entry, to } => self.restore(entry, to).map(Report::Done),
@@ -104,13 +115,8 @@ impl<'w> Worker<'w> {
     fn source(&self, place: &'w Place, spot: &'w Spot) -> Result<Source<'w>, Why> {
         let slot = Slot::in_place(place, spot)?;
         let node = slot.file()?;
-        let expected = self.expected.stamp;
-        if expected.is_some_and(|expected| !expected.is(&Stamp::of(node.meta()))) {
-            return Err(plain(format!(
-                "{}: another file is there now",
-                slot.shown()
-            )));
-        }
+        self.expected.check(&Stamp::of(node.meta()), slot.shown())?;
+        slot.prepare_sync()?;
         let file = slot.open(&node)?;
         Ok(Source {
             slot,
@@ -130,6 +136,7 @@ impl<'w> Worker<'w> {
         let place = self.place(to.place)?;
         let slot = Slot::in_place(place, to)?;
         slot.must_be_free()?;
+        slot.prepare_sync()?;
         Ok((source, (place, slot, &to.path)))
     }
 
@@ -137,19 +144,26 @@ impl<'w> Worker<'w> {
     fn tell_found(&self, source: &Source<'_>, made: Option<&Made>) -> Result<(), Why> {
         self.tell(&Report::Found(Found {
             stamp: Stamp::of(source.meta()),
-            sha256: made.map(|made| made.sha256.clone()),
+            sha256: made.and_then(|made| made.sha256.clone()),
         }))?;
-        unchanged(source)
+        // A copy's content is read later.
+        unchanged(source, if made.is_some() { "read" } else { "copied" })
     }
 
-    /// Returns what the content of a file is, if that is what it must be.
+    /// Returns what the content of a file is, if that is what it must be. A file that is longer than the quota's `file_bytes` is
+    /// not read, unless its content must be a certain one.
     fn made(&self, file: &OwnedFd, shown: &str) -> Result<Made, Why> {
-        let sha256 = hash(file.as_fd(), shown)?;
-        let expected = self.content.as_ref();
-        if expected.is_some_and(|expected| *expected != sha256) {
+        let stat = || stat_fd(file.as_fd()).map_err(|error| at(shown, &error));
+        let length = stat()?.size;
+        let is_read = self.content.is_some() || self.longest.is_none_or(|most| length <= most);
+        let sha256 = match is_read {
+            true => Some(hash(file.as_fd(), shown)?),
+            false => None,
+        };
+        if self.content.is_some() && self.content != sha256 {
             return Err(plain(format!("{shown}: its content has changed since")));
         }
-        let meta = stat_fd(file.as_fd()).map_err(|error| at(shown, &error))?;
+        let meta = stat()?;
         Ok(Made {
             stamp: Stamp::of(&meta),
             sha256,
@@ -157,6 +171,7 @@ impl<'w> Worker<'w> {
     }
 
     fn rename(&mut self, from: &'w Spot, to: &'w Spot) -> Result<Made, Why> {
+        self.must_not_be_trash(from)?;
         let (source, destination) = self.prepare(from, to)?;
         let made = self.made(&source.file, source.slot.shown())?;
         self.tell_found(&source, Some(&made))?;
@@ -172,9 +187,11 @@ impl<'w> Worker<'w> {
                 if place.home.is_none() && place.kept.id().0 != source.meta().id.0 {
                     return Err(no_vault(&source));
                 }
-                self.content = Some(made.sha256);
-                let copied = self.copy(&source, &destination)?;
-                unchanged(&source)?;
+                let guard = source.guard()?;
+                self.content = made.sha256;
+                let copied = self.copy(&source, guard, &destination)?;
+                guard.check()?;
+                unchanged(&source, "copied")?;
                 self.remove(place, &source)?;
                 failpoint::reach_in_worker("after_backup");
                 Ok(copied)
@@ -187,16 +204,24 @@ impl<'w> Worker<'w> {
     fn copy(
         &mut self,
         source: &Source<'_>,
+        guard: SourceGuard<'_>,
         (place, to, path): &(&'w Place, Slot<'w>, &'w WorldPath),
     ) -> Result<Made, Why> {
         let file = match &place.home {
             Some(home) => self.make_staged(&home.staged, to.shown())?,
             None => make_unnamed(to)?,
         };
-        let from = (&source.file, source.meta(), source.slot.shown());
-        fill(from, &file, &mut self.budget)?;
-        unchanged(source)?;
-        let made = self.made(&file, source.slot.shown())?;
+        let from = CopySource {
+            file: &source.file,
+            meta: source.meta(),
+            shown: source.slot.shown(),
+            guard,
+        };
+        fill(&from, &file, &mut self.budget)?;
+        guard.check()?;
+        let made = self.made(&file, from.shown)?;
+        guard.check_copy(&made)?;
+        unchanged(source, "copied")?;
         self.tell(&Report::Made(made.clone()))?;
         match &place.home {
             Some(home) => {
@@ -208,6 +233,20 @@ impl<'w> Worker<'w> {
         failpoint::reach_in_worker("after_act");
         to.sync()?;
         Ok(made)
+    }
+
+    /// Fails where a file lies in the trash of a home: what is moved out of it is restored, and cannot be moved back there.
+    fn must_not_be_trash(&self, spot: &Spot) -> Result<(), Why> {
+        let home = &self.place(spot.place)?.home;
+        let path = home.as_ref().map(|home| home.path_of(&spot.path));
+        let first = path.as_ref().and_then(|path| path.components().next());
+        match first.is_some_and(|name| name.bytes() == TRASH) {
+            true => Err(plain(format!(
+                "{}: it lies in the trash, and a move out of there could not be taken back; undo what removed it, or copy it",
+                spot.shown
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn make_staged(&self, staged: &OwnedFd, shown: &str) -> Result<OwnedFd, Why> {
@@ -247,6 +286,7 @@ impl<'w> Worker<'w> {
         }
         let path = WorldPath::parse(self.name.as_bytes()).map_err(|error| at("vault", &error))?;
         let vault = Slot::of(&place.kept, &path, "the vault")?;
+        vault.prepare_sync()?;
         match shift(source, &vault) {
             Ok(()) => {
                 failpoint::reach_in_worker("after_backup");
@@ -275,7 +315,9 @@ impl<'w> Worker<'w> {
             file,
             in_home: place.home.is_some(),
         };
+        self.expected.check(&Stamp::of(source.meta()), shown)?;
         to.must_be_free()?;
+        (to.prepare_sync()?, source.slot.prepare_sync()?);
         let made = self.made(&source.file, shown)?;
         self.tell_found(&source, Some(&made))?;
         match shift(&source, &to) {
@@ -298,7 +340,12 @@ impl<'w> Worker<'w> {
         let Ok(slot) = slot else {
             return Ok(Report::Nothing);
         };
-        match slot.stat()? {
+        let found = slot.stat()?;
+        // What is settled by this is answered for, also after a power cut. A directory that cannot be read is not opened for that.
+        if slot.prepare_sync().is_ok() {
+            slot.sync_entries()?;
+        }
+        match found {
             // Its content is not read: it may be anybody's, and of any length.
             Some(meta) if meta.kind == FileType::RegularFile => Ok(Report::There(Found {
                 stamp: Stamp::of(&meta),
@@ -334,15 +381,17 @@ fn make_unnamed(to: &Slot<'_>) -> Result<OwnedFd, Why> {
     })
 }
 
-/// Fails where a file was written to since it was opened.
-fn unchanged(source: &Source<'_>) -> Result<(), Why> {
+/// Fails where a file was written to since it was opened, as far as its times tell.
+fn unchanged(source: &Source<'_>, verb: &str) -> Result<(), Why> {
     let (shown, was) = (source.slot.shown(), source.meta());
     let now = stat_fd(source.file.as_fd()).map_err(|error| at(shown, &error))?;
     // Whoever sets the mtime back moves the ctime. In a home that moves by itself when data is written back.
     let touched = !source.in_home && now.ctime != was.ctime;
     match (now.size, now.mtime) == (was.size, was.mtime) && !touched {
         true => Ok(()),
-        false => Err(plain(format!("{shown}: it was changed meanwhile"))),
+        false => Err(plain(format!(
+            "{shown}: it was changed while it was {verb}"
+        ))),
     }
 }
 

@@ -13,11 +13,13 @@ use crate::exec::task::quota::Quota;
 /// How many descriptors a worker may have: those of its places, and a few for each file.
 const DESCRIPTORS: u64 = 64;
 
-/// Ends this process with its supervisor, and lets nobody look into it.
+/// Ends this process with its supervisor, and lets nobody look into it; who wants to write to a file that it copies does not
+/// end it.
 ///
 /// # Errors
 /// What `prctl(2)` says.
 pub(super) fn tie() -> rustix::io::Result<()> {
+    crate::sys::file_lease::ignore_breaking();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
 }

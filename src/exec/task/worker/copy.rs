@@ -8,7 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::failpoint;
 use super::super::strict::hex;
-use super::why::{Why, os, plain};
+use super::source_guard::{SourceGuard, changed};
+use super::why::{Why, os};
 use crate::world::Meta;
 
 /// How much is copied, or read, at once.
@@ -73,21 +74,25 @@ fn used_up(shown: &str) -> Why {
     }
 }
 
+/// A file that is copied.
+pub(super) struct CopySource<'s> {
+    pub(super) file: &'s OwnedFd,
+    pub(super) meta: &'s Meta,
+    pub(super) shown: &'s str,
+    pub(super) guard: SourceGuard<'s>,
+}
+
 /// Copies the content of a file to an empty one, and waits until it is on disk. Whether the file was changed meanwhile is for
-/// the caller to see.
-pub(super) fn fill(
-    from: (&OwnedFd, &Meta, &str),
-    to: &OwnedFd,
-    budget: &mut Budget,
-) -> Result<(), Why> {
-    let (source, meta, shown) = from;
+/// the caller to see, at the end.
+pub(super) fn fill(from: &CopySource<'_>, to: &OwnedFd, budget: &mut Budget) -> Result<(), Why> {
+    let (source, meta, shown) = (from.file, from.meta, from.shown);
     match rustix::fs::ioctl_ficlone(to, source) {
         Ok(()) => {
             // A reflink counts with its length.
             budget.take(meta.size, shown)?;
             failpoint::reach_in_worker("mid_data");
         }
-        Err(_) => ranges(source, to, meta.size, budget, shown)?,
+        Err(_) => ranges(from, to, budget)?,
     }
     let mode = Mode::from_raw_mode(meta.permissions() & KEPT_MODE);
     rustix::fs::fchmod(to, mode).map_err(os(shown, "fchmod"))?;
@@ -104,13 +109,8 @@ pub(super) fn fill(
 }
 
 /// Copies the data of a file, and leaves its holes out.
-fn ranges(
-    source: &OwnedFd,
-    to: &OwnedFd,
-    size: u64,
-    budget: &mut Budget,
-    shown: &str,
-) -> Result<(), Why> {
+fn ranges(from: &CopySource<'_>, to: &OwnedFd, budget: &mut Budget) -> Result<(), Why> {
+    let (source, size, shown) = (from.file, from.meta.size, from.shown);
     rustix::fs::ftruncate(to, size).map_err(os(shown, "ftruncate"))?;
     let mut at = 0;
     while at < size {
@@ -128,11 +128,10 @@ fn ranges(
         while at < end {
             let length = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
             let length = budget.at_most(length, shown)?;
+            from.guard.check()?;
             let copied = piece(source, to, at, length).map_err(os(shown, "copy_file_range"))?;
             if copied == 0 {
-                return Err(plain(format!(
-                    "{shown}: it became shorter while it was copied"
-                )));
+                return Err(changed(shown));
             }
             budget.take(copied as u64, shown)?;
             at += copied as u64;

@@ -10,6 +10,7 @@ mod act;
 mod confine;
 mod copy;
 mod places;
+mod source_guard;
 mod why;
 
 use std::os::fd::{AsFd, OwnedFd};

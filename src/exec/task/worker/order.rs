@@ -81,6 +81,8 @@ pub(in super::super) enum Act {
 pub(in super::super) struct Expected {
     /// Which it is.
     pub(in super::super) stamp: Option<Stamp>,
+    /// Whether it must have that length and that time of its last change as well.
+    pub(in super::super) is_untouched: bool,
     /// The SHA-256 of its content, in hex.
     pub(in super::super) sha256: Option<String>,
 }
@@ -99,6 +101,26 @@ pub(in super::super) struct Stamp {
     pub(in super::super) mtime: (i64, u32),
 }
 
+impl Expected {
+    /// Checks which file was found.
+    ///
+    /// # Errors
+    /// It is another, or was written to since, in words.
+    pub(in super::super) fn check(&self, found: &Stamp, shown: &str) -> Result<(), Failed> {
+        let why = match &self.stamp {
+            Some(stamp) if !stamp.is(found) => "another file is there now",
+            Some(stamp) if self.is_untouched && !stamp.has_times_of(found) => {
+                "its content has changed since"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failed {
+            exhausted: false,
+            message: format!("{shown}: {why}"),
+        })
+    }
+}
+
 impl Stamp {
     /// Returns that of a file.
     pub(in super::super) fn of(meta: &Meta) -> Stamp {
@@ -113,10 +135,15 @@ impl Stamp {
     /// Returns whether both are of one file. By its birth, where both know it; else it must not have been written to.
     pub(in super::super) fn is(&self, other: &Stamp) -> bool {
         let same = match (self.born, other.born) {
-            (0, _) | (_, 0) => (self.size, self.mtime) == (other.size, other.mtime),
+            (0, _) | (_, 0) => self.has_times_of(other),
             (one, two) => one == two,
         };
         same && self.inode == other.inode
+    }
+
+    /// Returns whether both have one length, and one time of the last change.
+    fn has_times_of(&self, other: &Stamp) -> bool {
+        (self.size, self.mtime) == (other.size, other.mtime)
     }
 }
 
@@ -126,19 +153,21 @@ impl Stamp {
 pub(in super::super) struct Found {
     /// Which it is.
     pub(in super::super) stamp: Stamp,
-    /// The SHA-256 of its content, in hex, where that was read: a copy's is known when the copy is whole.
+    /// The SHA-256 of its content, in hex, where that was read: a copy's is known when the copy is whole, and a long file is moved
+    /// without being read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in super::super) sha256: Option<String>,
 }
 
-/// A file whose content is known.
+/// A file that was moved, copied or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Made {
     /// Which it is.
     pub(in super::super) stamp: Stamp,
-    /// The SHA-256 of its content, in hex.
-    pub(in super::super) sha256: String,
+    /// The SHA-256 of its content, in hex; none where it was too long to be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) sha256: Option<String>,
 }
 
 /// What a worker says.

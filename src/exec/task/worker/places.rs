@@ -1,12 +1,13 @@
 //! The places that a worker works in, by the descriptors that came with its order.
 
+use std::cell::OnceCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use rustix::fs::{FileType, OFlags};
 
 use super::order::{PlaceKind, Spot};
-use super::why::{Step, at, plain};
+use super::why::{Step, at, os, plain};
 use crate::client::{LiveRun, Runs};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -109,6 +110,8 @@ pub(super) struct Slot<'s> {
     pub(super) dir: Dir,
     name: Name<'s>,
     shown: &'s str,
+    /// The directory, open for being waited for.
+    syncable: OnceCell<OwnedFd>,
 }
 
 impl<'s> Slot<'s> {
@@ -123,6 +126,7 @@ impl<'s> Slot<'s> {
             dir,
             name,
             shown,
+            syncable: OnceCell::new(),
         })
     }
 
@@ -188,9 +192,40 @@ impl<'s> Slot<'s> {
         }
     }
 
+    /// Opens the directory for [`Slot::sync`], before anything is done in it: a change that could not be waited for is not made.
+    pub(super) fn prepare_sync(&self) -> Step<()> {
+        if self.syncable.get().is_none() {
+            let opened = self.root.read_dir(&self.dir);
+            let _ = self
+                .syncable
+                .set(opened.map_err(|error| at(self.shown, &error))?);
+        }
+        Ok(())
+    }
+
     /// Waits until the entries of the directory are on disk.
+    pub(super) fn sync_entries(&self) -> Step<()> {
+        self.prepare_sync()?;
+        match self.syncable.get() {
+            Some(dir) => rustix::fs::fsync(dir).map_err(os(self.shown, "fsync")),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the entries of the directory are on disk, and sees that the directory is still where it was.
+    ///
+    /// # Errors
+    /// It is not: what was done in it is out of the base by now, and for settling to find out.
     pub(super) fn sync(&self) -> Step<()> {
-        crate::world::sync_dir(self.root, &self.dir).map_err(|error| at(self.shown, &error))
+        self.sync_entries()?;
+        let is_there = self.root.dir(self.dir.path());
+        match is_there.is_ok_and(|dir| dir.id() == self.dir.id()) {
+            true => Ok(()),
+            false => Err(plain(format!(
+                "{}: its directory was moved at this moment",
+                self.shown
+            ))),
+        }
     }
 }
 
