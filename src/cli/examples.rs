@@ -67,6 +67,10 @@ const EXAMPLES: &[(&str, &str)] = &[
         "task log verify",
         "trumanfs task log verify --config task.toml",
     ),
+    (
+        "task clock",
+        "trumanfs task clock --accept-lower --config task.toml",
+    ),
     ("policy check", "trumanfs policy check policy.yaml"),
     (
         "policy explain",

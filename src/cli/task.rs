@@ -9,7 +9,8 @@ use clap::{Args, Subcommand};
 use super::exit::Exit;
 use super::output::{Printer, say};
 use crate::error::{Error, Result, reason};
-use crate::exec::task::audit::verify_log;
+use crate::exec::task::audit::{expect_head, verify_log};
+use crate::exec::task::clock_report::clock_report;
 use crate::exec::task::stream::{LONGEST, Line};
 use crate::exec::task::{Answer, Tasks};
 
@@ -26,6 +27,22 @@ pub(super) enum TaskCommand {
     /// The log of all tasks of an executor
     #[command(subcommand)]
     Log(LogCommand),
+    /// Prints the latest time that an executor has seen, by which it goes while its clock is behind
+    Clock(ClockArgs),
+}
+
+/// What `trumanfs task clock` takes.
+#[derive(Args, Debug)]
+pub(super) struct ClockArgs {
+    /// Have the executor go by its clock again, although that is behind: leases that expired meanwhile may be valid again
+    #[arg(long)]
+    accept_lower: bool,
+    /// The executor's configuration
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// What `trumanfs task run` takes.
@@ -40,6 +57,9 @@ pub(super) struct RunArgs {
     /// The lease for it, an envelope of JSON
     #[arg(long, value_name = "FILE")]
     lease: Option<PathBuf>,
+    /// Refuse to work unless a result in the log has this SHA-256 of its payload: the log was not rolled back behind it
+    #[arg(long, value_name = "SHA256")]
+    expect_head: Option<String>,
     /// The executor's configuration
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -54,6 +74,9 @@ pub(super) struct UndoArgs {
     /// A lease for that result's bytes, with a task id of its own
     #[arg(long, value_name = "FILE")]
     lease: Option<PathBuf>,
+    /// Refuse to work unless a result in the log has this SHA-256 of its payload
+    #[arg(long, value_name = "SHA256")]
+    expect_head: Option<String>,
     /// The executor's configuration
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -69,6 +92,9 @@ pub(super) enum LogCommand {
 /// What `trumanfs task log verify` takes.
 #[derive(Args, Debug)]
 pub(super) struct VerifyArgs {
+    /// A result in the log must have this SHA-256 of its payload
+    #[arg(long, value_name = "SHA256")]
+    expect_head: Option<String>,
     /// The executor's configuration
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
@@ -83,20 +109,29 @@ pub(super) fn task(command: &TaskCommand) -> Result<ExitCode> {
         TaskCommand::Run(args) => run(args),
         TaskCommand::Undo(args) => {
             let result = read(&args.result)?;
-            let mut tasks = Tasks::open(&args.config)?;
+            let mut tasks = open(&args.config, args.expect_head.as_deref())?;
             let answer = tasks.undo(&result, &lease(args.lease.as_deref()))?;
             tell(&answer)
         }
         TaskCommand::Log(LogCommand::Verify(args)) => verify(args),
+        TaskCommand::Clock(args) => clock(args),
     }
+}
+
+/// Opens an executor whose log has the result that its host knows.
+fn open(config: &Path, expected: Option<&str>) -> Result<Tasks> {
+    if let Some(head) = expected {
+        expect_head(config, head)?;
+    }
+    Tasks::open(config)
 }
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     let Some(manifest) = &args.manifest else {
-        return stream(&mut Tasks::open(&args.config)?);
+        return stream(&mut open(&args.config, args.expect_head.as_deref())?);
     };
     let manifest = read(manifest)?;
-    let mut tasks = Tasks::open(&args.config)?;
+    let mut tasks = open(&args.config, args.expect_head.as_deref())?;
     let answer = tasks.run(&manifest, &lease(args.lease.as_deref()))?;
     tell(&answer)
 }
@@ -178,7 +213,7 @@ fn lease(path: Option<&Path>) -> Vec<u8> {
 }
 
 fn verify(args: &VerifyArgs) -> Result<ExitCode> {
-    let report = verify_log(&args.config)?;
+    let report = verify_log(&args.config, args.expect_head.as_deref())?;
     if args.json {
         Printer::new().json(&report)?;
     } else {
@@ -199,4 +234,27 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
         true => Exit::Ok.into(),
         false => Exit::Nothing.into(),
     })
+}
+
+fn clock(args: &ClockArgs) -> Result<ExitCode> {
+    let report = clock_report(&args.config, args.accept_lower)?;
+    if args.json {
+        Printer::new().json(&report)?;
+        return Ok(Exit::Ok.into());
+    }
+    say(format_args!(
+        "the clock says {}, and the latest time that was seen is {}",
+        report.system, report.latest
+    ));
+    let behind = report.latest.saturating_sub(report.system);
+    if report.accepted {
+        say(format_args!(
+            "the executor goes by its clock from now on, {behind} s earlier; start anew what runs of it"
+        ));
+    } else if behind > 0 {
+        say(format_args!(
+            "no lease is valid before the clock has caught up, in {behind} s; if the clock was wrong then and is right now: --accept-lower"
+        ));
+    }
+    Ok(Exit::Ok.into())
 }

@@ -7,13 +7,14 @@ use serde::Serialize;
 
 use super::config::Config;
 use super::envelope::Envelope;
+use super::head_witness::HeadWitness;
 use super::key::PrivateKey;
 use super::ledger::each_line;
 use super::line::{Intent, Line, Stored};
 use super::result::{Ending, NO_PREV, TaskResult};
 use super::strict;
 use super::trust::Trust;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How many problems are told.
 const MOST: usize = 100;
@@ -38,11 +39,39 @@ pub struct LogReport {
     pub problems: Vec<String>,
 }
 
-/// Looks through the ledger of a configuration. Nothing is changed.
+/// Refuses a ledger without the result that somebody knows: it was rolled back, or is another one. `head`: the SHA-256 of that
+/// result's payload.
+///
+/// # Errors
+/// [`Error::Refused`] where no result has it; where the configuration or the ledger cannot be read.
+pub fn expect_head(config: &Path, head: &str) -> Result<()> {
+    let state_dir = Config::load(config)?.state_dir;
+    let mut is_there = head == NO_PREV;
+    let read = each_line(&state_dir, |_, line, is_whole| {
+        if let (false, true, Ok(Line::Result(stored))) = (is_there, is_whole, Line::parse(line)) {
+            is_there = *stored.payload_sha256 == *head;
+        }
+        Ok(())
+    });
+    match read {
+        Ok(()) | Err(Error::Missing { .. }) if is_there => Ok(()),
+        Ok(()) | Err(Error::Missing { .. }) => Err(Error::refused(
+            format!(
+                "{}: no result in its log has the payload {head}: the log was rolled back, or is another executor's",
+                state_dir.display()
+            ),
+            "Put the newest log back: an older one lets tasks be done again that were done.",
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+/// Looks through the ledger of a configuration. Nothing is changed. `expected`: the SHA-256 of a payload that one of its results must
+/// have.
 ///
 /// # Errors
 /// Where the configuration or the ledger cannot be read.
-pub fn verify_log(config: &Path) -> Result<LogReport> {
+pub fn verify_log(config: &Path, expected: Option<&str>) -> Result<LogReport> {
     let config = Config::load(config)?;
     let trust = Trust::load(&config.trust)?;
     let mut audit = Audit {
@@ -50,6 +79,7 @@ pub fn verify_log(config: &Path) -> Result<LogReport> {
         trust,
         open: None,
         done: HashSet::new(),
+        heads: HashSet::new(),
         report: LogReport {
             head: NO_PREV.to_owned(),
             ..LogReport::default()
@@ -65,6 +95,22 @@ pub fn verify_log(config: &Path) -> Result<LogReport> {
         }
         Ok(())
     })?;
+    let noted = HeadWitness::look(&config.vault_dir)?;
+    for (known, whence) in [
+        (
+            noted.as_ref().map(|noted| &*noted.sha256),
+            "the vault's note",
+        ),
+        (expected, "--expect-head"),
+    ] {
+        if let Some(head) = known.filter(|head| *head != NO_PREV && !audit.heads.contains(*head)) {
+            let lines = audit.report.lines;
+            let what = format!(
+                "the result {head} is not in the log, which {whence} has: it was rolled back"
+            );
+            audit.problem(lines, &what);
+        }
+    }
     audit.report.open = audit.open.map(|open| open.task_id);
     Ok(audit.report)
 }
@@ -74,6 +120,8 @@ struct Audit {
     trust: Trust,
     open: Option<Box<Intent>>,
     done: HashSet<String>,
+    /// The SHA-256 of each result's payload.
+    heads: HashSet<String>,
     report: LogReport,
 }
 
@@ -111,6 +159,7 @@ impl Audit {
         if result.prev != self.report.head {
             self.problem(number, "the result before it is missing or another one");
         }
+        self.heads.insert(head.clone());
         self.report.head = head;
         let success = matches!(result.ending, Ending::Success(_));
         let same = result.task_id == *stored.task_id

@@ -5,7 +5,8 @@
 //! real one.
 
 use super::config::Config;
-use super::failure::{Code, Failure};
+use super::errand::of;
+use super::failure::{Code, Failure, is_full};
 use super::key::PrivateKey;
 use super::lease::Lease;
 use super::ledger::Turn;
@@ -52,7 +53,7 @@ pub(super) enum Early {
     Unstored(Failure),
     /// A failure of a task whose lease holds.
     Stored(Failure),
-    /// It was done earlier: where the result of that time lies.
+    /// It was done or tried earlier: where the result of that time lies.
     Again((u64, u64)),
     /// The executor itself cannot work.
     Broken(Error),
@@ -70,6 +71,8 @@ pub(super) struct Checker<'c> {
     pub(super) key: &'c PrivateKey,
     pub(super) trust: &'c Trust,
     pub(super) now: u64,
+    /// By how much that is ahead of the system's clock, in seconds.
+    pub(super) ahead_s: u64,
 }
 
 impl Checker<'_> {
@@ -95,7 +98,10 @@ impl Checker<'_> {
         };
         self.digest(&request, &lease, said, turn)?;
         self.validity(&lease, turn)?;
-        let capability = lease.check_capability(&said.capability_id);
+        let capability = match &request {
+            Request::Manifest(manifest) => lease.check_capability(&manifest.capability_id),
+            Request::Undo(_) => lease.check_capability(&said.capability_id),
+        };
         let capability = capability.map_err(|failure| match failure.code {
             Code::InvalidLease => Early::Unstored(failure),
             _ => Early::Stored(failure),
@@ -198,14 +204,33 @@ impl Checker<'_> {
         let (skew, most) = (self.config.skew_s, self.config.max_lease_s);
         lease
             .check_time(self.now, skew, most)
-            .map_err(Early::Unstored)?;
+            .map_err(|failure| Early::Unstored(self.explain(failure)))?;
         let list = self.config.revocations.as_deref();
         let state = &self.config.state_dir;
         let revoked = Revocations::load(list, self.trust, self.now, skew, state);
-        let revoked = revoked.map_err(Early::Broken)?;
+        let revoked = revoked.map_err(|error| match is_full(&error) {
+            true => Early::Unstored(of(&error)),
+            false => Early::Broken(error),
+        })?;
         lease.check_revocation(&revoked).map_err(Early::Unstored)?;
-        let used = turn.index().uses(&lease.lease_id);
-        lease.check_uses(used).map_err(Early::Unstored)
+        let used = turn.index().lease(&lease.lease_id);
+        lease
+            .check_uses(used.tries)
+            .map_err(|failure| match used.last {
+                Some(at) => Early::Again(at),
+                None => Early::Unstored(failure),
+            })
+    }
+
+    /// Says of a lease whose time is wrong that the executor's own may be.
+    fn explain(&self, failure: Failure) -> Failure {
+        match self.ahead_s > self.config.skew_s {
+            false => failure,
+            true => failure.code.because(format!(
+                "{}; the executor has seen a time {} s later than its clock says now (`trumanfs task clock`)",
+                failure.message, self.ahead_s
+            )),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+use super::failure::is_full;
 use super::host_files;
 use super::ledger::Turn;
 use super::quota::LARGEST;
@@ -38,8 +39,15 @@ pub fn now() -> u64 {
 #[derive(Debug)]
 pub struct Clock {
     file: PathBuf,
-    /// The latest time that this process has seen on disk.
-    latest: Mutex<u64>,
+    latest: Mutex<Latest>,
+}
+
+/// The latest time that this process has seen.
+#[derive(Debug, Default)]
+struct Latest {
+    time: u64,
+    /// Whether it is not on disk, for lack of space.
+    is_unkept: bool,
 }
 
 impl Clock {
@@ -49,12 +57,31 @@ impl Clock {
     /// The latest time cannot be read.
     pub fn open(state_dir: &Path) -> Result<Clock> {
         let file = state_dir.join(FILE);
-        let latest = Mutex::new(read(&file)?);
+        let time = read(&file)?;
+        let latest = Mutex::new(Latest {
+            time,
+            is_unkept: false,
+        });
         Ok(Clock { file, latest })
     }
 
+    /// Sets the latest time, for an operator who knows better.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn set(&self, _turn: &Turn<'_>, time: u64) -> Result<()> {
+        keep(&self.file, time)?;
+        self.latest.lock().time = time;
+        Ok(())
+    }
+
+    /// Returns the latest time that was seen, without looking at the system's clock.
+    pub(super) fn latest(&self, _turn: &Turn<'_>) -> u64 {
+        self.latest.lock().time
+    }
+
     /// Returns the time: the system's, or the latest one seen where that is later. A later one is on disk when this
-    /// returns; that is at most one write a second.
+    /// returns; that is at most one write a second. Where the disk is full it is not: see [`Clock::is_kept`].
     ///
     /// # Errors
     /// It cannot be read or written.
@@ -64,13 +91,27 @@ impl Clock {
 
     fn no_earlier(&self, system: u64) -> Result<u64> {
         let mut latest = self.latest.lock();
-        *latest = read(&self.file)?.max(*latest);
-        if system > *latest {
-            host_files::replace(&self.file, 0o600, format!("{system}\n").as_bytes())?;
-            *latest = system;
+        latest.time = read(&self.file)?.max(latest.time);
+        if system > latest.time || latest.is_unkept {
+            latest.time = system.max(latest.time);
+            let kept = keep(&self.file, latest.time);
+            latest.is_unkept = kept.as_ref().is_err_and(is_full);
+            if !latest.is_unkept {
+                kept?;
+            }
         }
-        Ok(*latest)
+        Ok(latest.time)
     }
+
+    /// Returns whether the latest time is on disk. While it is not, no lease may be used: it would be valid again after the clock
+    /// was set back.
+    pub(super) fn is_kept(&self) -> bool {
+        !self.latest.lock().is_unkept
+    }
+}
+
+fn keep(file: &Path, time: u64) -> Result<()> {
+    host_files::replace(file, 0o600, format!("{time}\n").as_bytes())
 }
 
 /// Reads the latest time that was seen; 0 where none was.

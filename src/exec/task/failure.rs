@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::strict::Malformed;
+use crate::error::Error;
 
 /// Why a task failed. There are no other codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -84,3 +86,8 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Returns whether a disk or a quota of it is full.
+pub(super) fn is_full(error: &Error) -> bool {
+    matches!(error.errno(), Errno::NOSPC | Errno::DQUOT)
+}

@@ -32,6 +32,11 @@ fn failed(path: &Path, errno: Errno) -> Error {
             format!("{}: a symbolic link", path.display()),
             "Name the file itself.",
         ),
+        Errno::NOSPC | Errno::DQUOT => Error::Os {
+            call: "write",
+            on: Some(path.display().to_string().into()),
+            errno,
+        },
         _ => Error::System {
             what,
             remedy: String::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::head_witness::LogHead;
 use super::line::{Deed, Intent, Line};
 use super::result::NO_PREV;
 use super::worker::order::Stamp;
@@ -15,15 +16,27 @@ pub(super) struct Known {
     pub(super) result: Option<(u64, u64)>,
 }
 
+/// What is known of a lease.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LeaseUse {
+    /// How often a task was tried with it.
+    pub(super) tries: u64,
+    /// Where the line of the newest result lies that a try came to, and how long it is.
+    pub(super) last: Option<(u64, u64)>,
+}
+
 /// What is known of all of them.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     tasks: HashMap<Box<str>, Known>,
-    uses: HashMap<Box<str>, u64>,
+    leases: HashMap<Box<str>, LeaseUse>,
     /// The files of tasks that moved or removed them without reading them.
     unread: HashMap<Box<str>, Stamp>,
     open: Option<Box<Intent>>,
     head: Option<Box<str>>,
+    results: u64,
+    /// The end of the log as it was noted elsewhere, until it is reached.
+    expected: Option<LogHead>,
 }
 
 impl Index {
@@ -39,10 +52,8 @@ impl Index {
                     .as_ref()
                     .is_some_and(|open| open.run == intent.run);
                 if !is_same {
-                    *self
-                        .uses
-                        .entry(intent.lease_id.as_str().into())
-                        .or_default() += 1;
+                    let lease = intent.lease_id.as_str().into();
+                    self.leases.entry(lease).or_default().tries += 1;
                     let known = || Known {
                         manifest_sha256: intent.manifest_sha256.as_str().into(),
                         result: None,
@@ -57,8 +68,16 @@ impl Index {
                 self.open = Some(intent);
             }
             Line::Result(stored) => {
-                self.open = None;
+                let was_begun = self.open.take().is_some();
+                if let Some(lease) = &stored.lease_id {
+                    let lease = self.leases.entry(lease.as_ref().into()).or_default();
+                    // What was begun was counted then.
+                    lease.tries += u64::from(!was_begun);
+                    lease.last = Some((at, line.len() as u64));
+                }
                 self.head = Some(stored.payload_sha256.as_ref().into());
+                self.results += 1;
+                self.reach();
                 let known = |result| Known {
                     manifest_sha256: stored.manifest_sha256.as_ref().into(),
                     result,
@@ -82,14 +101,43 @@ impl Index {
         self.tasks.get(id)
     }
 
-    /// Returns how often a lease was used.
-    pub(super) fn uses(&self, lease: &str) -> u64 {
-        self.uses.get(lease).copied().unwrap_or_default()
+    /// Returns what is known of a lease.
+    pub(super) fn lease(&self, id: &str) -> LeaseUse {
+        self.leases.get(id).copied().unwrap_or_default()
     }
 
     /// Returns the file of a task that moved or removed it without reading it.
     pub(super) fn unread(&self, task: &str) -> Option<Stamp> {
         self.unread.get(task).copied()
+    }
+
+    /// Takes note of where the log has been, as it was noted elsewhere.
+    pub(super) fn expect(&mut self, head: LogHead) {
+        // What lies behind what was read was seen when it was read.
+        if head.results >= self.results {
+            self.expected = Some(head);
+            self.reach();
+        }
+    }
+
+    /// Returns where the log should be and is not.
+    pub(super) fn unreached(&self) -> Option<&LogHead> {
+        self.expected.as_ref()
+    }
+
+    fn reach(&mut self) {
+        let here = self.log_head();
+        if self.expected.as_ref() == Some(&here) {
+            self.expected = None;
+        }
+    }
+
+    /// Returns the end of the log.
+    pub(super) fn log_head(&self) -> LogHead {
+        LogHead {
+            results: self.results,
+            sha256: self.head().to_owned(),
+        }
     }
 
     /// Returns the task that was begun and has no result.

@@ -17,12 +17,13 @@ use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::failpoint;
+use super::head_witness::HeadWitness;
 use super::index::Index;
 use super::line::{Intent, Line, Stored};
 use super::worker::order::Made;
 use crate::error::{Error, Result};
 use crate::world::Root;
-use crate::world::root::open_beneath;
+use crate::world::root::{open_beneath, stat_fd};
 
 /// The file.
 const LOG: &str = "log.jsonl";
@@ -41,6 +42,9 @@ pub(super) struct Ledger {
     /// How much of the file has been read, or written.
     end: u64,
     index: Index,
+    witness: HeadWitness,
+    /// The state directory.
+    dir: Root,
     shown: String,
 }
 
@@ -50,11 +54,11 @@ pub(super) struct Turn<'l> {
 }
 
 impl Ledger {
-    /// Opens the ledger of a state directory, and makes it where it is absent.
+    /// Opens the ledger of a state directory, and makes it where it is absent. `vault_dir`: where its head is noted as well.
     ///
     /// # Errors
     /// What the system calls say.
-    pub(super) fn open(state_dir: &Path) -> Result<Ledger> {
+    pub(super) fn open(state_dir: &Path, vault_dir: &Path) -> Result<Ledger> {
         let dir = Root::open(state_dir)?;
         let make = |name: &str, flags: OFlags| {
             let flags = flags | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -70,6 +74,8 @@ impl Ledger {
             file: File::from(file),
             end: 0,
             index: Index::default(),
+            witness: HeadWitness::open(vault_dir)?,
+            dir,
             shown: state_dir.join(LOG).display().to_string(),
         })
     }
@@ -86,7 +92,8 @@ impl Ledger {
     /// Waits for the turn, and reads what has been added.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where another process has it for long; [`Error::Damaged`] where a line cannot be read.
+    /// [`Error::Conflict`] where another process has it for long; [`Error::Damaged`] where a line cannot be read;
+    /// [`Error::Refused`] where the log is an older one.
     pub(super) fn turn(&mut self) -> Result<Turn<'_>> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -101,8 +108,20 @@ impl Ledger {
             }
         }
         let turn = Turn { ledger: self };
+        turn.ledger.is_in_place()?;
+        if let Some(head) = turn.ledger.witness.read()? {
+            turn.ledger.index.expect(head);
+        }
         turn.ledger.catch_up()?;
-        Ok(turn)
+        match turn.ledger.index.unreached() {
+            None => Ok(turn),
+            Some(head) => Err(turn.ledger.witness.refused(&format!(
+                "{} was rolled back: it has {} results and not the one after which it had {}",
+                turn.ledger.shown,
+                turn.ledger.index.log_head().results,
+                head.results
+            ))),
+        }
     }
 
     fn taken(&self) -> Error {
@@ -114,6 +133,18 @@ impl Ledger {
         Error::Conflict {
             what: format!("{who} on {}, and has done so for a minute", self.shown),
             remedy: "Wait for its task to end, or end that process: the next one settles what it leaves.".to_owned(),
+        }
+    }
+
+    /// Fails where another file has the log's name by now: what is written to this one, the next start would not see.
+    fn is_in_place(&self) -> Result<()> {
+        let here = self
+            .dir
+            .node(&crate::name::WorldPath::parse(LOG.as_bytes())?);
+        let own = stat_fd(self.file.as_fd())?.id;
+        match here.is_ok_and(|node| node.meta().id == own) {
+            true => Ok(()),
+            false => Err(self.damaged("it was removed or replaced while the executor ran")),
         }
     }
 
@@ -175,16 +206,16 @@ impl Turn<'_> {
         &self.ledger.index
     }
 
-    /// Returns the stored result of a task, as it was answered.
+    /// Returns a stored result as it was answered, and whether it says SUCCESS.
     ///
     /// # Errors
     /// [`Error::Damaged`] where it cannot be read.
-    pub(super) fn stored(&self, at: (u64, u64)) -> Result<String> {
+    pub(super) fn stored(&self, at: (u64, u64)) -> Result<(String, bool)> {
         let mut bytes = vec![0; usize::try_from(at.1).unwrap_or_default()];
         let read = self.ledger.file.read_exact_at(&mut bytes, at.0);
         read.map_err(io("read"))?;
         match Line::parse(&bytes) {
-            Ok(Line::Result(stored)) => Ok(stored.result.into_owned()),
+            Ok(Line::Result(stored)) => Ok((stored.result.into_owned(), stored.success)),
             _ => Err(self.ledger.damaged("a result has changed")),
         }
     }
@@ -226,6 +257,7 @@ impl Turn<'_> {
         failpoint::reach("before_result_sync");
         self.sync()?;
         failpoint::reach("after_result");
+        self.ledger.witness.note(&self.index().log_head());
         Ok(())
     }
 

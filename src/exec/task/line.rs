@@ -103,6 +103,9 @@ pub(super) struct Stored<'l> {
     /// The SHA-256 of its manifest, in hex.
     #[serde(borrow)]
     pub(super) manifest_sha256: Cow<'l, str>,
+    /// The lease that it was tried with; absent in what older releases wrote.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) lease_id: Option<Cow<'l, str>>,
     /// Whether it is final.
     pub(super) success: bool,
     /// The SHA-256 of the signed payload, in hex: the next result's `prev`.

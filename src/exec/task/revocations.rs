@@ -182,6 +182,18 @@ impl Revocations {
     }
 }
 
+/// Forgets the newest list that was seen, where it is from a later time than now: a clock that was ahead had it seen.
+///
+/// # Errors
+/// What was seen cannot be read or removed.
+pub(super) fn forget_later(state_dir: &Path, now: u64) -> Result<(), Error> {
+    let place = state_dir.join(SEEN);
+    if Seen::read(&place)?.is_some_and(|seen| seen.iat > now) {
+        host_files::remove(&place);
+    }
+    Ok(())
+}
+
 /// Adds leases to the list in a file, or begins one, and puts it in the file's place in one step. Each list is from a
 /// later time than the one before, and whoever else revokes at the same time waits. A list that is there must be signed
 /// by this key or, where there is `trust`, by a kernel key that counts now: nobody's forgery is signed on.

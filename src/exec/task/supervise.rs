@@ -146,7 +146,10 @@ impl Worker {
             Some(SIGABRT | SIGSEGV | SIGBUS) if self.quota.is_some() => {
                 Code::ResourceExhausted.because("the worker ran out of memory (quota.memory_bytes)")
             }
-            Some(SIGKILL) => Code::ResourceExhausted.because("the worker was killed"),
+            Some(SIGKILL) => Code::ResourceExhausted.because(
+                "the worker was killed by SIGKILL, which no limit of the lease sends: the machine or its control group ran out of memory, \
+                 or somebody ended it",
+            ),
             Some(signal) => {
                 Code::ExecutionFailed.because(format!("the worker was ended by signal {signal}"))
             }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::bases::Bases;
 use super::check::{Asked, Checker, Early, Said, Wish};
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::config::Config;
 use super::envelope::Envelope;
 use super::executor::{Came, Ids, NotDone, Task};
-use super::failure::{Code, Failure};
+use super::failure::{Code, Failure, is_full};
 use super::key::PrivateKey;
 use super::lease::Lease;
 use super::ledger::{Ledger, Turn};
@@ -60,7 +60,7 @@ impl Tasks {
         super::failpoint::check()?;
         let config = Config::load(config)?;
         let key = PrivateKey::load(&config.key)?;
-        let ledger = Ledger::open(&config.state_dir)?;
+        let ledger = Ledger::open(&config.state_dir, &config.vault_dir)?;
         let desk = Desk {
             key,
             clock: Clock::open(&config.state_dir)?,
@@ -121,9 +121,14 @@ impl Tasks {
             key: &desk.key,
             trust: &trust,
             now,
+            ahead_s: now.saturating_sub(clock::now()),
         };
         let mut said = Said::default();
         match checker.check(asked, lease, &mut said, &turn) {
+            Ok(_) if !desk.clock.is_kept() => {
+                let failure = full("the latest time cannot be noted");
+                desk.unstored(&turn, &said, Ending::Failed(failure), now)
+            }
             Ok((lease, wish)) => {
                 let end = now.saturating_add(lease.quota.wall_ms.div_ceil(1000));
                 desk.may_sign(&trust, now, end)?;
@@ -135,10 +140,10 @@ impl Tasks {
             Err(Early::Unstored(failure)) => {
                 desk.unstored(&turn, &said, Ending::Failed(failure), now)
             }
-            Err(Early::Again(at)) => Ok(Answer {
-                result: turn.stored(at)?,
-                success: true,
-            }),
+            Err(Early::Again(at)) => {
+                let (result, success) = turn.stored(at)?;
+                Ok(Answer { result, success })
+            }
             Err(Early::Broken(error)) => Err(error),
         }
     }
@@ -269,14 +274,24 @@ impl Desk {
         let success = matches!(ending, Ending::Success(_));
         let envelope = self.sign(turn, said, ending, started_at)?;
         let result = envelope.to_text();
-        turn.conclude(&Stored {
+        let was_begun = turn.index().open().is_some();
+        let stored = turn.conclude(&Stored {
             task_id: Cow::Borrowed(&said.task_id),
             manifest_sha256: Cow::Borrowed(&said.manifest_sha256),
+            lease_id: Some(Cow::Borrowed(&said.lease_id)),
             success,
             payload_sha256: Cow::Owned(strict::sha256(&envelope.payload)),
             result: Cow::Borrowed(&result),
-        })?;
-        Ok(Answer { result, success })
+        });
+        match stored {
+            Ok(()) => Ok(Answer { result, success }),
+            // Nothing was begun, so nothing has to be stored.
+            Err(error) if !was_begun && is_full(&error) => {
+                let failure = full("the log cannot grow");
+                self.unstored(turn, said, Ending::Failed(failure), started_at)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Signs why a request was not even begun.
@@ -324,6 +339,13 @@ fn capability(intent: &Intent) -> &'static str {
         (Deed::Copy { .. }, _) | (Deed::Delete { .. }, Some(_)) => "FILE_COPY",
         (Deed::Delete { .. }, None) | (Deed::Restore { .. }, _) => "FILE_DELETE",
     }
+}
+
+/// Says that the state directory is full.
+fn full(what: &str) -> Failure {
+    Code::ResourceExhausted.because(format!(
+        "{what}, since the disk of the state directory is full: nothing is begun"
+    ))
 }
 
 /// Says what was done, and how it can be taken back.

@@ -67,17 +67,31 @@ fn a_log_that_cannot_grow_stops_a_task_before_it_begins() {
     host.configure_state(&state.join("state"));
     let (a, b) = (host.write("a", "x"), host.path("b"));
     assert_eq!(host.does("t1", "FILE_MOVE", &[&a, &b]).code(), "SUCCESS");
+    let first = host.manifest("t1", "FILE_MOVE", &[&a, &b]);
+    let again = host.sign(&host.lease("t1", &first));
+    let stored = host.run(&first, &again).text;
     let filler = fill(&disk.store());
+    // Time goes on, and cannot be noted.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
     let manifest = host.manifest("t2", "FILE_MOVE", &[&b, &a]);
     let lease = host.sign(&host.lease("t2", &manifest));
-    let output = host.command(&manifest, &lease).output().unwrap();
-    assert_ne!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        crate::common::describe(&output)
-    );
+    let told = host.run(&manifest, &lease);
+    assert_eq!(told.code(), "RESOURCE_EXHAUSTED", "{told:?}");
+    assert!(told.why().contains("full"), "{told:?}");
     assert!(fs::exists(&b).unwrap() && !fs::exists(&a).unwrap());
+    // What cannot be read, and what was done, is answered as ever.
+    assert_eq!(host.run(b"{}", b"{}").code(), "INVALID_LEASE");
+    assert_eq!(host.run(&first, &again).text, stored);
+    // However often a lease that holds is tried.
+    let mut stream = host.stream();
+    for number in 0..300 {
+        let id = format!("absent{number}");
+        let absent = host.manifest(&id, "FILE_DELETE", &[&a]);
+        let lease = host.sign(&host.lease(&id, &absent));
+        let told = host.read(&stream.ask(&host.line(&absent, &lease)));
+        assert_eq!(told.status(), "FAILURE", "{number}");
+    }
+    stream.end();
     fs::remove_file(filler).unwrap();
     let told = host.run(&manifest, &lease);
     assert_eq!(told.code(), "SUCCESS", "{told:?}");
@@ -109,5 +123,31 @@ fn a_file_is_moved_to_another_file_system_and_kept_on_its_own() {
     let back = host.does("b", "FILE_MOVE", &[to, &from]);
     assert_eq!(back.code(), "EXECUTION_FAILED", "{back:?}");
     assert!(fs::exists(to).unwrap());
+    assert_eq!(host.log()["problems"], json!([]));
+}
+
+/// What was begun before the disk became full is settled all the same: its result has its place.
+#[test]
+fn task_that_was_left_is_settled_on_a_full_disk() {
+    need_root!("mounting a disk of its own");
+    if !cfg!(debug_assertions) {
+        skip!("failpoints", "this build has no places to be killed at");
+    }
+    let (disk, state) = match disk(32) {
+        Ok(made) => made,
+        Err(why) => skip!("loop", "{why}"),
+    };
+    let host = Host::new();
+    host.configure_state(&state.join("state"));
+    let (a, b) = (host.write("a", "x"), host.path("b"));
+    let manifest = host.manifest("t", "FILE_MOVE", &[&a, &b]);
+    let lease = host.sign(&host.lease("t", &manifest));
+    let mut killed = host.command(&manifest, &lease);
+    killed.env("TRUMANFS_FAILPOINT", "after_act");
+    assert_eq!(killed.output().unwrap().status.code(), None);
+    let _filler = fill(&disk.store());
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let told = host.run(&manifest, &lease);
+    assert_eq!(told.code(), "SUCCESS", "{told:?}");
     assert_eq!(host.log()["problems"], json!([]));
 }

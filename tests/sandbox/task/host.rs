@@ -278,9 +278,11 @@ impl Host {
         verified.unwrap_or_else(|why| panic!("{why}: {text}")).0
     }
 
-    /// Returns how many files the vault has.
+    /// Returns how many files the vault keeps.
     pub(super) fn vault(&self) -> usize {
-        fs::read_dir(self.dir.join("vault")).map_or(0, Iterator::count)
+        let names = fs::read_dir(self.dir.join("vault")).into_iter().flatten();
+        let names = names.map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name != ".log-head").count()
     }
 }
 

@@ -30,17 +30,20 @@ pub(super) fn tie() -> rustix::io::Result<()> {
 /// # Errors
 /// What `setrlimit(2)` says.
 pub(super) fn limit(quota: Option<&Quota>) -> rustix::io::Result<()> {
-    let set = |resource, most| {
+    let set_both = |resource, soft, hard| {
         let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
+            current: Some(soft),
+            maximum: Some(hard),
         };
         rustix::process::setrlimit(resource, limit)
     };
+    let set = |resource, most| set_both(resource, most, most);
     set(Resource::Core, 0)?;
     set(Resource::Nofile, DESCRIPTORS)?;
     let Some(quota) = quota else { return Ok(()) };
-    set(Resource::Cpu, quota.cpu_ms.div_ceil(1000).saturating_add(1))?;
+    // SIGXCPU comes first and names the limit; at the hard one comes SIGKILL, which names none.
+    let seconds = quota.cpu_ms.div_ceil(1000).saturating_add(1);
+    set_both(Resource::Cpu, seconds, seconds.saturating_add(1))?;
     set(Resource::Fsize, quota.file_bytes)?;
     set(Resource::As, quota.memory_bytes)
 }
