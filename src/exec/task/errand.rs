@@ -25,6 +25,29 @@ pub(super) enum Came {
     Nothing,
 }
 
+/// Why an errand came to nothing, as far as the worker knows.
+#[derive(Debug)]
+pub(super) struct SendFailure {
+    pub(super) failure: Failure,
+    /// Whether the worker said, before it ended by itself, that nothing was done.
+    pub(super) has_not_acted: bool,
+}
+
+impl From<Failure> for SendFailure {
+    fn from(failure: Failure) -> SendFailure {
+        SendFailure {
+            failure,
+            has_not_acted: false,
+        }
+    }
+}
+
+impl From<SendFailure> for Failure {
+    fn from(sent: SendFailure) -> Failure {
+        sent.failure
+    }
+}
+
 /// What a worker is sent to do.
 pub(super) struct Errand<'e> {
     bases: &'e Bases,
@@ -182,7 +205,7 @@ impl<'e> Errand<'e> {
         self,
         cancel: Option<&Cancel>,
         note: &mut dyn FnMut(&Report) -> Result<(), Failure>,
-    ) -> Result<Came, Failure> {
+    ) -> Result<Came, SendFailure> {
         let bases = self
             .places
             .iter()
@@ -207,12 +230,19 @@ impl<'e> Errand<'e> {
                 Report::Done(made) => return Ok(Came::Done(made)),
                 Report::There(found) => return Ok(Came::There(found)),
                 Report::Nothing => return Ok(Came::Nothing),
-                Report::Failed(Failed { exhausted, message }) => {
+                Report::Failed(Failed {
+                    exhausted,
+                    has_acted,
+                    message,
+                }) => {
                     let code = match exhausted {
                         true => Code::ResourceExhausted,
                         false => Code::ExecutionFailed,
                     };
-                    return Err(code.because(message));
+                    return Err(SendFailure {
+                        failure: code.because(message),
+                        has_not_acted: !has_acted,
+                    });
                 }
                 report => {
                     note(&report)?;

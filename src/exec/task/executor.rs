@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bases::{Base, Bases};
-use super::errand::{self, Errand, of};
+use super::errand::{self, Errand, SendFailure, of};
 use super::failure::{Code, Failure};
 use super::ledger::Turn;
 use super::line::{Deed, Intent};
@@ -102,17 +102,20 @@ impl Task<'_, '_> {
             (Ok(_), _) => Err(Code::ExecutionFailed
                 .because("the worker did nothing")
                 .into()),
-            (Err(failure), None) => Err(failure.into()),
-            (Err(failure), Some(intent)) => self.settle(&intent, failure),
+            (Err(sent), None) => Err(sent.failure.into()),
+            (Err(sent), Some(intent)) => self.settle(&intent, sent),
         }
     }
 
     /// Brings what a worker left to its end. `failure`: what it says if nothing was done.
-    fn settle(&self, intent: &Intent, failure: Failure) -> Came {
+    fn settle(&self, intent: &Intent, sent: SendFailure) -> Came {
+        let failure = sent.failure;
         match settle(self.bases, intent).map_err(NotDone::Unsettled)? {
             Settled::Done(made, entry) => Ok((made, entry)),
             Settled::Mistaken(why) => Err(Code::ExecutionFailed.because(why).into()),
             Settled::Undone => Err(failure.into()),
+            // The disk does not show what the worker knows.
+            Settled::Unclear if sent.has_not_acted => Err(failure.into()),
             Settled::Unclear => Err(failure.code.because(unclear(&failure.message)).into()),
         }
     }
@@ -131,7 +134,7 @@ impl Task<'_, '_> {
             // Another file had the name at that moment: what is settled puts it back.
             _ => {
                 let other = "another file took its place at this moment";
-                self.settle(intent, Code::ExecutionFailed.because(other))
+                self.settle(intent, Code::ExecutionFailed.because(other).into())
             }
         }
     }

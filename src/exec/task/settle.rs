@@ -130,8 +130,8 @@ impl Settling<'_> {
 
     fn sweep(&self, path: &AbsolutePath) -> Result<(), Failure> {
         Errand::sweep(self.bases, path, self.looking(), self.intent.run)?
-            .send(None, &mut |_| Ok(()))
-            .map(drop)
+            .send(None, &mut |_| Ok(()))?;
+        Ok(())
     }
 
     fn base_of(&self, path: &AbsolutePath) -> Result<&Base, Failure> {
@@ -202,7 +202,8 @@ impl Settling<'_> {
         };
         let run = run_of(RunId::random(), &deed);
         let errand = Errand::new(self.bases, &deed, run)?.expecting(expected);
-        errand.send(None, &mut |_| Ok(())).map(drop)
+        errand.send(None, &mut |_| Ok(()))?;
+        Ok(())
     }
 
     /// The copy is noted before it gets its name, so what is not noted is somebody else's. One that is noted and not there was never
@@ -257,7 +258,7 @@ impl Settling<'_> {
             Ok(_) => Settled::Undone,
             Err(why) => Settled::Mistaken(format!(
                 "another file had taken its place; that one lies in the {place} as {name}, because: {}",
-                why.message
+                why.failure.message
             )),
         })
     }

@@ -234,17 +234,21 @@ fn reading(host: &Host) -> (std::process::Child, rustix::process::Pid) {
     lease.quota.cpu_ms = 1000;
     let mut command = host.command(&manifest, &host.sign(&lease));
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    let worker = confined_worker(child.id());
+    (child, worker)
+}
+
+/// Waits until a supervisor has a worker that has confined itself.
+fn confined_worker(supervisor: u32) -> rustix::process::Pid {
+    let children = format!("/proc/{supervisor}/task/{supervisor}/children");
     loop {
         let workers = fs::read_to_string(&children).unwrap();
-        let worker = workers.split_whitespace().next();
-        let is_reading = |worker: &&str| {
+        let worker = workers.split_whitespace().next().filter(|worker| {
             fs::read_to_string(format!("/proc/{worker}/status"))
                 .is_ok_and(|status| status.contains("Seccomp:\t2"))
-        };
-        if let Some(worker) = worker.filter(is_reading) {
-            let worker = rustix::process::Pid::from_raw(worker.parse().unwrap());
-            return (child, worker.unwrap());
+        });
+        if let Some(worker) = worker {
+            return rustix::process::Pid::from_raw(worker.parse().unwrap()).unwrap();
         }
         std::thread::yield_now();
     }

@@ -256,5 +256,33 @@ fn move_out_of_the_trash_is_refused_and_a_copy_is_not() {
     assert_eq!(home.trash().len(), 1);
     let copied = host.does("c", "FILE_COPY", &[&kept, &host.path("b")]);
     assert_eq!(copied.code(), "SUCCESS", "{copied:?}");
+    // Nothing goes in by a task's will; that is known, and said.
+    let told = host.does("i", "FILE_COPY", &[&host.path("b"), &host.path(".trash/b")]);
+    assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
+    assert!(told.why().ends_with("Read-only file system"), "{told:?}");
     assert_eq!(host.undo("u", &copied.text).code(), "SUCCESS");
+}
+
+/// Below a plain base a store may lie that nobody has mounted: what it recorded and kept is no task's.
+#[test]
+fn state_of_a_store_below_a_plain_base_is_refused() {
+    let host = Host::new();
+    fs::create_dir_all(host.base.join("store/.trumanfs/sessions")).unwrap();
+    let inside = host.write("store/.trumanfs/sessions/journal.jsonl", "x");
+    let outside = host.write("store/f", "x");
+    for (id, capability, paths) in [
+        ("m", "FILE_MOVE", &[&*inside, &*host.path("m")][..]),
+        ("c", "FILE_COPY", &[&*inside, &*host.path("c")]),
+        ("d", "FILE_DELETE", &[&*inside]),
+        (
+            "i",
+            "FILE_MOVE",
+            &[&*outside, &*host.path("store/.trumanfs/f")],
+        ),
+    ] {
+        let told = host.does(id, capability, paths);
+        assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
+        assert!(told.why().contains("the state of a store"), "{told:?}");
+    }
+    assert!(fs::exists(&inside).unwrap() && fs::exists(&outside).unwrap());
 }

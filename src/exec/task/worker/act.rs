@@ -14,7 +14,7 @@ use super::copy::{Budget, CopySource, fill, hash};
 use super::order::{Act, Expected, Found, GO, Made, Order, Report, Spot, Stamp};
 use super::places::{Place, Slot};
 use super::source_guard::SourceGuard;
-use super::why::{Why, at, os, plain};
+use super::why::{Why, at, late, os, plain};
 use crate::error::Error;
 use crate::name::{Escaped, WorldPath};
 use crate::world::layout::TRASH;
@@ -178,8 +178,8 @@ impl<'w> Worker<'w> {
         match shift(&source, &destination.1) {
             Ok(()) => {
                 failpoint::reach_in_worker("after_act");
-                source.slot.sync()?;
-                destination.1.sync()?;
+                source.slot.sync().map_err(late)?;
+                destination.1.sync().map_err(late)?;
                 Ok(made)
             }
             Err(Shift::OtherFileSystem) => {
@@ -190,9 +190,9 @@ impl<'w> Worker<'w> {
                 let guard = source.guard()?;
                 self.content = made.sha256;
                 let copied = self.copy(&source, guard, &destination)?;
-                guard.check()?;
-                unchanged(&source, "copied")?;
-                self.remove(place, &source)?;
+                guard.check().map_err(late)?;
+                unchanged(&source, "copied").map_err(late)?;
+                self.remove(place, &source).map_err(late)?;
                 failpoint::reach_in_worker("after_backup");
                 Ok(copied)
             }
@@ -226,12 +226,19 @@ impl<'w> Worker<'w> {
         match &place.home {
             Some(home) => {
                 let adopted = home.run.adopt(&self.name, &home.path_of(path));
-                adopted.map_err(|error| at(to.shown(), &error))?;
+                adopted.map_err(|error| {
+                    let why = at(to.shown(), &error);
+                    match error {
+                        // The daemon went away meanwhile.
+                        Error::Partly { .. } => late(why),
+                        _ => why,
+                    }
+                })?;
             }
             None => self.link(&file, to)?,
         }
         failpoint::reach_in_worker("after_act");
-        to.sync()?;
+        to.sync().map_err(late)?;
         Ok(made)
     }
 
@@ -282,7 +289,7 @@ impl<'w> Worker<'w> {
             rustix::fs::unlinkat(&slot.dir, slot.name(), AtFlags::empty())
                 .map_err(os(slot.shown(), "unlinkat"))?;
             failpoint::reach_in_worker("after_act");
-            return slot.sync();
+            return slot.sync().map_err(late);
         }
         let path = WorldPath::parse(self.name.as_bytes()).map_err(|error| at("vault", &error))?;
         let vault = Slot::of(&place.kept, &path, "the vault")?;
@@ -290,8 +297,8 @@ impl<'w> Worker<'w> {
         match shift(source, &vault) {
             Ok(()) => {
                 failpoint::reach_in_worker("after_backup");
-                vault.sync()?;
-                slot.sync()
+                vault.sync().map_err(late)?;
+                slot.sync().map_err(late)
             }
             Err(Shift::OtherFileSystem) => Err(no_vault(source)),
             Err(Shift::Failed(why)) => Err(why),
@@ -317,14 +324,15 @@ impl<'w> Worker<'w> {
         };
         self.expected.check(&Stamp::of(source.meta()), shown)?;
         to.must_be_free()?;
-        (to.prepare_sync()?, source.slot.prepare_sync()?);
+        to.prepare_sync()?;
+        source.slot.prepare_sync()?;
         let made = self.made(&source.file, shown)?;
         self.tell_found(&source, Some(&made))?;
         match shift(&source, &to) {
             Ok(()) => {
                 failpoint::reach_in_worker("after_act");
-                to.sync()?;
-                source.slot.sync()?;
+                to.sync().map_err(late)?;
+                source.slot.sync().map_err(late)?;
                 Ok(made)
             }
             Err(Shift::OtherFileSystem) => Err(plain(format!(

@@ -70,6 +70,7 @@ impl Budget {
 fn used_up(shown: &str) -> Why {
     Why {
         exhausted: true,
+        has_acted: false,
         message: format!("{shown}: the copy needs more than the quota's io_bytes"),
     }
 }

@@ -116,6 +116,7 @@ impl Expected {
         };
         Err(Failed {
             exhausted: false,
+            has_acted: false,
             message: format!("{shown}: {why}"),
         })
     }
@@ -192,6 +193,8 @@ pub(in super::super) enum Report {
 pub(in super::super) struct Failed {
     /// Whether a limit or a full disk was the cause.
     pub(in super::super) exhausted: bool,
+    /// Whether the file was moved, named or removed before.
+    pub(in super::super) has_acted: bool,
     /// The path and the reason.
     pub(in super::super) message: String,
 }

@@ -11,6 +11,7 @@ use super::why::{Step, at, os, plain};
 use crate::client::{LiveRun, Runs};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use crate::world::layout::STATE;
 use crate::world::root::stat_fd;
 use crate::world::{Dir, Id, Meta, Node, Root, Run};
 
@@ -132,6 +133,12 @@ impl<'s> Slot<'s> {
 
     /// Resolves the directory of a spot.
     pub(super) fn in_place(place: &'s Place, spot: &'s Spot) -> Step<Slot<'s>> {
+        // A home shows none. Below a plain base a store may lie that nobody has mounted.
+        let is_state = |name: Name<'_>| name.bytes() == STATE;
+        if place.home.is_none() && spot.path.components().any(is_state) {
+            let shown = &spot.shown;
+            return Err(plain(format!("{shown}: it lies in the state of a store")));
+        }
         Slot::of(place.root(), &spot.path, &spot.shown)
     }
 

@@ -15,7 +15,16 @@ pub(super) type Step<T> = std::result::Result<T, Why>;
 pub(super) fn plain(message: impl Into<String>) -> Why {
     Failed {
         exhausted: false,
+        has_acted: false,
         message: message.into(),
+    }
+}
+
+/// Says of a failure that it came after the act.
+pub(super) fn late(why: Why) -> Why {
+    Failed {
+        has_acted: true,
+        ..why
     }
 }
 
@@ -37,6 +46,7 @@ pub(super) fn at(shown: &str, error: &Error) -> Why {
             errno,
             Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM | Errno::MFILE | Errno::NFILE
         ),
+        has_acted: false,
         message: format!("{shown}: {reason}"),
     }
 }
