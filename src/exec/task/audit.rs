@@ -95,7 +95,7 @@ pub fn verify_log(config: &Path, expected: Option<&str>) -> Result<LogReport> {
         }
         Ok(())
     })?;
-    let noted = HeadWitness::look(&config.vault_dir)?;
+    let noted = HeadWitness::look(&config.vault_dir, &config.state_dir)?;
     for (known, whence) in [
         (
             noted.as_ref().map(|noted| &*noted.sha256),

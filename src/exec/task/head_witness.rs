@@ -1,11 +1,12 @@
 //! The second place in which an executor notes how far its log has come: a log that is behind it was rolled back.
 //!
-//! Owns a file of one line in the vault's directory, outside the state directory: a copy of that one alone, put back, is an
+//! Owns a file of one line in the vault's directory, one for each state directory, outside the state directory: a copy of that one alone, put back, is an
 //! older log, and its tasks could be done again. The line is written after the result is on disk, in place and without waiting:
 //! after a power cut it may be behind the log, never before it.
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,8 @@ use crate::error::{Error, Result};
 use crate::world::Root;
 use crate::world::root::open_beneath;
 
-/// The file in the vault's directory.
-const FILE: &[u8] = b".log-head";
+/// What the file in the vault's directory is called, before a part of the state directory's digest: executors may share a vault.
+const FILE: &str = ".log-head-";
 
 /// The length of its line.
 const LENGTH: usize = 20 + 1 + 64 + 1;
@@ -48,34 +49,40 @@ pub(super) struct HeadWitness {
 }
 
 impl HeadWitness {
-    /// Opens the file of a vault's directory, and makes it where it is absent.
+    /// Opens the file of a state directory in the vault's, and makes it where it is absent.
     ///
     /// # Errors
     /// What the system calls say.
-    pub(super) fn open(vault_dir: &Path) -> Result<HeadWitness> {
+    pub(super) fn open(vault_dir: &Path, state_dir: &Path) -> Result<HeadWitness> {
         let mode = Mode::RUSR | Mode::WUSR;
-        HeadWitness::with(vault_dir, OFlags::RDWR | OFlags::CREATE, mode)
+        HeadWitness::with((vault_dir, state_dir), OFlags::RDWR | OFlags::CREATE, mode)
     }
 
-    /// Returns what was noted in a vault's directory, and changes nothing there.
+    /// Returns what was noted of a state directory, and changes nothing.
     ///
     /// # Errors
     /// It cannot be read.
-    pub(super) fn look(vault_dir: &Path) -> Result<Option<LogHead>> {
-        match HeadWitness::with(vault_dir, OFlags::RDONLY, Mode::empty()) {
+    pub(super) fn look(vault_dir: &Path, state_dir: &Path) -> Result<Option<LogHead>> {
+        match HeadWitness::with((vault_dir, state_dir), OFlags::RDONLY, Mode::empty()) {
             Ok(witness) => witness.read(),
             Err(Error::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn with(vault_dir: &Path, flags: OFlags, mode: Mode) -> Result<HeadWitness> {
+    fn with(
+        (vault_dir, state_dir): (&Path, &Path),
+        flags: OFlags,
+        mode: Mode,
+    ) -> Result<HeadWitness> {
+        let digest = strict::sha256(state_dir.as_os_str().as_bytes());
+        let name = format!("{FILE}{}", digest.get(..16).unwrap_or_default());
         let dir = Root::open(vault_dir)?;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = open_beneath(dir.as_fd(), FILE, flags, mode)?;
+        let file = open_beneath(dir.as_fd(), name.as_bytes(), flags, mode)?;
         Ok(HeadWitness {
             file: File::from(file),
-            path: vault_dir.join(std::str::from_utf8(FILE).unwrap_or_default()),
+            path: vault_dir.join(name),
         })
     }
 

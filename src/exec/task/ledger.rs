@@ -74,7 +74,7 @@ impl Ledger {
             file: File::from(file),
             end: 0,
             index: Index::default(),
-            witness: HeadWitness::open(vault_dir)?,
+            witness: HeadWitness::open(vault_dir, state_dir)?,
             dir,
             shown: state_dir.join(LOG).display().to_string(),
         })

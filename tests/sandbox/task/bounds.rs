@@ -180,7 +180,8 @@ fn log_that_was_rolled_back_is_noticed() {
     assert_eq!(verified.status.code(), Some(1), "{}", describe(&verified));
     // Another log of the same length is none either.
     copy_tree(&backup, &state);
-    let note = host.dir.join("vault/.log-head");
+    let note = fs::read_dir(host.dir.join("vault")).unwrap().next();
+    let note = note.unwrap().unwrap().path();
     let noted = fs::read(&note).unwrap();
     fs::remove_file(&note).unwrap();
     assert_eq!(
@@ -200,6 +201,22 @@ fn log_that_was_rolled_back_is_noticed() {
     copy_tree(&whole, &state);
     assert_eq!(host.run(&manifest, &lease).code(), "SUCCESS");
     assert_eq!(host.log()["problems"], json!([]));
+}
+
+/// Executors with logs of their own may share a vault.
+#[test]
+fn logs_of_executors_with_one_vault_are_their_own() {
+    let host = Host::new();
+    for (number, state) in ["one", "two", "one", "two"].into_iter().enumerate() {
+        host.configure_state(&host.dir.join(state));
+        for id in [format!("a{number}"), format!("b{number}")] {
+            let file = host.write(&id, "x");
+            let told = host.does(&id, "FILE_DELETE", &[&file]);
+            assert_eq!(told.code(), "SUCCESS", "{told:?}");
+        }
+        assert_eq!(host.log()["problems"], json!([]));
+    }
+    assert_eq!(host.vault(), 8);
 }
 
 #[test]

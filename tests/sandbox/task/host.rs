@@ -282,7 +282,9 @@ impl Host {
     pub(super) fn vault(&self) -> usize {
         let names = fs::read_dir(self.dir.join("vault")).into_iter().flatten();
         let names = names.map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name != ".log-head").count()
+        names
+            .filter(|name| !name.to_string_lossy().starts_with(".log-head-"))
+            .count()
     }
 }
 
