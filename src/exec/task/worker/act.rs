@@ -5,21 +5,22 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::super::failpoint;
 use super::channel::{receive_bytes, send};
-use super::copy::{Budget, CopySource, fill, hash};
+use super::content_hash::hash;
+use super::copy::{Budget, CopySource, fill};
 use super::order::{Act, Expected, Found, GO, Made, Order, Report, Spot, Stamp};
 use super::places::{Place, Slot};
+use super::source::{Shift, Source, no_vault, shift, unchanged};
 use super::source_guard::SourceGuard;
 use super::why::{Why, at, late, os, plain};
 use crate::error::Error;
 use crate::name::{Escaped, WorldPath};
 use crate::world::layout::TRASH;
 use crate::world::root::{open_beneath, stat_fd};
-use crate::world::{Meta, Node};
 
 /// A worker with its places open, and nothing else left to it.
 pub(super) struct Worker<'w> {
@@ -35,25 +36,6 @@ pub(super) struct Worker<'w> {
     longest: Option<u64>,
     /// `/proc/self/fd`, by which a file without a name gets one.
     numbers: &'w OwnedFd,
-}
-
-/// A regular file that was found, open.
-struct Source<'w> {
-    slot: Slot<'w>,
-    node: Node,
-    file: OwnedFd,
-    in_home: bool,
-}
-
-impl Source<'_> {
-    fn meta(&self) -> &Meta {
-        self.node.meta()
-    }
-
-    /// Sees to it that the file stays as it is while it is copied.
-    fn guard(&self) -> Result<SourceGuard<'_>, Why> {
-        SourceGuard::take(self.file.as_fd(), self.slot.shown())
-    }
 }
 
 impl<'w> Worker<'w> {
@@ -387,64 +369,6 @@ fn make_unnamed(to: &Slot<'_>) -> Result<OwnedFd, Why> {
         )),
         errno => os(to.shown(), "open")(errno),
     })
-}
-
-/// Fails where a file was written to since it was opened, as far as its times tell.
-fn unchanged(source: &Source<'_>, verb: &str) -> Result<(), Why> {
-    let (shown, was) = (source.slot.shown(), source.meta());
-    let now = stat_fd(source.file.as_fd()).map_err(|error| at(shown, &error))?;
-    // Whoever sets the mtime back moves the ctime. In a home that moves by itself when data is written back.
-    let touched = !source.in_home && now.ctime != was.ctime;
-    match (now.size, now.mtime) == (was.size, was.mtime) && !touched {
-        true => Ok(()),
-        false => Err(plain(format!(
-            "{shown}: it was changed while it was {verb}"
-        ))),
-    }
-}
-
-fn no_vault(source: &Source<'_>) -> Why {
-    plain(format!(
-        "{}: the vault is on another file system, and nothing is removed without being kept",
-        source.slot.shown()
-    ))
-}
-
-/// Why a file was not moved.
-enum Shift {
-    OtherFileSystem,
-    Failed(Why),
-}
-
-/// Moves a file to a name where nothing is, and sees that it was that file.
-fn shift(source: &Source<'_>, to: &Slot<'_>) -> Result<(), Shift> {
-    let rename = |from: &Slot<'_>, to: &Slot<'_>| {
-        let replace_nothing = RenameFlags::NOREPLACE;
-        rustix::fs::renameat_with(&from.dir, from.name(), &to.dir, to.name(), replace_nothing)
-    };
-    match rename(&source.slot, to) {
-        Ok(()) => {}
-        Err(Errno::XDEV) => return Err(Shift::OtherFileSystem),
-        Err(errno @ (Errno::NOENT | Errno::ACCESS | Errno::PERM)) => {
-            return Err(Shift::Failed(os(source.slot.shown(), "renameat2")(errno)));
-        }
-        Err(errno) => return Err(Shift::Failed(os(to.shown(), "renameat2")(errno))),
-    }
-    let arrived = to.stat().map_err(Shift::Failed)?;
-    if arrived.is_some_and(|meta| meta.id.1 == source.meta().id.1) {
-        return Ok(());
-    }
-    let back = rename(to, &source.slot);
-    let shown = source.slot.shown();
-    Err(Shift::Failed(plain(match back {
-        Ok(()) => {
-            format!("{shown}: another file took its place at this moment, and is there again")
-        }
-        Err(_) => format!(
-            "{shown}: another file took its place at this moment, and lies at {} now",
-            to.shown()
-        ),
-    })))
 }
 
 /// Says that a worker cannot begin.

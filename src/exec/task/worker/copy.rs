@@ -1,41 +1,20 @@
-//! The content of a file: its hash, and a copy of it with its holes, its mode and its times.
+//! A copy of a file with its holes, its mode and its times.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, SeekFrom, Timespec, Timestamps};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 
 use super::super::failpoint;
-use super::super::strict::hex;
 use super::source_guard::{SourceGuard, changed};
 use super::why::{Why, os};
 use crate::world::Meta;
 
-/// How much is copied, or read, at once.
+/// How much is copied at once.
 const CHUNK: usize = 1 << 20;
 
 /// The bits of a mode that a copy keeps: set-user-id, set-group-id and sticky bits are stripped.
 const KEPT_MODE: u32 = 0o777;
-
-/// Returns the SHA-256 of a content, in hex.
-pub(super) fn hash(file: BorrowedFd<'_>, shown: &str) -> Result<String, Why> {
-    let mut sha = Sha256::new();
-    let mut chunk = vec![0; CHUNK.min(256 << 10)];
-    let mut at = 0;
-    loop {
-        let read = match rustix::io::pread(file, &mut chunk, at) {
-            Err(Errno::INTR) => continue,
-            read => read.map_err(os(shown, "pread"))?,
-        };
-        if read == 0 {
-            break;
-        }
-        sha.update(chunk.get(..read).unwrap_or_default());
-        at += read as u64;
-    }
-    Ok(hex(&sha.finalize()))
-}
 
 /// The data that an operation may still copy, in bytes.
 #[derive(Debug, Clone, Copy)]

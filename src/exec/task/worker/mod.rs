@@ -8,8 +8,10 @@ pub(super) mod order;
 
 mod act;
 mod confine;
+mod content_hash;
 mod copy;
 mod places;
+mod source;
 mod source_guard;
 mod why;
 

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 
-use super::copy::hash;
+use super::content_hash::hash;
 use super::order::Made;
 use super::why::{Step, Why, plain};
 use crate::sys::file_lease;
