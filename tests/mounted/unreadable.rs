@@ -253,7 +253,7 @@ fn programs_with_unreadable_files_are_undone_and_redone() {
                     put("s", 0o4700);
                     fs::create_dir(store.join("d")).unwrap();
                     put("d/m", 0o200);
-                    let closed = fs::Permissions::from_mode(0);
+                    let closed = fs::Permissions::from_mode(0o000);
                     fs::set_permissions(store.join("d"), closed).unwrap();
                 },
                 options,
