@@ -163,10 +163,13 @@ impl Client {
                 let last = last_done(&self.store, skipped)?;
                 // Of an undo that was made in two attempts, both.
                 let run = last.run.map(|run| find(&self.store, &run.to_string()));
-                match run.transpose()?.filter(|run| !run.undos.is_empty()) {
-                    Some(run) => (run.undos, last),
-                    None => (vec![last.operation.clone()], last),
-                }
+                let mut undos = match run.transpose()?.filter(|run| !run.undos.is_empty()) {
+                    Some(run) => run.undos,
+                    None => vec![last.operation.clone()],
+                };
+                // Those that were skipped are taken back along with it, so that they are not found again.
+                undos.extend(skipped.iter().cloned());
+                (undos, last)
             }
         };
         let request = UndoRequest {

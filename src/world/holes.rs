@@ -25,6 +25,23 @@ pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
     reserved
 }
 
+/// Returns the starts and ends of the parts of a range that hold no data although lseek(2) may say so: what is reserved,
+/// and on xfs also holes that were read while space was reserved for copies of shared blocks near them.
+pub fn without_data(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let Ok(found) = extents(file, (from, to), Look::Now) else {
+        return Vec::new();
+    };
+    let mut parts = Vec::new();
+    let mut at = from;
+    for extent in found.iter().filter(|extent| !extent.is_unwritten()) {
+        parts.push((at, extent.logical.min(to)));
+        at = at.max(extent.end());
+    }
+    parts.push((at, to));
+    parts.retain(|(start, end)| start < end && is_zero(file, *start, *end));
+    parts
+}
+
 /// Returns whether a range has a hole that is not reserved.
 pub(super) fn has_hole(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {
     let mut at = from;

@@ -465,3 +465,17 @@ fn a_long_journal_is_checked_in_seconds() {
         start.elapsed()
     );
 }
+
+#[test]
+fn an_empty_journal_between_others_is_no_damage() {
+    need_mount!();
+    let mut home = worked_in();
+    home.umount();
+    let mut after = sessions(home.store()).pop().unwrap().into_os_string();
+    after.push("z");
+    fs::create_dir(&after).unwrap();
+    fs::write(Path::new(&after).join("journal.jsonl"), "").unwrap();
+    home.mount_again();
+    home.umount();
+    assert_eq!(problems(home.store(), 0, &[]), []);
+}

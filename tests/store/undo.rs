@@ -758,6 +758,8 @@ fn redo_passes_over_an_undo_that_was_taken_back_by_hand() {
     chmod(home.path("g"), 0o600).unwrap();
     run(&["redo"]);
     assert_eq!(fs::read_to_string(home.store().join("f")).unwrap(), "new");
+    let again = trumanfs(&["redo", home.store().to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(3), "{}", describe(&again));
 }
 
 /// It looked at the last session only, and did not say so.

@@ -211,6 +211,9 @@ class Storm:
         code, _, err = self.run("undo", self.store, *by, codes=codes)
         if code == 5:
             self.named = err
+        elif self.draw.random() < 0.5:
+            # Undoing twice is undoing once.
+            self.run("undo", self.store, *by, codes=(1, 3))
         if mounted:
             self.umount()
 

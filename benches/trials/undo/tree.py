@@ -70,10 +70,10 @@ def adorn(store, user, leave_out):
 
 
 class Entry:
-    """What a store holds at a path: the FIELDS, and for a file the data segments and the allocated bytes."""
+    """What a store holds at a path: the FIELDS, and for a file its data, what is no hole, and the allocated bytes."""
 
-    def __init__(self, fields, segments=(), allocated=0):
-        self.fields, self.segments, self.allocated = fields, segments, allocated
+    def __init__(self, fields, data=(), filled=(), allocated=0):
+        self.fields, self.data, self.filled, self.allocated = fields, data, filled, allocated
 
 
 def settle_space(fd):
@@ -102,11 +102,12 @@ def extents(fd):
 
 
 def data_of(fd, size):
-    """The parts of a file that are data. To lseek, reserved space is data from the first time that somebody read it."""
+    """The parts of a file that are data, and those that are no hole: they may be reserved (fallocate). To lseek, reserved
+    space is data from the first time that somebody read it."""
     known = extents(fd)
     if known is not None:
-        known = [(start, min(end, size)) for start, end, unwritten in known if not unwritten]
-        return [(start, end) for start, end in known if start < end]
+        known = [(start, min(end, size), unwritten) for start, end, unwritten in known if start < size]
+        return [part[:2] for part in known if not part[2]], [part[:2] for part in known]
     found, at = [], 0
     while at < size:
         try:
@@ -115,11 +116,11 @@ def data_of(fd, size):
             break
         at = min(os.lseek(fd, start, os.SEEK_HOLE), size)
         found.append((start, at))
-    return found
+    return found, found
 
 
 def read_file(fd, meta):
-    digest, segments = hashlib.sha256(), data_of(fd, meta.st_size)
+    digest, (segments, whole) = hashlib.sha256(), data_of(fd, meta.st_size)
     # Zeros in a hole and zeros on the disk are one content.
     for start, end in segments:
         data = os.pread(fd, end - start, start)
@@ -127,7 +128,7 @@ def read_file(fd, meta):
             block = data[at - start : at - start + BLOCK]
             if block.strip(b"\0"):
                 digest.update(b"%d " % at + block)
-    return f"{meta.st_size} bytes {digest.hexdigest()[:12]}", segments
+    return f"{meta.st_size} bytes {digest.hexdigest()[:12]}", segments, whole
 
 
 def labels_of(fd):
@@ -141,19 +142,19 @@ def look(store):
     def add(dir_fd, name, at):
         meta = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
         same = inodes.setdefault(meta.st_ino, at)
-        content, labels, segments, inner = None, {}, [], None
+        content, labels, data, whole, inner = None, {}, [], [], None
         if stat.S_ISLNK(meta.st_mode):
             content = os.readlink(name, dir_fd=dir_fd)
         elif stat.S_ISREG(meta.st_mode):
             fd = os.open(name, os.O_RDONLY, dir_fd=dir_fd)
-            content, segments = read_file(fd, meta)
+            content, data, whole = read_file(fd, meta)
             labels = labels_of(fd)
             os.close(fd)
         elif stat.S_ISDIR(meta.st_mode):
             inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=dir_fd)
             labels = labels_of(inner)
         fields = [oct(meta.st_mode), meta.st_uid, meta.st_gid, meta.st_mtime_ns, same, content, labels]
-        seen[at] = Entry(fields, segments, meta.st_blocks * 512)
+        seen[at] = Entry(fields, data, whole, meta.st_blocks * 512)
         return inner
 
     def walk(fd, path):
@@ -184,7 +185,7 @@ def blocks(segments):
 
 def filled(before, after):
     """What is allocated of a file beyond what the rule of holes allows, if anything is."""
-    more = len(blocks(after.segments) - blocks(before.segments)) * BLOCK
+    more = len(blocks(after.data) - blocks(before.filled)) * BLOCK
     if more > MORE_BLOCKS:
         return f"{more} bytes of holes are data"
     if after.allocated > before.allocated + MORE_BLOCKS:

@@ -235,6 +235,10 @@ impl<'a> Journals<'a> {
             let finding = Finding::note(Kind::Died, what, remedy);
             self.report
                 .add(finding.of(id, None).mended_by(Mend::Settle));
+        } else if (here.seq, torn, length) == (0, 0, 0) {
+            let what = "the journal is empty: its process was killed before it had done anything";
+            let finding = Finding::note(Kind::Layout, what, "Nothing to do.");
+            self.report.add(finding.of(id, None));
         } else {
             let what = format!(
                 "the journal stops after record {}: its end is missing",
