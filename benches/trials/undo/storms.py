@@ -49,6 +49,14 @@ class Differs(Exception):
     """What is not as it should be after a seed."""
 
 
+def kill(pid):
+    """Kills a process and waits until it is gone, and its lock with it."""
+    os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + LIMIT
+    while os.path.exists(f"/proc/{pid}/fd/0") and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 class Storm:
     """One seed. All random choices of the script come from `draw`."""
 
@@ -119,7 +127,7 @@ class Storm:
             if not killed and sum(struct.unpack("3Q", done[:])) >= moment:
                 time.sleep(delay)
                 self.log.append(f"kill -9 {daemon} after {struct.unpack('3Q', done[:])}")
-                os.kill(daemon, signal.SIGKILL)
+                kill(daemon)
                 killed = True
             for child in children[:]:
                 if os.waitpid(child, os.WNOHANG)[0]:
@@ -130,7 +138,7 @@ class Storm:
                 raise Differs("an occupant hangs")
             time.sleep(0.0005)
         if not killed:
-            os.kill(daemon, signal.SIGKILL)
+            kill(daemon)
 
     def fork(self, number, count, done):
         child = os.fork()
@@ -178,14 +186,14 @@ class Storm:
                     self.run("checkpoint", "create", self.store, "start")
                 # The first mount makes the directories of the program's own in the root.
                 self.start_of_root = os.stat(self.store).st_mtime_ns
-            kill = draw.random() < 0.4 and "kills" not in self.args.leave_out
-            self.occupy(phase, self.daemon() if kill else None)
-            if kill:
+            dies = draw.random() < 0.4 and "kills" not in self.args.leave_out
+            self.occupy(phase, self.daemon() if dies else None)
+            if dies:
                 killed = True
                 self.clear()
             else:
                 self.umount()
-        if kill:
+        if dies:
             # What was under way is settled by the next mount, or by the next line on the unmounted store.
             if draw.random() < 0.5:
                 self.mount()
@@ -200,13 +208,13 @@ class Storm:
 
     # Taking back
 
-    def undo(self, by, kill):
-        """Takes back; `kill` may end it, or the daemon that does it, half-way. Then it is asked for once more."""
+    def undo(self, by, cut):
+        """Takes back; `cut`: a kill ends it, or the daemon that does it, half-way. Then it is asked for once more."""
         codes = (0, 1, 3, 5) if self.occupant_is_user else (0, 1, 3)
         mounted = self.draw.random() < 0.5
         if mounted:
             self.mount()
-        if kill:
+        if cut:
             self.cut_undo(by, mounted)
         code, _, err = self.run("undo", self.store, *by, codes=codes)
         if code == 5:
@@ -223,7 +231,7 @@ class Storm:
         process = self.start(words)
         time.sleep(self.draw.random() * 0.08)
         self.log.append("kill -9 " + ("the daemon" if daemon else "the undo"))
-        os.kill(daemon or process.pid, signal.SIGKILL)
+        kill(daemon or process.pid)
         done = process.communicate(timeout=LIMIT)
         self.log.append(f"    {process.returncode}: {done}"[:1500])
         if daemon:
@@ -273,8 +281,8 @@ class Storm:
         by = self.rage()
         start["/"].fields[3] = self.start_of_root
         left = tree.look(self.store)
-        kill = self.draw.random() < 0.35 and "kills" not in self.args.leave_out
-        self.undo(by, kill)
+        cut = self.draw.random() < 0.35 and "kills" not in self.args.leave_out
+        self.undo(by, cut)
         self.compare("after undo", start)
         self.redo()
         self.compare("after redo", left)
