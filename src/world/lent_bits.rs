@@ -1,7 +1,7 @@
 //! Opening of a file whose mode forbids that to its own owner: permission bits are lent to it for a moment.
 //!
 //! Owns the record of it: an `attr` marked as lent, which its abort follows as soon as the mode is back. A daemon that
-//! dies in between leaves the record, and the next mount takes the bits back ([`take_back`]). Only a file's owner may
+//! dies in between leaves the record, and the next mount takes the bits back (`take_back`). Only a file's owner may
 //! change its mode, so a file of somebody else stays closed, and what needed it open fails.
 
 use std::os::fd::OwnedFd;

@@ -145,7 +145,7 @@ impl Service {
         self.running.backend()
     }
 
-    /// Starts a program. Returns its number, for [`Service::wait`]. `path` and `installed` are those of [`order`].
+    /// Starts a program. Returns its number, for [`Service::wait`]. `path` and `installed` are those of `order`.
     ///
     /// # Errors
     /// What cannot be a program, or that the sandbox has ended. Whether the program's file could be executed is told by
