@@ -79,6 +79,7 @@ impl World {
             dropped: None,
         };
         let author = self.author(caller);
+        let _names = self.names.read();
         let pending = self.journal.begin(op, &[dir.changed()?], Some(&author))?;
         let moved = move_to(&staged, written, dir, name).and_then(|()| {
             let arrived = stat_at(dir.as_fd(), name)?;

@@ -49,6 +49,8 @@ impl World {
             mode,
             dropped,
         };
+        // While a file is emptied, its directory has another time for a moment.
+        let names = self.names.read();
         let pending = self
             .journal
             .begin(op, &[dir.changed()?], Some(&self.author(caller)))?;
@@ -63,7 +65,9 @@ impl World {
                 Mode::from_raw_mode(mode & 0o7777),
             )
         };
-        match pending.settle(made) {
+        let made = pending.settle(made);
+        drop(names);
+        match made {
             Ok(file) => {
                 let mut meta = stat_fd(file.as_fd())?;
                 if self.lacks_setgid(&meta, mode) {
@@ -209,6 +213,7 @@ impl World {
         act: impl FnOnce(&Dir) -> Result<()>,
     ) -> Result<Meta> {
         let is_link = matches!(op, Op::Link { .. });
+        let _names = self.names.read();
         let pending = self
             .journal
             .begin(op, &[dir.changed()?], Some(&self.author(caller)))?;

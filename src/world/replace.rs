@@ -173,13 +173,13 @@ impl World {
             return Err(Error::NotFound);
         };
         let dir = self.root.dir(&parent)?;
-        let (tv_sec, nsec, _) = dir.changed()?;
         let version = fresh.making.name();
         let versions = self.versions.dir().as_fd();
         // A second link could still change it after it became a version.
         let id = located.node.meta().id;
         let is_it = |meta: &Meta| meta.id == id && meta.nlink == 1;
         let _names = self.names.write();
+        let (tv_sec, nsec, _) = dir.changed()?;
         if !is_it(&dir.stat(name)?) {
             return Err(Error::NotFound);
         }

@@ -845,3 +845,51 @@ fn undo_of_a_creation_leaves_what_replaced_it_beside_the_home() {
     assert!(!at("d").exists() && !at("stays").exists());
     assert_eq!(std::fs::read_to_string(at("n")).unwrap(), "owner\n");
 }
+
+/// Emptying a file gives its directory another time for a moment. No record of that moment has it as the time before.
+#[test]
+fn names_made_beside_a_file_that_is_emptied_record_the_true_time() {
+    need_mount!();
+    const ROUNDS: usize = 400;
+    let home = Home::plan()
+        .limit(Duration::from_secs(120))
+        .prepare(|store| {
+            for round in 0..ROUNDS {
+                let dir = store.join(format!("d{round}"));
+                fs::create_dir(&dir).unwrap();
+                fs::write(dir.join("f"), "content").unwrap();
+                let dir = open(dir, O_RDONLY, 0).unwrap();
+                futimens(&dir, (1, 0), (1_000_000_000, 0)).unwrap();
+            }
+        })
+        .mount();
+    let barrier = std::sync::Barrier::new(2);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for round in 0..ROUNDS {
+                let path = home.path(format!("d{round}/f"));
+                barrier.wait();
+                truncate(path, 0).unwrap();
+            }
+        });
+        for round in 0..ROUNDS {
+            let path = home.path(format!("d{round}/n"));
+            barrier.wait();
+            std::thread::sleep(Duration::from_micros(round as u64 % 20 * 20));
+            mkdir(path, 0o755).unwrap();
+        }
+    });
+    let made = home
+        .journal()
+        .into_iter()
+        .filter(|record| record["op"] == "mkdir");
+    let wrong: Vec<_> = made
+        .filter(|record| record["at"][0][0] != 1_000_000_000)
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} times: {:?}",
+        wrong.len(),
+        wrong.first()
+    );
+}
