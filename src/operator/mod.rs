@@ -31,11 +31,14 @@ pub mod text;
 pub mod trash;
 pub mod undo;
 pub mod usage;
+mod version_sums;
 pub mod versions;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::OnceLock;
+
+use version_sums::VersionSums;
 
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -52,6 +55,7 @@ pub struct Store {
     root: Root,
     state: OwnedFd,
     copied: OnceLock<Option<Copied>>,
+    version_sums: VersionSums,
     /// What opens files that their own owner may not; `None` where nothing may be changed.
     lender: Option<BitLender>,
 }
@@ -74,6 +78,7 @@ impl Store {
             root,
             state,
             copied: OnceLock::new(),
+            version_sums: VersionSums::default(),
             lender: None,
         })
     }
@@ -89,6 +94,7 @@ impl Store {
             root: world.root().again()?.for_operator(),
             state,
             copied: OnceLock::new(),
+            version_sums: VersionSums::default(),
             lender: Some(world.lender()),
         })
     }
@@ -166,6 +172,14 @@ impl Store {
             Some(lender) => lender.open_to_read(&self.root, path, node),
             None => self.root.reopen_quietly(node),
         }
+    }
+
+    /// Returns whether a version has the bytes that were kept, as far as a digest says.
+    ///
+    /// # Errors
+    /// As [`VersionSums::is_as_kept`].
+    fn is_as_kept(&self, session: &str, n: u64) -> Result<bool> {
+        self.version_sums.is_as_kept(&self.state, session, n)
     }
 
     /// Returns the resolver of paths.

@@ -321,3 +321,37 @@ fn a_list_without_its_version_is_settled_seen_and_mended() {
         ends(&run(store, &["fsck"]), 0);
     }
 }
+
+/// A byte that was flipped in a kept content is noticed by its digest: an undo stops, and `--force` gives back what there is.
+#[test]
+fn altered_version_is_named_and_given_back_by_force_alone() {
+    let store = tempfile::tempdir().unwrap();
+    let store = store.path();
+    fs::write(store.join("f"), TEXT).unwrap();
+    overwrite(store);
+    let [version] = versions(store).try_into().unwrap();
+    let mut bytes = fs::read(&version).unwrap();
+    bytes[5] ^= 1;
+    fs::write(&version, &bytes).unwrap();
+    let now = fs::read(store.join("f")).unwrap();
+    let session = sessions(store)[0].file_name().unwrap().to_owned();
+    let session = session.to_str().unwrap();
+    for words in [
+        &["undo", "--session", session, "--dry-run"][..],
+        &["undo", "--session", session],
+    ] {
+        let said = ends(&run(store, words), 4);
+        assert!(
+            said.contains("/f: ") && said.contains("is not what was kept"),
+            "{said}"
+        );
+        assert!(said.contains("--force"), "{said}");
+        assert_eq!(fs::read(store.join("f")).unwrap(), now);
+    }
+    let cat = run(store, &["cat", "/f", "--at", &format!("{session}:1")]);
+    assert!(ends(&cat, 5).contains("is not what was kept"));
+    assert_eq!(cat.stdout, bytes);
+    let said = ends(&run(store, &["undo", "--session", session, "--force"]), 5);
+    assert!(said.contains("is not what was kept"), "{said}");
+    assert_eq!(fs::read(store.join("f")).unwrap(), bytes);
+}

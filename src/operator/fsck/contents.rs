@@ -131,7 +131,7 @@ impl Journals<'_> {
                     "version {}{was} is not what was kept: its content has been changed",
                     version_name(n)
                 );
-                let remedy = "Somebody has written to it, or the disk is failing. An undo, `restore` and `cat --at` would give back what it holds now; look for the file in a backup of the store.";
+                let remedy = "Somebody has written to it, or the disk is failing. An undo gives back what it holds now with --force alone; `restore` and `cat --at` do, and say so. Look for the file in a backup of the store.";
                 let finding = Finding::problem(Kind::Content, what, remedy);
                 self.report.add(finding.of(&session, Some(n)));
             }

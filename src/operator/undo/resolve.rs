@@ -228,6 +228,13 @@ impl Planner<'_, '_> {
             let store = self.target.disk().store();
             match Content::open(store, Some(layer), || self.target.open_now(node)) {
                 Ok(then) => {
+                    let altered = then.missing().filter(|missing| missing.is_altered());
+                    if let Some(altered) = altered.filter(|_| self.choice == OnConflict::Stop) {
+                        let what =
+                            format!("{}: what it would get back: {altered}", self.name_of(node));
+                        self.forcible_conflict(&layer.record.clone(), what, None);
+                        continue;
+                    }
                     self.partly(node, layer, &then);
                     // A content that is already there need not be restored.
                     if self.beside.contains_key(&node) {

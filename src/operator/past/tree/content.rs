@@ -114,6 +114,7 @@ impl Content {
         let uppermost = layers.iter().position(|(_, opened)| opened.is_some());
         let doubtful = layers.iter().any(|(layer, _)| layer.doubtful);
         let mut vouched = false;
+        let altered = check && is_altered(store, &layers)?;
         for (i, (layer, opened)) in layers.into_iter().enumerate().rev() {
             let digest = match &opened {
                 Some(Opened {
@@ -145,6 +146,9 @@ impl Content {
                 "nothing is left of the content before operation {session}:{seq}: {WHY}"
             )));
         }
+        if altered && !vouched {
+            content.note_altered();
+        }
         Ok(content)
     }
 
@@ -160,9 +164,21 @@ impl Content {
                 ranges,
                 of,
                 doubtful,
+                altered: false,
             });
         }
         self.size > 0 || of == 0
+    }
+
+    /// Notes that a version does not have its digest.
+    fn note_altered(&mut self) {
+        let none = Missing {
+            ranges: Vec::new(),
+            of: self.size,
+            doubtful: false,
+            altered: true,
+        };
+        self.missing.get_or_insert(none).altered = true;
     }
 
     /// Returns the part of the content that is lost.
@@ -296,43 +312,6 @@ impl Content {
         read.map_err(|e| io_error("pread", &e))
     }
 
-    /// Returns whether another content has the same bytes and the same ranges missing.
-    ///
-    /// # Errors
-    /// As [`Content::read_at`].
-    pub fn equals(&self, other: &Content) -> Result<bool> {
-        let ranges = |content: &Content| {
-            content
-                .missing
-                .as_ref()
-                .map_or(&[][..], |m| &m.ranges)
-                .to_vec()
-        };
-        Ok(ranges(self) == ranges(other) && self.has_bytes_of(other)?)
-    }
-
-    /// Returns whether another content has the same bytes, as far as they are known.
-    ///
-    /// # Errors
-    /// As [`Content::read_at`].
-    pub fn has_bytes_of(&self, other: &Content) -> Result<bool> {
-        if self.size != other.size {
-            return Ok(false);
-        }
-        let (mut one, mut two) = (vec![0; 1 << 16], vec![0; 1 << 16]);
-        let mut offset = 0;
-        while offset < self.size {
-            let read = self.read_at(&mut one, offset)?;
-            let part = two.get_mut(..read).unwrap_or_default();
-            let read = other.read_at(part, offset)?;
-            if read == 0 || one.get(..read) != two.get(..read) {
-                return Ok(false);
-            }
-            offset += read as u64;
-        }
-        Ok(true)
-    }
-
     fn known(&self) -> impl Iterator<Item = (&Part, &File)> {
         let file = |part: &Part| self.files.get(part.file?);
         self.parts
@@ -395,4 +374,16 @@ impl Content {
         }
         Ok(())
     }
+}
+
+/// Returns whether any of these versions does not have the bytes that were kept.
+fn is_altered(store: &Store, layers: &[(&Arc<Layer>, Option<Opened>)]) -> Result<bool> {
+    for (layer, opened) in layers {
+        if let (Some((session, n)), Some(_)) = (layer.kind.version(), opened)
+            && !store.is_as_kept(session, n)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -11,6 +11,8 @@ pub struct Missing {
     pub(super) of: u64,
     /// Whether the rest is in doubt: it was kept shortly before a power cut.
     pub(super) doubtful: bool,
+    /// Whether a version does not have the digest that it had when it was kept.
+    pub(super) altered: bool,
 }
 
 /// The reason for a certain loss.
@@ -19,6 +21,9 @@ pub(super) const WHY: &str =
 
 /// The reason for a doubt without a visible loss.
 const DOUBT: &str = "was kept within a minute before the power went, without --durable: nothing says that all of it was on the disk";
+
+/// A digest that does not match.
+const ALTERED: &str = "is not what was kept: somebody has written to a version, or the disk is failing (`trumanfs fsck` names it)";
 
 /// How many ranges a message lists.
 const TOLD: usize = 4;
@@ -29,14 +34,22 @@ impl Missing {
         self.of
     }
 
-    /// Returns whether anything is certainly missing.
+    /// Returns whether anything is certainly missing or wrong.
     pub fn is_certain(&self) -> bool {
-        !self.ranges.is_empty()
+        !self.ranges.is_empty() || self.altered
+    }
+
+    /// Returns whether all bytes are there, and some of them are not those that were kept.
+    pub fn is_altered(&self) -> bool {
+        self.ranges.is_empty() && self.altered
     }
 }
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_altered() {
+            return write!(f, "it {ALTERED}");
+        }
         if self.ranges.is_empty() {
             return write!(f, "it {DOUBT}");
         }
