@@ -135,13 +135,17 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     }
     settled.extend(super::version_files::sweep(state, &session)?.map(found));
     settled.extend(super::outage::mark(state, &session, tail.as_ref())?.map(found));
-    let window = match state.is_fresh_copy() {
-        true => Vec::new(), // Its inode numbers are those of another store.
+    let last = match state.is_fresh_copy() {
+        true => LastRecords::default(), // Its inode numbers are those of another store.
         false => last_records(&session, &file, root.id().0)?,
     };
+    if last.is_of_this_boot {
+        let dropped = super::version_files::drop_unrecorded(state, &session, &last.versions)?;
+        settled.extend(dropped.map(found));
+    }
     let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
     settled.extend(
-        settle_records(root, &window, &journal)?
+        settle_records(root, &last.window, &journal)?
             .into_iter()
             .map(found),
     );
@@ -219,26 +223,45 @@ fn damaged(session: &str, error: &Error) -> Error {
     ))
 }
 
-fn last_records(session: &str, file: &File, device: u64) -> Result<Vec<Record>> {
+/// The end of a journal, and what is known of all of it.
+#[derive(Debug, Default)]
+struct LastRecords {
+    /// The last records, some of which may not have been done.
+    window: Vec<Record>,
+    /// The versions that any record names.
+    versions: HashSet<u64>,
+    /// Whether the machine has been up since the session began: then no record is missing.
+    is_of_this_boot: bool,
+}
+
+fn last_records(session: &str, file: &File, device: u64) -> Result<LastRecords> {
     use std::io::Seek;
     let mut file = file;
     file.rewind().map_err(|error| Error::io("lseek", &error))?;
     let this_boot = super::holder::boot_id();
     let mut kept = WINDOW;
     let mut window = VecDeque::new();
+    let mut last = LastRecords {
+        is_of_this_boot: true,
+        ..LastRecords::default()
+    };
     for record in Reader::new(BufReader::new(file)) {
         let record = record.map_err(|error| damaged(session, &error))?.on(device);
         if let Op::Begin { boot, .. } = &record.op
             && *boot != this_boot
         {
             kept = WINDOW_AFTER_REBOOT;
+            last.is_of_this_boot = false;
         }
+        last.versions
+            .extend(record.op.kept().map(|(kept, _)| kept.n));
         window.push_back(record);
         if window.len() > kept {
             window.pop_front();
         }
     }
-    Ok(window.into())
+    last.window = window.into();
+    Ok(last)
 }
 
 enum Fate {

@@ -1,5 +1,6 @@
 //! The files of versions: opening and listing a session's directory of them, and deleting.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -68,6 +69,33 @@ pub(super) fn sweep(state: &impl AsFd, session: &str) -> Result<Option<String>> 
     Ok((!lists.is_empty()).then(|| {
         let lists = lists.len();
         format!("{lists} list(s) of ranges had no version, and were deleted")
+    }))
+}
+
+/// Deletes the versions that no record of their session names: each was made for a change that had not begun when the
+/// daemon was killed. Returns the message for the operator. Nobody else has the store, and no record is missing.
+///
+/// # Errors
+/// Any error from reading the directory.
+pub(super) fn drop_unrecorded(
+    state: &impl AsFd,
+    session: &str,
+    named: &HashSet<u64>,
+) -> Result<Option<String>> {
+    let Some(dir) = versions_of(state, session)? else {
+        return Ok(None);
+    };
+    let mut dropped = 0_u64;
+    for (n, _) in list(&dir)? {
+        if !named.contains(&n) {
+            delete(&dir, n);
+            dropped += 1;
+        }
+    }
+    Ok((dropped > 0).then(|| {
+        format!(
+            "{dropped} content(s) had been kept for changes that had not begun, and were deleted"
+        )
     }))
 }
 

@@ -355,3 +355,29 @@ fn altered_version_is_named_and_given_back_by_force_alone() {
     assert!(said.contains("is not what was kept"), "{said}");
     assert_eq!(fs::read(store.join("f")).unwrap(), bytes);
 }
+
+/// A daemon that is killed after it kept a content and before it recorded why leaves a version that nothing needs.
+#[test]
+fn version_without_a_record_is_settled_by_the_next_session() {
+    let store = tempfile::tempdir().unwrap();
+    let store = store.path();
+    fs::write(store.join("f"), TEXT).unwrap();
+    let options = || WorldOptions {
+        session: new_session_id(),
+        ..WorldOptions::default()
+    };
+    let (world, _) = World::open(store, options()).unwrap();
+    let located = world.find(&WorldPath::parse(b"f").unwrap()).unwrap();
+    let file = world.open_file(&located, OFlags::RDWR, &NoOpenState, Caller::myself());
+    rustix::io::write(file.unwrap(), b"WHAT").unwrap();
+    drop(world);
+    let [kept] = versions(store).try_into().unwrap();
+    fs::write(kept.with_file_name("00000002"), TEXT).unwrap();
+    ends(&run(store, &["fsck"]), 1);
+    let (world, settled) = World::open(store, options()).unwrap();
+    world.close();
+    let said = |found: &trumanfs::world::Settled| found.what.contains("1 content(s) had been kept");
+    assert!(settled.iter().any(said), "{settled:?}");
+    assert!(kept.exists() && !kept.with_file_name("00000002").exists());
+    ends(&run(store, &["fsck"]), 0);
+}
