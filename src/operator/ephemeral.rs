@@ -11,7 +11,8 @@ use rustix::fs::{FileType, OFlags};
 
 use super::Store;
 use super::log::Log;
-use super::trash::{Listed, size_of};
+use super::trash::Listed;
+use super::trash_size::size_of;
 use crate::error::Result;
 use crate::journal::{Op, Record};
 use crate::name::{Name, WorldPath};

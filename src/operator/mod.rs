@@ -29,6 +29,7 @@ pub mod session;
 pub mod show;
 pub mod text;
 pub mod trash;
+mod trash_size;
 pub mod undo;
 pub mod usage;
 mod version_sums;

@@ -12,12 +12,12 @@ use super::log::Log;
 use super::past::{Attributes, Content, Past};
 use super::point::{Operation, Point};
 use super::rights::with_closed_things;
+use super::trash_size::{entries, shares, size_of};
 use super::undo::put_label;
 use crate::error::{Error, Result};
 use crate::journal::Actor;
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::layout::TRASH;
-use crate::world::own::is_for_git;
 use crate::world::trash::parse_entry;
 use crate::world::{
     Caller, Dir, Id, Meta, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, Xattrs,
@@ -64,17 +64,6 @@ struct RemovedFrom {
     seq: u64,
 }
 
-/// The size of a tree.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Size {
-    /// The total size of its files, in bytes.
-    pub(super) bytes: u64,
-    /// The space that it takes on disk, in bytes.
-    pub(super) disk: u64,
-    /// The number of names below it.
-    pub(super) names: u64,
-}
-
 /// Lists the trash, oldest first.
 ///
 /// # Errors
@@ -89,6 +78,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
     let names = there.iter().map(|(name, _)| name.as_slice()).collect();
     let mut origins = origins(store, &names)?;
     let mut listed = Vec::new();
+    let mut linked = Vec::new();
     for (name, meta) in &there {
         let origin = origins.remove(name);
         let time = match (&origin, parse_entry(name)) {
@@ -98,6 +88,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
         };
         let path = WorldPath::parse(TRASH)?.join(Name::new(name)?);
         let size = size_of(store, path, meta)?;
+        linked.extend(size.linked.iter().map(|one| (listed.len(), *one)));
         listed.push(Listed {
             entry: Escaped(name.clone()),
             time,
@@ -112,6 +103,11 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
             actor: origin.as_ref().and_then(|origin| origin.actor.clone()),
             path: origin.map(|origin| origin.path),
         });
+    }
+    for (entry, disk) in shares(&linked) {
+        if let Some(entry) = listed.get_mut(entry) {
+            entry.disk += disk;
+        }
     }
     // The journal has the order; of what no journal has, there is only the name.
     listed.sort_by_cached_key(|one| (one.session.clone(), one.seq, one.entry.0.clone()));
@@ -346,50 +342,4 @@ fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Re
             Err(error) => log::warn!("{error}"),
         }
     }
-}
-
-pub(super) fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> {
-    let fd = store.root.read_dir(dir)?;
-    let mut entries = Vec::new();
-    for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
-        let entry = entry.map_err(Error::os("getdents64"))?;
-        let bytes = entry.file_name().to_bytes();
-        if let Ok(name) = Name::new(bytes)
-            && !is_for_git(dir.path(), bytes)
-            && let Ok(meta) = dir.stat(name)
-        {
-            entries.push((bytes.to_vec(), meta));
-        }
-    }
-    Ok(entries)
-}
-
-/// Returns the size of a file or tree in the store.
-pub(super) fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<Size> {
-    let mut size = Size {
-        disk: meta.blocks * 512,
-        ..Size::default()
-    };
-    if !meta.is_dir() {
-        size.bytes = meta.size;
-        return Ok(size);
-    }
-    let mut pending = vec![path];
-    while let Some(path) = pending.pop() {
-        let dir = match store.root.dir(&path) {
-            // Restored or purged meanwhile.
-            Err(Error::NotFound) => continue,
-            dir => dir?,
-        };
-        for (name, meta) in entries(store, &dir)? {
-            size.names += 1;
-            size.disk += meta.blocks * 512;
-            if meta.is_dir() {
-                pending.push(path.join(Name::new(&name)?));
-            } else {
-                size.bytes += meta.size;
-            }
-        }
-    }
-    Ok(size)
 }

@@ -293,7 +293,10 @@ impl World {
     /// hidden or counted by mistake.
     fn forget(&self, gone: &Gone<'_>) {
         let id = gone.meta.id;
-        self.trash.went(gone.meta.blocks * 512);
+        // Another name of it is outside, or in the trash as well.
+        if gone.last {
+            self.trash.went(gone.meta.blocks * 512);
+        }
         if !gone.meta.is_dir() && self.state.trashed_links(id) > 0 {
             self.state.count_link(id, false);
         }

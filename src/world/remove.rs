@@ -215,7 +215,7 @@ impl World {
         if !meta.is_dir() && meta.nlink > 1 {
             self.state.count_link(meta.id, true);
         }
-        self.trash.came(meta);
+        self.trash.counted(self.bytes_in_trash(meta));
     }
 
     /// Performs the move. If another node arrived, it goes back. If the trash is not the store's any more, the node goes

@@ -279,10 +279,13 @@ impl World {
 
     /// Counts a node that has left the trash.
     fn left_trash(&self, found: &Visible<'_>, to: &WorldPath) -> Result<()> {
-        let mut bytes = found.meta.blocks * 512;
+        let mut bytes = self.bytes_in_trash(&found.meta);
         if found.meta.is_dir() {
             self.walk(to, |step| {
-                bytes += step.bytes();
+                bytes += step
+                    .dir
+                    .stat(step.name)
+                    .map_or(0, |meta| self.bytes_in_trash(&meta));
                 // Only names that were removed one by one, and then gathered, have been counted.
                 if !step.is_dir && self.state.trashed_links(step.id) > 0 {
                     self.state.count_link(step.id, false);

@@ -1,5 +1,8 @@
 //! Space used by the trash and the versions: counted once, and left out of what `df` shows.
 
+use std::collections::HashMap;
+
+use super::meta::{Id, Meta};
 use super::own;
 use super::{World, layout, settle, trash, version_files};
 use crate::error::{Error, Result};
@@ -17,7 +20,8 @@ impl World {
             .is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < SCARCE)
     }
 
-    /// Returns the store's `statfs`, without counting the trash and the versions as used.
+    /// Returns the store's `statfs`, without counting the trash and the versions as used: they count as free space that
+    /// nobody in the home may use, as what a file system reserves for root.
     ///
     /// # Errors
     /// Any error from `fstatvfs(3)`.
@@ -25,9 +29,15 @@ impl World {
         let mut fs = rustix::fs::fstatvfs(&self.root).map_err(Error::os("statfs"))?;
         let used = fs.f_blocks.saturating_sub(fs.f_bfree);
         let kept = self.trash.bytes() + self.versions.room().used();
-        let trash = kept / fs.f_frsize.max(1);
-        fs.f_blocks -= trash.min(used);
+        fs.f_bfree += used.min(kept / fs.f_frsize.max(1));
         Ok(fs)
+    }
+
+    /// Returns the bytes that a node takes in the trash: none as long as it has a name outside.
+    pub(super) fn bytes_in_trash(&self, meta: &Meta) -> u64 {
+        let is_outside =
+            !meta.is_dir() && meta.nlink > 1 && self.state.trashed_links(meta.id) < meta.nlink;
+        if is_outside { 0 } else { meta.blocks * 512 }
     }
 
     /// Counts the existing contents of the trash, so that `df` leaves them out. Slow; meant for a thread of its own.
@@ -40,12 +50,18 @@ impl World {
         let start = chrono::Utc::now();
         let top = WorldPath::parse(layout::TRASH)?;
         let mut bytes = 0;
+        let mut names_of: HashMap<Id, u32> = HashMap::new();
         self.walk(&top, |step| {
             let mut parts = step.path.components().skip(1);
             let entry = parts.next().map_or(&b""[..], Name::bytes);
             let old = trash::parse_entry(entry).is_none_or(|(time, _)| time < start)
                 && !own::is_for_git(&top, entry);
-            bytes += if old { step.bytes() } else { 0 };
+            if old && let Ok(meta) = step.dir.stat(step.name) {
+                let names = names_of.entry(meta.id).or_default();
+                *names += 1;
+                let is_outside = !meta.is_dir() && *names < meta.nlink;
+                bytes += if is_outside { 0 } else { meta.blocks * 512 };
+            }
             Ok(old)
         })?;
         self.trash.counted(bytes);

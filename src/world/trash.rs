@@ -226,12 +226,7 @@ impl Trash {
         self.still.lock()
     }
 
-    /// Counts a node that came into the trash.
-    pub fn came(&self, meta: &Meta) {
-        self.bytes.fetch_add(meta.blocks * 512, Ordering::Relaxed);
-    }
-
-    /// Counts what was in the trash before this session.
+    /// Counts bytes that are in the trash.
     pub fn counted(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }

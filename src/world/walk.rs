@@ -24,13 +24,6 @@ pub(super) struct WalkEntry<'a> {
     pub(super) id: Id,
 }
 
-impl WalkEntry<'_> {
-    /// Returns its size on disk, in bytes; 0 if it has gone.
-    pub(super) fn bytes(&self) -> u64 {
-        self.dir.stat(self.name).map_or(0, |meta| meta.blocks * 512)
-    }
-}
-
 impl World {
     /// Passes the visible entries from a position on to `visit`, until it returns false.
     ///

@@ -381,3 +381,46 @@ fn version_without_a_record_is_settled_by_the_next_session() {
     assert!(kept.exists() && !kept.with_file_name("00000002").exists());
     ends(&run(store, &["fsck"]), 0);
 }
+
+/// A file takes no space in the trash as long as it has a name outside; and then once.
+#[test]
+fn linked_file_in_the_trash_counts_once_its_last_name_is_there() {
+    let store = tempfile::tempdir().unwrap();
+    fs::write(store.path().join("f"), vec![7; 1 << 20]).unwrap();
+    let options = WorldOptions {
+        session: new_session_id(),
+        ..WorldOptions::default()
+    };
+    let (world, _) = World::open(store.path(), options).unwrap();
+    let at = |name: &str| WorldPath::parse(name.as_bytes()).unwrap();
+    let caller = Caller::myself();
+    let size = world.statfs().unwrap().f_blocks;
+    let unlink = |name: &str| {
+        let path = at(name);
+        let (dir, name) = world.parent(&path).unwrap();
+        world.unlink(&dir, name, caller).unwrap();
+    };
+    let operator = || trumanfs::operator::Store::of(&world).unwrap();
+    let listed = || {
+        trumanfs::operator::usage::usage(&operator())
+            .unwrap()
+            .trash
+            .disk
+    };
+    for name in ["a", "b", "c"] {
+        let path = at(name);
+        let (dir, name_of) = world.parent(&path).unwrap();
+        world
+            .link(&world.find(&at("f")).unwrap(), &dir, name_of, caller)
+            .unwrap();
+        unlink(name);
+        assert_eq!((world.trash().bytes(), listed()), (0, 0), "{name}");
+    }
+    unlink("f");
+    let all = 1_u64 << 20;
+    for bytes in [world.trash().bytes(), listed()] {
+        assert!((all..all + 65536).contains(&bytes), "{bytes}");
+    }
+    assert_eq!(world.statfs().unwrap().f_blocks, size);
+    world.close();
+}

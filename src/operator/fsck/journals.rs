@@ -9,7 +9,7 @@ use std::io::BufReader;
 
 use super::super::Store;
 use super::super::kept::on_disk;
-use super::super::trash::entries;
+use super::super::trash_size::entries;
 use super::finding::{Finding, FsckReport, Kind, Mend, Progress};
 use super::pass::{BROKEN, Before, Here, Journals, Last, TrashEntry};
 use super::sums::Sums;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::Store;
-use super::super::trash::entries;
+use super::super::trash_size::entries;
 use super::finding::{Finding, FsckReport, Kind, Mend};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Content, Digest, Op, Record};
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::trash::entries;
+use crate::operator::trash_size::entries;
 use crate::world::digest::Sum;
 use crate::world::layout::TRASH;
 use crate::world::{Dir, Meta};
