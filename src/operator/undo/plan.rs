@@ -18,7 +18,6 @@ use crate::operator::Store;
 use crate::operator::past::{Effect, NameId, NameSlot, NodeId, Past, ROOT, RecordId};
 use crate::operator::point::{Operation, Point};
 use crate::world::layout::TRASH;
-use crate::world::view::in_trash;
 
 /// Plans an undo. Nothing is changed.
 ///
@@ -186,9 +185,7 @@ impl Planner<'_, '_> {
             let lost = after.filter(|_| there.is_none());
             // Whether what was purged is missed shows when all is taken back: `places` looks.
             let purged = lost.is_some_and(|node| self.is_purged((*dir, *name), node, trash));
-            let elsewhere =
-                lost.is_some_and(|node| Some(*dir) == trash && self.other_entry(node).is_some());
-            if there != *after && !purged && !elsewhere {
+            if there != *after && !purged {
                 as_left = false;
                 in_the_way.get_or_insert((*dir, *name, *after, there));
             }
@@ -214,18 +211,6 @@ impl Planner<'_, '_> {
         } else {
             Some(false)
         })
-    }
-
-    /// Returns the only name of a node, if that is in the trash: what an undo took out of the trash and a redo removed
-    /// again has another entry than before.
-    fn other_entry(&self, node: NodeId) -> Option<NameSlot> {
-        let mut places = self.target.every_place(node);
-        let place = places.next()?;
-        if places.any(|other| other != place) {
-            return None;
-        }
-        let is_removed = self.target.path(node).is_some_and(|path| in_trash(&path));
-        is_removed.then_some(place)
     }
 
     /// Returns whether a node was lost from the trash, and notes which record did that.
@@ -269,13 +254,6 @@ impl Planner<'_, '_> {
                 let beside = super::resolve::beside(&disk.text(alias), told.1.seq);
                 alias = disk.name_id(&beside);
                 self.instead.insert((*dir, *name), alias);
-            }
-            if Some(*dir) == trash
-                && there.is_none()
-                && let Some(node) = *after
-                && let Some((dir, name)) = self.other_entry(node)
-            {
-                self.target.set_by_id(dir, name, None);
             }
             self.target.set_by_id(*dir, alias, *before);
             let of = (told.0.clone(), told.1.seq);
