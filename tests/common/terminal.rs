@@ -41,7 +41,9 @@ impl Terminal {
         tcsetwinsize(&master, size(rows, columns)).unwrap();
         let stdio = || Stdio::from(File::from(slave.try_clone().unwrap()));
         let mut setsid = Command::new("setsid");
-        setsid.arg("--ctty").args(command);
+        // A shell without job control starts what it puts into the background with these ignored, and that is inherited.
+        let signals = ["env", "--default-signal=INT,QUIT"];
+        setsid.arg("--ctty").args(signals).args(command);
         setsid.env("TERM", "xterm-256color").env_remove("NO_COLOR");
         setsid.envs(env.iter().copied());
         let before = tcgetattr(&slave).unwrap();
