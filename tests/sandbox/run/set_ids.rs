@@ -131,3 +131,13 @@ fn program_that_hides_itself_gives_no_file_set_ids() {
     let said = good(&place.run(&[], &["python3", "-c", script]));
     assert_eq!(said, "refused\n0o100755\n");
 }
+
+#[test]
+fn bundled_copy_leaves_set_ids_out() {
+    let store = Store::new();
+    filled(&store.store);
+    let at = store.store.to_str().unwrap();
+    good(&trumanfs(&["exec", "--root", at, "--", "cp -p had copied"]));
+    assert_eq!(mode(&store.store.join("copied")), 0o755);
+    assert_eq!(mode(&store.store.join("had")), 0o4755);
+}

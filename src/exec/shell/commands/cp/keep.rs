@@ -115,7 +115,7 @@ impl Keep {
         }
         match change == SetAttrs::default() {
             true => Ok(()),
-            false => home.set_attrs(path, &change),
+            false => set(home, path, change),
         }
     }
 }
@@ -126,13 +126,25 @@ fn give_away(home: &dyn Home, path: &WorldPath, meta: &Meta, change: SetAttrs) -
     let (uid, gid) = (Some(meta.uid), Some(meta.gid));
     let refused =
         |error: &Error| matches!(error.errno(), Errno::PERM | Errno::INVAL | Errno::ACCESS);
-    match home.set_attrs(path, &SetAttrs { uid, gid, ..change }) {
+    match set(home, path, SetAttrs { uid, gid, ..change }) {
         Err(error) if refused(&error) => {
             let of_group = SetAttrs {
                 gid,
                 ..SetAttrs::default()
             };
             let _ = home.set_attrs(path, &of_group);
+            let mode = change.mode.map(|mode| mode & !SET_IDS);
+            home.set_attrs(path, &SetAttrs { mode, ..change })
+        }
+        set => set,
+    }
+}
+
+/// Sets attributes. A home that gives no file set-user-id and set-group-id gets the others.
+fn set(home: &dyn Home, path: &WorldPath, change: SetAttrs) -> Result<()> {
+    let has_set_ids = change.mode.is_some_and(|mode| mode & SET_IDS != 0);
+    match home.set_attrs(path, &change) {
+        Err(error) if has_set_ids && error.errno() == Errno::PERM => {
             let mode = change.mode.map(|mode| mode & !SET_IDS);
             home.set_attrs(path, &SetAttrs { mode, ..change })
         }
