@@ -63,6 +63,19 @@ impl Within<'_> {
         }
     }
 
+    /// Checks a word for a program whose flags nobody here knows: a value may follow a flag's letter directly, as in
+    /// `-o../x`.
+    ///
+    /// # Errors
+    /// What it names lies outside the home.
+    pub(super) fn check_unknown(&self, word: &[u8]) -> Result<(), Refused> {
+        self.check(word)?;
+        match word {
+            [b'-', letter, value @ ..] if letter.is_ascii_alphanumeric() => self.check(value),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the refusal of a word that names something outside.
     pub(super) fn outside(&self, word: &[u8]) -> Refused {
         let home = crate::name::escape(self.home);
@@ -182,6 +195,41 @@ mod tests {
             "https://example.org,x",
         ] {
             assert!(!within.leads_out(word.as_bytes()), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_value_may_follow_the_letter_of_an_unknown_flag() {
+        let cwd = WorldPath::parse(b"src/app").unwrap_or_default();
+        let within = Within {
+            home: b"/home/agent",
+            cwd: &cwd,
+            paths: &TextPaths,
+        };
+        for word in [
+            "-r/etc/x",
+            "-o../../../x",
+            "-o/home/agent/../x",
+            "-o=/etc/x",
+            "-ffile:///etc",
+            "-c~root/x",
+            "/etc/x",
+        ] {
+            assert!(within.check_unknown(word.as_bytes()).is_err(), "{word}");
+        }
+        for word in [
+            "-",
+            "--",
+            "-o",
+            "-vv",
+            "-O2",
+            "-osrc/x",
+            "-o/home/agent/x",
+            "-o/tmp/x",
+            "-o../x",
+            "--o/etc",
+        ] {
+            assert!(within.check_unknown(word.as_bytes()).is_ok(), "{word}");
         }
     }
 

@@ -274,7 +274,7 @@ impl<'q> Case<'q> {
             };
             match kind {
                 ReadAs::Text => {}
-                ReadAs::Path => self.within.check(argument.word)?,
+                ReadAs::Path => self.within.check_unknown(argument.word)?,
                 ReadAs::Refused => {
                     let reason = format!(
                         "{} is one argument too many for {}; leave it out",

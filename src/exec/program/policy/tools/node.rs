@@ -72,7 +72,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         None => case.check_input("node")?,
     }
     for word in rest {
-        case.within.check(word)?;
+        case.within.check_unknown(word)?;
     }
     let mut checked = case.allow_program(&scanned)?;
     runner::surroundings(case, &mut checked);

@@ -64,7 +64,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         }
     }
     for word in rest {
-        case.within.check(word)?;
+        case.within.check_unknown(word)?;
     }
     let mut checked = case.allow_program(&scanned)?;
     surroundings(case, &mut checked);

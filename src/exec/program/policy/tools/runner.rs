@@ -312,5 +312,5 @@ fn check_word(
             shown(word)
         ));
     }
-    case.within.check(word)
+    case.within.check_unknown(word)
 }
