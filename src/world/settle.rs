@@ -11,6 +11,7 @@ use std::iter::repeat;
 use std::os::fd::AsFd;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use super::layout::SESSIONS;
 use super::lent_bits::take_back;
@@ -188,7 +189,15 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
             before: before.iter().filter(stands).collect(),
             later: later.iter().skip(1).filter(stands).collect(),
         };
-        match outcome(root, record, &around)? {
+        let fate = match outcome(root, record, &around) {
+            // An ordinary user's occupant can close what is looked at to them. That must not keep the store shut.
+            Err(error) if matches!(error.errno(), Errno::ACCESS | Errno::PERM) => {
+                log::warn!("record {} cannot be settled: {error}", record.seq);
+                Fate::Done
+            }
+            fate => fate?,
+        };
+        match fate {
             Fate::Done => {}
             Fate::Finished(what) => told.push(what),
             Fate::TakenBack(what) => {

@@ -6,11 +6,14 @@ use std::fs::{self, File};
 use std::io::{BufReader, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::common::calls::*;
 use crate::common::random::Random;
-use crate::common::{Home, child, describe, need_mount, trumanfs, watch};
+use crate::common::{
+    Home, child, copy_program, describe, need_mount, need_root, run_limited, trumanfs, watch,
+};
 use trumanfs::journal::{At, Journal, Op, Reader, Record, Replaced};
 use trumanfs::name::{Escaped, WorldPath};
 use trumanfs::world::layout::JOURNAL;
@@ -827,6 +830,40 @@ fn a_name_made_while_its_directory_moved_was_made() {
         "{said}"
     );
     assert_eq!(said.matches("had not been done").count(), 1, "{said}");
+}
+
+/// A directory that an ordinary user closed to themselves just before the daemon died kept the store shut.
+#[test]
+fn a_closed_directory_does_not_keep_a_store_from_being_settled() {
+    need_root!("to become an ordinary user");
+    let base = tempfile::TempDir::with_prefix("trumanfs-user-").unwrap();
+    let store = base.path().join("store");
+    copy_program(crate::common::binary(), base.path().join("trumanfs"));
+    let script = r#"
+        chmod 755 "$1"; cd "$1"; chown -R 65534:65534 .
+        setpriv --reuid=65534 --regid=65534 --clear-groups ./trumanfs exec --root store -- "$2"
+    "#;
+    let exec = |line: &str| {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script, "sh"])
+            .arg(base.path())
+            .arg(line);
+        let output = run_limited(command, Duration::from_secs(60));
+        assert!(output.status.success(), "{line}: {}", describe(&output));
+    };
+    fs::create_dir(&store).unwrap();
+    exec("mkdir d; touch d/f");
+    let made = Op::Create {
+        path: path("d/f"),
+        mode: 0o644,
+        dropped: None,
+    };
+    let dir = [(0, 0, ids(&store.join("d"))[1])];
+    unfinished_session_of(&store, [(made, &dir)]);
+    chmod(store.join("d"), 0).unwrap();
+    exec("touch g");
+    assert!(store.join("g").exists());
 }
 
 /// As [`check_journals`], for a store whose trash is empty.
