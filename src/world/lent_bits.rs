@@ -83,17 +83,24 @@ impl BitLender {
     ) -> Result<OwnedFd> {
         let meta = node.stat()?;
         let (mode, lent) = (meta.permissions(), meta.permissions() | bits);
+        if mode == lent {
+            // Its owner has these bits: it is somebody else's.
+            return Err(refused);
+        }
         let pending = self.0.begin(lent_op(path, &meta, lent), &[], None)?;
         let opened = match root.chmod(node, lent) {
-            Ok(()) => root.reopen(node, flags),
+            Ok(()) => {
+                let opened = root.reopen(node, flags);
+                // Somebody may have set another mode meanwhile, which stays.
+                if node.stat()?.permissions() == lent {
+                    // Where this fails, the record stays: an undo, or the next mount, sets the mode right.
+                    root.chmod(node, mode)?;
+                }
+                opened
+            }
             Err(error) if error.errno() == Errno::PERM => Err(refused),
             Err(error) => Err(error),
         };
-        // Somebody may have set another mode meanwhile, which stays.
-        if node.stat()?.permissions() == lent {
-            // Where this fails, the record stays: an undo, or the next mount, sets the mode right.
-            root.chmod(node, mode)?;
-        }
         pending.abort(&Error::refused(GIVEN_BACK, ""));
         opened
     }
@@ -229,6 +236,21 @@ mod tests {
         assert_eq!(said.count(), 3, "{settled:?}");
         world.close();
         assert_eq!(open(&dir).1, Vec::<String>::new());
+    }
+
+    /// Only its owner may change the mode of a file, and this file's owner needs no bits.
+    #[test]
+    fn bits_that_a_file_has_are_not_lent() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("f"), "content").unwrap();
+        let (world, _) = open(&dir);
+        let at = WorldPath::parse(b"f").unwrap();
+        let (dir_of, name) = world.parent(&at).unwrap();
+        let located = world.hold(&dir_of, name).unwrap();
+        let (node, how) = ((&at, &located.node), (OFlags::RDONLY, 0o400));
+        let refused = Error::os("open")(Errno::ACCESS);
+        let opened = world.lender().open(&world.root, node, how, refused);
+        assert_eq!(opened.unwrap_err().errno(), Errno::ACCESS);
     }
 
     #[test]
