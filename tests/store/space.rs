@@ -419,7 +419,7 @@ fn what_was_a_hole_is_one_again() {
         assert_eq!(again, before, "{size} {options:?}");
         let twice = crate::common::trumanfs(&["undo", store, "--session", "last"]);
         let said = String::from_utf8_lossy(&twice.stdout).into_owned();
-        assert!(said.contains("nothing to do"), "{said}");
+        assert!(said.contains("nothing to undo"), "{said}");
     }
 }
 
