@@ -23,6 +23,7 @@ use super::root::{Dir, Root, stat_fd};
 use super::trash::move_to;
 use super::versions::VersionGuard;
 use super::view::in_trash;
+use super::walk::walk;
 use super::{Caller, Located, OriginKind, Removed, Renaming, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -82,23 +83,29 @@ impl World {
 
     /// Returns how many of these names are a file's.
     fn count(&self, id: Id, names: &[WorldPath]) -> u64 {
+        let Ok(root) = self.root.again().map(Root::for_operator) else {
+            return 0;
+        };
         let is_it = |path: &&WorldPath| {
-            let there = super::located::stat(&self.root, path);
+            let there = super::located::stat(&root, path);
             there.is_ok_and(|meta| meta.is_some_and(|meta| meta.id == id))
         };
         names.iter().filter(is_it).count() as u64
     }
 
-    /// Searches the store for files with several names, if that has not been done.
+    /// Searches the store for files with several names, if that has not been done. What the owner has closed to itself is
+    /// searched, too; a directory of somebody else that cannot be read is passed over, and names there do not count.
     fn search_links(&self) -> Result<()> {
         let Some(_search) = self.links.begin() else {
             return Ok(());
         };
         let mut found = Vec::new();
         let state = self.state.id();
-        let searched = self.walk(&WorldPath::root(), |step| {
+        let root = self.root.again()?.for_operator();
+        let searched = walk(&root, &WorldPath::root(), |step| {
             if step.is_dir {
-                return Ok(step.id != state);
+                let listed = || root.read_dir(&root.dir(step.path)?);
+                return Ok(step.id != state && !listed().is_err_and(|error| error.is_denial()));
             }
             if let Ok(meta) = step.dir.stat(step.name)
                 && meta.nlink > 1

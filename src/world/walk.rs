@@ -5,7 +5,7 @@ use rustix::fs::FileType;
 use super::World;
 use super::list::{Entry, raw};
 use super::meta::Id;
-use super::root::Dir;
+use super::root::{Dir, Root};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 
@@ -33,53 +33,68 @@ impl World {
         self.store_view().list(dir, from, visit)
     }
 
-    /// Passes all entries of the store's directory, including hidden ones, but not `.` and `..`.
-    pub(super) fn list_all(&self, dir: &Dir, mut visit: impl FnMut(Entry<'_>)) -> Result<()> {
-        raw(&self.root, dir, 0, |entry| {
-            if !matches!(entry.name, b"." | b"..") {
-                visit(entry);
-            }
-            true
-        })
-    }
-
-    /// Visits everything below a directory, hidden or not. `visit` returns whether to enter a directory.
+    /// Visits everything below a directory, as [`walk`].
+    ///
+    /// # Errors
+    /// As [`walk`].
     pub(super) fn walk(
         &self,
         top: &WorldPath,
-        mut visit: impl FnMut(&WalkEntry<'_>) -> Result<bool>,
+        visit: impl FnMut(&WalkEntry<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let mut pending = vec![top.clone()];
-        while let Some(path) = pending.pop() {
-            let dir = match self.root.dir(&path) {
-                // It is gone or not a directory: nothing is below it.
-                Err(Error::NotFound | Error::NotDirectory) => continue,
-                dir => dir?,
+        walk(&self.root, top, visit)
+    }
+}
+
+/// Passes all entries of a directory, including hidden ones, but not `.` and `..`.
+fn list_all(root: &Root, dir: &Dir, mut visit: impl FnMut(Entry<'_>)) -> Result<()> {
+    raw(root, dir, 0, |entry| {
+        if !matches!(entry.name, b"." | b"..") {
+            visit(entry);
+        }
+        true
+    })
+}
+
+/// Visits everything below a directory, hidden or not. `visit` returns whether to enter a directory.
+///
+/// # Errors
+/// Those of `visit`; any error from reading a directory.
+pub(super) fn walk(
+    root: &Root,
+    top: &WorldPath,
+    mut visit: impl FnMut(&WalkEntry<'_>) -> Result<bool>,
+) -> Result<()> {
+    let mut pending = vec![top.clone()];
+    while let Some(path) = pending.pop() {
+        let dir = match root.dir(&path) {
+            // It is gone or not a directory: nothing is below it.
+            Err(Error::NotFound | Error::NotDirectory) => continue,
+            dir => dir?,
+        };
+        let mut found = Vec::new();
+        list_all(root, &dir, |entry| {
+            found.push((entry.name.to_vec(), entry.kind, entry.ino))
+        })?;
+        for (name, kind, ino) in found {
+            let name = Name::new(&name)?;
+            let path = path.join(name);
+            let is_dir = match kind {
+                FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
+                kind => kind == FileType::Directory,
             };
-            let mut found = Vec::new();
-            self.list_all(&dir, |entry| {
-                found.push((entry.name.to_vec(), entry.kind, entry.ino))
-            })?;
-            for (name, kind, ino) in found {
-                let name = Name::new(&name)?;
-                let path = path.join(name);
-                let is_dir = match kind {
-                    FileType::Unknown => dir.stat(name).is_ok_and(|meta| meta.is_dir()),
-                    kind => kind == FileType::Directory,
-                };
-                let id = Id(dir.id().0, ino);
-                let step = WalkEntry {
-                    dir: &dir,
-                    name,
-                    path: &path,
-                    is_dir,
-                    id,
-                };
-                if visit(&step)? && is_dir {
-                    pending.push(path);
-                }
+            let id = Id(dir.id().0, ino);
+            let step = WalkEntry {
+                dir: &dir,
+                name,
+                path: &path,
+                is_dir,
+                id,
+            };
+            if visit(&step)? && is_dir {
+                pending.push(path);
             }
         }
-        Ok(())
     }
+    Ok(())
 }

@@ -178,6 +178,35 @@ fn names_of_a_copied_file_stay_links_of_each_other() {
 }
 
 #[test]
+fn directory_that_its_owner_closed_keeps_no_file_from_being_copied() {
+    need_mount!();
+    let store = Store::new();
+    let outside = store.base.join("outside");
+    fs::write(&outside, "lib\n").unwrap();
+    fs::create_dir(store.store.join("closed")).unwrap();
+    fs::hard_link(&outside, store.store.join("f")).unwrap();
+    fs::write(store.store.join("inner"), "own\n").unwrap();
+    fs::hard_link(store.store.join("inner"), store.store.join("closed/inner")).unwrap();
+    let close = |mode| {
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(store.store.join("closed"), mode).unwrap();
+    };
+    let before = inodes(&store.store);
+    close(0);
+    let output = agent(
+        &store,
+        &["--discard"],
+        "echo 1 >>f; echo 2 >>inner; cat f inner",
+    );
+    assert_eq!(good(&output), "lib\n1\nown\n2\n");
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "lib\n");
+    let mode = fs::metadata(store.store.join("closed")).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0);
+    close(0o755);
+    assert_eq!(inodes(&store.store), before);
+}
+
+#[test]
 fn discard_makes_the_names_links_again() {
     need_mount!();
     let store = Store::new();
