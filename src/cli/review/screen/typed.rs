@@ -23,6 +23,8 @@ pub(super) struct Typed {
     bytes: Vec<u8>,
     /// The control string whose end has not come.
     string: Option<ControlString>,
+    /// Whether the last key was an ESC of which nothing more came in time. Over a slow line it may have begun an answer.
+    is_late: bool,
 }
 
 /// What ends a control string besides ST (ECMA-48, 5.6).
@@ -49,6 +51,10 @@ enum First {
 impl Typed {
     /// Takes what was read; returns the keys that are whole by now.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
+        let is_late = std::mem::take(&mut self.is_late);
+        if is_late && matches!(bytes, [b'[' | b']' | b'P' | b'X' | b'^' | b'_', ..]) {
+            self.bytes.push(0x1b);
+        }
         self.bytes.extend_from_slice(bytes);
         self.keys(false)
     }
@@ -64,6 +70,7 @@ impl Typed {
 
     /// Returns the keys that are left when nothing more comes: a lone ESC is the key Esc.
     pub(super) fn end(&mut self) -> Vec<Key> {
+        self.is_late = self.string.is_none() && self.bytes == [0x1b];
         let keys = self.keys(true);
         self.bytes.clear();
         self.string = None;
@@ -317,6 +324,22 @@ mod tests {
             one_by_one.extend(pieces.end());
             assert_eq!(one_by_one, keys, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn answers_whose_rest_is_late_are_no_keys() {
+        for rest in [&b"]11;ay\x07"[..], b"P>|ay\x1b\\", b"[?1;2c", b"[24;80R"] {
+            let mut typed = Typed::default();
+            assert_eq!(typed.take(b"\x1b"), &[]);
+            assert_eq!(typed.end(), &[Key::Escape]);
+            let keys: Vec<Key> = rest.iter().flat_map(|byte| typed.take(&[*byte])).collect();
+            assert_eq!(keys, &[], "{rest:?}");
+            assert_eq!(typed.take(b"a"), &[Key::Char('a')], "{rest:?}");
+        }
+        let mut typed = Typed::default();
+        typed.take(b"\x1b");
+        assert_eq!(typed.end(), &[Key::Escape]);
+        assert_eq!(typed.take(b"y]"), &[Key::Char('y'), Key::Char(']')]);
     }
 
     /// Each answer holds letters that would decide something.
