@@ -168,9 +168,7 @@ pub(crate) fn says(store: &Path, words: &[&str]) -> String {
 impl Drop for Disk {
     fn drop(&mut self) {
         for name in ["home", "mnt"] {
-            if crate::common::watch::is_mountpoint(&self.at(name)) {
-                let _ = run("umount", &["--lazy".as_ref(), &self.at(name)]);
-            }
+            crate::common::watch::detach(&self.at(name));
         }
         if let Some(device) = &self.occupied {
             let _ = run("losetup", &["--detach".as_ref(), device.as_ref()]);
