@@ -118,8 +118,8 @@ class Storm:
         """Lets three occupants loose. Kills the daemon while they work, if it is given."""
         count = self.args.count
         done = mmap.mmap(-1, 3 * 8)
-        children = [self.fork(phase * 3 + number, count, done) for number in range(3)]
-        moment = self.draw.randrange(count * 3)
+        children = [self.fork(phase * 3 + number, count, done) for number in range(self.args.occupants)]
+        moment = self.draw.randrange(count * self.args.occupants)
         delay = self.draw.random() * 0.002
         end = time.monotonic() + LIMIT
         killed = daemon is None
@@ -358,6 +358,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--seeds", default="0..20", help="A..B, without B, or one seed")
     parser.add_argument("--count", type=int, default=25, help="what each occupant tries in each mount")
+    parser.add_argument("--occupants", type=int, default=3, help="how many work at once: one, two or three")
     parser.add_argument("--only", default="", help="flavours or file systems, with commas")
     parser.add_argument("--leave-out", default="", help=LEFT_OUT)
     parser.add_argument("--results", help="a file that gets a line for each seed; seeds that are in it are not repeated")
