@@ -93,7 +93,7 @@ const SCHEDULING: &[u32] = &[
 /// The number of the sandbox's first process, inside.
 const FIRST: u32 = 1;
 
-/// What the first argument of setpriority(2) and ioprio_set(2) is where the second one is a process.
+/// The first argument of setpriority(2) and ioprio_set(2) where the second one is a process.
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 

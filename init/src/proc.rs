@@ -10,7 +10,7 @@ use rustix::mount::MountAttrFlags;
 use crate::error::{Failed, Step};
 use crate::mounts::{attach_own, clone, file_system, write};
 
-/// What is shown beside processes: what programs read to find out what they run on, and what is their own. Whatever else a
+/// Names shown beside processes: what programs read to find out what they run on, and what is their own. Whatever else a
 /// kernel has there tells of the machine: its devices, interrupts, keys, timers, configuration, modules.
 const SHOWN: [&str; 20] = [
     "cgroups",
@@ -35,7 +35,7 @@ const SHOWN: [&str; 20] = [
     "vmstat",
 ];
 
-/// Whether an entry of /proc is a process's, or shown.
+/// Returns true for an entry of /proc that is a process or is shown.
 #[must_use]
 pub fn is_shown(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_digit()) || SHOWN.contains(&name)

@@ -1,4 +1,4 @@
-//! What lies below /tmp, the scratch directory that all sandboxes of a session share and that their programs fill.
+//! Mounts below /tmp, the scratch directory that all sandboxes of a session share and that their programs fill.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

@@ -231,12 +231,12 @@ pub fn kill_others() -> Left {
     }
 }
 
-/// How many pages shared memory of System V takes, in memory and swapped out, in this IPC namespace (`SHM_INFO`, shmctl(2)).
+/// Returns the number of pages that shared memory of System V takes, in memory and swapped out, in this IPC namespace (`SHM_INFO`, shmctl(2)).
 ///
 /// None where the kernel is built without.
 ///
 /// # Errors
-/// What the kernel says.
+/// Any error from `shmctl(2)`.
 pub fn system_v_memory() -> Result<u64> {
     /// `struct shm_info` of linux/shm.h.
     #[derive(Default)]
