@@ -179,12 +179,25 @@ impl Worker {
         Ok(())
     }
 
+    /// Returns whether the daemon dies within a few seconds. A request that it was just reading when it was killed ends with EIO
+    /// (fuse_dev_do_read of fs/fuse/dev.c: the copy into a buffer of a dying process fails).
+    fn daemon_has_died(&self) -> bool {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            matches!(
+                stat(self.at("nothing")),
+                Err(Errno::NOTCONN | Errno::CONNABORTED)
+            )
+        })
+    }
+
     /// Works until the daemon is dead, and says what it knows.
     fn run(mut self) -> Result<String, String> {
         loop {
             match self.step() {
                 Ok(()) => {}
                 Err(Errno::NOTCONN | Errno::CONNABORTED) => break,
+                Err(Errno::IO) if self.daemon_has_died() => break,
                 Err(errno) => return Err(format!("{:?}: {errno}", self.ledger.doing)),
             }
         }
