@@ -241,6 +241,23 @@ impl World {
     }
 }
 
+/// Returns an error where set-group-id was asked for and chmod(2) has dropped it, which it does without an error for a
+/// caller that is neither root nor in the file's group.
+pub fn check_set_gid(asked: &SetAttrs, now: &Meta) -> Result<()> {
+    let mode = asked.mode.unwrap_or(0);
+    if mode & !now.mode & S_ISGID == 0 {
+        return Ok(());
+    }
+    Err(Error::refused(
+        format!(
+            "its mode is {:o} instead of {mode:o}: only root and members of group {} can give it set-group-id",
+            now.permissions(),
+            now.gid
+        ),
+        "",
+    ))
+}
+
 /// Splits the permission bits asked for a new file into those that it gets, and set-user-id and set-group-id where a
 /// caller who works for an agent does not get them.
 pub(super) fn without_new_set_ids(mode: u32, caller: Caller) -> (u32, Option<u32>) {

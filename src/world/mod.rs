@@ -94,7 +94,7 @@ mod xattr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-pub use attr::{SetAttrs, SetTime};
+pub use attr::{SetAttrs, SetTime, check_set_gid};
 pub use blocks::{Blocks, copy_range};
 pub use copy_up::{CopiedName, StoreCopy};
 pub use create::Created;

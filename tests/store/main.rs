@@ -48,6 +48,7 @@ mod task_keys;
 mod task_vectors;
 mod trash;
 mod undo;
+mod undo_by_user;
 mod undo_editors;
 mod undo_hostile;
 mod weak_disks;

@@ -13,7 +13,7 @@ use super::steps::put_label;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{Content, NodeId, Tree};
-use crate::world::{Caller, Dir, Located, NoOpenState, SetAttrs, SetTime, Time};
+use crate::world::{Caller, Dir, Located, NoOpenState, SetAttrs, SetTime, Time, check_set_gid};
 
 /// Makes things of a tree of the past in a store.
 pub(in crate::operator) struct Copier<'t, 'a, 'h> {
@@ -183,7 +183,11 @@ impl<'t, 'a, 'h> Copier<'t, 'a, 'h> {
             }),
             ..SetAttrs::default()
         };
-        self.applier.set_attr(&located, change, self.caller)?;
+        let now = self.applier.set_attr(&located, change, self.caller)?;
+        if let Err(error) = check_set_gid(&change, &now) {
+            self.notes
+                .push(format!("{}: {}", located.path, error.told()));
+        }
         Ok(())
     }
 }

@@ -28,7 +28,9 @@ use crate::operator::past::{Content, NodeId, Tree};
 use crate::world::holes::is_reserved_beyond_end;
 use crate::world::replace::NewContent;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Id, Located, NoOpenState, SetAttrs, SetTime, Time, World};
+use crate::world::{
+    Caller, Id, Located, NoOpenState, SetAttrs, SetTime, Time, World, check_set_gid,
+};
 
 /// Carries out the steps of a plan, without a record of its own.
 ///
@@ -47,6 +49,7 @@ pub(super) fn carry_out(
     let mut steps = Steps {
         here: &mover.here,
         times: mover.times,
+        modes: HashMap::new(),
         applier,
         caller,
         store: Store::of(applier.world())?,
@@ -61,6 +64,8 @@ struct Steps<'s, 'a> {
     here: &'s Tree<'a>,
     /// The times, before the undo, of the directories whose names it changed, and of the files it wrote to.
     times: HashMap<NodeId, Stamp>,
+    /// The permission bits, before the undo, of the files it wrote to: a write drops set-user-id and set-group-id.
+    modes: HashMap<NodeId, u32>,
     applier: &'s dyn Applier,
     caller: Caller,
     store: Store,
@@ -102,19 +107,26 @@ impl Steps<'_, '_> {
             };
             let located = self.hold(node, &path);
             if let Some(located) = self.outcome.skipped.or_end(&path, located)? {
-                let then = self.with_time(node, then);
+                let then = self.with_own_changes(node, then);
                 self.attributes(&path, &located, &then)?;
             }
         }
         Ok(())
     }
 
-    /// Adds the time that the undo itself has changed. Where the plan has none, a later operation set it, and it stays
-    /// as that left it: an undo that left its own time would find that to undo when repeated.
-    fn with_time<'t>(&self, node: NodeId, then: Option<&'t Difference>) -> Cow<'t, Difference> {
+    /// Adds the time and the mode that the undo itself has changed. Where the plan has none, a later operation set them, and
+    /// they stay as that left them: an undo that left its own time would find that to undo when repeated.
+    fn with_own_changes<'t>(
+        &self,
+        node: NodeId,
+        then: Option<&'t Difference>,
+    ) -> Cow<'t, Difference> {
         let mut then = then.map_or_else(Cow::default, Cow::Borrowed);
         if let (None, Some(time)) = (then.mtime, self.times.get(&node)) {
             then.to_mut().mtime = Some(*time);
+        }
+        if let (None, Some(mode)) = (then.mode, self.modes.get(&node)) {
+            then.to_mut().mode = Some(*mode);
         }
         then
     }
@@ -135,6 +147,8 @@ impl Steps<'_, '_> {
         }
         let now = located.node.meta().size;
         self.note_time(node, &located);
+        let mode = located.node.meta().permissions();
+        self.modes.entry(node).or_insert(mode);
         let put = match layer.size().filter(|_| only_shorter) {
             Some(size) if size == now && !self.is_reserved_beyond_end(&located) => {
                 return Ok(false);
@@ -214,8 +228,11 @@ impl Steps<'_, '_> {
                 // Where one is refused, the others are still set.
                 all.extend(parts.into_iter().rev());
                 all.retain(|change| *change != SetAttrs::default());
-            } else if self.outcome.skipped.or_end(path, set)?.is_some() {
+            } else if let Some(now) = self.outcome.skipped.or_end(path, set)? {
                 self.outcome.attributes = before + 1;
+                if let Err(error) = check_set_gid(&change, &now) {
+                    self.outcome.skipped.note(path, &error);
+                }
             }
         }
         // After the owner, since changing it drops a capability.

@@ -1,0 +1,146 @@
+//! Undo by an ordinary user, whose store has files and directories that are closed to that user, and files of others.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use crate::common::{binary, copy_program, describe, need_root, need_tools, run_limited, skip};
+
+/// The user; a name is not needed where nothing is mounted.
+const USER: &str = "65534";
+
+/// Mounts the home with a device file that everybody may open, where only this script sees it.
+const IN_HOME: &str = r#"
+    cd "$1"; mkdir -p dev home; chown 65534:65534 home
+    mount -t tmpfs none dev && mknod -m 666 dev/fuse c 10 229 && mount --bind dev/fuse /dev/fuse || exit 77
+    run() { setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"; }
+    run ./trumanfs mount store home || exit 77
+    run sh -ec "cd home; $2"; code=$?
+    run ./trumanfs umount home; umount -l /dev/fuse dev
+    exit $code
+"#;
+
+/// A store below a directory of an ordinary user.
+struct UserStore(tempfile::TempDir);
+
+impl UserStore {
+    /// Makes the store. `prepare` is a shell script of root's, in the store after everything there was given to the user.
+    fn new(files: &[&str], prepare: &str) -> UserStore {
+        let base = tempfile::TempDir::with_prefix("trumanfs-user-").unwrap();
+        copy_program(binary(), base.path().join("trumanfs"));
+        let store = UserStore(base);
+        fs::create_dir(store.path("")).unwrap();
+        for file in files {
+            let path = store.path(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "good\n").unwrap();
+        }
+        let all = r#"chmod 755 "$1"; chown -R 65534:65534 "$1"; cd "$1/store"; "#;
+        let mut command = Command::new("sh");
+        command.args(["-euc", &format!("{all}{prepare}"), "sh"]);
+        let output = command.arg(store.0.path()).output().unwrap();
+        assert!(output.status.success(), "{}", describe(&output));
+        store
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join("store").join(name)
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        mode(&self.path(name))
+    }
+
+    /// Runs the program as the user, in the user's directory, where the store is `store`.
+    fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--"]);
+        command.args(["./trumanfs"]).args(words);
+        command
+            .env("HOME", self.0.path())
+            .current_dir(self.0.path());
+        run_limited(command, Duration::from_secs(60))
+    }
+
+    /// Runs a line in the store, which must succeed.
+    fn line(&self, line: &str) {
+        let output = self.run(&["exec", "--root", "store", "--", line]);
+        assert!(output.status.success(), "{line}: {}", describe(&output));
+    }
+
+    /// Runs a script in the store's home, mounted by the user, as the user; `None` where the user cannot mount.
+    fn in_home(&self, script: &str) -> Option<Output> {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            IN_HOME,
+            "sh",
+        ]);
+        command
+            .arg(self.0.path())
+            .arg(script)
+            .env("HOME", self.0.path());
+        let output = run_limited(command, Duration::from_secs(60));
+        (output.status.code() != Some(77)).then_some(output)
+    }
+
+    fn undo(&self) -> Output {
+        self.run(&["undo", "store", "--session", "all"])
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// The whole undo failed with "open: Permission denied".
+#[test]
+fn unreadable_file_of_another_does_not_stop_undo() {
+    need_root!("to have files of two users");
+    need_tools!("setpriv");
+    let store = UserStore::new(&["f", "others"], "chown 0:0 others; chmod 602 others");
+    store.line("echo x >> others; echo evil > f");
+    let output = store.undo();
+    assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("/others stays as it is"), "{said}");
+    assert_eq!(fs::read(store.path("f")).unwrap(), b"good\n");
+}
+
+/// chmod(2) drops set-group-id without an error where the caller is not in the file's group, and so does a write.
+#[test]
+fn lost_set_group_id_is_named() {
+    need_root!("to have a file of another group");
+    need_tools!("setpriv", "unshare");
+    for line in ["chmod 600 f", "echo x > f", "echo x >> f"] {
+        let store = UserStore::new(&["f", "g"], "chgrp 4242 f; chmod 2644 f");
+        let Some(output) = store.in_home(&format!("{line}; echo x > g")) else {
+            skip!("user-mounts", "an ordinary user cannot mount here");
+        };
+        assert!(output.status.success(), "{line}: {}", describe(&output));
+        let output = store.undo();
+        for file in ["f", "g"] {
+            assert_eq!(fs::read(store.path(file)).unwrap(), b"good\n", "{line}");
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_named = said.contains("/f stays as it is: its mode is 644 instead of 2644");
+        // Where the inode itself comes back, so does the bit.
+        let expected = if store.mode("f") == 0o2644 {
+            (false, 0)
+        } else {
+            (true, 5)
+        };
+        assert_eq!(
+            (is_named, output.status.code()),
+            (expected.0, Some(expected.1)),
+            "{line}: {}",
+            describe(&output)
+        );
+    }
+}
