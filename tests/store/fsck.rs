@@ -393,6 +393,23 @@ fn a_store_that_was_copied_is_no_damage() {
 }
 
 #[test]
+fn a_copy_of_a_store_that_is_served_can_be_mounted() {
+    need_mount!();
+    let home = Home::mount();
+    home.sh("echo a > a");
+    let (copy, at) = (home.base().join("copy"), home.base().join("at"));
+    let mut copying = std::process::Command::new("cp");
+    copying.arg("-a").arg(home.store()).arg(&copy);
+    assert!(copying.status().unwrap().success());
+    fs::create_dir(&at).unwrap();
+    let other = trumanfs(&["mount".as_ref(), copy.as_os_str(), at.as_os_str()]);
+    assert!(other.status.success(), "{}", describe(&other));
+    assert_eq!(fs::read_to_string(at.join("a")).unwrap(), "a\n");
+    let other = trumanfs(&["umount".as_ref(), at.as_os_str()]);
+    assert!(other.status.success(), "{}", describe(&other));
+}
+
+#[test]
 fn lists_are_written_anew_and_missing_directories_made() {
     need_mount!();
     let mut home = Home::prepared(
