@@ -33,7 +33,8 @@ impl Journals<'_> {
         }
         self.unknown_entries();
         self.other_inodes();
-        self.missing_entries()
+        let missing = self.missing_entries()?;
+        self.report_missing(missing)
     }
 
     /// Checks a missing or unfit version once more. In the session that a daemon is writing, the change may still be
@@ -117,12 +118,12 @@ impl Journals<'_> {
         }
     }
 
-    /// Names the entries still expected, reading journals and disk a second time.
-    fn missing_entries(&mut self) -> Result<()> {
-        if self.awaited.is_empty() {
-            return Ok(());
-        }
+    /// Names the entries still expected, by what the journals say now.
+    fn missing_entries(&self) -> Result<HashMap<u64, Awaited>> {
         let mut missing = HashMap::new();
+        if self.awaited.is_empty() {
+            return Ok(missing);
+        }
         for session in sessions(&self.store.state)? {
             let Ok(file) = open_journal(&self.store.state, &session) else {
                 continue;
@@ -134,18 +135,21 @@ impl Journals<'_> {
                 }
             }
         }
+        Ok(missing)
+    }
+
+    /// Reports the missing entries that are not on the disk and that no record has taken away since: what moves an entry
+    /// is recorded before it moves it, so the journals are read after the disk.
+    fn report_missing(&mut self, mut missing: HashMap<u64, Awaited>) -> Result<()> {
+        missing.retain(|_, (_, _, name, _)| !self.is_in_trash(name));
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let still = self.missing_entries()?;
+        missing.retain(|key, _| still.contains_key(key));
         let mut missing: Vec<_> = missing.into_values().collect();
         missing.sort();
         for (session, seq, name, was) in missing {
-            let there = WorldPath::parse(&name).and_then(|path| {
-                let mut whole = WorldPath::parse(TRASH)?;
-                path.components().for_each(|part| whole.push(part));
-                let (parent, name) = whole.parent().zip(whole.name()).ok_or(Error::NotFound)?;
-                self.store.root.dir(&parent)?.stat(name)
-            });
-            if there.is_ok() {
-                continue; // It appeared meanwhile.
-            }
             let what = format!(
                 "{} is missing in the trash: {was}, removed by record {seq}",
                 escape(&name)
@@ -155,6 +159,18 @@ impl Journals<'_> {
             self.report.add(finding.of(&session, Some(seq)));
         }
         Ok(())
+    }
+
+    /// Returns whether something is at a path in the trash.
+    fn is_in_trash(&self, path: &[u8]) -> bool {
+        let look = || -> Result<_> {
+            let mut whole = WorldPath::parse(TRASH)?;
+            let path = WorldPath::parse(path)?;
+            path.components().for_each(|part| whole.push(part));
+            let (parent, name) = whole.parent().zip(whole.name()).ok_or(Error::NotFound)?;
+            self.store.root.dir(&parent)?.stat(name)
+        };
+        look().is_ok()
     }
 
     /// Fills in the names of an expected entry when its record is read again.
@@ -196,5 +212,51 @@ impl Journals<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::finding::FsckReport;
+    use super::*;
+    use crate::operator::Store;
+    use crate::world::{Caller, World};
+
+    /// The check was between its last look at the journals and its look at the disk when the daemon gathered.
+    #[test]
+    fn entry_gathered_between_two_looks_is_not_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("d")).unwrap();
+        std::fs::write(dir.path().join("d/f"), "f").unwrap();
+        let (world, _) = World::as_last_mounted(dir.path()).unwrap();
+        let me = Caller::myself();
+        let name = |name| Name::new(name).unwrap();
+        let in_d = world.dir(&WorldPath::parse(b"d").unwrap()).unwrap();
+        world.unlink(&in_d, name(b"f"), me).unwrap();
+        let store = Store::of(&world).unwrap();
+        let entry = world.root().dir(&WorldPath::parse(TRASH).unwrap()).unwrap();
+        let listed = std::fs::read_dir(dir.path().join(".trash")).unwrap();
+        let entry_name = listed
+            .map(|entry| entry.unwrap().file_name().into_encoded_bytes())
+            .find(|name| name.ends_with(b"_f"))
+            .unwrap();
+        assert!(entry.stat(name(&entry_name)).is_ok());
+        let mut report = FsckReport::default();
+        let mut journals = Journals::new(&store, None, false, &mut report).unwrap();
+        journals.awaited.insert(hash(&[&entry_name]), 1);
+        let before = journals.missing_entries().unwrap();
+        assert_eq!(before.len(), 1);
+        world
+            .rmdir(&world.dir(&WorldPath::root()).unwrap(), name(b"d"), me)
+            .unwrap();
+        world.gather_now();
+        assert!(
+            entry.stat(name(&entry_name)).is_err(),
+            "it was not gathered"
+        );
+        journals.report_missing(before).unwrap();
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+        world.close();
     }
 }
