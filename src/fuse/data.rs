@@ -205,7 +205,9 @@ impl FileSystem {
             started: kept.started,
             appends_from: kept.appends_from,
             cached: kept.look.is_some_and(|look| known.is_read_again(look)),
-            uncached: kept.uncached || flags.contains(OFlags::DIRECT),
+            // Without passthrough the kernel keeps the times of what is written, and only where it writes itself: it has its
+            // own way past its page cache for these.
+            uncached: kept.uncached || (passthrough && flags.contains(OFlags::DIRECT)),
         };
         let uncached = asked.uncached;
         let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {

@@ -133,3 +133,40 @@ fn dd_writes_odd_lengths_directly() {
         assert!(fs::read(home.path("to")).unwrap() == bytes, "{options:?}");
     }
 }
+
+/// What was written with `O_DIRECT` after the times were set has the time of the write, in the home as in the store.
+#[test]
+fn direct_write_after_utime_sets_the_time() {
+    need_mount!();
+    need_tools!("python3");
+    let script = "
+import mmap, os, sys
+block = mmap.mmap(-1, 4096)
+store = sys.argv[1]
+open('f', 'wb').write(bytes(8192))
+def show(fd):
+    times = [os.fstat(fd).st_mtime, os.stat('f').st_mtime, os.stat(store + '/f').st_mtime]
+    print(min(times) > 99, max(times) - min(times) < 60, os.fstat(fd).st_size == os.stat(store + '/f').st_size)
+fd = os.open('f', os.O_RDWR | os.O_DIRECT)
+for at in 0, 4096, 8192:
+    os.utime('f', (9, 9)); os.pwrite(fd, block, at); show(fd)
+plain = os.open('f', os.O_RDWR)
+os.pwrite(plain, b'x', 0); os.utime('f', (9, 9)); os.pwrite(fd, block, 4096); show(fd)
+os.utime('f', (9, 9)); print(os.stat('f').st_mtime, os.stat(store + '/f').st_mtime)
+os.close(fd); os.close(plain); print(os.stat('f').st_mtime, open(store + '/f', 'rb').read(1) == b'x')
+";
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::with(options);
+        let mut command = Command::new("python3");
+        command.arg("-c").arg(script).arg(home.store());
+        command.current_dir(home.home());
+        let output = run_limited(command, Duration::from_secs(60));
+        let expected = format!("{}9.0 9.0\n9.0 True\n", "True True True\n".repeat(4));
+        let said = describe(&output);
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            expected,
+            "{options:?}: {said}"
+        );
+    }
+}
