@@ -68,40 +68,36 @@ mod tests {
         record(2, time, r#""op":"mkdir","path":"/d","mode":493"#)
     }
 
+    /// Each record, and the time that it is not older than.
+    #[track_caller]
+    fn are_not_before(mut ages: Ages, records: [(Record, &str); 3]) {
+        for (record, expected) in records {
+            assert_eq!(ages.not_before(&record), expected);
+        }
+    }
+
     #[test]
     fn a_clock_that_was_behind_makes_nothing_old() {
-        let mut ages = Ages::after("now".to_owned(), None);
-        assert_eq!(
-            ages.not_before(&begin("2026-03-01T00:00:00.000000Z", "a")),
-            "2026-03-01T00:00:00.000000Z"
-        );
-        assert_eq!(
-            ages.not_before(&made("2026-01-01T00:00:00.000000Z")),
-            "2026-03-01T00:00:00.000000Z"
-        );
-        assert_eq!(
-            ages.not_before(&made("2026-04-01T00:00:00.000000Z")),
-            "2026-04-01T00:00:00.000000Z"
-        );
+        let begun = "2026-03-01T00:00:00.000000Z";
+        let later = "2026-04-01T00:00:00.000000Z";
+        let records = [
+            (begin(begun, "a"), begun),
+            (made("2026-01-01T00:00:00.000000Z"), begun),
+            (made(later), later),
+        ];
+        are_not_before(Ages::after("now".to_owned(), None), records);
     }
 
     #[test]
     fn what_the_present_boot_has_recorded_is_no_older_than_the_boot() {
-        let booted = DateTime::parse_from_rfc3339("2026-05-01T12:00:00Z")
-            .unwrap()
-            .to_utc();
-        let mut ages = Ages::after("now".to_owned(), Some(booted));
-        assert_eq!(
-            ages.not_before(&begin("1970-01-01T00:00:05.000000Z", "before")),
-            "1970-01-01T00:00:05.000000Z"
-        );
-        assert_eq!(
-            ages.not_before(&begin("1970-01-01T00:00:06.000000Z", "now")),
-            "2026-05-01T12:00:00.000000Z"
-        );
-        assert_eq!(
-            ages.not_before(&made("1970-01-01T00:00:07.000000Z")),
-            "2026-05-01T12:00:00.000000Z"
-        );
+        let booted = "2026-05-01T12:00:00.000000Z";
+        let before = "1970-01-01T00:00:05.000000Z";
+        let records = [
+            (begin(before, "before"), before),
+            (begin("1970-01-01T00:00:06.000000Z", "now"), booted),
+            (made("1970-01-01T00:00:07.000000Z"), booted),
+        ];
+        let booted = DateTime::parse_from_rfc3339(booted).unwrap().to_utc();
+        are_not_before(Ages::after("now".to_owned(), Some(booted)), records);
     }
 }

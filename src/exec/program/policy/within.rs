@@ -167,15 +167,19 @@ mod tests {
     use super::super::question::TextPaths;
     use super::*;
 
+    fn in_home(cwd: &WorldPath) -> Within<'_> {
+        Within {
+            home: b"/home/agent",
+            cwd,
+            paths: &TextPaths,
+        }
+    }
+
     /// Schemes that name files of this machine, and what follows a URL in a list.
     #[test]
     fn urls_of_files_are_paths() {
         let cwd = WorldPath::parse(b"src/app").unwrap_or_default();
-        let within = Within {
-            home: b"/home/agent",
-            cwd: &cwd,
-            paths: &TextPaths,
-        };
+        let within = in_home(&cwd);
         for word in [
             "git+file:///etc/x",
             "hg+FILE://localhost/etc",
@@ -201,11 +205,7 @@ mod tests {
     #[test]
     fn a_value_may_follow_the_letter_of_an_unknown_flag() {
         let cwd = WorldPath::parse(b"src/app").unwrap_or_default();
-        let within = Within {
-            home: b"/home/agent",
-            cwd: &cwd,
-            paths: &TextPaths,
-        };
+        let within = in_home(&cwd);
         for word in [
             "-r/etc/x",
             "-o../../../x",
@@ -236,11 +236,7 @@ mod tests {
     #[test]
     fn what_leads_out_is_seen_in_every_spelling() {
         let cwd = WorldPath::parse(b"src/app").unwrap_or_default();
-        let within = Within {
-            home: b"/home/agent",
-            cwd: &cwd,
-            paths: &TextPaths,
-        };
+        let within = in_home(&cwd);
         for word in [
             "/etc/passwd",
             "../../../x",
