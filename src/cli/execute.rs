@@ -169,6 +169,7 @@ fn open(place: &Place, limits: Limits, as_json: bool) -> Result<Shell> {
         Some(file) => {
             let programs = Arc::new(Programs::open(
                 &place.root,
+                None,
                 with_policy::launcher(place.sandbox.unwrap_or_default()),
             )?);
             let at = exec::open_in(&place.root, &programs)?;

@@ -124,6 +124,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
     let cache_ttl = args.cache_ttl.map(seconds).transpose()?;
     let wanted = Wanted {
         store: absolute(&args.store),
+        store_id: None,
         home: absolute(&args.home),
         mount: flags,
         owner: args.owner,

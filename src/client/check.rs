@@ -25,6 +25,6 @@ impl Client {
                 "Unmount it first. Without --repair it can be checked while it is mounted.",
             ));
         }
-        repair(&self.path, &self.store, contents, step)
+        repair(&self.store, contents, step)
     }
 }

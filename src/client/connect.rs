@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::control::{Answer, Request, send, socket_path};
@@ -72,6 +72,12 @@ impl Connection {
             stream: BufReader::new(UnixStream::from(socket)),
             is_lost: false,
         })
+    }
+
+    /// Returns the user whom the daemon runs as.
+    pub(super) fn daemon_user(&self) -> Result<u32> {
+        let peer = socket_peercred(self.stream.get_ref()).map_err(Error::os("getsockopt"))?;
+        Ok(peer.uid.as_raw())
     }
 
     /// Returns whether the other end was gone when it was last asked.

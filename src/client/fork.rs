@@ -145,7 +145,7 @@ impl Client {
 
     /// Begins the fork's own records, with what the origin was last mounted with, and a name for this moment.
     fn first_session(&self, root: &Root) -> Result<()> {
-        let last = last_mounted_with(&self.path)?;
+        let last = last_mounted_with(self.store.root())?;
         let options = WorldOptions::as_last_mounted(new_session_id(), last);
         let (world, _) = World::over((root.again()?, None), options)?;
         let noted = world.note_checkpoint(BEGINNING, Caller::myself());

@@ -2,22 +2,22 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
 use super::connect::{Connection, is_silence};
-use super::target::{Client, Site, findable, site};
+use super::target::{Client, PinnedDir, Site, findable, site};
 use crate::control::{Answer, Held, Request};
 use crate::daemon::{self, Wanted};
 use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
 use crate::world::layout::SCRATCH;
-use crate::world::root::open_beneath;
-use crate::world::{KeepOptions, WorldOptions, last_mounted_with, new_session_id};
+use crate::world::root::{open_beneath, stat_fd};
+use crate::world::state::refuse_strangers;
+use crate::world::{KeepOptions, Root, WorldOptions, last_mounted_with, new_session_id};
 
 /// How long to wait for a home that is being unmounted, and for an answer of a daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -109,30 +109,49 @@ impl Hold {
 }
 
 /// Holds the home behind a TARGET. An unmounted store is mounted, with the options of its last mount, until its last
-/// holder is gone. `fits` is asked before that, with the path by which the home will be known.
+/// holder is gone. `pinned` is the directory that TARGET must still be; `fits` is asked before anything is mounted, with the
+/// path by which the home will be known.
 ///
 /// # Errors
-/// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked.
-pub fn hold(target: &Path, fits: &dyn Fn(&Path) -> Result<()>) -> Result<Hold> {
+/// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked, and where TARGET is
+/// another directory by now.
+pub fn hold(
+    target: &Path,
+    pinned: Option<&PinnedDir>,
+    fits: &dyn Fn(&Path) -> Result<()>,
+) -> Result<Hold> {
     let target = &*findable(target);
     let end = Instant::now() + PATIENCE;
     let mut attempts = 0;
+    let mut own = None;
     loop {
         let held = match site_of(target)? {
-            Site::Home => Client::open(target).and_then(|client| client.hold()),
-            Site::Store => match served(target)? {
-                Some(client) => client.hold(),
-                None => match fits(&known_as(target)).and_then(|()| mount(target)) {
-                    // Another request has mounted it meanwhile.
-                    Err(_) if served(target)?.is_some() => continue,
-                    // Or had, and its home has ended since: what refuses it for another reason does so again.
-                    Err(error) if error.kind() == Kind::Refused && attempts < MOST_ATTEMPTS => {
-                        attempts += 1;
-                        continue;
-                    }
-                    mounted => mounted.and_then(|()| Client::open(target)?.hold()),
-                },
-            },
+            Site::Home => {
+                if let Some(pinned) = pinned {
+                    Root::open_expecting(target, pinned.root().id())?;
+                }
+                Client::open(target).and_then(|client| client.hold())
+            }
+            Site::Store => {
+                let dir = match (pinned, &mut own) {
+                    (Some(pinned), _) => pinned,
+                    (None, Some(own)) => own,
+                    (None, own) => own.insert(PinnedDir::open(target)?),
+                };
+                match served(dir)? {
+                    Some(client) => client.hold(),
+                    None => match fits(&known_as(target)).and_then(|()| mount(target, dir)) {
+                        // Another request has mounted it meanwhile.
+                        Err(_) if served(dir)?.is_some() => continue,
+                        // Or had, and its home has ended since: what refuses it for another reason does so again.
+                        Err(error) if error.kind() == Kind::Refused && attempts < MOST_ATTEMPTS => {
+                            attempts += 1;
+                            continue;
+                        }
+                        mounted => mounted.and_then(|()| dir.client()?.hold()),
+                    },
+                }
+            }
         };
         match held {
             // Another one's home is ending, or two of us have tried to mount the store.
@@ -149,7 +168,7 @@ pub fn hold(target: &Path, fits: &dyn Fn(&Path) -> Result<()>) -> Result<Hold> {
 /// # Errors
 /// As [`site`].
 pub fn unmounted(target: &Path) -> Result<Option<PathBuf>> {
-    let is_free = site_of(target)? == Site::Store && served(target)?.is_none();
+    let is_free = site_of(target)? == Site::Store && served(&PinnedDir::open(target)?)?.is_none();
     let path = || std::fs::canonicalize(target).map_err(|error| Error::io("realpath", &error));
     is_free.then(path).transpose()
 }
@@ -172,8 +191,8 @@ fn known_as(store: &Path) -> PathBuf {
 }
 
 /// Returns the store in a directory, if a daemon serves it.
-fn served(target: &Path) -> Result<Option<Client>> {
-    let Ok(client) = Client::open(target) else {
+fn served(dir: &PinnedDir) -> Result<Option<Client>> {
+    let Ok(client) = dir.client() else {
         return Ok(None);
     };
     Ok(client.store.served_by()?.map(|_| client))
@@ -192,6 +211,18 @@ impl Client {
             Ok(Answer::Held(held)) => held,
             _ => return Err(Error::refused("the daemon answers another question", "")),
         };
+        // A daemon of a user's can only serve that user: whatever it says, nothing is done there with more rights.
+        let daemon = connection.daemon_user()?;
+        if rustix::process::geteuid().is_root() && daemon != 0 && daemon != held.uid {
+            return Err(Error::refused(
+                format!(
+                    "the daemon that serves {} runs as user {daemon}, and says that its home is for user {}",
+                    self.path.display(),
+                    held.uid
+                ),
+                "That is no daemon of trumanfs. Look what listens at .trumanfs/control.sock there.",
+            ));
+        }
         let scratch = self.open_scratch()?;
         let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
         let is_temporary = registry::is_temporary(&home);
@@ -250,23 +281,24 @@ fn ending(error: Error) -> Error {
 }
 
 /// Mounts a store for as long as somebody holds it, for the store's owner.
-fn mount(store: &Path) -> Result<()> {
+fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
     let store = std::path::absolute(store).map_err(|error| Error::io("getcwd", &error))?;
     // What somebody left behind who was killed together with the daemon.
     for home in registry::temporary_homes_of(&known_as(&store)) {
         clear_away(&home);
     }
-    let owner = std::fs::metadata(&store).map(|meta| meta.uid()).ok();
+    let root = dir.root().again_for_changes()?;
+    refuse_strangers(&root, &store)?;
+    let owner = stat_fd(root.as_fd())?.uid;
     let is_root = rustix::process::geteuid().is_root();
-    let options = WorldOptions::as_last_mounted(new_session_id(), last_mounted_with(&store)?);
+    let options = WorldOptions::as_last_mounted(new_session_id(), last_mounted_with(&root)?);
     // Nothing but the daemon's start may fail from here on: it would stay.
     let home = registry::temporary_home()?;
     let wanted = Wanted {
         store,
+        store_id: Some((root.id().0, root.id().1)),
         home: home.clone(),
-        owner: owner
-            .filter(|uid| is_root && *uid != 0)
-            .map(|uid| uid.to_string()),
+        owner: (is_root && owner != 0).then(|| owner.to_string()),
         hide: options.view.hide,
         read_only: options.view.read_only,
         symlinks_inside: options.view.symlinks == crate::world::Symlinks::Inside,

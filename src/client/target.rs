@@ -10,6 +10,7 @@ use crate::mounts::{nesting, registry, table};
 use crate::name::WorldPath;
 use crate::operator::Store;
 use crate::world::layout::STATE;
+use crate::world::{Root, unused};
 
 /// A store, by the TARGET that stands for it.
 #[derive(Debug)]
@@ -44,14 +45,86 @@ impl Client {
         })
     }
 
+    /// Opens the same store anew, without its path.
+    ///
+    /// # Errors
+    /// As [`Client::open`].
+    pub fn again(&self) -> Result<Client> {
+        Ok(Client {
+            target: self.target.clone(),
+            path: self.path.clone(),
+            store: self.store.again()?,
+        })
+    }
+
     /// Returns TARGET as it was given.
     pub(super) fn target(&self) -> &Path {
         &self.target
     }
 
+    /// Returns the store's directory, open.
+    ///
+    /// # Errors
+    /// As [`Root::again_for_changes`].
+    pub fn root(&self) -> Result<Root> {
+        self.store.root().again_for_changes()
+    }
+
     /// Returns where the store is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// A directory whose path was looked up once. What is done by it reaches that directory, also where somebody has given its
+/// path to another one since.
+#[derive(Debug)]
+pub struct PinnedDir {
+    path: PathBuf,
+    root: Root,
+}
+
+impl PinnedDir {
+    /// Looks a directory up.
+    ///
+    /// # Errors
+    /// As [`Root::open`].
+    pub fn open(path: &Path) -> Result<PinnedDir> {
+        let root = Root::open(path)?;
+        let path = path.to_owned();
+        Ok(PinnedDir { path, root })
+    }
+
+    /// Returns whether it is a store, or was one.
+    ///
+    /// # Errors
+    /// As [`unused::is_store`].
+    pub fn is_store(&self) -> Result<bool> {
+        unused::is_store(&self.root)
+    }
+
+    /// Makes it a directory like any other again, as [`unused::forget`].
+    ///
+    /// # Errors
+    /// As [`unused::forget`].
+    pub fn forget(&self) -> Result<()> {
+        unused::forget(&self.root)
+    }
+
+    /// Opens it as a store, as [`Client::open`].
+    ///
+    /// # Errors
+    /// As [`Client::open`].
+    pub(super) fn client(&self) -> Result<Client> {
+        Ok(Client {
+            target: self.path.clone(),
+            path: self.path.clone(),
+            store: Store::over(self.root.again()?, &self.path)?,
+        })
+    }
+
+    pub(super) fn root(&self) -> &Root {
+        &self.root
     }
 }
 

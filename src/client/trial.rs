@@ -76,7 +76,7 @@ fn mount_store(store: &Path) -> Result<Hold> {
             "Set TMPDIR to a directory outside of homes.",
         ));
     }
-    hold(store, &|_| Ok(())).map_err(|error| match error.kind() {
+    hold(store, None, &|_| Ok(())).map_err(|error| match error.kind() {
         // What the disk of the temporary directory cannot do says nothing of other disks.
         Kind::System => {
             let (what, _) = error.into_words();

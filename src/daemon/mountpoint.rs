@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
@@ -72,7 +73,14 @@ fn mount_as_root(
         }
     }
     let data = std::ffi::CString::new(data).map_err(|_| Error::Invalid)?;
-    rustix::mount::mount("trumanfs", home, TYPE, flags, data.as_c_str()).map_err(|errno| {
+    // Its path has no links: who puts one there meanwhile does not choose what root mounts over.
+    let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let place = rustix::fs::openat2(CWD, home, open, Mode::empty(), ResolveFlags::NO_SYMLINKS);
+    let mounted = place.and_then(|place| {
+        let place = format!("/proc/self/fd/{}", place.as_raw_fd());
+        rustix::mount::mount("trumanfs", place, TYPE, flags, data.as_c_str())
+    });
+    mounted.map_err(|errno| {
         find_obstacle(FailedStep::Mount(errno)).error(format!(
             "cannot mount {}: {}",
             home.display(),

@@ -32,7 +32,10 @@ use crate::fuse::{
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
 use crate::name::{Escaped, WorldPath, escape};
-use crate::world::{Identity, Symlinks, ViewOptions, World, WorldOptions, new_session_id};
+use crate::world::state::refuse_strangers;
+use crate::world::{
+    Id, Identity, Root, Symlinks, ViewOptions, World, WorldOptions, new_session_id,
+};
 
 /// Mounts and serves a home until it is unmounted.
 pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>)) -> Result<()> {
@@ -40,7 +43,13 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     let _claimed = handover::claim(&checked.home)?;
     handover::wait_for_store(&checked.store)?;
     harden();
-    let (world, settled) = World::open(&checked.store, world_options(wanted, &checked))?;
+    let root = match wanted.store_id {
+        Some((device, inode)) => Root::open_expecting(&checked.store, Id(device, inode)),
+        None => Root::open(&checked.store),
+    }?
+    .made_usable()?;
+    refuse_strangers(&root, &checked.store)?;
+    let (world, settled) = World::over((root, None), world_options(wanted, &checked))?;
     let log = start_log(log_to, &world);
     let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
     let notices = world.notices().all();

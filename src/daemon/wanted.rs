@@ -14,6 +14,9 @@ pub struct Wanted {
     /// The store's path.
     #[serde(with = "any_bytes")]
     pub store: PathBuf,
+    /// Device and inode of the directory that the store's path was looked up to, if it was.
+    #[serde(default)]
+    pub store_id: Option<(u64, u64)>,
     /// The home's path.
     #[serde(with = "any_bytes")]
     pub home: PathBuf,

@@ -14,7 +14,7 @@ use super::audit::Audit;
 use super::home::Home;
 use super::mounted_home::MountedHome;
 use super::place::Place;
-use crate::client::{Hold, Runs, hold};
+use crate::client::{Hold, PinnedDir, Runs, hold};
 use crate::error::{Error, Result};
 use crate::world::Root;
 
@@ -29,17 +29,18 @@ pub struct HeldHome {
 }
 
 impl HeldHome {
-    /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home. `fits` is
-    /// asked as by [`hold()`]; `begin` is called once it is mounted, before anything else.
+    /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home. `pinned` and
+    /// `fits` are as for [`hold()`]; `begin` is called once it is mounted, before anything else.
     ///
     /// # Errors
     /// As [`hold()`]; those of opening the home.
     pub fn open(
         target: &Path,
+        pinned: Option<&PinnedDir>,
         fits: &dyn Fn(&Path) -> Result<()>,
         begin: &dyn Fn(&Hold),
     ) -> Result<HeldHome> {
-        let hold = hold(target, fits)?;
+        let hold = hold(target, pinned, fits)?;
         begin(&hold);
         // Not by the mountpoint: just after mounting, the registry of mounts may not have it yet.
         let client = hold.client();
@@ -50,7 +51,7 @@ impl HeldHome {
         let root = as_owner(hold.owner(), || Root::over(again))?;
         let runs = Runs::new(client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
-        let audit = Audit::new(Root::open(client.path())?, true);
+        let audit = Audit::new(client.root()?, true);
         let place = Place::new(mounted, hold.path().as_os_str().as_bytes(), Some(audit));
         Ok(HeldHome { place, home, hold })
     }

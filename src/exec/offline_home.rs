@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::lock::PATIENCE;
 use crate::world::{
-    Caller, Dir, Meta, NoOpenState, Renaming, Run, SetAttrs, StoreView, ViewOptions, World,
+    Caller, Dir, Meta, NoOpenState, Renaming, Root, Run, SetAttrs, StoreView, ViewOptions, World,
 };
 
 /// A home that is a store of its own: a session of it, from the first change until the last of these values ends. Each
@@ -73,6 +73,11 @@ impl OfflineHome {
 
     fn store_view(&self) -> StoreView<'_> {
         self.shared.store_view()
+    }
+
+    /// Returns the store's directory, open.
+    pub(super) fn root(&self) -> Result<Root> {
+        self.shared.root().again()
     }
 
     /// Makes a change.

@@ -18,7 +18,7 @@ use super::home::Unavailable;
 use crate::error::{Error, Result};
 use crate::world::lock::Patience;
 use crate::world::{
-    Claim, Meta, ReadOnlyStore, RunId, Settled, StoreView, Symlinks, ViewOptions, World,
+    Claim, Meta, ReadOnlyStore, Root, RunId, Settled, StoreView, Symlinks, ViewOptions, World,
 };
 
 /// How often a request that waits for another one looks whether it has ended.
@@ -74,6 +74,11 @@ impl OfflineStore {
     /// Lets one file after the other be opened for writing.
     pub(super) fn opening(&self) -> MutexGuard<'_, ()> {
         self.opening.lock()
+    }
+
+    /// Returns the resolver of paths.
+    pub(super) fn root(&self) -> &Root {
+        self.reading.root()
     }
 
     /// Returns what can be looked at.

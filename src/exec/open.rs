@@ -20,7 +20,7 @@ use super::with_scratch::WithScratch;
 use crate::client::{self, Client, Runs, Site};
 use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
-use crate::world::{Root, ViewOptions};
+use crate::world::ViewOptions;
 
 /// How long other commands that work on a store are waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
             };
             let patience = access.wait.unwrap_or(PATIENCE);
             let home = Arc::new(OfflineHome::with(&root, view, patience)?);
-            let store = Root::open(&root).ok();
+            let store = home.root().ok();
             (home, store.map(|store| Audit::new(store, false)))
         }
         Site::Home => {
@@ -90,7 +90,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
             prefix = client
                 .as_ref()
                 .and_then(|client| client.in_home(OsStr::new("")).ok());
-            let store = client.and_then(|client| Root::open(client.path()).ok());
+            let store = client.and_then(|client| client.root().ok());
             let audit = store.map(|store| Audit::new(store, true));
             let home = MountedHome::with(&root, runs).map_err(|error| not_let_in(&root, error))?;
             (Arc::new(home), audit)
@@ -108,7 +108,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
 pub fn open_held(root: &Path) -> Result<(Place, Option<HeldHome>, Option<Error>)> {
     let mut unmounted = None;
     if client::site(root)? == Site::Store {
-        match HeldHome::open(root, &|_| Ok(()), &|_| ()) {
+        match HeldHome::open(root, None, &|_| Ok(()), &|_| ()) {
             Ok(held) => return Ok((let_in(root, held.place())?, Some(held), None)),
             Err(why) => unmounted = Some(why),
         }
@@ -129,7 +129,7 @@ fn not_let_in(home: &Path, error: Error) -> Error {
     if error.errno() != Errno::ACCESS {
         return error;
     }
-    let owner = client::hold(home, &|_| Ok(())).map(|hold| hold.owner());
+    let owner = client::hold(home, None, &|_| Ok(())).map(|hold| hold.owner());
     let whom = owner.map_or_else(
         |_| "another user".to_owned(),
         |(uid, _)| format!("user {uid}"),

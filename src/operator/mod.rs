@@ -67,21 +67,43 @@ impl Store {
     /// # Errors
     /// `ENOENT`; [`Error::Refused`] where the directory has never been a store; [`Error::System`] where this user may not read it.
     pub fn open(path: &Path) -> Result<Store> {
-        let root = Root::open(path)?.for_operator();
-        state::refuse_strangers(&root, path)?;
-        let state = state::open_unlocked(&root)?.ok_or_else(|| {
+        Store::over(Root::open(path)?, path)
+    }
+
+    /// Opens a store whose directory is open, for reading. `at` is its path, for what is said.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn over(root: Root, at: &Path) -> Result<Store> {
+        let root = root.for_operator();
+        state::refuse_strangers(&root, at)?;
+        Store::in_root(root)?.ok_or_else(|| {
             Error::refused(
-                format!("{} is not a store: nobody has ever mounted it", path.display()),
+                format!("{} is not a store: nobody has ever mounted it", at.display()),
                 "Give the directory that `trumanfs mount STORE HOME` was given, or the home itself.",
             )
-        })?;
-        Ok(Store {
+        })
+    }
+
+    /// Opens the same store anew, without its path.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn again(&self) -> Result<Store> {
+        Store::in_root(self.root.again()?)?.ok_or(Error::NotFound)
+    }
+
+    fn in_root(root: Root) -> Result<Option<Store>> {
+        let Some(state) = state::open_unlocked(&root)? else {
+            return Ok(None);
+        };
+        Ok(Some(Store {
             root,
             state,
             copied: OnceLock::new(),
             version_sums: VersionSums::default(),
             lender: None,
-        })
+        }))
     }
 
     /// Opens the store of a world for reading.

@@ -1,10 +1,41 @@
-//! A directory that one operation has found and a later one uses, and what a record says of it.
+//! A directory that one operation has found and a later one uses, and what a record says of it; a store likewise.
 
 use std::os::fd::AsFd;
 
-use super::root::{Dir, stat_fd};
-use crate::error::Result;
+use super::Id;
+use super::root::{Dir, Root, stat_fd};
+use crate::error::{Error, Result};
 use crate::journal::At;
+
+impl Root {
+    /// Opens the store, which must be the directory that its path was looked up to before.
+    ///
+    /// # Errors
+    /// As [`Root::open`]; [`Error::Refused`] where the path leads to another directory by now.
+    pub fn open_expecting(path: &std::path::Path, id: Id) -> Result<Root> {
+        let root = Root::open(path)?;
+        if root.id() == id {
+            return Ok(root);
+        }
+        Err(Error::refused(
+            format!(
+                "{} was replaced by another directory while it was opened",
+                path.display()
+            ),
+            "Nothing was done there. Look who can rename it (`ls -ld` on it and on what it lies in), and give the command once more.",
+        ))
+    }
+
+    /// Duplicates the root for changes as its user may make them: without an operator's way, and with its directory made
+    /// usable.
+    ///
+    /// # Errors
+    /// As [`Root::over`] and [`Root::made_usable`].
+    pub fn again_for_changes(&self) -> Result<Root> {
+        let fd = rustix::io::fcntl_dupfd_cloexec(self, 0).map_err(Error::os("fcntl"))?;
+        Root::over(fd)?.made_usable()
+    }
+}
 
 impl Dir {
     /// Returns the directory for another operation, which does not resolve it again.

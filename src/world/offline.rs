@@ -16,11 +16,9 @@ use crate::journal::MountedWith;
 /// Returns what a store was last mounted with, as far as a session says it.
 ///
 /// # Errors
-/// What opening the store and reading its sessions says.
-pub fn last_mounted_with(store: &Path) -> Result<Option<MountedWith>> {
-    let root = Root::open(store)?.made_usable()?;
-    refuse_strangers(&root, store)?;
-    match open_unlocked(&root)? {
+/// Those of opening its state and of reading its sessions.
+pub fn last_mounted_with(root: &Root) -> Result<Option<MountedWith>> {
+    match open_unlocked(root)? {
         Some(state) => last_mount(state.as_fd(), None),
         None => Ok(None),
     }
@@ -34,6 +32,14 @@ impl World {
     pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<Settled>)> {
         let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
+        World::over_as_last_mounted(root)
+    }
+
+    /// Begins a session as [`World::as_last_mounted`] in a store that is already open.
+    ///
+    /// # Errors
+    /// As [`World::over`].
+    pub fn over_as_last_mounted(root: Root) -> Result<(World, Vec<Settled>)> {
         let (held, last) = match open_unlocked(&root)? {
             Some(state) => {
                 let mut held = lock::for_changes(state.as_fd(), PATIENCE.into())?;

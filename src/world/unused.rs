@@ -5,7 +5,6 @@
 
 use std::io::BufReader;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -24,17 +23,16 @@ use crate::name::Name;
 ///
 /// # Errors
 /// Any error from `open(2)`.
-pub fn is_store(path: &Path) -> Result<bool> {
-    let root = Root::open(path)?.for_operator();
-    Ok(open_unlocked(&root)?.is_some())
+pub fn is_store(root: &Root) -> Result<bool> {
+    Ok(open_unlocked(&root.again()?.for_operator())?.is_some())
 }
 
 /// Makes a store a directory like any other again, unless something was done in it or somebody has it.
 ///
 /// # Errors
 /// Any error from the system calls.
-pub fn forget(path: &Path) -> Result<()> {
-    let root = Root::open(path)?.made_usable()?;
+pub fn forget(root: &Root) -> Result<()> {
+    let root = root.again_for_changes()?;
     let Some(state) = open_unlocked(&root)? else {
         return Ok(());
     };
@@ -92,7 +90,7 @@ mod tests {
         }
     }
 
-    fn names(dir: &Path) -> usize {
+    fn names(dir: &std::path::Path) -> usize {
         std::fs::read_dir(dir).unwrap().count()
     }
 
@@ -120,10 +118,11 @@ mod tests {
     #[test]
     fn store_in_which_something_was_done_is_not_forgotten() {
         let dir = tempfile::tempdir().unwrap();
+        let top = Root::open(dir.path()).unwrap();
         World::open(dir.path(), mounting()).unwrap().0.close();
-        assert!(is_store(dir.path()).unwrap());
-        forget(dir.path()).unwrap();
-        assert!(!is_store(dir.path()).unwrap());
+        assert!(is_store(&top).unwrap());
+        forget(&top).unwrap();
+        assert!(!is_store(&top).unwrap());
         assert_eq!(names(dir.path()), 0);
         let (world, _) = World::open(dir.path(), mounting()).unwrap();
         let root = world.root().dir(&crate::name::WorldPath::root()).unwrap();
@@ -132,11 +131,11 @@ mod tests {
             .mkdir(&root, name, 0o755, crate::world::Caller::myself())
             .unwrap();
         // Nor while somebody has it.
-        forget(dir.path()).unwrap();
-        assert!(is_store(dir.path()).unwrap());
+        forget(&top).unwrap();
+        assert!(is_store(&top).unwrap());
         world.close();
         drop(world);
-        forget(dir.path()).unwrap();
-        assert!(is_store(dir.path()).unwrap());
+        forget(&top).unwrap();
+        assert!(is_store(&top).unwrap());
     }
 }

@@ -44,6 +44,7 @@ mod screen;
 mod seals;
 mod space;
 mod strangers;
+mod swapped;
 mod task_keys;
 mod task_vectors;
 mod trash;

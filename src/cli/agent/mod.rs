@@ -22,7 +22,7 @@ use super::output::{Printer, count, quote, warn};
 use super::review::{self, Left};
 use super::shown::complain;
 use super::undo;
-use crate::client::{self, AgentPlace, Client};
+use crate::client::{AgentPlace, Client, PinnedDir};
 use crate::error::{Error, Kind, Result};
 use crate::exec::pipeline::Streams;
 use crate::exec::program::policy::NetworkRule;
@@ -54,16 +54,21 @@ const LISTED: usize = 40;
 
 /// Runs an agent. Returns its status.
 pub(super) fn agent(args: &AgentArgs) -> ExitCode {
-    let was_store = client::is_store(&args.store).unwrap_or(true);
+    // Looked up once: below another user's directory the path may be given to another one at any time. A home that this user
+    // may not look at is no directory to be made a store.
+    let pinned = PinnedDir::open(&args.store).ok();
+    let was_store = pinned
+        .as_ref()
+        .is_none_or(|dir| dir.is_store().unwrap_or(true));
     let mut has_run = false;
-    let code = carry_out(args, &mut has_run).unwrap_or_else(|error| {
+    let code = carry_out(args, pinned.as_ref(), &mut has_run).unwrap_or_else(|error| {
         failed(&error);
         ExitCode::from(NOT_RUN)
     });
     // A project in which no agent could start is as it was.
     if !was_store
         && !has_run
-        && let Err(error) = client::forget(&args.store)
+        && let Some(Err(error)) = pinned.map(|dir| dir.forget())
         && error != Error::NotFound
     {
         let what = "what was made for the store could not be removed";
@@ -73,7 +78,7 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
 }
 
 /// `has_run` becomes true once the program has been started.
-fn carry_out(args: &AgentArgs, has_run: &mut bool) -> Result<ExitCode> {
+fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -> Result<ExitCode> {
     if args.ask && !std::io::stdin().is_terminal() {
         return Err(Error::usage(
             "--ask needs a terminal to ask at",
@@ -88,7 +93,7 @@ fn carry_out(args: &AgentArgs, has_run: &mut bool) -> Result<ExitCode> {
     let (name, profile) = profile(args.profile.as_deref(), program)?;
     let (env, allow) = (environment(args, &profile)?, hosts(args, &profile)?);
     let launcher = with_policy::launcher(args.sandbox.unwrap_or_default());
-    let programs = Programs::open(&args.store, launcher)?;
+    let programs = Programs::open(&args.store, pinned, launcher)?;
     let interrupt = interrupt()?;
     let target = quote(programs.client().path().as_os_str().as_bytes());
     say_first(&programs, &target)?;
@@ -304,7 +309,7 @@ fn discard(client: &Client, target: &str, run: &str) -> Exit {
 
 /// Has a run reviewed, and says what is left.
 fn reviewed(client: &Client, target: &str, run: &str, interrupt: &Interrupt) -> Result<End> {
-    let own = Client::open(client.path())?;
+    let own = client.again()?;
     let scope = own.review_scope(Some(run), None)?;
     // The screen knows what to do with signals.
     let (left, _) = interrupt.during(|_| review::screen(own, scope, target.to_owned(), false));

@@ -131,7 +131,7 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
     if let Some(refused) = RefusedCommand::find(&args.root, &policy, &asked)? {
         return print(refused.refuse(None), &args);
     }
-    let programs = Programs::open(&args.root, launcher)?;
+    let programs = Programs::open(&args.root, None, launcher)?;
     let interrupt = interrupt()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
     let (outcome, _) = interrupt.during(|cancel| {

@@ -7,13 +7,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{CWD, Mode, OFlags};
-
 use super::network::Asked;
 use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
-use crate::client::{self, Client, Hold, Site, state_dirs};
+use crate::client::{self, Client, Hold, PinnedDir, Site, state_dirs};
 use crate::error::{Error, Result};
 use crate::exec::Cancel;
 use crate::exec::held_home::HeldHome;
@@ -65,25 +63,25 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home.
+    /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home. `pinned` is
+    /// the directory that TARGET must still be.
     ///
     /// # Errors
     /// As [`Programs::is_for`] and [`HeldHome::open`].
-    pub fn open(target: &Path, launcher: Launcher) -> Result<Programs> {
+    pub fn open(target: &Path, pinned: Option<&PinnedDir>, launcher: Launcher) -> Result<Programs> {
         let fits = |home: &Path| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
         };
         // A program will run, and its sandbox begins beside the rest of this.
-        let held = HeldHome::open(target, &fits, &|hold| prepare(&launcher, hold))?;
+        let held = HeldHome::open(target, pinned, &fits, &|hold| prepare(&launcher, hold))?;
         // The daemon answers, so its home can be looked at.
         Programs::is_for(target)?;
         let HeldHome { place, home, hold } = held;
         let client = hold.client();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // Of the store, because root may not get into the home of another user; what it shows besides is no danger: a
         // decision says what is meant, not what can be reached.
-        let paths = rustix::fs::openat(CWD, client.path(), flags, Mode::empty())
-            .map_err(Error::os("open"))?;
+        let paths = rustix::io::fcntl_dupfd_cloexec(client.root()?, 0);
+        let paths = paths.map_err(Error::os("fcntl"))?;
         let scratch = rustix::io::fcntl_dupfd_cloexec(hold.scratch(), 0);
         let scratch = scratch.map_err(Error::os("fcntl"))?;
         Ok(Programs {

@@ -1,7 +1,6 @@
 //! Repairs without deleting anything of the occupant's.
 
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use super::check::check;
 use super::finding::{Finding, FsckReport, Mend, Progress};
@@ -22,13 +21,8 @@ use crate::world::{new_session_id, settle};
 ///
 /// # Errors
 /// [`Error::Refused`](crate::error::Error::Refused) where the store is served; those of the system calls.
-pub fn repair(
-    path: &Path,
-    store: &Store,
-    contents: bool,
-    step: &mut dyn FnMut(Progress),
-) -> Result<FsckReport> {
-    let root = Root::open(path)?;
+pub fn repair(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
+    let root = store.root().again_for_changes()?;
     let mut before = check(store, contents, step)?;
     if before.findings.iter().all(|finding| finding.mend.is_none()) {
         return Ok(before);
@@ -42,7 +36,7 @@ pub fn repair(
     state.close();
     drop(state);
     // Opened again: its directories may have been created just now.
-    let after = check(&Store::open(path)?, contents, step)?;
+    let after = check(&store.again()?, contents, step)?;
     for finding in &mut before.findings {
         finding.repaired = !after.findings.contains(finding);
     }

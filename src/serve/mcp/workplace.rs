@@ -78,7 +78,7 @@ impl Workplace {
             });
         };
         let launcher = Launcher::of_this_program().with_choice(choice);
-        let programs = Arc::new(Programs::open(&root, launcher)?);
+        let programs = Arc::new(Programs::open(&root, None, launcher)?);
         let place = exec::open_in(&root, &programs)?;
         let lines = LineSource::new(programs.clone(), policy, network);
         let real = Real {
