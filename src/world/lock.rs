@@ -183,7 +183,7 @@ pub(super) fn lost_to(lock: &File, session: &str) -> Option<String> {
 }
 
 /// Refuses a store that a living daemon of this machine serves although its lock was free: the file system keeps locks for each
-/// of its mounts apart (bindfs, sshfs).
+/// of its mounts apart, as one in user space may that is mounted twice.
 ///
 /// # Errors
 /// [`Error::Refused`] naming the daemon.

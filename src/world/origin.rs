@@ -71,7 +71,7 @@ impl Copied {
         }
         if self.is_fresh && is_fuse {
             what.push(
-                "or its file system, which is one in user space, gives files other numbers each time that it is mounted (sshfs, unionfs): \
+                "or its file system, which is one in user space, gives files other numbers each time that it is mounted: \
                  mount it with `-o use_ino` if it has that, or put the store elsewhere"
                     .to_owned(),
             );
