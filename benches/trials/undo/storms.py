@@ -413,6 +413,7 @@ def main():
     if not args.label:
         named = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, check=False)
         args.label = named.stdout.decode().strip() or "unknown"
+    disks.let_go_of_others()
     base = tempfile.mkdtemp(prefix="trumanfs-storm-", dir="/dev/shm")
     wrong, seeds = 0, seeds_of(args)
     all_disks = prepare(args, base)
