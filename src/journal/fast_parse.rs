@@ -104,7 +104,6 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
             uid: text.optional(",\"uid\":", Text::number)?,
             gid: text.optional(",\"gid\":", Text::number)?,
             times: text.optional(",\"times\":true", |_| Some(()))?.is_some(),
-            lent: false,
         },
         _ => return None,
     };
@@ -414,7 +413,6 @@ pub(super) mod tests {
                 uid,
                 gid,
                 times,
-                lent: false,
             });
         }
         ops

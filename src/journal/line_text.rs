@@ -211,7 +211,6 @@ impl Text<'_> {
                 uid,
                 gid,
                 times,
-                lent: false,
             } => {
                 self.path("path", path)?.pair("ids", ids).was(was);
                 self.some(",\"mode\":", *mode).some(",\"uid\":", *uid);

@@ -194,10 +194,6 @@ pub enum Op {
         /// Whether the times were set.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         times: bool,
-        /// Whether the permission bits were only lent, for the daemon to open the file: the abort that follows says that
-        /// they are back.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        lent: bool,
     },
     /// An extended attribute was set or removed.
     Xattr {

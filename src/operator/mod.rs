@@ -35,20 +35,18 @@ pub mod usage;
 mod version_sums;
 pub mod versions;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
 use version_sums::VersionSums;
 
 use crate::error::{Error, Result};
-use crate::name::WorldPath;
 use crate::world::holder::Holder;
-use crate::world::lent_bits::BitLender;
-use crate::world::lock;
 use crate::world::origin::{self, Copied};
 use crate::world::state;
 use crate::world::{Node, Root, World};
+use crate::world::{lent_bits, lock};
 
 /// A store opened for reading.
 #[derive(Debug)]
@@ -57,8 +55,6 @@ pub struct Store {
     state: OwnedFd,
     copied: OnceLock<Option<Copied>>,
     version_sums: VersionSums,
-    /// What opens files that their own owner may not; `None` where nothing may be changed.
-    lender: Option<BitLender>,
 }
 
 impl Store {
@@ -97,13 +93,19 @@ impl Store {
         let Some(state) = state::open_unlocked(&root)? else {
             return Ok(None);
         };
-        Ok(Some(Store {
+        let store = Store {
             root,
             state,
             copied: OnceLock::new(),
             version_sums: VersionSums::default(),
-            lender: None,
-        }))
+        };
+        let is_fresh = || {
+            store
+                .copied()
+                .is_ok_and(|copied| copied.is_some_and(|it| it.is_fresh))
+        };
+        lent_bits::take_back(&store.root, (store.state.as_fd(), None), is_fresh);
+        Ok(Some(store))
     }
 
     /// Opens the store of a world for reading.
@@ -118,7 +120,6 @@ impl Store {
             state,
             copied: OnceLock::new(),
             version_sums: VersionSums::default(),
-            lender: Some(world.lender()),
         })
     }
 
@@ -186,15 +187,12 @@ impl Store {
         }
     }
 
-    /// Opens a file for reading. The store of a world opens it even if its mode forbids that to its owner.
+    /// Opens a file for reading, even if its mode forbids that to its owner.
     ///
     /// # Errors
     /// Any error from `open(2)`.
-    pub fn open_file(&self, path: &WorldPath, node: &Node) -> Result<OwnedFd> {
-        match &self.lender {
-            Some(lender) => lender.open_to_read(&self.root, path, node),
-            None => self.root.reopen_quietly(node),
-        }
+    pub fn open_file(&self, node: &Node) -> Result<OwnedFd> {
+        self.root.open_to_read(node)
     }
 
     /// Returns whether a version has the bytes that were kept, as far as a digest says.

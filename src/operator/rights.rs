@@ -3,7 +3,8 @@
 //!
 //! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
 //! inside would keep that user from moving files in an undo. Only the owner can have set the mode, and so can change it:
-//! for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored. If the process is killed in between, the files stay accessible to their owner.
+//! for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored, by whoever
+//! opens the store next if the process is killed in between.
 //!
 //! Reading needs none of this (`world/reach.rs`): this is for the steps that change something.
 
@@ -15,7 +16,8 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::layout::STATE;
-use crate::world::{Id, Node, Root, World, reach};
+use crate::world::reach::{Planned, READ};
+use crate::world::{Id, Node, Root, World};
 
 /// Carries out an act; where permissions that the store's owner has closed to itself are in the way, once more with
 /// everything accessible. Returns the first outcome, if there was a second one, and the last.
@@ -50,11 +52,19 @@ impl Opened {
     /// Those of opening the root.
     fn all(world: &World) -> Result<Opened> {
         let root = world.root().again()?.for_operator();
+        let mut planned = Vec::new();
+        walk(&root, Some(STATE), &mut |_, node| {
+            planned.extend(Planned::of(node.as_fd()));
+        })?;
+        // On a full disk each is recorded by itself, as far as that is possible.
+        if let Err(error) = root.lender().announce(&planned) {
+            log::warn!("permission bits to be lent could not be recorded: {error}");
+        }
         let mut nodes = HashSet::new();
         walk(
             &root,
             Some(STATE),
-            &mut |path, node| match reach::widen(node.as_fd()) {
+            &mut |path, node| match root.lender().widen(node.as_fd(), READ) {
                 Ok(true) => drop(nodes.insert(node.meta().id)),
                 Ok(false) => {}
                 // The step that needs it fails, and is named.
@@ -82,7 +92,7 @@ impl Opened {
         // What lies below a directory comes before it.
         for (path, id) in there.into_iter().rev() {
             match self.root.node_expecting(&path, id) {
-                Ok(node) => reach::narrow(node.as_fd()),
+                Ok(node) => self.root.lender().narrow(node.as_fd()),
                 Err(error) => log::warn!("{path}: its mode could not be restored: {error}"),
             }
         }

@@ -46,7 +46,7 @@ impl Dir {
             path: self.path.clone(),
             id: self.id,
             mtime: None,
-            reach: self.reach,
+            reach: self.reach.clone(),
         }
     }
 

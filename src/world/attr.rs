@@ -110,7 +110,7 @@ impl World {
             if change.uid.is_some() || change.gid.is_some() {
                 self.note_capability(located, caller)?;
             }
-            let op = attr_op(&located.path, located.node.meta(), &change, false);
+            let op = attr_op(&located.path, located.node.meta(), &change);
             let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
             pending.settle(self.apply(located, change, caller))?;
         }
@@ -198,7 +198,7 @@ impl World {
         let pending = match meta.mode & SET_IDS {
             0 => None,
             _ => Some(self.journal.begin(
-                attr_op(&located.path, meta, &change, false),
+                attr_op(&located.path, meta, &change),
                 &[],
                 Some(&self.author(caller)),
             )?),
@@ -316,16 +316,7 @@ fn timespec(time: SetTime) -> Timespec {
     }
 }
 
-/// Returns the record of permission bits that a file gets for a moment.
-pub(super) fn lent_op(path: &WorldPath, meta: &Meta, mode: u32) -> Op {
-    let change = SetAttrs {
-        mode: Some(mode),
-        ..SetAttrs::default()
-    };
-    attr_op(path, meta, &change, true)
-}
-
-fn attr_op(path: &WorldPath, meta: &Meta, change: &SetAttrs, lent: bool) -> Op {
+fn attr_op(path: &WorldPath, meta: &Meta, change: &SetAttrs) -> Op {
     Op::Attr {
         path: path.clone(),
         ids: World::ids(meta.id),
@@ -340,6 +331,5 @@ fn attr_op(path: &WorldPath, meta: &Meta, change: &SetAttrs, lent: bool) -> Op {
         uid: change.uid,
         gid: change.gid,
         times: change.sets_times(),
-        lent,
     }
 }

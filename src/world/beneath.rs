@@ -6,8 +6,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 
+use super::granted;
 use super::meta::Meta;
-use super::reach;
 use crate::error::{Error, Result};
 use crate::name::{Name, quoted};
 
@@ -69,6 +69,6 @@ pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
 /// Returns attributes as they are apart from what an operator is granted at this moment.
 fn seen(x: &Statx) -> Meta {
     let mut meta = Meta::from_statx(x);
-    meta.mode = reach::mode_of((meta.id.0, meta.id.1), meta.mode);
+    meta.mode = granted::mode_of((meta.id.0, meta.id.1), meta.mode);
     meta
 }

@@ -48,7 +48,7 @@ impl Dir {
             path: self.path.join(name),
             id: meta.id,
             mtime: Some(meta.mtime),
-            reach: self.reach,
+            reach: self.reach.clone(),
         })
     }
 }

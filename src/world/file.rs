@@ -162,7 +162,7 @@ impl World {
         // Without a look at the file only its holes are lost, and no byte of it.
         if destroys == Destroys::Nothing
             && range.0 < to
-            && let Ok(source) = self.open_to_read(located)
+            && let Ok(source) = self.root.open_to_read(&located.node)
             && holes::has_hole(source.as_fd(), range.0, to)
         {
             destroys = Destroys::Range(range.0, to);

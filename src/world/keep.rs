@@ -60,7 +60,7 @@ impl World {
             let how = How::Length;
             return Ok(KeptContent::already(Kept { how, n: 0 }));
         }
-        let source = self.open_to_read(located)?;
+        let source = self.root.open_to_read(&located.node)?;
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
         // both.
         if let (Destroys::Range(..), Some(kept)) = (destroys, open_state.copy())

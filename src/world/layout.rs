@@ -18,6 +18,8 @@ pub const SOCKET: &str = "control.sock";
 pub const LINKS: &str = "links";
 /// The list of inodes that stay hidden wherever they go.
 pub const PINNED: &str = "pinned";
+/// How the name of a record of lent permission bits begins.
+pub const LENT: &str = "lent.";
 /// The directory of entries of the trash that are being deleted.
 pub const PURGING: &str = "purging";
 /// The directory of what is kept free for a full disk.

@@ -25,7 +25,7 @@ use super::trash::Trash;
 use super::versions::Versions;
 use super::view::View;
 use super::writers::NobodyWrites;
-use super::{World, WorldOptions, origin, own, probe, reserve, settle, trash};
+use super::{World, WorldOptions, lent_bits, origin, own, probe, reserve, settle, trash};
 use crate::error::{Error, Result};
 use crate::journal::{Actors, Journal, Op};
 use crate::name::Escaped;
@@ -84,6 +84,7 @@ impl World {
             return self.close();
         }
         self.state.forget_session(&self.session);
+        self.root.lender().close();
         if self.state.is_new
             && let Err(error) = super::unused::remove(&self.root)
         {
@@ -132,6 +133,11 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
     holder.durable = options.durable;
     let state = StateDir::open(&root, holder.clone(), lock)?;
     open_trash(&root, &state, options.owner)?;
+    let named = (state.as_fd(), state.before());
+    let mut settled = lent_bits::take_back(&root, named, || state.is_fresh_copy());
+    if options.owner.is_some() {
+        root.lender().prepare()?;
+    }
     let last = settle::last_session(&root, &state)?;
     let session = state.session().to_owned();
     let view = View::new(options.view.clone(), Some(state.id()), state.pinned()?)?;
@@ -189,7 +195,7 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
         notices,
         lost: AtomicBool::new(false),
     };
-    let mut settled = world.state.tell_of_copy();
+    settled.extend(world.state.tell_of_copy());
     settled.extend(last.settled);
     Ok((world, settled))
 }

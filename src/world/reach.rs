@@ -5,38 +5,44 @@
 //! it. Only the owner can have closed the directory, so the owner can open it.
 //!
 //! Owns the grant: the owner's missing permission bits, for the length of one system call that they refused; those of the
-//! store's own directory, without which nothing in it can be worked on, for as long as it is mounted or worked on. The
-//! mode is restored at the end, unless somebody has changed it meanwhile; until then this process shows and records the
-//! node's own mode. A process that is killed before that leaves the directory open to its owner, and to nobody else.
-//!
-//! The lock of what is granted is the innermost one, and is not held over a system call.
+//! store's own directory, without which nothing in it can be worked on, for as long as it is mounted or worked on; those
+//! of all that is closed, while an undo changes something there (`operator/rights.rs`). They are recorded first
+//! (`lent_bits.rs`), so that they are taken back after a kill; the store's own directory has to be open for that, and is
+//! open to its owner only where the kill comes between the two. The mode is restored at the end, unless somebody has changed it
+//! meanwhile; until then this process shows and records the node's own mode.
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 
+use super::granted;
+use super::lent_record::LentRecord;
+use super::meta::Id;
 use crate::error::{Error, Result};
 
 /// How often a call is tried again while another process grants and takes away the same bits.
 const ATTEMPTS: u32 = 20;
 
+/// The owner's bits that reading a file needs.
+pub const READ: u32 = 0o400;
+/// The owner's bits that writing a file's content anew needs.
+pub(super) const REPLACE: u32 = 0o600;
+
 /// The permissions by which a store's nodes are reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Reach {
     /// The permission bits as they are: for whatever an occupant asks.
     Permitted,
     /// Also what belongs to this process's user and is closed to it: for an operator.
-    Owned,
+    Owned(Arc<Lender>),
 }
 
 impl Reach {
     /// Returns whether an error is a refusal that a grant may lift.
-    pub(super) fn may_open(self, error: &Error) -> bool {
-        self == Reach::Owned && error.is_denial()
+    pub(super) fn may_open(&self, error: &Error) -> bool {
+        matches!(self, Reach::Owned(_)) && error.is_denial()
     }
 
     /// Carries out a call that needs permission bits of a node; where they refuse it, with those bits granted for that
@@ -44,118 +50,208 @@ impl Reach {
     ///
     /// # Errors
     /// As `act`.
-    pub fn through<T>(self, node: BorrowedFd<'_>, act: impl Fn() -> Result<T>) -> Result<T> {
+    pub fn through<T>(&self, node: BorrowedFd<'_>, act: impl Fn() -> Result<T>) -> Result<T> {
+        match self {
+            Reach::Permitted => act(),
+            Reach::Owned(lender) => lender.through(node, READ, act),
+        }
+    }
+}
+
+/// A grant that is about to be made.
+#[derive(Debug)]
+pub struct Planned {
+    id: Id,
+    /// The mode without it, and with it.
+    modes: (u32, u32),
+}
+
+impl Planned {
+    /// Returns the grant that opens a node to its owner for reading; `None` where it is open, or cannot be opened.
+    pub fn of(node: BorrowedFd<'_>) -> Option<Planned> {
+        let stat = rustix::fs::fstat(node).ok()?;
+        let modes = missing(&stat, READ).ok()??;
+        let id = Id(stat.st_dev, stat.st_ino);
+        Some(Planned { id, modes })
+    }
+}
+
+/// Grants permission bits in one store.
+#[derive(Debug)]
+pub struct Lender {
+    record: LentRecord,
+    /// The store's directory.
+    top: Id,
+}
+
+impl Lender {
+    /// Makes the lender of a store, from its directory.
+    pub(super) fn new(fd: OwnedFd, top: Id) -> Lender {
+        let record = LentRecord::new(fd, top.0);
+        Lender { record, top }
+    }
+
+    /// Makes the record, for threads that may not make it.
+    ///
+    /// # Errors
+    /// As [`LentRecord::prepare`].
+    pub(super) fn prepare(&self) -> Result<()> {
+        self.record.prepare()
+    }
+
+    /// Removes the record, if nothing is granted.
+    pub(super) fn close(&self) {
+        self.record.close();
+    }
+
+    /// Carries out a call that needs permission bits of a node, as [`Reach::through`]; `of_file` if it is a regular file.
+    ///
+    /// # Errors
+    /// As `act`.
+    pub(super) fn through<T>(
+        &self,
+        node: BorrowedFd<'_>,
+        of_file: u32,
+        act: impl Fn() -> Result<T>,
+    ) -> Result<T> {
         let mut done = act();
         for _ in 0..ATTEMPTS {
-            match &done {
-                Err(error) if self.may_open(error) => {}
-                _ => break,
+            if !done.as_ref().is_err_and(Error::is_denial) {
+                break;
             }
-            let granted = Grant::of(node);
-            let is_final = matches!(granted, Err(_) | Ok(Some(_)));
+            let Ok(is_granted) = self.widen(node, of_file) else {
+                break;
+            };
             // Without a grant, because the bits are there by now: another operator's grant.
-            if granted.is_ok() {
-                done = act();
-            }
-            if is_final {
+            done = act();
+            if is_granted {
+                self.narrow(node);
                 break;
             }
         }
         done
     }
-}
 
-/// The modes of the nodes that are granted bits at this moment, and those that they have meanwhile, by device and inode.
-static GRANTED: Mutex<BTreeMap<(u64, u64), (u32, u32)>> = Mutex::new(BTreeMap::new());
-
-/// Whether there are any: a look at attributes asks that each time.
-static ANY: AtomicBool = AtomicBool::new(false);
-
-/// Returns the permission bits that a node has without a grant. `mode` has its type, too.
-pub(super) fn mode_of(id: (u64, u64), mode: u32) -> u32 {
-    if !ANY.load(Ordering::Acquire) {
-        return mode;
+    /// Records the grants that are about to be made, all at once.
+    ///
+    /// # Errors
+    /// As [`LentRecord::note`].
+    pub fn announce(&self, grants: &[Planned]) -> Result<()> {
+        for planned in grants {
+            self.record.note(planned.id, planned.modes, false)?;
+        }
+        self.record.sync()
     }
-    match GRANTED.lock().get(&id) {
-        Some((own, wide)) if mode & 0o7777 == *wide => mode & !0o7777 | own,
-        _ => mode,
+
+    /// Grants the bits that are missing of a directory or a regular file; `of_file`: those that a file needs. Returns
+    /// whether any were.
+    ///
+    /// # Errors
+    /// Any error from `fchmodat2(2)`, or of recording it; `EACCES` where a grant would lose something.
+    pub fn widen(&self, node: BorrowedFd<'_>, of_file: u32) -> rustix::io::Result<bool> {
+        let stat = rustix::fs::fstat(node)?;
+        let id = Id(stat.st_dev, stat.st_ino);
+        let Some((mode, wide)) = missing(&stat, of_file)? else {
+            return Ok(false);
+        };
+        let late = match self.record.note(id, (mode, wide), true) {
+            Ok(()) => false,
+            // The record lies behind the directory that is closed.
+            Err(error) if error.is_denial() && id == self.top => true,
+            // An agent's own directory is no store.
+            Err(Error::NotFound) => false,
+            // What makes room needs a way, too.
+            Err(error) if matches!(error.errno(), Errno::NOSPC | Errno::DQUOT) => {
+                log::warn!("lent permission bits are not recorded: {error}");
+                false
+            }
+            Err(error) => return Err(error.errno()),
+        };
+        // Noted first: nobody shall take the wide mode for the node's own.
+        granted::insert((id.0, id.1), (mode, wide));
+        set_mode(node, wide).inspect_err(|_| {
+            granted::remove((id.0, id.1));
+            self.record.strike(id);
+        })?;
+        if late && let Err(error) = self.record.note(id, (mode, wide), true) {
+            log::warn!("lent permission bits are not recorded: {error}");
+        }
+        Ok(true)
+    }
+
+    /// Restores the mode of a node that was granted bits, unless somebody has changed it meanwhile.
+    pub fn narrow(&self, node: BorrowedFd<'_>) {
+        let Ok(stat) = rustix::fs::fstat(node) else {
+            return;
+        };
+        if let Some((mode, wide)) = granted::remove((stat.st_dev, stat.st_ino))
+            && stat.st_mode & 0o7777 == wide
+            && let Err(errno) = set_mode(node, mode)
+        {
+            log::warn!("the mode {mode:04o} could not be restored: {errno}");
+            return;
+        }
+        self.record.strike(Id(stat.st_dev, stat.st_ino));
+    }
+
+    /// Notes that a node is given a mode to stay: it is not restored.
+    pub(super) fn forget(&self, id: Id) {
+        granted::remove((id.0, id.1));
+        self.record.strike(id);
     }
 }
 
-/// Notes that a node is given a mode to stay: it is not restored.
-pub(super) fn forget(id: (u64, u64)) {
-    if ANY.load(Ordering::Acquire) {
-        remove(id);
-    }
-}
-
-fn remove(id: (u64, u64)) -> Option<(u32, u32)> {
-    let mut granted = GRANTED.lock();
-    let removed = granted.remove(&id);
-    ANY.store(!granted.is_empty(), Ordering::Release);
-    removed
-}
-
-/// Grants the bits that are missing of a directory or a regular file. Returns whether any were.
+/// Returns the mode of a node, and the mode with the bits that it lacks; `None` where it lacks none. `of_file`: those that a
+/// regular file needs.
 ///
 /// # Errors
-/// Any error from `fchmodat2(2)`; `EACCES` where a grant would lose something.
-pub fn widen(node: BorrowedFd<'_>) -> rustix::io::Result<bool> {
-    let stat = rustix::fs::fstat(node)?;
+/// `EACCES` and `EPERM` where it cannot be given any.
+fn missing(stat: &rustix::fs::Stat, of_file: u32) -> rustix::io::Result<Option<(u32, u32)>> {
     let wanted = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => 0o700,
-        FileType::RegularFile => 0o400,
+        FileType::RegularFile => of_file,
         _ => return Err(Errno::ACCESS),
     };
-    let (mode, id) = (stat.st_mode & 0o7777, (stat.st_dev, stat.st_ino));
-    let wide = mode | wanted;
-    if mode == wide {
-        return Ok(false);
+    let now = stat.st_mode & 0o7777;
+    let wide = now | wanted;
+    let me = rustix::process::geteuid();
+    if stat.st_uid != me.as_raw() && !me.is_root() {
+        return Err(Errno::PERM);
+    }
+    if now == wide {
+        return Ok(None);
     }
     // chmod(2) would take the bit away for good.
-    if mode & 0o2000 != 0 && !is_own_group(stat.st_gid) {
+    if now & 0o2000 != 0 && !is_own_group(stat.st_gid) {
         return Err(Errno::ACCESS);
     }
-    // Noted first: nobody shall take the wide mode for the node's own.
-    let mut granted = GRANTED.lock();
-    granted.insert(id, (mode, wide));
-    ANY.store(true, Ordering::Release);
-    drop(granted);
-    set_mode(node, wide).inspect_err(|_| {
-        remove(id);
-    })?;
-    Ok(true)
-}
-
-/// Restores the mode of a node that was granted bits, unless somebody has changed it meanwhile.
-pub fn narrow(node: BorrowedFd<'_>) {
-    let Ok(stat) = rustix::fs::fstat(node) else {
-        return;
-    };
-    if let Some((mode, wide)) = remove((stat.st_dev, stat.st_ino))
-        && stat.st_mode & 0o7777 == wide
-        && let Err(errno) = set_mode(node, mode)
-    {
-        log::warn!("the mode {mode:04o} could not be restored: {errno}");
-    }
+    Ok(Some((
+        granted::mode_of((stat.st_dev, stat.st_ino), now),
+        wide,
+    )))
 }
 
 /// Permission bits that a node is granted for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Grant<F: AsFd>(F);
+pub(super) struct Grant<F: AsFd> {
+    lender: Arc<Lender>,
+    node: F,
+}
 
 impl<F: AsFd> Grant<F> {
     /// Grants the bits that are missing; `None` where none is.
     ///
     /// # Errors
-    /// As [`widen`].
-    pub(super) fn of(node: F) -> rustix::io::Result<Option<Grant<F>>> {
-        Ok(widen(node.as_fd())?.then(|| Grant(node)))
+    /// As [`Lender::widen`].
+    pub(super) fn of(lender: &Arc<Lender>, node: F) -> rustix::io::Result<Option<Grant<F>>> {
+        let is_granted = lender.widen(node.as_fd(), READ)?;
+        let lender = lender.clone();
+        Ok(is_granted.then(|| Grant { lender, node }))
     }
 
     /// Ends the grant.
     pub(super) fn end(&self) {
-        narrow(self.0.as_fd());
+        self.lender.narrow(self.node.as_fd());
     }
 }
 

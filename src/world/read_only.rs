@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::holder::{Holder, holder, read_holder};
 use super::inode_lists;
+use super::lent_bits;
 use super::lock::{self, Patience};
 use super::meta::{Id, Meta};
 use super::options::WorldOptions;
@@ -92,12 +93,15 @@ impl ReadOnlyStore {
             return Ok((reading, Vec::new()));
         };
         let state = state.as_fd();
-        let (lock, settled) = settled(&root, state, patience)?;
+        let (lock, mut settled) = settled(&root, state, patience)?;
         let seen = holder(state)?.map(|holder| (holder.session, holder.epoch));
         let named = seen.as_ref().map(|(session, _)| session.clone());
         let options = with(last_mount(state, named.as_deref())?);
         let copied = origin::copied(&root, state, named.as_deref())?;
-        let (links, pinned) = match copied.is_some_and(|copied| copied.is_fresh) {
+        let is_fresh_copy = copied.is_some_and(|copied| copied.is_fresh);
+        let left = (state, named.as_deref());
+        settled.extend(lent_bits::take_back(&root, left, || is_fresh_copy));
+        let (links, pinned) = match is_fresh_copy {
             true => Default::default(),
             false => inode_lists::read(state, root.id().0)?,
         };

@@ -259,7 +259,7 @@ impl World {
             new,
         };
         let author = self.author(caller);
-        let old = self.open_to_read(located)?;
+        let old = self.root.open_to_read(&located.node)?;
         self.note_capability(located, caller)?;
         let mode = meta.permissions();
         if let Some(mut fresh) = self.fresh(located, old.as_fd(), OFlags::RDWR, mode, open_state)? {
@@ -286,7 +286,7 @@ impl World {
         }
         // The new content is complete before the old one is touched, so the file is never left half written.
         let ready = self.aside(content)?;
-        let file = self.open_to_replace(located)?;
+        let file = self.root.open_to_replace(&located.node)?;
         let keeping = self.keep(located, Destroys::Range(0, meta.size), open_state)?;
         content.check(old.as_fd())?;
         let pending = self

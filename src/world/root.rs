@@ -10,12 +10,12 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
 use super::meta::{Id, Meta, Time};
-use super::reach::{self, Grant, Reach};
+use super::reach::{Grant, Lender, Reach};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 
@@ -31,8 +31,9 @@ pub struct Root {
     proc_fd: OwnedFd,
     id: Id,
     reach: Reach,
+    pub(super) lender: Arc<Lender>,
     /// What lets this process into a directory that its owner has closed to itself.
-    usable: Option<Arc<Grant<OwnedFd>>>,
+    pub(super) usable: Option<Arc<Grant<OwnedFd>>>,
 }
 
 /// A directory below the root, open for one operation.
@@ -77,42 +78,26 @@ impl Root {
             )
         })?;
         let id = stat_fd(fd.as_fd())?.id;
-        let reach = Reach::Permitted;
+        let top = rustix::io::fcntl_dupfd_cloexec(&fd, 0).map_err(Error::os("fcntl"))?;
         Ok(Root {
             fd,
             proc_fd,
             id,
-            reach,
+            reach: Reach::Permitted,
+            lender: Arc::new(Lender::new(top, id)),
             usable: None,
         })
     }
 
-    /// Returns the root with its directory usable as long as it lives, also where the directory's owner, this process's
-    /// user, has closed it to itself.
-    ///
-    /// # Errors
-    /// Any error from `fcntl(2)`.
-    pub fn made_usable(mut self) -> Result<Root> {
-        let search = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
-        if rustix::fs::accessat(&self.fd, ".", Access::EXEC_OK, search) == Err(Errno::ACCESS) {
-            let fd = rustix::io::fcntl_dupfd_cloexec(&self.fd, 0).map_err(Error::os("fcntl"))?;
-            // Whoever may not is told so by the next step.
-            self.usable = Grant::of(fd).ok().flatten().map(Arc::new);
-        }
-        Ok(self)
-    }
-
-    /// Ends what [`Root::made_usable`] has granted.
-    pub fn end_use(&self) {
-        if let Some(grant) = &self.usable {
-            grant.end();
-        }
+    /// Returns what lends permission bits in the store.
+    pub fn lender(&self) -> &Lender {
+        &self.lender
     }
 
     /// Returns the root with an operator's way through what this user has closed to itself.
     #[must_use]
     pub fn for_operator(self) -> Root {
-        let reach = Reach::Owned;
+        let reach = Reach::Owned(self.lender.clone());
         Root { reach, ..self }
     }
 
@@ -126,7 +111,8 @@ impl Root {
             fd: again(&self.fd).map_err(Error::os("fcntl"))?,
             proc_fd: again(&self.proc_fd).map_err(Error::os("fcntl"))?,
             id: self.id,
-            reach: self.reach,
+            reach: self.reach.clone(),
+            lender: self.lender.clone(),
             usable: self.usable.clone(),
         })
     }
@@ -168,7 +154,7 @@ impl Root {
             path: path.clone(),
             id: meta.id,
             mtime: Some(meta.mtime),
-            reach: self.reach,
+            reach: self.reach.clone(),
         })
     }
 
@@ -244,7 +230,7 @@ impl Root {
     /// Any error from `fchmodat2(2)`.
     pub fn chmod(&self, node: &Node, mode: u32) -> Result<()> {
         let mode = mode & 0o7777;
-        reach::forget((node.meta.id.0, node.meta.id.1));
+        self.lender.forget(node.meta.id);
         match crate::sys::fd::chmod(node.fd.as_fd(), mode) {
             Err(Errno::NOSYS) => {
                 let (proc, number) = self.by_proc(node);

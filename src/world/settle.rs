@@ -14,7 +14,6 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::layout::SESSIONS;
-use super::lent_bits::take_back;
 use super::located::stat;
 use super::meta::Id;
 use super::root::Root;
@@ -200,11 +199,6 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
         match fate {
             Fate::Done => {}
             Fate::Finished(what) => told.push(what),
-            Fate::TakenBack(what) => {
-                let error = "the daemon ended before it took it back".to_owned();
-                journal.abort(record.seq, error, record.origin)?;
-                told.extend(what);
-            }
             Fate::NotDone => {
                 let of = record.seq;
                 not_done.insert(of);
@@ -278,25 +272,10 @@ enum Fate {
     NotDone,
     /// It was half done, and has been finished.
     Finished(String),
-    /// It was done for a moment only, and has been taken back; with a message, if it had not been before.
-    TakenBack(Option<String>),
 }
 
 fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
     let done = |done: bool| Ok(if done { Fate::Done } else { Fate::NotDone });
-    if let Op::Attr {
-        lent: true,
-        path,
-        ids,
-        was,
-        mode: Some(mode),
-        ..
-    } = &record.op
-    {
-        let modes = (was.mode, *mode);
-        let taken_back = take_back(root, (path, *ids), modes, &around.later)?;
-        return Ok(Fate::TakenBack(taken_back));
-    }
     let mut places = Vec::new();
     let dirs = record.at.iter().map(|at| Some(at.2)).chain(repeat(None));
     for (path, dir) in record.op.paths().zip(dirs) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::common::{binary, copy_program, describe, need_root, need_tools, run_limited, skip};
@@ -55,13 +55,17 @@ impl UserStore {
 
     /// Runs the program as the user, in the user's directory, where the store is `store`.
     fn run(&self, words: &[&str]) -> Output {
+        run_limited(self.command(words), Duration::from_secs(60))
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--"]);
         command.args(["./trumanfs"]).args(words);
         command
             .env("HOME", self.0.path())
             .current_dir(self.0.path());
-        run_limited(command, Duration::from_secs(60))
+        command
     }
 
     /// Runs a line in the store, which must succeed.
@@ -143,4 +147,43 @@ fn lost_set_group_id_is_named() {
             describe(&output)
         );
     }
+}
+
+/// An undo opens what is closed while it works. It is killed as soon as that can be seen.
+#[test]
+fn killed_undo_leaves_nothing_open() {
+    need_root!("to have an ordinary user");
+    need_tools!("setpriv");
+    // On a busy machine the undo can have ended before anybody has looked.
+    assert!((0..10).any(|_| kill_undo()), "no undo could be killed");
+}
+
+/// Returns whether the undo was killed while something was open.
+fn kill_undo() -> bool {
+    let mut files: Vec<String> = (0..400).map(|n| format!("d/f{n}")).collect();
+    files.extend(["g".to_owned(), "e/f".to_owned()]);
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let store = UserStore::new(&files, "");
+    store.line("rm -r d/*");
+    let closed = [("d", 0o000), ("g", 0o200), ("e", 0o500)];
+    for (name, mode) in closed {
+        fs::set_permissions(store.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = store.command(&["undo", "store", "--session", "all"]);
+    let mut undo = command.stdout(Stdio::null()).spawn().unwrap();
+    while store.mode("e") == 0o500 && undo.try_wait().unwrap().is_none() {}
+    undo.kill().unwrap();
+    if undo.wait().unwrap().code().is_some() || store.mode("e") == 0o500 {
+        return false;
+    }
+    // A look is enough, and so is the undo that is asked for once more.
+    let output = store.run(&["log", "store"]);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(closed.map(|(name, _)| (name, store.mode(name))), closed);
+    let output = store.undo();
+    assert!(output.status.success(), "{}", describe(&output));
+    let brought_back = fs::read_dir(store.path("d")).unwrap().count();
+    assert_eq!(brought_back, 400, "{}", describe(&output));
+    assert_eq!(closed.map(|(name, _)| (name, store.mode(name))), closed);
+    true
 }

@@ -145,7 +145,7 @@ impl Look {
             return Err(changed());
         }
         let mut before = Vec::new();
-        let mut file = std::fs::File::from(world.open_to_read(&located)?);
+        let mut file = std::fs::File::from(world.root().open_to_read(&located.node)?);
         file.read_to_end(&mut before)
             .map_err(|error| Error::io("read", &error))?;
         let after = request.applied(&before).ok_or_else(changed)?;

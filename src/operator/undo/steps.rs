@@ -213,7 +213,14 @@ impl Steps<'_, '_> {
     }
 
     fn content(&self, located: &Located, layer: Option<&Arc<Layer>>) -> Result<Content> {
-        let open = || Ok(self.applier.world().open_to_read(located)?.into());
+        let open = || {
+            Ok(self
+                .applier
+                .world()
+                .root()
+                .open_to_read(&located.node)?
+                .into())
+        };
         Content::open(&self.store, layer, open)
     }
 

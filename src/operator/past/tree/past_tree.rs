@@ -243,8 +243,7 @@ impl<'a> Tree<'a> {
         if there.meta().is_dir() {
             return Err(Error::IsDirectory);
         }
-        let path = self.disk.path(node).unwrap_or_default();
-        Ok(self.disk.store().open_file(&path, &there)?.into())
+        Ok(self.disk.store().open_file(&there)?.into())
     }
 
     fn gone(&self, node: NodeId) -> Error {
