@@ -16,7 +16,7 @@ const IN_HOME: &str = r#"
     cd "$1"; mkdir -p dev home; chown 65534:65534 home
     mount -t tmpfs none dev && mknod -m 666 dev/fuse c 10 229 && mount --bind dev/fuse /dev/fuse || exit 77
     run() { setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"; }
-    run ./trumanfs mount store home || exit 77
+    run ./trumanfs mount store home $3 || exit 77
     run sh -ec "cd home; $2"; code=$?
     run ./trumanfs umount home; umount -l /dev/fuse dev
     exit $code
@@ -75,7 +75,7 @@ impl UserStore {
     }
 
     /// Runs a script in the store's home, mounted by the user, as the user; `None` where the user cannot mount.
-    fn in_home(&self, script: &str) -> Option<Output> {
+    fn in_home(&self, script: &str, options: &str) -> Option<Output> {
         let mut command = Command::new("unshare");
         command.args([
             "--mount",
@@ -89,6 +89,7 @@ impl UserStore {
         command
             .arg(self.0.path())
             .arg(script)
+            .arg(options)
             .env("HOME", self.0.path());
         let output = run_limited(command, Duration::from_secs(60));
         (output.status.code() != Some(77)).then_some(output)
@@ -117,6 +118,25 @@ fn unreadable_file_of_another_does_not_stop_undo() {
     assert_eq!(fs::read(store.path("f")).unwrap(), b"good\n");
 }
 
+/// The whole undo failed with "getxattr: Permission denied".
+#[test]
+fn attribute_of_unreadable_file_does_not_stop_undo() {
+    need_root!("to have files of two users");
+    need_tools!("setpriv", "unshare", "setfattr");
+    let files = ["f", "others"];
+    let store = UserStore::new(&files, "chown 0:0 others; chmod 602 others");
+    let script = "echo evil > f; setfattr -n user.one -v 1 others";
+    let Some(output) = store.in_home(script, "--xattr") else {
+        skip!("user-mounts", "an ordinary user cannot mount here");
+    };
+    assert!(output.status.success(), "{}", describe(&output));
+    let output = store.undo();
+    assert_eq!(output.status.code(), Some(5), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("/others"), "{said}");
+    assert_eq!(fs::read(store.path("f")).unwrap(), b"good\n");
+}
+
 /// chmod(2) drops set-group-id without an error where the caller is not in the file's group, and so does a write.
 #[test]
 fn lost_set_group_id_is_named() {
@@ -124,7 +144,7 @@ fn lost_set_group_id_is_named() {
     need_tools!("setpriv", "unshare");
     for line in ["chmod 600 f", "echo x > f", "echo x >> f"] {
         let store = UserStore::new(&["f", "g"], "chgrp 4242 f; chmod 2644 f");
-        let Some(output) = store.in_home(&format!("{line}; echo x > g")) else {
+        let Some(output) = store.in_home(&format!("{line}; echo x > g"), "") else {
             skip!("user-mounts", "an ordinary user cannot mount here");
         };
         assert!(output.status.success(), "{line}: {}", describe(&output));
