@@ -255,7 +255,10 @@ class Storm:
     def compare(self, when, before):
         after = tree.look(self.store)
         found = tree.differences(before, after)
-        wrong = [f"    {path!r}: {what}" for path, what in found if not self.is_named(path)]
+        # A file is named by one of its names.
+        named = {entry.fields[4] for path, entry in after.items() if self.is_named(path)}
+        names = {path: entry.fields[4] for path, entry in after.items()}
+        wrong = [f"    {path!r}: {what}" for path, what in found if names.get(path, path) not in named and not self.is_named(path)]
         if wrong:
             raise Differs(f"{when}, {len(wrong)} differences:\n" + "\n".join(line[:400] for line in wrong[:40]))
         return after
@@ -269,7 +272,8 @@ class Storm:
             raise Differs("fsck: " + "\n".join(problems))
 
     def is_named(self, path):
-        return f"{path}:" in self.named or f"{path} " in self.named
+        path = path.replace("\n", "\\x0a")
+        return f" {path}:" in self.named or f" {path} " in self.named
 
     def all(self):
         self.store = self.disk.store(f"store{self.seed}")
