@@ -102,11 +102,13 @@ pub struct Last {
     pub after: Option<After>,
 }
 
-/// Settles the newest session, if it did not end cleanly. The caller holds the store's lock.
+/// Settles the newest session, if it did not end cleanly. The caller holds the store's lock. What the session's occupant has
+/// closed is looked into as an operator does.
 ///
 /// # Errors
 /// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
 pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
+    let root = &root.again()?.for_operator();
     let flags = OFlags::RDWR | OFlags::APPEND;
     let Some((session, file)) = newest(state, state.before(), flags)? else {
         return Ok(Last::default());
@@ -342,12 +344,9 @@ fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) ->
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
         return Ok(Fate::Done);
     };
-    move_to(
-        root.dir(&parent)?,
-        name,
-        trash,
-        Name::new(&replaced.trash.0)?,
-    )?;
+    let (dir, entry) = (root.dir(&parent)?, Name::new(&replaced.trash.0)?);
+    dir.reach
+        .through(dir.as_fd(), || move_to(&dir, name, &trash, entry))?;
     Ok(Fate::Finished(format!(
         "{to} had been replaced; what stood there is now in the trash"
     )))

@@ -1,7 +1,7 @@
 //! Undo by an ordinary user, whose store has files and directories that are closed to that user, and files of others.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -135,6 +135,61 @@ fn attribute_of_unreadable_file_does_not_stop_undo() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("/others"), "{said}");
     assert_eq!(fs::read(store.path("f")).unwrap(), b"good\n");
+}
+
+/// A directory was closed again before the one in it had its time.
+#[test]
+fn what_lies_in_a_directory_that_is_closed_again_is_redone() {
+    need_root!("to have an ordinary user");
+    need_tools!("setpriv", "unshare");
+    let store = UserStore::new(&["c/p/q/f"], "chmod 0 c");
+    let script = "chmod 700 c; touch -d 2001-01-01 c/p/q; chmod 0 c/p c";
+    let Some(output) = store.in_home(script, "") else {
+        skip!("user-mounts", "an ordinary user cannot mount here");
+    };
+    assert!(output.status.success(), "{}", describe(&output));
+    let look = || {
+        let year = |name| store.path(name).metadata().unwrap().mtime() < 1_000_000_000;
+        (store.mode("c"), store.mode("c/p"), year("c/p/q"))
+    };
+    let after = look();
+    for (verb, expected) in [
+        ("undo", (0, 0o755, false)),
+        ("redo", after),
+        ("undo", (0, 0o755, false)),
+    ] {
+        let output = if verb == "undo" {
+            store.undo()
+        } else {
+            store.run(&["redo", "store"])
+        };
+        assert!(output.status.success(), "{verb}: {}", describe(&output));
+        assert_eq!(look(), expected, "{verb}");
+    }
+}
+
+/// A record about a name in a closed directory was taken for done without a look.
+#[test]
+fn names_in_a_closed_directory_are_settled_after_a_kill() {
+    need_root!("to have an ordinary user");
+    need_tools!("setpriv", "unshare");
+    let store = UserStore::new(&["d/f"], "");
+    let script = r#"rm d/f; echo x > d/n; chmod 0 d; cd ..
+        kill -9 $(./trumanfs status home --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"#;
+    let Some(output) = store.in_home(script, "") else {
+        skip!("user-mounts", "an ordinary user cannot mount here");
+    };
+    assert!(output.status.success(), "{}", describe(&output));
+    let output = store.run(&["exec", "--root", "store", "--", "ls"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && !said.contains("cannot be settled"),
+        "{said}"
+    );
+    assert_eq!(store.mode("d"), 0);
+    let output = store.undo();
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(fs::read(store.path("d/f")).unwrap(), b"good\n");
 }
 
 /// chmod(2) drops set-group-id without an error where the caller is not in the file's group, and so does a write.
