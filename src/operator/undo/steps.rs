@@ -6,6 +6,7 @@
 //! the node that was planned for.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -96,10 +97,12 @@ impl Steps<'_, '_> {
                 self.outcome.skipped.or_end(&path, put)?;
             }
         }
-        // Changes in a directory set its time, so directories come last.
+        // Changes in a directory set its time, so directories come last; and a directory that gets a mode which closes it
+        // comes after those in it.
         let is_dir = |node: NodeId| plan.target.kind(node) == FileType::Directory;
+        let depth = |node| self.place(node).map_or(0, |path| path.components().count());
         changed.extend(self.times.keys());
-        changed.sort_by_key(|node| (is_dir(*node), *node));
+        changed.sort_by_cached_key(|node| (is_dir(*node), Reverse(depth(*node)), *node));
         changed.dedup();
         for node in changed {
             let (then, Some(path)) = (plan.target.difference(node), self.place(node)) else {
