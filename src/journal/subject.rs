@@ -109,6 +109,35 @@ impl Op {
         }
     }
 
+    /// Returns the path of a file whose content or attributes changed, and its inode after.
+    pub fn changed_file(&self) -> Option<(&WorldPath, Ids)> {
+        match self {
+            Op::Truncate { path, ids, new, .. } | Op::Content { path, ids, new, .. } => {
+                Some((path, new.unwrap_or(*ids)))
+            }
+            Op::Write { path, ids, .. }
+            | Op::Allocate { path, ids, .. }
+            | Op::Attr { path, ids, .. }
+            | Op::Xattr { path, ids, .. } => Some((path, *ids)),
+            _ => None,
+        }
+    }
+
+    /// As [`Op::changed_file`], with the path to be corrected.
+    pub fn changed_file_mut(&mut self) -> Option<(&mut WorldPath, Ids)> {
+        match self {
+            Op::Truncate { path, ids, new, .. } | Op::Content { path, ids, new, .. } => {
+                let ids = new.unwrap_or(*ids);
+                Some((path, ids))
+            }
+            Op::Write { path, ids, .. }
+            | Op::Allocate { path, ids, .. }
+            | Op::Attr { path, ids, .. }
+            | Op::Xattr { path, ids, .. } => Some((path, *ids)),
+            _ => None,
+        }
+    }
+
     /// Returns the path after, or the second path of an exchange.
     pub fn to(&self) -> Option<&WorldPath> {
         match self {

@@ -53,6 +53,7 @@ pub mod lock;
 mod lost_lock;
 mod mark;
 pub mod meta;
+pub mod moved_paths;
 mod notices;
 mod offline;
 mod open;

@@ -314,7 +314,9 @@ fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
             done(!is(root, path, *ids)?)
         }
         Op::Truncate { new: Some(new), .. } | Op::Content { new: Some(new), .. } => {
-            done(is(root, path, *new)?)
+            let moved = record.op.path().map(|path| around.moved_places(path));
+            let mut places = moved.iter().flatten().chain([path]);
+            done(places.any(|place| is(root, place, *new).unwrap_or(false)))
         }
         // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
         // of the last moment may be old or new.

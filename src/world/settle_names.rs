@@ -3,6 +3,7 @@
 //! Records name a directory by its inode as well. A path alone can be that of a moment before: a directory above moves
 //! while something is made in it, and the record of the move comes first.
 
+use super::moved_paths::{carry, moved_paths};
 use super::root::Root;
 use crate::error::{Error, Result};
 use crate::journal::{Op, Record};
@@ -36,19 +37,20 @@ impl Around<'_> {
             return Ok(Some(now));
         }
         // The directory had moved when its path was recorded.
-        for (index, record) in self.before.iter().enumerate().rev() {
-            let Some(moved) = carry(path, &record.op) else {
-                continue;
-            };
-            let after: Vec<&Record> = self.before.iter().skip(index + 1).copied().collect();
-            let now = follow(&moved, &after).and_then(|path| follow(&path, &self.later));
-            if let Some(now) = now
-                && holds(root, &now, dir)?
-            {
+        for now in self.moved_places(path) {
+            if holds(root, &now, dir)? {
                 return Ok(Some(now));
             }
         }
         Ok(None)
+    }
+
+    /// Returns where a path may be now that was outdated when it was recorded, the likeliest place first.
+    pub(super) fn moved_places(&self, path: &WorldPath) -> Vec<WorldPath> {
+        let before: Vec<&Record> = self.before.iter().rev().copied().collect();
+        let moved = moved_paths(path, &before);
+        let now = moved.iter().filter_map(|path| follow(path, &self.later));
+        now.collect()
     }
 }
 
@@ -94,11 +96,34 @@ fn follow(path: &WorldPath, later: &[&Record]) -> Option<WorldPath> {
     Some(at)
 }
 
-/// Returns where an act moved a name along with a directory above it.
-fn carry(at: &WorldPath, op: &Op) -> Option<WorldPath> {
-    match op {
-        Op::Rename { path, to, .. } | Op::Restore { path, to, .. } => at.moved(path, to),
-        Op::Exchange { path, to, .. } => at.moved(path, to).or_else(|| at.moved(to, path)),
-        _ => None,
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn renamed(from: &str, to: &str) -> Record {
+        let line = format!(
+            r#"{{"v":1,"seq":1,"time":"","op":"rename","path":"{from}","to":"{to}","ids":[0,1],"prev":""}}"#
+        );
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// A directory was about to move when a file in it was emptied: the record of the move came first. After a kill the
+    /// emptying counted as not done.
+    #[test]
+    fn outdated_path_is_followed_through_the_moves_around_its_record() {
+        let before = [
+            renamed("/z", "/y"),
+            renamed("/a", "/z/a"),
+            renamed("/z", "/b"),
+        ];
+        let later = [renamed("/b/a", "/c")];
+        let around = Around {
+            before: before.iter().collect(),
+            later: later.iter().collect(),
+        };
+        let path = |text: &str| WorldPath::parse(text.as_bytes()).unwrap();
+        assert_eq!(around.moved_places(&path("/a/d/f")), [path("/c/d/f")]);
+        assert_eq!(around.moved_places(&path("/f")), []);
     }
 }

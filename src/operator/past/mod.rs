@@ -18,7 +18,7 @@ mod disk;
 mod records;
 pub(in crate::operator) mod tree;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,8 +39,9 @@ pub use tree::past_tree::{Attributes, Tree};
 use super::Store;
 use super::point::Point;
 use crate::error::Result;
-use crate::journal::Record;
+use crate::journal::{Op, Record};
 use crate::name::WorldPath;
+use crate::world::moved_paths::moved_paths;
 use records::path_filter::PathFilter;
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
@@ -52,6 +53,9 @@ pub fn open_many_files() {
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
 }
+
+/// How many records are searched for the moves of a path: those written between opening a file and its record.
+const READ_AHEAD: usize = 1024;
 
 /// A record's session and number.
 pub type RecordId = (Arc<str>, u64);
@@ -70,8 +74,8 @@ pub struct Touched {
 pub struct Past<'a> {
     tree: Tree<'a>,
     records: ReverseRecords<'a>,
-    /// A record that was read but lies before the requested point.
-    ahead: Option<(Arc<str>, Record)>,
+    /// Records that were read but not taken back yet, the newest first, and the error that ended the reading.
+    ahead: VecDeque<Result<(Arc<str>, Record)>>,
     /// The filter of the records to take back; `None` for all of them.
     path_filter: Option<PathFilter>,
     store: &'a Store,
@@ -89,7 +93,7 @@ impl<'a> Past<'a> {
         Ok(Past {
             tree: Tree::now(Rc::new(DiskTree::new(store))),
             records,
-            ahead: None,
+            ahead: VecDeque::new(),
             path_filter: None,
             store,
             trusted: None,
@@ -189,8 +193,8 @@ impl<'a> Past<'a> {
         &mut self,
         wanted: impl Fn(&str, u64) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
-        let next = match (self.ahead.take(), &self.path_filter) {
-            (Some(next), _) => Some(next),
+        let next = match (self.ahead.pop_front(), &self.path_filter) {
+            (Some(next), _) => Some(next?),
             (None, None) => self.records.next_record()?,
             // The first record that is not wanted is read in any case: it ends the loop.
             (None, Some(path_filter)) => self.records.next_of(|session, header| {
@@ -201,23 +205,74 @@ impl<'a> Past<'a> {
             Some((session, record)) if wanted(&session, record.seq) => {
                 if self.trusted.as_ref() != Some(&session) {
                     if let Err(error) = self.store.trust(&session) {
-                        self.ahead = Some((session, record));
+                        self.ahead.push_front(Ok((session, record)));
                         return Err(error);
                     }
                     self.trusted = Some(session.clone());
                 }
+                let record = self.with_path_after(&session, record)?;
                 Ok(Some((session, record)))
             }
             next => {
-                self.ahead = next;
+                self.ahead.extend(next.map(Ok));
                 Ok(None)
             }
         }
     }
 
+    /// Gives a record of a change in a file the path that the file had after it. The record has the path that it was
+    /// opened by: a directory above may have moved before the record was written. The moves just before it tell.
+    fn with_path_after(&mut self, session: &Arc<str>, mut record: Record) -> Result<Record> {
+        let Some((path, ids)) = record.op.changed_file_mut() else {
+            return Ok(record);
+        };
+        if self.tree.knows(path, ids)? {
+            return Ok(record);
+        }
+        read_ahead(
+            &mut self.records,
+            &mut self.ahead,
+            self.path_filter.as_ref(),
+        );
+        let before: Vec<&Record> = self
+            .ahead
+            .iter()
+            .map_while(|next| next.as_ref().ok().filter(|(of, _)| of == session))
+            .map(|(_, record)| record)
+            .collect();
+        for to in moved_paths(path, &before) {
+            let node = self.tree.resolve(&to)?;
+            if node.is_some_and(|node| self.tree.ids(node) == Some(ids)) {
+                *path = to;
+                break;
+            }
+        }
+        Ok(record)
+    }
+
     /// Returns the tree for taking records back one by one.
     pub fn tree_mut(&mut self) -> &mut Tree<'a> {
         &mut self.tree
+    }
+}
+
+/// Reads records ahead, to the beginning of their session at most.
+fn read_ahead(
+    records: &mut ReverseRecords<'_>,
+    ahead: &mut VecDeque<Result<(Arc<str>, Record)>>,
+    path_filter: Option<&PathFilter>,
+) {
+    let is_last = |last: &Result<(Arc<str>, Record)>| match last {
+        Ok((_, record)) => matches!(record.op, Op::Begin { .. }),
+        Err(_) => true,
+    };
+    while ahead.len() < READ_AHEAD && !ahead.back().is_some_and(is_last) {
+        let next = match path_filter {
+            None => records.next_record(),
+            Some(filter) => records.next_of(|session, header| filter.has(session, header.seq)),
+        };
+        let Some(next) = next.transpose() else { break };
+        ahead.push_back(next);
     }
 }
 

@@ -42,6 +42,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
         put_into_trash: HashMap::new(),
         followed: Vec::new(),
         purged: HashMap::default(),
+        missing: HashSet::new(),
     };
     if let Some(oldest) = &selection.oldest {
         planner.walk(selection, oldest)?;
@@ -77,6 +78,7 @@ impl Planner<'_, '_> {
         {
             let effects = self.past.tree_mut().effects(&record, &session)?;
             if selection.has(&session, record.seq) {
+                self.name_missing(&effects, (&session, &record))?;
                 self.take_back(effects, (&session, &record))?;
             } else {
                 let undo = record.undo_id();
@@ -89,6 +91,26 @@ impl Planner<'_, '_> {
                     self.past.tree_mut().reverse(effect, (&session, &record));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Notes where a record cannot be taken back because its file is nowhere: once for each file.
+    fn name_missing(
+        &mut self,
+        effects: &[Effect],
+        (session, record): (&Arc<str>, &Record),
+    ) -> Result<()> {
+        if !effects.is_empty() || !self.past.tree_mut().misses(record)? {
+            return Ok(());
+        }
+        if let Some((path, ids)) = record.op.changed_file()
+            && self.missing.insert(ids)
+        {
+            self.notes.push(format!(
+                "operation {session}:{}: {path} is not in the store: no record names its removal",
+                record.seq
+            ));
         }
         Ok(())
     }

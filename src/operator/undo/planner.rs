@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::journal::Record;
+use crate::journal::{Ids, Record};
 use crate::operator::past::tree::layer::{Kind, Layer};
 use crate::operator::past::{ByNumber, NameId, NameSlot, NodeId, Past, RecordId, Tree};
 use crate::operator::point::Operation;
@@ -107,6 +107,8 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) followed: Vec<(NameSlot, NameSlot)>,
     /// What was lost from the trash, with the record that purged it.
     pub(super) purged: HashMap<NodeId, RecordId, ByNumber>,
+    /// Files of selected records that are nowhere and were reported.
+    pub(super) missing: HashSet<Ids>,
 }
 
 impl Planner<'_, '_> {

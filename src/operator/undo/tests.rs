@@ -23,6 +23,7 @@ use crate::world::{
 };
 
 mod gather;
+mod moved_paths;
 mod purged;
 mod redo;
 mod times;

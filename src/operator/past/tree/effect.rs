@@ -211,21 +211,54 @@ impl Tree<'_> {
         path: &WorldPath,
         ids: Ids,
     ) -> Result<Option<NodeId>> {
-        match self.resolve_near(path)? {
-            Some(node) if self.ids(node) == Some(ids) => Ok(Some(node)),
-            there => {
-                // A file removed during the change: its record has the path it was opened by.
-                if self.by_ids(ids).is_none()
-                    && let Some(trash) = self.disk().lookup(ROOT, TRASH)?
-                {
-                    self.disk().list(trash)?;
-                }
-                match (self.by_ids(ids), self.in_doubt) {
-                    (known, true) => self.displaced(path, ids, (known, there)).map(Some),
-                    (known, false) => Ok(known),
-                }
+        let there = self.resolve_near(path)?;
+        if there.is_some_and(|node| self.ids(node) == Some(ids)) {
+            return Ok(there);
+        }
+        match (self.elsewhere(ids)?, self.in_doubt) {
+            (known, true) => self.displaced(path, ids, (known, there)).map(Some),
+            (known, false) => Ok(known),
+        }
+    }
+
+    /// Returns whether a record's file is at its path, or known by its inode.
+    pub(in crate::operator::past) fn knows(&mut self, path: &WorldPath, ids: Ids) -> Result<bool> {
+        let there = self.resolve_near(path)?;
+        let is_it = there.is_some_and(|node| self.ids(node) == Some(ids));
+        Ok(is_it || self.elsewhere(ids)?.is_some())
+    }
+
+    /// Returns the node of an inode, also where it was removed during the change: its record has the path that it was
+    /// opened by.
+    fn elsewhere(&mut self, ids: Ids) -> Result<Option<NodeId>> {
+        if self.by_ids(ids).is_none()
+            && let Some(trash) = self.disk().lookup(ROOT, TRASH)?
+        {
+            self.disk().list(trash)?;
+        }
+        Ok(self.by_ids(ids))
+    }
+
+    /// Returns whether a record is about a file that is not in the store, and no record names the purge of it.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub fn misses(&mut self, record: &Record) -> Result<bool> {
+        let Some((path, ids)) = record.op.changed_file() else {
+            return Ok(false);
+        };
+        if self.find(path, ids)?.is_some() {
+            return Ok(false);
+        }
+        let mut at = ROOT;
+        for name in path.components() {
+            match self.lookup(at, name.bytes())? {
+                Some(node) if self.is_lost(node) => return Ok(false),
+                Some(node) => at = node,
+                None => break,
             }
         }
+        Ok(true)
     }
 
     /// Returns a file that its record names but that is not at its path, without a record of why: the last records

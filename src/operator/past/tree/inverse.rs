@@ -108,19 +108,16 @@ impl Tree<'_> {
             }
         }
         // An evicted version is reported when its content is read.
-        let (Some(path), Some(ids)) = (op.path(), op.ids().next().copied()) else {
+        let Some((path, ids)) = op.changed_file() else {
             return Ok(());
         };
-        let new = match op {
-            Op::Truncate { new, .. } | Op::Content { new, .. } => *new,
-            _ => None,
-        };
-        let Some(node) = self.find(path, new.unwrap_or(ids))? else {
+        let Some(node) = self.find(path, ids)? else {
             return Ok(());
         };
         if let Some((kept, size)) = op.content() {
             let cut = is_known_by_size(op).then_some(size);
-            let was = new.map(|_| ids);
+            let before = op.ids().next().copied();
+            let was = before.filter(|before| *before != ids);
             effects.push(content(node, session, kept, size, cut, was));
         }
         match op {
