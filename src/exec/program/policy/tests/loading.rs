@@ -293,6 +293,8 @@ fn entries_that_can_start_anything_are_warned_of() {
             "{text}"
         );
     }
+    assert_eq!(warned("xargs: { first_argument: [wc, rm] }\n"), "");
+    assert!(warned("xargs: { first_argument: [wc, sh] }\n").contains("can start any program"));
     assert!(warned("make: {}\n").contains("can start any program"));
     assert!(warned("find: { flags: [-exec], deny_tokens: [] }\n").contains("`find -exec` can"));
     assert!(warned("find: { flags: [-exec] }\n").contains("`find -exec` could"));
