@@ -234,7 +234,7 @@ fn word(word: &Word, state: &ShellState) -> Result<(), Rejection> {
                     &[b"~", &[*sign][..], b": this tilde is"].concat(),
                 ));
             }
-            (Atom::Variable(name, _), _) if is_bashs(name) => {
+            (Atom::Variable(name, _) | Atom::Bare(name), _) if is_bashs(name) => {
                 return Err(unsupported(
                     &[b"$", &name[..], b": this variable is"].concat(),
                 ));
@@ -284,7 +284,7 @@ pub(super) fn literal(word: &Word) -> Option<Vec<u8>> {
             Atom::Plain(b'~') if at == 0 => return None,
             Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
             Atom::Nothing => {}
-            Atom::Variable(..) | Atom::Command(..) => return None,
+            Atom::Variable(..) | Atom::Bare(_) | Atom::Command(..) => return None,
         }
     }
     Some(text)

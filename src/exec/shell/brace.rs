@@ -1,5 +1,6 @@
 //! Brace expansion: `{a,b}`, `{1..9}`, `{a..e..2}` (bash(1), Brace Expansion). It precedes all other expansions.
 
+use super::lex::is_in_name;
 use super::syntax::{Atom, Word};
 
 /// The maximum number of words that one word may expand to.
@@ -20,7 +21,21 @@ pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
         return None;
     }
     let words = atoms(&word.0)?;
-    Some(words.into_iter().map(Word).collect())
+    Some(words.into_iter().map(|word| Word(lengthen(word))).collect())
+}
+
+/// Lengthens the names of variables by what has come behind them: `$x{a,b}` is `$xa $xb`.
+fn lengthen(word: Vec<Atom>) -> Vec<Atom> {
+    let mut atoms = Vec::with_capacity(word.len());
+    for atom in word {
+        match (atoms.last_mut(), atom) {
+            (Some(Atom::Bare(name)), Atom::Plain(byte)) if is_in_name(byte) => {
+                *name = [&**name, &[byte]].concat().into();
+            }
+            (_, atom) => atoms.push(atom),
+        }
+    }
+    atoms
 }
 
 fn atoms(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
@@ -145,7 +160,11 @@ fn sequence(text: &[u8]) -> Option<Option<Vec<Vec<Atom>>>> {
             (true, Ok(letter)) => vec![letter],
             _ => format!("{member:0width$}").into_bytes(),
         };
-        text.into_iter().map(Atom::Quoted).collect()
+        let atom = |byte| match is_in_name(byte) {
+            true => Atom::Plain(byte),
+            false => Atom::Quoted(byte),
+        };
+        text.into_iter().map(atom).collect()
     });
     Some(Some(members.collect()))
 }

@@ -68,7 +68,7 @@ pub(super) fn text(
             }
             Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
             Atom::Nothing => {}
-            Atom::Variable(name, _) => {
+            Atom::Variable(name, _) | Atom::Bare(name) => {
                 let value = variable(name, state);
                 state.deadline.hold(value.len())?;
                 text.extend(value);
@@ -80,10 +80,13 @@ pub(super) fn text(
 }
 
 /// Returns whether a tilde stands for the home: at the start of a word (in a value, also after a colon), and before a
-/// slash or the end. `~user` is literal.
+/// slash or the end, which in a here-string is its newline. `~user` is literal.
 fn begins_tilde(atoms: &[Atom], at: usize) -> bool {
     let begins = at == 0 || atoms.get(at - 1) == Some(&Atom::Plain(b':'));
-    let ends = matches!(atoms.get(at + 1), None | Some(Atom::Plain(b'/' | b':')));
+    let ends = matches!(
+        atoms.get(at + 1),
+        None | Some(Atom::Plain(b'/' | b':' | b'\n'))
+    );
     begins && ends
 }
 
@@ -187,6 +190,7 @@ fn split(word: &Word, state: &mut ShellState, run: &mut Substitute<'_>) -> io::R
                 continue;
             }
             Atom::Variable(name, quoted) => (variable(name, state), *quoted),
+            Atom::Bare(name) => (variable(name, state), false),
             Atom::Command(list, quoted) => (output(run(state, list)?), *quoted),
         };
         // Each byte is stored with a flag.

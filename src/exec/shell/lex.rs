@@ -150,11 +150,16 @@ fn begins_name(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphabetic()
 }
 
+/// Returns whether a byte may stand in a variable's name behind its first.
+pub(super) fn is_in_name(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_alphanumeric()
+}
+
 /// Returns the length of the variable name at the start of `text`.
 pub(super) fn name_length(text: &[u8]) -> usize {
     match text.first() {
         Some(first) if begins_name(*first) => {
-            let ends = |b: &u8| *b != b'_' && !b.is_ascii_alphanumeric();
+            let ends = |b: &u8| !is_in_name(*b);
             text.iter().position(ends).unwrap_or(text.len())
         }
         _ => 0,

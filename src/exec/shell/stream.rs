@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -166,6 +166,20 @@ impl Input {
         match &self.source {
             Source::File(file, _) if self.at >= self.chunk.len() => Some(file),
             _ => None,
+        }
+    }
+
+    /// Gives back the last bytes that were read, for whoever reads on, as far as the file can be positioned.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        let buffered = self.chunk.len().saturating_sub(self.at) as u64;
+        let Ok(back) = i64::try_from(bytes.saturating_add(buffered)) else {
+            return;
+        };
+        if let Source::File(file, _) = &mut self.source
+            && bytes > 0
+            && file.seek(SeekFrom::Current(-back)).is_ok()
+        {
+            (self.chunk, self.at) = (Vec::new(), 0);
         }
     }
 }

@@ -81,8 +81,10 @@ pub(super) enum Atom {
     Quoted(u8),
     /// Empty quotes, which make a word even if it is empty.
     Nothing,
-    /// `$name`, quoted or not. The name may be `?`.
+    /// `"$name"` or `${name}`, quoted or not. The name may be `?`.
     Variable(Box<[u8]>, bool),
+    /// `$name` with neither quotes nor braces around it: the expansion of braces may lengthen the name.
+    Bare(Box<[u8]>),
     /// `$(list)`, quoted or not.
     Command(Box<List>, bool),
 }

@@ -587,6 +587,31 @@ fn a_line_that_needs_too_much_memory_ends_alone() {
     );
 }
 
+/// A name that goes on in the next line is one name; where that would make another redirect, the line is refused.
+#[test]
+fn line_that_goes_on_inside_a_name_or_a_redirect() {
+    let mut bench = Bench::new();
+    bench.writes(
+        "xy=1; x=2; echo $x\\\ny \"$x\\\ny\" $x\\\n- z$x\\\n",
+        "1 1 2- z2\n",
+    );
+    bench.writes("cat <<E\n$x\\\ny\nE", "1\n");
+    for (line, what) in [
+        (
+            "echo a 2\\\n> new",
+            "between the number of a stream and its redirect",
+        ),
+        ("echo $\\\nx", "behind a $"),
+        ("echo \"$\\\nx\"", "behind a $"),
+    ] {
+        let told = format!("bash: a line that goes on {what} is not supported");
+        bench.says(line, &told, 2);
+    }
+    for line in ["echo a 2\\\n3", "echo a 2 \\\n> new; cat new"] {
+        bench.run(line);
+    }
+}
+
 #[test]
 fn braces_that_would_take_for_ever_are_refused() {
     let mut bench = Bench::new();

@@ -39,7 +39,9 @@ pub(super) fn touch(call: &mut Call<'_>) -> Ended {
     // `-` is standard output, which is not itself a file of the home.
     for operand in typed.operands.iter().filter(|operand| **operand != b"-") {
         call.check()?;
-        match touch_one(call, operand, &change, typed.has('c')) {
+        // A link's own times are not set by making a file.
+        let only = typed.has('c') || typed.has('h');
+        match touch_one(call, operand, &change, only) {
             Err(Error::NotFound) if typed.has('c') => {}
             Err(error) => {
                 call.complain(operand, &error)?;

@@ -35,7 +35,7 @@ impl Parser<'_> {
             [b'<', b'<', b'<', ..] => {
                 self.lexer.skip(3);
                 let mut text = self.target()?;
-                text.0.push(Atom::Quoted(b'\n'));
+                text.0.push(Atom::Plain(b'\n'));
                 Target::Here(text)
             }
             [b'<', b'<', ..] => {
@@ -138,7 +138,7 @@ impl Parser<'_> {
                     end.push(*byte);
                 }
                 Atom::Nothing => quoted = true,
-                Atom::Variable(..) | Atom::Command(..) => {
+                Atom::Variable(..) | Atom::Bare(_) | Atom::Command(..) => {
                     return Err(Refusal::unsupported(
                         "<<: expansion in the mark of a here-document is",
                     ));

@@ -3,7 +3,7 @@
 
 use super::parser::Parser;
 use crate::exec::shell::ansi;
-use crate::exec::shell::lex::{Refusal, ends_word, name_length};
+use crate::exec::shell::lex::{Refusal, ends_word, is_in_name, name_length};
 use crate::exec::shell::syntax::{Atom, Word};
 
 impl Parser<'_> {
@@ -16,7 +16,10 @@ impl Parser<'_> {
                 b'\\' => {
                     self.lexer.skip(1);
                     match self.lexer.take() {
-                        Some(b'\n') => self.lexer.continuation(0),
+                        Some(b'\n') => {
+                            self.lexer.continuation(0);
+                            self.refuse_split_number(&word);
+                        }
                         Some(byte) => word.0.push(Atom::Quoted(byte)),
                         None => {
                             self.lexer.continuation(0);
@@ -59,6 +62,14 @@ impl Parser<'_> {
             }
         }
         Ok(word)
+    }
+
+    /// Refuses a redirect whose number stands on the line before.
+    fn refuse_split_number(&mut self, word: &Word) {
+        let is_number = |text: Vec<u8>| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+        if matches!(self.lexer.peek(), Some(b'<' | b'>')) && word.plain().is_some_and(is_number) {
+            self.note("a line that goes on between the number of a stream and its redirect is");
+        }
     }
 
     /// Parses up to the closing quote.
@@ -159,18 +170,43 @@ impl Parser<'_> {
                 self.extent(b']')?;
                 word.0.push(Atom::Nothing);
             }
+            [b'\\', b'\n', ..] => {
+                self.note("a line that goes on behind a $ is");
+                self.lexer.skip(1);
+                word.0.push(Atom::Nothing);
+            }
             _ => {
-                let length = name_length(after);
-                let name = after.get(..length).unwrap_or_default();
-                word.0.push(match (length, quoted) {
-                    (0, true) => Atom::Quoted(b'$'),
-                    (0, false) => Atom::Plain(b'$'),
-                    _ => Atom::Variable(name.into(), quoted),
+                self.lexer.skip(1);
+                let name = self.name();
+                word.0.push(match (name.is_empty(), quoted) {
+                    (true, true) => Atom::Quoted(b'$'),
+                    (true, false) => Atom::Plain(b'$'),
+                    (false, true) => Atom::Variable(name.into(), true),
+                    (false, false) => Atom::Bare(name.into()),
                 });
-                self.lexer.skip(length + 1);
             }
         }
         Ok(())
+    }
+
+    /// Takes a variable's name, which may go on in the next line.
+    fn name(&mut self) -> Vec<u8> {
+        let mut name = Vec::new();
+        loop {
+            let rest = self.lexer.rest();
+            let length = match name.is_empty() {
+                true => name_length(rest),
+                false => rest.iter().take_while(|byte| is_in_name(**byte)).count(),
+            };
+            name.extend_from_slice(rest.get(..length).unwrap_or_default());
+            self.lexer.skip(length);
+            match self.lexer.rest() {
+                [b'\\', b'\n', next, ..] if !name.is_empty() && is_in_name(*next) => {
+                    self.lexer.skip(2)
+                }
+                _ => return name,
+            }
+        }
     }
 
     /// Parses a command between backquotes, where a backslash quotes `$`, a backquote and itself.

@@ -128,6 +128,7 @@ impl Run<'_, '_> {
             &mut self.call.out,
             &self.call.state.deadline,
         )?;
+        self.call.stdin.give_back(found.unread);
         self.tell(label, &found)
     }
 

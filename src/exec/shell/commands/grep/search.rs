@@ -23,6 +23,8 @@ pub(super) struct Found {
     pub(super) binary: bool,
     /// The read error that ended the search.
     pub(super) error: Option<io::Error>,
+    /// How many bytes were read behind the last line that was wanted, if that came.
+    pub(super) unread: u64,
 }
 
 /// The state that lasts from file to file.
@@ -66,7 +68,7 @@ impl Search {
         );
         // The number of lines that were selected before the first NUL.
         let mut text_count = None;
-        let mut searched = 0;
+        let (mut searched, mut read) = (0, 0);
         let mut error = None;
         loop {
             deadline.check()?;
@@ -78,6 +80,7 @@ impl Search {
                     break;
                 }
             };
+            read += new.len() as u64;
             let at_end = new.is_empty();
             let fresh = buffer.text().get(new.clone()).unwrap_or_default();
             if text_count.is_none() && options.binary != Binary::Text && memchr(0, fresh).is_some()
@@ -118,11 +121,11 @@ impl Search {
             buffer.forget(needed);
             searched = limit - needed;
         }
-        let count = scan.count;
-        let binary = text_count.is_some_and(|before| count > before);
+        let binary = text_count.is_some_and(|before| scan.count > before);
         Ok(Found {
-            count,
+            count: scan.count,
             binary: binary && options.report == OutputMode::Lines,
+            unread: scan.unread(read),
             error,
         })
     }
@@ -144,6 +147,10 @@ struct Scan<'s> {
     pending: u64,
     /// The end of what was printed last, if it is still in the text.
     printed: Option<usize>,
+    /// How many bytes came before the text.
+    before_text: u64,
+    /// The end of the last line that was wanted, in the file.
+    enough_at: Option<u64>,
 }
 
 impl<'s> Scan<'s> {
@@ -164,7 +171,17 @@ impl<'s> Scan<'s> {
             count: 0,
             pending: 0,
             printed: None,
+            before_text: 0,
+            enough_at: None,
         }
+    }
+
+    /// Returns how many of the bytes read lie behind the last line that was wanted. Who wants to know no more than whether
+    /// there is a line reads to no certain place.
+    fn unread(&self, read: u64) -> u64 {
+        let is_counted = matches!(self.options.report, OutputMode::Lines | OutputMode::Count);
+        let enough_at = self.enough_at.filter(|_| is_counted);
+        enough_at.map_or(0, |at| read.saturating_sub(at))
     }
 
     /// Selects among whole lines.
@@ -192,6 +209,10 @@ impl<'s> Scan<'s> {
     /// Selects consecutive lines, up to the maximum.
     fn select(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
         let left = self.options.most - self.count;
+        let end = match self.options.invert {
+            true => nth_line_end(text, &lines, left),
+            false => lines.end,
+        };
         if self.quiet {
             let selected = text.get(lines).unwrap_or_default();
             let count = match self.options.invert {
@@ -217,6 +238,9 @@ impl<'s> Scan<'s> {
             self.pending = self.options.after;
         }
         *self.used = true;
+        if self.count >= self.options.most {
+            self.enough_at = Some(self.before_text + end as u64);
+        }
         Ok(())
     }
 
@@ -245,7 +269,15 @@ impl<'s> Scan<'s> {
         let floor = self.printed.unwrap_or(0);
         let needed = back(text, limit, self.options.before, floor);
         self.printer.forget(text, needed);
+        self.before_text += needed as u64;
         self.printed = self.printed.filter(|end| *end == needed).map(|_| 0);
         needed
     }
+}
+
+/// Returns the end of the nth of some lines, or of all where there are fewer.
+fn nth_line_end(text: &[u8], lines: &Range<usize>, nth: u64) -> usize {
+    let before = usize::try_from(nth).unwrap_or(usize::MAX).saturating_sub(1);
+    let found = memchr_iter(b'\n', text.get(lines.clone()).unwrap_or_default()).nth(before);
+    found.map_or(lines.end, |at| lines.start + at + 1)
 }
