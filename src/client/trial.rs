@@ -2,10 +2,12 @@
 //! unmounted, and nothing of it stays.
 
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::hold::{Hold, hold, unmounted};
+use super::target::Client;
 use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{diagnosis, table};
@@ -13,6 +15,12 @@ use crate::mounts::{diagnosis, table};
 /// What helps where the temporary directory is no place for a store.
 const OTHER_DIRECTORY: &str =
     "Set TMPDIR to a directory on a disk's file system that has space and that you may write to.";
+
+/// What the names of trials' stores begin with.
+const STORE: &str = "trumanfs-trial-";
+
+/// How long a trial takes at most from making its store to mounting it.
+const MOST_OF_A_TRIAL: Duration = Duration::from_secs(60);
 
 /// What the trial found out about the home.
 #[derive(Debug)]
@@ -45,6 +53,7 @@ pub fn try_device() -> Result<()> {
 /// # Errors
 /// Those of making the store, of mounting, of what is done in the home, and of unmounting.
 pub fn try_mount() -> Result<TrialHome> {
+    clear_leftovers(&std::env::temp_dir());
     let store = make_store()?;
     let tried = mount_store(&store).and_then(use_home);
     // The home, if it could not be unmounted, is not below the store.
@@ -54,12 +63,34 @@ pub fn try_mount() -> Result<TrialHome> {
     Ok(tried)
 }
 
+/// Removes the stores of this user's trials that were killed, as far as they can be removed.
+fn clear_leftovers(dir: &Path) {
+    let me = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_prefix(STORE));
+        let is_name =
+            id.is_some_and(|id| id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()));
+        let Some(meta) = entry.metadata().ok().filter(|_| is_name) else {
+            continue;
+        };
+        let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
+        let is_over = age.is_some_and(|age| age > MOST_OF_A_TRIAL);
+        // A disk that hangs may keep a trial for longer.
+        let is_served = Client::open(&entry.path())
+            .is_ok_and(|client| client.store.is_served().unwrap_or(true));
+        if meta.is_dir() && meta.uid() == me && is_over && !is_served {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 fn make_store() -> Result<PathBuf> {
     loop {
         let mut id = [0_u8; 8];
         let _ = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
         let id = u64::from_ne_bytes(id);
-        let store = std::env::temp_dir().join(format!("trumanfs-trial-{id:016x}"));
+        let store = std::env::temp_dir().join(format!("{STORE}{id:016x}"));
         match std::fs::DirBuilder::new().mode(0o700).create(&store) {
             Ok(()) => return Ok(store),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -116,4 +147,42 @@ fn trial_error(path: &Path, act: &str, error: &std::io::Error) -> Error {
         ),
         OTHER_DIRECTORY,
     )
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs::{File, create_dir};
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn stores_of_killed_trials_are_removed_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let make = |name: &str, age| {
+            let path = dir.path().join(name);
+            create_dir(&path).unwrap();
+            std::fs::write(path.join("trial"), "x").unwrap();
+            File::open(&path)
+                .unwrap()
+                .set_modified(SystemTime::now() - age)
+                .unwrap();
+            path
+        };
+        let hour = Duration::from_secs(3600);
+        let killed = make("trumanfs-trial-0123456789abcdef", hour);
+        let others = [
+            make("trumanfs-trial-0123456789abcdee", Duration::ZERO),
+            make("trumanfs-trial-mine", hour),
+            make("trumanfs-trial-0123456789abcdef.d", hour),
+        ];
+        let elsewhere = make("elsewhere", hour);
+        let link = dir.path().join("trumanfs-trial-0123456789abcded");
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        clear_leftovers(dir.path());
+        assert!(!killed.exists());
+        assert!(others.iter().all(|other| other.join("trial").exists()));
+        assert!(elsewhere.join("trial").exists());
+    }
 }
