@@ -43,6 +43,21 @@ pub fn mounted() -> Vec<MountedAt> {
         .collect()
 }
 
+/// Returns where a directory of this name, or something below one, is mounted: it is there under another path (bind mounts).
+pub fn mounts_of(name: &[u8]) -> Vec<PathBuf> {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let lines = table.split(|b| *b == b'\n');
+    lines.filter_map(|line| mount_of(name, line)).collect()
+}
+
+fn mount_of(name: &[u8], line: &[u8]) -> Option<PathBuf> {
+    let mut fields = line.split(|b| *b == b' ');
+    let root = unescape_octal(fields.nth(3)?);
+    let path = unescape_octal(fields.next()?);
+    let is_there = root.split(|b| *b == b'/').any(|part| part == name);
+    is_there.then(|| PathBuf::from(std::ffi::OsString::from_vec(path)))
+}
+
 /// One line of mountinfo (proc(5)): id, parent, major:minor, root, mountpoint, options, optional fields, `-`, type, …
 fn parse_mountinfo(line: &[u8]) -> Option<MountedAt> {
     let mut fields = line.split(|b| *b == b' ');

@@ -84,6 +84,54 @@ fn bind_ro_warns_of_services_and_hides_the_state_of_stores() {
     );
 }
 
+/// The state of another store is state under whatever path somebody has mounted it.
+#[test]
+fn state_of_a_store_that_is_mounted_elsewhere_is_hidden() {
+    need_mount!();
+    need_root!("to mount a directory a second time");
+    let place = Place::mounted();
+    let mut other = crate::common::Home::mount();
+    other.sh("echo precious > keep; rm keep");
+    other.umount();
+    let shown = place.home.base().join("shown");
+    let view = shown.join("deep/er/a view");
+    fs::create_dir_all(&view).unwrap();
+    let state = other.store().join(".trumanfs");
+    let mount = |words: &[&OsStr]| {
+        let done = Command::new(words[0]).args(&words[1..]).status();
+        assert!(done.unwrap().success(), "{words:?}");
+    };
+    mount(&[
+        "mount".as_ref(),
+        "--bind".as_ref(),
+        state.as_os_str(),
+        view.as_os_str(),
+    ]);
+    show(&place, &[&shown]);
+    let script = format!("ls -A '{}'", view.display());
+    let above = place.run(&["--json"], &["sh", "-ec", &script]);
+    let refused = [&view, &view.join("sessions")].map(|dir| {
+        show(&place, &[dir]);
+        place.run(&[], &["sh", "-ec", "true"])
+    });
+    mount(&["umount".as_ref(), "-l".as_ref(), view.as_os_str()]);
+    let outcome: serde_json::Value = serde_json::from_slice(&above.stdout).unwrap();
+    assert_eq!(outcome["stdout"], "", "{outcome:#}");
+    let warnings = outcome["warnings"].to_string();
+    assert!(
+        warnings.contains("a view: the state of a store"),
+        "{warnings}"
+    );
+    for output in refused {
+        assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+        assert!(
+            err(&output).contains("state of a store"),
+            "{}",
+            describe(&output)
+        );
+    }
+}
+
 /// Where a mount shows the store elsewhere, no path says so.
 #[test]
 fn a_program_that_reaches_the_socket_all_the_same_is_refused() {

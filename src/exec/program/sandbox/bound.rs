@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
 use super::error::{LaunchError, Step};
 use super::layout::Shown;
+use crate::mounts::table::mounts_of;
 use crate::world::layout::STATE;
 
 /// How many directories of one that is bound are looked into.
@@ -23,8 +24,8 @@ pub(super) struct BoundContents {
 }
 
 impl BoundContents {
-    /// Looks into what is shown, as far as somebody has listed it: `listed`. State is looked for at the root of each path and
-    /// in the directories there.
+    /// Looks into what is shown, as far as somebody has listed it: `listed`. State is looked for at the root of each path, in
+    /// the directories there, and where it is mounted under another path.
     ///
     /// # Errors
     /// A path lies in the state of a store.
@@ -34,9 +35,11 @@ impl BoundContents {
             return Ok(found);
         }
         let table = table_of_sockets().unwrap_or_default();
+        let mounted = mounts_of(STATE);
         for one in shown {
             let path = one.path.as_path();
-            if path.iter().any(|name| name.as_bytes() == STATE) {
+            let is_state = path.iter().any(|name| name.as_bytes() == STATE);
+            if is_state || mounted.iter().any(|state| path.starts_with(state)) {
                 let why = format!(
                     "{}: it would show the state of a store, and what was removed there; list another path",
                     path.display()
@@ -51,6 +54,8 @@ impl BoundContents {
             }
             if one.is_dir {
                 found.hide_state(path);
+                let below = mounted.iter().filter(|state| state.starts_with(path));
+                below.for_each(|state| found.hide(state.clone()));
             }
         }
         Ok(found)
@@ -64,17 +69,23 @@ impl BoundContents {
         // The directory itself is among its entries.
         for state in below.map(|dir| dir.join(OsStr::from_bytes(STATE))) {
             let state: PathBuf = state.components().collect();
-            let stat = rustix::fs::statat(CWD, &state, AtFlags::SYMLINK_NOFOLLOW);
-            let is_dir =
-                stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-            let is_above = state.iter().any(|name| name == "..");
-            if is_dir && !is_above && !self.hidden.contains(&state) {
-                self.warnings.push(format!(
-                    "bind_ro: {}: the state of a store, which programs see as an empty directory",
-                    state.display()
-                ));
-                self.hidden.push(state);
+            if !state.iter().any(|name| name == "..") {
+                self.hide(state);
             }
+        }
+    }
+
+    /// Has programs see a directory empty, if it is one.
+    fn hide(&mut self, state: PathBuf) {
+        let stat = rustix::fs::statat(CWD, &state, AtFlags::SYMLINK_NOFOLLOW);
+        let is_dir =
+            stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
+        if is_dir && !self.hidden.contains(&state) {
+            self.warnings.push(format!(
+                "bind_ro: {}: the state of a store, which programs see as an empty directory",
+                state.display()
+            ));
+            self.hidden.push(state);
         }
     }
 }
