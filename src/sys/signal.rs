@@ -1,5 +1,38 @@
 //! What a signal does to this process.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use rustix::termios::{OptionalActions, Termios, tcsetattr};
+
+/// A terminal with other settings than its own, and these.
+static CHANGED_TERMINAL: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
+
+/// Notes the settings that a terminal has again before a signal ends this process; `None` where there is no such terminal any more.
+pub fn keep_terminal(settings: Option<(OwnedFd, Termios)>) {
+    *CHANGED_TERMINAL.lock() = settings;
+}
+
+/// Has a signal give the terminal its settings back first, where `ends` says that it ends the process.
+///
+/// # Errors
+/// What `sigaction(2)` says.
+pub fn give_terminal_back_at(signal: i32, ends: Arc<AtomicBool>) -> io::Result<()> {
+    let act = move || {
+        if ends.load(Ordering::SeqCst)
+            && let Some(kept) = CHANGED_TERMINAL.try_lock()
+            && let Some((terminal, settings)) = &*kept
+        {
+            let _ = tcsetattr(terminal, OptionalActions::Now, settings);
+        }
+    };
+    // SAFETY: the action waits for no lock, allocates and frees nothing, and makes one system call.
+    unsafe { signal_hook::low_level::register(signal, act) }.map(drop)
+}
+
 /// Returns whether a signal is ignored (`SIG_IGN`), as by nohup(1) and in the background of a shell without job control.
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: the structure consists of integers, an address and a set of bits, for which zero is valid.

@@ -2,7 +2,7 @@
 //! shown comes from there.
 //!
 //! While a program has it, the terminal is raw: ^C and ^Z mean what the sandbox's terminal makes of them. It gets its
-//! former settings back when the program ends or is stopped.
+//! former settings back when the program ends or is stopped, and before a signal ends this process.
 //!
 //! Threads: one for what is typed and for changes of the size, one for what is shown.
 
@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGTSTP, SIGWINCH};
 use signal_hook::low_level::{pipe, raise, unregister};
 
 use crate::exec::drain::drain;
+use crate::sys::signal::keep_terminal;
 
 /// A size for terminals that do not say theirs: rows and columns.
 const USUAL: (u16, u16) = (24, 80);
@@ -91,8 +92,9 @@ impl Terminal {
         resized.set_nonblocking(true)?;
         let handler = pipe::register(SIGWINCH, resizing)?;
         let (reading, writing) = (again(inner)?, again(inner)?);
-        self.make_raw();
+        keep_terminal(Some((again(self.typed.as_fd())?, self.settings.clone())));
         let _back = GivenBack(self);
+        self.make_raw();
         self.resize(inner);
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| drain(&reading, &ended, shown));
@@ -174,6 +176,7 @@ struct GivenBack<'t>(&'t Terminal);
 impl Drop for GivenBack<'_> {
     fn drop(&mut self) {
         self.0.give_back();
+        keep_terminal(None);
     }
 }
 

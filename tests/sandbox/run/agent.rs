@@ -320,30 +320,42 @@ fn a_terminal_of_its_own_works_with_a_shell_around_it() {
     assert!(said.ends_with("all was as expected\n"), "{said}");
 }
 
+/// An agent that runs at a terminal until it is ended.
+fn waiting_agent(store: &Store) -> Terminal {
+    let at = store.store.to_str().unwrap();
+    let script = "echo ready; sleep 60";
+    let command = [binary(), "agent", "--store", at, "--", "sh", "-c", script];
+    let mut person = Terminal::start(24, 110, &command, &[]);
+    person.wait_for("ready");
+    person
+}
+
 /// A signal that ends the launcher gives the terminal back first.
 #[test]
 fn signals_give_the_terminal_back() {
     need_mount!();
     need_tools!("setsid");
     let store = Store::new();
-    let at = store.store.to_str().unwrap();
-    let command = [
-        binary(),
-        "agent",
-        "--store",
-        at,
-        "--",
-        "sh",
-        "-c",
-        "echo ready; sleep 60",
-    ];
     for signal in [Signal::QUIT, Signal::TERM, Signal::HUP] {
-        let mut person = Terminal::start(24, 110, &command, &[]);
-        person.wait_for("ready");
+        let mut person = waiting_agent(&store);
         person.signal(signal);
         person.end();
         person.is_as_before();
     }
+}
+
+/// So does a second one, which ends it at once. Both wait for a process that is stopped.
+#[test]
+fn second_signal_gives_the_terminal_back() {
+    need_mount!();
+    need_tools!("setsid");
+    let store = Store::new();
+    let mut person = waiting_agent(&store);
+    for signal in [Signal::STOP, Signal::TERM, Signal::HUP, Signal::CONT] {
+        person.signal(signal);
+    }
+    assert!(matches!(person.end().code(), Some(129 | 143)));
+    person.is_as_before();
 }
 
 /// An agent has the terminal asked what answers hold letters that accept everything, and ends before they come.
