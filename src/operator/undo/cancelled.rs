@@ -1,20 +1,37 @@
 //! Undos that were taken back since: each changed nothing together with what took it back, but where something lies in the
 //! trash. It took a thing out of one place of the trash, and the other put it into a new entry.
 //!
+//! What went to the trash went as it was: its content and its attributes are what the older of the two made of them, so
+//! those count as what they were before both.
+//!
 //! What lay in the old place is looked for there by the records before both: a directory that comes back from the trash
 //! would come without it. So it counts as lying in the old place.
 
 use super::planner::{Changed, Planner};
 use crate::error::Result;
 use crate::name::WorldPath;
-use crate::operator::past::{Effect, NodeId, ROOT};
+use crate::operator::past::effect::SessionRecord;
+use crate::operator::past::{Effect, NameSlot, NodeId, ROOT};
+use crate::world::Meta;
 use crate::world::layout::TRASH;
 use crate::world::view::in_trash;
 
 impl Planner<'_, '_> {
     /// Follows an effect of a pair of an undo and what took it back, before it is reversed in the past: the newer of the
     /// two comes first.
-    pub(super) fn follow_cancelled(&mut self, pair: usize, effect: &Effect) -> Result<()> {
+    pub(super) fn follow_cancelled(
+        &mut self,
+        pair: usize,
+        effect: &Effect,
+        record: SessionRecord<'_>,
+    ) -> Result<()> {
+        if let Some(node) = effect.within()
+            && self.went_to_trash(pair, node)
+            && self.lies_only_in_trash(node)
+        {
+            self.target.reverse(effect.clone(), record);
+            return Ok(());
+        }
         match effect {
             Effect::Name {
                 dir,
@@ -61,6 +78,24 @@ impl Planner<'_, '_> {
                 self.changed.insert(lies, by);
             }
         }
+    }
+
+    /// Returns whether the newer of a pair put a thing into the trash, by itself or with a directory.
+    fn went_to_trash(&self, pair: usize, node: NodeId) -> bool {
+        let above = |node: &NodeId| self.target.slot(*node).map(|(dir, _)| dir);
+        std::iter::successors(Some(node), above)
+            .take_while(|node| *node != ROOT)
+            .any(|node| self.put_into_trash.contains_key(&(pair, node)))
+    }
+
+    /// Returns whether a thing has no name but those in the trash, so that nothing later has changed it.
+    fn lies_only_in_trash(&self, node: NodeId) -> bool {
+        let disk = self.target.disk();
+        let is_there = |(dir, _): NameSlot| disk.path(dir).is_some_and(|dir| in_trash(&dir));
+        let places: Vec<NameSlot> = disk.every_place(node).collect();
+        let is_known =
+            |meta: Meta| meta.is_dir() || usize::try_from(meta.nlink) == Ok(places.len());
+        disk.stat(node).is_ok_and(is_known) && places.into_iter().all(is_there)
     }
 
     /// Returns whether a directory was the trash or in it at this point of the past, and still is: what has come back since

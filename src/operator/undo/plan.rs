@@ -86,7 +86,7 @@ impl Planner<'_, '_> {
                 for effect in effects {
                     self.touch(&effect, (&session, record.seq));
                     if let Some(pair) = pair {
-                        self.follow_cancelled(pair, &effect)?;
+                        self.follow_cancelled(pair, &effect, (&session, &record))?;
                     }
                     self.past.tree_mut().reverse(effect, (&session, &record));
                 }

@@ -1013,7 +1013,8 @@ impl Applier for Failing<'_> {
 
 #[test]
 fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
-    for seed in seeds() {
+    // With the last two, what the finishing undo changed goes to the trash with it, and comes back by the second redo.
+    for seed in seeds().into_iter().chain([40, 42]) {
         println!("TRUMANFS_SEED={seed}");
         for finish in [true, false] {
             let mut random = Random(seed);
@@ -1055,8 +1056,15 @@ fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
                 let skip = |seq: &u64| select(&store, &op(&lab, *seq)).is_ok();
                 let again =
                     Wanted::Operations(operations.filter(skip).map(|seq| lab.op(seq)).collect());
-                lab.undo(&again);
+                let half = lab.look();
+                let finishing = lab.undo(&again);
                 assert_same(&lab.look(), &start.1, "finished");
+                if finishing.record.is_some() {
+                    lab.redo();
+                    assert_same(&lab.look(), &half, "half-way again");
+                }
+                lab.redo();
+                assert_same(&lab.look(), &end, "finished, and taken back");
             } else {
                 lab.redo();
                 assert_same(&lab.look(), &end, "taken back");
