@@ -320,12 +320,26 @@ fn a_terminal_of_its_own_works_with_a_shell_around_it() {
     assert!(said.ends_with("all was as expected\n"), "{said}");
 }
 
+/// A person at a terminal, and an agent there.
+fn agent_at_terminal(store: &Store, flag: &str, script: &str) -> Terminal {
+    let at = store.store.to_str().unwrap();
+    let command = [
+        binary(),
+        "agent",
+        "--store",
+        at,
+        flag,
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    Terminal::start(24, 110, &command, &[])
+}
+
 /// An agent that runs at a terminal until it is ended.
 fn waiting_agent(store: &Store) -> Terminal {
-    let at = store.store.to_str().unwrap();
-    let script = "echo ready; sleep 60";
-    let command = [binary(), "agent", "--store", at, "--", "sh", "-c", script];
-    let mut person = Terminal::start(24, 110, &command, &[]);
+    let mut person = agent_at_terminal(store, "--keep", "echo ready; sleep 60");
     person.wait_for("ready");
     person
 }
@@ -365,23 +379,11 @@ fn answers_of_the_terminal_decide_nothing() {
     need_tools!("setsid");
     let store = Store::new();
     fs::write(store.store.join("mine"), "before\n").unwrap();
-    let at = store.store.to_str().unwrap();
     // Its title is what the terminal answers with; it asks for the colours, the cursor, its name, and for mice.
     let script = "echo agent >>mine; printf '\\033]2;ay\\007\\033[21t\\033]11;?\\007\\033[6n\\033[>q\\005\\033[?1000h'; echo asked; read -r _";
-    let command = [
-        binary(),
-        "agent",
-        "--store",
-        at,
-        "--ask",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ];
+    let mut person = agent_at_terminal(&store, "--ask", script);
     let answers =
         "\u{1b}]lay\u{1b}\\\u{1b}]11;rgb:ay/ay\u{7}\u{1b}[24;80R\u{1b}P>|ay\u{1b}\\\u{1b}[M ay";
-    let mut person = Terminal::start(24, 110, &command, &[]);
     person.wait_for("asked");
     person.types("\r");
     // Before the screen is there, and what is no sequence, too.
@@ -411,20 +413,8 @@ fn asking_ends_in_a_review_of_the_run() {
     need_tools!("setsid");
     let store = Store::new();
     fs::write(store.store.join("mine"), "before\n").unwrap();
-    let at = store.store.to_str().unwrap();
     let script = "echo agent >>mine; echo new >made";
-    let command = [
-        binary(),
-        "agent",
-        "--store",
-        at,
-        "--ask",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ];
-    let mut person = Terminal::start(24, 110, &command, &[]);
+    let mut person = agent_at_terminal(&store, "--ask", script);
     person.wait_for("2 paths by path");
     person.wait_for(">A /made");
     person.types("jr");
@@ -449,9 +439,9 @@ fn asking_ends_in_a_review_of_the_run() {
         "new\n"
     );
     // A signal gives the terminal back, unmounts, and takes nothing back.
-    let mut person = Terminal::start(24, 110, &command, &[]);
+    let mut person = agent_at_terminal(&store, "--ask", script);
     person.wait_for("M /mine");
-    let status = trumanfs(&["status", at, "--json"]);
+    let status = trumanfs(&["status", store.store.to_str().unwrap(), "--json"]);
     let home = PathBuf::from(parsed(&status)["home"].as_str().unwrap());
     person.signal(Signal::TERM);
     let status = person.end();
