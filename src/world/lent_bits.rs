@@ -81,8 +81,10 @@ fn left_behind(state: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Takes lent bits back from whatever in the store still has them.
+/// Takes lent bits back from whatever in the store still has them. The store's own directory keeps them for as long as this
+/// process works in it, unless it looks as an operator, who gets into a closed directory.
 fn restore(root: &Root, state: Id, lent: &HashMap<Id, Vec<(u32, u32)>>) -> Result<Vec<String>> {
+    let takes_over = !root.is_for_operator();
     let root = root.again()?.for_operator();
     let mode_of = |id: Id, now: u32| {
         let modes = lent.get(&id)?;
@@ -94,7 +96,12 @@ fn restore(root: &Root, state: Id, lent: &HashMap<Id, Vec<(u32, u32)>>) -> Resul
     let top = WorldPath::root();
     let mut found = Vec::new();
     let meta = root.node(&top)?.stat()?;
-    found.extend(mode_of(meta.id, meta.permissions()).map(|mode| (top.clone(), meta.id, mode)));
+    if let Some(mode) = mode_of(meta.id, meta.permissions()) {
+        match takes_over {
+            true => root.lender().take_over((mode, meta.permissions()))?,
+            false => found.push((top.clone(), meta.id, mode)),
+        }
+    }
     walk(&root, &top, |step| {
         if let Ok(meta) = step.dir.stat(step.name)
             && let Some(mode) = mode_of(meta.id, meta.permissions())

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use parking_lot::Mutex;
@@ -53,6 +53,11 @@ impl LentRecord {
     pub(super) fn new(top: OwnedFd, device: u64) -> LentRecord {
         let file = Mutex::default();
         LentRecord { top, device, file }
+    }
+
+    /// Returns the store's directory.
+    pub(super) fn top(&self) -> BorrowedFd<'_> {
+        self.top.as_fd()
     }
 
     /// Makes the file, for threads that may not do that.

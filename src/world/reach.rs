@@ -13,6 +13,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
@@ -82,13 +83,18 @@ pub struct Lender {
     record: LentRecord,
     /// The store's directory.
     top: Id,
+    /// Whether the grant of a killed process to that directory is this one's by now.
+    has_taken_over: AtomicBool,
 }
 
 impl Lender {
     /// Makes the lender of a store, from its directory.
     pub(super) fn new(fd: OwnedFd, top: Id) -> Lender {
-        let record = LentRecord::new(fd, top.0);
-        Lender { record, top }
+        Lender {
+            record: LentRecord::new(fd, top.0),
+            top,
+            has_taken_over: AtomicBool::new(false),
+        }
     }
 
     /// Makes the record, for threads that may not make it.
@@ -99,9 +105,23 @@ impl Lender {
         self.record.prepare()
     }
 
-    /// Removes the record, if nothing is granted.
+    /// Ends what was taken over, and removes the record, if nothing is granted.
     pub(super) fn close(&self) {
+        if self.has_taken_over.swap(false, Ordering::AcqRel) {
+            self.narrow(self.record.top());
+        }
         self.record.close();
+    }
+
+    /// Goes on with what a killed process granted to the store's directory, which this one works in already.
+    ///
+    /// # Errors
+    /// As [`LentRecord::note`].
+    pub(super) fn take_over(&self, modes: (u32, u32)) -> Result<()> {
+        self.record.note(self.top, modes, true)?;
+        granted::insert((self.top.0, self.top.1), modes);
+        self.has_taken_over.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Carries out a call that needs permission bits of a node, as [`Reach::through`]; `of_file` if it is a regular file.
@@ -198,6 +218,12 @@ impl Lender {
     pub(super) fn forget(&self, id: Id) {
         granted::remove((id.0, id.1));
         self.record.strike(id);
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -101,6 +101,11 @@ impl Root {
         Root { reach, ..self }
     }
 
+    /// Returns whether this is an operator's way.
+    pub(super) fn is_for_operator(&self) -> bool {
+        matches!(self.reach, Reach::Owned(_))
+    }
+
     /// Duplicates the root, without its path.
     ///
     /// # Errors

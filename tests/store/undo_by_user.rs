@@ -192,6 +192,29 @@ fn names_in_a_closed_directory_are_settled_after_a_kill() {
     assert_eq!(fs::read(store.path("d/f")).unwrap(), b"good\n");
 }
 
+/// The store's own directory is open while the store is mounted. After a kill it was closed again by a line that was at
+/// work in it, which failed.
+#[test]
+fn line_works_in_a_closed_store_after_a_kill() {
+    need_root!("to have an ordinary user");
+    need_tools!("setpriv", "unshare");
+    let store = UserStore::new(&["f"], "");
+    store.line("echo x > g");
+    fs::set_permissions(store.path(""), fs::Permissions::from_mode(0o000)).unwrap();
+    for line in ["cat f", "echo y > g; cat g"] {
+        let script = r#"cd ..
+            kill -9 $(./trumanfs status home --json | sed 's/.*"pid":\([0-9]*\).*/\1/')
+            fusermount3 -uz home"#;
+        let Some(output) = store.in_home(script, "") else {
+            skip!("user-mounts", "an ordinary user cannot mount here");
+        };
+        assert!(output.status.success(), "{}", describe(&output));
+        assert_eq!(store.mode(""), 0o700);
+        store.line(line);
+        assert_eq!(store.mode(""), 0, "{line}");
+    }
+}
+
 /// chmod(2) drops set-group-id without an error where the caller is not in the file's group, and so does a write.
 #[test]
 fn lost_set_group_id_is_named() {
