@@ -315,8 +315,9 @@ fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
         }
         Op::Truncate { new: Some(new), .. } | Op::Content { new: Some(new), .. } => {
             let moved = record.op.path().map(|path| around.moved_places(path));
-            let mut places = moved.iter().flatten().chain([path]);
-            done(places.any(|place| is(root, place, *new).unwrap_or(false)))
+            let mut moved = moved.iter().flatten();
+            // Of the places that it may have moved to, one that cannot be looked at tells nothing.
+            done(moved.any(|place| is(root, place, *new).unwrap_or(false)) || is(root, path, *new)?)
         }
         // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
         // of the last moment may be old or new.
