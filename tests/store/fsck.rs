@@ -409,6 +409,29 @@ fn a_copy_of_a_store_that_is_served_can_be_mounted() {
     assert!(other.status.success(), "{}", describe(&other));
 }
 
+/// A kill came after the record of a gathering and before its move.
+#[test]
+fn entry_that_was_not_gathered_and_was_restored_is_not_missing() {
+    need_mount!();
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "x").unwrap(), &[]);
+    home.sh("mkdir d; mv f d; rm -r d");
+    let records = home.journal();
+    home.umount();
+    let trash = home.store().join(".trash");
+    let gather = records.iter().find(|line| line["op"] == "gather").unwrap();
+    let (into, entry) = (&gather["trash"], &gather["entries"][0]);
+    let at = |name: &Value| trash.join(name.as_str().unwrap());
+    fs::rename(at(into).join("f"), at(entry)).unwrap();
+    let undone = trumanfs(&[
+        "undo".as_ref(),
+        home.store().as_os_str(),
+        "--session".as_ref(),
+        "last".as_ref(),
+    ]);
+    assert!(undone.status.success(), "{}", describe(&undone));
+    assert_eq!(problems(home.store(), 0, &[]), []);
+}
+
 #[test]
 fn lists_are_written_anew_and_missing_directories_made() {
     need_mount!();

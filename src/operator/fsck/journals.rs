@@ -54,6 +54,7 @@ impl<'a> Journals<'a> {
             trash,
             entries: there.into_iter().map(entry).collect(),
             awaited: HashMap::new(),
+            gathered: HashMap::new(),
             recent: VecDeque::new(),
             gone: Vec::new(),
             other: Vec::new(),

@@ -41,6 +41,8 @@ pub(super) struct Journals<'a> {
     pub(super) trash: Option<Dir>,
     pub(super) entries: HashMap<Vec<u8>, TrashEntry>,
     pub(super) awaited: HashMap<u64, u64>,
+    /// Where entries are awaited that a record gathered: a kill may have left them where they were, to be taken from there.
+    pub(super) gathered: HashMap<u64, u64>,
     pub(super) recent: VecDeque<(u64, u64)>,
     pub(super) gone: Vec<Gone>,
     /// Entries of the trash with another inode than their record says.

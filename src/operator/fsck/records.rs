@@ -44,7 +44,7 @@ impl Journals<'_> {
             } => self.expect(here, seq, &replaced.trash, replaced.ids),
             Op::Restore { path, replaced, .. } => {
                 let below: Vec<&[u8]> = path.components().skip(1).map(Name::bytes).collect();
-                self.awaited.remove(&hash(&below));
+                self.taken(hash(&below));
                 if let Some(replaced) = replaced {
                     self.expect(here, seq, &replaced.trash, replaced.ids);
                 }
@@ -57,7 +57,7 @@ impl Journals<'_> {
             } => self.gathered(seq, trash, entries, names),
             Op::Purge { entries } => {
                 for entry in entries {
-                    self.awaited.remove(&hash(&[&entry.0]));
+                    self.taken(hash(&[&entry.0]));
                 }
             }
             Op::Evict { versions } => {
@@ -98,6 +98,15 @@ impl Journals<'_> {
         }
     }
 
+    /// Handles an entry that a record takes from the trash. Returns whether it was awaited there.
+    fn taken(&mut self, key: u64) -> bool {
+        let below = self.gathered.remove(&key);
+        let keys = below.into_iter().chain([key]);
+        keys.filter(|key| self.awaited.remove(key).is_some())
+            .count()
+            > 0
+    }
+
     /// Handles entries moved below another one under their own names.
     fn gathered(
         &mut self,
@@ -113,7 +122,7 @@ impl Journals<'_> {
         let whole: HashMap<&Escaped, &Escaped> = names.iter().map(|(e, n)| (e, n)).collect();
         for entry in entries {
             // An entry that was purged or restored before is not expected anywhere.
-            let was_awaited = self.awaited.remove(&hash(&[&entry.0])).is_some();
+            let was_awaited = self.taken(hash(&[&entry.0]));
             let name = match whole.get(entry) {
                 Some(name) => Some(name.0.as_slice()),
                 None => parse_entry(&entry.0).map(|(_, name)| name),
@@ -121,7 +130,9 @@ impl Journals<'_> {
             if let (true, Some(into), Some(name)) = (was_awaited, &into, name)
                 && Name::new(name).and_then(|name| into.stat(name)).is_err()
             {
-                self.await_it(seq, hash(&[&trash.0, name]));
+                let key = hash(&[&trash.0, name]);
+                self.await_it(seq, key);
+                self.gathered.insert(hash(&[&entry.0]), key);
             }
         }
     }
