@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::{Effect, NameSlot, NodeId, ROOT};
-use crate::world::Meta;
 use crate::world::layout::TRASH;
 use crate::world::view::in_trash;
 
@@ -27,7 +26,7 @@ impl Planner<'_, '_> {
     ) -> Result<()> {
         if let Some(node) = effect.within()
             && self.went_to_trash(pair, node)
-            && self.lies_only_in_trash(node)
+            && self.lies_only_in_trash(pair, node)?
         {
             self.target.reverse(effect.clone(), record);
             return Ok(());
@@ -89,13 +88,22 @@ impl Planner<'_, '_> {
     }
 
     /// Returns whether a thing has no name but those in the trash, so that nothing later has changed it.
-    fn lies_only_in_trash(&self, node: NodeId) -> bool {
-        let disk = self.target.disk();
+    fn lies_only_in_trash(&mut self, pair: usize, node: NodeId) -> Result<bool> {
+        let Ok(meta) = self.target.disk().stat(node) else {
+            return Ok(false);
+        };
+        let disk = self.target.disk().clone();
+        let knows_all = || {
+            let names = disk.every_place(node).count();
+            meta.is_dir() || usize::try_from(meta.nlink) == Ok(names)
+        };
+        // Not all names are in records of what is taken back. One search finds those of all that the pair moved.
+        if !knows_all() && self.searched.insert(pair) {
+            let moved = self.put_into_trash.keys().filter(|(of, _)| *of == pair);
+            disk.search(&moved.filter_map(|(_, node)| disk.ids(*node)).collect())?;
+        }
         let is_there = |(dir, _): NameSlot| disk.path(dir).is_some_and(|dir| in_trash(&dir));
-        let places: Vec<NameSlot> = disk.every_place(node).collect();
-        let is_known =
-            |meta: Meta| meta.is_dir() || usize::try_from(meta.nlink) == Ok(places.len());
-        disk.stat(node).is_ok_and(is_known) && places.into_iter().all(is_there)
+        Ok(knows_all() && disk.every_place(node).all(is_there))
     }
 
     /// Returns whether a directory was the trash or in it at this point of the past, and still is: what has come back since

@@ -40,6 +40,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
         fixed: HashSet::new(),
         changed: HashMap::default(),
         put_into_trash: HashMap::new(),
+        searched: HashSet::new(),
         followed: Vec::new(),
         purged: HashMap::default(),
         missing: HashSet::new(),

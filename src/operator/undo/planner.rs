@@ -103,6 +103,8 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
     /// What the newer of a pair of undos that cancel each other put into the trash, and where (`cancelled.rs`).
     pub(super) put_into_trash: HashMap<(usize, NodeId), NameSlot>,
+    /// The pairs for whose things the store was searched for further names.
+    pub(super) searched: HashSet<usize>,
     /// The places of the trash in which such things count as lying, each with where they lie.
     pub(super) followed: Vec<(NameSlot, NameSlot)>,
     /// What was lost from the trash, with the record that purged it.

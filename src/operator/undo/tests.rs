@@ -1014,7 +1014,7 @@ impl Applier for Failing<'_> {
 #[test]
 fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
     // With the last two, what the finishing undo changed goes to the trash with it, and comes back by the second redo.
-    for seed in seeds().into_iter().chain([40, 42]) {
+    for seed in seeds().into_iter().chain([40, 42, 127, 135]) {
         println!("TRUMANFS_SEED={seed}");
         for finish in [true, false] {
             let mut random = Random(seed);
