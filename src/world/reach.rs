@@ -155,7 +155,7 @@ impl Lender {
     /// Records the grants that are about to be made, all at once.
     ///
     /// # Errors
-    /// As [`LentRecord::note`].
+    /// Any error from `open(2)`, `write(2)` or `fsync(2)`; `ENOENT` where the directory is no store.
     pub fn announce(&self, grants: &[Planned]) -> Result<()> {
         for planned in grants {
             self.record.note(planned.id, planned.modes, false)?;
