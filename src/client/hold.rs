@@ -289,14 +289,16 @@ fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
     }
     let root = dir.root().again_for_changes()?;
     refuse_strangers(&root, &store)?;
-    let owner = stat_fd(root.as_fd())?.uid;
+    let (id, owner) = (root.id(), stat_fd(root.as_fd())?.uid);
     let is_root = rustix::process::geteuid().is_root();
     let options = WorldOptions::as_last_mounted(new_session_id(), last_mounted_with(&root)?);
+    // A daemon that finds a closed directory open grants itself nothing, and must not lose the way when this one closes it.
+    drop(root);
     // Nothing but the daemon's start may fail from here on: it would stay.
     let home = registry::temporary_home()?;
     let wanted = Wanted {
         store,
-        store_id: Some((root.id().0, root.id().1)),
+        store_id: Some((id.0, id.1)),
         home: home.clone(),
         owner: (is_root && owner != 0).then(|| owner.to_string()),
         hide: options.view.hide,
