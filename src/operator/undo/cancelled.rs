@@ -46,9 +46,17 @@ impl Planner<'_, '_> {
                 before: Some(node),
                 after: None,
             } if self.is_in_trash(*dir)? => {
-                let Some(lies) = self.put_into_trash.remove(&(pair, *node)) else {
+                // By itself, or along with a directory above it.
+                let with_dir = || {
+                    let (dir, name) = self.target.slot(*node)?;
+                    let is_it = self.went_to_trash(pair, *node);
+                    is_it.then(|| (dir, self.target.disk().name_id(&name)))
+                };
+                let itself = self.put_into_trash.get(&(pair, *node)).copied();
+                let Some(lies) = itself.or_else(with_dir) else {
                     return Ok(());
                 };
+                self.put_into_trash.remove(&(pair, *node));
                 let there = self.target.lookup_id(lies.0, lies.1)?;
                 let is_purged = there.is_none() && self.past.tree().is_lost(*node);
                 let is_free = self.target.lookup_id(*dir, *name)?.is_none();

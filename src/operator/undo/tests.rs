@@ -1013,7 +1013,7 @@ impl Applier for Failing<'_> {
 
 #[test]
 fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
-    // With the last two, what the finishing undo changed goes to the trash with it, and comes back by the second redo.
+    // With 40 to 135, what the finishing undo changed goes to the trash with it, and comes back by the second redo.
     for seed in seeds().into_iter().chain([40, 42, 127, 135]) {
         println!("TRUMANFS_SEED={seed}");
         for finish in [true, false] {
@@ -1026,49 +1026,66 @@ fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
             for _ in 0..40 {
                 lab.step(&mut random);
             }
-            let end = lab.look();
-            let wanted = since(Point::After(lab.op(start.0)));
-            let store = Store::of(&lab.world).unwrap();
-            let selection = select(&store, &wanted).unwrap();
-            let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
-            let applier = Failing {
-                world: &lab.world,
-                left: std::cell::Cell::new(random.below(12)),
-            };
-            let outcome = match apply(&planned, &selection, "test", &applier, Caller::myself()) {
-                Ok(outcome) => outcome,
-                Err(_) => {
-                    assert_same(&lab.look(), &end, "stopped before its first change");
-                    assert!(
-                        last_done(&store, &[]).is_err(),
-                        "there is nothing to take back"
-                    );
-                    continue;
-                }
-            };
-            if outcome.record.is_none() {
-                continue;
-            }
-            if finish {
-                // Selects the original operations rather than the point, which would include the undo.
-                let operations = selection.named().into_iter();
-                let operations = operations.flat_map(|(_, from, to)| from..=to);
-                let skip = |seq: &u64| select(&store, &op(&lab, *seq)).is_ok();
-                let again =
-                    Wanted::Operations(operations.filter(skip).map(|seq| lab.op(seq)).collect());
-                let half = lab.look();
-                let finishing = lab.undo(&again);
-                assert_same(&lab.look(), &start.1, "finished");
-                if finishing.record.is_some() {
-                    lab.redo();
-                    assert_same(&lab.look(), &half, "half-way again");
-                }
-                lab.redo();
-                assert_same(&lab.look(), &end, "finished, and taken back");
-            } else {
-                lab.redo();
-                assert_same(&lab.look(), &end, "taken back");
-            }
+            lab.stop_half_way(&start, random.below(12), finish);
         }
+    }
+}
+
+/// What the killed undo had put into the trash by itself went there with its directory by the first redo.
+#[test]
+fn undo_that_stopped_half_way_is_redone_with_a_directory() {
+    for left in 0..10 {
+        let lab = Lab::new();
+        lab.mkdir("wide").unwrap();
+        lab.put("wide/w", "w");
+        lab.put("o", "old");
+        let start = (lab.seq(), lab.look());
+        lab.mv("wide/w", "o", Renaming::Replace).unwrap();
+        lab.rm("wide").unwrap();
+        lab.stop_half_way(&start, left, true);
+    }
+}
+
+impl Lab {
+    /// Takes back all since the start by an undo that fails after so many steps and, if wanted, by one that finishes it; and then
+    /// both again.
+    fn stop_half_way(&self, start: &(u64, Snapshot), left: u64, finish: bool) {
+        let end = self.look();
+        let wanted = since(Point::After(self.op(start.0)));
+        let store = Store::of(&self.world).unwrap();
+        let selection = select(&store, &wanted).unwrap();
+        let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
+        let applier = Failing {
+            world: &self.world,
+            left: std::cell::Cell::new(left),
+        };
+        let Ok(outcome) = apply(&planned, &selection, "test", &applier, Caller::myself()) else {
+            assert_same(&self.look(), &end, "stopped before its first change");
+            let nothing = last_done(&store, &[]);
+            assert!(nothing.is_err(), "there is nothing to take back");
+            return;
+        };
+        if outcome.record.is_none() {
+            return;
+        }
+        if !finish {
+            self.redo();
+            assert_same(&self.look(), &end, "taken back");
+            return;
+        }
+        // Selects the original operations rather than the point, which would include the undo.
+        let operations = selection.named().into_iter();
+        let operations = operations.flat_map(|(_, from, to)| from..=to);
+        let skip = |seq: &u64| select(&store, &op(self, *seq)).is_ok();
+        let again = Wanted::Operations(operations.filter(skip).map(|seq| self.op(seq)).collect());
+        let half = self.look();
+        let finishing = self.undo(&again);
+        assert_same(&self.look(), &start.1, "finished");
+        if finishing.record.is_some() {
+            self.redo();
+            assert_same(&self.look(), &half, "half-way again");
+        }
+        self.redo();
+        assert_same(&self.look(), &end, "finished, and taken back");
     }
 }
