@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 
 use super::cancel::Cancel;
-use crate::sys::signal::{give_terminal_back_at, is_ignored};
+use crate::sys::signal::{end_at_next, is_ignored};
 
 /// The signals that people and programs send to end a process, and whose default action is that.
 pub const SIGNALS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
@@ -39,10 +39,7 @@ impl Interrupt {
             .copied()
             .filter(|signal| !is_ignored(*signal))
         {
-            // They act in this order: what the third sets, the first two find at the next signal.
-            give_terminal_back_at(signal, ends_process.clone())?;
-            flag::register_conditional_shutdown(signal, 128 + signal, ends_process.clone())?;
-            flag::register(signal, ends_process.clone())?;
+            end_at_next(signal, ends_process.clone())?;
             flag::register_usize(signal, cancelled.clone(), number(signal))?;
         }
         Ok(Interrupt {

@@ -16,20 +16,24 @@ pub fn keep_terminal(settings: Option<(OwnedFd, Termios)>) {
     *CHANGED_TERMINAL.lock() = settings;
 }
 
-/// Has a signal give the terminal its settings back first, where `ends` says that it ends the process.
+/// Has a signal end this process where `ends` says so, with the terminal's settings given back first; and otherwise has `ends`
+/// say so. One step: a second signal may be handled by another thread at the same time.
 ///
 /// # Errors
 /// What `sigaction(2)` says.
-pub fn give_terminal_back_at(signal: i32, ends: Arc<AtomicBool>) -> io::Result<()> {
+pub fn end_at_next(signal: i32, ends: Arc<AtomicBool>) -> io::Result<()> {
     let act = move || {
-        if ends.load(Ordering::SeqCst)
-            && let Some(kept) = CHANGED_TERMINAL.try_lock()
+        if !ends.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if let Some(kept) = CHANGED_TERMINAL.try_lock()
             && let Some((terminal, settings)) = &*kept
         {
             let _ = tcsetattr(terminal, OptionalActions::Now, settings);
         }
+        signal_hook::low_level::exit(128 + signal);
     };
-    // SAFETY: the action waits for no lock, allocates and frees nothing, and makes one system call.
+    // SAFETY: the action waits for no lock, allocates and frees nothing, makes one system call, and ends by _exit.
     unsafe { signal_hook::low_level::register(signal, act) }.map(drop)
 }
 
