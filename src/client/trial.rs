@@ -16,10 +16,10 @@ use crate::mounts::{diagnosis, table};
 const OTHER_DIRECTORY: &str =
     "Set TMPDIR to a directory on a disk's file system that has space and that you may write to.";
 
-/// What the names of trials' stores begin with.
+/// The beginning of the name of each trial's store.
 const STORE: &str = "trumanfs-trial-";
 
-/// How long a trial takes at most from making its store to mounting it.
+/// The longest time from making a trial's store to mounting it.
 const MOST_OF_A_TRIAL: Duration = Duration::from_secs(60);
 
 /// What the trial found out about the home.

@@ -75,7 +75,7 @@ impl Store {
         state::refuse_strangers(&root, at)?;
         Store::in_root(root)?.ok_or_else(|| {
             Error::refused(
-                format!("{} is not a store: nobody has ever mounted it", at.display()),
+                format!("{} is not a store: it was never mounted", at.display()),
                 "Give the directory that `trumanfs mount STORE HOME` was given, or the home itself.",
             )
         })

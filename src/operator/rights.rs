@@ -16,7 +16,7 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::layout::STATE;
-use crate::world::reach::{Planned, READ};
+use crate::world::reach::{PlannedGrant, READ};
 use crate::world::{Id, Node, Root, World};
 
 /// Carries out an act; where permissions that the store's owner has closed to itself are in the way, once more with
@@ -54,7 +54,7 @@ impl Opened {
         let root = world.root().again()?.for_operator();
         let mut planned = Vec::new();
         walk(&root, Some(STATE), &mut |_, node| {
-            planned.extend(Planned::of(node.as_fd()));
+            planned.extend(PlannedGrant::of(node.as_fd()));
         })?;
         // On a full disk each is recorded by itself, as far as that is possible.
         if let Err(error) = root.lender().announce(&planned) {

@@ -16,11 +16,11 @@ pub fn keep_terminal(settings: Option<(OwnedFd, Termios)>) {
     *CHANGED_TERMINAL.lock() = settings;
 }
 
-/// Has a signal end this process where `ends` says so, with the terminal's settings given back first; and otherwise has `ends`
-/// say so. One step: a second signal may be handled by another thread at the same time.
+/// Has the next signal after this one end the process, unless `ends` says that this one does. The terminal gets its settings back
+/// first. It is one step, because another thread may handle a second signal at the same time.
 ///
 /// # Errors
-/// What `sigaction(2)` says.
+/// Any error from `sigaction(2)`.
 pub fn end_at_next(signal: i32, ends: Arc<AtomicBool>) -> io::Result<()> {
     let act = move || {
         if !ends.swap(true, Ordering::SeqCst) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::fs::{Access, AtFlags, OFlags};
 use rustix::io::Errno;
 
-use super::reach::{Grant, READ, REPLACE};
+use super::reach::{BitGrant, READ, REPLACE};
 use super::root::{Node, Root};
 use crate::error::{Error, Result};
 
@@ -22,7 +22,7 @@ impl Root {
             let fd =
                 rustix::io::fcntl_dupfd_cloexec(self.as_fd(), 0).map_err(Error::os("fcntl"))?;
             // Whoever may not is told so by the next step.
-            self.usable = Grant::of(&self.lender, fd).ok().flatten().map(Arc::new);
+            self.usable = BitGrant::of(&self.lender, fd).ok().flatten().map(Arc::new);
         }
         Ok(self)
     }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// The modes of the nodes that are granted bits at this moment, and those that they have meanwhile, by device and inode.
 static GRANTED: Mutex<BTreeMap<(u64, u64), (u32, u32)>> = Mutex::new(BTreeMap::new());
 
-/// Whether there are any: a look at attributes asks that each time.
+/// True while there are any: a look at attributes asks that each time.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Returns the permission bits that a node has without a grant. `mode` has its type, too.

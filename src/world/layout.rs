@@ -18,7 +18,7 @@ pub const SOCKET: &str = "control.sock";
 pub const LINKS: &str = "links";
 /// The list of inodes that stay hidden wherever they go.
 pub const PINNED: &str = "pinned";
-/// How the name of a record of lent permission bits begins.
+/// The beginning of the name of each record of lent permission bits.
 pub const LENT: &str = "lent.";
 /// The directory of entries of the trash that are being deleted.
 pub const PURGING: &str = "purging";

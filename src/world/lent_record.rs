@@ -39,11 +39,11 @@ struct RecordFile {
     file: File,
     end: u64,
     /// The lines that there are, by node and mode with the bits.
-    lines: HashMap<(Id, u32), Line>,
+    lines: HashMap<(Id, u32), LentLine>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct LentLine {
     at: u64,
     mode: u32,
     lent: bool,
@@ -95,7 +95,7 @@ impl LentRecord {
         write_at(&record.file, text.as_bytes(), at)?;
         record.end += text.len() as u64;
         let lent = true;
-        record.lines.insert((id, wide), Line { at, mode, lent });
+        record.lines.insert((id, wide), LentLine { at, mode, lent });
         drop(file);
         if syncs { self.sync() } else { Ok(()) }
     }
@@ -171,9 +171,9 @@ impl RecordFile {
         }
     }
 
-    fn mark(&mut self, key: (Id, u32), line: Line, lent: bool) -> Result<()> {
+    fn mark(&mut self, key: (Id, u32), line: LentLine, lent: bool) -> Result<()> {
         write_at(&self.file, if lent { b"+" } else { b"-" }, line.at)?;
-        self.lines.insert(key, Line { lent, ..line });
+        self.lines.insert(key, LentLine { lent, ..line });
         Ok(())
     }
 }

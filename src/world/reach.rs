@@ -37,7 +37,7 @@ pub enum Reach {
     /// The permission bits as they are: for whatever an occupant asks.
     Permitted,
     /// Also what belongs to this process's user and is closed to it: for an operator.
-    Owned(Arc<Lender>),
+    Owned(Arc<BitLender>),
 }
 
 impl Reach {
@@ -61,25 +61,25 @@ impl Reach {
 
 /// A grant that is about to be made.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedGrant {
     id: Id,
     /// The mode without it, and with it.
     modes: (u32, u32),
 }
 
-impl Planned {
+impl PlannedGrant {
     /// Returns the grant that opens a node to its owner for reading; `None` where it is open, or cannot be opened.
-    pub fn of(node: BorrowedFd<'_>) -> Option<Planned> {
+    pub fn of(node: BorrowedFd<'_>) -> Option<PlannedGrant> {
         let stat = rustix::fs::fstat(node).ok()?;
         let modes = missing(&stat, READ).ok()??;
         let id = Id(stat.st_dev, stat.st_ino);
-        Some(Planned { id, modes })
+        Some(PlannedGrant { id, modes })
     }
 }
 
 /// Grants permission bits in one store.
 #[derive(Debug)]
-pub struct Lender {
+pub struct BitLender {
     record: LentRecord,
     /// The store's directory.
     top: Id,
@@ -87,10 +87,10 @@ pub struct Lender {
     has_taken_over: AtomicBool,
 }
 
-impl Lender {
+impl BitLender {
     /// Makes the lender of a store, from its directory.
-    pub(super) fn new(fd: OwnedFd, top: Id) -> Lender {
-        Lender {
+    pub(super) fn new(fd: OwnedFd, top: Id) -> BitLender {
+        BitLender {
             record: LentRecord::new(fd, top.0),
             top,
             has_taken_over: AtomicBool::new(false),
@@ -156,7 +156,7 @@ impl Lender {
     ///
     /// # Errors
     /// Any error from `open(2)`, `write(2)` or `fsync(2)`; `ENOENT` where the directory is no store.
-    pub fn announce(&self, grants: &[Planned]) -> Result<()> {
+    pub fn announce(&self, grants: &[PlannedGrant]) -> Result<()> {
         for planned in grants {
             self.record.note(planned.id, planned.modes, false)?;
         }
@@ -221,7 +221,7 @@ impl Lender {
     }
 }
 
-impl Drop for Lender {
+impl Drop for BitLender {
     fn drop(&mut self) {
         self.close();
     }
@@ -259,20 +259,20 @@ fn missing(stat: &rustix::fs::Stat, of_file: u32) -> rustix::io::Result<Option<(
 
 /// Permission bits that a node is granted for as long as this lives.
 #[derive(Debug)]
-pub(super) struct Grant<F: AsFd> {
-    lender: Arc<Lender>,
+pub(super) struct BitGrant<F: AsFd> {
+    lender: Arc<BitLender>,
     node: F,
 }
 
-impl<F: AsFd> Grant<F> {
+impl<F: AsFd> BitGrant<F> {
     /// Grants the bits that are missing; `None` where none is.
     ///
     /// # Errors
-    /// As [`Lender::widen`].
-    pub(super) fn of(lender: &Arc<Lender>, node: F) -> rustix::io::Result<Option<Grant<F>>> {
+    /// As [`BitLender::widen`].
+    pub(super) fn of(lender: &Arc<BitLender>, node: F) -> rustix::io::Result<Option<BitGrant<F>>> {
         let is_granted = lender.widen(node.as_fd(), READ)?;
         let lender = lender.clone();
-        Ok(is_granted.then(|| Grant { lender, node }))
+        Ok(is_granted.then(|| BitGrant { lender, node }))
     }
 
     /// Ends the grant.
@@ -281,7 +281,7 @@ impl<F: AsFd> Grant<F> {
     }
 }
 
-impl<F: AsFd> Drop for Grant<F> {
+impl<F: AsFd> Drop for BitGrant<F> {
     fn drop(&mut self) {
         self.end();
     }

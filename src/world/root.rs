@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
 use super::meta::{Id, Meta, Time};
-use super::reach::{Grant, Lender, Reach};
+use super::reach::{BitGrant, BitLender, Reach};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 
@@ -31,9 +31,9 @@ pub struct Root {
     proc_fd: OwnedFd,
     id: Id,
     reach: Reach,
-    pub(super) lender: Arc<Lender>,
+    pub(super) lender: Arc<BitLender>,
     /// What lets this process into a directory that its owner has closed to itself.
-    pub(super) usable: Option<Arc<Grant<OwnedFd>>>,
+    pub(super) usable: Option<Arc<BitGrant<OwnedFd>>>,
 }
 
 /// A directory below the root, open for one operation.
@@ -84,13 +84,13 @@ impl Root {
             proc_fd,
             id,
             reach: Reach::Permitted,
-            lender: Arc::new(Lender::new(top, id)),
+            lender: Arc::new(BitLender::new(top, id)),
             usable: None,
         })
     }
 
     /// Returns what lends permission bits in the store.
-    pub fn lender(&self) -> &Lender {
+    pub fn lender(&self) -> &BitLender {
         &self.lender
     }
 

@@ -134,7 +134,7 @@ fn dd_writes_odd_lengths_directly() {
     }
 }
 
-/// What was written with `O_DIRECT` after the times were set has the time of the write, in the home as in the store.
+/// A write with `O_DIRECT` after the times were set sets the time, in the home as in the store.
 #[test]
 fn direct_write_after_utime_sets_the_time() {
     need_mount!();

@@ -1,11 +1,11 @@
 //! Undos that were taken back since: each changed nothing together with what took it back, but where something lies in the
 //! trash. It took a thing out of one place of the trash, and the other put it into a new entry.
 //!
-//! What went to the trash went as it was: its content and its attributes are what the older of the two made of them, so
-//! those count as what they were before both.
+//! A thing went to the trash as it was: its content and its attributes are those that the older of the two made, so they count
+//! as they were before both.
 //!
-//! What lay in the old place is looked for there by the records before both: a directory that comes back from the trash
-//! would come without it. So it counts as lying in the old place.
+//! The records before both look for it in the old place: a directory that comes back from the trash would come without it. So
+//! it counts as lying in the old place.
 
 use super::planner::{Changed, Planner};
 use crate::error::Result;
@@ -47,16 +47,10 @@ impl Planner<'_, '_> {
                 after: None,
             } if self.is_in_trash(*dir)? => {
                 // By itself, or along with a directory above it.
-                let with_dir = || {
-                    let (dir, name) = self.target.slot(*node)?;
-                    let is_it = self.went_to_trash(pair, *node);
-                    is_it.then(|| (dir, self.target.disk().name_id(&name)))
-                };
-                let itself = self.put_into_trash.get(&(pair, *node)).copied();
-                let Some(lies) = itself.or_else(with_dir) else {
+                let itself = self.put_into_trash.remove(&(pair, *node));
+                let Some(lies) = itself.or_else(|| self.place_in_dir(pair, *node)) else {
                     return Ok(());
                 };
-                self.put_into_trash.remove(&(pair, *node));
                 let there = self.target.lookup_id(lies.0, lies.1)?;
                 let is_purged = there.is_none() && self.past.tree().is_lost(*node);
                 let is_free = self.target.lookup_id(*dir, *name)?.is_none();
@@ -85,6 +79,13 @@ impl Planner<'_, '_> {
                 self.changed.insert(lies, by);
             }
         }
+    }
+
+    /// Returns the place of a thing that the newer of a pair put into the trash along with a directory above it.
+    fn place_in_dir(&self, pair: usize, node: NodeId) -> Option<NameSlot> {
+        let (dir, name) = self.target.slot(node)?;
+        let place = (dir, self.target.disk().name_id(&name));
+        self.went_to_trash(pair, node).then_some(place)
     }
 
     /// Returns whether the newer of a pair put a thing into the trash, by itself or with a directory.

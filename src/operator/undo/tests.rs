@@ -1031,7 +1031,7 @@ fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
     }
 }
 
-/// What the killed undo had put into the trash by itself went there with its directory by the first redo.
+/// The killed undo put a file into the trash by itself, and the first redo puts it there along with its directory.
 #[test]
 fn undo_that_stopped_half_way_is_redone_with_a_directory() {
     for left in 0..10 {

@@ -23,7 +23,7 @@ pub(super) struct Found {
     pub(super) binary: bool,
     /// The read error that ended the search.
     pub(super) error: Option<io::Error>,
-    /// How many bytes were read behind the last line that was wanted, if that came.
+    /// The number of bytes read behind the last line that was wanted; 0 if that did not come.
     pub(super) unread: u64,
 }
 
@@ -147,7 +147,7 @@ struct Scan<'s> {
     pending: u64,
     /// The end of what was printed last, if it is still in the text.
     printed: Option<usize>,
-    /// How many bytes came before the text.
+    /// The number of bytes before the text.
     before_text: u64,
     /// The end of the last line that was wanted, in the file.
     enough_at: Option<u64>,
