@@ -292,6 +292,38 @@ fn mounted_homes_are_merged() {
     assert!(!home.path("d").exists());
 }
 
+/// A copy gets its size before its bytes: killed between the two, it made every later merge a conflict.
+#[test]
+fn a_new_file_that_a_killed_merge_left_half_written_is_made_whole() {
+    let pair = Pair::new();
+    pair.theirs(
+        "echo 12345678 >sized; echo 12345678 >partly; echo 12345678 >short; echo 12345678 >other",
+    );
+    for (name, half) in [
+        ("sized", &b"\0\0\0\0\0\0\0\0\0"[..]),
+        ("partly", b"1234\0\0\0\0\0"),
+        ("short", b"123"),
+    ] {
+        fs::write(pair.store.join(name), half).unwrap();
+    }
+    fs::write(pair.store.join("other"), b"12\x0034567\n").unwrap();
+    let refused = run(4, &["merge", text(&pair.store), text(&pair.fork)]);
+    assert!(
+        refused.contains("1 conflict") && refused.contains("/other was made on both sides"),
+        "{refused}"
+    );
+    fs::remove_file(pair.store.join("other")).unwrap();
+    run(0, &["merge", text(&pair.store), text(&pair.fork)]);
+    for name in ["sized", "partly", "short", "other"] {
+        assert_eq!(fs::read(pair.store.join(name)).unwrap(), b"12345678\n");
+    }
+    run(0, &["redo", text(&pair.store)]);
+    assert_eq!(
+        fs::read(pair.store.join("partly")).unwrap(),
+        b"1234\0\0\0\0\0"
+    );
+}
+
 #[test]
 fn a_merge_that_is_killed_goes_on_and_can_be_undone() {
     let pair = Pair::new();
@@ -309,15 +341,16 @@ fn a_merge_that_is_killed_goes_on_and_can_be_undone() {
         let mut merge = Command::new(crate::common::binary())
             .args(["merge", text(&pair.store), text(&pair.fork)])
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         std::thread::sleep(wait);
         let _ = merge.kill();
-        let ended = merge.wait().unwrap();
-        if ended.success() || tree(&pair.store) == theirs {
+        let ended = merge.wait_with_output().unwrap();
+        if ended.status.success() || tree(&pair.store) == theirs {
             break;
         }
+        assert_eq!(ended.status.code(), None, "{ended:?}");
         dead += 1;
         wait += Duration::from_millis(10);
         assert!(wait < Duration::from_secs(2), "never whole");

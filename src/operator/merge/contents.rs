@@ -45,33 +45,28 @@ pub(super) fn is_same(one: At<'_, '_>, other: At<'_, '_>) -> Result<bool> {
     content(one)?.equals(&content(other)?)
 }
 
-/// Returns whether a file begins with all bytes of another one.
-fn begins_with(whole: At<'_, '_>, beginning: At<'_, '_>) -> Result<bool> {
+/// Returns whether a file is another one as far as it has been written: a copy gets its size first, and its bytes later.
+fn is_half_of(whole: At<'_, '_>, half: At<'_, '_>) -> Result<bool> {
     use std::io::Read;
-    let (whole, beginning) = (content(whole)?, content(beginning)?);
-    if whole.size() < beginning.size() {
+    let (whole, half) = (content(whole)?, content(half)?);
+    if whole.size() < half.size() {
         return Ok(false);
     }
     let (mut one, mut two) = (vec![0; 1 << 16], vec![0; 1 << 16]);
-    let mut reader = beginning.reader();
-    let mut at = 0;
+    let (mut written, mut all) = (half.reader(), whole.reader());
     loop {
-        let read = reader.read(&mut one);
+        let read = written.read(&mut one);
         let read = read.map_err(|error| Error::io("read", &error))?;
-        let mut seen = 0;
-        while let Some(part) = two.get_mut(seen..read).filter(|part| !part.is_empty()) {
-            match whole.read_at(part, at + seen as u64)? {
-                0 => return Ok(false),
-                more => seen += more,
-            }
-        }
-        if one.get(..read) != two.get(..read) {
-            return Ok(false);
-        }
         if read == 0 {
             return Ok(true);
         }
-        at += read as u64;
+        let (one, two) = (one.split_at(read).0, two.split_at_mut(read).0);
+        all.read_exact(two)
+            .map_err(|error| Error::io("read", &error))?;
+        let is_it = |(half, whole): (&u8, &u8)| half == whole || *half == 0;
+        if !one.iter().zip(&*two).all(is_it) {
+            return Ok(false);
+        }
     }
 }
 
@@ -88,8 +83,8 @@ pub(super) fn decide(
         return Ok(Becomes::Ours);
     }
     let Some(base) = base else {
-        // What a killed merge has made of a file, or what the fork has only added to: nothing of it gets lost.
-        if begins_with(theirs, ours)? {
+        // What a killed merge has made of a file, or what the fork has only added to: no byte of it gets lost but zeros.
+        if is_half_of(theirs, ours)? {
             return Ok(Becomes::Theirs);
         }
         return Ok(Becomes::Conflict(
