@@ -45,21 +45,17 @@ impl Dir {
             fd: self.fd.clone(),
             path: self.path.clone(),
             id: self.id,
-            mtime: None,
             reach: self.reach.clone(),
         }
     }
 
     /// Returns the directory as a record refers to it: its mtime before the operation, and its inode number. To be asked before
-    /// the operation changes it.
+    /// the operation changes it, under the lock of names: while a file is emptied, its directory has another time for a moment.
     ///
     /// # Errors
     /// Any error from `statx(2)`.
     pub fn changed(&self) -> Result<At> {
-        let mtime = match self.mtime {
-            Some(mtime) => mtime,
-            None => stat_fd(self.as_fd())?.mtime,
-        };
+        let mtime = stat_fd(self.as_fd())?.mtime;
         Ok((mtime.sec, mtime.nsec, self.id.1))
     }
 }

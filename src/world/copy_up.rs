@@ -217,7 +217,9 @@ impl World {
         if old.meta.id != copy.original.id {
             return Err(Error::NotFound);
         }
+        let names = self.names.read();
         let before = stat_fd(dir.as_fd())?.mtime;
+        drop(names);
         let stem = name.bytes().get(..STEM).unwrap_or(name.bytes());
         let passing = [stem, passing_suffix(copy.meta.id).as_bytes()].concat();
         let passing = Name::new(&passing)?;
@@ -267,6 +269,7 @@ impl World {
             dropped: None,
         };
         let author = self.author(caller);
+        let _names = self.names.read();
         let pending = self.journal.begin(op, &[dir.changed()?], Some(&author))?;
         let version = copy.making.name();
         let from: &OwnedFd = self.versions.dir();

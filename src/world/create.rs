@@ -49,7 +49,6 @@ impl World {
             mode,
             dropped,
         };
-        // While a file is emptied, its directory has another time for a moment.
         let names = self.names.read();
         let pending = self
             .journal

@@ -47,7 +47,6 @@ impl Dir {
             fd: Arc::new(fd),
             path: self.path.join(name),
             id: meta.id,
-            mtime: Some(meta.mtime),
             reach: self.reach.clone(),
         })
     }

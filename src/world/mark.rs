@@ -81,6 +81,7 @@ impl World {
             false => Op::Unlink { path, ids, trash },
         };
         self.secure_found(&found, true)?;
+        let names = names.unwrap_or_else(|| self.names.read());
         let entry = self.retire(&found, op, &self.author(caller))?;
         drop(names);
         Ok(Removed {

@@ -155,7 +155,8 @@ pub struct World {
     spare: Option<std::fs::File>,
     /// Whether the scratch directory has been made.
     scratch: parking_lot::Mutex<bool>,
-    /// Read-held while a name moves, write-held while another inode takes a file's place (`replace.rs`).
+    /// Read-held from the look at a directory's time until a name in it has moved, write-held while another inode takes a file's
+    /// place (`replace.rs`).
     names: parking_lot::RwLock<()>,
     /// The names of files with several.
     links: link_index::LinkIndex,

@@ -95,11 +95,13 @@ impl World {
         self.view.changeable(&found.path(), true)?;
         self.expect_empty(&found, caller)?;
         let author = self.author(caller);
+        let names = self.names.read();
         let entry = self.retire(
             &found,
             |path, ids, trash| Op::Rmdir { path, ids, trash },
             &author,
         )?;
+        drop(names);
         let gathering = Gathering {
             author: author.clone(),
             path: found.path(),

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
-use super::meta::{Id, Meta, Time};
+use super::meta::{Id, Meta};
 use super::reach::{BitGrant, BitLender, Reach};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -42,8 +42,6 @@ pub struct Dir {
     pub(super) fd: Arc<OwnedFd>,
     pub(super) path: WorldPath,
     pub(super) id: Id,
-    /// When it had last changed when it was resolved; `None` if that was for an earlier operation.
-    pub(super) mtime: Option<Time>,
     pub(super) reach: Reach,
 }
 
@@ -158,7 +156,6 @@ impl Root {
             fd: Arc::new(fd),
             path: path.clone(),
             id: meta.id,
-            mtime: Some(meta.mtime),
             reach: self.reach.clone(),
         })
     }

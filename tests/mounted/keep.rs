@@ -637,6 +637,35 @@ fn what_takes_a_files_place_looks_the_same() {
 
 /// A file too big to copy costs what is overwritten, not what it holds.
 #[test]
+fn a_directory_keeps_its_time_while_several_empty_files_in_it() {
+    need_mount!();
+    const WRITERS: usize = 4;
+    let was = std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let fill = |store: &Path| {
+        fs::create_dir(store.join("d")).unwrap();
+        for n in 0..WRITERS * 100 {
+            fs::write(store.join(format!("d/{n}")), "was\n").unwrap();
+        }
+        let dir = fs::File::open(store.join("d")).unwrap();
+        dir.set_modified(was).unwrap();
+    };
+    let home = Home::prepared(fill, &[]);
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let dir = home.path("d");
+            scope.spawn(move || {
+                for n in 0..100 {
+                    let file = dir.join((n * WRITERS + writer).to_string());
+                    drop(fs::File::create(file).unwrap());
+                }
+            });
+        }
+    });
+    let dir = fs::metadata(home.store().join("d")).unwrap();
+    assert_eq!(dir.modified().unwrap(), was);
+}
+
+#[test]
 fn overwriting_the_middle_of_a_big_file_does_not_copy_it() {
     need_mount!();
     let size = 64 << 20;
