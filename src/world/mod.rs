@@ -79,6 +79,7 @@ pub mod root;
 mod scratch;
 mod sessions;
 pub mod settle;
+mod settle_links;
 mod settle_names;
 mod settled;
 mod shared_blocks;

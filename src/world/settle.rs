@@ -151,6 +151,9 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
             .into_iter()
             .map(found),
     );
+    if let Err(error) = super::settle_links::settle(root, state, &last.window) {
+        log::warn!("the hard links in the trash could not be counted: {error}");
+    }
     if settled.is_empty() && !state.is_fresh_copy() {
         settled.push(found(
             "the daemon had ended without unmounting; every recorded change had been done"

@@ -306,6 +306,11 @@ impl StateDir {
         }
     }
 
+    /// Returns the number of hard links in the trash, by file.
+    pub(super) fn all_trashed_links(&self) -> HashMap<Id, u32> {
+        self.links.lock().by_id.clone()
+    }
+
     /// Counts one more, or one less, of a file's hard links in the trash.
     pub fn count_link(&self, id: Id, came: bool) {
         let mut counts = self.links.lock();

@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -518,4 +519,32 @@ fn an_empty_journal_between_others_is_no_damage() {
     home.mount_again();
     home.umount();
     assert_eq!(problems(home.store(), 0, &[]), []);
+}
+
+/// A kill came after the move of a hard link into the trash or out of it, and before its line in the list.
+#[test]
+fn the_last_hard_links_in_the_trash_are_counted_after_a_crash() {
+    need_mount!();
+    for (script, links) in [
+        ("ln a b; rm a", 1),
+        ("ln a b; rm a; mv .trash/*_a c", 2),
+        ("ln a b; mkdir d; mv a d; rm -r d; mv .trash/*_d c", 2),
+        ("ln a b; echo other > c; mv -f c a", 1),
+    ] {
+        let mut home = Home::prepared(|store| fs::write(store.join("a"), "x").unwrap(), &[]);
+        home.sh(script);
+        home.kill_daemon();
+        let list = home.store().join(".trumanfs/links");
+        let text = fs::read_to_string(&list).unwrap();
+        let last = text.trim_end().rfind('\n').map_or(0, |end| end + 1);
+        fs::write(&list, text.get(..last).unwrap()).unwrap();
+        home.mount_again();
+        assert_eq!(
+            fs::metadata(home.path("b")).unwrap().nlink(),
+            links,
+            "{script}"
+        );
+        home.umount();
+        assert_eq!(problems(home.store(), 0, &[]), [], "{script}");
+    }
 }
