@@ -15,6 +15,7 @@ import json
 import mmap
 import os
 import random
+import select
 import shutil
 import signal
 import struct
@@ -50,11 +51,13 @@ class Differs(Exception):
 
 
 def kill(pid):
-    """Kills a process and waits until it is gone, and its lock with it."""
-    os.kill(pid, signal.SIGKILL)
-    end = time.monotonic() + LIMIT
-    while os.path.exists(f"/proc/{pid}/fd/0") and time.monotonic() < end:
-        time.sleep(0.001)
+    """Kills a process and waits until all its threads are gone, and its lock with the last of them."""
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [], LIMIT)
+    finally:
+        os.close(process)
 
 
 class Storm:
