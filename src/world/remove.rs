@@ -152,32 +152,13 @@ impl World {
             });
             listed.map(|()| empty)
         };
-        let empty = match shows_nothing() {
-            // Only a user who may remove it from its parent gets here; rmdir(2) needs no permission to read it.
-            Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
-                self.with_rights(&node, 0o500, shows_nothing)?
-            }
-            empty => empty?,
-        };
+        // Only a user who may remove it from its parent gets here; rmdir(2) needs no permission to read it.
+        let empty = self.root.lender().through(node.as_fd(), 0, shows_nothing)?;
         if !empty {
             return Err(Error::NotEmpty);
         }
         // In the trash, a pattern with a slash would no longer match its hidden contents.
         self.before_moving(found, caller)
-    }
-
-    /// Runs `act` while a directory's owner has additional permissions on it.
-    fn with_rights<T>(
-        &self,
-        node: &Node,
-        rights: u32,
-        act: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let set = |mode: u32| self.root.chmod(node, mode);
-        set(node.meta().mode | rights)?;
-        let outcome = act();
-        set(node.meta().mode)?;
-        outcome
     }
 
     /// Moves an entry into the trash, recorded, and verifies what arrived.
@@ -282,6 +263,7 @@ impl World {
         if !node.meta().is_dir() {
             return Err(denied);
         }
-        self.with_rights(&node, 0o300, || move_to(from, name, to, new))
+        let lender = self.root.lender();
+        lender.through(node.as_fd(), 0, || move_to(from, name, to, new))
     }
 }

@@ -285,3 +285,36 @@ fn kill_undo() -> bool {
     assert_eq!(closed.map(|(name, _)| (name, store.mode(name))), closed);
     true
 }
+
+/// A closed directory is opened for the moment in which it moves to the trash.
+#[test]
+fn killed_removal_leaves_no_directory_open() {
+    need_root!("to have an ordinary user");
+    need_tools!("setpriv");
+    let names: Vec<String> = (0..400).map(|n| format!("d{n}")).collect();
+    let make = format!(
+        "mkdir {0}; chown 65534:65534 {0}; chmod 0 {0}",
+        names.join(" ")
+    );
+    let mut killed = 0;
+    for round in 0..12 {
+        let store = UserStore::new(&[], &make);
+        let mut remove = store.command(&["exec", "--root", "store", "--", "rm -r d*"]);
+        let mut remove = remove.stdout(Stdio::null()).spawn().unwrap();
+        while store.path("d0").exists() && remove.try_wait().unwrap().is_none() {}
+        std::thread::sleep(Duration::from_millis(round));
+        remove.kill().unwrap();
+        killed += u32::from(remove.wait().unwrap().code().is_none());
+        let output = store.run(&["log", "store"]);
+        assert!(output.status.success(), "{}", describe(&output));
+        let there = [store.path(""), store.path(".trash")];
+        let there = there.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
+        let open: Vec<_> = there
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.file_name().to_string_lossy().contains('d'))
+            .filter(|entry| entry.metadata().unwrap().is_dir() && mode(&entry.path()) != 0)
+            .collect();
+        assert!(open.is_empty(), "{open:?}");
+    }
+    assert!(killed > 0, "no removal could be killed");
+}
