@@ -1,10 +1,13 @@
 //! Extended attributes. For the occupant only the `user.` namespace exists: the others belong to the system. An
 //! operator's restore may set any.
 
+use std::os::fd::AsFd;
+
 use rustix::fs::XattrFlags;
 
 use super::likeness::CAPABILITY;
 use super::open_state::NoOpenState;
+use super::reach::{READ, REPLACE};
 use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -21,6 +24,12 @@ impl World {
     pub fn get_xattr(&self, located: &Located, name: &[u8]) -> Result<Vec<u8>> {
         check_xattr(name)?;
         self.read_xattr(located, name)
+    }
+
+    /// Returns whether there is such an attribute. That needs no permission to read it.
+    fn has_xattr(&self, located: &Located, name: &[u8]) -> Result<bool> {
+        let names = self.list_xattr(located)?;
+        Ok(names.split(|b| *b == 0).any(|other| other == name))
     }
 
     fn read_xattr(&self, located: &Located, name: &[u8]) -> Result<Vec<u8>> {
@@ -76,7 +85,8 @@ impl World {
         })
     }
 
-    /// Restores an extended attribute of any namespace, for an operator; `None` removes it.
+    /// Restores an extended attribute of any namespace, for an operator, also where the file is closed to its own user; `None`
+    /// removes it.
     ///
     /// # Errors
     /// `EROFS`; any error from `setxattr(2)` or `removexattr(2)`, mainly `EPERM`.
@@ -87,10 +97,16 @@ impl World {
         value: Option<&[u8]>,
         caller: Caller,
     ) -> Result<()> {
-        self.change_xattr(located, name, caller, |path| match value {
-            Some(value) => rustix::fs::setxattr(path, name, value, XattrFlags::empty())
-                .map_err(Error::os("setxattr")),
-            None => rustix::fs::removexattr(path, name).map_err(Error::os("removexattr")),
+        self.change_xattr(located, name, caller, |path| {
+            let act = || match value {
+                Some(value) => rustix::fs::setxattr(path, name, value, XattrFlags::empty())
+                    .map_err(Error::os("setxattr")),
+                None => rustix::fs::removexattr(path, name).map_err(Error::os("removexattr")),
+            };
+            match check_xattr(name) {
+                Ok(()) => self.through(located, REPLACE, act),
+                Err(_) => act(),
+            }
         })
     }
 
@@ -118,10 +134,25 @@ impl World {
         self.changeable(located, caller)?;
         self.expect_own(located, &NoOpenState, caller)?;
         let path = self.proc_path(located);
-        let was = self.read_xattr(located, name).ok().map(Escaped);
+        // A user who may write to the file may set what only its reader can keep.
+        let was = match self.through(located, READ, || self.read_xattr(located, name)) {
+            Err(error) if error.is_denial() && self.has_xattr(located, name)? => return Err(error),
+            was => was.ok().map(Escaped),
+        };
         let op = xattr_op(located, name, was);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         pending.settle(act(&path))
+    }
+
+    /// Carries out a call that needs permission bits of a file or directory, which this process's user has closed to itself.
+    fn through<T>(
+        &self,
+        located: &Located,
+        of_file: u32,
+        act: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        let lender = self.root.lender();
+        lender.through(located.node.as_fd(), of_file, act)
     }
 
     /// The calls on extended attributes take no `O_PATH` descriptor, only a path.

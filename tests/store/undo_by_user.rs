@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::common::{binary, copy_program, describe, need_root, need_tools, run_limited, skip};
 
 /// The user; a name is not needed where nothing is mounted.
@@ -21,6 +23,10 @@ const IN_HOME: &str = r#"
     run ./trumanfs umount home; umount -l /dev/fuse dev
     exit $code
 "#;
+
+/// Kills the daemon of `home` and waits until its last thread has let go of the store.
+const KILL: &str = r#"kill -9 $(./trumanfs status home --json | sed 's/.*"pid":\([0-9]*\).*/\1/')
+    flock -w 30 store/.trumanfs/lock true"#;
 
 /// A store below a directory of an ordinary user.
 struct UserStore(tempfile::TempDir);
@@ -137,6 +143,48 @@ fn attribute_of_unreadable_file_does_not_stop_undo() {
     assert_eq!(fs::read(store.path("f")).unwrap(), b"good\n");
 }
 
+/// An attribute of a file that its user may only write to was recorded as new, and one of a file that the user may only read was
+/// not put back: "setxattr: Permission denied".
+#[test]
+fn attributes_of_closed_files_are_put_back() {
+    need_root!("to have an ordinary user");
+    need_tools!("setpriv", "unshare", "setfattr", "getfattr");
+    let prepare = "setfattr -n user.one -v good written read foreign; chmod 200 written; chown 0:0 foreign; chmod 602 foreign";
+    let store = UserStore::new(&["written", "read", "foreign"], prepare);
+    let script = r"
+        setfattr -n user.one -v evil written read; chmod 400 read
+        ! setfattr -n user.one -v evil foreign 2>/dev/null
+    ";
+    let Some(output) = store.in_home(script, "--xattr") else {
+        skip!("user-mounts", "an ordinary user cannot mount here");
+    };
+    assert!(output.status.success(), "{}", describe(&output));
+    let values = || {
+        let files = ["written", "read", "foreign"].map(|name| store.path(name));
+        let mut command = Command::new("getfattr");
+        command.args(["--only-values", "-n", "user.one"]);
+        let output = command.args(files).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(values(), "evilevilgood");
+    // The change of the mode is not among them, so the files are closed when their attributes come back.
+    let list = store.run(&["log", "store", "--json"]);
+    let text = String::from_utf8(list.stdout).unwrap();
+    let of_attributes = |line: &Value| line["op"] == "xattr";
+    let operations: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(of_attributes)
+        .map(|line| format!("{}:{}", line["session"].as_str().unwrap(), line["seq"]))
+        .collect();
+    let words = ["undo", "store"].into_iter();
+    let words: Vec<&str> = words.chain(operations.iter().map(String::as_str)).collect();
+    let output = store.run(&words);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(values(), "goodgoodgood");
+    assert_eq!([store.mode("written"), store.mode("read")], [0o200, 0o400]);
+}
+
 /// A directory was closed again before the one in it had its time.
 #[test]
 fn what_lies_in_a_directory_that_is_closed_again_is_redone() {
@@ -172,11 +220,10 @@ fn what_lies_in_a_directory_that_is_closed_again_is_redone() {
 #[test]
 fn names_in_a_closed_directory_are_settled_after_a_kill() {
     need_root!("to have an ordinary user");
-    need_tools!("setpriv", "unshare");
+    need_tools!("setpriv", "unshare", "flock");
     let store = UserStore::new(&["d/f"], "");
-    let script = r#"rm d/f; echo x > d/n; chmod 0 d; cd ..
-        kill -9 $(./trumanfs status home --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"#;
-    let Some(output) = store.in_home(script, "") else {
+    let script = format!("rm d/f; echo x > d/n; chmod 0 d; cd ..; {KILL}");
+    let Some(output) = store.in_home(&script, "") else {
         skip!("user-mounts", "an ordinary user cannot mount here");
     };
     assert!(output.status.success(), "{}", describe(&output));
@@ -197,15 +244,13 @@ fn names_in_a_closed_directory_are_settled_after_a_kill() {
 #[test]
 fn line_works_in_a_closed_store_after_a_kill() {
     need_root!("to have an ordinary user");
-    need_tools!("setpriv", "unshare");
+    need_tools!("setpriv", "unshare", "flock");
     let store = UserStore::new(&["f"], "");
     store.line("echo x > g");
     fs::set_permissions(store.path(""), fs::Permissions::from_mode(0o000)).unwrap();
     for line in ["cat f", "echo y > g; cat g"] {
-        let script = r#"cd ..
-            kill -9 $(./trumanfs status home --json | sed 's/.*"pid":\([0-9]*\).*/\1/')
-            fusermount3 -uz home"#;
-        let Some(output) = store.in_home(script, "") else {
+        let script = format!("cd ..; {KILL}; fusermount3 -uz home");
+        let Some(output) = store.in_home(&script, "") else {
             skip!("user-mounts", "an ordinary user cannot mount here");
         };
         assert!(output.status.success(), "{}", describe(&output));
