@@ -18,6 +18,7 @@ use crate::operator::Store;
 use crate::operator::past::{Effect, NameId, NameSlot, NodeId, Past, ROOT, RecordId};
 use crate::operator::point::{Operation, Point};
 use crate::world::layout::TRASH;
+use crate::world::view::in_trash;
 
 /// Plans an undo. Nothing is changed.
 ///
@@ -39,6 +40,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
         kept: Vec::new(),
         fixed: HashSet::new(),
         changed: HashMap::default(),
+        changed_in_trash: HashSet::new(),
         put_into_trash: HashMap::new(),
         searched: HashSet::new(),
         followed: Vec::new(),
@@ -213,7 +215,8 @@ impl Planner<'_, '_> {
                 in_the_way.get_or_insert((*dir, *name, *after, there));
             }
             as_before &= there == *before || Some(*dir) == trash;
-            if before.is_some() && Some(*dir) != trash && placeless.is_none() {
+            let needs_place = before.is_some() && Some(*dir) != trash && !self.was_in_trash(*dir);
+            if needs_place && placeless.is_none() {
                 let by = self.removal_of(*dir, trash);
                 placeless = by.map(|by| (*name, by));
             }
@@ -249,6 +252,11 @@ impl Planner<'_, '_> {
         true
     }
 
+    /// Returns whether a directory was in the trash at this point of the past.
+    fn was_in_trash(&self, dir: NodeId) -> bool {
+        self.past.tree().path(dir).is_some_and(|dir| in_trash(&dir))
+    }
+
     fn take_names_back(
         &mut self,
         effects: &[Effect],
@@ -281,6 +289,11 @@ impl Planner<'_, '_> {
             self.target.set_by_id(*dir, alias, *before);
             let of = (told.0.clone(), told.1.seq);
             self.changed.insert((*dir, alias), of.clone());
+            if self.was_in_trash(*dir) {
+                self.changed_in_trash.insert((*dir, alias));
+            } else {
+                self.changed_in_trash.remove(&(*dir, alias));
+            }
             if let Some(node) = born
                 && self.past.tree().kind(node) == FileType::Directory
             {

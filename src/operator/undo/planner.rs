@@ -101,6 +101,8 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) fixed: HashSet<RecordId>,
     /// The names that selected records changed.
     pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
+    /// Those of them that were in a directory in the trash: what comes back there needs no other place.
+    pub(super) changed_in_trash: HashSet<NameSlot>,
     /// What the newer of a pair of undos that cancel each other put into the trash, and where (`cancelled.rs`).
     pub(super) put_into_trash: HashMap<(usize, NodeId), NameSlot>,
     /// The pairs for whose things the store was searched for further names.

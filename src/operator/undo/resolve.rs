@@ -76,6 +76,8 @@ impl Planner<'_, '_> {
                 let problem =
                     "is not in the store any more: it was purged, or removed behind the mount";
                 (problem, self.purged.get(&node).cloned())
+            } else if self.changed_in_trash.contains(&(dir, name)) {
+                continue;
             } else if let Some(by) = self.removal_of(dir, trash) {
                 let problem = "has no place: its directory was removed later; undo that as well";
                 (problem, Some(by))

@@ -1046,6 +1046,26 @@ fn undo_that_stopped_half_way_is_redone_with_a_directory() {
     }
 }
 
+/// What the killed undo had taken out of a directory in the trash has that directory to go back to, although the first redo
+/// put it there as another entry.
+#[test]
+fn undo_that_stopped_half_way_is_redone_into_a_directory() {
+    for (left, is_whole) in (0..10).flat_map(|left| [(left, true), (left, false)]) {
+        let lab = Lab::new();
+        lab.mkdir("z").unwrap();
+        lab.put("a", "x");
+        let start = (lab.seq(), lab.look());
+        lab.mv("a", "z/up", Renaming::NoReplace).unwrap();
+        if is_whole {
+            lab.rm_all("z").unwrap();
+        } else {
+            lab.rm("z/up").unwrap();
+            lab.rm("z").unwrap();
+        }
+        lab.stop_half_way(&start, left, true);
+    }
+}
+
 impl Lab {
     /// Takes back all since the start by an undo that fails after so many steps and, if wanted, by one that finishes it; and then
     /// both again.
