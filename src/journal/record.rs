@@ -30,7 +30,8 @@ pub struct Record {
     #[serde(flatten)]
     pub op: Op,
     /// The directories that the act changes: that of `path`, then that of `to`. Their inode numbers identify them
-    /// even if they moved between the resolving of a path and the record; an undo restores their times.
+    /// even if they moved between the resolving of a path and the record; an undo restores their times. Then those that an
+    /// exchange gives another parent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub at: Vec<At>,
     /// The process that made the change; absent for the daemon's own changes.

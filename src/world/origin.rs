@@ -247,7 +247,7 @@ fn moved_aside(op: &Op) -> Option<(u64, Vec<Ids>)> {
 /// the same number on every file system of a type.
 fn directories(record: &Record) -> Vec<(WorldPath, u64)> {
     let left = left_at(&record.op);
-    if left.len() != record.at.len() {
+    if left.len() != record.at.len().min(2) {
         return Vec::new(); // One of them is the trash.
     }
     let parents = left

@@ -9,14 +9,14 @@ use rustix::fs::RenameFlags;
 
 use super::attr::{SetAttrs, SetTime, set_times};
 use super::layout::TRASH;
-use super::meta::Id;
+use super::meta::{Id, Meta};
 use super::remove::Removed;
 use super::root::{Dir, Node};
 use super::trash::move_to;
 use super::view::{Visible, in_trash};
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Replaced};
+use crate::journal::{At, Op, Replaced};
 use crate::name::{Escaped, Name, WorldPath, quoted};
 
 /// The treatment of an existing node at the new name.
@@ -168,11 +168,8 @@ impl World {
             ids: World::ids(found.meta.id),
             other: World::ids(target.meta.id),
         };
-        let pending = self.journal.begin(
-            op,
-            &[found.dir.changed()?, target.dir.changed()?],
-            Some(&self.author(caller)),
-        )?;
+        let at = times_before_swap(found, target)?;
+        let pending = self.journal.begin(op, &at, Some(&self.author(caller)))?;
         pending.settle(swap(found, target))?;
         self.links.swapped(|| (found.path(), target.path()));
         Ok(Moved {
@@ -200,11 +197,8 @@ impl World {
                 trash: Escaped(entry.bytes().to_vec()),
             };
             let op = move_op(found, target.path(), Some(replaced));
-            let pending = self.journal.begin(
-                op,
-                &[found.dir.changed()?, target.dir.changed()?],
-                Some(&author),
-            )?;
+            let at = times_before_swap(found, target)?;
+            let pending = self.journal.begin(op, &at, Some(&author))?;
             let act = swap(found, target).and_then(|()| {
                 // The replaced node now has the old name.
                 let replaced = Visible {
@@ -319,10 +313,26 @@ fn move_op(found: &Visible<'_>, to: WorldPath, replaced: Option<Replaced>) -> Op
     }
 }
 
+/// Returns what the record of an exchange of two names says of directories: those that the names are in, and those that
+/// [`swap`] gives their times back, for a kill may come first.
+fn times_before_swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<Vec<At>> {
+    let mut at = vec![one.dir.changed()?, other.dir.changed()?];
+    let moved = [one, other].into_iter();
+    let moved = moved.filter(|moved| gets_another_parent(moved, (one, other)));
+    at.extend(moved.map(|moved| {
+        let Meta { mtime, id, .. } = moved.meta;
+        (mtime.sec, mtime.nsec, id.1)
+    }));
+    Ok(at)
+}
+
+fn gets_another_parent(moved: &Visible<'_>, (one, other): (&Visible<'_>, &Visible<'_>)) -> bool {
+    moved.meta.is_dir() && one.dir.id() != other.dir.id()
+}
+
 /// Exchanges two names. Directories keep their times: xfs sets those of directories that get another parent so.
 fn swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<()> {
-    let across = one.dir.id() != other.dir.id();
-    let held = |of: &Visible<'_>| match across && of.meta.is_dir() {
+    let held = |of: &Visible<'_>| match gets_another_parent(of, (one, other)) {
         true => of.dir.node(of.name).map(Some),
         false => Ok(None),
     };

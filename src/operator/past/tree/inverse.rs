@@ -78,6 +78,12 @@ impl Tree<'_> {
                 let stood = self.replaced(&mut effects, replaced.as_ref())?;
                 effects.push(change(dir, name, Some(node), None));
                 effects.push(change(to_dir, to_name, stood, Some(node)));
+                let replaced = replaced.as_ref().map(|replaced| replaced.ids).zip(stood);
+                times_of_moved(
+                    &mut effects,
+                    record,
+                    [(*ids, node)].into_iter().chain(replaced),
+                );
             }
             Op::Exchange {
                 path,
@@ -90,6 +96,11 @@ impl Tree<'_> {
                 let (dir, name, two) = self.expect(path, at, Some(*other), FileType::Unknown)?;
                 effects.push(change(dir, name, Some(one), Some(two)));
                 effects.push(change(to_dir, to_name, Some(two), Some(one)));
+                times_of_moved(
+                    &mut effects,
+                    record,
+                    [(*ids, one), (*other, two)].into_iter(),
+                );
             }
             op => self.within(&mut effects, op, session)?,
         }
@@ -256,6 +267,20 @@ fn content(
         kind,
         size,
         was,
+    }
+}
+
+/// Adds the earlier modification times of directories that an exchange gave other parents; the record has them after those of
+/// the directories that their names are in.
+fn times_of_moved(
+    effects: &mut Vec<Effect>,
+    record: &Record,
+    moved: impl Iterator<Item = (Ids, NodeId)>,
+) {
+    let times = record.at.get(2..).unwrap_or_default();
+    for (ids, node) in moved {
+        let time = times.iter().find(|at| at.2 == ids[1]);
+        effects.extend(time.map(|at| Effect::Time(node, (at.0, at.1))));
     }
 }
 

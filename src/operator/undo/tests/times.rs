@@ -218,3 +218,36 @@ fn an_undo_after_a_restore_has_nothing_to_do_the_second_time() {
     lab.put("proj/later", "not undone");
     once_is_twice(&lab, &op(&lab, removal), OnConflict::Stop, "restored");
 }
+
+/// xfs gives directories that get another parent the time of that; a kill can come before they get their own back.
+#[test]
+fn directory_that_a_killed_exchange_left_with_a_new_time_gets_its_own_back() {
+    for onto_empty in [true, false] {
+        let lab = Lab::new();
+        for dir in ["a", "a/moved", "b", "b/other"] {
+            lab.mkdir(dir).unwrap();
+        }
+        lab.put("a/moved/f", "x");
+        let start = (lab.seq(), lab.look());
+        let how = match onto_empty {
+            true => Renaming::Replace,
+            false => Renaming::Exchange,
+        };
+        lab.mv("a/moved", "b/other", how).unwrap();
+        let mut moved = vec![lab.dir.path().join("b/other")];
+        moved.extend(match onto_empty {
+            true => lab
+                .in_trash("other")
+                .into_iter()
+                .map(|at| lab.dir.path().join(at))
+                .next(),
+            false => Some(lab.dir.path().join("a/moved")),
+        });
+        for dir in moved {
+            let dir = std::fs::File::open(dir).unwrap();
+            dir.set_modified(std::time::SystemTime::now()).unwrap();
+        }
+        lab.undo_after(start.0);
+        assert_same(&lab.look(), &start.1, "undone");
+    }
+}
