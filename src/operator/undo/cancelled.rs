@@ -9,6 +9,7 @@
 
 use super::planner::{Changed, Planner};
 use crate::error::Result;
+use crate::name::WorldPath;
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::{Effect, NameSlot, NodeId, ROOT};
 use crate::world::layout::TRASH;
@@ -44,13 +45,9 @@ impl Planner<'_, '_> {
                 name,
                 before: Some(node),
                 after: None,
-            } if self.lies_in_trash(*dir)? => {
+            } if self.is_in_trash(*dir)? => {
                 // By itself, or along with a directory above it.
                 let itself = self.put_into_trash.remove(&(pair, *node));
-                if !self.is_in_trash(*dir)? {
-                    // The pair went on with it: it came there from another place.
-                    self.put_into_trash.insert((pair, *node), (*dir, *name));
-                }
                 let Some(lies) = itself.or_else(|| self.place_in_dir(pair, *node)) else {
                     return Ok(());
                 };
@@ -122,13 +119,10 @@ impl Planner<'_, '_> {
     /// is as its later records left it.
     fn is_in_trash(&self, dir: NodeId) -> Result<bool> {
         let past = self.past.tree();
-        let is_trash = past.lookup(ROOT, TRASH)? == Some(dir);
-        Ok(is_trash || self.was_in_trash(dir) && self.lies_in_trash(dir)?)
-    }
-
-    /// Returns whether a directory is the trash or lies in it now.
-    fn lies_in_trash(&self, dir: NodeId) -> Result<bool> {
-        let is_trash = self.past.tree().lookup(ROOT, TRASH)? == Some(dir);
-        Ok(is_trash || self.target.path(dir).is_some_and(|path| in_trash(&path)))
+        if past.lookup(ROOT, TRASH)? == Some(dir) {
+            return Ok(true);
+        }
+        let is_below = |path: Option<WorldPath>| path.is_some_and(|path| in_trash(&path));
+        Ok(is_below(past.path(dir)) && is_below(self.target.path(dir)))
     }
 }

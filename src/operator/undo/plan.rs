@@ -253,7 +253,7 @@ impl Planner<'_, '_> {
     }
 
     /// Returns whether a directory was in the trash at this point of the past.
-    pub(super) fn was_in_trash(&self, dir: NodeId) -> bool {
+    fn was_in_trash(&self, dir: NodeId) -> bool {
         self.past.tree().path(dir).is_some_and(|dir| in_trash(&dir))
     }
 

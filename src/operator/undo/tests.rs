@@ -1075,29 +1075,6 @@ fn undo_that_stopped_half_way_is_redone_into_a_directory() {
     }
 }
 
-/// A directory that the killed undo had put into the trash whole came back by the second redo without what the finishing undo
-/// had put into the trash by itself, or moved on.
-#[test]
-fn undo_that_stopped_half_way_is_redone_with_all_that_a_directory_had() {
-    for (left, moves) in (0..10).flat_map(|left| [(left, true), (left, false)]) {
-        let lab = Lab::new();
-        lab.mkdir("closed").unwrap();
-        lab.mkdir("other").unwrap();
-        lab.mkdir("other/g").unwrap();
-        lab.put("wide", "x");
-        let start = (lab.seq(), lab.look());
-        if moves {
-            lab.mv("wide", "other/g/b", Renaming::NoReplace).unwrap();
-        } else {
-            lab.mkdir("other/g/b").unwrap();
-            lab.put("other/g/b/many", "many");
-        }
-        lab.mv("other/g", "closed", Renaming::Exchange).unwrap();
-        lab.rm("other/g").unwrap();
-        lab.stop_half_way(&start, left, true);
-    }
-}
-
 impl Lab {
     /// Takes back all since the start by an undo that fails after so many steps and, if wanted, by one that finishes it; and then
     /// both again.
