@@ -520,6 +520,12 @@ impl Lab {
         std::fs::write(self.dir.path().join(at), "behind").unwrap();
     }
 
+    /// Gives a directory the time of now behind the journal.
+    fn touch_behind(&self, at: &str) {
+        let dir = std::fs::File::open(self.dir.path().join(at)).unwrap();
+        dir.set_modified(std::time::SystemTime::now()).unwrap();
+    }
+
     /// Removes an empty directory behind the journal.
     fn rmdir_behind(&self, at: &str) {
         std::fs::remove_dir(self.dir.path().join(at)).unwrap();

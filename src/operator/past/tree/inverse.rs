@@ -72,18 +72,7 @@ impl Tree<'_> {
                 ids,
                 replaced,
             } => {
-                let (to_dir, to_name, node) =
-                    self.expect(to, at_to, Some(*ids), FileType::Unknown)?;
-                let (dir, name) = self.place(path, at)?;
-                let stood = self.replaced(&mut effects, replaced.as_ref())?;
-                effects.push(change(dir, name, Some(node), None));
-                effects.push(change(to_dir, to_name, stood, Some(node)));
-                let replaced = replaced.as_ref().map(|replaced| replaced.ids).zip(stood);
-                times_of_moved(
-                    &mut effects,
-                    record,
-                    [(*ids, node)].into_iter().chain(replaced),
-                );
+                self.moved(&mut effects, record, (path, to, *ids), replaced.as_ref())?;
             }
             Op::Exchange {
                 path,
@@ -106,6 +95,25 @@ impl Tree<'_> {
         }
         self.times(&mut effects, record)?;
         Ok(effects)
+    }
+
+    /// Adds the effects of a move of a name to another one, and of what stood there.
+    fn moved(
+        &mut self,
+        effects: &mut Vec<Effect>,
+        record: &Record,
+        (path, to, ids): (&WorldPath, &WorldPath, Ids),
+        replaced: Option<&Replaced>,
+    ) -> Result<()> {
+        let (at, at_to) = (record.at.first(), record.at.get(1));
+        let (to_dir, to_name, node) = self.expect(to, at_to, Some(ids), FileType::Unknown)?;
+        let (dir, name) = self.place(path, at)?;
+        let stood = self.replaced(effects, replaced)?;
+        effects.push(change(dir, name, Some(node), None));
+        effects.push(change(to_dir, to_name, stood, Some(node)));
+        let replaced = replaced.map(|replaced| replaced.ids).zip(stood);
+        times_of_moved(effects, record, [(ids, node)].into_iter().chain(replaced));
+        Ok(())
     }
 
     /// Adds effects on nodes rather than names.

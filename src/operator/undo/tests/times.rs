@@ -234,18 +234,10 @@ fn directory_that_a_killed_exchange_left_with_a_new_time_gets_its_own_back() {
             false => Renaming::Exchange,
         };
         lab.mv("a/moved", "b/other", how).unwrap();
-        let mut moved = vec![lab.dir.path().join("b/other")];
-        moved.extend(match onto_empty {
-            true => lab
-                .in_trash("other")
-                .into_iter()
-                .map(|at| lab.dir.path().join(at))
-                .next(),
-            false => Some(lab.dir.path().join("a/moved")),
-        });
-        for dir in moved {
-            let dir = std::fs::File::open(dir).unwrap();
-            dir.set_modified(std::time::SystemTime::now()).unwrap();
+        lab.touch_behind("b/other");
+        match onto_empty {
+            true => lab.touch_behind(&lab.in_trash("other")[0]),
+            false => lab.touch_behind("a/moved"),
         }
         lab.undo_after(start.0);
         assert_same(&lab.look(), &start.1, "undone");
