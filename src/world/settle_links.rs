@@ -1,4 +1,4 @@
-//! The list of hard links in the trash after a crash: what had come or gone last may lack its line.
+//! The list of hard links in the trash after a crash: the last moves may lack their lines.
 //!
 //! A line is written after the move that it counts. Only where one of the last records moved something that has several
 //! names is the trash gone through.

@@ -635,7 +635,7 @@ fn what_takes_a_files_place_looks_the_same() {
     );
 }
 
-/// A file too big to copy costs what is overwritten, not what it holds.
+/// The time to give back was read before the lock: it could be that of another file's exchange.
 #[test]
 fn a_directory_keeps_its_time_while_several_empty_files_in_it() {
     need_mount!();
@@ -665,6 +665,7 @@ fn a_directory_keeps_its_time_while_several_empty_files_in_it() {
     assert_eq!(dir.modified().unwrap(), was);
 }
 
+/// A file too big to copy costs what is overwritten, not what it holds.
 #[test]
 fn overwriting_the_middle_of_a_big_file_does_not_copy_it() {
     need_mount!();

@@ -1061,8 +1061,8 @@ fn undo_that_stopped_half_way_is_redone_with_a_directory() {
     }
 }
 
-/// What the killed undo had taken out of a directory in the trash has that directory to go back to, although the first redo
-/// put it there as another entry.
+/// A file that the killed undo took out of a directory in the trash goes back into that directory, although the first redo put
+/// the directory there as another entry.
 #[test]
 fn undo_that_stopped_half_way_is_redone_into_a_directory() {
     for (left, is_whole) in (0..10).flat_map(|left| [(left, true), (left, false)]) {
