@@ -7,9 +7,11 @@
 //! The records before both look for it in the old place: a directory that comes back from the trash would come without it. So
 //! it counts as lying in the old place.
 
+use std::collections::BTreeSet;
+
 use super::planner::{Changed, Planner};
+use super::selection::Selection;
 use crate::error::Result;
-use crate::name::WorldPath;
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::{Effect, NameSlot, NodeId, ROOT};
 use crate::world::layout::TRASH;
@@ -20,13 +22,13 @@ impl Planner<'_, '_> {
     /// two comes first.
     pub(super) fn follow_cancelled(
         &mut self,
-        pair: usize,
+        (selection, pair): (&Selection, usize),
         effect: &Effect,
         record: SessionRecord<'_>,
     ) -> Result<()> {
         if let Some(node) = effect.within()
             && self.went_to_trash(pair, node)
-            && self.lies_only_in_trash(pair, node)?
+            && self.lies_only_in_trash((selection, pair), node)?
         {
             self.target.reverse(effect.clone(), record);
             return Ok(());
@@ -35,29 +37,19 @@ impl Planner<'_, '_> {
             Effect::Name {
                 dir,
                 name,
-                before: None,
-                after: Some(node),
-            } if self.is_in_trash(*dir)? => {
-                self.put_into_trash.insert((pair, *node), (*dir, *name));
-            }
-            Effect::Name {
-                dir,
-                name,
-                before: Some(node),
-                after: None,
-            } if self.is_in_trash(*dir)? => {
-                // By itself, or along with a directory above it.
-                let itself = self.put_into_trash.remove(&(pair, *node));
-                let Some(lies) = itself.or_else(|| self.place_in_dir(pair, *node)) else {
+                before,
+                after,
+            } => {
+                let pair_nodes = self.moved_by_pair.entry(pair).or_default();
+                pair_nodes.extend(before.iter().chain(after));
+                let Some(node) = after.filter(|_| before.is_none()) else {
                     return Ok(());
                 };
-                let there = self.target.lookup_id(lies.0, lies.1)?;
-                let is_purged = there.is_none() && self.past.tree().is_lost(*node);
-                let is_free = self.target.lookup_id(*dir, *name)?.is_none();
-                if is_free && (is_purged || there == Some(*node)) {
-                    self.target.set_by_id(lies.0, lies.1, None);
-                    self.target.set_by_id(*dir, *name, Some(*node));
-                    self.followed.push(((*dir, *name), lies));
+                let there = self.target.lookup_id(*dir, *name)?;
+                let is_purged = there.is_none() && self.past.tree().is_lost(node);
+                if self.is_trash(*dir)? && (is_purged || there == Some(node)) {
+                    let places = self.put_into_trash.entry((pair, node)).or_default();
+                    places.insert((*dir, *name));
                 }
             }
             // Of a directory that something was taken out of.
@@ -65,6 +57,56 @@ impl Planner<'_, '_> {
                 self.target.difference_mut(*node).mtime = Some(*time);
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Has what a pair moved, and what lay in the trash before it and lies there now, count as lying where it was before. The past
+    /// must have come to the point before the pair.
+    pub(super) fn put_back_cancelled(&mut self, pair: usize) -> Result<()> {
+        let mut waiting = Vec::new();
+        for node in self.moved_by_pair.remove(&pair).unwrap_or_default() {
+            let past = self.past.tree();
+            let was: BTreeSet<NameSlot> = past.every_place(node).collect();
+            let put_there = self.put_into_trash.get(&(pair, node));
+            let is: BTreeSet<NameSlot> = match put_there {
+                Some(purged) if past.is_lost(node) => purged.clone(),
+                _ => self.target.every_place(node).collect(),
+            };
+            let mut from = is.iter().filter(|place| !was.contains(place));
+            for to in was.iter().filter(|place| !is.contains(place)) {
+                let is_theirs = |place: &&NameSlot| {
+                    put_there.is_some_and(|places| places.contains(place))
+                        || self.went_to_trash(pair, place.0)
+                };
+                let was_there = self.is_trash(to.0)? || self.was_in_trash(to.0);
+                if was_there && let Some(from) = from.find(is_theirs) {
+                    waiting.push((node, *from, *to));
+                }
+            }
+        }
+        for (_, from, _) in &waiting {
+            self.target.set_by_id(from.0, from.1, None);
+        }
+        // A directory has to be in its place before what lies in it.
+        loop {
+            let before = waiting.len();
+            for (node, from, to) in std::mem::take(&mut waiting) {
+                let is_free = self.target.lookup_id(to.0, to.1)?.is_none();
+                if is_free && self.lies_in_trash(to.0)? {
+                    self.target.set_by_id(to.0, to.1, Some(node));
+                    self.followed.push((to, from));
+                } else {
+                    waiting.push((node, from, to));
+                }
+            }
+            if waiting.len() == before {
+                break;
+            }
+        }
+        for (node, from, _) in waiting {
+            let stays = (!self.target.is_lost(node)).then_some(node);
+            self.target.set_by_id(from.0, from.1, stays);
         }
         Ok(())
     }
@@ -81,14 +123,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Returns the place of a thing that the newer of a pair put into the trash along with a directory above it.
-    fn place_in_dir(&self, pair: usize, node: NodeId) -> Option<NameSlot> {
-        let (dir, name) = self.target.slot(node)?;
-        let place = (dir, self.target.disk().name_id(&name));
-        self.went_to_trash(pair, node).then_some(place)
-    }
-
-    /// Returns whether the newer of a pair put a thing into the trash, by itself or with a directory.
+    /// Returns whether a pair put a thing into the trash where it is now, by itself or with a directory.
     fn went_to_trash(&self, pair: usize, node: NodeId) -> bool {
         let above = |node: &NodeId| self.target.slot(*node).map(|(dir, _)| dir);
         std::iter::successors(Some(node), above)
@@ -97,7 +132,11 @@ impl Planner<'_, '_> {
     }
 
     /// Returns whether a thing has no name but those in the trash, so that nothing later has changed it.
-    fn lies_only_in_trash(&mut self, pair: usize, node: NodeId) -> Result<bool> {
+    fn lies_only_in_trash(
+        &mut self,
+        (selection, pair): (&Selection, usize),
+        node: NodeId,
+    ) -> Result<bool> {
         let Ok(meta) = self.target.disk().stat(node) else {
             return Ok(false);
         };
@@ -106,23 +145,37 @@ impl Planner<'_, '_> {
             let names = disk.every_place(node).count();
             meta.is_dir() || usize::try_from(meta.nlink) == Ok(names)
         };
-        // Not all names are in records of what is taken back. One search finds those of all that the pair moved.
+        // Not all names are in records of what is taken back. One search finds those of all that the pair changed.
         if !knows_all() && self.searched.insert(pair) {
-            let moved = self.put_into_trash.keys().filter(|(of, _)| *of == pair);
-            disk.search(&moved.filter_map(|(_, node)| disk.ids(*node)).collect())?;
+            let files = selection.files_of(pair).chain(disk.ids(node));
+            disk.search(&files.collect())?;
         }
-        let is_there = |(dir, _): NameSlot| disk.path(dir).is_some_and(|dir| in_trash(&dir));
-        Ok(knows_all() && disk.every_place(node).all(is_there))
+        if !knows_all() {
+            return Ok(false);
+        }
+        // Where it is on the disk says nothing: a redo that was stopped has brought it back.
+        let places: Vec<NameSlot> = self.target.every_place(node).collect();
+        for (dir, _) in places {
+            if !self.lies_in_trash(dir)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns whether a directory was the trash or in it at this point of the past, and still is: what has come back since
     /// is as its later records left it.
     fn is_in_trash(&self, dir: NodeId) -> Result<bool> {
-        let past = self.past.tree();
-        if past.lookup(ROOT, TRASH)? == Some(dir) {
-            return Ok(true);
-        }
-        let is_below = |path: Option<WorldPath>| path.is_some_and(|path| in_trash(&path));
-        Ok(is_below(past.path(dir)) && is_below(self.target.path(dir)))
+        Ok(self.is_trash(dir)? || self.was_in_trash(dir) && self.lies_in_trash(dir)?)
+    }
+
+    fn is_trash(&self, dir: NodeId) -> Result<bool> {
+        Ok(self.past.tree().lookup(ROOT, TRASH)? == Some(dir))
+    }
+
+    /// Returns whether a directory is the trash or lies in it now.
+    fn lies_in_trash(&self, dir: NodeId) -> Result<bool> {
+        let lies_below = || self.target.path(dir).is_some_and(|path| in_trash(&path));
+        Ok(self.is_trash(dir)? || lies_below())
     }
 }

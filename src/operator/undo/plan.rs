@@ -4,13 +4,13 @@
 //! what was before. `target` takes back only the selected ones; it is what the store should become. Where the target
 //! differs from what a record left, a later change is in conflict.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use rustix::fs::FileType;
 
 use super::planner::{Changed, OnConflict, Plan, Planner, content_of, same};
-use super::selection::Selection;
+use super::selection::{CancelledUndo, Selection};
 use crate::error::Result;
 use crate::journal::Record;
 use crate::name::escape;
@@ -41,6 +41,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
         fixed: HashSet::new(),
         changed: HashMap::default(),
         changed_in_trash: HashSet::new(),
+        moved_by_pair: BTreeMap::new(),
         put_into_trash: HashMap::new(),
         searched: HashSet::new(),
         followed: Vec::new(),
@@ -75,27 +76,34 @@ impl Planner<'_, '_> {
             session: oldest.0.to_string(),
             seq: oldest.1 - 1,
         });
+        // The older of a pair of undos that cancel each other, while it is gone through.
+        let mut begun: Option<CancelledUndo> = None;
         while let Some((session, record)) = self
             .past
             .back_by_one(|session, seq| !end.includes(session, seq))?
         {
+            let undo = record.undo_id().map(|undo| (session.clone(), undo));
+            let cancelled = undo.and_then(|undo| selection.cancelled(&undo));
+            if let Some(ended) = begun.filter(|begun| Some(*begun) != cancelled) {
+                self.put_back_cancelled(ended.pair)?;
+            }
+            begun = cancelled.filter(|undo| undo.is_older);
             let effects = self.past.tree_mut().effects(&record, &session)?;
             if selection.has(&session, record.seq) {
                 self.name_missing(&effects, (&session, &record))?;
                 self.take_back(effects, (&session, &record))?;
             } else {
-                let undo = record.undo_id();
-                let pair = undo.and_then(|undo| selection.cancelled_pair(&session, undo));
                 for effect in effects {
                     self.touch(&effect, (&session, record.seq));
-                    if let Some(pair) = pair {
+                    if let Some(undo) = cancelled {
+                        let pair = (selection, undo.pair);
                         self.follow_cancelled(pair, &effect, (&session, &record))?;
                     }
                     self.past.tree_mut().reverse(effect, (&session, &record));
                 }
             }
         }
-        Ok(())
+        begun.map_or(Ok(()), |ended| self.put_back_cancelled(ended.pair))
     }
 
     /// Notes where a record cannot be taken back because its file is nowhere: once for each file.
@@ -253,7 +261,7 @@ impl Planner<'_, '_> {
     }
 
     /// Returns whether a directory was in the trash at this point of the past.
-    fn was_in_trash(&self, dir: NodeId) -> bool {
+    pub(super) fn was_in_trash(&self, dir: NodeId) -> bool {
         self.past.tree().path(dir).is_some_and(|dir| in_trash(&dir))
     }
 

@@ -1,6 +1,6 @@
 //! What is known while an undo is planned, and the plan itself.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::journal::{Ids, Record};
@@ -103,8 +103,10 @@ pub(super) struct Planner<'a, 'p> {
     pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
     /// Those of them that were in a directory in the trash: what comes back there needs no other place.
     pub(super) changed_in_trash: HashSet<NameSlot>,
-    /// What the newer of a pair of undos that cancel each other put into the trash, and where (`cancelled.rs`).
-    pub(super) put_into_trash: HashMap<(usize, NodeId), NameSlot>,
+    /// What a pair of undos that cancel each other moved, until the past has come to the point before it (`cancelled.rs`).
+    pub(super) moved_by_pair: BTreeMap<usize, BTreeSet<NodeId>>,
+    /// What lies in the trash because such a pair put it there, and where: a file may have several links there.
+    pub(super) put_into_trash: HashMap<(usize, NodeId), BTreeSet<NameSlot>>,
     /// The pairs for whose things the store was searched for further names.
     pub(super) searched: HashSet<usize>,
     /// The places of the trash in which such things count as lying, each with where they lie.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::paths::Asked;
 use super::selection::Selection;
 use crate::error::{Error, Result};
-use crate::journal::{Op, Record, RunId, UndoId};
+use crate::journal::{Ids, Op, Record, RunId, UndoId};
 use crate::name::Escaped;
 use crate::operator::Store;
 use crate::operator::past::{RecordId, ReverseRecords};
@@ -39,17 +39,6 @@ pub enum Wanted {
         #[serde(default)]
         paths: Vec<String>,
     },
-}
-
-/// The newest undo or restore, which `redo` takes back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LastDone {
-    /// Its record.
-    pub operation: Operation,
-    /// The run that it belongs to.
-    pub run: Option<RunId>,
-    /// The command in words.
-    pub what: String,
 }
 
 /// An earlier undo.
@@ -89,6 +78,8 @@ struct Pass {
     undos: Vec<Before>,
     /// The records of each undo, including its own.
     parts: HashMap<(Arc<str>, UndoId), Vec<u64>>,
+    /// The files that each undo changed.
+    changed_files: HashMap<(Arc<str>, UndoId), HashSet<Ids>>,
     /// The entries of the trash that each undo made.
     put_into_trash: HashMap<(Arc<str>, UndoId), Vec<Escaped>>,
     /// The entries of the trash that undos took something out of, with a record that did.
@@ -107,6 +98,7 @@ impl Pass {
             latest: 0,
             undos: Vec::new(),
             parts: HashMap::new(),
+            changed_files: HashMap::new(),
             put_into_trash: HashMap::new(),
             taken_from_trash: HashMap::new(),
             gathered: HashMap::new(),
@@ -123,6 +115,10 @@ impl Pass {
         if let Some(undo) = undo {
             let of = (session.clone(), undo);
             self.note_trash(of.clone(), &record);
+            if let Some((_, ids)) = record.op.changed_file() {
+                let files = self.changed_files.entry(of.clone()).or_default();
+                files.insert(ids);
+            }
             self.parts.entry(of).or_default().extend(&numbers);
         }
         if self.session.as_ref() != Some(session) {
@@ -255,13 +251,14 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
         pass.add_undos(&mut with_undos, &outdated);
     }
     let mut selection = with_undos;
-    note_cancelled(&pass.undos, &mut selection);
+    note_cancelled(&pass, &mut selection);
     Ok(selection)
 }
 
 /// Notes the undos that were taken back since, each with what took it back, as far as neither is selected. The newest come
 /// first: what was taken back itself has taken nothing back.
-fn note_cancelled(undos: &[Before], selection: &mut Selection) {
+fn note_cancelled(pass: &Pass, selection: &mut Selection) {
+    let undos = &pass.undos;
     let mut taken_back: HashSet<(Arc<str>, UndoId)> = HashSet::new();
     for later in undos.iter().filter(|undo| undo.redo) {
         if selection.has(&later.session, later.seq) || taken_back.contains(&later.key()) {
@@ -270,7 +267,10 @@ fn note_cancelled(undos: &[Before], selection: &mut Selection) {
         for undo in undos.iter().filter(|undo| later.has_taken_back(undo)) {
             taken_back.insert(undo.key());
             if !selection.has(&undo.session, undo.seq) {
-                selection.cancel([undo.key(), later.key()]);
+                let pair = [undo.key(), later.key()];
+                let files = pair.iter().filter_map(|undo| pass.changed_files.get(undo));
+                let files = files.flatten().copied().collect();
+                selection.cancel(pair, files);
             }
         }
     }
@@ -315,51 +315,6 @@ fn by_number(store: &Store, operations: &[Operation], selection: &mut Selection)
         }
     }
     Ok(pass)
-}
-
-/// Finds what `redo` takes back: the newest undo or restore that changed something and has not been redone since.
-/// `skipped` are those of which nothing is left to take back.
-///
-/// # Errors
-/// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.
-pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastDone> {
-    let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
-    let mut acted: HashSet<(Arc<str>, UndoId)> = HashSet::new();
-    let mut records = ReverseRecords::trusting(store)?;
-    while let Some((session, record)) = records.next_record()? {
-        let seq = record.seq;
-        let Some(undo) = record.undo_id().map(|undo| (session.clone(), undo)) else {
-            continue;
-        };
-        let Op::Undo { what, of, redo } = record.op else {
-            acted.insert(undo);
-            continue;
-        };
-        let dead = taken_back
-            .iter()
-            .any(|(s, from, to)| **s == *session && (*from..=*to).contains(&seq));
-        // An undo without changes leaves nothing to take back, and a redo without changes took nothing back.
-        if dead || !acted.contains(&undo) {
-            continue;
-        }
-        if !redo {
-            let session = session.to_string();
-            let operation = Operation { session, seq };
-            if skipped.contains(&operation) {
-                continue;
-            }
-            return Ok(LastDone {
-                operation,
-                run: record.origin.run,
-                what,
-            });
-        }
-        taken_back.extend(of);
-    }
-    Err(Error::Missing {
-        what: "there is no undo and no restore that could be taken back".to_owned(),
-        remedy: "`trumanfs log` shows what was undone and restored.".to_owned(),
-    })
 }
 
 fn check(record: &Record) -> Result<()> {

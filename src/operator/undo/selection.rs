@@ -1,9 +1,9 @@
 //! Records that were selected for an undo, as ranges of their numbers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::journal::UndoId;
+use crate::journal::{Ids, UndoId};
 
 /// The selected records.
 #[derive(Debug, Default, Clone)]
@@ -19,7 +19,18 @@ pub struct Selection {
     /// The undos that were selected by number.
     undos: Vec<(String, u64, u64)>,
     /// Undos that are not selected and were taken back since, and what took them back: of each the number of its pair.
-    cancelled: HashMap<(Arc<str>, UndoId), usize>,
+    cancelled: HashMap<(Arc<str>, UndoId), CancelledUndo>,
+    /// The files that the two of each pair changed.
+    files_of_pairs: HashMap<usize, HashSet<Ids>>,
+}
+
+/// An undo that cancels another one: together they changed nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CancelledUndo {
+    /// The number of the two.
+    pub(super) pair: usize,
+    /// Whether it is the older one, which the other took back.
+    pub(super) is_older: bool,
 }
 
 /// How many ranges an undo's record lists at most. More would make a line of megabytes; they only serve to recognize
@@ -97,15 +108,29 @@ impl Selection {
         self.count = count;
     }
 
-    /// Returns the number of the pair of undos that cancel each other to which an undo belongs.
-    pub(super) fn cancelled_pair(&self, session: &Arc<str>, undo: UndoId) -> Option<usize> {
-        self.cancelled.get(&(session.clone(), undo)).copied()
+    /// Returns which of a pair of undos that cancel each other an undo is; `None` where it is none of such a pair.
+    pub(super) fn cancelled(&self, undo: &(Arc<str>, UndoId)) -> Option<CancelledUndo> {
+        self.cancelled.get(undo).copied()
     }
 
-    /// Notes two undos of which one took the other back.
-    pub(super) fn cancel(&mut self, pair: [(Arc<str>, UndoId); 2]) {
-        let number = self.cancelled.len();
-        self.cancelled.extend(pair.map(|undo| (undo, number)));
+    /// Returns the files that a pair of undos changed.
+    pub(super) fn files_of(&self, pair: usize) -> impl Iterator<Item = Ids> {
+        self.files_of_pairs
+            .get(&pair)
+            .into_iter()
+            .flatten()
+            .copied()
+    }
+
+    /// Notes two undos, the older one first, of which the other took it back, and the files that they changed.
+    pub(super) fn cancel(&mut self, pair: [(Arc<str>, UndoId); 2], files: HashSet<Ids>) {
+        let pair_number = self.cancelled.len();
+        self.files_of_pairs.insert(pair_number, files);
+        for (undo, is_older) in pair.into_iter().zip([true, false]) {
+            let pair = pair_number;
+            self.cancelled
+                .insert(undo, CancelledUndo { pair, is_older });
+        }
     }
 
     /// Adds an undo that was selected by number.
