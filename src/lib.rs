@@ -66,17 +66,17 @@ pub mod cli;
 pub mod client;
 pub mod control;
 pub mod daemon;
-pub mod error;
 pub mod exec;
 pub mod fuse;
 pub mod helper;
 pub mod journal;
 pub mod mounts;
-pub mod name;
 pub mod operator;
 pub mod serve;
 pub mod sys;
 pub mod world;
+
+pub use trumanfs_types::{error, name};
 
 // Last, because the architecture test reads a file as far as its tests. Skipping has one home, the test binaries' and ours.
 #[cfg(test)]

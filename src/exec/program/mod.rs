@@ -9,7 +9,6 @@ mod foresee;
 mod line;
 pub mod network;
 mod output;
-pub mod policy;
 mod profile;
 mod programs;
 mod reach;
@@ -27,3 +26,5 @@ pub use profile::Profile;
 pub use programs::{Command, Decision, Programs};
 pub use refuse::RefusedCommand;
 pub use terminal::Terminal;
+/// What is meant to run: a crate of its own.
+pub use trumanfs_policy as policy;

@@ -14,13 +14,13 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::super::sandbox::Within;
-use super::address::is_public;
 use super::dns::{self, Answer};
-use super::host::Host;
 use super::log::{Log, begun};
 use super::names::Names;
-use super::ports::{DNS, PROXY, SOCKS};
-use super::rules::{Denied, Rules};
+use trumanfs_policy::network::Host;
+use trumanfs_policy::network::is_public;
+use trumanfs_policy::network::{DNS, PROXY, SOCKS};
+use trumanfs_policy::network::{Denied, Rules};
 
 /// How long connecting to one address may take.
 const CONNECT: Duration = Duration::from_secs(10);

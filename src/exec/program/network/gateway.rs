@@ -19,13 +19,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::super::sandbox::Sockets;
 use super::closed;
 use super::gate::Gate;
-use super::host::Host;
 use super::log::{Log, Observer, Report, begun};
 use super::names::Names;
 use super::relay::relay;
 use super::session::serve;
 use super::settings::Opened;
 use super::wait::{Stop, Waited};
+use trumanfs_policy::network::Host;
 
 /// How many connections there are at once; others wait to be accepted.
 const MOST: usize = 128;

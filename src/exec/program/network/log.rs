@@ -7,8 +7,8 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::host::Host;
-use super::rules::Denied;
+use trumanfs_policy::network::Denied;
+use trumanfs_policy::network::Host;
 
 /// How many connections of one program have a line of their own: it must not be able to fill the audit log, from which
 /// what came before would go.

@@ -6,7 +6,6 @@
 //!
 //! Nothing here runs in the sandbox, and no byte of a program is believed: what is not understood is refused.
 
-mod address;
 mod body;
 mod bytes;
 mod client;
@@ -15,14 +14,10 @@ mod dns;
 mod gate;
 mod gateway;
 mod hello;
-mod host;
 mod http;
 mod log;
 mod names;
-mod pattern;
-mod ports;
 mod relay;
-mod rules;
 mod session;
 mod settings;
 mod socks;
@@ -31,8 +26,6 @@ mod wait;
 
 pub use gateway::Gateway;
 pub use log::{Connection, Observer, Report};
-pub(super) use pattern::Pattern as HostPattern;
-pub(super) use ports::{PortList, wrong_ports};
 pub use settings::{Asked, Opened, Settings, hint};
 
 #[cfg(test)]

@@ -11,15 +11,15 @@ use super::body::Body;
 use super::client::Client;
 use super::gate::{Failure, Gate, Permit};
 use super::hello::{self, Hello};
-use super::host::Host;
 use super::http::{self, Head};
 use super::log::{Connection, begun, refusal};
-use super::ports::{DNS, PROXY, SOCKS};
 use super::relay::relay;
-use super::rules::Denied;
 use super::socks::{self, Part, Reply};
 use super::ssh;
 use super::wait::Stop;
+use trumanfs_policy::network::Denied;
+use trumanfs_policy::network::Host;
+use trumanfs_policy::network::{DNS, PROXY, SOCKS};
 
 /// How a program hears that it does not reach what it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 
-use super::super::policy::NetworkRule;
 use super::super::sandbox::Captured;
-use super::pattern::Pattern;
-use super::ports::{PROXY, SOCKS, anywhere, wrong_ports};
-use super::rules::Rules;
+use trumanfs_policy::NetworkRule;
+use trumanfs_policy::network::HostPattern;
+use trumanfs_policy::network::Rules;
+use trumanfs_policy::network::{PROXY, SOCKS, anywhere, wrong_ports};
 
 /// What one command asks for of what the policy allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Asked {
         };
         hosts
             .iter()
-            .try_for_each(|host| match Pattern::parse(host) {
+            .try_for_each(|host| match HostPattern::parse(host) {
                 Ok(_) => Ok(()),
                 Err(why) => Err(format!("`{host}` is no host: {why}")),
             })

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::bytes::Bytes;
-use super::host::Host;
+use trumanfs_policy::network::Host;
 
 /// What a part of the protocol says.
 #[derive(Debug, PartialEq, Eq)]

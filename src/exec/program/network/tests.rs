@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::body::Body;
 use super::hello::{self, Hello};
-use super::host::Host;
 use super::http::{self, Framing};
 use super::{dns, socks};
+use trumanfs_policy::network::Host;
 
 /// Bytes that look like something: pieces of each protocol, and any bytes.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {

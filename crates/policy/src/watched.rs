@@ -8,7 +8,7 @@ use super::file::{self, Stamp, Text};
 use super::locate::{Found, Search, Source, problems};
 use super::schema::Policy;
 use super::trust::Trust;
-use crate::error::Result;
+use trumanfs_types::error::Result;
 
 /// The policy in force, for a process that runs for long. Keeps the last valid one.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 
 use super::file;
 use super::question::{Paths, Place, climbs_out};
-use crate::error::Result;
-use crate::name::WorldPath;
+use trumanfs_types::error::Result;
+use trumanfs_types::name::WorldPath;
 
 /// Resolves paths beneath a directory with the kernel, links included. What cannot be resolved counts as outside.
 #[derive(Debug)]

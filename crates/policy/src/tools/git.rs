@@ -7,7 +7,7 @@ use super::super::within::Within;
 use super::super::words::shown;
 use super::case::{Case, Checked};
 use super::git_flags;
-use crate::name::WorldPath;
+use trumanfs_types::name::WorldPath;
 
 /// Checks a command of git.
 pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {

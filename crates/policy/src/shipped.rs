@@ -2,14 +2,14 @@
 
 /// Their names, and what `--policy NAME` reads.
 const SHIPPED: &[(&str, &str)] = &[
-    ("default", include_str!("../../../../policies/default.yaml")),
+    ("default", include_str!("../../../policies/default.yaml")),
     (
         "development",
-        include_str!("../../../../policies/development.yaml"),
+        include_str!("../../../policies/development.yaml"),
     ),
     (
         "production",
-        include_str!("../../../../policies/production.yaml"),
+        include_str!("../../../policies/production.yaml"),
     ),
 ];
 

@@ -8,8 +8,10 @@ use idna::uts46::{DnsLength, Hyphens, Uts46};
 
 /// A host. There is one spelling of each: a name in ASCII and in lower case without a dot at its end, or an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Host {
+pub enum Host {
+    /// A name, in lower case and with its labels in ASCII.
     Name(String),
+    /// An address.
     Address(IpAddr),
 }
 
@@ -17,7 +19,7 @@ impl Host {
     const LOOPBACK: Host = Host::Address(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
     /// Returns what an IPv4 address leads to.
-    pub(super) fn of_v4(address: Ipv4Addr) -> Host {
+    pub fn of_v4(address: Ipv4Addr) -> Host {
         match address.is_unspecified() {
             true => Host::LOOPBACK,
             false => Host::Address(address.into()),
@@ -25,7 +27,7 @@ impl Host {
     }
 
     /// Returns the address at which a sandbox has this host itself: loopback, or the sandbox by its name.
-    pub(super) fn within(&self) -> Option<Ipv4Addr> {
+    pub fn within(&self) -> Option<Ipv4Addr> {
         match self {
             Host::Address(IpAddr::V4(address)) if address.is_loopback() => Some(*address),
             Host::Name(name) if name == "sandbox" => Some(Ipv4Addr::LOCALHOST),
@@ -36,7 +38,7 @@ impl Host {
     /// Reads a host as it stands in requests: a name, an address, an IPv6 address in brackets. What a resolver would read
     /// as an address is one, in whatever spelling (`2130706433`, `0x7f.1`); `localhost` and 0.0.0.0 lead to 127.0.0.1. A name that is not ASCII is the one of its
     /// `xn--` form. Returns why it is none.
-    pub(super) fn parse(text: &[u8]) -> Result<Host, &'static str> {
+    pub fn parse(text: &[u8]) -> Result<Host, &'static str> {
         let text = std::str::from_utf8(text).map_err(|_| "it is no UTF-8")?;
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
             return v6(inner);

@@ -31,7 +31,7 @@ const NOT_PUBLIC: [([u8; 4], u32); 16] = [
 ];
 
 /// Returns whether an address belongs to the public internet, as far as the address says.
-pub(super) fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),

@@ -1,4 +1,4 @@
-//! [`Pattern`]: the hosts that a line of a list means. Policies are read by it, and connections decided by it.
+//! [`HostPattern`]: the hosts that a line of a list means. Policies are read by it, and connections decided by it.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use super::host::Host;
 
 /// `host`, `host:port`, `*.host` (what is below it), `**.host` (what is below it and itself).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::exec::program) struct Pattern {
+pub struct HostPattern {
     /// As somebody has written it.
-    pub(super) text: String,
+    pub text: String,
     host: Hosts,
     /// Without one, every port.
-    pub(super) port: Option<u16>,
+    pub port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +22,9 @@ enum Hosts {
     AtAndBelow(String),
 }
 
-impl Pattern {
+impl HostPattern {
     /// Reads a pattern. Returns why it is none.
-    pub(in crate::exec::program) fn parse(text: &str) -> Result<Pattern, &'static str> {
+    pub fn parse(text: &str) -> Result<HostPattern, &'static str> {
         let (host, port) = match text.rsplit_once(':') {
             // An IPv6 address with a port has brackets; without one it may go without.
             Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
@@ -41,7 +41,7 @@ impl Pattern {
             (_, Some(host)) => Hosts::Below(below(host)?),
             _ => Hosts::Only(Host::parse(host.as_bytes())?),
         };
-        Ok(Pattern {
+        Ok(HostPattern {
             text: text.to_owned(),
             host: hosts,
             port,
@@ -49,7 +49,7 @@ impl Pattern {
     }
 
     /// Returns the address that is listed where that is not public: a service of this machine or beside it.
-    pub(in crate::exec::program) fn private_address(&self) -> Option<IpAddr> {
+    pub fn private_address(&self) -> Option<IpAddr> {
         match self.host {
             Hosts::Only(Host::Address(address)) if !is_public(address) => Some(address),
             _ => None,
@@ -57,12 +57,12 @@ impl Pattern {
     }
 
     /// Whether a host is meant.
-    pub(super) fn matches(&self, host: &Host) -> bool {
+    pub fn matches(&self, host: &Host) -> bool {
         self.host.matches(host)
     }
 
     /// Whether what another pattern means at a port of this one is meant by this one too.
-    pub(super) fn covers(&self, other: &Pattern) -> bool {
+    pub fn covers(&self, other: &HostPattern) -> bool {
         let is_port = self.port.is_none() || other.port.is_none() || self.port == other.port;
         is_port
             && match (&self.host, &other.host) {

@@ -1,18 +1,16 @@
-//! The ports that a network listens at, and which ones a rule may list: read by policies and by [`Settings`] alike.
-//!
-//! [`Settings`]: super::Settings
+//! The ports that a network listens at, and which ones a rule may list: read by policies, and by the network that is opened for a program.
 
 use std::collections::BTreeSet;
 
-use super::super::policy::NetworkRule;
-use super::pattern::Pattern;
+use super::super::schema::NetworkRule;
+use super::pattern::HostPattern;
 
 /// The port of 127.0.0.1 in the sandbox at which HTTP's proxy answers.
-pub(super) const PROXY: u16 = 3128;
+pub const PROXY: u16 = 3128;
 /// The port of 127.0.0.1 in the sandbox at which SOCKS answers.
-pub(super) const SOCKS: u16 = 1080;
+pub const SOCKS: u16 = 1080;
 /// The port at which names are asked for.
-pub(super) const DNS: u16 = 53;
+pub const DNS: u16 = 53;
 /// Ports of every address that are listened at: those of SSH, names, HTTP and TLS.
 const USUAL: [u16; 4] = [22, DNS, 80, 443];
 /// How many ports there may be in all.
@@ -20,24 +18,27 @@ const MOST: usize = 200;
 
 /// A list of ports of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::exec::program) enum PortList {
+pub enum PortList {
+    /// Ports of the host that are seen inside.
     HostPorts,
+    /// Ports of the program that are seen on the host.
     Publish,
 }
 
 /// A port that cannot stand where it stands.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::exec::program) struct WrongPort {
-    pub(in crate::exec::program) list: PortList,
+pub struct WrongPort {
+    /// The list that it stands in.
+    pub list: PortList,
     /// Its place in the list.
-    pub(in crate::exec::program) at: usize,
+    pub at: usize,
     /// The port and what is wrong with it.
-    pub(in crate::exec::program) why: String,
+    pub why: String,
 }
 
 impl PortList {
     /// Returns the key of the list.
-    pub(in crate::exec::program) fn key(self) -> &'static str {
+    pub fn key(self) -> &'static str {
         match self {
             PortList::HostPorts => "host_ports",
             PortList::Publish => "publish",
@@ -46,13 +47,13 @@ impl PortList {
 }
 
 /// Returns the ports of every address that are listened at for hosts that are listed with these ports.
-pub(super) fn anywhere(listed: impl Iterator<Item = u16>) -> BTreeSet<u16> {
+pub fn anywhere(listed: impl Iterator<Item = u16>) -> BTreeSet<u16> {
     USUAL.into_iter().chain(listed).collect()
 }
 
 /// Returns the ports of a rule that cannot be had, of each list in its order. Hosts that cannot be read list none.
-pub(in crate::exec::program) fn wrong_ports(rule: &NetworkRule) -> Vec<WrongPort> {
-    let patterns = rule.allow.iter().map(|text| Pattern::parse(text));
+pub fn wrong_ports(rule: &NetworkRule) -> Vec<WrongPort> {
+    let patterns = rule.allow.iter().map(|text| HostPattern::parse(text));
     let captured = anywhere(patterns.filter_map(|pattern| pattern.ok()?.port));
     let (mut forwarded, mut published) = (BTreeSet::new(), BTreeSet::new());
     let host_ports = rule.host_ports.iter().map(|port| {

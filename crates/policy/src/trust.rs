@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Error, Result};
-use crate::name::escape;
+use trumanfs_types::error::{Error, Result};
+use trumanfs_types::name::escape;
 
 /// The records of one user.
 #[derive(Debug, Clone)]
@@ -102,7 +102,7 @@ impl Trust {
         let failed = |call: &'static str| {
             let dir = self.dir.display().to_string();
             move |error: std::io::Error| Error::System {
-                what: format!("{dir}: {call}: {}", crate::error::reason(&error)),
+                what: format!("{dir}: {call}: {}", trumanfs_types::error::reason(&error)),
                 remedy: "The record of trust was not written; nothing has changed.".to_owned(),
             }
         };

@@ -8,7 +8,7 @@ use super::file::{self, Text};
 use super::load::Examined;
 use super::schema::Policy;
 use super::trust::Trust;
-use crate::error::{Error, Result};
+use trumanfs_types::error::{Error, Result};
 
 /// The variable that names a policy.
 const VARIABLE: &str = "TRUMANFS_POLICY";
@@ -165,7 +165,11 @@ impl<'s> Search<'s> {
 /// Returns a store's real path, and its own policy where it has one.
 fn own_policy(store: &Path) -> Result<(PathBuf, Option<Text>)> {
     let real = store.canonicalize().map_err(|error| {
-        let what = format!("{}: {}", store.display(), crate::error::reason(&error));
+        let what = format!(
+            "{}: {}",
+            store.display(),
+            trumanfs_types::error::reason(&error)
+        );
         Error::Missing {
             what,
             remedy: "Give a store or a home.".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::super::super::network::{HostPattern, PortList, wrong_ports};
+use super::super::network::{HostPattern, PortList, wrong_ports};
 use super::super::schema::{Arguments, DenyArgs, Flags, NetworkRule, ReadAs, Run, SubCommand};
 use super::super::validator::Validator;
 use super::super::yaml::{Field, Node, Value};

@@ -93,7 +93,7 @@ fn is_dash(c: char) -> bool {
 /// Returns a word for a message: escaped, and cut where it is long.
 pub(super) fn shown(word: &[u8]) -> String {
     const LONG: usize = 80;
-    let text = crate::name::escape(word);
+    let text = trumanfs_types::name::escape(word);
     match text.char_indices().nth(LONG) {
         Some((cut, _)) => format!("`{}…`", text.get(..cut).unwrap_or_default()),
         None => format!("`{text}`"),

@@ -14,7 +14,7 @@ use super::error::PolicyError;
 use super::load::Examined;
 use super::schema::Policy;
 use super::yaml::LONGEST;
-use crate::error::{Error, Result, reason};
+use trumanfs_types::error::{Error, Result, reason};
 
 /// Opens the directory that paths are resolved in.
 pub(super) fn directory(path: &Path) -> Result<OwnedFd> {

@@ -1,26 +1,29 @@
 //! [`Rules`]: which hosts may be reached. A pure function of a host and a port.
 
 use super::host::Host;
-use super::pattern::Pattern;
+use super::pattern::HostPattern;
 
 /// Allowed and refused hosts. Without a pattern that allows a host, it is refused.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rules {
-    allow: Vec<Pattern>,
-    deny: Vec<Pattern>,
+pub struct Rules {
+    allow: Vec<HostPattern>,
+    deny: Vec<HostPattern>,
     /// What one command asks for; both lists have to allow a host then.
-    asked: Option<Vec<Pattern>>,
+    asked: Option<Vec<HostPattern>>,
 }
 
 /// Which rule refuses a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Denied {
-    pub(super) rule: String,
-    pub(super) reason: String,
+pub struct Denied {
+    /// The key and the line of the policy.
+    pub rule: String,
+    /// The reason, in words.
+    pub reason: String,
 }
 
 impl Denied {
-    pub(super) fn new(rule: impl Into<String>, reason: impl Into<String>) -> Denied {
+    /// Returns a refusal by a rule, with its reason.
+    pub fn new(rule: impl Into<String>, reason: impl Into<String>) -> Denied {
         let (rule, reason) = (rule.into(), reason.into());
         Denied { rule, reason }
     }
@@ -28,10 +31,10 @@ impl Denied {
 
 impl Rules {
     /// Reads the patterns of a policy. Returns which of them means nothing, and why.
-    pub(super) fn new(allow: &[String], deny: &[String]) -> Result<Rules, String> {
-        let read = |key: &str, texts: &[String]| -> Result<Vec<Pattern>, String> {
+    pub fn new(allow: &[String], deny: &[String]) -> Result<Rules, String> {
+        let read = |key: &str, texts: &[String]| -> Result<Vec<HostPattern>, String> {
             let patterns = texts.iter().map(|text| {
-                Pattern::parse(text).map_err(|why| format!("network.{key}: {text:?}: {why}"))
+                HostPattern::parse(text).map_err(|why| format!("network.{key}: {text:?}: {why}"))
             });
             patterns.collect()
         };
@@ -43,10 +46,11 @@ impl Rules {
     }
 
     /// Narrows the rules to hosts that a command asks for. Returns what it asks for in vain.
-    pub(super) fn narrow(mut self, asked: &[String]) -> Result<Rules, String> {
+    pub fn narrow(mut self, asked: &[String]) -> Result<Rules, String> {
         let mut patterns = Vec::new();
         for text in asked {
-            let pattern = Pattern::parse(text).map_err(|why| format!("--net: {text:?}: {why}"))?;
+            let pattern =
+                HostPattern::parse(text).map_err(|why| format!("--net: {text:?}: {why}"))?;
             if !self.allow.iter().any(|allowed| allowed.covers(&pattern)) {
                 return Err(format!(
                     "--net: the policy does not allow {text}; it allows {}",
@@ -61,11 +65,13 @@ impl Rules {
 
     /// Narrows the rules to what they have in common with hosts that somebody asks for. Returns which of those means
     /// nothing, and why.
-    pub(super) fn at_most(mut self, asked: &[String]) -> Result<Rules, String> {
+    pub fn at_most(mut self, asked: &[String]) -> Result<Rules, String> {
         let mut patterns = Vec::new();
         for text in asked {
-            let pattern = Pattern::parse(text).map_err(|why| format!("--net: {text:?}: {why}"))?;
-            let overlaps = |allowed: &Pattern| allowed.covers(&pattern) || pattern.covers(allowed);
+            let pattern =
+                HostPattern::parse(text).map_err(|why| format!("--net: {text:?}: {why}"))?;
+            let overlaps =
+                |allowed: &HostPattern| allowed.covers(&pattern) || pattern.covers(allowed);
             if self.allow.iter().any(overlaps) {
                 patterns.push(pattern);
             }
@@ -75,22 +81,22 @@ impl Rules {
     }
 
     /// Returns the pattern that allows a host at a port, or what refuses it.
-    pub(super) fn decide(&self, host: &Host, port: u16) -> Result<&str, Denied> {
+    pub fn decide(&self, host: &Host, port: u16) -> Result<&str, Denied> {
         self.check_denied(host, port)?;
-        let matches = |pattern: &&Pattern| {
+        let matches = |pattern: &&HostPattern| {
             pattern.matches(host) && pattern.port.is_none_or(|allowed| allowed == port)
         };
         self.allowed(host, matches)
     }
 
     /// Returns the pattern that allows a host at some port, or what refuses it at all of them.
-    pub(super) fn decide_name(&self, host: &Host) -> Result<&str, Denied> {
+    pub fn decide_name(&self, host: &Host) -> Result<&str, Denied> {
         self.denied(host, |denied| denied.is_none())?;
         self.allowed(host, |pattern| pattern.matches(host))
     }
 
     /// Returns the rule that refuses a host at a port whatever is allowed, if there is one.
-    pub(super) fn check_denied(&self, host: &Host, port: u16) -> Result<(), Denied> {
+    pub fn check_denied(&self, host: &Host, port: u16) -> Result<(), Denied> {
         self.denied(host, |denied| denied.is_none_or(|denied| denied == port))
     }
 
@@ -105,7 +111,11 @@ impl Rules {
         }
     }
 
-    fn allowed(&self, host: &Host, matches: impl Fn(&&Pattern) -> bool) -> Result<&str, Denied> {
+    fn allowed(
+        &self,
+        host: &Host,
+        matches: impl Fn(&&HostPattern) -> bool,
+    ) -> Result<&str, Denied> {
         let Some(pattern) = self.allow.iter().find(&matches) else {
             let reason = match host {
                 Host::Name(_) => format!("the policy allows {}", in_words(&self.allow)),
@@ -126,20 +136,20 @@ impl Rules {
     }
 
     /// The ports that allowed hosts are listed with, by the policy or by the command.
-    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
         let asked = self.asked.iter().flatten();
         let listed = self.allow.iter().chain(asked);
         listed.filter_map(|pattern| pattern.port)
     }
 
     /// Whether no host is allowed.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.allow.is_empty() || self.asked.as_ref().is_some_and(Vec::is_empty)
     }
 }
 
 /// Names patterns, of many only the first.
-fn in_words(patterns: &[Pattern]) -> String {
+fn in_words(patterns: &[HostPattern]) -> String {
     /// How many patterns a message has.
     const SHOWN: usize = 12;
     let texts = patterns.iter().map(|pattern| &*pattern.text);

@@ -3,7 +3,7 @@
 use super::scan::{Flag, Scanned};
 use super::schema::Required;
 use super::verdict::{Class, Refused};
-use crate::name::escape;
+use trumanfs_types::name::escape;
 
 /// Returns the words with every required flag among them.
 ///

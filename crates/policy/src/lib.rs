@@ -6,6 +6,8 @@
 //! [`Policy`] is what a file says, read strictly; [`split()`] makes words of a line; [`decide()`] is a pure function of
 //! both. What the keys of a file mean is in `docs/POLICY.md`.
 
+#![warn(missing_docs)]
+
 mod decide;
 mod describe;
 mod environment;
@@ -14,6 +16,7 @@ mod file;
 mod lint;
 mod load;
 mod locate;
+pub mod network;
 mod question;
 mod read;
 mod required;
@@ -44,6 +47,11 @@ pub use shipped::names as shipped_names;
 pub use split::split;
 pub use verdict::{Allowed, Class, Refused};
 pub use watched::Watched;
+
+// Skipping has one home, the test binaries'.
+#[cfg(test)]
+#[path = "../../../tests/common/need.rs"]
+mod need;
 
 #[cfg(test)]
 #[allow(

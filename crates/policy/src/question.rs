@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::name::WorldPath;
+use trumanfs_types::name::WorldPath;
 
 /// A command that somebody wants to run.
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use super::tools::{self, Case, Checked};
 use super::verdict::{Allowed, Class, Refused};
 use super::within::Within;
 use super::words::{self, shown};
-use crate::name::WorldPath;
+use trumanfs_types::name::WorldPath;
 
 /// How long a command may run of which nothing says how long.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ fn cwd(question: &Question<'_>) -> Result<WorldPath, Refused> {
         paths: question.paths,
     };
     let refused = || {
-        let home = crate::name::escape(question.home);
+        let home = trumanfs_types::name::escape(question.home);
         let reason = format!(
             "the working directory {} lies outside the home; give one in {home}",
             shown(question.cwd)
@@ -107,7 +107,7 @@ fn no_entry(rules: &Rules, name: &[u8]) -> Refused {
     let hint = if base != name && has(base) {
         format!(
             "name the program without a path: `{}`",
-            crate::name::escape(base)
+            trumanfs_types::name::escape(base)
         )
     } else if name.contains(&b'=') {
         "variables are not set on the line; ask for them beside it".to_owned()

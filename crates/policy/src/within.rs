@@ -7,7 +7,7 @@
 use super::question::{Paths, Place, climbs_out};
 use super::verdict::{Class, Refused};
 use super::words::shown;
-use crate::name::WorldPath;
+use trumanfs_types::name::WorldPath;
 
 /// The one file outside the home that every program may name: it holds nothing.
 const NOTHING: &[u8] = b"/dev/null";
@@ -78,7 +78,7 @@ impl Within<'_> {
 
     /// Returns the refusal of a word that names something outside.
     pub(super) fn outside(&self, word: &[u8]) -> Refused {
-        let home = crate::name::escape(self.home);
+        let home = trumanfs_types::name::escape(self.home);
         let reason = format!(
             "{} names something outside the home; name what lies in {home}, relative to the working directory or by its absolute path",
             shown(word)

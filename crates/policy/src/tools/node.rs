@@ -6,7 +6,7 @@ use super::super::verdict::{Class, Refused};
 use super::super::words::shown;
 use super::case::{Case, Checked};
 use super::runner;
-use crate::name::WorldPath;
+use trumanfs_types::name::WorldPath;
 
 const VALUE: &str = "-r --require --import --loader --experimental-loader -C --conditions --env-file --env-file-if-exists --test-name-pattern --test-reporter --test-reporter-destination --test-shard --test-concurrency --test-timeout --test-skip-pattern --watch-path --input-type --icu-data-dir --openssl-config --snapshot-blob --run --title --redirect-warnings --diagnostic-dir --report-dir --report-directory --report-filename --cpu-prof-dir --cpu-prof-name --heap-prof-dir --experimental-default-type --stack-trace-limit --dns-result-order --unhandled-rejections --build-sea --experimental-sea-config --max-http-header-size --localstorage-file --trace-event-categories --trace-event-file-pattern --secure-heap --secure-heap-min --tls-cipher-list --tls-keylog --use-largepages --v8-pool-size --inspect-port --debug-port";
 const CODE: &[&str] = &["-e", "--eval", "-p", "--print", "-pe"];
