@@ -197,6 +197,7 @@ fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
         search_path: None,
         bind_ro: Vec::new(),
         private: Vec::new(),
+        state_name: b".trumanfs",
         writable: Vec::new(),
         ptrace: false,
         uid: rustix::process::geteuid().as_raw(),

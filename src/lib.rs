@@ -44,14 +44,13 @@
 //!             ├─► client ─┬─► operator ──► world, journal         (where nothing is mounted)
 //!             │           └─► control ··· socket ··· daemon ─► operator      (while mounted)
 //!             └─► daemon ─► fuse ──► world ──► journal ──► sys ──► kernel
-//! cli ─► helper ─► daemon, exec                     leaves anyone may use: error, name
+//! cli ─► helper ─► daemon, exec                     crates: types, mounts, policy, sandbox
 //! ```
 //!
 //! - [`world`]: every rule, no FUSE. Start at [`world::World`].
 //! - [`journal`]: what happened, hash-chained.
 //! - [`fuse`]: decodes requests, asks the world, replies.
 //! - [`daemon`]: mounting, signals, the control socket, changes made behind the mount.
-//! - [`mounts`]: the homes of this machine, and the store behind each.
 //! - [`client`]: what an operator can ask of a store; one client for every front end.
 //! - [`control`]: the protocol between client and daemon.
 //! - [`exec`]: how somebody without a process of their own works in a home.
@@ -60,6 +59,10 @@
 //! - [`serve`]: servers for programs that run agents.
 //! - [`cli`]: what was typed, and every word printed.
 //! - [`sys`]: the only room with `unsafe`.
+//!
+//! What does not know a home is in crates of its own (`crates/`), and the compiler keeps it so: `types` (names, paths, errors),
+//! `mounts` (the mount table and the register of homes), `policy` (which commands and hosts are allowed), `sandbox` (what a program
+//! can see and reach) and `init`, its first process.
 #![warn(missing_docs)]
 
 pub mod cli;
@@ -70,12 +73,12 @@ pub mod exec;
 pub mod fuse;
 pub mod helper;
 pub mod journal;
-pub mod mounts;
 pub mod operator;
 pub mod serve;
 pub mod sys;
 pub mod world;
 
+pub use trumanfs_mounts as mounts;
 pub use trumanfs_types::{error, name};
 
 // Last, because the architecture test reads a file as far as its tests. Skipping has one home, the test binaries' and ours.

@@ -46,7 +46,7 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "client",
-        &["control", "daemon", "mounts", "operator", "world"],
+        &["control", "daemon", "operator", "world"],
         "client is what front ends share: it knows neither the command line nor exec, and the daemon by its socket, but for starting it",
     ),
     (
@@ -56,12 +56,12 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "daemon",
-        &["fuse", "control", "operator", "mounts", "world", "sys"],
+        &["fuse", "control", "operator", "world", "sys"],
         "daemon does not know cli or client, nor the format of the journal",
     ),
     (
         "exec",
-        &["client", "mounts", "world", "sys"],
+        &["client", "world", "sys"],
         "exec works in a mounted home like any program, or on the world in process: it knows none of fuse, daemon, cli, operator; client, which finds the home, does not know it",
     ),
     (
@@ -78,11 +78,6 @@ const ROOMS: &[(&str, &[&str], &str)] = &[
         "world",
         &["journal", "sys"],
         "world has every rule and no door: none of fuse, daemon, cli, operator",
-    ),
-    (
-        "mounts",
-        &[],
-        "mounts looks at the mount table and the registry of mounts, and at no store: a leaf for daemon and its clients",
     ),
     (
         "journal",
@@ -103,13 +98,8 @@ const EXECUTORS: &[&str] = &["shell", "program", "files", "task"];
 const WORDS: &[(&[&str], &[&str], &str)] = &[
     (
         &["unsafe", "libc"],
-        &["sys/", "../init/src/sys/"],
+        &["sys/", "../crates/init/src/sys/"],
         "unsafe code and calls into libc stand in sys/ alone",
-    ),
-    (
-        &["trumanfs_init"],
-        &["exec/program/sandbox/", "../init/src/main.rs"],
-        "the first process of a sandbox is a crate of its own, which its launcher alone knows",
     ),
     (
         &["fuser"],
@@ -163,10 +153,6 @@ const BY_PATH: &[&str] = &[
 const BY_PATH_ALLOWED: &[(&str, &str)] = &[
     ("world/root.rs", "Root::open opens the store, once"),
     ("world/holder.rs", "reads the machine's boot id from /proc"),
-    (
-        "exec/program/sandbox/tree.rs",
-        "finds a program of the host through its links",
-    ),
     ("exec/shell/mode.rs", "reads the process's umask from /proc"),
     (
         "exec/task/host_files.rs",
@@ -182,8 +168,10 @@ const LONG_FUNCTION: usize = 80;
 
 /// Where the other crates lie, from `src/`. Which of them may use which, the compiler knows.
 const CRATES: &[&str] = &[
-    "../init/src/",
+    "../crates/init/src/",
+    "../crates/mounts/src/",
     "../crates/policy/src/",
+    "../crates/sandbox/src/",
     "../crates/types/src/",
 ];
 

@@ -113,6 +113,7 @@ impl Room {
             search_path: None,
             bind_ro: Vec::new(),
             private: Vec::new(),
+            state_name: b".trumanfs",
             writable: Vec::new(),
             ptrace: false,
             uid: self.uid,

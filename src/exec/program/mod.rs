@@ -7,7 +7,6 @@ mod executor;
 mod extra;
 mod foresee;
 mod line;
-pub mod network;
 mod output;
 mod profile;
 mod programs;
@@ -15,7 +14,6 @@ mod reach;
 mod ready;
 mod refuse;
 mod run;
-pub mod sandbox;
 mod sandboxes;
 mod terminal;
 
@@ -26,5 +24,9 @@ pub use profile::Profile;
 pub use programs::{Command, Decision, Programs};
 pub use refuse::RefusedCommand;
 pub use terminal::Terminal;
-/// What is meant to run: a crate of its own.
+/// What is meant to run.
 pub use trumanfs_policy as policy;
+/// What a program that runs can see and do.
+pub use trumanfs_sandbox as sandbox;
+/// Whom it reaches from there.
+pub use trumanfs_sandbox::network;

@@ -18,6 +18,7 @@ use crate::exec::held_home::HeldHome;
 use crate::exec::place::Place;
 use crate::name::escape;
 use crate::world::Root;
+use crate::world::layout::STATE;
 
 /// A command to decide about and run.
 #[derive(Debug, Clone, Default)]
@@ -220,6 +221,7 @@ impl Programs {
             search_path: None,
             bind_ro: Vec::new(),
             private: state_dirs(self.client()),
+            state_name: STATE,
             writable: Vec::new(),
             ptrace: false,
             uid,

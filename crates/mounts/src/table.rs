@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 
-use crate::error::Error;
+use trumanfs_types::error::Error;
 
 /// The type under which homes are mounted.
 pub const TYPE: &str = "fuse.trumanfs";

@@ -8,6 +8,8 @@
 //! The sandbox knows nothing of policies, homes' journals or runs. There is no running without one: what cannot be set
 //! up is a [`LaunchError`] that names the step.
 
+#![warn(missing_docs)]
+
 mod backend;
 mod bound;
 mod bwrap;
@@ -19,6 +21,7 @@ mod image;
 mod launch;
 mod layout;
 mod limits;
+pub mod network;
 mod order;
 mod plan;
 mod probe;
@@ -31,7 +34,7 @@ mod tree;
 pub use backend::Choice;
 pub use end::{End, Ended};
 pub use error::{LaunchError, Step};
-pub(crate) use image::allow_this_program;
+pub use image::allow_this_program;
 pub use launch::{Launcher, launch, launch_with};
 pub use layout::check_home;
 pub use limits::{InForce, Mechanism};

@@ -1,4 +1,4 @@
-//! Builds the first process of sandboxes (`init/`) for the launcher to carry: a static program, because loading libraries
+//! Builds the first process of sandboxes (`crates/init`) for the launcher to carry: a static program, because loading libraries
 //! costs each launch more than all that the process does.
 //!
 //! Cargo cannot make a program of one package part of another one yet, so this calls Cargo once more, with a directory
@@ -14,7 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() -> io::Result<()> {
-    for changed in ["build.rs", "init", "Cargo.toml", "Cargo.lock"] {
+    for changed in [
+        "build.rs",
+        "../init",
+        "../../Cargo.toml",
+        "../../Cargo.lock",
+    ] {
         println!("cargo::rerun-if-changed={changed}");
     }
     let out = PathBuf::from(given("OUT_DIR")?);

@@ -16,7 +16,6 @@ use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::super::sandbox::Sockets;
 use super::closed;
 use super::gate::Gate;
 use super::log::{Log, Observer, Report, begun};
@@ -25,6 +24,7 @@ use super::relay::relay;
 use super::session::serve;
 use super::settings::Opened;
 use super::wait::{Stop, Waited};
+use crate::Sockets;
 use trumanfs_policy::network::Host;
 
 /// How many connections there are at once; others wait to be accepted.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 
-use super::super::sandbox::Captured;
+use crate::Captured;
 use trumanfs_policy::NetworkRule;
 use trumanfs_policy::network::HostPattern;
 use trumanfs_policy::network::Rules;

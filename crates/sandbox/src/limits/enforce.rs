@@ -2,8 +2,8 @@
 
 use super::cgroup::{Group, Hierarchies};
 use super::limit::{InForce, Mechanism};
-use crate::exec::program::sandbox::error::{LaunchError, Step};
-use crate::exec::program::sandbox::plan::Limits;
+use crate::error::{LaunchError, Step};
+use crate::plan::Limits;
 use trumanfs_init::limit::{Limit, resource};
 use trumanfs_init::orders::Watch;
 

@@ -177,7 +177,7 @@ fn by_socks(gate: &Gate, mut client: Client<'_>) {
 fn unclear(gate: &Gate, by: &'static str, spelled: &[u8], why: &str) -> String {
     let nobody = Host::Address(Ipv4Addr::UNSPECIFIED.into());
     let line = Connection {
-        host: crate::name::escape(spelled.get(..255).unwrap_or(spelled)),
+        host: trumanfs_types::name::escape(spelled.get(..255).unwrap_or(spelled)),
         ..begun(by, &nobody, 0)
     };
     let line = line.denied(&Denied::new("network: hosts", why));
@@ -314,7 +314,7 @@ impl<'s> Way<'s> {
             (Host::Address(_), None) => Ok(()),
             (host, Some(name)) if Host::parse(&name).as_ref() == Ok(host) => Ok(()),
             (host, Some(name)) => {
-                let name = crate::name::escape(name.get(..255).unwrap_or(&name));
+                let name = trumanfs_types::name::escape(name.get(..255).unwrap_or(&name));
                 deny(format!("TLS asks for {name} on a connection to {host}"))
             }
             (host, None) => deny(format!("TLS does not name {host}, which was decided about")),
@@ -379,7 +379,7 @@ fn named_itself(head: &Head<'_>, host: &Host, port: u16) -> Result<(), Denied> {
         Some((Ok(name), at)) if name == *host && at == port => Ok(()),
         _ => deny(format!(
             "the request names {} on a connection to {host}:{port}",
-            crate::name::escape(named.as_bytes())
+            trumanfs_types::name::escape(named.as_bytes())
         )),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::error::Error;
+use trumanfs_types::error::Error;
 
 /// What a container is started with for homes and sandboxes, whoever works in it: one line for docker and podman.
 pub const CONTAINER_OPTIONS: &str = "--device /dev/fuse --cap-add SYS_ADMIN --security-opt seccomp=unconfined \

@@ -32,6 +32,8 @@ pub struct Plan {
     pub bind_ro: Vec<PathBuf>,
     /// What is shown in no case, nor anything that contains it: the state of stores, where daemons are asked to undo and to purge.
     pub private: Vec<PathBuf>,
+    /// The name of the directory with the state of a store. Programs see one empty, and nothing below one is shown.
+    pub state_name: &'static [u8],
     /// Whether processes of the sandbox may trace each other.
     pub ptrace: bool,
     /// The user, who is the home's owner. Who is not root can only run programs as themselves.

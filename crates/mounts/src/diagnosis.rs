@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::obstacle::{CONTAINER_OPTIONS, DEVICE, MountObstacle};
-use crate::error::{Error, Result, reason};
+use trumanfs_types::error::{Error, Result, reason};
 
 /// The program that mounts for ordinary users.
 const HELPER: &str = "fusermount3";

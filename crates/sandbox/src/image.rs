@@ -17,7 +17,7 @@ static CARRIED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trumanfs-init"
 static THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
 
 /// Says that this program, started with [`INIT`](super::INIT), is the first process of a sandbox.
-pub(crate) fn allow_this_program() {
+pub fn allow_this_program() {
     THIS_PROGRAM.store(true, Ordering::Relaxed);
 }
 

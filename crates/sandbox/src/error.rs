@@ -7,9 +7,9 @@ use rustix::io::Errno;
 use trumanfs_init::error::Failed;
 pub use trumanfs_init::error::Step;
 
-use crate::error::reason;
-use crate::mounts::obstacle::CONTAINER_OPTIONS;
-use crate::name::escape;
+use trumanfs_mounts::obstacle::CONTAINER_OPTIONS;
+use trumanfs_types::error::reason;
+use trumanfs_types::name::escape;
 
 /// Why a program was not started. Nothing of it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::super::sandbox::Within;
 use super::dns::{self, Answer};
 use super::log::{Log, begun};
 use super::names::Names;
+use crate::Within;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::is_public;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};

@@ -9,8 +9,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
 use super::error::{LaunchError, Step};
 use super::layout::Shown;
-use crate::mounts::table::mounts_of;
-use crate::world::layout::STATE;
+use trumanfs_mounts::table::mounts_of;
 
 /// How many directories of one that is bound are looked into.
 const MOST: usize = 10_000;
@@ -29,16 +28,20 @@ impl BoundContents {
     ///
     /// # Errors
     /// A path lies in the state of a store.
-    pub(super) fn of(shown: &[Shown], listed: &[PathBuf]) -> Result<Self, LaunchError> {
+    pub(super) fn of(
+        shown: &[Shown],
+        listed: &[PathBuf],
+        state_name: &[u8],
+    ) -> Result<Self, LaunchError> {
         let mut found = Self::default();
         if listed.is_empty() {
             return Ok(found);
         }
         let table = table_of_sockets().unwrap_or_default();
-        let mounted = mounts_of(STATE);
+        let mounted = mounts_of(state_name);
         for one in shown {
             let path = one.path.as_path();
-            let is_state = path.iter().any(|name| name.as_bytes() == STATE);
+            let is_state = path.iter().any(|name| name.as_bytes() == state_name);
             if is_state || mounted.iter().any(|state| path.starts_with(state)) {
                 let why = format!(
                     "{}: it would show the state of a store, and what was removed there; list another path",
@@ -53,7 +56,7 @@ impl BoundContents {
                 ));
             }
             if one.is_dir {
-                found.hide_state(path);
+                found.hide_state(path, state_name);
                 let below = mounted.iter().filter(|state| state.starts_with(path));
                 below.for_each(|state| found.hide(state.clone()));
             }
@@ -61,13 +64,13 @@ impl BoundContents {
         Ok(found)
     }
 
-    fn hide_state(&mut self, path: &Path) {
+    fn hide_state(&mut self, path: &Path, state_name: &[u8]) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listing = rustix::fs::openat(CWD, path, flags, Mode::empty()).and_then(Dir::new);
         let below = listing.into_iter().flatten().flatten().take(MOST);
         let below = below.map(|entry| path.join(OsStr::from_bytes(entry.file_name().to_bytes())));
         // The directory itself is among its entries.
-        for state in below.map(|dir| dir.join(OsStr::from_bytes(STATE))) {
+        for state in below.map(|dir| dir.join(OsStr::from_bytes(state_name))) {
             let state: PathBuf = state.components().collect();
             if !state.iter().any(|name| name == "..") {
                 self.hide(state);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::registry;
-use crate::error::{Error, Result};
+use trumanfs_types::error::{Error, Result};
 
 /// Checks that a directory, which is or is to become a store, is not the whole machine, lies in no other store, and has in it
 /// none that is mounted. `state` is what a store's own directory is called.

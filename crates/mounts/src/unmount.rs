@@ -8,7 +8,7 @@ use rustix::mount::UnmountFlags;
 
 use super::diagnosis::{FailedStep, find_obstacle};
 use super::table::{find, not_mounted};
-use crate::error::{Error, Result, reason};
+use trumanfs_types::error::{Error, Result, reason};
 
 /// How long a home may be in use that is to be unmounted: whoever looks at a program that has just ended, through /proc, holds
 /// what the program had open for that moment, be it `ps` or the daemon itself.

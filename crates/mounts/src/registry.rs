@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::diagnosis::in_user_namespace;
-use crate::error::{Error, Result, reason};
-use crate::name::{escape, unescape};
+use trumanfs_types::error::{Error, Result, reason};
+use trumanfs_types::name::{escape, unescape};
 
 /// What is known of one mount.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]

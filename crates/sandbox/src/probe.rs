@@ -17,7 +17,7 @@ use super::running::Until;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::limit::Limit;
 
-use crate::mounts::obstacle::CONTAINER_OPTIONS;
+use trumanfs_mounts::obstacle::CONTAINER_OPTIONS;
 
 /// Something that a sandbox needs or uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -227,6 +227,7 @@ fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
         search_path: None,
         bind_ro: Vec::new(),
         private: Vec::new(),
+        state_name: b"",
         writable: Vec::new(),
         ptrace: false,
         uid,

@@ -272,7 +272,7 @@ fn prepare<'p>(
     if given.fds.len() > MOST_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
-    let bound = BoundContents::of(&shown, &plan.bind_ro)?;
+    let bound = BoundContents::of(&shown, &plan.bind_ro, plan.state_name)?;
     let layout = layout(plan, home, scratch, shown, &bound.hidden, writable)?;
     let orders = Orders {
         backend,

@@ -13,8 +13,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::limit::Mechanism;
-use crate::exec::program::sandbox::plan::Limits;
-use crate::sys::identity::PidNamespace;
+use crate::plan::Limits;
 
 /// How groups are called: this, the launcher's PID namespace and process, a number.
 const PREFIX: &str = "trumanfs-";
@@ -358,7 +357,7 @@ impl Drop for Part {
 /// Returns how the names of groups begin that launchers of this PID namespace make: in another one, their numbers are those of
 /// other processes, or of none.
 fn prefix() -> Option<String> {
-    let (_, namespace) = PidNamespace::id_of(std::process::id()).ok()?;
+    let namespace = rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino;
     Some(format!("{PREFIX}{namespace}-"))
 }
 
