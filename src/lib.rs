@@ -75,10 +75,10 @@ pub mod helper;
 pub mod journal;
 pub mod operator;
 pub mod serve;
-pub mod sys;
 pub mod world;
 
 pub use trumanfs_mounts as mounts;
+pub use trumanfs_sys as sys;
 pub use trumanfs_types::{error, name};
 
 // Last, because the architecture test reads a file as far as its tests. Skipping has one home, the test binaries' and ours.

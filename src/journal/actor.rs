@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::image::{Image, Look};
-use super::origin::{Origin, OriginKind, RunId};
 use super::record::Actor;
 use crate::name::escape;
+use trumanfs_types::origin::{Origin, OriginKind, RunId};
 
 /// How long a cache entry is valid.
 const FRESH: Duration = Duration::from_millis(100);

@@ -8,10 +8,10 @@
 use super::former::{How, Kept, Replaced, Was};
 use super::ids::Ids;
 use super::op::Op;
-use super::origin::{Origin, OriginKind};
 use super::record::{Actor, Record};
 use super::stamp::{At, Stamp};
 use crate::name::{Escaped, WorldPath};
+use trumanfs_types::origin::{Origin, OriginKind};
 
 impl Record {
     /// Parses a line. The result is that of its `Deserialize`, but serde buffers every field of a flattened tagged

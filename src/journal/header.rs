@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::origin::{Origin, OriginKind};
+use trumanfs_types::origin::{Origin, OriginKind};
 
 /// The first fields of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

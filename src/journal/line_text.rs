@@ -10,10 +10,10 @@ use super::former::{Kept, Replaced, Was};
 use super::hash::Link;
 use super::ids::Ids;
 use super::op::Op;
-use super::origin::Origin;
 use super::record::Actor;
 use super::stamp::{At, Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
+use trumanfs_types::origin::Origin;
 
 /// The parts of a record besides its time.
 #[derive(Debug)]

@@ -16,7 +16,6 @@ mod lenient;
 mod line_text;
 mod lines;
 mod op;
-mod origin;
 mod read;
 mod record;
 mod refs;
@@ -37,7 +36,6 @@ pub use header::RecordHeader;
 pub use ids::Ids;
 pub use lenient::{LenientReader, Line, What};
 pub use op::{MERGE, Op, WORDS};
-pub use origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
 pub use read::{Reader, Tail, end_of, seq_at, tail};
 pub use record::{Actor, Record, SCHEMA, SEALED};
 pub use refs::Ref;
@@ -46,6 +44,7 @@ pub use rights::Rights;
 pub use seal::{Content, Digest, Seal};
 pub use stamp::{At, Stamp};
 pub use subject::Trashed;
+pub use trumanfs_types::origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
 pub use writer::{Journal, Listener, Pending};
 
 #[cfg(test)]

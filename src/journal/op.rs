@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::begin::{After, MountedWith, StoreId};
 use super::former::{Kept, Replaced, Was};
 use super::ids::Ids;
-use super::origin::RunId;
 use super::stamp::{Stamp, is_zero};
 use crate::name::{Escaped, WorldPath};
+use trumanfs_types::origin::RunId;
 
 /// An operation: every kind of change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::op::Op;
-use super::origin::{Origin, UndoId};
 use super::stamp::At;
+use trumanfs_types::origin::{Origin, UndoId};
 
 /// The number of the schema, the field `v` of each record. Schema 2 added seals. Schema 3 added runs: a change refers
 /// to its undo by its origin, no longer by its actor, so an older release would take an operator's changes for an

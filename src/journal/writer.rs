@@ -20,7 +20,6 @@ use super::actor::Author;
 use super::hash::Link;
 use super::line_text::{LineText, Parts};
 use super::op::Op;
-use super::origin::{Origin, Run, RunId};
 use super::read::{Tail, end_of};
 use super::record::{Actor, SCHEMA};
 use super::reserve::{For, Reserve};
@@ -28,6 +27,7 @@ use super::seal::Sealing;
 use super::stamp::At;
 use crate::error::{Error, Result};
 use crate::name::Escaped;
+use trumanfs_types::origin::{Origin, Run, RunId};
 
 /// The journal of one session, open for appending. The store's lock guarantees a single writer.
 #[derive(Debug)]

@@ -9,7 +9,6 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::layout::STAGED;
-use super::meta::Meta;
 use super::own::made_by;
 use super::root::{Dir, open_beneath, stat_at, stat_fd};
 use super::trash::move_to;
@@ -17,6 +16,7 @@ use super::{Caller, Identity, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Name;
+use trumanfs_types::meta::Meta;
 
 /// Opens the directory of what is not whole yet, in the state directory of a store, and makes it where it is absent.
 ///

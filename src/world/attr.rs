@@ -5,12 +5,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::meta::{Meta, Time};
 use super::open_state::{NoOpenState, OpenState};
 use super::{Caller, Identity, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Rights, Was};
 use crate::name::WorldPath;
+use trumanfs_types::attrs::{SetAttrs, SetTime};
+use trumanfs_types::meta::Meta;
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
@@ -18,41 +19,6 @@ const S_IXGRP: u32 = 0o010;
 
 /// The set-user-id and set-group-id bits.
 pub(super) const SET_IDS: u32 = S_ISUID | S_ISGID;
-
-/// A time to set (utimensat(2)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SetTime {
-    /// Keeps the present time (`UTIME_OMIT`).
-    #[default]
-    Keep,
-    /// The time of the call (`UTIME_NOW`); needs only write permission.
-    Now,
-    /// This time.
-    To(Time),
-}
-
-/// Attributes to set together, as in one SETATTR.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SetAttrs {
-    /// Permission bits.
-    pub mode: Option<u32>,
-    /// Owner.
-    pub uid: Option<u32>,
-    /// Group.
-    pub gid: Option<u32>,
-    /// Size in bytes.
-    pub size: Option<u64>,
-    /// Last access.
-    pub atime: SetTime,
-    /// Last change of content.
-    pub mtime: SetTime,
-}
-
-impl SetAttrs {
-    fn sets_times(&self) -> bool {
-        (self.atime, self.mtime) != (SetTime::Keep, SetTime::Keep)
-    }
-}
 
 impl World {
     /// Sets attributes. `file` is the caller's descriptor, if the file is open: it may be truncated even if its

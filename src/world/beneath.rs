@@ -7,9 +7,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 
 use super::granted;
-use super::meta::Meta;
 use crate::error::{Error, Result};
 use crate::name::{Name, quoted};
+use trumanfs_types::meta::Meta;
 
 /// The resolution flags of every path below the root.
 pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH

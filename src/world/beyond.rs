@@ -6,12 +6,12 @@
 //! occupant sees of a restored file is decided by the view as usual.
 
 use super::layout::STATE;
-use super::meta::Meta;
 use super::root::Dir;
 use super::view::{View, Visible, in_trash};
 use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::Meta;
 
 /// Returns whether an operator acts.
 fn is_operator(caller: Caller) -> bool {

@@ -13,10 +13,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
-use super::attr::{SetAttrs, SetTime, set_times};
+use super::attr::set_times;
 use super::blocks::copy_range;
 use super::layout::TRASH;
-use super::meta::{Id, Meta};
 use super::open_state::OpenState;
 use super::outside_names::Suspect;
 use super::root::{Dir, Root, stat_fd};
@@ -28,6 +27,8 @@ use super::{Caller, Located, OriginKind, Removed, Renaming, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Name, WorldPath};
+use trumanfs_types::attrs::{SetAttrs, SetTime};
+use trumanfs_types::meta::{Id, Meta};
 
 /// The most bytes of a file's name in the name that its copy has for a moment.
 const STEM: usize = 160;

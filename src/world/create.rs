@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::attr::without_new_set_ids;
-use super::meta::Meta;
 use super::open_state::OpenState;
 use super::root::{Dir, open_beneath, stat_fd};
 use super::{Caller, Identity, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name, quoted};
+use trumanfs_types::meta::Meta;
 
 const S_ISGID: u32 = 0o2000;
 

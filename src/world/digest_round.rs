@@ -15,13 +15,13 @@ use rustix::fs::FileType;
 use super::digest::Sum;
 use super::hashing::{Hashing, Job};
 use super::layout::TRASH;
-use super::meta::{Id, Meta};
 use super::root::{Dir, Root, stat_fd};
 use super::sessions::open_journal;
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
 use crate::journal::{Content, Digest, Journal, Op, Reader, Record, RecordHeader};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::{Id, Meta};
 
 /// The age at which a removal's entry is processed: by then its directory has been removed, too, or will not be.
 const SETTLED: chrono::TimeDelta = chrono::TimeDelta::seconds(3);

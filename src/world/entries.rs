@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::meta::Meta;
 use super::root::{Dir, Node, open_beneath, stat_at, stat_fd};
 use crate::error::Result;
 use crate::name::Name;
+use trumanfs_types::meta::Meta;
 
 impl Dir {
     /// Returns the attributes of one entry, without following it.

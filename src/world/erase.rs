@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-use super::meta::{Id, Meta};
 use super::root::{Node, Root, open_beneath, stat_fd};
 use crate::error::{Error, Result};
 use crate::name::{Name, quoted};
+use trumanfs_types::meta::{Id, Meta};
 
 /// A name that has been deleted. Its inode is still open, so the inode number cannot have been reused.
 #[derive(Debug)]

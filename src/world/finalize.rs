@@ -34,7 +34,6 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use super::compare::{Against, Found};
 use super::extents::BLOCK;
 use super::finals::{Final, Finals};
-use super::meta::Id;
 use super::pending::{DraftVersion, DraftVersions};
 use super::quota::Quota;
 use super::ranges::{self, Ranges, without};
@@ -43,6 +42,7 @@ use super::successor::{Successor, open};
 use super::writers::{Rest, Writers};
 use crate::error::{Error, Result};
 use crate::journal::{How, Ids};
+use trumanfs_types::meta::Id;
 
 /// The delay between a file's close and its comparison: files are often reopened at once.
 const SOON: Duration = Duration::from_millis(200);

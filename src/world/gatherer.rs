@@ -12,10 +12,10 @@ use std::thread::Thread;
 
 use parking_lot::Mutex;
 
-use super::meta::Id;
 use super::trash::{EntryName, Removal};
 use crate::journal::Author;
 use crate::name::WorldPath;
+use trumanfs_types::meta::Id;
 
 /// The number of removals that may wait. Past it, whoever removes a directory gathers: a queue that grows faster than
 /// it is worked off would only take memory. Unit tests cannot wait for so many.

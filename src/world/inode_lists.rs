@@ -11,9 +11,9 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{AtFlags, OFlags};
 
 use super::layout::{LINKS, PINNED, new_name, original_name};
-use super::meta::Id;
 use super::own;
 use crate::error::{Error, Result};
+use trumanfs_types::meta::Id;
 
 /// The longest list, in bytes: twenty million lines.
 pub(super) const LONGEST: u64 = 256 << 20;

@@ -12,12 +12,12 @@ use super::World;
 use super::blocks::{Blocks, SMALL, copy_range};
 use super::layout::map_name;
 use super::located::Located;
-use super::meta::Id;
 use super::open_state::OpenState;
 use super::root::stat_fd;
 use super::versions::{KeptContent, VersionGuard, Versions};
 use crate::error::{Error, Result};
 use crate::journal::{How, Kept};
+use trumanfs_types::meta::Id;
 
 /// The size in bytes above which a copy takes long.
 const LONG: u64 = 4 << 20;

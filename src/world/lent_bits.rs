@@ -11,13 +11,13 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use super::inode_lists;
 use super::layout::LENT;
 use super::lent_record::parse;
-use super::meta::Id;
 use super::own;
 use super::root::{Root, stat_fd};
 use super::settled::Settled;
 use super::walk::walk;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
+use trumanfs_types::meta::Id;
 
 /// Takes back what killed processes have lent. Returns a finding for each node that still had the bits, of the session
 /// that the lock names. `is_fresh_copy`: the records are those of another store, and are removed.

@@ -15,9 +15,9 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use super::beneath::{BENEATH, open_beneath};
 use super::layout::{LENT, STATE};
-use super::meta::Id;
 use crate::error::{Error, Result};
 use crate::journal::RunId;
+use trumanfs_types::meta::Id;
 
 /// The bits of a mode that are lent.
 const OWNERS: u32 = 0o700;

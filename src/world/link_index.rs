@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::meta::Id;
 use crate::name::WorldPath;
+use trumanfs_types::meta::Id;
 
 /// The index.
 #[derive(Debug, Default)]

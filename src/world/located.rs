@@ -1,10 +1,10 @@
 //! A thing and its path, for operations that come without a name.
 
-use super::meta::Meta;
 use super::root::{Node, Root};
 use super::view::Visible;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
+use trumanfs_types::meta::Meta;
 
 /// A node and its path, for operations that come without a name.
 #[derive(Debug)]

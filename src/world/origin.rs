@@ -14,13 +14,13 @@ use rustix::fs::{Mode, OFlags};
 
 use super::layout::{SESSIONS, TRASH, VERSIONS, version_name};
 use super::located::stat;
-use super::meta::{Id, Meta};
 use super::root::{Root, open_beneath, stat_at, stat_fd};
 use super::sessions::{newest, open_journal, sessions};
 use super::settled::Settled;
 use crate::error::Result;
 use crate::journal::{Backward, How, Ids, Kept, Op, Reader, Record, StoreId};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::{Id, Meta};
 
 /// The number of records to compare with the disk, in a session that does not say where it was recorded.
 const LOOKED_AT: usize = 4096;

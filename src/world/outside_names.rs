@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use parking_lot::Mutex;
 
-use super::meta::Id;
 use crate::name::WorldPath;
+use trumanfs_types::meta::Id;
 
 /// The most files of which a session remembers that they were suspected.
 const NOTICED: usize = 1 << 16;

@@ -13,10 +13,10 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::layout::{GIT_IGNORE, STATE, TRASH};
-use super::meta::Meta;
 use super::root::{Root, open_beneath, stat_at, stat_fd};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::Meta;
 
 /// Checks that the acting user can have made this directory: it must belong to that user and be closed to everybody
 /// else.

@@ -10,10 +10,10 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{Access, AtFlags, FileType, IFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::meta::Meta;
 use super::root::{Root, open_beneath, stat_fd};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::Meta;
 
 /// The names used by the test.
 const TRIED: [&str; 2] = ["tried.1", "tried.2"];

@@ -20,8 +20,8 @@ use rustix::io::Errno;
 
 use super::granted;
 use super::lent_record::LentRecord;
-use super::meta::Id;
 use crate::error::{Error, Result};
+use trumanfs_types::meta::Id;
 
 /// How often a call is tried again while another process grants and takes away the same bits.
 const ATTEMPTS: u32 = 20;

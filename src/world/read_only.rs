@@ -17,7 +17,6 @@ use super::holder::{Holder, holder, read_holder};
 use super::inode_lists;
 use super::lent_bits;
 use super::lock::{self, Patience};
-use super::meta::{Id, Meta};
 use super::options::WorldOptions;
 use super::origin;
 use super::root::{Root, stat_fd};
@@ -28,6 +27,7 @@ use super::state::{StateDir, open_unlocked, refuse_strangers};
 use super::store_view::StoreView;
 use super::view::{View, ViewOptions};
 use crate::error::{Error, Result};
+use trumanfs_types::meta::{Id, Meta};
 
 /// A store open for reading, and the rules of what exists in it.
 #[derive(Debug)]

@@ -11,7 +11,6 @@ use rustix::fs::{Mode, OFlags};
 
 use super::gatherer::Gathering;
 use super::layout::TRASH;
-use super::meta::{Id, Meta};
 use super::reserve;
 use super::root::{Dir, Node, open_beneath};
 use super::trash::{EntryName, Removal, has_come, move_to};
@@ -20,6 +19,7 @@ use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, WorldPath};
+use trumanfs_types::meta::{Id, Meta};
 
 /// The result of a removal.
 #[derive(Debug, Clone)]

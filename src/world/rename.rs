@@ -7,9 +7,8 @@ use std::os::fd::AsFd;
 
 use rustix::fs::RenameFlags;
 
-use super::attr::{SetAttrs, SetTime, set_times};
+use super::attr::set_times;
 use super::layout::TRASH;
-use super::meta::{Id, Meta};
 use super::remove::Removed;
 use super::root::{Dir, Node};
 use super::trash::move_to;
@@ -18,6 +17,8 @@ use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{At, Op, Replaced};
 use crate::name::{Escaped, Name, WorldPath, quoted};
+use trumanfs_types::attrs::{SetAttrs, SetTime};
+use trumanfs_types::meta::{Id, Meta};
 
 /// The treatment of an existing node at the new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

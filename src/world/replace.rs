@@ -10,10 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
-use super::attr::{SET_IDS, SetAttrs, SetTime, set_times, without_setid};
+use super::attr::{SET_IDS, set_times, without_setid};
 use super::keep::Destroys;
 use super::likeness::make_alike;
-use super::meta::Meta;
 use super::open_state::OpenState;
 use super::options::COPIED_UP_TO;
 use super::overwrite::{carry_over, overwrite};
@@ -24,6 +23,8 @@ use crate::error::{Error, Result};
 use crate::journal::{How, Kept, Op};
 use crate::name::Name;
 use crate::name::quoted;
+use trumanfs_types::attrs::{SetAttrs, SetTime};
+use trumanfs_types::meta::Meta;
 
 /// What the store's own user needs of a version.
 const OWN_MODE: u32 = 0o600;

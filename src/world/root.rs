@@ -14,10 +14,10 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
-use super::meta::{Id, Meta};
 use super::reach::{BitGrant, BitLender, Reach};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
+use trumanfs_types::meta::{Id, Meta};
 
 /// The longest path that one `openat2` is given; deeper ones are resolved in several steps (`PATH_MAX` is 4096).
 const STEP: usize = 3800;

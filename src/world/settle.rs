@@ -15,7 +15,6 @@ use rustix::io::Errno;
 
 use super::layout::SESSIONS;
 use super::located::stat;
-use super::meta::Id;
 use super::root::Root;
 use super::sessions::{newest, open_session_file};
 pub use super::sessions::{open_journal, sessions};
@@ -26,6 +25,7 @@ use super::trash::move_to;
 use crate::error::{Error, Result};
 use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::Id;
 
 /// The number of final records that may be unsettled when the daemon dies: more than twice as many as it has worker
 /// threads, because a run may have a record of its own before its first change.

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 
 use super::layout::TRASH;
 use super::located::stat;
-use super::meta::Id;
 use super::root::Root;
 use super::state::StateDir;
 use super::walk::walk;
 use crate::error::Result;
 use crate::journal::{Ids, Op, Record};
 use crate::name::{Escaped, Name, WorldPath};
+use trumanfs_types::meta::Id;
 
 /// Counts the links in the trash anew, of the files on the list and of those that the last records moved.
 ///

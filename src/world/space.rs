@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::meta::{Id, Meta};
 use super::own;
 use super::{World, layout, settle, trash, version_files};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::{Id, Meta};
 
 /// The free space in bytes below which writes bypass the page cache.
 const SCARCE: u64 = 256 << 20;

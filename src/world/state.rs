@@ -15,7 +15,6 @@ use super::holder::{Holder, read_holder};
 use super::inode_lists::{self, parse_links, parse_pinned};
 use super::layout::{self, JOURNAL, LINKS, LOCK, LOG, PINNED, SESSIONS, STATE, VERSIONS};
 use super::lock;
-use super::meta::Id;
 use super::origin::{self, Copied};
 use super::own;
 use super::probe;
@@ -24,6 +23,7 @@ use super::sessions;
 use super::settled::Settled;
 use crate::error::{Error, Result};
 use crate::name::Name;
+use trumanfs_types::meta::Id;
 
 /// The space that a session's log has on a disk that gets full, in bytes.
 const LOG_SPACE: u64 = 8 << 10;

@@ -10,11 +10,11 @@ use rustix::fs::OFlags;
 use super::layout::STATE;
 use super::list::{Entry, raw};
 use super::located::Located;
-use super::meta::{Id, Meta};
 use super::root::{Dir, Root, stat_at, stat_fd};
 use super::view::{View, Visible};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::{Id, Meta};
 
 /// A store and the rules of what exists in it.
 #[derive(Debug, Clone, Copy)]

@@ -20,13 +20,13 @@ use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, StatxFlags};
 
 use super::layout::TRASH;
-use super::meta::{Id, Meta};
 use super::own;
 use super::root::{Root, open_beneath, stat_fd};
 use super::sessions::sessions;
 use super::state::StateDir;
 use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, Name, quoted};
+use trumanfs_types::meta::{Id, Meta};
 
 /// The format of the time in an entry's name: UTC with microseconds, sortable, without colons.
 const STAMP: &str = "%Y%m%dT%H%M%S%.6fZ";

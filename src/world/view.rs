@@ -13,11 +13,11 @@ use parking_lot::RwLock;
 use rustix::fs::FileType;
 
 use super::layout::{STATE, TRASH};
-use super::meta::{Id, Meta};
 use super::own;
 use super::root::Dir;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::{Id, Meta};
 
 /// How symlinks are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,10 +4,10 @@ use rustix::fs::FileType;
 
 use super::World;
 use super::list::{Entry, raw};
-use super::meta::Id;
 use super::root::{Dir, Root};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use trumanfs_types::meta::Id;
 
 /// One node found on a walk.
 #[derive(Debug)]

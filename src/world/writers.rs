@@ -2,9 +2,9 @@
 
 use std::os::fd::OwnedFd;
 
-use super::meta::Id;
 use super::root::Root;
 use crate::name::WorldPath;
+use trumanfs_types::meta::Id;
 
 /// The answer about one file.
 #[derive(Debug)]

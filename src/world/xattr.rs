@@ -12,9 +12,7 @@ use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Escaped;
-
-/// The largest size of one value or of the list of names (limits.h).
-const XATTR_SIZE_MAX: usize = 64 * 1024;
+use trumanfs_types::xattr::XATTR_SIZE_MAX;
 
 impl World {
     /// Reads an extended attribute of the `user.` namespace.

@@ -1,8 +1,14 @@
-//! Names, paths and errors that every part of trumanfs shares.
+//! Names, paths, attributes, origins and errors that every part of trumanfs shares.
 //!
 //! - [`name`]: one name of the store, and a path of such names. What is no name cannot be one.
 //! - [`error`]: in which ways something fails, and the errno of each.
+//! - [`meta`]: the attributes of a node; [`attrs`], those to set; [`xattr`], the extended ones.
+//! - [`origin`]: where a change comes from: an executor, and one run of it.
 #![warn(missing_docs)]
 
+pub mod attrs;
 pub mod error;
+pub mod meta;
 pub mod name;
+pub mod origin;
+pub mod xattr;

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,8 @@ impl RunId {
         let mut number = u64::from_ne_bytes(bytes);
         if filled != Ok(bytes.len()) {
             // Without random numbers, ids are still distinct, only easier to guess.
-            let now = chrono::Utc::now().timestamp_micros().cast_unsigned();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let now = now.map_or(0, |now| u64::try_from(now.as_micros()).unwrap_or_default());
             let salt = ANOTHER.fetch_add(1, Ordering::Relaxed) << 20;
             number ^= now.rotate_left(24) ^ salt ^ u64::from(std::process::id());
         }
@@ -218,7 +220,7 @@ impl Run {
     }
 
     /// Truncates a command to the length of a record, and returns its full length where it was longer.
-    pub(super) fn cut(command: &[u8]) -> (&[u8], Option<u64>) {
+    pub fn cut(command: &[u8]) -> (&[u8], Option<u64>) {
         let mut kept = match command.get(..LONGEST_COMMAND) {
             Some(kept) if kept.len() < command.len() => kept,
             _ => return (command, None),

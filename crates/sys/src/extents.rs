@@ -36,8 +36,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Makes an extent for a test.
-    #[cfg(test)]
+    /// Returns an extent without flags other than sharing, as tests of what reads extents want it.
     pub fn new(logical: u64, physical: u64, length: u64, is_shared: bool) -> Extent {
         Extent {
             logical,
