@@ -8,6 +8,7 @@ use chrono::SecondsFormat;
 use rustix::io::Errno;
 use serde::Serialize;
 
+use super::place::AuditLog;
 use super::request::{Outcome, ProgramReport, START, Status};
 use crate::error::Error;
 use crate::name::escape;
@@ -99,8 +100,20 @@ impl Audit {
         Audit { store, is_served }
     }
 
-    /// Writes the line of a request. Returns what an operator should know where that was not possible.
-    pub fn write(
+    fn append(&self, line: &impl Serialize) -> Option<String> {
+        let written = serde_json::to_vec(line)
+            .map_err(|error| Error::Damaged(error.to_string()))
+            .and_then(|line| LOG.append(&self.store, &line, self.is_served));
+        match written {
+            Ok(_) => None,
+            Err(error) if is_not_ours(&error) => None,
+            Err(error) => Some(format!("the audit log was not written: {error}")),
+        }
+    }
+}
+
+impl AuditLog for Audit {
+    fn write(
         &self,
         kind: OriginKind,
         (command, cwd): (&[u8], &[u8]),
@@ -143,14 +156,12 @@ impl Audit {
         self.append(&line)
     }
 
-    /// Writes a line about something that happened in a request: its kind, and what it was. `event` is its name where
-    /// an operator should look at it. Returns what an operator should know where that was not possible.
-    pub fn happened(
+    fn happened(
         &self,
         run: RunId,
         kind: &'static str,
         event: Option<&'static str>,
-        what: &impl Serialize,
+        what: &serde_json::Value,
     ) -> Option<String> {
         self.append(&Happened {
             v: SCHEMA,
@@ -161,17 +172,6 @@ impl Audit {
             severity: event.map(|_| "HIGH"),
             what,
         })
-    }
-
-    fn append(&self, line: &impl Serialize) -> Option<String> {
-        let written = serde_json::to_vec(line)
-            .map_err(|error| Error::Damaged(error.to_string()))
-            .and_then(|line| LOG.append(&self.store, &line, self.is_served));
-        match written {
-            Ok(_) => None,
-            Err(error) if is_not_ours(&error) => None,
-            Err(error) => Some(format!("the audit log was not written: {error}")),
-        }
     }
 }
 

@@ -52,7 +52,11 @@ impl HeldHome {
         let runs = Runs::new(client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
         let audit = Audit::new(client.root()?, true);
-        let place = Place::new(mounted, hold.path().as_os_str().as_bytes(), Some(audit));
+        let place = Place::new(
+            mounted,
+            hold.path().as_os_str().as_bytes(),
+            Some(Arc::new(audit)),
+        );
         Ok(HeldHome { place, home, hold })
     }
 

@@ -6,38 +6,28 @@
 //! have the same rules. [`task`] has what hosts and executors of single file operations sign.
 
 pub mod audit;
-pub mod cancel;
-mod drain;
 pub mod files;
 mod held_home;
-pub mod home;
 pub mod interrupt;
-mod limit;
-mod line_programs;
 pub mod mounted_home;
 pub mod offline_home;
 mod offline_store;
 mod open;
 mod open_here;
-pub mod pipeline;
-pub mod place;
 pub mod program;
 pub mod quote;
-pub mod request;
-mod resolve;
-pub mod shell;
-mod streams;
 pub mod task;
 pub mod totals;
 mod with_scratch;
 
-pub use cancel::Cancel;
 pub use held_home::HeldHome;
-pub use home::Home;
 pub use interrupt::Interrupt;
-pub use line_programs::{
-    AdmittedProgram, LinePrograms, NotRun, OutputRule, Program, Programs, Variable,
-};
 pub use open::{Access, open, open_held, open_in};
-pub use place::Place;
-pub use request::{Limits, Outcome, Refusal, Request, Status};
+pub use trumanfs_executor::{
+    AdmittedProgram, AuditLog, Cancel, Home, Limits, LinePrograms, NotRun, Outcome, OutputRule,
+    Place, Program, Programs, Refusal, Request, Status, Variable,
+};
+pub use trumanfs_executor::{
+    cancel, drain, home, line_programs, pipeline, place, request, resolve, streams,
+};
+pub use trumanfs_shell as shell;

@@ -14,13 +14,13 @@ use super::held_home::HeldHome;
 use super::home::Home;
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
-use super::place::Place;
+use super::place::{AuditLog, Place};
 use super::program::Programs;
 use super::with_scratch::WithScratch;
 use crate::client::{self, Client, Runs, Site};
 use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
-use crate::world::ViewOptions;
+use crate::world::{Root, ViewOptions};
 
 /// How long other commands that work on a store are waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
         remedy: "Give an absolute path, or run this in a directory that is there.".to_owned(),
     })?;
     let mut prefix = None;
-    let (home, audit): (Arc<dyn Home>, Option<Audit>) = match client::site(&root)? {
+    let (home, audit): (Arc<dyn Home>, Option<Arc<dyn AuditLog>>) = match client::site(&root)? {
         Site::Store => {
             let view = ViewOptions {
                 hide: access.hide.clone(),
@@ -74,7 +74,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
             let patience = access.wait.unwrap_or(PATIENCE);
             let home = Arc::new(OfflineHome::with(&root, view, patience)?);
             let store = home.root().ok();
-            (home, store.map(|store| Audit::new(store, false)))
+            (home, store.map(|store| audit_log(store, false)))
         }
         Site::Home => {
             if !access.hide.is_empty() || !access.read_only.is_empty() || access.wait.is_some() {
@@ -91,7 +91,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
                 .as_ref()
                 .and_then(|client| client.in_home(OsStr::new("")).ok());
             let store = client.and_then(|client| client.root().ok());
-            let audit = store.map(|store| Audit::new(store, true));
+            let audit = store.map(|store| audit_log(store, true));
             let home = MountedHome::with(&root, runs).map_err(|error| not_let_in(&root, error))?;
             (Arc::new(home), audit)
         }
@@ -141,4 +141,8 @@ fn not_let_in(home: &Path, error: Error) -> Error {
         ),
         "Run this as that user, for instance with setpriv(1); or run a program with `trumanfs run`, which does so itself.",
     )
+}
+
+fn audit_log(store: Root, is_served: bool) -> Arc<dyn AuditLog> {
+    Arc::new(Audit::new(store, is_served))
 }

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::network::{Connection, Gateway, Opened};
 use super::sandbox::{LaunchError, Sockets, Step};
-use crate::exec::audit::Audit;
+use crate::exec::AuditLog;
 use crate::world::RunId;
 
 /// What an audit line is called that an operator should look at.
@@ -19,7 +19,7 @@ const REFUSED: &str = "connection_refused";
 pub(super) fn reach(
     sockets: Option<Sockets>,
     opened: Option<Opened>,
-    audit: Option<Arc<Audit>>,
+    audit: Option<Arc<dyn AuditLog>>,
     run: RunId,
 ) -> Result<Option<Gateway>, LaunchError> {
     let (Some(sockets), Some(opened)) = (sockets, opened) else {
@@ -28,8 +28,9 @@ pub(super) fn reach(
     let observer = move |connection: &Connection| {
         let event = (connection.verdict == "deny").then_some(REFUSED);
         if let Some(audit) = &audit {
+            let connection = serde_json::to_value(connection).unwrap_or_default();
             // The line of the request has a warning where none can be written.
-            let _ = audit.happened(run, "connection", event, connection);
+            let _ = audit.happened(run, "connection", event, &connection);
         }
     };
     let failed = |error: std::io::Error| LaunchError {

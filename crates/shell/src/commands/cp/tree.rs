@@ -1,0 +1,281 @@
+//! Copies a tree: one operand of `cp`, and everything below it.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use rustix::fs::FileType;
+
+use super::super::target::{blame, clash, into_itself, is_recent, joined, same};
+use super::content::{Broken, content};
+use super::keep::Keep;
+use super::xattr::take_along;
+use crate::call::Call;
+use crate::quote::quoted;
+use trumanfs_executor::home::Writing;
+use trumanfs_types::error::Error;
+use trumanfs_types::meta::Meta;
+use trumanfs_types::name::{Name, WorldPath};
+
+/// A pending copy: source and destination, each with its name for messages.
+#[derive(Debug)]
+pub(super) struct Copy {
+    pub(super) from: (WorldPath, Vec<u8>),
+    pub(super) to: (WorldPath, Vec<u8>),
+}
+
+#[derive(Debug)]
+enum Task {
+    Copy(Copy),
+    /// A directory whose content has been copied, and the mode that it was created with, if it was created.
+    Close(Copy, Meta, Option<u32>),
+}
+
+/// The copies still to be made for one operand.
+#[derive(Debug)]
+struct Tree {
+    pending: Vec<Task>,
+    /// The directories created so far, where the destination lies within the source.
+    within: Option<HashSet<WorldPath>>,
+    /// Whether the copy into itself has been reported.
+    told: bool,
+}
+
+/// How a tree is copied.
+#[derive(Default)]
+pub(super) struct How {
+    pub(super) keep: Keep,
+    pub(super) force: bool,
+    pub(super) no_clobber: bool,
+    pub(super) update: bool,
+    pub(super) verbose: bool,
+    /// Whether it is `mv` that copies, which words what it tells otherwise.
+    pub(super) moves: bool,
+}
+
+impl How {
+    /// Copies it. Returns whether all of it was copied.
+    pub(super) fn tree(&self, call: &mut Call<'_>, top: Copy) -> io::Result<bool> {
+        let inside = into_itself(&top.from.1, &top.to.1);
+        let mut tree = Tree {
+            told: false,
+            within: top.from.0.contains(&top.to.0).then(HashSet::new),
+            pending: vec![Task::Copy(top)],
+        };
+        let mut done = true;
+        while let Some(step) = tree.pending.pop() {
+            call.check()?;
+            let copy = match step {
+                Task::Close(copy, meta, made) => {
+                    done &= self.attributes(call, &copy, &meta, made)?;
+                    continue;
+                }
+                Task::Copy(copy) => copy,
+            };
+            // Copying the copy would never end. The rest of the source is still copied.
+            let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
+            if tree.within.as_ref().is_some_and(of_copy) {
+                if !std::mem::replace(&mut tree.told, true) {
+                    call.say(&inside)?;
+                }
+                done = false;
+                continue;
+            }
+            let meta = match call.home().stat(&copy.from.0) {
+                Ok(meta) => meta,
+                Err(error) => {
+                    call.complain(&copy.from.1, &error)?;
+                    done = false;
+                    continue;
+                }
+            };
+            done &= match meta.kind {
+                FileType::Directory => self.directory(call, copy, meta, &mut tree)?,
+                FileType::RegularFile => self.file(call, &copy, &meta)?,
+                _ => {
+                    let shown = call.state.as_typed(&copy.from.1);
+                    call.say(&[&shown[..], b": not copied, for it is no regular file"].concat())?;
+                    false
+                }
+            };
+        }
+        Ok(done)
+    }
+
+    /// Creates a directory and queues the copies of its source's entries.
+    fn directory(
+        &self,
+        call: &mut Call<'_>,
+        copy: Copy,
+        meta: Meta,
+        tree: &mut Tree,
+    ) -> io::Result<bool> {
+        let home = call.home();
+        let mut made = None;
+        match home.stat(&copy.to.0) {
+            Ok(there) => {
+                let refused = match there.id == meta.id {
+                    true => Some(same(&copy.from.1, &copy.to.1)),
+                    false => clash((&copy.from.1, &meta), (&copy.to.1, &there)),
+                };
+                if let Some(message) = refused {
+                    call.say(&message)?;
+                    return Ok(false);
+                }
+            }
+            Err(_) => {
+                let mode = self.keep.directory(&meta);
+                if let Err(error) = home.mkdir(&copy.to.0, mode) {
+                    blame(call, &copy.from.1, &copy.to.1, &error)?;
+                    return Ok(false);
+                }
+                made = Some(mode);
+                if let Some(within) = &mut tree.within {
+                    within.insert(copy.to.0.clone());
+                }
+                self.tell(call, &copy, true)?;
+            }
+        }
+        let mut entries = match home.list(&copy.from.0) {
+            Ok(entries) => entries,
+            Err(error) => {
+                call.complain(&copy.from.1, &error)?;
+                return Ok(false);
+            }
+        };
+        // GNU cp goes through a directory in the order of inode numbers; entries are popped from the end.
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.ino));
+        let below = |(path, shown): &(WorldPath, Vec<u8>), name: &[u8]| {
+            let joined = joined(shown, name);
+            Name::new(name).map(|name| (path.join(name), joined))
+        };
+        let inner = entries.iter().filter_map(|entry| {
+            Some(Task::Copy(Copy {
+                from: below(&copy.from, &entry.name).ok()?,
+                to: below(&copy.to, &entry.name).ok()?,
+            }))
+        });
+        let inner: Vec<Task> = inner.collect();
+        tree.pending.push(Task::Close(copy, meta, made));
+        tree.pending.extend(inner);
+        Ok(true)
+    }
+
+    fn file(&self, call: &mut Call<'_>, copy: &Copy, meta: &Meta) -> io::Result<bool> {
+        let there = match call.home().stat(&copy.to.0) {
+            Ok(there) => Some(there),
+            Err(Error::NotFound) => None,
+            Err(error) => {
+                call.complain(&copy.to.1, &error)?;
+                return Ok(false);
+            }
+        };
+        if let Some(there) = &there {
+            if self.no_clobber {
+                return Ok(true);
+            }
+            let refused = if there.id == meta.id {
+                Some(same(&copy.from.1, &copy.to.1))
+            } else if self.update && is_recent(there, meta) {
+                return Ok(true);
+            } else {
+                clash((&copy.from.1, meta), (&copy.to.1, there))
+            };
+            if let Some(message) = refused {
+                call.say(&message)?;
+                return Ok(false);
+            }
+        }
+        self.tell(call, copy, false)?;
+        let from = match call.home().open(&copy.from.0) {
+            Ok(from) => from,
+            Err(error) => {
+                call.complain(&copy.from.1, &error)?;
+                return Ok(false);
+            }
+        };
+        let mode = self.keep.file(meta);
+        let to = match self.write(call, copy, there.is_some(), mode)? {
+            Ok(to) => to,
+            Err(Error::Exists) if self.no_clobber => return Ok(true),
+            Err(error) => {
+                blame(call, &copy.from.1, &copy.to.1, &error)?;
+                return Ok(false);
+            }
+        };
+        match content(call, &from, &to) {
+            Ok(()) => {}
+            Err(Broken::Late(error)) => return Err(error),
+            Err(Broken::Read(error)) => {
+                call.complain(&copy.from.1, &error)?;
+                return Ok(false);
+            }
+            Err(Broken::Write(error)) => {
+                call.complain(&copy.to.1, &error)?;
+                return Ok(false);
+            }
+        }
+        if self.moves
+            && let Err(error) = take_along(&from, &to)
+        {
+            // The move goes on, as GNU's does.
+            call.complain(&copy.to.1, &error)?;
+        }
+        // Closed first, so that no later write changes the time that is set.
+        drop(to);
+        self.attributes(call, copy, meta, there.is_none().then_some(mode))
+    }
+
+    /// Opens a destination for writing. With `-f`, a destination that cannot be opened is moved to the trash.
+    fn write(
+        &self,
+        call: &mut Call<'_>,
+        copy: &Copy,
+        there: bool,
+        mode: u32,
+    ) -> io::Result<Result<std::fs::File, Error>> {
+        let (home, path) = (call.home(), &copy.to.0);
+        if !there {
+            return Ok(home.open_write(path, Writing::New, mode));
+        }
+        match home.open_write(path, Writing::Truncate, mode) {
+            Err(_) if self.force => {
+                if let Err(error) = home.remove(path) {
+                    return Ok(Err(error));
+                }
+                if self.verbose {
+                    call.out
+                        .write_all(&[b"removed ", &quoted(&copy.to.1)[..], b"\n"].concat())?;
+                }
+                Ok(home.open_write(path, Writing::New, mode))
+            }
+            opened => Ok(opened),
+        }
+    }
+
+    /// Sets the preserved attributes on a copy. `made` is the mode that it was created with, if this call created it.
+    fn attributes(
+        &self,
+        call: &mut Call<'_>,
+        copy: &Copy,
+        meta: &Meta,
+        made: Option<u32>,
+    ) -> io::Result<bool> {
+        match self.keep.give(&*call.home(), &copy.to.0, meta, made) {
+            Ok(()) => Ok(true),
+            Err(error) => call.complain(&copy.to.1, &error).map(|()| false),
+        }
+    }
+
+    fn tell(&self, call: &mut Call<'_>, copy: &Copy, directory: bool) -> io::Result<()> {
+        if !self.verbose {
+            return Ok(());
+        }
+        let (from, to) = (quoted(&copy.from.1), quoted(&copy.to.1));
+        let line: &[&[u8]] = match (self.moves, directory) {
+            (true, true) => &[b"created directory ", &to, b"\n"],
+            (true, false) => &[b"copied ", &from, b" -> ", &to, b"\n"],
+            (false, _) => &[&from, b" -> ", &to, b"\n"],
+        };
+        call.out.write_all(&line.concat())
+    }
+}

@@ -1,0 +1,280 @@
+//! Evaluates the expression for one entry.
+
+use std::cell::OnceCell;
+use std::io::Write;
+
+use rustix::fs::FileType;
+
+use super::exec::Gathered;
+use super::parse::{Expr, Plan};
+use super::predicate::{Compare, Test, Window};
+use crate::call::{Call, Ended, Stop};
+use trumanfs_executor::home::DirEntry;
+use trumanfs_types::error::Error;
+use trumanfs_types::meta::Meta;
+use trumanfs_types::name::{Name, WorldPath};
+
+/// An entry that the walk visits. Its attributes are looked up at most once, and only where a test needs them.
+pub(super) struct Visit<'a> {
+    /// Its path as printed, beginning with the starting point as typed.
+    pub(super) shown: &'a [u8],
+    /// Its parent directory; for a starting point, its own path.
+    dir: &'a WorldPath,
+    /// `None` for a starting point.
+    name: Option<&'a [u8]>,
+    kind: FileType,
+    pub(super) depth: usize,
+    meta: OnceCell<Meta>,
+}
+
+impl<'a> Visit<'a> {
+    pub(super) fn top(shown: &'a [u8], path: &'a WorldPath, meta: Meta) -> Visit<'a> {
+        Visit {
+            shown,
+            dir: path,
+            name: None,
+            kind: meta.kind,
+            depth: 0,
+            meta: OnceCell::from(meta),
+        }
+    }
+
+    pub(super) fn entry(
+        shown: &'a [u8],
+        dir: &'a WorldPath,
+        entry: &'a DirEntry,
+        depth: usize,
+    ) -> Visit<'a> {
+        Visit {
+            shown,
+            dir,
+            name: Some(&entry.name),
+            kind: entry.kind,
+            depth,
+            meta: OnceCell::new(),
+        }
+    }
+
+    pub(super) fn directory(
+        shown: &'a [u8],
+        dir: &'a WorldPath,
+        name: Name<'a>,
+        depth: usize,
+    ) -> Visit<'a> {
+        Visit {
+            shown,
+            dir,
+            name: Some(name.bytes()),
+            kind: FileType::Directory,
+            depth,
+            meta: OnceCell::new(),
+        }
+    }
+
+    pub(super) fn is_dir(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+
+    pub(super) fn path(&self) -> Result<WorldPath, Error> {
+        match self.name {
+            Some(name) => Ok(self.dir.join(Name::new(name)?)),
+            None => Ok(self.dir.clone()),
+        }
+    }
+
+    /// Returns the last component as printed, without trailing slashes; for the root, a slash.
+    fn base(&self) -> &[u8] {
+        let end = self.shown.iter().rposition(|b| *b != b'/');
+        let Some(path) = end.and_then(|end| self.shown.get(..=end)) else {
+            return b"/";
+        };
+        path.rsplit(|b| *b == b'/').next().unwrap_or(path)
+    }
+}
+
+/// A run of `find`.
+pub(super) struct Finder<'a, 'c> {
+    pub(super) call: &'a mut Call<'c>,
+    pub(super) plan: &'a Plan,
+    gathered: Vec<Gathered>,
+    status: u8,
+    pruned: bool,
+    /// Whether the walk ends here (`-quit`).
+    pub(super) quit: bool,
+}
+
+impl<'a, 'c> Finder<'a, 'c> {
+    pub(super) fn new(call: &'a mut Call<'c>, plan: &'a Plan) -> Finder<'a, 'c> {
+        Finder {
+            call,
+            plan,
+            gathered: plan.gathered.iter().map(|_| Gathered::default()).collect(),
+            status: 0,
+            pruned: false,
+            quit: false,
+        }
+    }
+
+    /// Runs the `-exec … +` commands that still have paths waiting. Returns the status.
+    pub(super) fn finish(mut self) -> Ended {
+        for (gathered, template) in self.gathered.iter_mut().zip(&self.plan.gathered) {
+            if !gathered.run(template, self.call)? {
+                self.status = 1;
+            }
+        }
+        Ok(self.status)
+    }
+
+    /// Reports an error for a path; the walk goes on.
+    pub(super) fn complain(&mut self, shown: &[u8], error: &Error) -> Result<(), Stop> {
+        self.status = 1;
+        Ok(self.call.complain(shown, error)?)
+    }
+
+    /// Evaluates the expression for an entry that is deep enough. Returns whether a directory is pruned.
+    pub(super) fn evaluate(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
+        self.pruned = false;
+        if visit.depth >= self.plan.least {
+            let plan = self.plan;
+            self.holds(&plan.expression, visit)?;
+        }
+        Ok(self.pruned)
+    }
+
+    fn holds(&mut self, expression: &Expr, visit: &Visit<'_>) -> Result<bool, Stop> {
+        // After -quit, the rest of the expression is not evaluated for this entry either.
+        if self.quit {
+            return Ok(false);
+        }
+        match expression {
+            Expr::Test(test) => self.test(test, visit),
+            Expr::Not(inner) => Ok(!self.holds(inner, visit)?),
+            Expr::And(all) => {
+                for one in all {
+                    if !self.holds(one, visit)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Expr::Or(all) => {
+                for one in all {
+                    if self.holds(one, visit)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Expr::List(all) => {
+                let mut last = false;
+                for one in all {
+                    last = self.holds(one, visit)?;
+                }
+                Ok(last)
+            }
+        }
+    }
+
+    fn test(&mut self, test: &Test, visit: &Visit<'_>) -> Result<bool, Stop> {
+        Ok(match test {
+            Test::Constant(value) => *value,
+            Test::Name(pattern) => pattern.matches(visit.base()),
+            Test::Path(pattern) => pattern.matches(visit.shown),
+            Test::Kind(kinds) => kinds.contains(&visit.kind),
+            Test::Size(compare, units, unit) => self.meta(visit)?.is_some_and(|meta| {
+                let found = meta.size.div_ceil(*unit);
+                match compare {
+                    Compare::Less => found < *units,
+                    Compare::Same => found == *units,
+                    Compare::More => found > *units,
+                }
+            }),
+            Test::Age(clock, Window(after, until)) => self.meta(visit)?.is_some_and(|meta| {
+                let at = clock.of(&meta);
+                *after < at && at <= *until
+            }),
+            Test::Mode(compare, wanted) => self.meta(visit)?.is_some_and(|meta| {
+                let mode = meta.mode & 0o7777;
+                match compare {
+                    Compare::Less => mode & wanted != 0 || *wanted == 0,
+                    Compare::Same => mode == *wanted,
+                    Compare::More => mode & wanted == *wanted,
+                }
+            }),
+            Test::Empty => self.is_empty(visit)?,
+            Test::Prune => {
+                self.pruned = true;
+                true
+            }
+            Test::Quit => {
+                self.quit = true;
+                true
+            }
+            Test::Print(end) => {
+                self.call.out.write_all(visit.shown)?;
+                self.call.out.write_all(&[*end])?;
+                true
+            }
+            Test::Delete => self.delete(visit)?,
+            Test::Exec(template) => template.each(self.call, visit.shown)?,
+            Test::ExecMany(number) => {
+                let template = self.plan.gathered.get(*number);
+                if let (Some(gathered), Some(template)) = (self.gathered.get_mut(*number), template)
+                    && !gathered.add(template, self.call, visit.shown)?
+                {
+                    self.status = 1;
+                }
+                true
+            }
+        })
+    }
+
+    /// Returns an entry's attributes; `None`, after reporting it, where the entry has gone.
+    fn meta(&mut self, visit: &Visit<'_>) -> Result<Option<Meta>, Stop> {
+        if let Some(meta) = visit.meta.get() {
+            return Ok(Some(*meta));
+        }
+        let found = visit.path().and_then(|path| self.call.home().stat(&path));
+        match found {
+            Ok(meta) => Ok(Some(*visit.meta.get_or_init(|| meta))),
+            Err(error) => {
+                self.complain(visit.shown, &error)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn is_empty(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
+        if !visit.is_dir() {
+            let file = visit.kind == FileType::RegularFile;
+            return Ok(file && self.meta(visit)?.is_some_and(|meta| meta.size == 0));
+        }
+        match visit.path().and_then(|path| self.call.home().list(&path)) {
+            Ok(entries) => Ok(entries.is_empty()),
+            Err(error) => {
+                self.complain(visit.shown, &error)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Moves an entry to the trash. A working directory given as starting point stays, silently, as with GNU.
+    fn delete(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
+        let home = self.call.home();
+        let removed = match (visit.shown, visit.base()) {
+            (b".", _) => return Ok(true),
+            // The errors of rmdir(2).
+            (_, b".") => Err(Error::Invalid),
+            (_, b"..") => Err(Error::NotEmpty),
+            _ if visit.is_dir() => visit.path().and_then(|path| home.remove_dir(&path)),
+            _ => visit.path().and_then(|path| home.remove(&path)),
+        };
+        match removed {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                self.complain(visit.shown, &error)?;
+                Ok(false)
+            }
+        }
+    }
+}

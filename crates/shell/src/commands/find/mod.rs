@@ -1,0 +1,155 @@
+//! `find`: walks down from starting points and evaluates an expression for each entry.
+//!
+//! Entries are visited in the order of their names at each level, where GNU's find has the order of the directory.
+//! The walk keeps one listing for each level and no stack frame, so depth costs memory only. Symlinks do not exist
+//! here, so `-H`, `-L` and `-P` have no effect. A directory that has gone is reported, and the walk goes on.
+
+mod eval;
+mod exec;
+mod parse;
+mod predicate;
+mod wording;
+
+use crate::call::{Call, Ended, Stop};
+use eval::{Finder, Visit};
+use parse::Plan;
+use trumanfs_executor::home::DirEntry;
+use trumanfs_types::name::{Name, WorldPath};
+
+pub(crate) fn find(call: &mut Call<'_>) -> Ended {
+    let args = call.args;
+    let (starts, expression) = split(args);
+    let plan = Plan::read(expression, call)?;
+    let mut finder = Finder::new(call, &plan);
+    let here = [b".".to_vec()];
+    for start in if starts.is_empty() { &here } else { starts } {
+        walk(&mut finder, start)?;
+        if finder.quit {
+            break;
+        }
+    }
+    finder.finish()
+}
+
+/// Splits starting points from the expression, which begins with the first word that can only belong to one.
+fn split(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
+    let is_option = |arg: &Vec<u8>| matches!(&arg[..], b"-H" | b"-L" | b"-P");
+    let options = args.iter().take_while(|arg| is_option(arg)).count();
+    let mut rest = args.get(options..).unwrap_or_default();
+    if let [first, after @ ..] = rest
+        && first == b"--"
+    {
+        rest = after;
+    }
+    let begins = |arg: &Vec<u8>| matches!(&arg[..], [b'-', _, ..] | b"(" | b"!");
+    let starts = rest.iter().position(begins).unwrap_or(rest.len());
+    rest.split_at(starts)
+}
+
+/// A directory whose entries are being visited.
+struct Level {
+    /// The entries still to be visited, the next one last.
+    entries: Vec<DirEntry>,
+    /// The length of its path as printed.
+    shown: usize,
+}
+
+impl Level {
+    fn new(mut entries: Vec<DirEntry>, shown: usize) -> Level {
+        entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+        Level { entries, shown }
+    }
+}
+
+/// Walks down from a starting point.
+fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
+    finder.call.check()?;
+    let found = finder.call.path(start);
+    let found = found.and_then(|path| Ok((finder.call.home().stat(&path)?, path)));
+    let (meta, mut path) = match found {
+        Ok(found) => found,
+        Err(error) => return finder.complain(start, &error),
+    };
+    // The path, as printed, of the current directory, and for a moment of an entry in it.
+    let mut shown = start.to_vec();
+    let mut levels: Vec<Level> = Vec::new();
+    let top = Visit::top(start, &path, meta);
+    let entered = enter(finder, &top)?;
+    levels.extend(entered.map(|entries| Level::new(entries, shown.len())));
+    while let Some(level) = levels.last_mut() {
+        finder.call.check()?;
+        if finder.quit {
+            return Ok(());
+        }
+        shown.truncate(level.shown);
+        let Some(entry) = level.entries.pop() else {
+            levels.pop();
+            leave(finder, (start, &meta), &shown, &path, levels.len())?;
+            path = path.parent().unwrap_or_default();
+            continue;
+        };
+        if shown.last() != Some(&b'/') {
+            shown.push(b'/');
+        }
+        shown.extend_from_slice(&entry.name);
+        let visit = Visit::entry(&shown, &path, &entry, levels.len());
+        if let Some(entries) = enter(finder, &visit)? {
+            path.push(name_of(&entry)?);
+            levels.push(Level::new(entries, shown.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Visits an entry: evaluates the expression, unless a directory's content comes first (`-depth`), and lists a
+/// directory that is to be walked.
+fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<DirEntry>>, Stop> {
+    let plan = finder.plan;
+    let inside = visit.is_dir() && visit.depth < plan.deepest;
+    if !plan.contents_first || !inside {
+        let pruned = finder.evaluate(visit)?;
+        if !inside || finder.quit || pruned && !plan.contents_first {
+            return Ok(None);
+        }
+    }
+    let listed = visit.path().and_then(|path| finder.call.home().list(&path));
+    match listed {
+        Ok(entries) => Ok(Some(entries)),
+        Err(error) => {
+            finder.complain(visit.shown, &error)?;
+            // With `-depth`, it is still evaluated on the way out.
+            Ok(plan.contents_first.then(Vec::new))
+        }
+    }
+}
+
+/// Leaves a directory; with `-depth`, this is when it is evaluated.
+fn leave(
+    finder: &mut Finder<'_, '_>,
+    (start, meta): (&[u8], &trumanfs_types::meta::Meta),
+    shown: &[u8],
+    path: &WorldPath,
+    depth: usize,
+) -> Result<(), Stop> {
+    if !finder.plan.contents_first {
+        return Ok(());
+    }
+    let visit = match (depth, path.parent(), path.name()) {
+        (0, ..) => Visit::top(start, path, *meta),
+        (_, Some(parent), Some(name)) => {
+            return finder
+                .evaluate(&Visit::directory(shown, &parent, name, depth))
+                .map(drop);
+        }
+        _ => return Ok(()),
+    };
+    finder.evaluate(&visit).map(drop)
+}
+
+fn name_of(entry: &DirEntry) -> Result<Name<'_>, Stop> {
+    // A listing has only valid names.
+    Name::new(&entry.name).map_err(|error| Stop::Stream(std::io::Error::from(error.errno())))
+}
+
+#[cfg(test)]
+mod tests;

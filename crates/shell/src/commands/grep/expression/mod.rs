@@ -1,0 +1,299 @@
+//! Patterns: POSIX basic and extended regular expressions with GNU's extensions, and plain strings, translated for
+//! `regex_automata`.
+//!
+//! No byte class produced here contains a newline, so a match never leaves its line and a whole buffer can be
+//! searched at once. Where POSIX leaves a meaning open, GNU grep 3.8 decides (`src/dfa.c`); error messages are those
+//! of regcomp(3). Back-references are not regular and are refused.
+
+mod bracket;
+mod set;
+
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, Look, Repetition};
+
+use crate::pattern::class_of;
+pub(super) use set::Wrong;
+use set::set;
+
+/// The syntax of the patterns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Syntax {
+    /// Basic expressions (`-G`).
+    Basic,
+    /// Extended expressions (`-E`).
+    Extended,
+    /// Plain strings (`-F`).
+    Fixed,
+}
+
+/// What a match has to cover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Whole {
+    /// Any part of a line.
+    Part,
+    /// Whole words: no letter, digit or underscore on either side (`-w`).
+    Word,
+    /// A whole line (`-x`).
+    Line,
+}
+
+/// The largest bound of an interval (`RE_DUP_MAX`).
+const MOST: u32 = 0x7fff;
+/// How deep groups and repetitions may nest, so that no expression exhausts the stack.
+const DEEPEST: usize = 250;
+
+const TOO_BIG: Wrong = "Regular expression too big";
+
+/// Translates patterns into an expression that matches where any of them does.
+///
+/// # Errors
+/// A malformed pattern, in the words of regcomp(3).
+pub(in super::super) fn translate<'p>(
+    patterns: impl Iterator<Item = &'p [u8]>,
+    syntax: Syntax,
+    ignore_case: bool,
+    whole: Whole,
+) -> Result<Hir, Wrong> {
+    let translated: Result<Vec<Hir>, Wrong> = patterns
+        .map(|pattern| match syntax {
+            Syntax::Fixed => Ok(fixed(pattern, ignore_case)),
+            _ => Parser::new(pattern, syntax == Syntax::Extended, ignore_case).whole(),
+        })
+        .collect();
+    let any = Hir::alternation(translated?);
+    Ok(match whole {
+        Whole::Part => any,
+        Whole::Word => Hir::concat(vec![
+            Hir::look(Look::WordStartHalfAscii),
+            any,
+            Hir::look(Look::WordEndHalfAscii),
+        ]),
+        Whole::Line => Hir::concat(vec![Hir::look(Look::StartLF), any, Hir::look(Look::EndLF)]),
+    })
+}
+
+fn fixed(pattern: &[u8], ignore_case: bool) -> Hir {
+    if ignore_case {
+        Hir::concat(pattern.iter().map(|byte| one(*byte, true)).collect())
+    } else {
+        Hir::literal(pattern)
+    }
+}
+
+/// Matches one byte, or both cases of it.
+fn one(byte: u8, ignore_case: bool) -> Hir {
+    if ignore_case && byte.is_ascii_alphabetic() {
+        let cases = [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()];
+        class(set(|b| cases.contains(&b)))
+    } else {
+        Hir::literal([byte])
+    }
+}
+
+/// A class without the newline.
+fn class(mut set: ClassBytes) -> Hir {
+    set.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
+    Hir::class(Class::Bytes(set))
+}
+
+enum Token {
+    Atom(Hir),
+    /// An assertion between two bytes. What follows is still at the start of its branch.
+    Look(Look),
+    Repeat(u32, Option<u32>),
+    Open,
+    Close,
+    Or,
+    End,
+}
+
+struct Parser<'p> {
+    rest: &'p [u8],
+    extended: bool,
+    ignore_case: bool,
+    /// The number of open groups.
+    open: usize,
+    /// The deepest nesting so far.
+    depth: usize,
+}
+
+impl<'p> Parser<'p> {
+    fn new(pattern: &'p [u8], extended: bool, ignore_case: bool) -> Parser<'p> {
+        Parser {
+            rest: pattern,
+            extended,
+            ignore_case,
+            open: 0,
+            depth: 0,
+        }
+    }
+
+    fn whole(mut self) -> Result<Hir, Wrong> {
+        self.alternatives()
+    }
+
+    /// Parses up to the end of a group or of the pattern.
+    fn alternatives(&mut self) -> Result<Hir, Wrong> {
+        let mut branches = Vec::new();
+        loop {
+            let (branch, end) = self.branch()?;
+            branches.push(branch);
+            match end {
+                Token::Or => {}
+                Token::End if self.open > 0 => return Err("Unmatched ( or \\("),
+                _ => return Ok(Hir::alternation(branches)),
+            }
+        }
+    }
+
+    fn branch(&mut self) -> Result<(Hir, Token), Wrong> {
+        let mut parts: Vec<Hir> = Vec::new();
+        // Whether there is nothing yet that could be repeated.
+        let mut start = true;
+        let mut repeated = false;
+        loop {
+            let again = repeated;
+            repeated = false;
+            match self.token(start, parts.is_empty())? {
+                Token::Atom(atom) => parts.push(atom),
+                Token::Look(look) => {
+                    parts.push(Hir::look(look));
+                    continue;
+                }
+                Token::Repeat(min, max) => {
+                    if again {
+                        self.deeper()?;
+                    }
+                    repeated = true;
+                    let sub = Box::new(parts.pop().unwrap_or_else(Hir::empty));
+                    parts.push(Hir::repetition(Repetition {
+                        min,
+                        max,
+                        greedy: true,
+                        sub,
+                    }));
+                }
+                Token::Open => {
+                    self.open += 1;
+                    self.deeper()?;
+                    parts.push(self.alternatives()?);
+                    self.open -= 1;
+                    self.depth -= 1;
+                }
+                end => return Ok((Hir::concat(parts), end)),
+            }
+            start = false;
+        }
+    }
+
+    fn deeper(&mut self) -> Result<(), Wrong> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(TOO_BIG);
+        }
+        Ok(())
+    }
+
+    /// Reads a token. Nothing can be repeated at the `start` of a branch; only in the very `first` place is `^` an
+    /// anchor in a basic expression.
+    fn token(&mut self, start: bool, first: bool) -> Result<Token, Wrong> {
+        let Some((byte, rest)) = self.rest.split_first() else {
+            return Ok(Token::End);
+        };
+        self.rest = rest;
+        let atom = match (byte, self.extended) {
+            (b'\\', _) => return self.escaped(start),
+            (b'[', _) => {
+                let (set, rest) = bracket::read(rest, self.ignore_case)?;
+                self.rest = rest;
+                class(set)
+            }
+            (b'.', _) => class(set(|_| true)),
+            (b'*', true) => return Ok(Token::Repeat(0, None)),
+            (b'*', false) if !start => return Ok(Token::Repeat(0, None)),
+            (b'+', true) => return Ok(Token::Repeat(1, None)),
+            (b'?', true) => return Ok(Token::Repeat(0, Some(1))),
+            (b'{', true) => return self.interval(),
+            (b'(', true) => return Ok(Token::Open),
+            (b')', true) if self.open > 0 => return Ok(Token::Close),
+            (b'|', true) => return Ok(Token::Or),
+            (b'^', extended) if extended || first => return Ok(Token::Look(Look::StartLF)),
+            (b'$', extended) if extended || ends(rest) => return Ok(Token::Look(Look::EndLF)),
+            (byte, _) => one(*byte, self.ignore_case),
+        };
+        Ok(Token::Atom(atom))
+    }
+
+    /// Reads the token after a backslash.
+    fn escaped(&mut self, start: bool) -> Result<Token, Wrong> {
+        let Some((byte, rest)) = self.rest.split_first() else {
+            return Err("Trailing backslash");
+        };
+        self.rest = rest;
+        let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        let space = |b: u8| class_of(b"space").is_some_and(|is| is(&b));
+        Ok(match (byte, self.extended) {
+            (b'(', false) => Token::Open,
+            (b')', false) if self.open > 0 => Token::Close,
+            (b')', false) => return Err("Unmatched ) or \\)"),
+            (b'|', false) => Token::Or,
+            (b'{', false) if !start => return self.interval(),
+            (b'+', false) if !start => Token::Repeat(1, None),
+            (b'?', false) if !start => Token::Repeat(0, Some(1)),
+            (b'<', _) => Token::Look(Look::WordStartAscii),
+            (b'>', _) => Token::Look(Look::WordEndAscii),
+            (b'b', _) => Token::Look(Look::WordAscii),
+            (b'B', _) => Token::Look(Look::WordAsciiNegate),
+            (b'`', _) => Token::Look(Look::StartLF),
+            (b'\'', _) => Token::Look(Look::EndLF),
+            (b'w', _) => Token::Atom(class(set(word))),
+            (b'W', _) => Token::Atom(class(set(|b| !word(b)))),
+            (b's', _) => Token::Atom(class(set(space))),
+            (b'S', _) => Token::Atom(class(set(|b| !space(b)))),
+            (b'1'..=b'9', _) => return Err("back-references (\\1 to \\9) are not supported"),
+            (byte, _) => Token::Atom(one(*byte, self.ignore_case)),
+        })
+    }
+
+    /// Parses an interval after its opening brace. In an extended expression, a malformed interval is literal.
+    fn interval(&mut self) -> Result<Token, Wrong> {
+        let (min, rest) = digits(self.rest);
+        let (max, rest) = match rest.split_first() {
+            Some((b',', rest)) => digits(rest),
+            _ => (min, rest),
+        };
+        let open = min.is_none() && rest.len() == self.rest.len();
+        let close: &[u8] = if self.extended { b"}" } else { b"\\}" };
+        let Some(rest) = rest.strip_prefix(close).filter(|_| !open) else {
+            return match (self.extended, rest) {
+                (true, _) => Ok(Token::Atom(Hir::literal([b'{']))),
+                (false, []) => Err("Unmatched \\{"),
+                (false, _) => Err("Invalid content of \\{\\}"),
+            };
+        };
+        self.rest = rest;
+        let min = min.unwrap_or(0);
+        if max.is_some_and(|max| max < min) {
+            return Err("Invalid content of \\{\\}");
+        }
+        if max.unwrap_or(min) > MOST {
+            return Err(TOO_BIG);
+        }
+        Ok(Token::Repeat(min, max))
+    }
+}
+
+/// Returns whether a `$` before this text is an anchor in a basic expression.
+fn ends(rest: &[u8]) -> bool {
+    rest.is_empty() || rest.starts_with(b"\\)") || rest.starts_with(b"\\|")
+}
+
+/// Parses a number, if there is one. A number that is too large saturates.
+fn digits(text: &[u8]) -> (Option<u32>, &[u8]) {
+    let end = text.iter().position(|b| !b.is_ascii_digit());
+    let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
+    let value = digits.iter().fold(None, |value: Option<u32>, digit| {
+        let tens = value.unwrap_or(0).saturating_mul(10);
+        Some(tens.saturating_add(u32::from(digit - b'0')))
+    });
+    (value, rest)
+}

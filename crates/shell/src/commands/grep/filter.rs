@@ -1,0 +1,84 @@
+//! The selection of files and directories for `grep`: `--include`, `--exclude`, `--exclude-dir`, by GNU's rules.
+//!
+//! A file found in a directory is matched by its name alone. An operand is matched as a whole and from each of its
+//! components on.
+
+use crate::pattern::Pattern;
+
+/// The patterns.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Filter {
+    /// In the order given; true where the pattern includes.
+    files: Vec<(Pattern, bool)>,
+    directories: Vec<Pattern>,
+}
+
+impl Filter {
+    /// Adds a pattern that includes or excludes files.
+    pub(super) fn files(&mut self, pattern: &[u8], include: bool) {
+        self.files.push((Pattern::new(pattern), include));
+    }
+
+    /// Adds a pattern that excludes directories.
+    pub(super) fn directories(&mut self, pattern: &[u8]) {
+        let end = pattern
+            .iter()
+            .rposition(|b| *b != b'/')
+            .map_or(1, |at| at + 1);
+        let pattern = pattern.get(..end).unwrap_or(pattern);
+        self.directories.push(Pattern::new(pattern));
+    }
+
+    /// Returns whether a file found in a directory is searched.
+    pub(super) fn takes_found(&self, name: &[u8]) -> bool {
+        self.takes(|pattern| pattern.matches(name))
+    }
+
+    /// Returns whether an operand is searched.
+    pub(super) fn takes_typed(&self, typed: &[u8]) -> bool {
+        self.takes(|pattern| somewhere(pattern, typed))
+    }
+
+    /// Returns whether a directory found in another is searched.
+    pub(super) fn enters_found(&self, name: &[u8]) -> bool {
+        !self.directories.iter().any(|pattern| pattern.matches(name))
+    }
+
+    /// Returns whether an operand that is a directory is searched.
+    pub(super) fn enters_typed(&self, typed: &[u8]) -> bool {
+        !self
+            .directories
+            .iter()
+            .any(|pattern| somewhere(pattern, typed))
+    }
+
+    /// Applies the last pattern that matches; where none does, the opposite of the first.
+    fn takes(&self, matches: impl Fn(&Pattern) -> bool) -> bool {
+        let Some((_, first)) = self.files.first() else {
+            return true;
+        };
+        let deciding = self
+            .files
+            .iter()
+            .rev()
+            .find(|(pattern, _)| matches(pattern));
+        deciding.map_or(!first, |(_, include)| *include)
+    }
+}
+
+fn somewhere(pattern: &Pattern, typed: &[u8]) -> bool {
+    let mut rest = typed;
+    loop {
+        if pattern.matches(rest) {
+            return true;
+        }
+        let Some(slash) = rest.iter().position(|b| *b == b'/') else {
+            return false;
+        };
+        let after = rest.get(slash..).unwrap_or_default();
+        let Some(start) = after.iter().position(|b| *b != b'/') else {
+            return false;
+        };
+        rest = after.get(start..).unwrap_or_default();
+    }
+}

@@ -1,0 +1,212 @@
+//! `grep`: which files it searches, in which order, what it reports for each, and its exit status.
+//!
+//! `expression` translates the patterns and `matcher` finds lines; `search` selects them, `print` writes them, `walk`
+//! goes through directories, `filter` decides which files count. The behaviour is that of GNU grep 3.8 in the C
+//! locale, except that back-references and Perl expressions are refused, and that directories are searched in the
+//! order of names.
+
+mod buffer;
+mod expression;
+mod filter;
+mod interruptible;
+mod matcher;
+mod options;
+mod print;
+mod search;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+
+use self::matcher::Matcher;
+use self::options::{Directories, Options, OutputMode, TROUBLE};
+use self::search::{Found, Search};
+use crate::call::{Call, Ended, Stop, of_io};
+use trumanfs_types::error::Error;
+
+/// Searches files, or standard input.
+pub(crate) fn grep(call: &mut Call<'_>) -> Ended {
+    let options = Options::read(call)?;
+    let none = options.most == 0 || (options.patterns.is_empty() && !options.invert);
+    if none && options.report != OutputMode::Without {
+        return Ok(1);
+    }
+    let patterns = options.patterns.strip_suffix(b"\n");
+    let patterns = patterns
+        .into_iter()
+        .flat_map(|all| all.split(|b| *b == b'\n'));
+    let (syntax, whole) = (options.syntax, options.whole);
+    let matcher = expression::translate(patterns, syntax, options.ignore_case, whole)
+        .and_then(|expression| Matcher::new(&expression, options.only_matching))
+        .map_err(|wrong| Stop::Usage(wrong.into(), TROUBLE))?;
+    let mut run = Run {
+        names: options.names.unwrap_or(options.operands.len() > 1),
+        options,
+        search: Search::new(matcher),
+        matched: false,
+        trouble: false,
+        call,
+    };
+    run.operands()?;
+    Ok(match (run.matched, run.trouble) {
+        (true, _) if run.is_done() => 0,
+        (_, true) => TROUBLE,
+        (true, false) => 0,
+        (false, false) => 1,
+    })
+}
+
+/// One run of the command.
+struct Run<'r, 'c> {
+    call: &'r mut Call<'c>,
+    options: Options<'c>,
+    search: Search,
+    /// Whether file names are printed.
+    names: bool,
+    /// Whether any line was selected.
+    matched: bool,
+    /// Whether any error was reported.
+    trouble: bool,
+}
+
+impl Run<'_, '_> {
+    fn operands(&mut self) -> io::Result<()> {
+        let operands = std::mem::take(&mut self.options.operands);
+        if operands.is_empty() && self.options.directories == Directories::Recurse {
+            self.names = self.options.names.unwrap_or(true);
+            return self.walk(b"", self.call.state.cwd.clone());
+        }
+        if operands.is_empty() {
+            return self.standard_input();
+        }
+        for typed in &operands {
+            if self.is_done() {
+                break;
+            }
+            match *typed {
+                b"-" => self.standard_input()?,
+                _ => self.operand(typed, operands.len() == 1)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn operand(&mut self, typed: &[u8], only: bool) -> io::Result<()> {
+        let filter = &self.options.filter;
+        match (self.call.open(typed), self.options.directories) {
+            (Ok(_), _) if !filter.takes_typed(typed) => Ok(()),
+            (Ok(file), _) => self.file(typed, file),
+            (Err(Error::IsDirectory), Directories::Skip) => Ok(()),
+            (Err(Error::IsDirectory), _) if !filter.enters_typed(typed) => Ok(()),
+            (Err(Error::IsDirectory), Directories::Recurse) => {
+                if only {
+                    self.names = self.options.names.unwrap_or(true);
+                }
+                match self.call.path(typed) {
+                    Ok(path) => self.walk(typed, path),
+                    Err(error) => self.complain(typed, &error),
+                }
+            }
+            // GNU grep tries to read it and fails; so do we.
+            (Err(error @ Error::IsDirectory), Directories::Read) => {
+                self.complain(typed, &error)?;
+                self.tell(typed, &Found::default())
+            }
+            (Err(error), _) => self.complain(typed, &error),
+        }
+    }
+
+    fn standard_input(&mut self) -> io::Result<()> {
+        let label = self.options.label;
+        let found = self.search.file(
+            self.call.stdin,
+            self.names.then_some(label),
+            &self.options,
+            &mut self.call.out,
+            &self.call.state.deadline,
+        )?;
+        self.call.stdin.give_back(found.unread);
+        self.tell(label, &found)
+    }
+
+    /// Searches a file under the name to be printed.
+    fn file(&mut self, name: &[u8], mut file: File) -> io::Result<()> {
+        if self.is_output(&file) {
+            self.trouble = true;
+            if self.options.silent {
+                return Ok(());
+            }
+            let message: &[u8] = b": input file is also the output";
+            return self.call.say(&[name, message].concat());
+        }
+        let from: &mut dyn Read = &mut file;
+        let found = self.search.file(
+            from,
+            self.names.then_some(name),
+            &self.options,
+            &mut self.call.out,
+            &self.call.state.deadline,
+        )?;
+        self.tell(name, &found)
+    }
+
+    /// Prints the result for a file beyond its lines: count, name or the note about a binary file.
+    fn tell(&mut self, name: &[u8], found: &Found) -> io::Result<()> {
+        let out = &mut self.call.out;
+        let null = self.options.null;
+        match self.options.report {
+            OutputMode::Count => {
+                if self.names {
+                    out.write_all(name)?;
+                    out.write_all(if null { b"\0" } else { b":" })?;
+                }
+                writeln!(out, "{}", found.count)?;
+            }
+            OutputMode::With | OutputMode::Without => {
+                if (found.count > 0) == (self.options.report == OutputMode::With) {
+                    out.write_all(name)?;
+                    out.write_all(if null { b"\0" } else { b"\n" })?;
+                }
+            }
+            OutputMode::Lines | OutputMode::Nothing => {}
+        }
+        self.matched |= found.count > 0;
+        if found.binary {
+            self.call.say(&[name, b": binary file matches"].concat())?;
+        }
+        match &found.error {
+            Some(error) => self.complain(name, &of_io(error)),
+            None => Ok(()),
+        }
+    }
+
+    fn complain(&mut self, name: &[u8], error: &Error) -> io::Result<()> {
+        self.trouble = true;
+        if self.options.silent {
+            return Ok(());
+        }
+        self.call.complain(name, error)
+    }
+
+    /// Returns whether the status is known and nothing is to be printed.
+    fn is_done(&self) -> bool {
+        self.matched && self.options.report == OutputMode::Nothing
+    }
+
+    /// Returns whether output is appended to this very file, so that it would be searched again.
+    fn is_output(&self, file: &File) -> bool {
+        let Some(out) = self.call.out.get_ref().as_file() else {
+            return false;
+        };
+        if self.options.report != OutputMode::Lines || self.options.most == 1 {
+            return false;
+        }
+        let (Ok(file), Ok(out)) = (file.metadata(), out.metadata()) else {
+            return false;
+        };
+        out.is_file() && (file.dev(), file.ino()) == (out.dev(), out.ino())
+    }
+}

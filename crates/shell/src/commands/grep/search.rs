@@ -1,0 +1,283 @@
+//! [`Search`]: searches files one after the other, selects lines, and prints them with their context.
+//!
+//! The rules for selected lines, groups and binary files are GNU's (`src/grep.c`).
+
+use std::io::{self, BufWriter, Read};
+use std::ops::Range;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::buffer::{Buffer, back, line_end};
+use super::matcher::Matcher;
+use super::options::{Binary, Options, OutputMode};
+use super::print::{CONTEXT, Printer, SELECTED};
+use crate::deadline::Deadline;
+use crate::stream::Output;
+
+/// The result of searching a file.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The number of selected lines, as far as they were counted.
+    pub(super) count: u64,
+    /// Whether lines were selected but not printed because the file is binary.
+    pub(super) binary: bool,
+    /// The read error that ended the search.
+    pub(super) error: Option<io::Error>,
+    /// The number of bytes read behind the last line that was wanted; 0 if that did not come.
+    pub(super) unread: u64,
+}
+
+/// The state that lasts from file to file.
+pub(super) struct Search {
+    matcher: Matcher,
+    buffer: Buffer,
+    /// Whether any line has been printed: the next group needs a separator.
+    used: bool,
+}
+
+impl Search {
+    /// Makes a search.
+    pub(super) fn new(matcher: Matcher) -> Search {
+        Search {
+            matcher,
+            buffer: Buffer::new(),
+            used: false,
+        }
+    }
+
+    /// Searches a file.
+    ///
+    /// # Errors
+    /// Write errors; `TimedOut`.
+    pub(super) fn file(
+        &mut self,
+        from: &mut dyn Read,
+        name: Option<&[u8]>,
+        options: &Options<'_>,
+        out: &mut BufWriter<Output>,
+        deadline: &Deadline,
+    ) -> io::Result<Found> {
+        let buffer = &mut self.buffer;
+        buffer.clear();
+        let printer = Printer::new(options, out, name);
+        let mut scan = Scan::new(
+            &mut self.matcher,
+            &mut self.used,
+            (options, deadline),
+            printer,
+        );
+        // The number of lines that were selected before the first NUL.
+        let mut text_count = None;
+        let (mut searched, mut read) = (0, 0);
+        let mut error = None;
+        loop {
+            deadline.check()?;
+            let new = match buffer.read(from, deadline) {
+                Ok(new) => new,
+                Err(failed) => {
+                    deadline.check()?;
+                    error = Some(failed);
+                    break;
+                }
+            };
+            read += new.len() as u64;
+            let at_end = new.is_empty();
+            let fresh = buffer.text().get(new.clone()).unwrap_or_default();
+            if text_count.is_none() && options.binary != Binary::Text && memchr(0, fresh).is_some()
+            {
+                if options.binary == Binary::Skipped {
+                    return Ok(Found::default());
+                }
+                text_count = Some(scan.count);
+                if options.report != OutputMode::Count {
+                    (scan.first_only, scan.quiet) = (true, true);
+                }
+            }
+            if text_count.is_some() {
+                buffer.split_at_nul(new.clone());
+            }
+            if at_end {
+                buffer.end_line();
+            }
+            let text = buffer.text();
+            let fresh = text.get(new.start..).unwrap_or_default();
+            let Some(last) = memrchr(b'\n', fresh).map(|newline| new.start + newline + 1) else {
+                if at_end {
+                    break;
+                }
+                continue;
+            };
+            let limit = if at_end { text.len() } else { last };
+            scan.lines(text, searched..limit)?;
+            if scan.pending > 0 {
+                scan.trail(text, limit)?;
+            }
+            let since = scan.count - text_count.unwrap_or(0);
+            let full = scan.count >= options.most && scan.pending == 0;
+            if at_end || full || (scan.first_only && since > 0) {
+                break;
+            }
+            let needed = scan.forget(text, limit);
+            buffer.forget(needed);
+            searched = limit - needed;
+        }
+        let binary = text_count.is_some_and(|before| scan.count > before);
+        Ok(Found {
+            count: scan.count,
+            binary: binary && options.report == OutputMode::Lines,
+            unread: scan.unread(read),
+            error,
+        })
+    }
+}
+
+/// The state of the search through one file. Offsets are into the text in memory.
+struct Scan<'s> {
+    options: &'s Options<'s>,
+    matcher: &'s mut Matcher,
+    deadline: &'s Deadline,
+    printer: Printer<'s>,
+    used: &'s mut bool,
+    /// Whether no lines are printed.
+    quiet: bool,
+    /// Whether one line is enough.
+    first_only: bool,
+    count: u64,
+    /// The number of trailing context lines still to be printed.
+    pending: u64,
+    /// The end of what was printed last, if it is still in the text.
+    printed: Option<usize>,
+    /// The number of bytes before the text.
+    before_text: u64,
+    /// The end of the last line that was wanted, in the file.
+    enough_at: Option<u64>,
+}
+
+impl<'s> Scan<'s> {
+    fn new(
+        matcher: &'s mut Matcher,
+        used: &'s mut bool,
+        (options, deadline): (&'s Options<'s>, &'s Deadline),
+        printer: Printer<'s>,
+    ) -> Scan<'s> {
+        Scan {
+            options,
+            matcher,
+            deadline,
+            printer,
+            used,
+            quiet: options.report != OutputMode::Lines,
+            first_only: !matches!(options.report, OutputMode::Lines | OutputMode::Count),
+            count: 0,
+            pending: 0,
+            printed: None,
+            before_text: 0,
+            enough_at: None,
+        }
+    }
+
+    /// Returns how many of the bytes read lie behind the last line that was wanted. Who wants to know no more than whether
+    /// there is a line reads to no certain place.
+    fn unread(&self, read: u64) -> u64 {
+        let is_counted = matches!(self.options.report, OutputMode::Lines | OutputMode::Count);
+        let enough_at = self.enough_at.filter(|_| is_counted);
+        enough_at.map_or(0, |at| read.saturating_sub(at))
+    }
+
+    /// Selects among whole lines.
+    fn lines(&mut self, text: &[u8], range: Range<usize>) -> io::Result<()> {
+        let mut at = range.start;
+        while at < range.end && self.count < self.options.most {
+            let found = self.matcher.line(text, at..range.end, self.deadline)?;
+            let selected = match (self.options.invert, &found) {
+                (false, None) => break,
+                (false, Some(found)) => found.clone(),
+                (true, Some(found)) => at..found.start,
+                (true, None) => at..range.end,
+            };
+            at = found.map_or(range.end, |found| found.end);
+            if !selected.is_empty() {
+                self.select(text, selected)?;
+                if self.first_only {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Selects consecutive lines, up to the maximum.
+    fn select(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
+        let left = self.options.most - self.count;
+        let end = match self.options.invert {
+            true => nth_line_end(text, &lines, left),
+            false => lines.end,
+        };
+        if self.quiet {
+            let selected = text.get(lines).unwrap_or_default();
+            let count = match self.options.invert {
+                true => memchr_iter(b'\n', selected).count() as u64,
+                false => 1,
+            };
+            self.count += count.min(left);
+            self.pending = 0;
+        } else {
+            if self.pending > 0 {
+                self.trail(text, lines.start)?;
+            }
+            let floor = self.printed.unwrap_or(0);
+            let start = back(text, lines.start, self.options.before, floor);
+            if let Some(separator) = self.options.separator
+                && *self.used
+                && self.printed != Some(start)
+            {
+                self.printer.separator(separator)?;
+            }
+            self.print(text, start..lines.start, u64::MAX, CONTEXT)?;
+            self.count += self.print(text, lines, left, SELECTED)?;
+            self.pending = self.options.after;
+        }
+        *self.used = true;
+        if self.count >= self.options.most {
+            self.enough_at = Some(self.before_text + end as u64);
+        }
+        Ok(())
+    }
+
+    /// Prints trailing context up to an offset.
+    fn trail(&mut self, text: &[u8], until: usize) -> io::Result<()> {
+        let start = self.printed.unwrap_or(0);
+        self.pending -= self.print(text, start..until, self.pending, CONTEXT)?;
+        Ok(())
+    }
+
+    /// Prints at most so many lines. Returns their number.
+    fn print(&mut self, text: &[u8], lines: Range<usize>, most: u64, mark: u8) -> io::Result<u64> {
+        let (mut at, mut count) = (lines.start, 0);
+        while at < lines.end && count < most {
+            let end = line_end(text, at);
+            self.printer.line(text, at..end, mark, self.matcher)?;
+            (at, count) = (end, count + 1);
+            self.printed = Some(end);
+        }
+        Ok(count)
+    }
+
+    /// Returns the offset from which the text is still needed, as leading context of what follows `limit`; from now
+    /// on, all offsets count from there.
+    fn forget(&mut self, text: &[u8], limit: usize) -> usize {
+        let floor = self.printed.unwrap_or(0);
+        let needed = back(text, limit, self.options.before, floor);
+        self.printer.forget(text, needed);
+        self.before_text += needed as u64;
+        self.printed = self.printed.filter(|end| *end == needed).map(|_| 0);
+        needed
+    }
+}
+
+/// Returns the end of the nth of some lines, or of all where there are fewer.
+fn nth_line_end(text: &[u8], lines: &Range<usize>, nth: u64) -> usize {
+    let before = usize::try_from(nth).unwrap_or(usize::MAX).saturating_sub(1);
+    let found = memchr_iter(b'\n', text.get(lines.clone()).unwrap_or_default()).nth(before);
+    found.map_or(lines.end, |at| lines.start + at + 1)
+}

@@ -1,0 +1,90 @@
+//! `head` and `tail`: the first or the last part of a file. Owns what both share: units, counts and headings.
+
+mod count;
+mod head;
+mod tail;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;
+mod window;
+
+use std::io::{self, Write};
+
+pub(crate) use head::head;
+pub(crate) use tail::tail;
+
+use super::reading::{STANDARD, Trouble, or_standard, read};
+use crate::call::{Call, Ended, Stop};
+use crate::options::{ParsedArgs, Takes};
+use crate::stream::Input;
+
+/// The long options of both.
+const LONG: &[(&str, Takes, char)] = &[
+    ("bytes", Takes::Value, 'c'),
+    ("lines", Takes::Value, 'n'),
+    ("quiet", Takes::Nothing, 'q'),
+    ("silent", Takes::Nothing, 'q'),
+    ("verbose", Takes::Nothing, 'v'),
+    ("zero-terminated", Takes::Nothing, 'z'),
+];
+
+/// The unit that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Bytes,
+    /// Lines, with the byte that ends them.
+    Lines(u8),
+}
+
+/// Calls `work` for each operand, with headings where there are several operands or `-v` asks for them.
+fn each(
+    call: &mut Call<'_>,
+    typed: &ParsedArgs<'_>,
+    mut work: impl FnMut(&mut Call<'_>, &mut Input) -> Result<(), Trouble>,
+) -> Ended {
+    let asked = typed.options.iter().rev();
+    let asked = asked
+        .map(|(letter, _)| *letter)
+        .find(|letter| "qv".contains(*letter));
+    let headings = asked.map_or(typed.operands.len() > 1, |letter| letter == 'v');
+    let mut first = true;
+    let mut status = 0;
+    for operand in or_standard(typed.operands.clone()) {
+        let opened = |call: &mut Call<'_>| match headings {
+            true => heading(operand, std::mem::take(&mut first), &mut call.out),
+            false => Ok(()),
+        };
+        if !read(call, operand, opened, &mut work)? {
+            status = 1;
+        }
+    }
+    Ok(status)
+}
+
+/// Returns what the last of the options `-c` and `-n` names, in bytes or in lines.
+fn wanted<P>(
+    typed: &ParsedArgs<'_>,
+    usual: P,
+    part: impl Fn(&[u8], Unit) -> Result<P, Stop>,
+) -> Result<(P, Unit), Stop> {
+    let line = Unit::Lines(if typed.has('z') { 0 } else { b'\n' });
+    let mut wanted = (usual, line);
+    for (letter, value) in &typed.options {
+        let unit = match letter {
+            'c' => Unit::Bytes,
+            'n' => line,
+            _ => continue,
+        };
+        wanted = (part(value.unwrap_or_default(), unit)?, unit);
+    }
+    Ok(wanted)
+}
+
+fn heading(operand: &[u8], first: bool, out: &mut dyn Write) -> io::Result<()> {
+    let name = match operand {
+        STANDARD => b"standard input",
+        operand => operand,
+    };
+    let begin: &[u8] = if first { b"==> " } else { b"\n==> " };
+    out.write_all(&[begin, name, b" <==\n"].concat())
+}

@@ -1,0 +1,163 @@
+//! `tail`: prints the last lines or bytes, or everything from some line or byte on.
+
+use std::io::{BufRead, Seek, SeekFrom, Write};
+
+use super::count::count;
+use super::head::is_regular;
+use super::window::{Window, start_of_last};
+use super::{LONG, Unit, each, wanted};
+use crate::call::{Call, Ended, Stop, usage};
+use crate::commands::reading::{Trouble, chunk, copy, of_reading};
+use crate::options::{OptSpec, Takes};
+use crate::stream::Input;
+
+const OPTIONS: OptSpec = OptSpec {
+    short: "c:fFn:qvz",
+    long: &{
+        let mut long = [("follow", Takes::Maybe, 'f'); 7];
+        let (_, shared) = long.split_at_mut(1);
+        shared.copy_from_slice(LONG);
+        long
+    },
+    wrong: 1,
+};
+
+/// Which part is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Last(u64),
+    /// All but the first so many.
+    After(u64),
+}
+
+/// Prints the end of each file.
+pub(crate) fn tail(call: &mut Call<'_>) -> Ended {
+    let old = old_style(call.args);
+    let args = match &old {
+        Some(_) => call.args.get(1..).unwrap_or_default(),
+        None => call.args,
+    };
+    let mut typed = OPTIONS.read(args)?;
+    if let Some((letter, value)) = &old {
+        typed.options.insert(0, (*letter, Some(value)));
+    }
+    if typed.has('f') || typed.has('F') {
+        return Err(usage(
+            "-f is not supported: a line ends, and cannot wait for what is written later",
+        ));
+    }
+    let (part, unit) = wanted(&typed, Part::Last(10), part)?;
+    // GNU tail does not even open the files then.
+    if part == Part::Last(0) {
+        return Ok(0);
+    }
+    each(call, &typed, |call, input| match part {
+        Part::After(count) => after(call, input, count, unit),
+        Part::Last(count) => last(call, input, count, unit),
+    })
+}
+
+/// Parses the obsolete `-N` or `+N` with a letter after it, allowed as first argument before at most one file.
+/// Returns the option it stands for.
+fn old_style(args: &[Vec<u8>]) -> Option<(char, Vec<u8>)> {
+    let (first, rest) = args.split_first()?;
+    match rest {
+        [] => {}
+        [file] if !file.starts_with(b"-") || matches!(file.as_slice(), b"-" | b"--") => {}
+        [end, _] if end == b"--" => {}
+        _ => return None,
+    }
+    let (sign, typed) = match first.as_slice() {
+        [b'+', typed @ ..] => (&b"+"[..], typed),
+        // `-c` alone takes a value.
+        [b'-', typed @ ..] if !matches!(typed, b"" | b"c") => (&b""[..], typed),
+        _ => return None,
+    };
+    let length = typed
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let (digits, letters) = typed.split_at(length);
+    let (unit, factor) = match letters.strip_suffix(b"f").unwrap_or(letters) {
+        b"" | b"l" => ('n', &b""[..]),
+        b"c" => ('c', &b""[..]),
+        b"b" => ('c', &b"b"[..]),
+        _ => return None,
+    };
+    if letters.ends_with(b"f") {
+        return Some(('f', Vec::new()));
+    }
+    let digits = if digits.is_empty() { b"10" } else { digits };
+    Some((unit, [sign, digits, factor].concat()))
+}
+
+fn part(number: &[u8], unit: Unit) -> Result<Part, Stop> {
+    Ok(match number {
+        // Counting starts at 1; 0 means the same.
+        [b'+', ..] => Part::After(count(number, unit)?.saturating_sub(1)),
+        [b'-', number @ ..] | number => Part::Last(count(number, unit)?),
+    })
+}
+
+fn after(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Result<(), Trouble> {
+    if let Some(mut file) = input.as_file().filter(|file| is_regular(file))
+        && unit == Unit::Bytes
+    {
+        let from = file.stream_position().map_err(of_reading)?;
+        file.seek(SeekFrom::Start(
+            from.saturating_add(count).min(i64::MAX as u64),
+        ))
+        .map_err(of_reading)?;
+        return copy(call, input);
+    }
+    let mut left = count;
+    while left > 0 {
+        let chunk = chunk(call, input)?;
+        if chunk.is_empty() {
+            break;
+        }
+        let mut length = chunk.len();
+        match unit {
+            Unit::Bytes => {
+                length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
+                left -= length as u64;
+            }
+            Unit::Lines(delimiter) => {
+                for end in memchr::memchr_iter(delimiter, chunk) {
+                    left -= 1;
+                    if left == 0 {
+                        length = end + 1;
+                        break;
+                    }
+                }
+            }
+        }
+        input.consume(length);
+    }
+    copy(call, input)
+}
+
+fn last(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Result<(), Trouble> {
+    if let Some(mut file) = input.as_file().filter(|file| is_regular(file)) {
+        let from = file.stream_position().map_err(of_reading)?;
+        let start = start_of_last(call, file, from, (count, unit)).map_err(of_reading)?;
+        file.seek(SeekFrom::Start(start)).map_err(of_reading)?;
+        return copy(call, input);
+    }
+    let mut window = Window::new(count, unit);
+    loop {
+        let chunk = chunk(call, input)?;
+        if chunk.is_empty() {
+            break;
+        }
+        window.push(chunk);
+        let length = chunk.len();
+        call.state.deadline.fits(window.size)?;
+        input.consume(length);
+        while window.leaving().is_some() {}
+    }
+    for bytes in window.split().1 {
+        call.out.write_all(&bytes)?;
+    }
+    Ok(())
+}

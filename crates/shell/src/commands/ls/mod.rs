@@ -1,0 +1,230 @@
+//! `ls`: lists files and directories. Owns which entries are listed, in what order, and under which headings.
+//!
+//! A directory takes two passes: the first gathers its entries, since columns are as wide as their widest entry; the
+//! second prints. So memory grows with the largest directory, not with the tree.
+
+mod file;
+mod flags;
+mod keyword;
+mod order;
+mod owners;
+mod rows;
+mod size;
+mod sort;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;
+mod times;
+
+use std::io::Write;
+
+use rustix::fs::FileType;
+
+use crate::call::{Call, Ended, Stop};
+use file::File;
+use flags::{Hidden, Mark, Settings};
+use keyword::SERIOUS;
+use order::Order;
+use rows::Rows;
+use trumanfs_executor::home::DirEntry;
+use trumanfs_types::error::Error;
+use trumanfs_types::name::{Name, WorldPath};
+
+/// The status where something below an operand cannot be listed.
+const MINOR: u8 = 1;
+
+/// For how many entries attributes are requested at once.
+const AT_ONCE: usize = 64;
+
+/// A directory that is still to be listed.
+struct Pending {
+    /// Its name as printed.
+    name: Vec<u8>,
+    path: WorldPath,
+    /// Whether it is an operand.
+    typed: bool,
+}
+
+/// Lists the operands, or the working directory.
+pub(crate) fn ls(call: &mut Call<'_>) -> Ended {
+    let (settings, mut operands) = Settings::read(call.args)?;
+    if operands.is_empty() {
+        operands.push(b".");
+    }
+    let mut listing = Listing {
+        rows: Rows::new(&settings),
+        settings: &settings,
+        titles: settings.recursive || operands.len() > 1,
+        begun: false,
+        status: 0,
+    };
+    listing.operands(call, &operands)?;
+    Ok(listing.status)
+}
+
+struct Listing<'s> {
+    settings: &'s Settings,
+    rows: Rows<'s>,
+    /// Whether directories have a title.
+    titles: bool,
+    /// Whether anything has been printed, so that an empty line goes before the next title.
+    begun: bool,
+    status: u8,
+}
+
+impl Listing<'_> {
+    /// Lists the operands: files first, then the contents of directories.
+    fn operands(&mut self, call: &mut Call<'_>, operands: &[&[u8]]) -> Result<(), Stop> {
+        let mut files = Vec::new();
+        for typed in operands {
+            call.check()?;
+            let found = call.path(typed).and_then(|path| call.home().stat(&path));
+            match found {
+                Ok(meta) => files.push(File::new(typed, meta)),
+                Err(error) => self.complain(call, typed, &error, SERIOUS)?,
+            }
+        }
+        sort::sort(&mut files, self.settings);
+        // Column widths depend on all operands.
+        self.rows.measure(&files);
+        let (dirs, files): (Vec<File>, Vec<File>) = files
+            .into_iter()
+            .partition(|file| file.is_dir() && !self.settings.itself);
+        self.rows.print(call, &files)?;
+        self.begun = !files.is_empty();
+        let mut pending = Vec::new();
+        for dir in dirs.into_iter().rev() {
+            if let Ok(path) = call.path(&dir.name) {
+                pending.push(Pending {
+                    name: dir.name,
+                    path,
+                    typed: true,
+                });
+            }
+        }
+        while let Some(dir) = pending.pop() {
+            self.directory(call, &dir, &mut pending)?;
+        }
+        Ok(())
+    }
+
+    /// Lists the content of a directory, and queues the directories below it.
+    fn directory(
+        &mut self,
+        call: &mut Call<'_>,
+        dir: &Pending,
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), Stop> {
+        let mut files = match self.entries(call, dir)? {
+            Ok(files) => files,
+            Err(error) => {
+                let status = if dir.typed { SERIOUS } else { MINOR };
+                return self.complain(call, &dir.name, &error, status);
+            }
+        };
+        sort::sort(&mut files, self.settings);
+        if self.titles {
+            let blank: &[u8] = if self.begun { b"\n" } else { b"" };
+            call.out.write_all(&[blank, &dir.name, b":\n"].concat())?;
+        }
+        self.begun = true;
+        self.rows.measure(&files);
+        self.rows.total(call, &files)?;
+        self.rows.print(call, &files)?;
+        if self.settings.recursive {
+            for file in files.iter().rev().filter(|file| file.is_dir()) {
+                // `.` and `..` are not names.
+                if let Ok(name) = Name::new(&file.name) {
+                    pending.push(Pending {
+                        name: below(&dir.name, &file.name),
+                        path: dir.path.join(name),
+                        typed: false,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(
+        &mut self,
+        call: &mut Call<'_>,
+        dir: &Pending,
+    ) -> Result<Result<Vec<File>, Error>, Stop> {
+        let home = call.home();
+        let entries = match home.list(&dir.path) {
+            Ok(entries) => entries,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut files = Vec::new();
+        if self.settings.hidden == Hidden::All {
+            // The root's parent is the root itself.
+            let above = dir.path.parent().unwrap_or_default();
+            for (name, path) in [(&b"."[..], &dir.path), (b"..", &above)] {
+                if self.settings.lists(name)
+                    && let Ok(meta) = home.stat(path)
+                {
+                    files.push(File::new(name, meta));
+                }
+            }
+        }
+        let lists = |entry: &DirEntry| self.settings.lists(&entry.name);
+        let entries: Vec<DirEntry> = entries.into_iter().filter(lists).collect();
+        for some in entries.chunks(AT_ONCE) {
+            call.check()?;
+            let needed = some.iter().filter(|entry| self.needs_meta(entry.kind));
+            let names: Vec<&[u8]> = needed.map(|entry| &entry.name[..]).collect();
+            let metas = match names.is_empty() {
+                true => Vec::new(),
+                // Where the directory has gone meanwhile, so have its entries.
+                false => home.stat_entries(&dir.path, &names).unwrap_or_default(),
+            };
+            let mut metas = metas.into_iter();
+            for entry in some {
+                let file = match self.needs_meta(entry.kind) {
+                    true => match metas.next().unwrap_or(Err(Error::NotFound)) {
+                        Ok(meta) => File::new(&entry.name, meta),
+                        Err(error) => {
+                            let name = below(&dir.name, &entry.name);
+                            self.complain(call, &name, &error, MINOR)?;
+                            continue;
+                        }
+                    },
+                    false => File {
+                        name: entry.name.clone(),
+                        kind: entry.kind,
+                        ino: entry.ino,
+                        meta: None,
+                    },
+                };
+                files.push(file);
+            }
+        }
+        Ok(Ok(files))
+    }
+
+    fn needs_meta(&self, kind: FileType) -> bool {
+        let settings = self.settings;
+        settings.long
+            || settings.blocks
+            || matches!(settings.order, Order::Time | Order::Size)
+            || (settings.mark == Mark::Classify && kind == FileType::RegularFile)
+    }
+
+    fn complain(
+        &mut self,
+        call: &mut Call<'_>,
+        name: &[u8],
+        error: &Error,
+        status: u8,
+    ) -> Result<(), Stop> {
+        self.status = self.status.max(status);
+        Ok(call.complain(name, error)?)
+    }
+}
+
+/// Returns the printed path of a directory's entry.
+fn below(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if dir.ends_with(b"/") { b"" } else { b"/" };
+    [dir, slash, name].concat()
+}

@@ -1,0 +1,103 @@
+//! Formats of times.
+
+use chrono::{DateTime, Local};
+
+use super::keyword::{SERIOUS, word};
+use crate::call::Stop;
+use crate::commands::date::Moment;
+use trumanfs_types::meta::Time;
+
+/// Half an average Gregorian year, in seconds: older times and future ones are shown with their year.
+const RECENT: i64 = 31_556_952 / 2;
+
+/// The formats of the C locale.
+const LOCALE: (&str, &str) = ("%b %e  %Y", "%b %e %H:%M");
+
+/// The formats of old and of recent times.
+#[derive(Debug, Clone)]
+pub(super) struct Style {
+    old: Vec<u8>,
+    recent: Vec<u8>,
+}
+
+impl Style {
+    /// Returns the style of a name, or of `+FORMAT`, whose second line is for recent times.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`].
+    pub(super) fn named(name: &[u8]) -> Result<Style, Stop> {
+        if let Some(format) = name.strip_prefix(b"+") {
+            let mut formats = format.splitn(2, |byte| *byte == b'\n');
+            let old = formats.next().unwrap_or_default();
+            let recent = formats.next().unwrap_or(old);
+            if recent.contains(&b'\n') {
+                let message = [b"invalid time style format '", format, b"'"].concat();
+                return Err(Stop::Usage(message, SERIOUS));
+            }
+            return Ok(Style {
+                old: old.to_vec(),
+                recent: recent.to_vec(),
+            });
+        }
+        // POSIX styles mean the default style in the C locale.
+        if name.starts_with(b"posix-") {
+            return Ok(Style::default());
+        }
+        let (old, recent) = word(
+            "time style",
+            name,
+            &[
+                ("full-iso", ("%Y-%m-%d %H:%M:%S.%N %z", None)),
+                ("long-iso", ("%Y-%m-%d %H:%M", None)),
+                ("iso", ("%Y-%m-%d ", Some("%m-%d %H:%M"))),
+                ("locale", (LOCALE.0, Some(LOCALE.1))),
+            ],
+        )
+        .map_err(|stop| match stop {
+            Stop::Usage(message, _) => Stop::Usage(message, SERIOUS),
+            stop => stop,
+        })?;
+        Ok(Style {
+            old: old.into(),
+            recent: recent.unwrap_or(old).into(),
+        })
+    }
+
+    /// Formats a time.
+    pub(super) fn written(&self, time: Time, now: &mut Time) -> Vec<u8> {
+        let Some(at) = DateTime::from_timestamp(time.sec, time.nsec) else {
+            return time.sec.to_string().into_bytes();
+        };
+        // The file may have changed after `now` was taken.
+        if time > *now {
+            *now = clock();
+        }
+        let since = Time {
+            sec: now.sec - RECENT,
+            nsec: now.nsec,
+        };
+        let format = match since < time && time <= *now {
+            true => &self.recent,
+            false => &self.old,
+        };
+        Moment::local(at.with_timezone(&Local)).format(format)
+    }
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style {
+            old: LOCALE.0.into(),
+            recent: LOCALE.1.into(),
+        }
+    }
+}
+
+/// Returns the current time.
+pub(super) fn clock() -> Time {
+    let now = Local::now();
+    Time {
+        sec: now.timestamp(),
+        nsec: now.timestamp_subsec_nanos(),
+    }
+}

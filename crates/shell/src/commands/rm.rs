@@ -1,0 +1,353 @@
+//! `rm`: moves files to the trash. A directory with everything in it becomes one entry.
+
+use std::io::{self, Write};
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::target::last_part;
+use crate::call::{Call, Ended, Stop, usage};
+use crate::options::{OptSpec, ParsedArgs, Takes};
+use crate::quote::quoted;
+use trumanfs_types::error::Error;
+use trumanfs_types::name::{Name, WorldPath};
+
+const RM: OptSpec = OptSpec {
+    short: "dfiIrRv",
+    long: &[
+        ("dir", Takes::Nothing, 'd'),
+        ("force", Takes::Nothing, 'f'),
+        ("interactive", Takes::Maybe, '?'),
+        ("recursive", Takes::Nothing, 'r'),
+        ("verbose", Takes::Nothing, 'v'),
+    ],
+    wrong: 1,
+};
+
+/// How many operands `-I` accepts without a question.
+const FEW: usize = 3;
+
+/// The messages for the root, and for operands that end in `.` or `..`.
+const DANGEROUS: &[u8] = b"it is dangerous to operate recursively on ";
+const DOTS: &[u8] = b"refusing to remove '.' or '..' directory: skipping ";
+
+/// The question that GNU rm would ask before it removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Never,
+    Once,
+    Always,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct How {
+    recursive: bool,
+    empty_directories: bool,
+    force: bool,
+    ask: Ask,
+    verbose: bool,
+}
+
+/// `rm [-dfiIrRv] FILE...`
+pub(super) fn rm(call: &mut Call<'_>) -> Ended {
+    let typed = RM.read(call.args)?;
+    let how = how(&typed)?;
+    if typed.operands.is_empty() {
+        return match how.force {
+            true => Ok(0),
+            false => Err(usage("missing operand")),
+        };
+    }
+    if how.ask == Ask::Once && (how.recursive || typed.operands.len() > FEW) {
+        call.say(b"nothing removed, for nobody can be asked (-I)")?;
+        return Ok(1);
+    }
+    let mut status = 0;
+    for operand in &typed.operands {
+        call.check()?;
+        if !remove(call, operand, how)? {
+            status = 1;
+        }
+    }
+    Ok(status)
+}
+
+/// Removes what `mv` has copied. Returns whether it succeeded.
+pub(super) fn remove_moved(call: &mut Call<'_>, typed: &[u8], verbose: bool) -> io::Result<bool> {
+    let how = How {
+        recursive: true,
+        empty_directories: false,
+        force: false,
+        ask: Ask::Never,
+        verbose,
+    };
+    remove(call, typed, how)
+}
+
+fn how(typed: &ParsedArgs<'_>) -> Result<How, Stop> {
+    let (mut force, mut ask) = (false, Ask::Never);
+    for (letter, value) in &typed.options {
+        (force, ask) = match (letter, value) {
+            ('f', _) => (true, Ask::Never),
+            ('i', _) | ('?', None | Some(b"always" | b"yes")) => (false, Ask::Always),
+            ('I', _) | ('?', Some(b"once")) => (false, Ask::Once),
+            ('?', Some(b"never" | b"no" | b"none")) => (force, Ask::Never),
+            ('?', Some(other)) => {
+                let message = [
+                    b"invalid argument ",
+                    &quoted(other)[..],
+                    b" for '--interactive'",
+                ];
+                return Err(usage(message.concat()));
+            }
+            _ => (force, ask),
+        };
+    }
+    Ok(How {
+        recursive: typed.has('r') || typed.has('R'),
+        empty_directories: typed.has('d'),
+        force,
+        ask,
+        verbose: typed.has('v'),
+    })
+}
+
+/// Removes an operand. Returns whether it succeeded.
+fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
+    let home = call.home();
+    let found = call
+        .path(typed)
+        .and_then(|path| Ok((home.stat(&path)?, path)));
+    let is_dir = found.as_ref().is_ok_and(|(meta, _)| meta.is_dir());
+    if is_dir && !how.recursive && !how.empty_directories {
+        return refuse(call, typed, b": is a directory");
+    }
+    // What is outside the home is absent, but `.` and `..` are refused by name even then.
+    let refused = match (last_part(typed), &found) {
+        (b"." | b"..", _) => Some(DOTS),
+        (b"", _) if !typed.is_empty() => Some(DANGEROUS),
+        (_, Ok((_, path))) if path.is_root() => Some(DANGEROUS),
+        _ => None,
+    };
+    if let Some(message) = refused.filter(|_| is_dir || how.recursive) {
+        call.say(&[message, &quoted(typed)].concat())?;
+        return Ok(false);
+    }
+    let (_, path) = match found {
+        Ok(found) => found,
+        Err(error) => return absent(call, typed, how, &error),
+    };
+    if how.ask == Ask::Always {
+        return refuse(call, typed, b": not removed, for nobody can be asked (-i)");
+    }
+    let removed = match (is_dir, how.recursive, how.verbose) {
+        (true, true, true) => return remove_each(call, typed, &path, how),
+        (true, true, false) => {
+            let removed = home.remove_tree(&path, &|| call.check().is_ok());
+            // An interrupted removal ends the line; it is not an error of the operand.
+            if removed.is_err() {
+                call.check()?;
+            }
+            removed
+        }
+        (true, false, _) => home.remove_dir(&path),
+        (false, ..) => home.remove(&path),
+    };
+    told(call, typed, is_dir, how, removed)
+}
+
+/// Removes a directory and its content one by one, reporting each entry. The world gathers the content under the
+/// directory's entry in the trash.
+fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> io::Result<bool> {
+    enum Visit {
+        Remove(FileType),
+        /// A directory whose content has been removed.
+        Close,
+    }
+    let home = call.home();
+    let mut pending = vec![(
+        typed.to_vec(),
+        top.clone(),
+        Visit::Remove(FileType::Directory),
+    )];
+    // The parents of an entry that stays must stay too; only the entry itself is reported.
+    let mut stays: Option<WorldPath> = None;
+    while let Some((shown, path, step)) = pending.pop() {
+        call.check()?;
+        let entered = match step {
+            Visit::Close if stays.as_ref().is_some_and(|stays| path.contains(stays)) => continue,
+            Visit::Close => {
+                let removed = home.remove_dir(&path);
+                told(call, &shown, true, how, removed)?
+            }
+            Visit::Remove(FileType::Directory) => match home.list(&path) {
+                Err(error) => absent(call, &shown, how, &error)?,
+                Ok(entries) => {
+                    pending.push((shown.clone(), path.clone(), Visit::Close));
+                    for entry in entries.into_iter().rev() {
+                        if let Ok(name) = Name::new(&entry.name) {
+                            let shown = super::target::joined(&shown, &entry.name);
+                            pending.push((shown, path.join(name), Visit::Remove(entry.kind)));
+                        }
+                    }
+                    true
+                }
+            },
+            Visit::Remove(_) => {
+                let removed = home.remove(&path);
+                told(call, &shown, false, how, removed)?
+            }
+        };
+        if !entered {
+            stays = Some(path);
+        }
+    }
+    Ok(stays.is_none())
+}
+
+/// Reports the result of a removal. Returns whether it succeeded.
+fn told(
+    call: &mut Call<'_>,
+    typed: &[u8],
+    directory: bool,
+    how: How,
+    removed: Result<(), Error>,
+) -> io::Result<bool> {
+    match removed {
+        Err(error) => return absent(call, typed, how, &error),
+        Ok(()) if how.verbose => {
+            let what: &[u8] = if directory {
+                b"removed directory "
+            } else {
+                b"removed "
+            };
+            call.out
+                .write_all(&[what, &quoted(typed), b"\n"].concat())?;
+        }
+        Ok(()) => {}
+    }
+    Ok(true)
+}
+
+/// Reports a missing operand, unless `-f` accepts it. Returns whether it does.
+fn absent(call: &mut Call<'_>, typed: &[u8], how: How, error: &Error) -> io::Result<bool> {
+    let gone = matches!(error.errno(), Errno::NOENT | Errno::NOTDIR | Errno::INVAL);
+    if how.force && gone {
+        return Ok(true);
+    }
+    call.complain(typed, error)?;
+    Ok(false)
+}
+
+fn refuse(call: &mut Call<'_>, typed: &[u8], why: &[u8]) -> io::Result<bool> {
+    let message = [&call.state.as_typed(typed), why].concat();
+    call.say(&message)?;
+    Ok(false)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::commands::tests::Bench;
+
+    /// Makes two files, a directory with a file in it, and an empty directory.
+    fn bench() -> Bench {
+        let bench = Bench::new();
+        bench.put("f", "");
+        bench.put("a b", "");
+        bench.put("d/g", "");
+        std::fs::create_dir(bench.dir.path().join("e")).unwrap();
+        bench
+    }
+
+    fn check(line: &str, out: &str, err: &str, status: u8) {
+        let given = bench().run(line, "");
+        assert_eq!(given, (out.to_owned(), err.to_owned(), status), "{line}");
+    }
+
+    #[test]
+    fn things_are_removed_as_gnu_removes_them() {
+        for (line, out) in [
+            ("rm f", ""),
+            ("rm -r d e f", ""),
+            ("rm -R d/", ""),
+            ("rm -rf d missing", ""),
+            ("rm -f", ""),
+            ("rm -f missing f/x /etc/passwd", ""),
+            ("rm -v f", "removed 'f'\n"),
+            ("rm -rv d", "removed 'd/g'\nremoved directory 'd'\n"),
+            ("rm -rv d/", "removed 'd/g'\nremoved directory 'd/'\n"),
+            ("rm -dv e", "removed directory 'e'\n"),
+            ("rm -if f", ""),
+            ("rm -Iv f", "removed 'f'\n"),
+            ("rm --interactive=never f", ""),
+            ("rm --recursive --verbose e", "removed directory 'e'\n"),
+        ] {
+            check(line, out, "", 0);
+        }
+    }
+
+    #[test]
+    fn what_is_not_removed_is_told() {
+        for (line, err) in [
+            ("rm", "missing operand"),
+            ("rm missing", "missing: No such file or directory"),
+            ("rm d", "d: is a directory"),
+            ("rm -f d", "d: is a directory"),
+            ("rm -d d", "d: Directory not empty"),
+            ("rm f/", "f/: Not a directory"),
+            ("rm f/x", "f/x: Not a directory"),
+            ("rm .", ".: is a directory"),
+            (
+                "rm -r .",
+                "refusing to remove '.' or '..' directory: skipping '.'",
+            ),
+            (
+                "rm -rf d/..",
+                "refusing to remove '.' or '..' directory: skipping 'd/..'",
+            ),
+            ("rm -rf /", "it is dangerous to operate recursively on '/'"),
+            ("rm /", "/: No such file or directory"),
+            (
+                "rm -rf ..",
+                "refusing to remove '.' or '..' directory: skipping '..'",
+            ),
+            ("rm ..", "..: No such file or directory"),
+            ("rm -i f", "f: not removed, for nobody can be asked (-i)"),
+            ("rm -fi f", "f: not removed, for nobody can be asked (-i)"),
+            ("rm -Ir f", "nothing removed, for nobody can be asked (-I)"),
+            ("rm -Z f", "invalid option -- 'Z'"),
+            (
+                "rm --interactive=x f",
+                "invalid argument 'x' for '--interactive'",
+            ),
+        ] {
+            let (_, told, status) = bench().run(line, "");
+            assert_eq!((told, status), (format!("rm: {err}\n"), 1), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_root_by_its_name_is_not_removed() {
+        let mut bench = bench();
+        let root = bench.dir.path().to_str().unwrap().to_owned();
+        let (_, told, status) = bench.run(&format!("rm -rf {root}"), "");
+        let wanted = format!("rm: it is dangerous to operate recursively on '{root}'\n");
+        assert_eq!((told, status), (wanted, 1));
+        assert!(bench.dir.path().join("d/g").exists());
+    }
+
+    #[test]
+    fn the_rest_goes_where_one_stays() {
+        let mut bench = bench();
+        let (_, told, status) = bench.run("rm missing f d", "");
+        assert_eq!(
+            (told.as_str(), status),
+            (
+                "rm: missing: No such file or directory\nrm: d: is a directory\n",
+                1
+            )
+        );
+        assert!(!bench.dir.path().join("f").exists());
+    }
+}

@@ -1,0 +1,124 @@
+//! [`Deadline`]: the limits of a line that all its commands share, and what is noted of it where they are met.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use trumanfs_executor::cancel::Cancel;
+
+/// A stream by which output leaves a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    Stdout,
+    Stderr,
+}
+
+/// The limits of a line: the token of its request, a refusal in mid-line, and memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Deadline {
+    /// The request's token.
+    pub(super) cancel: Cancel,
+    /// The status with which the line ends after something in it was refused.
+    refused: Arc<AtomicU8>,
+    /// The message of that refusal.
+    reason: Arc<Mutex<Option<Vec<u8>>>>,
+    /// The maximum number of bytes held in memory; 0 for no limit.
+    memory: usize,
+    /// The number of bytes held.
+    held: Arc<AtomicUsize>,
+    /// Whether the limit has been exceeded.
+    exhausted: Arc<AtomicBool>,
+    /// Of which streams something was left out before it left the line.
+    truncated: Arc<[AtomicBool; 2]>,
+}
+
+impl Deadline {
+    /// Returns the limits of a line that begins; `held` bytes are in use by variables.
+    pub(super) fn new(cancel: Cancel, memory: u64, held: usize) -> Deadline {
+        Deadline {
+            cancel,
+            memory: usize::try_from(memory).unwrap_or(usize::MAX),
+            held: Arc::new(AtomicUsize::new(held)),
+            ..Deadline::default()
+        }
+    }
+
+    /// Fails with `TimedOut` once the line has to end.
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.cancel.ended().is_some() || self.refused().is_some() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    /// Ends the line with a status. Returns the error that ends the command in progress.
+    pub(super) fn refuse(&self, status: u8) -> io::Error {
+        self.refused.store(status, Ordering::Relaxed);
+        io::ErrorKind::TimedOut.into()
+    }
+
+    /// As [`Deadline::refuse`], and keeps the message.
+    pub(super) fn refuse_for(&self, status: u8, message: Vec<u8>) -> io::Error {
+        self.reason.lock().get_or_insert(message);
+        self.refuse(status)
+    }
+
+    /// Returns the message of the refusal that ended the line.
+    pub(super) fn reason(&self) -> Option<Vec<u8>> {
+        self.reason.lock().clone()
+    }
+
+    /// Counts bytes held in memory until the line ends.
+    ///
+    /// # Errors
+    /// `TimedOut` where that exceeds the limit, which ends the line.
+    pub(super) fn hold(&self, bytes: usize) -> io::Result<()> {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.fits(0)
+    }
+
+    /// Checks whether there is room for bytes held temporarily.
+    ///
+    /// # Errors
+    /// As [`Deadline::hold`].
+    pub(super) fn fits(&self, bytes: usize) -> io::Result<()> {
+        let all = self.held.load(Ordering::Relaxed).saturating_add(bytes);
+        if self.memory == 0 || all <= self.memory {
+            return Ok(());
+        }
+        self.exhausted.store(true, Ordering::Relaxed);
+        Err(self.refuse(1))
+    }
+
+    /// Returns whether the memory limit has been exceeded.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.exhausted.load(Ordering::Relaxed)
+    }
+
+    /// Notes that something was left out of a stream.
+    pub(super) fn note_truncated(&self, stream: Leaving) {
+        let [stdout, stderr] = &*self.truncated;
+        let of = match stream {
+            Leaving::Stdout => stdout,
+            Leaving::Stderr => stderr,
+        };
+        of.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns of which streams something was left out: standard output, standard error.
+    pub(super) fn truncated(&self) -> [bool; 2] {
+        self.truncated
+            .each_ref()
+            .map(|of| of.load(Ordering::Relaxed))
+    }
+
+    /// Returns the status of a line ended by a refusal.
+    pub(super) fn refused(&self) -> Option<u8> {
+        match self.refused.load(Ordering::Relaxed) {
+            0 => None,
+            status => Some(status),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Expansion of words in bash's order: braces, tilde, variables and commands, splitting at blanks, globs, quote
+//! removal (bash(1), EXPANSION).
+
+use std::io;
+
+use super::call::ShellState;
+use super::syntax::{Atom, List, Word};
+use super::{brace, glob};
+
+/// Runs a command substitution and returns its output.
+pub(super) type Substitute<'r> = dyn FnMut(&mut ShellState, &List) -> io::Result<Vec<u8>> + 'r;
+
+/// A word of a command after expansion.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Field {
+    /// The word as passed to the command.
+    pub(super) text: Vec<u8>,
+    /// The word as typed, where a tilde stood for the root.
+    pub(super) tilde: Option<Vec<u8>>,
+}
+
+/// Why a word cannot be expanded.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// A message, to be printed after `bash: `.
+    Told(Vec<u8>),
+    /// The line's time limit has passed.
+    Ended(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Ended(error)
+    }
+}
+
+/// Expands the words of a command.
+pub(super) fn fields(
+    words: &[Word],
+    state: &mut ShellState,
+    run: &mut Substitute<'_>,
+) -> Result<Vec<Field>, Failure> {
+    let mut fields = Vec::new();
+    for word in words {
+        let Some(braced) = brace::expand(word) else {
+            return Err(Failure::Told(b"braces: too many words".to_vec()));
+        };
+        for word in braced {
+            for part in split(&word, state, run)? {
+                part.globbed(state, &mut fields)?;
+            }
+        }
+    }
+    Ok(fields)
+}
+
+/// Expands a word without splitting it: the value of an assignment, the text of a here-document.
+pub(super) fn text(
+    word: &Word,
+    state: &mut ShellState,
+    run: &mut Substitute<'_>,
+) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    for (at, atom) in word.0.iter().enumerate() {
+        match atom {
+            Atom::Plain(b'~') if begins_tilde(&word.0, at) => {
+                text.extend_from_slice(&root_of(state))
+            }
+            Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
+            Atom::Nothing => {}
+            Atom::Variable(name, _) | Atom::Bare(name) => {
+                let value = variable(name, state);
+                state.deadline.hold(value.len())?;
+                text.extend(value);
+            }
+            Atom::Command(list, _) => text.extend(output(run(state, list)?)),
+        }
+    }
+    Ok(text)
+}
+
+/// Returns whether a tilde stands for the home: at the start of a word (in a value, also after a colon), and before a
+/// slash or the end, which in a here-string is its newline. `~user` is literal.
+fn begins_tilde(atoms: &[Atom], at: usize) -> bool {
+    let begins = at == 0 || atoms.get(at - 1) == Some(&Atom::Plain(b':'));
+    let ends = matches!(
+        atoms.get(at + 1),
+        None | Some(Atom::Plain(b'/' | b':' | b'\n'))
+    );
+    begins && ends
+}
+
+fn root_of(state: &ShellState) -> Vec<u8> {
+    state.shown(&trumanfs_types::name::WorldPath::root())
+}
+
+fn variable(name: &[u8], state: &ShellState) -> Vec<u8> {
+    match name {
+        b"?" => state.status.to_string().into_bytes(),
+        name => state.variables.get(name).cloned().unwrap_or_default(),
+    }
+}
+
+/// Removes trailing newlines and NUL bytes from a command's output, as in bash.
+fn output(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.retain(|b| *b != 0);
+    let end = bytes
+        .iter()
+        .rposition(|b| *b != b'\n')
+        .map_or(0, |last| last + 1);
+    bytes.truncate(end);
+    bytes
+}
+
+/// A part of a word after splitting.
+#[derive(Debug, Default)]
+struct Part {
+    /// Its bytes, and whether each may be special in a glob.
+    bytes: Vec<(u8, bool)>,
+    /// Whether it is a word even if it is empty.
+    kept: bool,
+    /// The length of the expansion of a tilde at its start.
+    tilde: usize,
+}
+
+impl Part {
+    fn push(&mut self, bytes: impl IntoIterator<Item = u8>, special: bool) {
+        self.bytes
+            .extend(bytes.into_iter().map(|byte| (byte, special)));
+    }
+
+    /// Expands globs, if there are any.
+    fn globbed(self, state: &ShellState, fields: &mut Vec<Field>) -> io::Result<()> {
+        let text: Vec<u8> = self.bytes.iter().map(|(byte, _)| *byte).collect();
+        if self
+            .bytes
+            .iter()
+            .any(|(byte, special)| *special && matches!(byte, b'*' | b'?' | b'['))
+        {
+            let mut pattern = Vec::with_capacity(text.len() * 2);
+            for (byte, special) in &self.bytes {
+                // A slash separates the parts of a pattern, quoted or not.
+                if !special && *byte != b'/' {
+                    pattern.push(b'\\');
+                }
+                pattern.push(*byte);
+            }
+            // A backslash that came out of a variable takes what follows it out of the pattern, as in bash.
+            let found = match glob::is_pattern(&pattern) {
+                true => glob::expand(state, &pattern)?,
+                false => Vec::new(),
+            };
+            if !found.is_empty() {
+                fields.extend(found.into_iter().map(|text| Field { text, tilde: None }));
+                return Ok(());
+            }
+        }
+        let tilde = (self.tilde > 0).then(|| {
+            let mut typed = b"~".to_vec();
+            typed.extend(text.iter().skip(self.tilde));
+            typed
+        });
+        fields.push(Field { text, tilde });
+        Ok(())
+    }
+}
+
+fn split(word: &Word, state: &mut ShellState, run: &mut Substitute<'_>) -> io::Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    let mut part = Part::default();
+    for (at, atom) in word.0.iter().enumerate() {
+        let (value, quoted) = match atom {
+            Atom::Plain(b'~') if at == 0 && begins_tilde(&word.0, at) => {
+                let root = root_of(state);
+                part.tilde = root.len();
+                part.push(root, false);
+                continue;
+            }
+            Atom::Plain(byte) => {
+                part.push([*byte], true);
+                continue;
+            }
+            Atom::Quoted(byte) => {
+                part.push([*byte], false);
+                part.kept = true;
+                continue;
+            }
+            Atom::Nothing => {
+                part.kept = true;
+                continue;
+            }
+            Atom::Variable(name, quoted) => (variable(name, state), *quoted),
+            Atom::Bare(name) => (variable(name, state), false),
+            Atom::Command(list, quoted) => (output(run(state, list)?), *quoted),
+        };
+        // Each byte is stored with a flag.
+        state.deadline.hold(value.len().saturating_mul(2))?;
+        if quoted {
+            part.push(value, false);
+            part.kept = true;
+            continue;
+        }
+        for byte in value {
+            if !matches!(byte, b' ' | b'\t' | b'\n') {
+                part.push([byte], true);
+            } else if part.kept || !part.bytes.is_empty() {
+                parts.push(std::mem::take(&mut part));
+            }
+        }
+    }
+    if part.kept || !part.bytes.is_empty() {
+        parts.push(part);
+    }
+    Ok(parts)
+}

@@ -1,0 +1,214 @@
+//! Compound commands, which this shell does not support: each is read up to its own end, so that no part of it is
+//! taken for a separate line, and noted (bash(1), Compound Commands and Shell Function Definitions).
+
+use super::parser::{Close, Parser};
+use crate::lex::Refusal;
+use crate::syntax::Word;
+
+/// Reads the rest of a compound command after its first word.
+type Reader<'l> = fn(&mut Parser<'l>) -> Result<(), Refusal>;
+
+impl<'l> Parser<'l> {
+    /// Returns whether the end of a list is next.
+    ///
+    /// # Errors
+    /// The input ends before it.
+    pub(super) fn closes(&self, close: Close) -> Result<bool, Refusal> {
+        match (self.lexer.peek(), close) {
+            (None, Close::Input) => Ok(true),
+            (None, Close::Paren) => Err(Refusal::unclosed(b')')),
+            (None, _) => Err(Refusal::early_end()),
+            (Some(_), Close::Input) => Ok(false),
+            (Some(byte), Close::Paren) => Ok(byte == b')'),
+            (Some(_), Close::Brace) => Ok(self.is_word(b"}")),
+            (Some(byte), Close::Case) => {
+                Ok((byte == b';' && self.lexer.rest().starts_with(b";;")) || self.is_word(b"esac"))
+            }
+            (Some(_), Close::Words(words)) => {
+                Ok(words.iter().any(|word| self.is_word(word.as_bytes())))
+            }
+        }
+    }
+
+    /// Reads a compound command, if its reserved word is next.
+    pub(super) fn compound(&mut self) -> Result<bool, Refusal> {
+        let begins: [(&str, &str, Reader<'l>); 9] = [
+            ("if", "if: conditions are", Self::condition),
+            ("while", "while: loops are", Self::turns),
+            ("until", "until: loops are", Self::turns),
+            ("for", "for: loops are", Self::each),
+            ("select", "select: loops are", Self::each),
+            ("case", "case: conditions are", Self::case),
+            ("function", "function: functions are", Self::named_function),
+            ("coproc", "coproc: job control is", |parser| {
+                parser.stage().map(drop)
+            }),
+            ("[[", "[[: conditions are", Self::test),
+        ];
+        let found = begins
+            .iter()
+            .find(|(name, ..)| self.is_word(name.as_bytes()));
+        let Some((name, what, read)) = found else {
+            return Ok(false);
+        };
+        self.note(what);
+        self.lexer.skip(name.len());
+        self.deeper(read).map(|()| true)
+    }
+
+    fn condition(&mut self) -> Result<(), Refusal> {
+        self.part(&["then"])?;
+        loop {
+            match self.part(&["elif", "else", "fi"])? {
+                "elif" => self.part(&["then"])?,
+                "else" => return self.part(&["fi"]).map(drop),
+                _ => return Ok(()),
+            };
+        }
+    }
+
+    fn turns(&mut self) -> Result<(), Refusal> {
+        self.part(&["do"])?;
+        self.part(&["done"]).map(drop)
+    }
+
+    /// Reads a non-empty list and the word that ends it. Returns that word.
+    fn part(&mut self, ends: &'static [&'static str]) -> Result<&'static str, Refusal> {
+        let list = self.list(Close::Words(ends))?;
+        let end = ends.iter().find(|end| self.is_word(end.as_bytes()));
+        let end = end.copied().unwrap_or_default();
+        if list.is_empty() {
+            return Err(Refusal::unexpected(end.as_bytes()));
+        }
+        self.lexer.skip(end.len());
+        Ok(end)
+    }
+
+    fn each(&mut self) -> Result<(), Refusal> {
+        self.lexer.blanks();
+        if self.lexer.rest().starts_with(b"((") {
+            self.extent(b')')?;
+        } else {
+            self.operand()?;
+            self.newlines()?;
+            if self.is_word(b"in") {
+                self.lexer.skip(2);
+                self.words()?;
+            }
+        }
+        self.lexer.blanks();
+        self.lexer.eat(b";");
+        self.newlines()?;
+        if self.is_word(b"{") {
+            return self.group(Close::Brace).map(drop);
+        }
+        self.reserved("do")?;
+        self.part(&["done"]).map(drop)
+    }
+
+    fn case(&mut self) -> Result<(), Refusal> {
+        self.operand()?;
+        self.newlines()?;
+        self.reserved("in")?;
+        loop {
+            self.newlines()?;
+            if self.is_word(b"esac") {
+                self.lexer.skip(4);
+                return Ok(());
+            }
+            self.lexer.eat(b"(");
+            loop {
+                self.operand()?;
+                self.lexer.blanks();
+                if !self.lexer.eat(b"|") {
+                    break;
+                }
+            }
+            if !self.lexer.eat(b")") {
+                return Err(self.unexpected());
+            }
+            self.list(Close::Case)?;
+            let ended = self.lexer.eat(b";;&") || self.lexer.eat(b";;") || self.lexer.eat(b";&");
+            if !ended && !self.is_word(b"esac") {
+                return Err(self.unexpected());
+            }
+        }
+    }
+
+    /// Reads the rest of a definition after `function`: a name, optionally `()`, and a body.
+    fn named_function(&mut self) -> Result<(), Refusal> {
+        self.operand()?;
+        self.lexer.blanks();
+        if self.lexer.eat(b"(") {
+            self.lexer.blanks();
+            if !self.lexer.eat(b")") {
+                return Err(self.unexpected());
+            }
+        }
+        self.newlines()?;
+        self.stage().map(drop)
+    }
+
+    /// Reads `()` after a name, and the function's body.
+    ///
+    /// # Errors
+    /// Something other than `)` in the parentheses, or no name before them.
+    pub(super) fn function(&mut self, name: Option<&Word>) -> Result<(), Refusal> {
+        let name = name.and_then(Word::plain);
+        let mut after = self.lexer.clone();
+        after.skip(1);
+        after.blanks();
+        let Some(name) = name.filter(|_| after.eat(b")")) else {
+            return Err(Refusal::unexpected(b"("));
+        };
+        self.note([&name[..], b"(): functions are"].concat());
+        self.lexer = after;
+        self.newlines()?;
+        self.deeper(|parser| parser.stage().map(drop))
+    }
+
+    /// Reads the expression between `[[` and `]]`.
+    fn test(&mut self) -> Result<(), Refusal> {
+        loop {
+            self.newlines()?;
+            if self.is_word(b"]]") {
+                self.lexer.skip(2);
+                return Ok(());
+            }
+            if self.lexer.peek().is_none() {
+                return Err(Refusal::early_end());
+            }
+            if self.word()?.0.is_empty() {
+                self.lexer.skip(1);
+            }
+        }
+    }
+
+    /// Reads words up to the end of the line or a `;`.
+    fn words(&mut self) -> Result<(), Refusal> {
+        loop {
+            self.lexer.blanks();
+            if self.word()?.0.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads a required word.
+    fn operand(&mut self) -> Result<(), Refusal> {
+        self.lexer.blanks();
+        match self.word()?.0.is_empty() {
+            true => Err(self.unexpected()),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes a required reserved word.
+    fn reserved(&mut self, text: &'static str) -> Result<(), Refusal> {
+        if !self.is_word(text.as_bytes()) {
+            return Err(self.unexpected());
+        }
+        self.lexer.skip(text.len());
+        Ok(())
+    }
+}

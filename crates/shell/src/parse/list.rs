@@ -1,0 +1,232 @@
+//! Lists, pipelines, groups and simple commands (bash(1), SHELL GRAMMAR).
+
+use super::assign::names_stream;
+use super::parser::{Close, Parser};
+use super::redirect::fill;
+use crate::lex::Refusal;
+use crate::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What};
+
+/// The maximum number of stages in a pipeline.
+const MOST_STAGES: usize = 10;
+
+/// Reserved words that end something, and are errors where nothing of the kind is open.
+const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
+
+impl Parser<'_> {
+    /// Parses the whole input. Something unsupported takes precedence over errors after it.
+    pub(super) fn whole(mut self) -> Result<List, Refusal> {
+        let parsed = self.list(Close::Input).and_then(|list| self.filled(list));
+        match self.noted.take() {
+            Some(refusal) => Err(refusal),
+            None => parsed,
+        }
+    }
+
+    /// Parses a command substitution after its `$(`, up to its `)`.
+    pub(super) fn substitution(&mut self) -> Result<List, Refusal> {
+        let mut inner = Parser::new(b"", self.depth + 1)?;
+        inner.lexer = self.lexer.clone();
+        let list = inner.list(Close::Paren);
+        self.noted = self.noted.take().or(inner.noted.take());
+        let list = list?;
+        inner.lexer.skip(1);
+        self.lexer = inner.lexer.clone();
+        let list = inner.filled(list);
+        self.noted = self.noted.take().or(inner.noted.take());
+        list
+    }
+
+    /// Parses the whole input as a list.
+    pub(super) fn alone(&mut self) -> Result<List, Refusal> {
+        let list = self.list(Close::Input)?;
+        self.filled(list)
+    }
+
+    /// Fills in the texts of here-documents.
+    pub(super) fn filled(&mut self, mut list: List) -> Result<List, Refusal> {
+        self.here_documents()?;
+        let mut texts = std::mem::take(&mut self.texts).into_iter();
+        if self.noted.is_none() {
+            fill(&mut list, &mut texts);
+        }
+        Ok(list)
+    }
+
+    /// Parses pipelines up to the end of the list, which is not taken.
+    pub(super) fn list(&mut self, close: Close) -> Result<List, Refusal> {
+        let mut list = List::new();
+        loop {
+            self.newlines()?;
+            if self.closes(close)? {
+                return Ok(list);
+            }
+            list.push(self.and_or()?);
+            self.lexer.blanks();
+            match self.lexer.rest() {
+                [b';', b';', ..] | [b';', b'&', ..] if close == Close::Case => return Ok(list),
+                [b';', b';', ..] => return Err(Refusal::unexpected(b";;")),
+                [b';', ..] => self.lexer.skip(1),
+                [b'&', ..] => {
+                    self.note("&: job control is");
+                    self.lexer.skip(1);
+                }
+                [b'\n', ..] => {}
+                _ if self.closes(close)? => return Ok(list),
+                _ => return Err(self.unexpected()),
+            }
+        }
+    }
+
+    pub(super) fn and_or(&mut self) -> Result<AndOr, Refusal> {
+        let first = self.pipeline()?;
+        let mut rest = Vec::new();
+        loop {
+            self.lexer.blanks();
+            let join = if self.lexer.eat(b"&&") {
+                Join::And
+            } else if self.lexer.eat(b"||") {
+                Join::Or
+            } else {
+                return Ok(AndOr { first, rest });
+            };
+            self.newlines()?;
+            rest.push((join, self.pipeline()?));
+        }
+    }
+
+    pub(super) fn pipeline(&mut self) -> Result<Pipeline, Refusal> {
+        let mut negated = false;
+        self.lexer.blanks();
+        loop {
+            if self.is_word(b"!") {
+                self.lexer.skip(1);
+                negated = !negated;
+            } else if self.is_word(b"time") {
+                self.note("time: timing is");
+                self.lexer.skip(4);
+                self.lexer.blanks();
+                if self.is_word(b"-p") {
+                    self.lexer.skip(2);
+                }
+            } else {
+                break;
+            }
+            self.lexer.blanks();
+        }
+        let mut stages = vec![self.stage()?];
+        loop {
+            self.lexer.blanks();
+            match self.lexer.rest() {
+                [b'|', b'|', ..] => break,
+                [b'|', b'&', ..] => {
+                    self.lexer.skip(2);
+                    let errors_too = Redirect {
+                        stream: 2,
+                        to: Target::Same(1),
+                    };
+                    if let Some(last) = stages.last_mut() {
+                        last.redirects.push(errors_too);
+                    }
+                }
+                [b'|', ..] => self.lexer.skip(1),
+                _ => break,
+            }
+            self.newlines()?;
+            stages.push(self.stage()?);
+        }
+        if stages.len() > MOST_STAGES {
+            self.noted.get_or_insert_with(|| {
+                Refusal::told(format!("pipe depth exceeded (max {MOST_STAGES})"))
+            });
+        }
+        Ok(Pipeline { negated, stages })
+    }
+
+    pub(super) fn stage(&mut self) -> Result<Stage, Refusal> {
+        self.lexer.blanks();
+        let what = match self.lexer.rest() {
+            [b'(', b'(', ..] => {
+                self.note("((: arithmetic is");
+                self.extent(b')')?;
+                What::Group(List::new())
+            }
+            [b'(', ..] => What::Subshell(self.group(Close::Paren)?),
+            _ if self.is_word(b"{") => What::Group(self.group(Close::Brace)?),
+            _ if self.compound()? => What::Group(List::new()),
+            _ => return self.simple(),
+        };
+        let mut redirects = Vec::new();
+        loop {
+            self.lexer.blanks();
+            if !self.redirect(&mut redirects)? {
+                return Ok(Stage { what, redirects });
+            }
+        }
+    }
+
+    /// Parses a list between one-byte delimiters.
+    pub(super) fn group(&mut self, close: Close) -> Result<List, Refusal> {
+        let list = self.deeper(|parser| {
+            parser.lexer.skip(1);
+            parser.list(close)
+        })?;
+        if list.is_empty() {
+            let mark: &[u8] = if close == Close::Brace { b"}" } else { b")" };
+            return Err(Refusal::unexpected(mark));
+        }
+        self.lexer.skip(1);
+        Ok(list)
+    }
+
+    pub(super) fn simple(&mut self) -> Result<Stage, Refusal> {
+        let (mut assignments, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            self.lexer.blanks();
+            if self.redirect(&mut redirects)? {
+                continue;
+            }
+            let word = self.word()?;
+            if word.0.is_empty() {
+                break;
+            }
+            if words.is_empty() {
+                if let Some(assignment) = self.assignment(&word)? {
+                    assignments.push(assignment);
+                    continue;
+                }
+                let first = assignments.is_empty() && redirects.is_empty();
+                if let Some(text) = word.plain().filter(|_| first)
+                    && ENDS.iter().any(|end| end.as_bytes() == text)
+                {
+                    return Err(Refusal::unexpected(&text));
+                }
+            }
+            if names_stream(&word) && matches!(self.lexer.peek(), Some(b'<' | b'>')) {
+                self.note("{NAME}: streams by the name of a variable are");
+            }
+            words.push(word);
+            self.lexer.blanks();
+            if self.lexer.rest().starts_with(b"(") {
+                let alone = words.len() == 1 && assignments.is_empty() && redirects.is_empty();
+                self.function(words.first().filter(|_| alone))?;
+                break;
+            }
+        }
+        if words.is_empty() && assignments.is_empty() && redirects.is_empty() {
+            return Err(self.unexpected());
+        }
+        let what = What::Simple { assignments, words };
+        Ok(Stage { what, redirects })
+    }
+
+    /// Skips newlines. After the first one, the texts of here-documents are read.
+    pub(super) fn newlines(&mut self) -> Result<(), Refusal> {
+        loop {
+            self.lexer.blanks();
+            if !self.lexer.eat(b"\n") {
+                return Ok(());
+            }
+            self.here_documents()?;
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! [`Parser`]: the state of parsing a line, and what all parts of the grammar need from it. The parts are methods in
+//! files of their own, which depend on this file and not on each other.
+
+use crate::lex::{Lexer, Refusal, ends_word};
+use crate::syntax::Word;
+
+/// How deep groups and substitutions may nest; deeper ones could exhaust the stack.
+const DEEPEST: usize = 50;
+
+/// The end of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Close {
+    /// The end of the input.
+    Input,
+    /// `)`
+    Paren,
+    /// `}`
+    Brace,
+    /// `;;`, `;&`, `;;&` or `esac`.
+    Case,
+    /// One of some reserved words.
+    Words(&'static [&'static str]),
+}
+
+/// A here-document whose text has not been read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Awaited {
+    pub(super) end: Vec<u8>,
+    pub(super) tabs_stripped: bool,
+    pub(super) quoted: bool,
+}
+
+/// The state of parsing a line into a [`List`](crate::syntax::List).
+#[derive(Debug)]
+pub(crate) struct Parser<'l> {
+    pub(super) lexer: Lexer<'l>,
+    pub(super) depth: usize,
+    pub(super) awaited: Vec<Awaited>,
+    pub(super) texts: Vec<Word>,
+    /// Whether the end of a here-document is missing.
+    pub(super) unended: bool,
+    /// The first unsupported syntax. Parsing goes on, to find its end.
+    pub(super) noted: Option<Refusal>,
+}
+
+impl<'l> Parser<'l> {
+    /// Begins to parse something nested `depth` levels deep.
+    pub(super) fn new(line: &'l [u8], depth: usize) -> Result<Parser<'l>, Refusal> {
+        if depth > DEEPEST {
+            return Err(Refusal::told(
+                "bash: groups and substitutions are nested too deeply",
+            ));
+        }
+        if line.contains(&0) {
+            return Err(Refusal::told("bash: a line cannot hold a NUL byte"));
+        }
+        Ok(Parser {
+            lexer: Lexer::new(line),
+            depth,
+            awaited: Vec::new(),
+            texts: Vec::new(),
+            unended: false,
+            noted: None,
+        })
+    }
+
+    /// Notes unsupported syntax, and goes on.
+    pub(super) fn note(&mut self, what: impl AsRef<[u8]>) {
+        self.noted.get_or_insert_with(|| Refusal::unsupported(what));
+    }
+
+    /// Parses a text cut out of the line as a whole: later input cannot continue it.
+    pub(super) fn apart<T>(
+        &mut self,
+        text: &[u8],
+        parse: impl FnOnce(&mut Parser<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let mut inner = Parser::new(text, self.depth + 1)?;
+        let parsed = parse(&mut inner);
+        self.noted = self.noted.take().or(inner.noted.take());
+        parsed.map_err(|refusal| Refusal {
+            may_go_on: false,
+            ..refusal
+        })
+    }
+
+    /// Counts a level of nesting while `parse` runs.
+    pub(super) fn deeper<T>(
+        &mut self,
+        parse: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            // Reports the same error as for a substitution that is too deep.
+            Parser::new(b"", self.depth)?;
+        }
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    /// Returns whether a reserved word is next.
+    pub(super) fn is_word(&self, text: &[u8]) -> bool {
+        let after = self.lexer.rest().strip_prefix(text);
+        after.is_some_and(|after| after.first().is_none_or(|byte| ends_word(*byte)))
+    }
+
+    /// Returns the refusal of the next token.
+    pub(super) fn unexpected(&self) -> Refusal {
+        let rest = self.lexer.rest();
+        let token: &[u8] = match rest {
+            [] => return Refusal::early_end(),
+            [b'\n', ..] => b"newline",
+            [a, b, ..] if a == b && matches!(a, b'|' | b'&' | b';' | b'<' | b'>') => {
+                rest.get(..2).unwrap_or_default()
+            }
+            [first, ..] if ends_word(*first) => rest.get(..1).unwrap_or_default(),
+            rest => {
+                let end = rest
+                    .iter()
+                    .position(|b| ends_word(*b))
+                    .unwrap_or(rest.len());
+                rest.get(..end).unwrap_or_default()
+            }
+        };
+        Refusal::unexpected(token)
+    }
+}

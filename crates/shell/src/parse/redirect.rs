@@ -1,0 +1,229 @@
+//! Redirects, and the texts of here-documents, which follow the line with the redirect (bash(1), REDIRECTION).
+
+use super::parser::{Awaited, Parser};
+use crate::lex::Refusal;
+use crate::syntax::{Atom, List, Redirect, Target, What, Word};
+
+impl Parser<'_> {
+    /// Parses a redirect, if one is next.
+    pub(super) fn redirect(&mut self, redirects: &mut Vec<Redirect>) -> Result<bool, Refusal> {
+        let rest = self.lexer.rest();
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let number = match rest.get(digits) {
+            Some(b'<' | b'>') => rest.get(..digits).unwrap_or_default(),
+            Some(b'&') if digits == 0 && rest.get(1) == Some(&b'>') => {
+                return self.both(redirects).map(|()| true);
+            }
+            _ => return Ok(false),
+        };
+        let number = number.to_vec();
+        self.lexer.skip(digits);
+        let reads = self.lexer.rest().starts_with(b"<");
+        let stream = self.stream(&number, reads);
+        let to = match self.lexer.rest() {
+            [b'<', b'(', ..] | [b'>', b'(', ..] => {
+                self.note("<( ) and >( ): process substitution is");
+                self.lexer.skip(1);
+                self.extent(b')')?;
+                return Ok(true);
+            }
+            [b'<', b'>', ..] => {
+                self.note("<>: opening for both is");
+                self.lexer.skip(2);
+                Target::Read(self.target()?)
+            }
+            [b'<', b'<', b'<', ..] => {
+                self.lexer.skip(3);
+                let mut text = self.target()?;
+                text.0.push(Atom::Plain(b'\n'));
+                Target::Here(text)
+            }
+            [b'<', b'<', ..] => {
+                self.lexer.skip(2);
+                self.await_text()?
+            }
+            [b'<', b'&', ..] | [b'>', b'&', ..] => {
+                self.lexer.skip(2);
+                match self.same(reads, number.is_empty())? {
+                    Ok(stream) => Target::Same(stream),
+                    Err(word) => {
+                        push_both(redirects, Target::Write(word));
+                        return Ok(true);
+                    }
+                }
+            }
+            [b'<', ..] => {
+                self.lexer.skip(1);
+                Target::Read(self.target()?)
+            }
+            [_, b'>', ..] => {
+                self.lexer.skip(2);
+                Target::Append(self.target()?)
+            }
+            rest => {
+                // `>|` overrides `set -C`, which does not exist here.
+                self.lexer
+                    .skip(if rest.get(1) == Some(&b'|') { 2 } else { 1 });
+                Target::Write(self.target()?)
+            }
+        };
+        redirects.push(Redirect { stream, to });
+        Ok(true)
+    }
+
+    /// Returns the redirected stream, given the number before the operator.
+    fn stream(&mut self, number: &[u8], reads: bool) -> u8 {
+        match (number, reads) {
+            (b"", true) | (b"0", _) => 0,
+            (b"", false) | (b"1", _) => 1,
+            (b"2", _) => 2,
+            _ => {
+                let shown = String::from_utf8_lossy(number);
+                self.note(format!("{shown}: streams other than 0, 1 and 2 are"));
+                1
+            }
+        }
+    }
+
+    /// Parses the rest after `<&` or `>&`: the stream to duplicate, or the file of `>&file`, which means `&>file`.
+    fn same(&mut self, reads: bool, no_number: bool) -> Result<Result<u8, Word>, Refusal> {
+        let word = self.target()?;
+        let plain = word.plain();
+        let is_file = |text: &[u8]| text != b"-" && !text.iter().all(u8::is_ascii_digit);
+        match (plain.as_deref(), reads) {
+            (Some(b"1"), false) => Ok(Ok(1)),
+            (Some(b"2"), false) => Ok(Ok(2)),
+            (plain, false) if no_number && plain.is_none_or(is_file) => Ok(Err(word)),
+            _ => {
+                self.note("closing streams, and copying others than 1 and 2, is");
+                Ok(Ok(1))
+            }
+        }
+    }
+
+    /// Parses `&> word` or `&>> word`.
+    fn both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), Refusal> {
+        self.lexer.skip(2);
+        let appends = self.lexer.eat(b">");
+        let word = self.target()?;
+        let to = if appends {
+            Target::Append(word)
+        } else {
+            Target::Write(word)
+        };
+        push_both(redirects, to);
+        Ok(())
+    }
+
+    fn target(&mut self) -> Result<Word, Refusal> {
+        self.lexer.blanks();
+        let word = self.word()?;
+        if word.0.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(word)
+    }
+
+    /// Parses the operator of a here-document, whose text follows the line.
+    fn await_text(&mut self) -> Result<Target, Refusal> {
+        let tabs_stripped = self.lexer.eat(b"-");
+        let word = self.target()?;
+        let mut end = Vec::new();
+        let mut quoted = false;
+        for atom in &word.0 {
+            match atom {
+                Atom::Plain(byte) => end.push(*byte),
+                Atom::Quoted(byte) => {
+                    quoted = true;
+                    end.push(*byte);
+                }
+                Atom::Nothing => quoted = true,
+                Atom::Variable(..) | Atom::Bare(_) | Atom::Command(..) => {
+                    return Err(Refusal::unsupported(
+                        "<<: expansion in the mark of a here-document is",
+                    ));
+                }
+            }
+        }
+        self.awaited.push(Awaited {
+            end,
+            tabs_stripped,
+            quoted,
+        });
+        Ok(Target::Here(Word::default()))
+    }
+
+    pub(super) fn here_documents(&mut self) -> Result<(), Refusal> {
+        for awaited in std::mem::take(&mut self.awaited) {
+            let mut text = Vec::new();
+            // Without its end, the text extends to the end of the input, as in bash.
+            let mut ended = false;
+            while let Some(mut line) = self.lexer.line() {
+                if awaited.tabs_stripped {
+                    let start = line.iter().take_while(|b| **b == b'\t').count();
+                    line = line.get(start..).unwrap_or_default();
+                }
+                let mut whole = line.to_vec();
+                // A line that goes on is one with the next before the end is looked for (`2.7.4 Here-Document`).
+                while !awaited.quoted && goes_on(&whole) {
+                    let Some(next) = self.lexer.line() else {
+                        break;
+                    };
+                    whole.pop();
+                    whole.extend_from_slice(next);
+                }
+                if whole == awaited.end {
+                    ended = true;
+                    break;
+                }
+                text.append(&mut whole);
+                text.push(b'\n');
+            }
+            self.unended |= !ended;
+            let text = match awaited.quoted {
+                true => Word(text.into_iter().map(Atom::Quoted).collect()),
+                // An error in an incomplete text may be resolved by the rest of it.
+                false => self.here_text(&text).map_err(|refusal| Refusal {
+                    may_go_on: !ended,
+                    ..refusal
+                })?,
+            };
+            self.texts.push(text);
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a line ends in a backslash that no other one quotes.
+fn goes_on(line: &[u8]) -> bool {
+    line.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
+}
+
+fn push_both(redirects: &mut Vec<Redirect>, to: Target) {
+    redirects.push(Redirect { stream: 1, to });
+    let to = Target::Same(1);
+    redirects.push(Redirect { stream: 2, to });
+}
+
+/// Fills in the here-documents of a list in order.
+pub(super) fn fill(list: &mut List, texts: &mut impl Iterator<Item = Word>) {
+    for and_or in list {
+        let rest = and_or.rest.iter_mut().map(|(_, pipeline)| pipeline);
+        for pipeline in std::iter::once(&mut and_or.first).chain(rest) {
+            for stage in &mut pipeline.stages {
+                match &mut stage.what {
+                    What::Subshell(list) | What::Group(list) => fill(list, texts),
+                    What::Simple { .. } => {}
+                }
+                for redirect in &mut stage.redirects {
+                    if let Target::Here(text) = &mut redirect.to
+                        && text.0.is_empty()
+                        && let Some(filled) = texts.next()
+                    {
+                        *text = filled;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The streams of commands: [`Input`] and [`Output`], and the bounded pipe between two stages.
+//!
+//! A pipe holds at most [`HELD`] chunks, so memory does not grow with the data that flows. After the reader is
+//! dropped, the writer's next write fails with `EPIPE`; once the line has to end, every wait fails with `TimedOut`.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::deadline::{Deadline, Leaving};
+use trumanfs_types::error::{Error, Result};
+
+/// The maximum number of chunks in a pipe.
+const HELD: usize = 8;
+/// The size of output buffers and of reads, in bytes.
+pub(super) const CHUNK: usize = 64 * 1024;
+
+/// How long a wait lasts before it checks for cancellation.
+const GLANCE: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+struct PipeState {
+    chunks: VecDeque<Vec<u8>>,
+    written_off: bool,
+    read_off: bool,
+}
+
+struct Shared {
+    held: Mutex<PipeState>,
+    changed: Condvar,
+    deadline: Deadline,
+}
+
+impl Shared {
+    /// Waits for the other end of the pipe.
+    fn wait(&self, held: &mut parking_lot::MutexGuard<'_, PipeState>) -> io::Result<()> {
+        self.deadline.check()?;
+        let wait = self.deadline.cancel.left(GLANCE);
+        self.changed.wait_for(held, wait);
+        Ok(())
+    }
+}
+
+/// The reading end of a pipe.
+pub(super) struct PipeReader(Arc<Shared>);
+
+/// The writing end of a pipe, which is closed with the last clone of its [`Output`].
+struct PipeWriter(Arc<Shared>);
+
+/// Makes a pipe.
+pub(super) fn pipe(deadline: &Deadline) -> (Output, Input) {
+    let shared = Arc::new(Shared {
+        held: Mutex::default(),
+        changed: Condvar::new(),
+        deadline: deadline.clone(),
+    });
+    let output = Output(Arc::new(Sink::Pipe(PipeWriter(shared.clone()))));
+    (output, Input::new(Source::Pipe(PipeReader(shared))))
+}
+
+impl Drop for PipeReader {
+    fn drop(&mut self) {
+        let mut held = self.0.held.lock();
+        held.read_off = true;
+        held.chunks.clear();
+        self.0.changed.notify_all();
+    }
+}
+
+impl Drop for PipeWriter {
+    fn drop(&mut self) {
+        self.0.held.lock().written_off = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl PipeReader {
+    /// Returns the next chunk; an empty one at the end.
+    fn next(&self) -> io::Result<Vec<u8>> {
+        let mut held = self.0.held.lock();
+        loop {
+            if let Some(chunk) = held.chunks.pop_front() {
+                self.0.changed.notify_all();
+                return Ok(chunk);
+            }
+            if held.written_off {
+                return Ok(Vec::new());
+            }
+            self.0.wait(&mut held)?;
+        }
+    }
+}
+
+impl PipeWriter {
+    fn put(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut held = self.0.held.lock();
+        while held.chunks.len() >= HELD && !held.read_off {
+            self.0.wait(&mut held)?;
+        }
+        if held.read_off {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        held.chunks.push_back(bytes.to_vec());
+        self.0.changed.notify_all();
+        Ok(())
+    }
+}
+
+enum Source {
+    Empty,
+    Directory,
+    Bytes(io::Cursor<Vec<u8>>),
+    Pipe(PipeReader),
+    File(File, Deadline),
+}
+
+/// A command's standard input.
+pub(super) struct Input {
+    source: Source,
+    chunk: Vec<u8>,
+    at: usize,
+}
+
+impl Input {
+    fn new(source: Source) -> Input {
+        Input {
+            source,
+            chunk: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// Makes an empty input: `/dev/null`.
+    pub(super) fn empty() -> Input {
+        Input::new(Source::Empty)
+    }
+
+    /// Makes the input of a directory: reading it fails.
+    pub(super) fn directory() -> Input {
+        Input::new(Source::Directory)
+    }
+
+    /// Makes an input of given bytes: a here-document.
+    pub(super) fn bytes(bytes: Vec<u8>) -> Input {
+        Input::new(Source::Bytes(io::Cursor::new(bytes)))
+    }
+
+    /// Makes the input of a file, or of the program's own standard input: waiting for data ends with the line.
+    /// Commands can detect such an input, and then read no more of it than they need.
+    pub(super) fn file(file: File, deadline: &Deadline) -> Input {
+        Input::new(Source::File(file, deadline.clone()))
+    }
+
+    /// Returns whether there is nothing to read, and never will be.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.source, Source::Empty)
+    }
+
+    /// Returns the file that is read; `None` where it is not a file, or where some of its data is buffered here.
+    pub(super) fn as_file(&self) -> Option<&File> {
+        match &self.source {
+            Source::File(file, _) if self.at >= self.chunk.len() => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Gives back the last bytes that were read, for whoever reads on, as far as the file can be positioned.
+    pub(super) fn give_back(&mut self, bytes: u64) {
+        let buffered = self.chunk.len().saturating_sub(self.at) as u64;
+        let Ok(back) = i64::try_from(bytes.saturating_add(buffered)) else {
+            return;
+        };
+        if let Source::File(file, _) = &mut self.source
+            && bytes > 0
+            && file.seek(SeekFrom::Current(-back)).is_ok()
+        {
+            (self.chunk, self.at) = (Vec::new(), 0);
+        }
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at >= self.chunk.len() {
+            self.at = 0;
+            match &mut self.source {
+                Source::Empty => self.chunk.clear(),
+                Source::Directory => return Err(rustix::io::Errno::ISDIR.into()),
+                Source::Bytes(bytes) => self.chunk = std::mem::take(bytes).into_inner(),
+                Source::Pipe(pipe) => self.chunk = pipe.next()?,
+                Source::File(file, deadline) => {
+                    wait_for(file, deadline)?;
+                    refill(&mut self.chunk, file)?;
+                }
+            }
+        }
+        Ok(self.chunk.get(self.at..).unwrap_or_default())
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.at = (self.at + amount).min(self.chunk.len());
+    }
+}
+
+/// Waits until there is data to read, or the end. Files on disks are always ready.
+fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
+    loop {
+        deadline.check()?;
+        let glance = Timespec::try_from(deadline.cancel.left(GLANCE)).ok();
+        let mut polled = [PollFd::new(file, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, glance.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            // A read reports the error for anything that cannot be polled.
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn refill(chunk: &mut Vec<u8>, from: &mut File) -> io::Result<()> {
+    chunk.resize(CHUNK, 0);
+    let read = loop {
+        match from.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
+    chunk.truncate(*read.as_ref().unwrap_or(&0));
+    read.map(drop)
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let given = self.fill_buf()?;
+        let amount = given.len().min(into.len());
+        let (Some(into), Some(given)) = (into.get_mut(..amount), given.get(..amount)) else {
+            return Ok(0);
+        };
+        into.copy_from_slice(given);
+        self.consume(amount);
+        Ok(amount)
+    }
+}
+
+enum Sink {
+    Null,
+    Pipe(PipeWriter),
+    File(File),
+    Writer(Mutex<Box<dyn Write + Send>>, Option<Leaving>),
+}
+
+/// A command's standard output or error. Clones write to the same place, like duplicated descriptors.
+#[derive(Clone)]
+pub(super) struct Output(Arc<Sink>);
+
+impl Output {
+    /// Discards everything: `/dev/null`.
+    pub(super) fn null() -> Output {
+        Output(Arc::new(Sink::Null))
+    }
+
+    /// Writes to a file.
+    pub(super) fn file(file: File) -> Output {
+        Output(Arc::new(Sink::File(file)))
+    }
+
+    /// Returns the file that is written to, if it is one.
+    pub(super) fn as_file(&self) -> Option<&File> {
+        match &*self.0 {
+            Sink::File(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Writes to any other writer.
+    pub(super) fn writer(writer: impl Write + Send + 'static) -> Output {
+        Output(Arc::new(Sink::Writer(Mutex::new(Box::new(writer)), None)))
+    }
+
+    /// Writes to a stream of the line itself.
+    pub(super) fn leaving(writer: impl Write + Send + 'static, by: Leaving) -> Output {
+        Output(Arc::new(Sink::Writer(
+            Mutex::new(Box::new(writer)),
+            Some(by),
+        )))
+    }
+
+    /// Returns by which stream what is written here leaves the line; nothing where it goes to a pipe, a file or a variable.
+    pub(super) fn leaves(&self) -> Option<Leaving> {
+        match &*self.0 {
+            Sink::Writer(_, leaving) => *leaving,
+            _ => None,
+        }
+    }
+
+    /// Returns whether another output writes to the same place.
+    pub(super) fn is_same(&self, other: &Output) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &*self.0 {
+            Sink::Null => Ok(bytes.len()),
+            Sink::Pipe(pipe) => pipe.put(bytes).map(|()| bytes.len()),
+            Sink::File(file) => (&mut &*file).write(bytes),
+            Sink::Writer(writer, _) => writer.lock().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &*self.0 {
+            Sink::Writer(writer, _) => writer.lock().flush(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads a file in chunks, so that neither lines nor a slow reader cost a system call each.
+pub(super) fn buffered(file: File) -> BufReader<File> {
+    BufReader::with_capacity(CHUNK, file)
+}
+
+/// Returns an empty file without a path of the host: a pipe without a writer.
+///
+/// # Errors
+/// `EMFILE`.
+pub(super) fn empty_file() -> Result<File> {
+    let (read, _) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(Error::os("pipe2"))?;
+    Ok(File::from(read))
+}
