@@ -197,6 +197,7 @@ fn the_examples_of_the_semantics_are_true() {
 fn cited(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     const PLACES: &[&str] = &[
         "src/",
+        "crates/",
         "tests/",
         "docs/",
         "benches/",
