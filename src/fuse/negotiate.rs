@@ -5,8 +5,8 @@ use fuser::{InitFlags, KernelConfig};
 use super::{FileSystem, Mechanisms};
 
 impl FileSystem {
-    /// Agrees with the kernel on the mechanisms of this mount. Each saves several requests; see the table in
-    /// docs/ARCHITECTURE.md. Never FUSE_OVER_IO_URING: with fuser 0.18 the mount hangs.
+    /// Agrees with the kernel on the mechanisms of this mount. Each saves several requests; see
+    /// docs/decisions/0001-requests-before-handlers.md. Never FUSE_OVER_IO_URING: with fuser 0.18 the mount hangs.
     pub(super) fn negotiate(&self, config: &mut KernelConfig) {
         let offered = config.capabilities();
         let mut wanted = InitFlags::FUSE_HANDLE_KILLPRIV_V2

@@ -219,8 +219,9 @@ fn cited(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
 
 #[test]
 fn documents_name_what_exists() {
-    let mut documents: Vec<PathBuf> = fs::read_dir(repository().join("docs"))
-        .unwrap()
+    let mut documents: Vec<PathBuf> = ["docs", "docs/decisions"]
+        .iter()
+        .flat_map(|directory| fs::read_dir(repository().join(directory)).unwrap())
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|ext| ext == "md"))
         .collect();
