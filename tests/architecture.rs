@@ -147,7 +147,10 @@ const BY_PATH: &[&str] = &[
 /// Where a path of the host is used nevertheless, and why.
 const BY_PATH_ALLOWED: &[(&str, &str)] = &[
     ("world/root.rs", "Root::open opens the store, once"),
-    ("world/holder.rs", "reads the machine's boot id from /proc"),
+    (
+        "world/store/holder.rs",
+        "reads the machine's boot id from /proc",
+    ),
     (
         "exec/task/host_files.rs",
         "keys, trust and configuration of file tasks lie outside bases, and an operator names them by path",
@@ -519,7 +522,7 @@ fn files_hold_one_idea() {
     report(&problems);
 }
 
-/// Names of what lies in a store beside the occupant's files, which `world/layout.rs` alone writes out.
+/// Names of what lies in a store beside the occupant's files, which `world/store/layout.rs` alone writes out.
 const LAYOUT: &[&str] = &[
     ".trash",
     ".trumanfs",
@@ -542,7 +545,7 @@ fn the_layout_of_a_store_is_written_out_once() {
     let mut problems = Vec::new();
     for source in sources() {
         // What cli prints and takes are words of its own.
-        if source.path == "world/layout.rs" || source.room() == "cli" {
+        if source.path == "world/store/layout.rs" || source.room() == "cli" {
             continue;
         }
         for (number, text) in source
@@ -556,7 +559,7 @@ fn the_layout_of_a_store_is_written_out_once() {
                 if text.contains(&format!("\"{name}\"")) {
                     let (path, line) = (&source.path, number + 1);
                     problems.push(format!(
-                        "src/{path}:{line}: \"{name}\". Rule: names below .trumanfs and .trash stand in world/layout.rs"
+                        "src/{path}:{line}: \"{name}\". Rule: names below .trumanfs and .trash stand in world/store/layout.rs"
                     ));
                 }
             }

@@ -15,9 +15,9 @@ use super::target::Client;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::rights::make_usable;
-use crate::world::erase::erase;
-use crate::world::layout::{AGENT_RUNS, AGENTS};
 use crate::world::root::open_beneath;
+use crate::world::store::layout::{AGENT_RUNS, AGENTS};
+use crate::world::trash::erase::erase;
 use crate::world::{Root, RunId};
 
 /// What a run of an agent has in its store. Whoever is killed leaves a mark behind.

@@ -19,13 +19,14 @@ use crate::name::{Name, escape};
 use crate::operator::fork::{self, Counts};
 use crate::operator::merge::{self, MergeReport, MergeRequest};
 use crate::operator::point::Operation;
-use crate::world::forked::{ForkedFrom, Means, forked_from};
-use crate::world::layout::{FORK, STATE, TRASH, unfinished_fork};
 use crate::world::root::{open_beneath, stat_fd};
-use crate::world::state::open_unlocked;
-use crate::world::{
-    Caller, Root, World, WorldOptions, inode_lists, last_mounted_with, new_session_id, origin, own,
-};
+use crate::world::store::forked::{ForkedFrom, Means, forked_from};
+use crate::world::store::inode_lists;
+use crate::world::store::layout::{FORK, STATE, TRASH, unfinished_fork};
+use crate::world::store::origin;
+use crate::world::store::own;
+use crate::world::store::state::open_unlocked;
+use crate::world::{Caller, Root, World, WorldOptions, last_mounted_with, new_session_id};
 
 /// The checkpoint that a fork begins with.
 const BEGINNING: &str = "forked";

@@ -14,9 +14,9 @@ use crate::daemon::{self, Wanted};
 use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
-use crate::world::layout::SCRATCH;
 use crate::world::root::{open_beneath, stat_fd};
-use crate::world::state::refuse_strangers;
+use crate::world::store::layout::SCRATCH;
+use crate::world::store::state::refuse_strangers;
 use crate::world::{KeepOptions, Root, WorldOptions, last_mounted_with, new_session_id};
 
 /// How long to wait for a home that is being unmounted, and for an answer of a daemon.

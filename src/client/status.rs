@@ -8,7 +8,7 @@ use super::target::Client;
 use crate::control::{Answer, Request, Status};
 use crate::error::Result;
 use crate::mounts::{registry, table};
-use crate::world::layout;
+use crate::world::store::layout;
 
 /// A mounted home of this machine, and what could be found out about it.
 #[derive(Debug)]

@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::mounts::{nesting, registry, table};
 use crate::name::WorldPath;
 use crate::operator::Store;
-use crate::world::layout::STATE;
-use crate::world::{Root, unused};
+use crate::world::Root;
+use crate::world::store::layout::STATE;
+use crate::world::store::unused;
 
 /// A store, by the TARGET that stands for it.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::target::Client;
 use crate::error::{Error, Result};
 use crate::name::{Escaped, WorldPath};
 use crate::operator::run;
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use crate::world::{Root, RunId, adopt};
 
 /// What belongs to a mounted home.

@@ -13,7 +13,7 @@ use crate::error::{Error, Kind, Result};
 use crate::name::{Escaped, WorldPath};
 use crate::operator::review::{AcceptRequest, Accepted};
 use crate::operator::{merge, undo};
-use crate::world::layout::SOCKET;
+use crate::world::store::layout::SOCKET;
 use crate::world::{Purged, Run, RunId};
 
 /// What can be asked.

@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::operator;
-use crate::world::layout::{SOCKET, TRASH};
+use crate::world::store::layout::{SOCKET, TRASH};
 use crate::world::{Caller, Purged, World};
 
 /// Whose turn it is to change something for an operator: one after the other, and nobody any more once the session ends.

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::mounts::{registry, table};
 use crate::operator::Store;
-use crate::world::holder::{Holder, boot_id};
+use crate::world::store::holder::{Holder, boot_id};
 
 /// How long a mount waits for the end of the previous daemon.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::fuse::{FileSystem, Invalidate, Shared};
 use crate::name::Name;
 use crate::operator::undo::Applier;
-use crate::world::replace::NewContent;
+use crate::world::keep::replace::NewContent;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Located, Meta, Moved, Removed, Renaming, SetAttrs, World};
 

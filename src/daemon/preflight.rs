@@ -7,7 +7,7 @@ use super::atime::Access;
 use crate::error::{Error, Kind, Result};
 use crate::mounts::{diagnosis, nesting, table};
 use crate::sys::users::{self, User};
-use crate::world::layout::STATE;
+use crate::world::store::layout::STATE;
 
 /// The results of the checks.
 #[derive(Debug)]

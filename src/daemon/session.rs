@@ -32,7 +32,7 @@ use crate::fuse::{
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
 use crate::name::{Escaped, WorldPath, escape};
-use crate::world::state::refuse_strangers;
+use crate::world::store::state::refuse_strangers;
 use crate::world::{
     Id, Identity, Root, Symlinks, ViewOptions, World, WorldOptions, new_session_id,
 };

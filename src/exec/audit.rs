@@ -12,8 +12,9 @@ use super::place::AuditLog;
 use super::request::{Outcome, ProgramReport, START, Status};
 use crate::error::Error;
 use crate::name::escape;
-use crate::world::append_log::AppendLog;
-use crate::world::{OriginKind, Root, RunId, layout};
+use crate::world::store::append_log::AppendLog;
+use crate::world::store::layout;
+use crate::world::{OriginKind, Root, RunId};
 
 /// The schema of a line.
 const SCHEMA: u32 = 1;

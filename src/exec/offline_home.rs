@@ -20,7 +20,7 @@ use super::offline_store::OfflineStore;
 use super::open_here::OpenHere;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::lock::PATIENCE;
+use crate::world::store::lock::PATIENCE;
 use crate::world::{
     Caller, Dir, Meta, NoOpenState, Renaming, Root, Run, SetAttrs, StoreView, ViewOptions, World,
 };

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::home::Unavailable;
 use crate::error::{Error, Result};
-use crate::world::lock::Patience;
+use crate::world::store::lock::Patience;
 use crate::world::{
     Claim, Meta, ReadOnlyStore, Root, RunId, Settled, StoreView, Symlinks, ViewOptions, World,
 };

@@ -14,7 +14,9 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::{Id, layout::TRASH, trash::Removal};
+use crate::world::Id;
+use crate::world::store::layout::TRASH;
+use crate::world::trash::trash_state::Removal;
 
 use super::page_cache::Known;
 pub use super::table::ROOT;
@@ -386,7 +388,7 @@ mod tests {
     }
 
     fn entry(text: &str, id: Id) -> Removal {
-        let trash = crate::world::trash::Trash::default();
+        let trash = crate::world::trash::trash_state::Trash::default();
         Removal {
             entry: trash.reserve(name(text)),
             name: text.into(),

@@ -12,7 +12,7 @@ use super::attr::nothing;
 use super::counters::count;
 use crate::error::{Error, Result};
 use crate::name::Name;
-use crate::world::trash::EntryName;
+use crate::world::trash::trash_state::EntryName;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Meta, Renaming};
 

@@ -3,7 +3,7 @@
 use super::FileSystem;
 use super::open_state::Opens;
 use crate::error::Result;
-use crate::world::replace::NewContent;
+use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Located, Meta, SetAttrs};
 
 impl FileSystem {

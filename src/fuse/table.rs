@@ -9,7 +9,7 @@ use super::page_cache::Known;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::Id;
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 /// The number of the root (FUSE_ROOT_ID).

@@ -2,7 +2,7 @@
 //!
 //! Owns the format on disk (JSON lines, each with a checksum of the line before) and the rule that a record is written,
 //! with one `write(2)`, *before* its act. Only an act that fails adds a line ([`Op::Abort`]). Knows paths, ids and
-//! time, not the world: `world/settle.rs` finds out whether the act of a last record happened.
+//! time, not the world: `world/store/settle.rs` finds out whether the act of a last record happened.
 
 mod actor;
 mod begin;

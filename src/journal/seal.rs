@@ -57,7 +57,7 @@ pub struct Digest {
     pub of: Content,
     /// Its size in bytes.
     pub size: u64,
-    /// SHA-256 (hex), as computed by `world/digest.rs`.
+    /// SHA-256 (hex), as computed by `world/keep/digest.rs`.
     pub sha256: String,
 }
 

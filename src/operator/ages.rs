@@ -8,7 +8,7 @@
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use crate::journal::{Op, Record};
-use crate::world::holder::boot_id;
+use crate::world::store::holder::boot_id;
 
 /// The way through the records, the oldest first.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::journal::{Op, Record};
 use crate::name::{Name, WorldPath};
 use crate::world::Root;
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 
 /// How many created files are remembered at a time.
 const REMEMBERED: usize = 200_000;

@@ -10,10 +10,10 @@ use super::log::Log;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, How, Ids, Op};
 use crate::name::{Name, WorldPath};
-use crate::world::layout::{self, VersionFile};
+use crate::world::keep::version_files::versions_of;
 use crate::world::root::stat_at;
-use crate::world::settle::sessions;
-use crate::world::version_files::versions_of;
+use crate::world::store::layout::{self, VersionFile};
+use crate::world::store::settle::sessions;
 
 /// The files of one version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::io::BufReader;
 use super::Store;
 use crate::error::{Error, Result};
 use crate::journal::{Reader, Record, RecordHeader};
-use crate::world::settle::{open_journal, sessions};
+use crate::world::store::settle::{open_journal, sessions};
 
 /// The size of the read buffer.
 const CHUNK: usize = 1 << 17;

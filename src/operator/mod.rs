@@ -42,11 +42,12 @@ use std::sync::OnceLock;
 use version_sums::VersionSums;
 
 use crate::error::{Error, Result};
-use crate::world::holder::Holder;
-use crate::world::origin::{self, Copied};
-use crate::world::state;
+use crate::world::store::holder::Holder;
+use crate::world::store::lent_bits;
+use crate::world::store::lock;
+use crate::world::store::origin::{self, Copied};
+use crate::world::store::state;
 use crate::world::{Node, Root, World};
-use crate::world::{lent_bits, lock};
 
 /// A store opened for reading.
 #[derive(Debug)]
@@ -128,7 +129,7 @@ impl Store {
     /// # Errors
     /// Those of reading the lock.
     pub fn holder(&self) -> Result<Option<Holder>> {
-        crate::world::holder::holder(std::os::fd::AsFd::as_fd(&self.state))
+        crate::world::store::holder::holder(std::os::fd::AsFd::as_fd(&self.state))
     }
 
     /// Returns whether the store is being served.

@@ -17,7 +17,7 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Utc};
 use super::Store;
 use crate::error::{Error, Result};
 use crate::journal::{Op, Reader, seq_at, tail};
-use crate::world::settle::{open_journal, sessions};
+use crate::world::store::settle::{open_journal, sessions};
 use ambiguity::is_ambiguous;
 
 /// A record, by its session and number. It is written `SESSION:NUMBER`, in JSON too.

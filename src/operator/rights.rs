@@ -15,8 +15,8 @@ use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::layout::STATE;
 use crate::world::reach::{PlannedGrant, READ};
+use crate::world::store::layout::STATE;
 use crate::world::{Id, Node, Root, World};
 
 /// Carries out an act; where permissions that the store's owner has closed to itself are in the way, once more with

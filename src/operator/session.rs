@@ -3,7 +3,7 @@
 //! One pass over a session's journal, without parsing its records; memory grows with the number of different programs
 //! only.
 
-pub use crate::world::holder::is_for_requests;
+pub use crate::world::store::holder::is_for_requests;
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Reader};
 use crate::name::{Name, WorldPath};
 use crate::world::Dir;
-use crate::world::layout::{SESSIONS, STATE, VERSIONS};
-use crate::world::settle::{open_journal, sessions};
+use crate::world::store::layout::{SESSIONS, STATE, VERSIONS};
+use crate::world::store::settle::{open_journal, sessions};
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]

@@ -10,7 +10,7 @@ use super::{Store, trash};
 use crate::error::{Error, Result};
 use crate::journal::{How, Op, Record, RunId, UndoId};
 use crate::name::{Escaped, Name, WorldPath, escape};
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 
 /// An undo or redo of a record.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -264,7 +264,7 @@ fn holds(entry: &Escaped, other: &Escaped) -> bool {
 }
 
 fn former_name(entry: &[u8]) -> Option<Vec<u8>> {
-    crate::world::trash::parse_entry(entry).map(|(_, name)| name.to_vec())
+    crate::world::trash::trash_state::parse_entry(entry).map(|(_, name)| name.to_vec())
 }
 
 /// Checks on the disk what the records tell.

@@ -17,8 +17,8 @@ use super::undo::put_label;
 use crate::error::{Error, Result};
 use crate::journal::Actor;
 use crate::name::{Escaped, Name, WorldPath, escape};
-use crate::world::layout::TRASH;
-use crate::world::trash::parse_entry;
+use crate::world::store::layout::TRASH;
+use crate::world::trash::trash_state::parse_entry;
 use crate::world::{
     Caller, Dir, Id, Meta, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, Xattrs,
 };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Store;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::own::is_for_git;
+use crate::world::store::own::is_for_git;
 use crate::world::{Dir, Id, Meta};
 
 /// The size of a tree.

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::error::{Kind, Result};
 use crate::journal::{Content, LenientReader, What};
-use crate::world::digest::{Sum, of_version};
-use crate::world::ranges;
-use crate::world::settle::{open_journal, sessions};
-use crate::world::version_files::versions_of;
+use crate::world::keep::digest::{Sum, of_version};
+use crate::world::keep::ranges;
+use crate::world::keep::version_files::versions_of;
+use crate::world::store::settle::{open_journal, sessions};
 
 /// A version: its session and its number.
 type VersionId = (String, u64);

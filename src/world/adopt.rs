@@ -8,14 +8,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use super::layout::STAGED;
-use super::own::made_by;
 use super::root::{Dir, open_beneath, stat_at, stat_fd};
-use super::trash::move_to;
 use super::{Caller, Identity, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Name;
+use crate::world::store::layout::STAGED;
+use crate::world::store::own::made_by;
+use crate::world::trash::trash_state::move_to;
 use trumanfs_types::meta::Meta;
 
 /// Opens the directory of what is not whole yet, in the state directory of a store, and makes it where it is absent.

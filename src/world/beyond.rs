@@ -5,12 +5,12 @@
 //! store's own directory and other file systems do not exist, and nothing is changed within the trash. What the
 //! occupant sees of a restored file is decided by the view as usual.
 
-use super::layout::STATE;
 use super::root::Dir;
 use super::view::{View, Visible, in_trash};
 use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use crate::world::store::layout::STATE;
 use trumanfs_types::meta::Meta;
 
 /// Returns whether an operator acts.

@@ -14,19 +14,19 @@ use rustix::fs::{AtFlags, FileType, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::attr::set_times;
-use super::blocks::copy_range;
-use super::layout::TRASH;
 use super::open_state::OpenState;
 use super::outside_names::Suspect;
 use super::root::{Dir, Root, stat_fd};
-use super::trash::move_to;
-use super::versions::VersionGuard;
 use super::view::in_trash;
 use super::walk::walk;
 use super::{Caller, Located, OriginKind, Removed, Renaming, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Name, WorldPath};
+use crate::world::keep::blocks::copy_range;
+use crate::world::keep::versions::VersionGuard;
+use crate::world::store::layout::TRASH;
+use crate::world::trash::trash_state::move_to;
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::{Id, Meta};
 

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 
 use super::World;
 use super::root::Node;
-use super::state::StateDir;
 use super::view::Visible;
 use crate::error::{Error, Result};
+use crate::world::store::state::StateDir;
 
 impl World {
     /// With `--durable`, waits until a file's content, about to become a former one, is on disk.

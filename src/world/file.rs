@@ -5,12 +5,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, OFlags};
 
 use super::attr::SET_IDS;
-use super::keep::Destroys;
 use super::open_state::OpenState;
 use super::root::{Dir, Node};
 use super::{Caller, Located, World, holes};
 use crate::error::{Error, Result};
 use crate::journal::{Ids, Kept, Op};
+use crate::world::keep::choice::Destroys;
 
 impl World {
     /// Checks that an open node may be changed.

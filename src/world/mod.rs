@@ -12,129 +12,75 @@
 
 pub mod adopt;
 mod again;
-pub mod append_log;
 mod attr;
 mod beneath;
 mod beyond;
-mod blocks;
-mod chains;
-mod closed;
-mod compare;
 mod copy_up;
 mod create;
-pub mod digest;
-mod digest_round;
-mod digests;
 mod durable;
 mod entries;
-pub mod erase;
-mod evict;
-mod extents;
 mod file;
-mod finalize;
-mod finals;
-pub mod forked;
-mod gather;
-mod gatherer;
 mod granted;
-mod hashing;
-pub mod holder;
 pub mod holes;
-pub mod inode_lists;
-mod keep;
-pub mod layout;
-pub mod lent_bits;
-mod lent_record;
-mod likeness;
-mod link_index;
+pub mod keep;
 mod list;
 mod located;
-pub mod lock;
-mod lost_lock;
 mod mark;
-pub mod moved_paths;
-mod notices;
-mod offline;
-mod open;
 mod open_state;
 mod options;
-pub mod origin;
-pub mod outage;
 mod outside_names;
-mod overwrite;
-pub mod own;
-mod pending;
-mod probe;
-pub mod purge;
-pub mod quota;
-pub mod ranges;
 pub mod reach;
-pub mod read_only;
 mod remove;
 mod rename;
-pub mod replace;
-mod reserve;
 pub mod root;
 mod scratch;
-mod sessions;
-pub mod settle;
-mod settle_links;
-mod settle_names;
-mod settled;
-mod shared_blocks;
 mod space;
-pub mod state;
-pub mod store_view;
-mod successor;
+pub mod store;
 pub mod trash;
-pub mod unused;
-pub mod version_files;
-pub mod versions;
 pub mod view;
 mod walk;
-mod writers;
 mod xattr;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 pub use attr::check_set_gid;
-pub use blocks::{Blocks, copy_range};
 pub use copy_up::{CopiedName, StoreCopy};
 pub use create::Created;
-pub use digests::Digests;
-pub use finalize::Finalizer;
-pub use finals::{Final, Finals};
-pub use likeness::CAPABILITY;
+pub use keep::blocks::{Blocks, copy_range};
+pub use keep::digests::Digests;
+pub use keep::finalize::Finalizer;
+pub use keep::finals::{Final, Finals};
+pub use keep::likeness::CAPABILITY;
+pub use keep::replace::{NewContent, version_path};
+pub use keep::writers::{Rest, Writers};
 pub use list::Entry;
 pub use located::Located;
-pub use notices::Notices;
-pub use offline::last_mounted_with;
 pub use open_state::{NoOpenState, OpenState, StartedVersion};
 pub use options::{Identity, KeepOptions, WorldOptions};
-pub use purge::Purged;
-pub use read_only::{Claim, Locked, ReadOnlyStore};
 pub use remove::Removed;
 pub use rename::{Moved, Renaming};
-pub use replace::{NewContent, version_path};
 pub use root::{Dir, Node, Root};
-pub use sessions::new_session_id;
-pub use settled::Settled;
-pub use store_view::StoreView;
+pub use store::notices::Notices;
+pub use store::offline::last_mounted_with;
+pub use store::read_only::{Claim, Locked, ReadOnlyStore};
+pub use store::sessions::new_session_id;
+pub use store::settled::Settled;
+pub use store::store_view::StoreView;
+pub use trash::purge::Purged;
 pub use trumanfs_types::attrs::{SetAttrs, SetTime};
 pub use trumanfs_types::meta::{Id, Meta, Time};
 pub use trumanfs_types::xattr::{Xattrs, xattrs};
 pub use view::{Symlinks, View, ViewOptions, Visible};
-pub use writers::{Rest, Writers};
 
 use crate::error::{Error, Result};
 use crate::journal::{Actors, Author, Journal};
 pub use crate::journal::{Caller, Kept, Origin, OriginKind, Run, RunId};
 use crate::name::{Name, WorldPath};
-use gatherer::Gatherer;
-use state::StateDir;
-use trash::Trash;
-use versions::Versions;
+use keep::versions::Versions;
+use store::state::StateDir;
+use trash::gatherer::Gatherer;
+use trash::trash_state::Trash;
 
 /// A store and its rules.
 #[derive(Debug)]
@@ -161,7 +107,7 @@ pub struct World {
     /// place (`replace.rs`).
     names: parking_lot::RwLock<()>,
     /// The names of files with several.
-    links: link_index::LinkIndex,
+    links: store::link_index::LinkIndex,
     outside: outside_names::OutsideNames,
     /// Whether files with names outside are copied for every program, and not only for those of an executor.
     copies_up: bool,

@@ -7,9 +7,9 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::blocks::Blocks;
 use crate::error::Result;
 use crate::journal::Kept;
+use crate::world::keep::blocks::Blocks;
 use trumanfs_types::meta::Meta;
 
 /// What the caller knows of a file's other opens, and its hooks for the file's content. The defaults hold for a caller

@@ -26,7 +26,7 @@ pub struct WorldOptions {
     pub owner: Option<(u32, u32)>,
     /// Which former contents are kept.
     pub keep: KeepOptions,
-    /// The id of the session, unless that would not be the newest ([`StateDir::session`](super::state::StateDir::session)); it names its directory.
+    /// The id of the session, unless that would not be the newest ([`StateDir::session`](crate::world::store::state::StateDir::session)); it names its directory.
     pub session: String,
     /// The home's mountpoint, for the record; absent for an unmounted store.
     pub home: Option<Vec<u8>>,

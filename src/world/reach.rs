@@ -19,8 +19,8 @@ use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 
 use super::granted;
-use super::lent_record::LentRecord;
 use crate::error::{Error, Result};
+use crate::world::store::lent_record::LentRecord;
 use trumanfs_types::meta::Id;
 
 /// How often a call is tried again while another process grants and takes away the same bits.

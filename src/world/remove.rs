@@ -9,16 +9,16 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::gatherer::Gathering;
-use super::layout::TRASH;
-use super::reserve;
 use super::root::{Dir, Node, open_beneath};
-use super::trash::{EntryName, Removal, has_come, move_to};
 use super::view::Visible;
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, WorldPath};
+use crate::world::store::layout::TRASH;
+use crate::world::store::reserve;
+use crate::world::trash::gatherer::Gathering;
+use crate::world::trash::trash_state::{EntryName, Removal, has_come, move_to};
 use trumanfs_types::meta::{Id, Meta};
 
 /// The result of a removal.

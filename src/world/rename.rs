@@ -8,15 +8,15 @@ use std::os::fd::AsFd;
 use rustix::fs::RenameFlags;
 
 use super::attr::set_times;
-use super::layout::TRASH;
 use super::remove::Removed;
 use super::root::{Dir, Node};
-use super::trash::move_to;
 use super::view::{Visible, in_trash};
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{At, Op, Replaced};
 use crate::name::{Escaped, Name, WorldPath, quoted};
+use crate::world::store::layout::TRASH;
+use crate::world::trash::trash_state::move_to;
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::{Id, Meta};
 

@@ -9,11 +9,11 @@ use std::os::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 
 use super::World;
-use super::layout::SCRATCH;
-use super::own::give_to;
 use super::root::{Node, open_beneath, stat_at};
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::world::store::layout::SCRATCH;
+use crate::world::store::own::give_to;
 
 impl World {
     /// Makes the session's scratch directory, unless it exists, and gives it to the owner of the home. A scratch directory

@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::own;
-use super::{World, layout, settle, trash, version_files};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use crate::world::World;
+use crate::world::keep::version_files;
+use crate::world::store::layout;
+use crate::world::store::own;
+use crate::world::store::settle;
+use crate::world::trash::trash_state;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The free space in bytes below which writes bypass the page cache.
@@ -54,7 +58,7 @@ impl World {
         self.walk(&top, |step| {
             let mut parts = step.path.components().skip(1);
             let entry = parts.next().map_or(&b""[..], Name::bytes);
-            let old = trash::parse_entry(entry).is_none_or(|(time, _)| time < start)
+            let old = trash_state::parse_entry(entry).is_none_or(|(time, _)| time < start)
                 && !own::is_for_git(&top, entry);
             if old && let Ok(meta) = step.dir.stat(step.name) {
                 let names = names_of.entry(meta.id).or_default();

@@ -12,11 +12,11 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::RwLock;
 use rustix::fs::FileType;
 
-use super::layout::{STATE, TRASH};
-use super::own;
 use super::root::Dir;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use crate::world::store::layout::{STATE, TRASH};
+use crate::world::store::own;
 use trumanfs_types::meta::{Id, Meta};
 
 /// How symlinks are treated.

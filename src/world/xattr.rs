@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 
 use rustix::fs::XattrFlags;
 
-use super::likeness::CAPABILITY;
 use super::open_state::NoOpenState;
 use super::reach::{READ, REPLACE};
 use super::{Caller, Located, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Escaped;
+use crate::world::keep::likeness::CAPABILITY;
 use trumanfs_types::xattr::XATTR_SIZE_MAX;
 
 impl World {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::common::random::Random;
 use crate::common::{Home, need_mount, need_root, need_tools};
 use trumanfs::journal::{How, Ids, Kept, Op, Reader, Record};
-use trumanfs::world::layout::JOURNAL;
+use trumanfs::world::store::layout::JOURNAL;
 
 /// Doors by which the content of `$F` goes, in bash or (after `#!py`) in Python with `F` and helpers.
 const DOORS: &[(&str, &str)] = &[

@@ -16,7 +16,7 @@ use crate::common::{
 };
 use trumanfs::journal::{At, Journal, Op, Reader, Record, Replaced};
 use trumanfs::name::{Escaped, WorldPath};
-use trumanfs::world::layout::JOURNAL;
+use trumanfs::world::store::layout::JOURNAL;
 
 /// The bytes of one piece of content: no two pieces are alike, and any of them can be made again from its name.
 fn piece(name: &str) -> Vec<u8> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use trumanfs::error::Error;
 use trumanfs::name::{Name, WorldPath};
-use trumanfs::world::replace::NewContent;
+use trumanfs::world::keep::replace::NewContent;
 use trumanfs::world::{Caller, NoOpenState, OpenState, World};
 
 use crate::common::{Home, need_mount};

@@ -18,7 +18,7 @@ use crate::exec::held_home::HeldHome;
 use crate::exec::place::Place;
 use crate::name::escape;
 use crate::world::Root;
-use crate::world::layout::STATE;
+use crate::world::store::layout::STATE;
 
 /// A command to decide about and run.
 #[derive(Debug, Clone, Default)]

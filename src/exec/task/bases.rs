@@ -20,8 +20,8 @@ use crate::exec::mounted_home::MountedHome;
 use crate::exec::place::Place;
 use crate::name::WorldPath;
 use crate::world::Root;
-use crate::world::layout::STATE;
 use crate::world::root::stat_fd;
+use crate::world::store::layout::STATE;
 
 /// The file in the state directory that says what the bases were, and how long it may be.
 const MEMORY: &str = "bases.json";

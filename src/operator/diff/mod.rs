@@ -20,7 +20,7 @@ use super::run::FoundRun;
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::name::WorldPath;
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use asked::Asked;
 pub use difference::{Bytes, Difference, Side, Status, Texts};
 use difference::{Inside, bytes};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::name::{Name, WorldPath};
 use crate::operator::past::{ByNumber, DiskTree, Interner, NameId, NameSlot, NodeId, ROOT, Tree};
-use crate::world::layout::{STATE, TRASH};
+use crate::world::store::layout::{STATE, TRASH};
 
 /// A place: the number of a directory's path and a name in it; no name for the home itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

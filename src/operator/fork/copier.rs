@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{Attributes, NodeId, Tree};
-use crate::world::forked::Means;
 use crate::world::root::{Dir, Root, open_beneath, stat_fd};
+use crate::world::store::forked::Means;
 use crate::world::{Id, Meta, Xattrs, copy_range, xattrs};
 
 /// The attributes of a file or directory.

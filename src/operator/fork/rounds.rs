@@ -17,9 +17,10 @@ use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{Effect, NameSlot, NodeId, Past, ROOT, ReverseRecords, Tree};
 use crate::operator::point::{Operation, Point};
-use crate::world::forked::Means;
+use crate::world::store::forked::Means;
+use crate::world::store::inode_lists;
 use crate::world::view::in_trash;
-use crate::world::{Id, Root, inode_lists};
+use crate::world::{Id, Root};
 
 /// How long rounds may go on after the first one, before a store changes too fast to be forked.
 const PATIENCE: Duration = Duration::from_secs(30);

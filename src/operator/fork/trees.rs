@@ -16,10 +16,10 @@ use crate::name::{Name, WorldPath};
 use crate::operator::past::layer::Kind;
 use crate::operator::past::{NodeId, Tree};
 use crate::world::Id;
-use crate::world::erase::erase;
-use crate::world::forked::Means;
-use crate::world::layout::{STATE, TRASH};
 use crate::world::root::{Dir, Root, open_beneath};
+use crate::world::store::forked::Means;
+use crate::world::store::layout::{STATE, TRASH};
+use crate::world::trash::erase::erase;
 
 /// Makes trees in a directory.
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl<'t> Trees<'t> {
         };
         self.dirs.retain(|path, _| !at.contains(path));
         let counts = &mut self.copier.counts;
-        let mut gone = |gone: &crate::world::erase::Gone<'_>| match gone.meta.kind {
+        let mut gone = |gone: &crate::world::trash::erase::Gone<'_>| match gone.meta.kind {
             FileType::Directory => counts.directories = counts.directories.saturating_sub(1),
             FileType::RegularFile => counts.files = counts.files.saturating_sub(1),
             _ => counts.others = counts.others.saturating_sub(1),

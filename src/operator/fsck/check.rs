@@ -5,7 +5,7 @@ use super::lists;
 use super::pass::Journals;
 use crate::error::Result;
 use crate::operator::Store;
-use crate::world::settle::sessions;
+use crate::world::store::settle::sessions;
 
 /// Checks a store; with `contents`, all contents that have a digest are read. `step` is called from time to time with
 /// the progress.

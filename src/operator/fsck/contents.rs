@@ -14,11 +14,11 @@ use super::sums::{Sums, each_file};
 use crate::error::Result;
 use crate::journal::{LenientReader, Op, Record, What};
 use crate::name::{WorldPath, escape};
-use crate::world::digest::{Sum, of_file, of_version};
-use crate::world::layout::version_name;
-use crate::world::ranges;
-use crate::world::settle::{open_journal, sessions};
-use crate::world::version_files::versions_of;
+use crate::world::keep::digest::{Sum, of_file, of_version};
+use crate::world::keep::ranges;
+use crate::world::keep::version_files::versions_of;
+use crate::world::store::layout::version_name;
+use crate::world::store::settle::{open_journal, sessions};
 
 impl Journals<'_> {
     /// After the last session, reads all contents that have a digest.
@@ -91,7 +91,7 @@ impl Journals<'_> {
                 continue;
             };
             let id: Arc<str> = session.as_str().into();
-            for (n, _) in crate::world::version_files::list(&dir)? {
+            for (n, _) in crate::world::keep::version_files::list(&dir)? {
                 // A version that contradicts its record has a finding already.
                 if self.gone.iter().any(|g| g.session == session && g.n == n) {
                     continue;

@@ -16,8 +16,8 @@ use super::sums::Sums;
 use crate::error::{Error, Result};
 use crate::journal::{LenientReader, Line, What};
 use crate::name::{WorldPath, escape};
-use crate::world::layout::{TRASH, version_name};
-use crate::world::settle::{open_journal, sessions};
+use crate::world::store::layout::{TRASH, version_name};
+use crate::world::store::settle::{open_journal, sessions};
 
 /// How many records pass between two reports of progress.
 const STEP: u64 = 4096;

@@ -10,9 +10,10 @@ use super::super::trash_size::entries;
 use super::finding::{Finding, FsckReport, Kind, Mend};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
-use crate::world::layout::{PURGING, SESSIONS, STATE, TRASH};
+use crate::world::Id;
 use crate::world::root::open_beneath;
-use crate::world::{Id, inode_lists};
+use crate::world::store::inode_lists;
+use crate::world::store::layout::{PURGING, SESSIONS, STATE, TRASH};
 
 /// The correct content of the lists.
 #[derive(Debug, Default)]

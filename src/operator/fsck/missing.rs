@@ -10,11 +10,11 @@ use super::pass::{Gone, Journals, hash};
 use crate::error::{Error, Result};
 use crate::journal::{LenientReader, Op, What};
 use crate::name::{Name, WorldPath, escape};
-use crate::world::layout::{TRASH, version_name};
+use crate::world::keep::version_files::versions_of;
 use crate::world::root::stat_at;
-use crate::world::settle::{open_journal, sessions};
-use crate::world::trash::parse_entry;
-use crate::world::version_files::versions_of;
+use crate::world::store::layout::{TRASH, version_name};
+use crate::world::store::settle::{open_journal, sessions};
+use crate::world::trash::trash_state::parse_entry;
 
 /// How long a check of a served store waits in all for changes that are recorded and not done.
 const UNDER_WAY: Duration = Duration::from_secs(3);

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::journal::{How, Ids, Kept, Op, Record, SEALED};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::Id;
-use crate::world::ranges;
-use crate::world::trash::parse_entry;
-use crate::world::version_files::versions_of;
+use crate::world::keep::ranges;
+use crate::world::keep::version_files::versions_of;
+use crate::world::trash::trash_state::parse_entry;
 
 impl Journals<'_> {
     pub(super) fn record(&mut self, here: &mut Here, record: Record) -> Result<()> {

@@ -8,13 +8,14 @@ use super::lists;
 use crate::error::Result;
 use crate::name::Name;
 use crate::operator::Store;
-use crate::world::holder::Holder;
-use crate::world::layout::{map_name, version_name};
+use crate::world::keep::version_files::versions_of;
+use crate::world::new_session_id;
 use crate::world::root::Root;
-use crate::world::state::StateDir;
-use crate::world::trash::move_to;
-use crate::world::version_files::versions_of;
-use crate::world::{new_session_id, settle};
+use crate::world::store::holder::Holder;
+use crate::world::store::layout::{map_name, version_name};
+use crate::world::store::settle;
+use crate::world::store::state::StateDir;
+use crate::world::trash::trash_state::move_to;
 
 /// Checks a store, repairs what can be repaired, and checks again. The report has all findings of both checks; those
 /// that the second no longer has are marked as repaired.
@@ -59,9 +60,9 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
         Some(Mend::Seal) => settle::seal_again(root, state, session),
         Some(Mend::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
         Some(Mend::Lists) => {
-            let (_, pinned) = crate::world::inode_lists::read(state.as_fd(), root.id().0)?;
+            let (_, pinned) = crate::world::store::inode_lists::read(state.as_fd(), root.id().0)?;
             let should = lists::recount(store, &pinned)?;
-            crate::world::inode_lists::rewrite(
+            crate::world::store::inode_lists::rewrite(
                 state.as_fd(),
                 root.id().0,
                 &should.links,
@@ -69,7 +70,7 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
             )
         }
         // Opening the state directory has created its own part.
-        Some(Mend::Layout) => crate::world::trash::open(root).map(|_| ()),
+        Some(Mend::Layout) => crate::world::trash::trash_state::open(root).map(|_| ()),
     }
 }
 
@@ -78,7 +79,7 @@ fn orphan(root: &Root, state: &StateDir, session: &str, n: u64) -> Result<()> {
     let Some(versions) = versions_of(state, session)? else {
         return Ok(());
     };
-    let trash = crate::world::trash::open(root)?;
+    let trash = crate::world::trash::trash_state::open(root)?;
     for name in [version_name(n), map_name(n)] {
         // Not named like an entry, since it will never have a record.
         let entry = format!("version-{name}-of-{session}-{}", &new_session_id());

@@ -10,8 +10,8 @@ use crate::journal::{Content, Digest, Op, Record};
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::trash_size::entries;
-use crate::world::digest::Sum;
-use crate::world::layout::TRASH;
+use crate::world::keep::digest::Sum;
+use crate::world::store::layout::TRASH;
 use crate::world::{Dir, Meta};
 
 /// A file in the trash: the last record that names it, and its digest since.

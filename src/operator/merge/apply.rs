@@ -12,7 +12,7 @@ use crate::name::{Name, WorldPath};
 use crate::operator::past::{NodeId, Tree};
 use crate::operator::undo::edit::Plain;
 use crate::operator::undo::{Applier, Copier, Former, Looks, put_label};
-use crate::world::replace::NewContent;
+use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Dir, Id, Located, Meta, Renaming, SetAttrs, xattrs};
 
 /// What carries out the steps.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::Store;
 use crate::operator::past::{DiskTree, NodeId, Tree};
-use crate::world::layout::{STATE, TRASH};
+use crate::world::store::layout::{STATE, TRASH};
 
 /// The origin's tree.
 pub(super) struct Ours<'a> {

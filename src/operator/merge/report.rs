@@ -18,8 +18,8 @@ use crate::operator::past::Tree;
 use crate::operator::point::{Operation, Point};
 use crate::operator::undo::{Applier, OnConflict};
 use crate::world::Caller;
-use crate::world::forked::{ForkedFrom, forked_from};
-use crate::world::origin;
+use crate::world::store::forked::{ForkedFrom, forked_from};
+use crate::world::store::origin;
 
 /// A request for a merge.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]

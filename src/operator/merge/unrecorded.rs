@@ -15,8 +15,8 @@ use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{NodeId, Past, ROOT, Tree};
 use crate::operator::point::{Operation, Point};
-use crate::world::forked::ForkedFrom;
-use crate::world::layout::{STATE, TRASH};
+use crate::world::store::forked::ForkedFrom;
+use crate::world::store::layout::{STATE, TRASH};
 use crate::world::view::in_trash;
 use crate::world::{Meta, Time};
 

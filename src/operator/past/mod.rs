@@ -41,7 +41,7 @@ use super::point::Point;
 use crate::error::Result;
 use crate::journal::{Op, Record};
 use crate::name::WorldPath;
-use crate::world::moved_paths::moved_paths;
+use crate::world::store::moved_paths::moved_paths;
 use records::path_filter::PathFilter;
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the

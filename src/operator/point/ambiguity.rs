@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use crate::error::Result;
 use crate::journal::{Reader, tail};
 use crate::operator::Store;
-use crate::world::settle::open_journal;
+use crate::world::store::settle::open_journal;
 
 /// Returns whether other states of the store had the same time, because the clock was set back: an operation up to this
 /// one was recorded at a later time, or one after it at an earlier time.

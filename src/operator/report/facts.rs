@@ -14,7 +14,7 @@ use crate::name::{WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::run::FoundRun;
 use crate::operator::usage::program;
-use crate::world::settle::open_journal;
+use crate::world::store::settle::open_journal;
 
 /// The maximum number of time slices.
 pub(super) const SLICES: usize = 180;

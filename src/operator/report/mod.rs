@@ -43,7 +43,7 @@ const PROGRAMS: usize = 40;
 /// # Errors
 /// [`Error::Missing`] where there is none; read errors.
 pub fn newest(store: &Store) -> Result<String> {
-    let ids = crate::world::settle::sessions(store.state())?;
+    let ids = crate::world::store::settle::sessions(store.state())?;
     let mut last = None;
     for id in ids.into_iter().rev() {
         match session::show(store, id.clone()) {

@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::name::Name;
-use crate::world::replace::NewContent;
+use crate::world::keep::replace::NewContent;
 use crate::world::{
     Caller, Dir, Located, Meta, Moved, NoOpenState, Removed, Renaming, SetAttrs, World,
 };

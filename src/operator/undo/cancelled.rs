@@ -14,7 +14,7 @@ use super::selection::Selection;
 use crate::error::Result;
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::{Effect, NameSlot, NodeId, ROOT};
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 impl Planner<'_, '_> {

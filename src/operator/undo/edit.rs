@@ -10,7 +10,7 @@ use crate::error::{Error, Kind, Result};
 use crate::journal::{Ids, RunId};
 use crate::name::{Escaped, WorldPath};
 use crate::operator::point::Operation;
-use crate::world::replace::NewContent;
+use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Id, Located, World};
 
 /// How often a file is looked at that changes between the look and the edit.

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::journal::Stamp;
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{NodeId, ROOT, Slot, Tree};
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Id, Removed, Renaming, Time, root};
 

@@ -17,7 +17,7 @@ use crate::name::escape;
 use crate::operator::Store;
 use crate::operator::past::{Effect, NameId, NameSlot, NodeId, Past, ROOT, RecordId};
 use crate::operator::point::{Operation, Point};
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 /// Plans an undo. Nothing is changed.

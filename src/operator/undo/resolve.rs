@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, escape};
 use crate::operator::past::tree::layer::Layer;
 use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId};
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 impl Planner<'_, '_> {

@@ -27,7 +27,7 @@ use crate::operator::past::tree::layer::{Kind, Layer};
 use crate::operator::past::tree::past_tree::Difference;
 use crate::operator::past::{Content, NodeId, Tree};
 use crate::world::holes::is_reserved_beyond_end;
-use crate::world::replace::NewContent;
+use crate::world::keep::replace::NewContent;
 use crate::world::view::in_trash;
 use crate::world::{
     Caller, Id, Located, NoOpenState, SetAttrs, SetTime, Time, World, check_set_gid,

@@ -16,7 +16,7 @@ use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point};
 use crate::random::Random;
-use crate::world::replace::NewContent;
+use crate::world::keep::replace::NewContent;
 use crate::world::{
     Caller, Dir, Located, Meta, Moved, NoOpenState, Removed, Renaming, SetAttrs, SetTime, Symlinks,
     Time, ViewOptions, World, WorldOptions, new_session_id,

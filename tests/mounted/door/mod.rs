@@ -11,7 +11,7 @@ use rustix::fs::{FileType, OFlags};
 use trumanfs::error::{Error, Result};
 use trumanfs::journal::{Reader, Record};
 use trumanfs::name::{Name, WorldPath};
-use trumanfs::world::layout::JOURNAL;
+use trumanfs::world::store::layout::JOURNAL;
 use trumanfs::world::{
     Caller, Located, NoOpenState, Renaming, SetAttrs, ViewOptions, World, WorldOptions,
     new_session_id,

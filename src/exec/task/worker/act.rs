@@ -19,8 +19,8 @@ use super::source_guard::SourceGuard;
 use super::why::{Why, at, late, os, plain};
 use crate::error::Error;
 use crate::name::{Escaped, WorldPath};
-use crate::world::layout::TRASH;
 use crate::world::root::{open_beneath, stat_fd};
+use crate::world::store::layout::TRASH;
 
 /// A worker with its places open, and nothing else left to it.
 pub(super) struct Worker<'w> {

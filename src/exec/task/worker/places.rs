@@ -11,8 +11,8 @@ use super::why::{Step, at, os, plain};
 use crate::client::{LiveRun, Runs};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::layout::STATE;
 use crate::world::root::stat_fd;
+use crate::world::store::layout::STATE;
 use crate::world::{Dir, Id, Meta, Node, Root, Run};
 
 /// A place.

@@ -22,7 +22,8 @@ use crate::operator::past::disk::interner::{Interner, NameId};
 use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT, Slot};
 use crate::operator::past::disk::node_index::NodeIndex;
 use crate::operator::past::tree::layer::Kind;
-use crate::world::{Dir, Id, Meta, Node, outage, root};
+use crate::world::store::outage;
+use crate::world::{Dir, Id, Meta, Node, root};
 
 /// How many nodes' attributes are cached.
 const STATS: usize = 4096;

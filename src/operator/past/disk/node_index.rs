@@ -15,7 +15,7 @@ use crate::operator::past::disk::interner::{ByNumber, Interner, NameId};
 use crate::operator::past::disk::listings::Listings;
 use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT};
 use crate::operator::past::disk::table::Table;
-use crate::world::layout::STATE;
+use crate::world::store::layout::STATE;
 use crate::world::{Dir, Meta};
 
 /// The nodes and names known so far.

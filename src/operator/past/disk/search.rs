@@ -10,7 +10,7 @@ use crate::journal::Ids;
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::disk_tree::DiskTree;
 use crate::operator::past::disk::node_id::ROOT;
-use crate::world::layout::STATE;
+use crate::world::store::layout::STATE;
 
 impl DiskTree<'_> {
     /// Searches the whole store for further names of some inodes, including the trash, since a directory may come

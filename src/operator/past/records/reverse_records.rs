@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Backward, Op, Record, RecordHeader};
 use crate::operator::Store;
 use crate::operator::past::records::prefetch::Prefetch;
-use crate::world::settle::{open_journal, sessions};
+use crate::world::store::settle::{open_journal, sessions};
 
 /// Journals larger than this are prefetched.
 const LONG: u64 = 1 << 20;

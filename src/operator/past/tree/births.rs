@@ -15,7 +15,7 @@ use crate::journal::{Op, Reader, Record};
 use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::tree::past_tree::Tree;
 use crate::world::root::stat_fd;
-use crate::world::settle::open_journal;
+use crate::world::store::settle::open_journal;
 
 /// How long after its record a thing may be made, in nanoseconds: a disk may hang, a machine may sleep.
 const LATEST: u64 = 60_000_000_000;

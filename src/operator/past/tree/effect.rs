@@ -15,7 +15,7 @@ use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
 use crate::operator::past::tree::layer::{Kind, Layer};
 use crate::operator::past::tree::past_tree::Tree;
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 
 /// One change that a record made.
 #[derive(Debug, Clone)]

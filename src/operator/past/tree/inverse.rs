@@ -12,7 +12,7 @@ use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::tree::effect::Effect;
 use crate::operator::past::tree::layer::Kind;
 use crate::operator::past::tree::past_tree::Tree;
-use crate::world::trash::parse_entry;
+use crate::world::trash::trash_state::parse_entry;
 
 impl Tree<'_> {
     /// Returns the effects of a record. The tree must be in the state after it.

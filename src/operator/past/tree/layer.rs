@@ -11,11 +11,11 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::operator::Store;
-use crate::world::layout::version_name;
-use crate::world::own;
-use crate::world::ranges::{self, Ranges};
+use crate::world::keep::ranges::{self, Ranges};
+use crate::world::keep::version_files::versions_of;
 use crate::world::root::{Node, open_beneath};
-use crate::world::version_files::versions_of;
+use crate::world::store::layout::version_name;
+use crate::world::store::own;
 
 /// What one record tells about the content before it.
 #[derive(Debug)]

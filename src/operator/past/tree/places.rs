@@ -5,7 +5,7 @@ use crate::name::WorldPath;
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT, Slot};
 use crate::operator::past::tree::past_tree::Tree;
-use crate::world::layout::TRASH;
+use crate::world::store::layout::TRASH;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
 

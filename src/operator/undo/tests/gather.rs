@@ -2,7 +2,7 @@
 
 use super::redo::put_back;
 use super::*;
-use crate::world::trash::EntryName;
+use crate::world::trash::trash_state::EntryName;
 
 #[test]
 fn what_was_removed_is_gathered_from_the_inside_out() {

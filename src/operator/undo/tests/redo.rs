@@ -326,7 +326,7 @@ fn a_session_by_hand_in_which_nothing_was_done_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let sessions = || {
         let store = Store::open(dir.path()).unwrap();
-        crate::world::settle::sessions(store.state()).unwrap()
+        crate::world::store::settle::sessions(store.state()).unwrap()
     };
     let open = |home: Option<Vec<u8>>| {
         let options = WorldOptions {

@@ -1,0 +1,183 @@
+//! The decision how a content is kept before it is destroyed.
+//!
+//! Move the inode whole (`replace.rs`), share its blocks, copy a small file, save what is overwritten as it is
+//! overwritten, or note the length where only appending follows. Where keeping fails, the act is not done.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+
+use crate::error::{Error, Result};
+use crate::journal::{How, Kept};
+use crate::world::World;
+use crate::world::keep::blocks::{Blocks, SMALL, copy_range};
+use crate::world::keep::versions::{KeptContent, VersionGuard, Versions};
+use crate::world::located::Located;
+use crate::world::open_state::OpenState;
+use crate::world::root::stat_fd;
+use crate::world::store::layout::map_name;
+use trumanfs_types::meta::Id;
+
+/// The size in bytes above which a copy takes long.
+const LONG: u64 = 4 << 20;
+
+/// The extent of what is about to be destroyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::world) enum Destroys {
+    /// Anything, at any time: the file is opened for writing.
+    Anything,
+    /// The bytes between two offsets.
+    Range(u64, u64),
+    /// Nothing: the file only grows.
+    Nothing,
+}
+
+impl World {
+    /// Keeps a content that is about to be destroyed.
+    ///
+    /// # Errors
+    /// [`Error::TakesLong`] if there is no time for it; `ENOSPC` and any other error from the system calls. Nothing
+    /// may then be destroyed.
+    pub(in crate::world) fn keep(
+        &self,
+        located: &Located,
+        destroys: Destroys,
+        open_state: &dyn OpenState,
+    ) -> Result<KeptContent<'_>> {
+        let versions = &self.versions;
+        let size = located.node.meta().size;
+        if !versions.options().versions || size == 0 || open_state.is_covered() {
+            if let (Destroys::Range(from, to), Some(blocks)) = (destroys, open_state.blocks()) {
+                in_time(to.min(size).saturating_sub(from), open_state)?;
+                blocks.save(from, to)?;
+            }
+            return Ok(KeptContent::default());
+        }
+        if destroys == Destroys::Nothing {
+            // The record states the former size, so the content up to there must be on disk, too.
+            self.secure(&located.node)?;
+            let how = How::Length;
+            return Ok(KeptContent::already(Kept { how, n: 0 }));
+        }
+        let source = self.root.open_to_read(&located.node)?;
+        // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
+        // both.
+        if let (Destroys::Range(..), Some(kept)) = (destroys, open_state.copy())
+            && versions.is_copy(kept.n, &source, size)
+            && self.may_stand_again(located, kept.n)
+        {
+            return Ok(KeptContent::already(kept));
+        }
+        let content = Content {
+            source,
+            size,
+            allocated: located.node.meta().blocks * 512,
+        };
+        let mut guard = versions.make(0)?;
+        let version = versions.create(&guard.name(), OFlags::RDWR)?;
+        let copies = versions.options().copied_up_to.min(SMALL);
+        if size > copies && versions.clone_into(&version, &content.source)? {
+            content.cloned(versions, &mut guard, &version)?;
+            return Ok(KeptContent::new(How::Cloned, guard, None));
+        }
+        let by_blocks = match destroys {
+            Destroys::Anything => open_state.sees_writes(),
+            _ => true,
+        };
+        if size > versions.options().copied_up_to && by_blocks {
+            let blocks = content.by_blocks(versions, &guard, version, destroys, open_state)?;
+            return Ok(KeptContent::new(How::Blocks, guard, Some(blocks)));
+        }
+        in_time(content.allocated, open_state)?;
+        content.copy(versions, &mut guard, &version)?;
+        Ok(KeptContent::new(How::Copied, guard, None))
+    }
+
+    /// Returns whether a second record may name a version: not after anything has been punched out of it.
+    fn may_stand_again(&self, located: &Located, n: u64) -> bool {
+        let Id(device, inode) = located.node.meta().id;
+        let own = device == self.root.id().0;
+        let ids = [if own { 0 } else { device }, inode];
+        self.versions.pending().claim(ids, n)
+    }
+}
+
+/// A content to keep.
+struct Content {
+    source: OwnedFd,
+    size: u64,
+    /// Its space on disk, in bytes.
+    allocated: u64,
+}
+
+impl Content {
+    /// Finishes a version that shares the blocks of the file.
+    fn cloned(
+        &self,
+        versions: &Versions,
+        guard: &mut VersionGuard<'_>,
+        version: &OwnedFd,
+    ) -> Result<()> {
+        // The file may already have grown beyond the recorded size.
+        rustix::fs::ftruncate(version, self.size).map_err(Error::os("ftruncate"))?;
+        // Counted in full: it becomes a full copy as the file is overwritten.
+        guard.take(self.allocated)?;
+        versions.sync(version)
+    }
+
+    /// Begins a version that is saved as the file is overwritten.
+    fn by_blocks(
+        self,
+        versions: &Versions,
+        guard: &VersionGuard<'_>,
+        version: OwnedFd,
+        destroys: Destroys,
+        open_state: &dyn OpenState,
+    ) -> Result<Arc<Blocks>> {
+        let range = match destroys {
+            Destroys::Range(from, to) => Some((from, to.min(self.size))),
+            Destroys::Anything | Destroys::Nothing => None,
+        };
+        if let Some((from, to)) = range {
+            in_time(to.saturating_sub(from), open_state)?;
+        }
+        // Unsaved ranges are read from the file.
+        versions.sync(&self.source)?;
+        let map = versions.create(&map_name(guard.n()), OFlags::WRONLY | OFlags::APPEND)?;
+        // The full size, so that unsaved ranges are not taken for the end.
+        rustix::fs::ftruncate(&version, self.size).map_err(Error::os("ftruncate"))?;
+        let files = (version, map, versions.is_durable());
+        let quota = versions.quota().clone();
+        let blocks = Arc::new(Blocks::new(self.source, files, guard.n(), self.size, quota));
+        if let Some((from, to)) = range {
+            blocks.save(from, to)?;
+        }
+        Ok(blocks)
+    }
+
+    fn copy(
+        &self,
+        versions: &Versions,
+        guard: &mut VersionGuard<'_>,
+        version: &OwnedFd,
+    ) -> Result<()> {
+        guard.take(self.allocated)?;
+        copy_range(self.source.as_fd(), version.as_fd(), 0, self.size)?;
+        // Only for a hole at the end. Otherwise the size grows with the bytes, on disk as well, so that a version cut
+        // short by a power cut shows it.
+        if stat_fd(version.as_fd())?.size < self.size {
+            rustix::fs::ftruncate(version, self.size).map_err(Error::os("ftruncate"))?;
+        }
+        versions.sync(version)
+    }
+}
+
+/// Checks that there is time to copy so many bytes.
+fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
+    if bytes > LONG && !open_state.may_wait() {
+        Err(Error::TakesLong)
+    } else {
+        Ok(())
+    }
+}

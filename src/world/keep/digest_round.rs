@@ -1,0 +1,318 @@
+//! One round of computing digests: of new trash entries, as the journal names them, and of final versions.
+//!
+//! Used only by `digests.rs`. It holds no lock except the round's own.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::journal::{Content, Digest, Journal, Op, Reader, Record, RecordHeader};
+use crate::name::{Name, WorldPath};
+use crate::world::keep::digest::Sum;
+use crate::world::keep::hashing::{Hashing, Job};
+use crate::world::keep::writers::{Rest, Writers};
+use crate::world::root::{Dir, Root, stat_fd};
+use crate::world::store::layout::TRASH;
+use crate::world::store::sessions::open_journal;
+use trumanfs_types::meta::{Id, Meta};
+
+/// The age at which a removal's entry is processed: by then its directory has been removed, too, or will not be.
+const SETTLED: chrono::TimeDelta = chrono::TimeDelta::seconds(3);
+
+/// The number of files open for writing that may wait; any more are left out.
+const WRITTEN: usize = 1024;
+
+/// The number of files remembered after their digest, because they may still be gathered in a directory.
+const REMEMBERED: usize = 1 << 15;
+
+/// The number of digests that may wait to be sealed.
+const UNSEALED: usize = 4096;
+
+/// The progress of the work.
+#[derive(Debug, Default)]
+pub(in crate::world) struct Work {
+    reader: Option<Reader<BufReader<File>>>,
+    /// The entry that is too young, or was interrupted.
+    next: Option<NewTrashEntry>,
+    written: VecDeque<WorldPath>,
+    done: HashSet<Id>,
+    /// The thread that computes the digests; without one, the caller does.
+    pub(in crate::world) hashing: Option<Hashing>,
+}
+
+impl Work {
+    fn hashing(&self) -> &Hashing {
+        self.hashing.as_ref().unwrap_or(&Hashing::Here)
+    }
+}
+
+/// A new trash entry, as named by a record.
+#[derive(Debug, Clone)]
+struct NewTrashEntry {
+    path: WorldPath,
+    /// Its inode, which may have been in the trash before and have been changed since.
+    inode: u64,
+    /// The time of removal; absent once it no longer matters.
+    since: Option<chrono::DateTime<chrono::Utc>>,
+    /// Whether it is known not to be a directory.
+    is_file: bool,
+}
+
+/// Returns whether there is still time.
+pub(in crate::world) type On<'a> = &'a mut dyn FnMut() -> bool;
+
+/// What the contents of one session are found by, and its versions that are final.
+#[derive(Debug)]
+pub(in crate::world) struct Contents {
+    pub(in crate::world) journal: Arc<Journal>,
+    pub(in crate::world) root: Root,
+    pub(in crate::world) state: OwnedFd,
+    pub(in crate::world) session: String,
+    /// Versions that are final.
+    pub(in crate::world) versions: Mutex<BTreeSet<u64>>,
+}
+
+/// A round of work.
+pub(in crate::world) struct Round<'a> {
+    pub(in crate::world) contents: &'a Contents,
+    pub(in crate::world) work: &'a mut Work,
+    pub(in crate::world) writers: &'a dyn Writers,
+}
+
+impl Round<'_> {
+    /// Works while `on` allows. Returns whether something is left to do later.
+    pub(in crate::world) fn some(&mut self, all: bool, on: On<'_>) -> Result<bool> {
+        for path in std::mem::take(&mut self.work.written) {
+            match on() {
+                true => self.file_at(&path, on),
+                false => self.work.written.push_back(path),
+            }
+        }
+        loop {
+            self.versions(on)?;
+            if !on() {
+                return Ok(true);
+            }
+            let entry = match self.work.next.take() {
+                Some(entry) => entry,
+                None => match self.read()? {
+                    Some(entry) => entry,
+                    None => return Ok(!self.work.written.is_empty()),
+                },
+            };
+            let is_old = |since| chrono::Utc::now() - since >= SETTLED;
+            if !all && !entry.since.is_none_or(is_old) {
+                self.work.next = Some(entry);
+                return Ok(true);
+            }
+            match entry.is_file {
+                true => self.file_at(&entry.path, on),
+                false => self.entry(&entry.path, on),
+            }
+            if !on() {
+                self.work.next = Some(entry);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads the journal up to the next removal; `None` if there is none yet.
+    fn read(&mut self) -> Result<Option<NewTrashEntry>> {
+        let reader = match &mut self.work.reader {
+            Some(reader) => reader,
+            none => {
+                let file = open_journal(&self.contents.state, &self.contents.session)?;
+                none.insert(Reader::new(BufReader::with_capacity(1 << 16, file)))
+            }
+        };
+        while let Some(record) = reader.next_where(removes)? {
+            if let Some(entry) = entry(&record) {
+                self.work
+                    .done
+                    .remove(&Id(self.contents.root.id().0, entry.inode));
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Processes a trash entry. A missing one has been gathered in another, put back or purged.
+    fn entry(&mut self, path: &WorldPath, on: On<'_>) {
+        let mut pending = vec![path.clone()];
+        while let Some(path) = pending.pop() {
+            let dir = match self.contents.root.dir(&path) {
+                Ok(dir) => dir,
+                Err(Error::NotDirectory) => {
+                    self.file_at(&path, on);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let listed = self.list(&dir).unwrap_or_default();
+            for (name, kind) in listed {
+                let Ok(name) = Name::new(&name) else {
+                    continue; // `.` and `..`
+                };
+                let below = path.join(name);
+                match kind {
+                    FileType::Directory => pending.push(below),
+                    FileType::RegularFile | FileType::Unknown => self.file_at(&below, on),
+                    _ => {}
+                }
+                if !on() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn list(&self, dir: &Dir) -> Result<Vec<(Vec<u8>, FileType)>> {
+        let fd = self.contents.root.read_dir(dir)?;
+        let listed = rustix::fs::Dir::read_from(&fd).map_err(Error::os("getdents64"))?;
+        let entry = |entry: rustix::fs::DirEntry| {
+            let kind = entry.file_type();
+            (entry.file_name().to_bytes().to_vec(), kind)
+        };
+        Ok(listed.filter_map(|e| e.ok().map(entry)).collect())
+    }
+
+    /// Computes the digest of a file, unless it already has one or cannot have one.
+    fn file_at(&mut self, path: &WorldPath, on: On<'_>) {
+        match self.file(path, on) {
+            Ok(Some(digest)) => self.known(digest, on),
+            Ok(None) => {}
+            Err(error) => log::debug!("no digest of {path}: {error}"),
+        }
+    }
+
+    fn file(&mut self, path: &WorldPath, on: On<'_>) -> Result<Option<Digest>> {
+        // Any later change of the file has a record with a greater number.
+        let seq = self.contents.journal.last();
+        let node = self.contents.root.node(path)?;
+        let id = node.meta().id;
+        // A second name could be used to change the file.
+        let fit =
+            |meta: &Meta| meta.kind == FileType::RegularFile && meta.nlink == 1 && meta.id == id;
+        let mine = id.0 == self.contents.root.id().0 && !self.work.done.contains(&id);
+        if !mine || !fit(node.meta()) {
+            return Ok(None);
+        }
+        let file = match self.writers.rest(id, path, &mut |_| {}) {
+            Rest::AtRest(Some(file)) => file,
+            Rest::AtRest(None) => return Ok(None),
+            Rest::Written | Rest::Mapped | Rest::Busy => {
+                self.later(path);
+                return Ok(None);
+            }
+        };
+        let before = stat_fd(file.as_fd())?;
+        let job = Job::File(file.try_clone().map_err(|error| io(&error))?.into());
+        let Some(sum) = self.work.hashing().make(job, on)? else {
+            self.later(path);
+            return Ok(None);
+        };
+        let after = stat_fd(file.as_fd())?;
+        let times = |meta: &Meta| (meta.mtime, meta.ctime);
+        if !fit(&after) || times(&after) != times(&before) {
+            return Ok(None);
+        }
+        if self.work.done.len() >= REMEMBERED {
+            self.work.done.clear();
+        }
+        self.work.done.insert(id);
+        Ok(Some(digest(
+            Content::Inode {
+                seq,
+                ids: [0, id.1],
+                born: before.born,
+            },
+            sum,
+        )))
+    }
+
+    fn later(&mut self, path: &WorldPath) {
+        if self.work.written.len() < WRITTEN {
+            self.work.written.push_back(path.clone());
+        }
+    }
+
+    /// Computes the digests of final versions.
+    fn versions(&mut self, on: On<'_>) -> Result<()> {
+        if self.contents.versions.lock().is_empty() {
+            return Ok(());
+        }
+        let Some(dir) = crate::world::keep::version_files::versions_of(
+            &self.contents.state,
+            &self.contents.session,
+        )?
+        else {
+            return Ok(());
+        };
+        loop {
+            let next = self.contents.versions.lock().pop_first();
+            let Some(n) = next else {
+                return Ok(());
+            };
+            let dir = dir.try_clone().map_err(|error| io(&error))?;
+            match self.work.hashing().make(Job::Version(dir, n), on) {
+                Ok(Some(sum)) => self.known(digest(Content::Version { n }, sum), on),
+                Ok(None) => {}
+                Err(error) => log::debug!("no digest of version {n}: {error}"),
+            }
+            if !on() {
+                self.contents.versions.lock().insert(n);
+                return Ok(());
+            }
+        }
+    }
+
+    fn known(&self, digest: Digest, on: On<'_>) {
+        let mut waiting = self.contents.journal.digested(Some(digest));
+        while waiting > UNSEALED && on() {
+            std::thread::sleep(Duration::from_millis(100));
+            waiting = self.contents.journal.digested(None);
+        }
+    }
+}
+
+/// Returns whether a record may name a new trash entry.
+fn removes(header: &RecordHeader<'_>) -> bool {
+    match &*header.op {
+        "unlink" | "rmdir" => true,
+        "rename" | "restore" => header.has("replaced"),
+        _ => false,
+    }
+}
+
+fn entry(record: &Record) -> Option<NewTrashEntry> {
+    let trashed = record.op.trashed()?;
+    let mut path = WorldPath::parse(TRASH).ok()?;
+    path.push(Name::new(&trashed.entry.0).ok()?);
+    let since = chrono::DateTime::parse_from_rfc3339(&record.time).ok();
+    Some(NewTrashEntry {
+        path,
+        inode: trashed.ids[1],
+        since: since.map(|since| since.to_utc()),
+        is_file: matches!(record.op, Op::Unlink { .. }),
+    })
+}
+
+fn io(error: &std::io::Error) -> Error {
+    Error::os("dup")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
+}
+
+fn digest(of: Content, (size, sha256): Sum) -> Digest {
+    Digest {
+        session: None,
+        of,
+        size,
+        sha256,
+    }
+}

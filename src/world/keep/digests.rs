@@ -1,0 +1,154 @@
+//! Background computation of digests, of the trash and of final versions.
+//!
+//! Owns what gets a digest, and when. The journal itself is the queue: a thread reads it behind the requests and
+//! processes each trash entry a few seconds after its removal, when the rest of its tree has been gathered in it. So
+//! no request waits, no listing of the trash blocks a removal, and no queue grows in memory. The reading and hashing
+//! is left to a thread that yields to all others (`hashing.rs`). The end of a session works on the rest for a limited
+//! time and leaves out what remains; a kill leaves out more. `fsck` counts what has no digest.
+//!
+//! A file in the trash gets a digest when it is at rest: nobody has it open for writing, and it has no other name. The
+//! digest names the last record before it; any later record that names the inode ends its validity.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::world::keep::digest_round::{Contents, On, Round, Work};
+use crate::world::keep::finals::{Final, Finals};
+use crate::world::keep::hashing::{Hashing, Yielding};
+use crate::world::keep::writers::Writers;
+use crate::world::root::Root;
+
+/// The number of versions that may wait; any more are left out.
+const WAITING: usize = 1 << 16;
+
+/// The pause before work that could not be done is tried again.
+const LATER: Duration = Duration::from_secs(3);
+
+/// The time for remaining digests when a mount ends.
+const AT_THE_END: Duration = Duration::from_secs(2);
+
+/// The time for remaining digests when a command on an unmounted store ends.
+const AT_ONCE: Duration = Duration::from_millis(250);
+
+/// The digests of one session.
+#[derive(Debug)]
+pub struct Digests {
+    contents: Contents,
+    writers: OnceLock<Box<dyn Writers>>,
+    work: Mutex<Work>,
+    ended: Arc<AtomicBool>,
+    /// The thread that yields, once it is started.
+    yielding: OnceLock<Arc<Yielding>>,
+}
+
+impl Digests {
+    pub(in crate::world) fn new(
+        journal: &Arc<Journal>,
+        root: &Root,
+        state: impl AsFd,
+        session: &str,
+    ) -> Result<Digests> {
+        let state = rustix::io::fcntl_dupfd_cloexec(state, 0).map_err(Error::os("fcntl"))?;
+        Ok(Digests {
+            contents: Contents {
+                journal: journal.clone(),
+                root: root.again()?,
+                state,
+                session: session.to_owned(),
+                versions: Mutex::default(),
+            },
+            writers: OnceLock::new(),
+            work: Mutex::default(),
+            ended: Arc::default(),
+            yielding: OnceLock::new(),
+        })
+    }
+
+    /// Starts the thread, with the table of open files. It works after the journal's own thread has seen records.
+    pub fn start(self: &Arc<Digests>, writers: Box<dyn Writers>) {
+        let _ = self.writers.set(writers);
+        let weak = Arc::downgrade(self);
+        let hashing = Hashing::idle(self.ended.clone());
+        if let Some(thread) = hashing.thread() {
+            let _ = self.yielding.set(thread);
+        }
+        self.work.lock().hashing = Some(hashing);
+        let run = move || {
+            let mut more = false;
+            loop {
+                match more {
+                    true => std::thread::park_timeout(LATER),
+                    false => std::thread::park(),
+                }
+                let Some(digests) = weak.upgrade() else {
+                    return;
+                };
+                if digests.ended.load(Ordering::Acquire) {
+                    return;
+                }
+                let Some(writers) = digests.writers.get() else {
+                    return;
+                };
+                let ended = &digests.ended;
+                more = digests.work(&**writers, false, &mut || !ended.load(Ordering::Acquire));
+            }
+        };
+        let thread = std::thread::Builder::new().name("digests".to_owned());
+        match thread.spawn(run) {
+            Ok(thread) => self.contents.journal.tell(thread.thread().clone()),
+            Err(error) => log::warn!("no thread to make digests: {error}"),
+        }
+    }
+
+    /// Computes the remaining digests at the end of a session, for a limited time. `writers` is used if the thread was
+    /// never started.
+    pub(in crate::world) fn finish(&self, writers: &dyn Writers, mounted: bool) {
+        let until = Instant::now() + if mounted { AT_THE_END } else { AT_ONCE };
+        self.ended.store(true, Ordering::Release);
+        // The thread has to run to see that, and to end with the process.
+        if let Some(thread) = self.yielding.get() {
+            thread.end();
+        }
+        self.contents.journal.tell_of_records();
+        let writers = self.writers.get().map_or(writers, |writers| &**writers);
+        self.work(writers, true, &mut || Instant::now() < until);
+    }
+
+    /// Works while `on` allows; with `all`, young entries too. Returns whether something is left to do later.
+    fn work(&self, writers: &dyn Writers, all: bool, on: On<'_>) -> bool {
+        // The thread does not delay a session's end: it checks after each chunk whether to go on.
+        let Some(mut work) = self.work.try_lock_for(Duration::from_secs(1)) else {
+            return true;
+        };
+        if all {
+            work.hashing = None;
+        }
+        let mut round = Round {
+            contents: &self.contents,
+            work: &mut work,
+            writers,
+        };
+        let done = round.some(all, on);
+        done.unwrap_or_else(|error| {
+            log::warn!("digests: {error}");
+            false
+        })
+    }
+}
+
+impl Finals for Arc<Digests> {
+    fn became_final(&self, version: &Final<'_>) {
+        let mut versions = self.contents.versions.lock();
+        if versions.len() < WAITING {
+            versions.insert(version.n);
+        }
+        drop(versions);
+        self.contents.journal.tell_of_records();
+    }
+}

@@ -1,0 +1,130 @@
+//! What a version has in common with its successor.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use rustix::fs::OFlags;
+
+use super::{Finalizer, WORTH};
+use crate::error::{Error, Result};
+use crate::journal::How;
+use crate::world::keep::compare::{Against, Found, MOST, compare, compare_ranges, compare_shared};
+use crate::world::keep::extents::length;
+use crate::world::keep::pending::DraftVersion;
+use crate::world::keep::ranges::{self, Ranges};
+use crate::world::keep::successor::{Bytes, Part, Successor, open};
+use crate::world::options::COPIED_UP_TO;
+
+/// What there is to compare of a version.
+pub(super) struct Saved {
+    /// The list of a version that was kept block by block.
+    list: Option<Ranges>,
+    /// The number of bytes that it has.
+    has: u64,
+    /// Whether it may share its blocks with its successor.
+    may_share: bool,
+}
+
+impl Finalizer {
+    /// Returns whether a version still grows.
+    pub(super) fn grows(&self, version: &DraftVersion) -> bool {
+        version.kept.how == How::Blocks && self.room.is_live(version.kept.n)
+    }
+
+    /// Opens a version's successor: the later versions up to one that is whole, or else the file. `None` if one of
+    /// them may still change.
+    pub(super) fn successor(
+        &self,
+        later: &[DraftVersion],
+        now: Option<&OwnedFd>,
+    ) -> Result<Option<Successor<'_>>> {
+        // Before anything is read: a file that is opened again and again has many.
+        let whole = later.iter().position(|v| v.kept.how != How::Blocks);
+        let chain = later.get(..whole.unwrap_or(later.len()));
+        if chain.into_iter().flatten().any(|v| self.grows(v)) || whole.is_none() && now.is_none() {
+            return Ok(None);
+        }
+        let mut successor = Successor::new(&self.dir);
+        for next in later {
+            let n = next.kept.n;
+            let list = ranges::read(self.dir.as_fd(), n)?;
+            let is_whole = list.is_none();
+            let of = match is_whole {
+                true => match open(&self.dir, n, OFlags::RDONLY)? {
+                    Some(file) => Bytes::Whole(file),
+                    None => return Ok(None),
+                },
+                false => Bytes::Version(n),
+            };
+            successor.then(Part {
+                of,
+                ranges: list.map(|list| list.ranges),
+                limit: next.limit.min(next.size),
+            });
+            if is_whole {
+                return Ok(Some(successor));
+            }
+        }
+        let Some(now) = now else {
+            return Ok(None);
+        };
+        let again = rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?;
+        successor.then(Part {
+            of: Bytes::File(again),
+            ranges: None,
+            limit: u64::MAX,
+        });
+        Ok(Some(successor))
+    }
+
+    /// Returns what there is to compare of a version, if that is worthwhile.
+    pub(super) fn worth(&self, version: &DraftVersion) -> Result<Option<Saved>> {
+        if self.cannot_punch.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let list = match version.kept.how {
+            How::Blocks => match ranges::read(self.dir.as_fd(), version.kept.n)? {
+                Some(list) if !self.grows(version) => Some(list),
+                _ => return Ok(None),
+            },
+            _ => None,
+        };
+        let has = list
+            .as_ref()
+            .map_or(version.size, |list| length(&list.ranges));
+        let may_share = version.kept.how == How::Cloned && version.size > COPIED_UP_TO;
+        let worth = has > WORTH && (has <= MOST || may_share);
+        Ok(worth.then_some(Saved {
+            list,
+            has,
+            may_share,
+        }))
+    }
+
+    /// Compares a version with its successor.
+    ///
+    /// # Errors
+    /// [`Error::TakesLong`] if the time is over; any error from the system calls.
+    pub(super) fn find(
+        &self,
+        version: &DraftVersion,
+        saved: &Saved,
+        against: Against<'_>,
+    ) -> Result<Option<(OwnedFd, Found)>> {
+        let Some(file) = open(&self.dir, version.kept.n, OFlags::RDWR).unwrap_or_default() else {
+            return Ok(None);
+        };
+        let (file_of, size) = (file.as_fd(), version.size);
+        let shared = match saved.may_share {
+            true => compare_shared(file_of, size, against)?,
+            false => None,
+        };
+        let found = match &saved.list {
+            Some(list) => compare_ranges(file_of, size, &list.ranges, against)?,
+            None if shared.is_some() => shared,
+            None if saved.has > MOST => None,
+            None => compare(file_of, size, against)?,
+        };
+        Ok(found.map(|found| (file, found)))
+    }
+}

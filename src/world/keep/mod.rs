@@ -1,0 +1,25 @@
+//! Former contents: how one is kept before it is destroyed, what of it is needed, and what may go.
+
+pub(in crate::world) mod blocks;
+pub(in crate::world) mod chains;
+pub(in crate::world) mod choice;
+pub(in crate::world) mod compare;
+pub mod digest;
+pub(in crate::world) mod digest_round;
+pub(in crate::world) mod digests;
+pub(in crate::world) mod evict;
+pub(in crate::world) mod extents;
+pub(in crate::world) mod finalize;
+pub(in crate::world) mod finals;
+pub(in crate::world) mod hashing;
+pub(in crate::world) mod likeness;
+pub(in crate::world) mod overwrite;
+pub(in crate::world) mod pending;
+pub mod quota;
+pub mod ranges;
+pub mod replace;
+pub(in crate::world) mod shared_blocks;
+pub(in crate::world) mod successor;
+pub mod version_files;
+pub mod versions;
+pub(in crate::world) mod writers;

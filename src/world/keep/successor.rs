@@ -1,0 +1,203 @@
+//! What came after a version: the later versions of its file up to one that is whole, or else the file.
+//!
+//! Reads only. Later versions are opened one at a time: a file has as many of them as it was opened for writing, more
+//! than a process may have open.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::world::root::open_beneath;
+use crate::world::store::layout::version_name;
+
+/// The content that came after a version.
+#[derive(Debug)]
+pub(in crate::world) struct Successor<'a> {
+    /// The directory of the versions.
+    dir: &'a OwnedFd,
+    /// The parts, the earliest first: the last one has all bytes.
+    parts: VecDeque<Part>,
+}
+
+/// A later version, or the file.
+#[derive(Debug)]
+pub(in crate::world) struct Part {
+    pub(in crate::world) of: Bytes,
+    /// The ranges that it has; all, if absent.
+    pub(in crate::world) ranges: Option<Vec<(u64, u64)>>,
+    /// The offset from which nothing is read from the later parts.
+    pub(in crate::world) limit: u64,
+}
+
+/// Where the bytes of a part are.
+#[derive(Debug)]
+pub(in crate::world) enum Bytes {
+    /// In a version that has only some ranges.
+    Version(u64),
+    /// In a version that is whole.
+    Whole(OwnedFd),
+    /// In the file.
+    File(OwnedFd),
+}
+
+impl<'a> Successor<'a> {
+    /// A successor that has no part yet.
+    pub(in crate::world) fn new(dir: &'a OwnedFd) -> Successor<'a> {
+        Successor {
+            dir,
+            parts: VecDeque::new(),
+        }
+    }
+
+    /// Adds a later part.
+    pub(in crate::world) fn then(&mut self, part: Part) {
+        self.parts.push_back(part);
+    }
+
+    /// Returns whether it has no part.
+    pub(in crate::world) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Becomes the successor of the next version: the earliest part no longer belongs to it.
+    pub(in crate::world) fn next(&mut self) {
+        self.parts.pop_front();
+    }
+
+    /// Returns whether it reaches the file, which may change.
+    pub(in crate::world) fn has_file(&self) -> bool {
+        let last = self.parts.back();
+        last.is_some_and(|part| matches!(part.of, Bytes::File(_)))
+    }
+
+    /// Returns the earliest part, if that has all bytes.
+    pub(in crate::world) fn whole(&self) -> Option<BorrowedFd<'_>> {
+        match &self.parts.front()?.of {
+            Bytes::Whole(file) | Bytes::File(file) => Some(file.as_fd()),
+            Bytes::Version(_) => None,
+        }
+    }
+
+    /// Reads a range; `false` if part of it is missing or uncertain.
+    pub(in crate::world) fn read(&self, buffer: &mut [u8], from: u64) -> bool {
+        let to = from + buffer.len() as u64;
+        let mut at = from;
+        'next: while at < to {
+            for part in &self.parts {
+                // The end of the range for which this part, or else a later one, answers.
+                let mut end = to;
+                let mine = match &part.ranges {
+                    None => true,
+                    Some(ranges) => {
+                        let next = ranges.partition_point(|range| range.1 <= at);
+                        match ranges.get(next) {
+                            Some(range) if range.0 <= at => {
+                                end = end.min(range.1);
+                                true
+                            }
+                            Some(range) => {
+                                end = end.min(range.0);
+                                false
+                            }
+                            None => false,
+                        }
+                    }
+                };
+                if !mine && at >= part.limit {
+                    return false;
+                }
+                if mine {
+                    let range = offset(at - from)..offset(end - from);
+                    let Some(want) = buffer.get_mut(range) else {
+                        return false;
+                    };
+                    if !self.read_part(&part.of, want, at) {
+                        return false;
+                    }
+                    at = end;
+                    continue 'next;
+                }
+                if end < to {
+                    // Another part has the range up to there: at most one block, as many bytes as are certain.
+                    let (head, tail) = buffer.split_at_mut(offset(end - from));
+                    let start = offset(at - from);
+                    let Some(head) = head.get_mut(start..) else {
+                        return false;
+                    };
+                    return self.read(head, at) && self.read(tail, end);
+                }
+            }
+            return false;
+        }
+        true
+    }
+
+    fn read_part(&self, of: &Bytes, buffer: &mut [u8], at: u64) -> bool {
+        let length = buffer.len();
+        let read = match of {
+            Bytes::Whole(file) | Bytes::File(file) => read_at(file.as_fd(), buffer, at),
+            Bytes::Version(n) => open(self.dir, *n, OFlags::RDONLY).and_then(|file| match file {
+                Some(file) => read_at(file.as_fd(), buffer, at),
+                None => Err(Error::NotFound),
+            }),
+        };
+        read.ok() == Some(length)
+    }
+
+    /// Waits until its data are on disk: a durable version is about to lose its own copy, and they may not have been
+    /// written back yet. What versions have by ranges is on disk before it is listed.
+    ///
+    /// # Errors
+    /// Any error from `fdatasync(2)`.
+    pub(in crate::world) fn secure(&self) -> Result<()> {
+        self.parts.iter().try_for_each(|part| match &part.of {
+            Bytes::Whole(file) | Bytes::File(file) => {
+                rustix::fs::fdatasync(file).map_err(Error::os("fdatasync"))
+            }
+            Bytes::Version(_) => Ok(()),
+        })
+    }
+}
+
+/// Opens a version; `None` if it is gone.
+///
+/// # Errors
+/// Any error from `openat2(2)`.
+pub(in crate::world) fn open(dir: &OwnedFd, n: u64, flags: OFlags) -> Result<Option<OwnedFd>> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
+    let name = version_name(n);
+    let open = |flags| open_beneath(dir.as_fd(), name.as_bytes(), flags, Mode::empty());
+    match open(flags) {
+        Err(Error::NotFound) => Ok(None),
+        Err(_) => open(flags - OFlags::NOATIME).map(Some),
+        file => file.map(Some),
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+///
+/// # Errors
+/// Any error from `pread(2)`.
+pub(in crate::world) fn read_at(
+    file: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    from: u64,
+) -> Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(file, rest, from + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Error::os("pread")(errno)),
+        }
+    }
+    Ok(filled)
+}
+
+fn offset(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

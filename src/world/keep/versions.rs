@@ -1,0 +1,233 @@
+//! Former contents: what a file held before a change destroyed it.
+//!
+//! Owns `sessions/{id}/versions/` and the decision how a content is kept, at bounded cost: move the whole inode, share
+//! its blocks, copy a small file, save blocks just before they are overwritten, or note the length if only appending
+//! follows. A version is made before its record is written and deleted if the record or the act fails, so a record
+//! never names a missing version. If keeping fails, the act is not done.
+//!
+//! With kernel passthrough writes bypass the daemon, so the decision is made when a file is opened for writing.
+//! [`OpenState`] tells what the caller knows of other opens.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::journal::{How, Kept};
+use crate::world::keep::blocks::{Blocks, same_content};
+use crate::world::keep::pending::DraftVersions;
+use crate::world::keep::quota::Quota;
+use crate::world::open_state::{OpenState, StartedVersion};
+use crate::world::options::{COPIED_UP_TO, KeepOptions};
+use crate::world::root::open_beneath;
+use crate::world::store::layout::version_name;
+
+/// The versions of the present session.
+#[derive(Debug)]
+pub struct Versions {
+    dir: OwnedFd,
+    last: AtomicU64,
+    options: KeepOptions,
+    room: Arc<Quota>,
+    /// Whether a content must be on disk before it is destroyed.
+    durable: bool,
+    /// Whether the store's file system is known not to share blocks.
+    cannot_clone: AtomicBool,
+    pending: Arc<DraftVersions>,
+}
+
+/// A version that is deleted unless its record stands.
+#[derive(Debug)]
+pub(in crate::world) struct VersionGuard<'a> {
+    versions: &'a Versions,
+    n: u64,
+    taken: u64,
+    stands: bool,
+}
+
+/// A kept content, for a record to name.
+#[derive(Debug, Default)]
+pub(in crate::world) struct KeptContent<'a> {
+    pub(in crate::world) kept: Option<Kept>,
+    making: Option<VersionGuard<'a>>,
+    /// The report for the open file, once the record stands.
+    began: Option<StartedVersion>,
+}
+
+impl<'a> KeptContent<'a> {
+    /// A version that an earlier record names as well, or that has no file.
+    pub(in crate::world) fn already(kept: Kept) -> KeptContent<'a> {
+        KeptContent {
+            kept: Some(kept),
+            ..KeptContent::default()
+        }
+    }
+
+    /// A version that has been made.
+    pub(in crate::world) fn new(
+        how: How,
+        making: VersionGuard<'a>,
+        blocks: Option<Arc<Blocks>>,
+    ) -> KeptContent<'a> {
+        let kept = Kept { how, n: making.n };
+        KeptContent {
+            kept: Some(kept),
+            making: Some(making),
+            began: Some(StartedVersion {
+                copy: blocks.is_none().then_some(kept),
+                blocks,
+            }),
+        }
+    }
+
+    /// Confirms the version: its record stands and its act was done.
+    pub(in crate::world) fn stands(mut self, open_state: &dyn OpenState) {
+        if let Some(making) = &mut self.making {
+            making.stands = true;
+        }
+        if let Some(begun) = self.began.take() {
+            open_state.kept(begun);
+        }
+    }
+}
+
+impl Drop for VersionGuard<'_> {
+    fn drop(&mut self) {
+        if !self.stands {
+            crate::world::keep::version_files::delete(&self.versions.dir, self.n);
+            self.versions.room.give_back(self.taken);
+        }
+        self.versions.room.set_live(self.n, false);
+    }
+}
+
+impl Versions {
+    pub(in crate::world) fn new(
+        dir: OwnedFd,
+        options: KeepOptions,
+        room: Arc<Quota>,
+        durable: bool,
+        pending: Arc<DraftVersions>,
+    ) -> Versions {
+        Versions {
+            pending,
+            dir,
+            durable,
+            last: AtomicU64::new(0),
+            options,
+            room,
+            cannot_clone: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the quota of the versions.
+    pub fn room(&self) -> &Quota {
+        &self.room
+    }
+
+    pub(in crate::world) fn quota(&self) -> &Arc<Quota> {
+        &self.room
+    }
+
+    pub(in crate::world) fn pending(&self) -> &DraftVersions {
+        &self.pending
+    }
+
+    pub(in crate::world) fn options(&self) -> &KeepOptions {
+        &self.options
+    }
+
+    pub(in crate::world) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    /// Reserves a number and space for a version.
+    pub(in crate::world) fn make(&self, bytes: u64) -> Result<VersionGuard<'_>> {
+        self.room.take(bytes)?;
+        let n = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        // No record names it yet, so it must not be evicted.
+        self.room.set_live(n, true);
+        Ok(VersionGuard {
+            versions: self,
+            n,
+            taken: bytes,
+            stands: false,
+        })
+    }
+
+    pub(in crate::world) fn create(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        open_beneath(
+            self.dir.as_fd(),
+            name.as_bytes(),
+            flags,
+            Mode::RUSR | Mode::WUSR,
+        )
+    }
+
+    /// Returns whether a content must be on disk before it is destroyed.
+    pub(in crate::world) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// With `--durable`, waits until a version is on disk: it must be there before its act.
+    pub(in crate::world) fn sync(&self, version: &OwnedFd) -> Result<()> {
+        match self.durable {
+            true => rustix::fs::fdatasync(version).map_err(Error::os("fdatasync")),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether a version equals the file's present content. Only small ones are compared, and none that may be
+    /// evicted at this moment.
+    pub(in crate::world) fn is_copy(&self, n: u64, file: &OwnedFd, size: u64) -> bool {
+        if size > COPIED_UP_TO || self.options.evict {
+            return false;
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let name = version_name(n);
+        open_beneath(self.dir.as_fd(), name.as_bytes(), flags, Mode::empty())
+            .is_ok_and(|version| same_content(version.as_fd(), file.as_fd(), size))
+    }
+
+    /// Shares the blocks of a file with a version; `false` if the file system cannot.
+    pub(in crate::world) fn clone_into(&self, version: &OwnedFd, source: &OwnedFd) -> Result<bool> {
+        if self.cannot_clone.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match rustix::fs::ioctl_ficlone(version, source) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => {
+                self.cannot_clone.store(true, Ordering::Relaxed);
+                Ok(false)
+            }
+            // This file's blocks cannot be shared (another device of the same mount, a swap file).
+            Err(Errno::XDEV | Errno::INVAL | Errno::TXTBSY) => Ok(false),
+            Err(errno) => Err(Error::os("ioctl(FICLONE)")(errno)),
+        }
+    }
+}
+
+impl VersionGuard<'_> {
+    /// Takes space for it, which is given back with it.
+    pub(in crate::world) fn take(&mut self, bytes: u64) -> Result<()> {
+        self.versions.room.take(bytes)?;
+        self.taken += bytes;
+        Ok(())
+    }
+
+    pub(in crate::world) fn n(&self) -> u64 {
+        self.n
+    }
+
+    pub(in crate::world) fn name(&self) -> String {
+        version_name(self.n)
+    }
+
+    pub(in crate::world) fn stands(&mut self) {
+        self.stands = true;
+    }
+}

@@ -1,0 +1,39 @@
+//! The world's question to its caller: does anybody have this file open for writing?
+
+use std::os::fd::OwnedFd;
+
+use crate::name::WorldPath;
+use crate::world::root::Root;
+use trumanfs_types::meta::Id;
+
+/// The answer about one file.
+#[derive(Debug)]
+pub enum Rest {
+    /// Nobody has the file open for writing. It is given open for reading; absent if it cannot be found.
+    AtRest(Option<OwnedFd>),
+    /// Somebody has it open for writing.
+    Written,
+    /// Somebody may write to it through a map. No close will tell of its end.
+    Mapped,
+    /// Another thread holds the file's inode lock.
+    Busy,
+}
+
+/// The table of files that are open for writing.
+pub trait Writers: Send + Sync + std::fmt::Debug {
+    /// Calls `look` with whether the file is at rest, under the file's inode lock, unless the file is busy. `path` is
+    /// its last known path.
+    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest;
+}
+
+/// The answer for a world used in process, once it has closed all its own files.
+#[derive(Debug)]
+pub(in crate::world) struct NobodyWrites<'a>(pub(in crate::world) &'a Root);
+
+impl Writers for NobodyWrites<'_> {
+    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest {
+        look(true);
+        let node = self.0.node_expecting(path, id);
+        Rest::AtRest(node.and_then(|node| self.0.reopen_quietly(&node)).ok())
+    }
+}

@@ -1,0 +1,231 @@
+//! Logs in the state directory that every process appends to, a line with one `write(2)`: so lines do not mix, and
+//! nobody waits.
+//!
+//! Owns how such a log is bounded. When it has become too long it takes a second name, and what had that name is gone:
+//! so it takes twice its length at most. Whoever appends while that happens writes to the one or to the other.
+//!
+//! Lock: `flock(2)` on the log, for the moment of its renaming; whoever does not get it leaves that to the one who has
+//! it.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::world::root::{Root, stat_fd};
+use crate::world::store::layout::STATE;
+use crate::world::store::own;
+use crate::world::store::state::open_unlocked;
+
+/// A log: its name below the state directory, the name of the one before it, and how long it may become.
+#[derive(Debug, Clone, Copy)]
+pub struct AppendLog {
+    /// The name.
+    pub name: &'static str,
+    /// The name that it takes when it has become too long.
+    pub former: &'static str,
+    /// How many bytes it has before that.
+    pub longest: u64,
+}
+
+impl AppendLog {
+    /// Appends a line, without its end, to the log of a store. Returns whether there is a place for it: a directory
+    /// that never was a store stays none, and nothing is written to a state directory that this user has not made,
+    /// unless a daemon serves it, which has looked at it.
+    ///
+    /// # Errors
+    /// What the system calls say; [`Error::Refused`] where something else stands in the log's place.
+    pub fn append(&self, store: &Root, line: &[u8], is_served: bool) -> Result<bool> {
+        let Some(state) = open_unlocked(store)? else {
+            return Ok(false);
+        };
+        let state = state.as_fd();
+        let me = rustix::process::geteuid().as_raw();
+        if !is_served && own::made_by(STATE, &stat_fd(state)?, &[me]).is_err() {
+            return Ok(false);
+        }
+        let flags = OFlags::RDWR | OFlags::APPEND;
+        let mut file = own::open_or_make(state, self.name.as_bytes(), flags)?;
+        if file.metadata().is_ok_and(|meta| meta.len() > self.longest)
+            && self.put_aside(state, &file)?
+        {
+            file = own::open_or_make(state, self.name.as_bytes(), flags)?;
+        }
+        give_to_owner(state, &file);
+        let line = [after(&file), line, b"\n"].concat();
+        reserve(&file, line.len())?;
+        file.write_all(&line)
+            .map_err(|error| Error::io("write", &error))?;
+        Ok(true)
+    }
+
+    /// Opens what there is of the log of a store, for reading: the older part first.
+    ///
+    /// # Errors
+    /// What `openat2(2)` says; [`Error::Refused`] where something else stands in the log's place.
+    pub fn files(&self, store: &Root) -> Result<Vec<File>> {
+        let Some(state) = open_unlocked(store)? else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for name in [self.former, self.name] {
+            match own::open(state.as_fd(), name.as_bytes(), OFlags::RDONLY) {
+                Err(Error::NotFound) => {}
+                file => found.push(file?),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Gives the log its second name, unless somebody else does.
+    fn put_aside(&self, state: BorrowedFd<'_>, file: &File) -> Result<bool> {
+        if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(false);
+        }
+        // Somebody may have done it just before, and not have made the next one yet.
+        let there = match own::open(state, self.name.as_bytes(), OFlags::RDONLY) {
+            Err(Error::NotFound) => return Ok(true),
+            there => there?,
+        };
+        if stat_fd(there.as_fd())?.id != stat_fd(file.as_fd())?.id {
+            return Ok(true);
+        }
+        rustix::fs::renameat(state, self.name, state, self.former)
+            .map_err(Error::os("renameat"))?;
+        Ok(true)
+    }
+}
+
+/// Reserves the space of a line, so that a full disk takes none of it rather than its first part: a kernel writes one
+/// page after the other. Somebody else may take the space, and not every file system reserves any; then the next line ends
+/// what was cut off ([`after`]).
+fn reserve(file: &File, length: usize) -> Result<()> {
+    let end = file.metadata().map_or(0, |meta| meta.len());
+    let keep = FallocateFlags::KEEP_SIZE;
+    match rustix::fs::fallocate(file, keep, end, length as u64) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(Error::os("fallocate")(errno)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns what has to stand before a line: its end, where a full disk cut the line before it off.
+fn after(file: &File) -> &'static [u8] {
+    let mut last = [b'\n'];
+    let length = file.metadata().map_or(0, |meta| meta.len());
+    match length.checked_sub(1).map(|at| file.read_at(&mut last, at)) {
+        Some(Ok(1)) if last != *b"\n" => b"\n",
+        _ => b"",
+    }
+}
+
+/// Gives a log that root has made to whom the state directory belongs, who appends to it too. Should that fail, root
+/// made it.
+fn give_to_owner(state: BorrowedFd<'_>, file: &File) {
+    let (Ok(owner), Ok(own)) = (stat_fd(state), stat_fd(file.as_fd())) else {
+        return;
+    };
+    if own.uid != owner.uid && rustix::process::geteuid().is_root() {
+        let (uid, gid) = (
+            rustix::fs::Uid::from_raw(owner.uid),
+            rustix::fs::Gid::from_raw(owner.gid),
+        );
+        let _ = rustix::fs::fchown(file, Some(uid), Some(gid));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const LOG: AppendLog = AppendLog {
+        name: "log",
+        former: "log.1",
+        longest: 1000,
+    };
+
+    fn store() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut private = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+        private.create(dir.path().join(".trumanfs")).unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        (dir, root)
+    }
+
+    #[test]
+    fn what_is_no_store_stays_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        assert!(!LOG.append(&root, b"a", false).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn lines_of_many_threads_are_whole_and_there_is_a_bound() {
+        let (dir, root) = store();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let root = &root;
+                scope.spawn(move || {
+                    for n in 0..200 {
+                        let line = format!("{thread} {n} {}", "x".repeat(50));
+                        assert!(LOG.append(root, line.as_bytes(), false).unwrap());
+                    }
+                });
+            }
+        });
+        let state = dir.path().join(".trumanfs");
+        let mut files = 0;
+        for entry in fs::read_dir(&state).unwrap() {
+            let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+            assert!(text.len() < 1500, "{}", text.len());
+            assert!(text.ends_with('\n'));
+            for line in text.lines() {
+                assert_eq!(line.rsplit(' ').next().unwrap(), "x".repeat(50), "{line}");
+            }
+            files += 1;
+        }
+        assert_eq!(files, 2);
+    }
+
+    #[test]
+    fn what_somebody_else_has_prepared_is_left_alone() {
+        let (dir, root) = store();
+        let state = dir.path().join(".trumanfs");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&state, open).unwrap();
+        assert!(!LOG.append(&root, b"a", false).unwrap());
+        assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
+        assert!(LOG.append(&root, b"a", true).unwrap());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_ended_first() {
+        let (dir, root) = store();
+        let path = dir.path().join(".trumanfs/log");
+        fs::write(&path, "{\"cut").unwrap();
+        LOG.append(&root, b"whole", false).unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "{\"cut\nwhole\n");
+    }
+
+    #[test]
+    fn something_else_in_its_place_is_not_written_to() {
+        let (dir, root) = store();
+        let path = dir.path().join(".trumanfs/log");
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
+        assert!(LOG.append(&root, b"a", false).is_err());
+        fs::remove_file(&path).unwrap();
+        fs::write(dir.path().join("other"), "").unwrap();
+        fs::hard_link(dir.path().join("other"), &path).unwrap();
+        assert!(LOG.append(&root, b"a", false).is_err());
+        assert!(!dir.path().join("elsewhere").exists());
+        assert_eq!(fs::read(dir.path().join("other")).unwrap(), b"");
+    }
+}

@@ -1,0 +1,143 @@
+//! What a fork remembers of its origin: the file `fork` in its state directory.
+//!
+//! Owns the format of that file. It is written when making the fork begins, once more when it is whole, and never
+//! changed.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{OFlags, Timespec, Timestamps};
+
+use crate::error::{Error, Result};
+use crate::journal::{Stamp, StoreId};
+use crate::world::root::stat_fd;
+use crate::world::store::layout::FORK;
+use crate::world::store::own;
+
+/// The schema of the file.
+const SCHEMA: u32 = 1;
+
+/// How many milliseconds are waited for the clock of files: it goes a step in ten at most.
+const CLOCK_STEPS: u32 = 100;
+
+const NOW: Timestamps = {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: rustix::fs::UTIME_NOW,
+    };
+    Timestamps {
+        last_access: now,
+        last_modification: now,
+    }
+};
+
+/// The longest such file, in bytes: a path may have 4096, each escaped as four characters.
+const LONGEST: u64 = 64 << 10;
+
+/// How a fork got the contents of its origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Means {
+    /// Files share their blocks with those of the origin (`FICLONE`).
+    Cloned,
+    /// Files are copies.
+    Copied,
+}
+
+/// The origin of a fork, and the point at which the fork was made.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ForkedFrom {
+    v: u32,
+    /// The path of the origin then, escaped.
+    pub origin: String,
+    /// Which store the origin is, wherever it has been moved to since.
+    pub store: StoreId,
+    /// The origin's newest record that the fork includes, as `SESSION:NUMBER`; absent where the origin had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point: Option<String>,
+    /// When the fork was made, RFC 3339 in UTC.
+    pub time: String,
+    /// How the contents came along.
+    pub means: Means,
+    /// By the clock of its files, when making it had not read anything yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Stamp>,
+    /// By the same clock, when nothing in it was changed any more: what has changed since, its users have changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Stamp>,
+}
+
+impl ForkedFrom {
+    /// Makes the note of a fork that is made now.
+    pub fn now(origin: String, store: StoreId, point: Option<String>, means: Means) -> ForkedFrom {
+        let now = chrono::Utc::now();
+        ForkedFrom {
+            v: SCHEMA,
+            origin,
+            store,
+            point,
+            time: now.to_rfc3339_opts(chrono::SecondsFormat::Micros, true),
+            means,
+            began: None,
+            done: None,
+        }
+    }
+
+    /// Writes the note into a state directory that has none, and returns its file.
+    ///
+    /// # Errors
+    /// `EEXIST`; any error from `openat2(2)` or `write(2)`.
+    pub fn begin(&mut self, state: BorrowedFd<'_>) -> Result<File> {
+        let file = own::make(state, FORK.as_bytes(), OFlags::WRONLY, 0o600)?;
+        let made = stat_fd(file.as_fd())?.ctime;
+        self.began = Some((made.sec, made.nsec));
+        self.write(&file)?;
+        Ok(file)
+    }
+
+    /// Writes into the note that the fork is whole. `last` is what was changed last in it: the clock of files goes in
+    /// steps of some milliseconds, and the next one is waited for.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub fn finish(&mut self, file: &File, last: BorrowedFd<'_>) -> Result<()> {
+        let last = stat_fd(last)?.ctime;
+        for _ in 0..CLOCK_STEPS {
+            rustix::fs::futimens(file, &NOW).map_err(Error::os("futimens"))?;
+            let now = stat_fd(file.as_fd())?.mtime;
+            self.done = Some((now.sec, now.nsec));
+            if now > last {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.write(file)
+    }
+
+    fn write(&self, file: &File) -> Result<()> {
+        let mut text = serde_json::to_vec(self).unwrap_or_default();
+        text.push(b'\n');
+        // It gets longer only.
+        file.write_all_at(&text, 0)
+            .map_err(|error| Error::io("write", &error))
+    }
+}
+
+/// Reads what a store remembers of its origin; `None` where it is no fork. `state` is its `.trumanfs`.
+///
+/// # Errors
+/// [`Error::Damaged`] where the file cannot be understood; [`Error::Refused`] where it is no plain file.
+pub fn forked_from(state: BorrowedFd<'_>) -> Result<Option<ForkedFrom>> {
+    let file = match own::open(state, FORK.as_bytes(), OFlags::RDONLY) {
+        Err(Error::NotFound) => return Ok(None),
+        file => file?,
+    };
+    let text = own::read(&file, FORK, LONGEST)?;
+    let said = |why: &str| Error::Damaged(format!(".trumanfs/{FORK}: {why}"));
+    let note: ForkedFrom = serde_json::from_str(&text).map_err(|error| said(&error.to_string()))?;
+    match note.v {
+        SCHEMA => Ok(Some(note)),
+        v => Err(said(&format!("schema {v} is of a newer release"))),
+    }
+}

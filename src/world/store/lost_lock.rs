@@ -1,0 +1,53 @@
+//! The loss of the store's lock: on a network's file system it may go to another machine while this one is paused.
+//!
+//! Whoever has lost it writes nothing more, neither records nor changes. What the kernel itself writes to files that were
+//! open in passthrough is out of reach.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::world::World;
+use crate::world::store::probe;
+
+impl World {
+    /// Returns whether the lock may be lost on this file system, so that [`World::keeps_lock`] has to be asked.
+    pub fn may_lose_lock(&self) -> bool {
+        probe::may_lose_locks(self.state.as_fd())
+    }
+
+    /// Checks that the store is still locked by this process, and ends all changes if not. Returns whether it is.
+    pub fn keeps_lock(&self) -> bool {
+        if self.has_lost_lock() {
+            return false;
+        }
+        let Some(other) = self.state.lock_lost_to() else {
+            return true;
+        };
+        self.journal.stop();
+        self.lost.store(true, Ordering::SeqCst);
+        let text = format!(
+            "the store's lock was lost to {other}: this home answers EIO and writes nothing more. Unmount it, and look at the store \
+             with `trumanfs fsck`"
+        );
+        log::error!("{text}");
+        self.notices.set("lock", text);
+        false
+    }
+
+    /// Returns whether the lock is known to be lost.
+    pub fn has_lost_lock(&self) -> bool {
+        self.lost.load(Ordering::SeqCst)
+    }
+
+    /// Checks that the lock is not known to be lost.
+    ///
+    /// # Errors
+    /// `EIO` if it is.
+    pub fn expect_lock(&self) -> Result<()> {
+        match self.has_lost_lock() {
+            true => Err(Error::os("the lock of the store")(rustix::io::Errno::IO)),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The store: its state directory, its lock and its sessions; opening it, also after a crash.
+
+pub mod append_log;
+pub(in crate::world) mod closed;
+pub mod forked;
+pub mod holder;
+pub mod inode_lists;
+pub mod layout;
+pub mod lent_bits;
+pub(in crate::world) mod lent_record;
+pub(in crate::world) mod link_index;
+pub mod lock;
+pub(in crate::world) mod lost_lock;
+pub mod moved_paths;
+pub(in crate::world) mod notices;
+pub(in crate::world) mod offline;
+pub(in crate::world) mod open;
+pub mod origin;
+pub mod outage;
+pub mod own;
+pub(in crate::world) mod probe;
+pub mod read_only;
+pub(in crate::world) mod reserve;
+pub(in crate::world) mod sessions;
+pub mod settle;
+pub(in crate::world) mod settle_links;
+pub(in crate::world) mod settle_names;
+pub(in crate::world) mod settled;
+pub mod state;
+pub mod store_view;
+pub mod unused;

@@ -1,0 +1,60 @@
+//! The world of a store that nobody has mounted, with what it was last mounted with.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use crate::error::Result;
+use crate::journal::MountedWith;
+use crate::world::root::Root;
+use crate::world::store::holder::read_holder;
+use crate::world::store::lock::{self, PATIENCE};
+use crate::world::store::sessions::{last_mount, new_session_id};
+use crate::world::store::settled::Settled;
+use crate::world::store::state::{open_unlocked, refuse_strangers};
+use crate::world::{World, WorldOptions};
+
+/// Returns what a store was last mounted with, as far as a session says it.
+///
+/// # Errors
+/// Those of opening its state and of reading its sessions.
+pub fn last_mounted_with(root: &Root) -> Result<Option<MountedWith>> {
+    match open_unlocked(root)? {
+        Some(state) => last_mount(state.as_fd(), None),
+        None => Ok(None),
+    }
+}
+
+impl World {
+    /// Opens a store that nobody has mounted, as [`World::open`], with what it was last mounted with.
+    ///
+    /// # Errors
+    /// As [`World::open`].
+    pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<Settled>)> {
+        let root = Root::open(store)?.made_usable()?;
+        refuse_strangers(&root, store)?;
+        World::over_as_last_mounted(root)
+    }
+
+    /// Begins a session as [`World::as_last_mounted`] in a store that is already open.
+    ///
+    /// # Errors
+    /// As [`World::over`].
+    pub fn over_as_last_mounted(root: Root) -> Result<(World, Vec<Settled>)> {
+        let (held, last) = match open_unlocked(&root)? {
+            Some(state) => {
+                let mut held = lock::for_changes(state.as_fd(), PATIENCE.into())?;
+                let holder = held.as_mut().and_then(read_holder);
+                let named = holder.as_ref().map(|holder| &*holder.session);
+                (held, last_mount(state.as_fd(), named)?)
+            }
+            None => (None, None),
+        };
+        let options = WorldOptions::as_last_mounted(new_session_id(), last);
+        let is_limited = options.keep.max.is_some();
+        let (world, settled) = World::over((root, held), options)?;
+        if is_limited {
+            world.count_versions()?;
+        }
+        Ok((world, settled))
+    }
+}

@@ -1,0 +1,274 @@
+//! The beginning and the end of a session.
+//!
+//! Owns their order: the lock and what it names, the trash, what an earlier session left open, then the session's own
+//! directory, journal and threads. A session that cannot begin leaves no directory.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::{Error, Result};
+use crate::journal::{Actors, Journal, Op};
+use crate::name::Escaped;
+use crate::world::keep::digests::Digests;
+use crate::world::keep::evict::Evictor;
+use crate::world::keep::finalize::Finalizer;
+use crate::world::keep::pending::DraftVersions;
+use crate::world::keep::quota::Quota;
+use crate::world::keep::versions::Versions;
+use crate::world::keep::writers::NobodyWrites;
+use crate::world::outside_names::OutsideNames;
+use crate::world::root::Root;
+use crate::world::store::holder::Holder;
+use crate::world::store::lent_bits;
+use crate::world::store::link_index::LinkIndex;
+use crate::world::store::notices::Notices;
+use crate::world::store::origin;
+use crate::world::store::own;
+use crate::world::store::probe;
+use crate::world::store::read_only::Locked;
+use crate::world::store::reserve;
+use crate::world::store::settle;
+use crate::world::store::settled::Settled;
+use crate::world::store::state::{StateDir, open_unlocked, refuse_strangers};
+use crate::world::trash::gatherer::Gatherer;
+use crate::world::trash::trash_state;
+use crate::world::trash::trash_state::Trash;
+use crate::world::view::View;
+use crate::world::{World, WorldOptions};
+
+/// How long the end of a session waits for versions to become final. A version that is not final by then stays whole.
+const AT_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
+
+impl World {
+    /// Opens and locks a store, settles what an earlier session left open, and begins a session.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the store is being served, or its trash or state directory is not safe to use;
+    /// [`Error::Damaged`] if the last journal cannot be read.
+    pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+        let root = Root::open(store)?.made_usable()?;
+        refuse_strangers(&root, store)?;
+        World::over((root, None), options)
+    }
+
+    /// Begins a session in a store that is already open, with its lock if that is held exclusively.
+    ///
+    /// # Errors
+    /// As [`World::open`].
+    pub fn over((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+        let attempt = || {
+            let lock = lock.as_ref().and_then(|file| file.try_clone().ok());
+            begin((root.again()?, lock), options.clone())
+        };
+        match attempt() {
+            Err(error) if reserve::is_full(&error) => {
+                let state = open_unlocked(&root)?.ok_or(Error::NotFound)?;
+                reserve::with_it(state.as_fd(), error, attempt)
+            }
+            begun => begun.map(|(mut world, settled)| {
+                reserve::keep(world.state.as_fd());
+                world.spare = reserve::spare(world.state.as_fd());
+                (world, settled)
+            }),
+        }
+    }
+
+    /// Retries an action that found no space, with the reserve freed. `error` is the first failure.
+    ///
+    /// # Errors
+    /// The error of the retry; `error` if there was no reserve.
+    pub fn with_reserve<T>(&self, error: Error, act: impl FnMut() -> Result<T>) -> Result<T> {
+        match reserve::is_full(&error) {
+            true => reserve::with_it(self.state.as_fd(), error, act),
+            false => Err(error),
+        }
+    }
+
+    /// Ends a session whose home could not be mounted: it leaves no trace, and neither does a store that was made for it.
+    pub fn abandon(&self) {
+        if self.journal.last() > 1 {
+            return self.close();
+        }
+        self.state.forget_session(&self.session);
+        self.root.lender().close();
+        if self.state.is_new
+            && let Err(error) = crate::world::store::unused::remove(&self.root)
+        {
+            log::warn!("what was made for the store could not be removed: {error}");
+        }
+        self.root.end_use();
+        self.state.close();
+    }
+
+    /// Ends the session and releases the store. A session without a home and without a change leaves no trace.
+    pub fn close(&self) {
+        // It is another's by now.
+        if self.has_lost_lock() {
+            return;
+        }
+        // Only the `begin` record was written.
+        if !self.mounted && self.journal.last() == 1 {
+            self.state.forget_session(&self.session);
+            self.root.end_use();
+            return self.state.close();
+        }
+        self.gatherer.end();
+        self.gather_now();
+        self.finalizer.finish(&NobodyWrites(&self.root), AT_THE_END);
+        self.digests.finish(&NobodyWrites(&self.root), self.mounted);
+        self.drop_scratch();
+        if let Err(error) = self.journal.note(Op::End, None) {
+            log::warn!("the end of the session could not be recorded: {error}");
+        }
+        self.seal();
+        self.journal.trim();
+        reserve::keep(self.state.as_fd());
+        self.root.end_use();
+        self.state.close();
+    }
+}
+
+/// Begins a session like [`World::over`], on a disk that has space for one.
+fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+    let home = options.home.as_deref().map(crate::name::escape);
+    let mounted_with = match home {
+        Some(_) => Some(options.mounted_with()),
+        None => options.last_mount.clone(),
+    };
+    let mut holder = Holder::this_process(&options.session, home);
+    holder.durable = options.durable;
+    let state = StateDir::open(&root, holder.clone(), lock)?;
+    open_trash(&root, &state, options.owner)?;
+    let named = (state.as_fd(), state.before());
+    let mut settled = lent_bits::take_back(&root, named, || state.is_fresh_copy());
+    if options.owner.is_some() {
+        root.lender().prepare()?;
+    }
+    let last = settle::last_session(&root, &state)?;
+    let session = state.session().to_owned();
+    let view = View::new(options.view.clone(), Some(state.id()), state.pinned()?)?;
+    if !(options.view.hide.is_empty() && options.view.read_only.is_empty()) {
+        probe::no_dir_folds(&root, state.as_fd())?;
+    }
+    let notices = Notices::default();
+    if let Some(weak) = probe::weak_identity(state.as_fd())? {
+        notices.set("identity", weak);
+    }
+    let unbegun = Unbegun::new(&state, &session);
+    let file = state.new_session(&session)?;
+    let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
+    let (versions, finalizer) = open_versions(&root, &state, &journal, &options)?;
+    let digests = Arc::new(Digests::new(&journal, &root, &state, &session)?);
+    finalizer.tell(Box::new(digests.clone()));
+    let mounted = options.home.is_some();
+    let begin = Op::Begin {
+        session: session.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        host: holder.host,
+        boot: holder.boot,
+        home: options.home.map(Escaped),
+        after: last.after,
+        store: Some(origin::here(state.as_fd())?),
+        copied: state.copied().map(str::to_owned),
+        mounted: mounted_with.map(Box::new),
+    };
+    journal.note(begin, None)?;
+    unbegun.has_begun();
+    if options.durable {
+        // The session's directories, and what the store held before the session.
+        state.sync_file_system()?;
+    }
+    let world = World {
+        root,
+        view,
+        trash: Trash::default(),
+        gatherer: Gatherer::default(),
+        state,
+        journal,
+        versions,
+        finalizer,
+        digests,
+        actors: Actors::default(),
+        identity: options.identity,
+        session,
+        mounted,
+        spare: None,
+        scratch: parking_lot::Mutex::default(),
+        names: parking_lot::RwLock::default(),
+        links: LinkIndex::default(),
+        outside: OutsideNames::default(),
+        copies_up: options.copies_up,
+        notices,
+        lost: AtomicBool::new(false),
+    };
+    settled.extend(world.state.tell_of_copy());
+    settled.extend(last.settled);
+    Ok((world, settled))
+}
+
+/// Makes the trash if it is missing, and gives it to whoever acts on the store.
+fn open_trash(root: &Root, state: &StateDir, owner: Option<(u32, u32)>) -> Result<()> {
+    let dir = trash_state::open(root)?;
+    trash_state::ours(&dir, owner, state)?;
+    own::not_for_git(dir.as_fd());
+    own::give_to(dir.as_fd(), owner)
+}
+
+/// Makes the session's directory of versions, and starts what makes them final and what evicts them.
+fn open_versions(
+    root: &Root,
+    state: &StateDir,
+    journal: &Arc<Journal>,
+    options: &WorldOptions,
+) -> Result<(Versions, Arc<Finalizer>)> {
+    let again = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(Error::os("fcntl"));
+    let session = state.session().to_owned();
+    let pending = Arc::new(DraftVersions::default());
+    journal.listen(pending.clone());
+    let dir = state.versions(&session, options.owner)?;
+    let quota = Quota::new(options.keep.max);
+    let finalizer = Finalizer::new(
+        (session.clone(), again(dir.as_fd())?),
+        root.id().0,
+        quota.clone(),
+        options.durable,
+        pending.clone(),
+    );
+    if options.keep.evict {
+        pending.remember();
+        let evictor = Evictor {
+            state: again(state.as_fd())?,
+            journal: journal.clone(),
+            session: session.as_str().into(),
+            durable: options.durable,
+            finalizer: Arc::downgrade(&finalizer),
+        };
+        evictor.start(&quota);
+    }
+    let keep = options.keep.clone();
+    let versions = Versions::new(dir, keep, quota, options.durable, pending);
+    Ok((versions, finalizer))
+}
+
+/// A session that has not begun yet. Dropping it removes its directory.
+struct Unbegun<'a>(Option<(&'a StateDir, &'a str)>);
+
+impl<'a> Unbegun<'a> {
+    fn new(state: &'a StateDir, session: &'a str) -> Unbegun<'a> {
+        Unbegun(Some((state, session)))
+    }
+
+    /// Keeps the directory: the session has begun.
+    fn has_begun(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Unbegun<'_> {
+    fn drop(&mut self) {
+        if let Some((state, session)) = self.0 {
+            state.forget_session(session);
+        }
+    }
+}

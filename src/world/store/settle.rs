@@ -1,0 +1,364 @@
+//! Crash recovery: finding out which of the last records' acts were done.
+//!
+//! A record is written before its act, so when the daemon dies the last few (one per worker thread) may name acts that
+//! never happened. The state of the disk decides, seen through what later records did to the same names. A replacement
+//! interrupted between its two steps is finished.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::File;
+use std::io::BufReader;
+use std::iter::repeat;
+use std::os::fd::AsFd;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
+use crate::name::{Name, WorldPath};
+use crate::world::located::stat;
+use crate::world::root::Root;
+use crate::world::store::layout::SESSIONS;
+use crate::world::store::sessions::{newest, open_session_file};
+pub use crate::world::store::sessions::{open_journal, sessions};
+use crate::world::store::settle_names::Around;
+use crate::world::store::settled::Settled;
+use crate::world::store::state::StateDir;
+use crate::world::trash::trash_state::move_to;
+use trumanfs_types::meta::Id;
+
+/// The number of final records that may be unsettled when the daemon dies: more than twice as many as it has worker
+/// threads, because a run may have a record of its own before its first change.
+const WINDOW: usize = 128;
+
+/// The same after the machine went down: records and acts of several seconds reach the disk in any order.
+const WINDOW_AFTER_REBOOT: usize = 4096;
+
+/// Truncates a journal after its last whole line: the rest is a record that was being written when its writer died, so
+/// its act had not begun. Returns the number of bytes cut off. The caller holds the store's lock.
+///
+/// # Errors
+/// Any error from the system calls.
+pub fn cut_torn_end(state: impl AsFd, session: &str, length: u64) -> Result<u64> {
+    let file = open_session_file(state, session, OFlags::RDWR)?;
+    let end = file.metadata().map(|m| m.len()).unwrap_or(length);
+    rustix::fs::ftruncate(&file, length).map_err(Error::os("ftruncate"))?;
+    Ok(end.saturating_sub(length))
+}
+
+/// Ends a session whose journal has a break, so that the store can be mounted; the break stays. The caller holds the
+/// store's lock.
+///
+/// # Errors
+/// [`Error::Damaged`] where there is no record at all; any error from the system calls.
+pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
+    let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
+    let tail = crate::journal::end_of(&file)?;
+    let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
+    journal.note(Op::End, None)?;
+    journal.seal().map(|_| ())
+}
+
+/// Appends a seal to a journal whose last seal was changed, so that it can be read to its end. The changed seal stays.
+/// The caller holds the store's lock.
+///
+/// # Errors
+/// [`Error::Damaged`] where there is no record at all; any error from the system calls.
+pub fn seal_again(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
+    let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
+    let tail = crate::journal::end_of(&file)?;
+    let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
+    journal.seal_anew().map(|_| ())
+}
+
+/// Returns whether the newest session, if any, ended cleanly. `named` is the session that the lock names.
+///
+/// # Errors
+/// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
+pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
+    match newest(state, named, OFlags::RDONLY)? {
+        Some((session, file)) => end(&session, &file).map(|(_, _, clean)| clean),
+        None => Ok(true),
+    }
+}
+
+/// Returns a journal's last records, its length, and whether its session ended cleanly.
+fn end(session: &str, file: &File) -> Result<(Option<Tail>, u64, bool)> {
+    let length = file.metadata().map(|m| m.len()).unwrap_or(0);
+    let tail = crate::journal::tail(file).map_err(|error| damaged(session, &error))?;
+    let clean = match &tail {
+        None => length == 0,
+        Some(tail) => tail.record.op == Op::End && tail.length == length,
+    };
+    Ok((tail, length, clean))
+}
+
+/// The newest session before the one that begins.
+#[derive(Debug, Default)]
+pub struct Last {
+    /// The findings, if it had not ended cleanly.
+    pub settled: Vec<Settled>,
+    /// The link to its end for the next `begin`; absent if there was no session.
+    pub after: Option<After>,
+}
+
+/// Settles the newest session, if it did not end cleanly. The caller holds the store's lock. What the session's occupant has
+/// closed is looked into as an operator does.
+///
+/// # Errors
+/// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
+pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
+    let root = &root.again()?.for_operator();
+    let flags = OFlags::RDWR | OFlags::APPEND;
+    let Some((session, file)) = newest(state, state.before(), flags)? else {
+        return Ok(Last::default());
+    };
+    let (tail, length, clean) = end(&session, &file)?;
+    if clean {
+        let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
+        return Ok(Last {
+            after: Some(after(session, &journal)?),
+            settled: Vec::new(),
+        });
+    }
+    let mut settled: Vec<Settled> = Vec::new();
+    let found = |what: String| Settled {
+        session: session.clone(),
+        what,
+        crash: true,
+    };
+    let whole = tail.as_ref().map_or(0, |t| t.length);
+    if whole < length {
+        rustix::fs::ftruncate(&file, whole).map_err(Error::os("ftruncate"))?;
+        settled.push(found(format!(
+            "a record was half written ({} bytes); its act had not begun",
+            length - whole
+        )));
+    }
+    settled.extend(crate::world::keep::version_files::sweep(state, &session)?.map(found));
+    settled.extend(crate::world::store::outage::mark(state, &session, tail.as_ref())?.map(found));
+    let last = match state.is_fresh_copy() {
+        true => LastRecords::default(), // Its inode numbers are those of another store.
+        false => last_records(&session, &file, root.id().0)?,
+    };
+    if last.is_of_this_boot {
+        let dropped =
+            crate::world::keep::version_files::drop_unrecorded(state, &session, &last.versions)?;
+        settled.extend(dropped.map(found));
+    }
+    let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
+    settled.extend(
+        settle_records(root, &last.window, &journal)?
+            .into_iter()
+            .map(found),
+    );
+    if let Err(error) = crate::world::store::settle_links::settle(root, state, &last.window) {
+        log::warn!("the hard links in the trash could not be counted: {error}");
+    }
+    if settled.is_empty() && !state.is_fresh_copy() {
+        settled.push(found(
+            "the daemon had ended without unmounting; every recorded change had been done"
+                .to_owned(),
+        ));
+    }
+    journal.note(Op::End, None)?;
+    if let Err(error) = journal.seal() {
+        log::warn!("the journal of session {session} could not be sealed: {error}");
+    }
+    // Its reserve is for the session that begins now.
+    journal.trim();
+    Ok(Last {
+        after: Some(after(session, &journal)?),
+        settled,
+    })
+}
+
+/// Compares each of the last records with the disk, and aborts those whose act was not done. Returns the messages for
+/// the operator.
+fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<Vec<String>> {
+    let mut told = Vec::new();
+    let mut not_done: HashSet<u64> = window
+        .iter()
+        .filter_map(|record| match &record.op {
+            Op::Abort { of, .. } => Some(*of),
+            _ => None,
+        })
+        .collect();
+    for (index, record) in window.iter().enumerate().rev() {
+        if not_done.contains(&record.seq) {
+            continue;
+        }
+        let stands = |record: &&Record| !not_done.contains(&record.seq);
+        let (before, later) = window.split_at(index);
+        let around = Around {
+            before: before.iter().filter(stands).collect(),
+            later: later.iter().skip(1).filter(stands).collect(),
+        };
+        let fate = match outcome(root, record, &around) {
+            // An ordinary user's occupant can close what is looked at to them. That must not keep the store shut.
+            Err(error) if matches!(error.errno(), Errno::ACCESS | Errno::PERM) => {
+                log::warn!("record {} cannot be settled: {error}", record.seq);
+                Fate::Done
+            }
+            fate => fate?,
+        };
+        match fate {
+            Fate::Done => {}
+            Fate::Finished(what) => told.push(what),
+            Fate::NotDone => {
+                let of = record.seq;
+                not_done.insert(of);
+                let error = "the daemon ended before it was done".to_owned();
+                journal.abort(of, error, record.origin)?;
+                told.push(format!(
+                    "{} (record {of}) had not been done",
+                    record.op.word()
+                ));
+            }
+        }
+    }
+    Ok(told)
+}
+
+fn after(session: String, journal: &Journal) -> Result<After> {
+    let (seq, hash) = journal.end()?;
+    Ok(After { session, seq, hash })
+}
+
+fn damaged(session: &str, error: &Error) -> Error {
+    Error::Damaged(format!(
+        "the journal of session {session} cannot be read: {error}\n  \
+         The occupant's files and the trash are not affected. Move .trumanfs/{SESSIONS}/{session} away, keep it, and mount again."
+    ))
+}
+
+/// The end of a journal, and what is known of all of it.
+#[derive(Debug, Default)]
+struct LastRecords {
+    /// The last records, some of which may not have been done.
+    window: Vec<Record>,
+    /// The versions that any record names.
+    versions: HashSet<u64>,
+    /// Whether the machine has been up since the session began: then no record is missing.
+    is_of_this_boot: bool,
+}
+
+fn last_records(session: &str, file: &File, device: u64) -> Result<LastRecords> {
+    use std::io::Seek;
+    let mut file = file;
+    file.rewind().map_err(|error| Error::io("lseek", &error))?;
+    let this_boot = crate::world::store::holder::boot_id();
+    let mut kept = WINDOW;
+    let mut window = VecDeque::new();
+    let mut last = LastRecords {
+        is_of_this_boot: true,
+        ..LastRecords::default()
+    };
+    for record in Reader::new(BufReader::new(file)) {
+        let record = record.map_err(|error| damaged(session, &error))?.on(device);
+        if let Op::Begin { boot, .. } = &record.op
+            && *boot != this_boot
+        {
+            kept = WINDOW_AFTER_REBOOT;
+            last.is_of_this_boot = false;
+        }
+        last.versions
+            .extend(record.op.kept().map(|(kept, _)| kept.n));
+        window.push_back(record);
+        if window.len() > kept {
+            window.pop_front();
+        }
+    }
+    last.window = window.into();
+    Ok(last)
+}
+
+enum Fate {
+    Done,
+    NotDone,
+    /// It was half done, and has been finished.
+    Finished(String),
+}
+
+fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
+    let done = |done: bool| Ok(if done { Fate::Done } else { Fate::NotDone });
+    let mut places = Vec::new();
+    let dirs = record.at.iter().map(|at| Some(at.2)).chain(repeat(None));
+    for (path, dir) in record.op.paths().zip(dirs) {
+        match around.find(root, path, dir)? {
+            Some(place) => places.push(place),
+            None => return Ok(Fate::Done),
+        }
+    }
+    let mut places = places.iter();
+    let Some(path) = places.next() else {
+        return Ok(Fate::Done);
+    };
+    match &record.op {
+        // What a later one has moved to such a name is not a copy.
+        Op::Create { path: made, .. } | Op::Link { path: made, .. }
+            if made == path && crate::world::copy_up::drop_passing(root, made)? =>
+        {
+            Ok(Fate::NotDone)
+        }
+        Op::Create { .. } | Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } => {
+            done(stat(root, path)?.is_some())
+        }
+        Op::Link { ids, .. } => done(is(root, path, *ids)?),
+        Op::Unlink { ids, .. } | Op::Rmdir { ids, .. } | Op::Exchange { ids, .. } => {
+            done(!is(root, path, *ids)?)
+        }
+        Op::Rename { ids, replaced, .. } | Op::Restore { ids, replaced, .. } => {
+            if let (Some(replaced), Some(to)) = (replaced, places.next())
+                && is(root, path, replaced.ids)?
+                && is(root, to, *ids)?
+            {
+                return finish(root, path, to, replaced);
+            }
+            done(!is(root, path, *ids)?)
+        }
+        Op::Truncate { new: Some(new), .. } | Op::Content { new: Some(new), .. } => {
+            let moved = record.op.path().map(|path| around.moved_places(path));
+            let mut moved = moved.iter().flatten();
+            // Of the places that it may have moved to, one that cannot be looked at tells nothing.
+            done(moved.any(|place| is(root, place, *new).unwrap_or(false)) || is(root, path, *new)?)
+        }
+        // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
+        // of the last moment may be old or new.
+        Op::Write { .. }
+        | Op::Truncate { .. }
+        | Op::Allocate { .. }
+        | Op::Content { .. }
+        | Op::Attr { .. }
+        | Op::Xattr { .. } => done(true),
+        // Gathering is a convenience: each entry is either on its own or under its directory.
+        Op::Gather { .. }
+        | Op::Begin { .. }
+        | Op::End
+        | Op::Run { .. }
+        | Op::Abort { .. }
+        | Op::Checkpoint { .. }
+        | Op::Undo { .. }
+        | Op::Accept { .. }
+        | Op::Purge { .. }
+        | Op::Evict { .. } => done(true),
+    }
+}
+
+/// Does the second step of a replacement: the replaced node still has the old name.
+fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) -> Result<Fate> {
+    let trash = crate::world::trash::trash_state::open(root)?;
+    let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
+        return Ok(Fate::Done);
+    };
+    let (dir, entry) = (root.dir(&parent)?, Name::new(&replaced.trash.0)?);
+    dir.reach
+        .through(dir.as_fd(), || move_to(&dir, name, &trash, entry))?;
+    Ok(Fate::Finished(format!(
+        "{to} had been replaced; what stood there is now in the trash"
+    )))
+}
+
+fn is(root: &Root, path: &WorldPath, ids: Ids) -> Result<bool> {
+    Ok(stat(root, path)?.is_some_and(|meta| meta.id == Id(ids[0], ids[1])))
+}

@@ -1,0 +1,141 @@
+//! Removing what was made of a directory for a store that nothing was ever done in.
+//!
+//! Owns what counts as that: no session has a record but of its beginning and its end, and nothing lies in the trash. The
+//! store's lock is held alone meanwhile.
+
+use std::io::BufReader;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::error::{Error, Result};
+use crate::journal::Reader;
+use crate::name::Name;
+use crate::world::root::{Root, open_beneath};
+use crate::world::store::layout::{GIT_IGNORE, STATE, TRASH};
+use crate::world::store::lock;
+use crate::world::store::sessions::{open_journal, sessions};
+use crate::world::store::state::open_unlocked;
+use crate::world::trash::erase::erase;
+
+/// Returns whether a directory is a store, or was one.
+///
+/// # Errors
+/// Any error from `open(2)`.
+pub fn is_store(root: &Root) -> Result<bool> {
+    Ok(open_unlocked(&root.again()?.for_operator())?.is_some())
+}
+
+/// Makes a store a directory like any other again, unless something was done in it or somebody has it.
+///
+/// # Errors
+/// Any error from the system calls.
+pub fn forget(root: &Root) -> Result<()> {
+    let root = root.again_for_changes()?;
+    let Some(state) = open_unlocked(&root)? else {
+        return Ok(());
+    };
+    let Ok(_lock) = lock::for_changes(state.as_fd(), Duration::ZERO.into()) else {
+        return Ok(());
+    };
+    for session in sessions(state.as_fd())? {
+        let mut reader = Reader::new(BufReader::new(open_journal(state.as_fd(), &session)?));
+        if reader
+            .next_where(|header| !matches!(&*header.op, "begin" | "end"))?
+            .is_some()
+        {
+            return Ok(());
+        }
+    }
+    remove(&root)
+}
+
+/// Removes the store's own directories, if the trash is empty.
+///
+/// # Errors
+/// Any error from the system calls; `ENOTEMPTY` where something lies in the trash.
+pub(in crate::world) fn remove(root: &Root) -> Result<()> {
+    let name = |name| Name::new(name);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match open_beneath(root.as_fd(), TRASH, flags, Mode::empty()) {
+        Ok(trash) => {
+            remove_file(trash.as_fd(), GIT_IGNORE)?;
+            rustix::fs::unlinkat(root, TRASH, AtFlags::REMOVEDIR).map_err(Error::os("unlinkat"))?;
+        }
+        Err(Error::NotFound) => {}
+        Err(error) => return Err(error),
+    }
+    erase(root, root.as_fd(), name(STATE)?, &mut |_| {})
+}
+
+fn remove_file(dir: BorrowedFd<'_>, name: &str) -> Result<()> {
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(Error::os("unlinkat")) {
+        Err(Error::NotFound) => Ok(()),
+        removed => removed,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::world::{World, WorldOptions, new_session_id};
+
+    fn mounting() -> WorldOptions {
+        WorldOptions {
+            session: new_session_id(),
+            home: Some(b"/home/agent".to_vec()),
+            ..WorldOptions::default()
+        }
+    }
+
+    fn names(dir: &std::path::Path) -> usize {
+        std::fs::read_dir(dir).unwrap().count()
+    }
+
+    /// A mount that failed left a session without an end, and the next one spoke of a crash.
+    #[test]
+    fn mount_that_fails_leaves_no_session_and_no_new_store() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..2 {
+            let (world, _) = World::open(dir.path(), mounting()).unwrap();
+            world.abandon();
+            drop(world);
+            assert_eq!(names(dir.path()), 0);
+        }
+        // A store that was one before stays one.
+        World::open(dir.path(), mounting()).unwrap().0.close();
+        let (world, _) = World::open(dir.path(), mounting()).unwrap();
+        world.abandon();
+        drop(world);
+        assert_eq!(names(&dir.path().join(".trumanfs/sessions")), 1);
+        let (world, settled) = World::open(dir.path(), mounting()).unwrap();
+        assert!(settled.is_empty(), "{settled:?}");
+        world.close();
+    }
+
+    #[test]
+    fn store_in_which_something_was_done_is_not_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = Root::open(dir.path()).unwrap();
+        World::open(dir.path(), mounting()).unwrap().0.close();
+        assert!(is_store(&top).unwrap());
+        forget(&top).unwrap();
+        assert!(!is_store(&top).unwrap());
+        assert_eq!(names(dir.path()), 0);
+        let (world, _) = World::open(dir.path(), mounting()).unwrap();
+        let root = world.root().dir(&crate::name::WorldPath::root()).unwrap();
+        let name = Name::new(b"d").unwrap();
+        world
+            .mkdir(&root, name, 0o755, crate::world::Caller::myself())
+            .unwrap();
+        // Nor while somebody has it.
+        forget(&top).unwrap();
+        assert!(is_store(&top).unwrap());
+        world.close();
+        drop(world);
+        forget(&top).unwrap();
+        assert!(is_store(&top).unwrap());
+    }
+}

@@ -1,0 +1,7 @@
+//! The trash: what it remembers of each entry, gathering what belongs together, and permanent deletion for operators.
+
+pub mod erase;
+pub(in crate::world) mod gather;
+pub(in crate::world) mod gatherer;
+pub mod purge;
+pub mod trash_state;

@@ -1,0 +1,344 @@
+//! Purging: the permanent deletion of trash entries and former contents, for operators only.
+//!
+//! No request of an occupant leads here; `quota.rs` deletes versions too, but only under `--keep-evict`. Each purge is
+//! recorded first; then an entry moves to `.trumanfs/purging`, where nobody in the home can reach it or take it back,
+//! and only then is its tree deleted (`erase.rs`). If the daemon dies meanwhile, the next purge deletes the rest.
+//!
+//! Lock: one mutex, so that nobody counts the trash while it is being deleted. It is held over system calls, and no
+//! request of the home takes it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::error::{Error, Result};
+use crate::journal::{Author, Op};
+use crate::name::{Escaped, Name, escape};
+use crate::world::keep::chains::{Chains, Link};
+use crate::world::keep::evict::fold;
+use crate::world::keep::version_files::versions_of;
+use crate::world::root::{open_beneath, stat_at};
+use crate::world::store::layout::{PURGING, map_name, version_name};
+use crate::world::trash::erase::{Gone, erase};
+use crate::world::{Caller, World};
+
+/// The number of entries that one record names, which bounds a journal line.
+const AT_ONCE: usize = 200;
+
+/// The result of a purge.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Purged {
+    /// The number of trash entries or versions that are gone.
+    pub entries: u64,
+    /// The number of names deleted with them.
+    pub names: u64,
+    /// The disk space freed, in bytes; a content with another hard link frees none.
+    pub bytes: u64,
+    /// Requested entries that do not exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Escaped>,
+    /// The reason for stopping before the end, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+    /// Entries that could not be deleted in full, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<(Escaped, String)>,
+}
+
+impl Purged {
+    /// Adds the result of another purge.
+    pub fn add(&mut self, other: Purged) {
+        self.entries += other.entries;
+        self.names += other.names;
+        self.bytes += other.bytes;
+        self.missing.extend(other.missing);
+        self.left.extend(other.left);
+        self.stopped = self.stopped.take().or(other.stopped);
+    }
+
+    /// Returns what was done before an error, or the error itself if nothing was done.
+    fn until(mut self, outcome: Result<()>) -> Result<Purged> {
+        match outcome {
+            Err(error) if self.names == 0 => Err(error),
+            outcome => {
+                self.stopped = outcome.err().map(|error| error.to_string());
+                Ok(self)
+            }
+        }
+    }
+}
+
+impl World {
+    /// Deletes trash entries permanently. `step` is called now and then with the number of bytes freed.
+    ///
+    /// # Errors
+    /// Any error from the journal's `write(2)`, or from making the directory for it, if it comes first; later errors,
+    /// and those of single entries, are in the result. Entries that no record names are then untouched.
+    pub fn purge(
+        &self,
+        entries: &[Escaped],
+        caller: Caller,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<Purged> {
+        self.gather_now();
+        let _counting = self.trash.still();
+        let mut purged = self.finish(step)?;
+        let outcome = self.purge_into(&mut purged, entries, &self.author(caller), step);
+        purged.until(outcome)
+    }
+
+    fn purge_into(
+        &self,
+        purged: &mut Purged,
+        entries: &[Escaped],
+        author: &Author,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        for some in entries.chunks(AT_ONCE) {
+            let trash = self.trash.open_anew(&self.root)?;
+            let is_there = |entry: &&Escaped| {
+                Name::new(&entry.0).is_ok_and(|name| stat_at(trash.as_fd(), name).is_ok())
+            };
+            let (there, missing): (Vec<&Escaped>, _) = some.iter().partition(is_there);
+            purged.missing.extend(missing.into_iter().cloned());
+            if there.is_empty() {
+                continue;
+            }
+            let purging = self.purging()?;
+            let entries = there.iter().map(|entry| (*entry).clone()).collect();
+            self.journal.note(Op::Purge { entries }, Some(author))?;
+            for entry in there {
+                let claimed = Name::new(&entry.0).and_then(|name| {
+                    self.shift(trash.as_fd(), name, purging.as_fd(), name)?;
+                    self.delete(&purging, name, purged, step)
+                });
+                match claimed {
+                    Ok(()) => purged.entries += 1,
+                    // Its owner took it back at this moment.
+                    Err(Error::NotFound) => purged.missing.push(entry.clone()),
+                    Err(error) => purged.left.push((entry.clone(), error.to_string())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes versions (session and number) permanently.
+    ///
+    /// # Errors
+    /// As [`World::purge`].
+    pub fn evict(
+        &self,
+        versions: &[(String, u64)],
+        caller: Caller,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<Purged> {
+        let mut purged = Purged::default();
+        let outcome = self.evict_into(&mut purged, versions, &self.author(caller), step);
+        purged.until(outcome)
+    }
+
+    fn evict_into(
+        &self,
+        purged: &mut Purged,
+        versions: &[(String, u64)],
+        author: &Author,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let label = |(session, n): &(String, u64)| {
+            Escaped(format!("{session}/{}", version_name(*n)).into_bytes())
+        };
+        self.finalizer.now();
+        let _working = self.finalizer.hold();
+        let mut chains = match versions.is_empty() {
+            true => Chains::default(),
+            false => Chains::read(&self.state, None)?,
+        };
+        for some in versions.chunks(AT_ONCE) {
+            let (there, missing): (Vec<_>, Vec<_>) =
+                some.iter().partition(|version| self.has_version(version));
+            purged.missing.extend(missing.into_iter().map(label));
+            if there.is_empty() {
+                continue;
+            }
+            // Ranges that other versions read through them are first copied.
+            let mut going = Vec::new();
+            for version in there {
+                match self.let_go(&mut chains, version) {
+                    Ok(()) => going.push(version),
+                    Err(error) => purged.left.push((label(version), error)),
+                }
+            }
+            let versions: Vec<_> = going.iter().map(|version| (*version).clone()).collect();
+            if versions.is_empty() {
+                continue;
+            }
+            self.journal.note(Op::Evict { versions }, Some(author))?;
+            for version in going {
+                let (session, n) = version;
+                match self.delete_version(session, *n, purged, step) {
+                    Ok(()) => purged.entries += 1,
+                    Err(Error::NotFound) => purged.missing.push(label(version)),
+                    Err(error) => purged.left.push((label(version), error.to_string())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes other versions independent of one that is about to be deleted, or returns why it must stay.
+    fn let_go(
+        &self,
+        chains: &mut Chains,
+        (session, n): &(String, u64),
+    ) -> std::result::Result<(), String> {
+        let (own, pending) = (*session == self.session, self.finalizer.pending());
+        if own && (self.versions.room().is_live(*n) || !pending.may_go(*n)) {
+            return Err("is being written".to_owned());
+        }
+        let session: Arc<str> = session.as_str().into();
+        if let Some(older) = chains.older(&session, *n) {
+            let link = Link {
+                session: session.clone(),
+                n: *n,
+                first: false,
+            };
+            let added = fold(&self.state, older, &link, self.versions.is_durable(), None);
+            let added = added.map_err(|error| {
+                format!("an older content is read through it, and has no room for that: {error}")
+            })?;
+            self.versions.room().counted(added.unwrap_or(0));
+        }
+        chains.remove(&session, *n);
+        if own {
+            pending.went(*n);
+        }
+        Ok(())
+    }
+
+    fn has_version(&self, (session, n): &(String, u64)) -> bool {
+        let dir = Name::new(session.as_bytes()).and_then(|_| versions_of(&self.state, session));
+        let Ok(Some(dir)) = dir else {
+            return false;
+        };
+        [version_name(*n), map_name(*n)].iter().any(|file| {
+            Name::new(file.as_bytes()).is_ok_and(|name| stat_at(dir.as_fd(), name).is_ok())
+        })
+    }
+
+    /// Deletes what an interrupted purge left, and returns what that was.
+    ///
+    /// # Errors
+    /// Any error from reading the directory.
+    pub fn finish_purges(&self) -> Result<Purged> {
+        let _counting = self.trash.still();
+        self.finish(&mut |_| {})
+    }
+
+    fn finish(&self, step: &mut dyn FnMut(u64)) -> Result<Purged> {
+        let mut purged = Purged::default();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let state = self.state.as_fd();
+        let purging = match open_beneath(state, PURGING.as_bytes(), flags, Mode::empty()) {
+            Err(Error::NotFound) => return Ok(purged),
+            purging => purging?,
+        };
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&purging).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            names.push(entry.file_name().to_bytes().to_vec());
+        }
+        for bytes in names {
+            let Ok(name) = Name::new(&bytes) else {
+                continue; // `.` and `..`
+            };
+            if let Err(error) = self.delete(&purging, name, &mut purged, step) {
+                log::warn!("{} cannot be deleted: {error}", escape(&bytes));
+                purged.left.push((Escaped(bytes), error.to_string()));
+            }
+        }
+        Ok(purged)
+    }
+
+    /// Opens the directory of what is being deleted, and makes it where it is missing.
+    pub(in crate::world) fn purging(&self) -> Result<OwnedFd> {
+        match rustix::fs::mkdirat(&self.state, PURGING, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(Error::os("mkdirat")(errno)),
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let state = self.state.as_fd();
+        open_beneath(state, PURGING.as_bytes(), flags, Mode::empty())
+    }
+
+    fn delete(
+        &self,
+        purging: &OwnedFd,
+        name: Name<'_>,
+        purged: &mut Purged,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        erase(&self.root, purging.as_fd(), name, &mut |gone| {
+            self.forget(gone);
+            purged.names += 1;
+            if gone.last {
+                purged.bytes += gone.meta.blocks * 512;
+                step(gone.meta.blocks * 512);
+            }
+        })
+    }
+
+    /// Removes a deleted name from the counts. Its inode number is still in use at this moment, so nothing new can be
+    /// hidden or counted by mistake.
+    fn forget(&self, gone: &Gone<'_>) {
+        let id = gone.meta.id;
+        // Another name of it is outside, or in the trash as well.
+        if gone.last {
+            self.trash.went(gone.meta.blocks * 512);
+        }
+        if !gone.meta.is_dir() && self.state.trashed_links(id) > 0 {
+            self.state.count_link(id, false);
+        }
+        if gone.last {
+            while self.state.trashed_links(id) > 0 {
+                self.state.count_link(id, false);
+            }
+            if self.view.unpin(id) {
+                self.state.unpin(id);
+            }
+        }
+    }
+
+    fn delete_version(
+        &self,
+        session: &str,
+        n: u64,
+        purged: &mut Purged,
+        step: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        Name::new(session.as_bytes())?;
+        let dir = versions_of(&self.state, session)?.ok_or(Error::NotFound)?;
+        let file = version_name(n);
+        let name = Name::new(file.as_bytes())?;
+        match stat_at(dir.as_fd(), name) {
+            Ok(meta) if meta.is_dir() => return Err(Error::IsDirectory),
+            // A crash deleted it before its list.
+            Err(Error::NotFound) => {
+                return rustix::fs::unlinkat(&dir, map_name(n), AtFlags::empty())
+                    .map_err(Error::os("unlinkat"));
+            }
+            found => found?,
+        };
+        erase(&self.root, dir.as_fd(), name, &mut |gone| {
+            purged.names += 1;
+            self.versions.room().give_back(gone.meta.blocks * 512);
+            if gone.last {
+                purged.bytes += gone.meta.blocks * 512;
+                step(gone.meta.blocks * 512);
+            }
+        })?;
+        let _ = rustix::fs::unlinkat(&dir, map_name(n), AtFlags::empty());
+        Ok(())
+    }
+}
