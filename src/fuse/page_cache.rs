@@ -17,7 +17,7 @@ use rustix::fs::{FileType, OFlags};
 use crate::world::Meta;
 
 /// The size in bytes up to which a file counts as small. Of larger ones, bringing the content once and copying it from there costs as
-/// much as a backing file each time (docs/BENCHMARKS.md).
+/// much as a backing file each time (benches/results/small_files-2026-11-23.md).
 const SMALL: u64 = 16 << 10;
 
 /// What is known of a file's content from those who had it open before.

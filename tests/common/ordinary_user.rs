@@ -78,6 +78,7 @@ pub(crate) fn run_again(at_least: usize) -> Result<String, String> {
         "LICENSE-MIT",
         "docs",
         "src",
+        "crates",
         "tests",
         "benches",
         "mount-scripts",

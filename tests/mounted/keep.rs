@@ -1,8 +1,8 @@
 //! Nothing that a program destroys is lost: every way in which content can be destroyed, and what is kept of it.
 //!
 //! Each file is in the store before the home is mounted; a real program destroys its content; then the test's own
-//! reader reassembles the original content from records and versions by the rules of SEMANTICS.md, and it must be the
-//! same byte for byte.
+//! reader reassembles the original content from records and versions by the rules of `docs/semantics/trash.md`, and it
+//! must be the same byte for byte.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Keeps the documents true: runs the examples of `docs/SEMANTICS.md` on mounted homes, and checks that the files and
-//! tests named in any document exist.
+//! Keeps the documents true: runs the examples of the semantics (`docs/SEMANTICS.md` and `docs/semantics/`) on mounted
+//! homes, and checks that the files and tests named in any document exist.
 //!
 //! An example is a block fenced as `console`, followed by flags of `trumanfs mount`. Each runs in a home of its own
 //! over an empty store, in one bash whose working directory is the home; `$STORE` is the store. Lines that begin with
@@ -32,6 +32,44 @@ struct Step {
 
 fn repository() -> &'static Path {
     crate::common::repository()
+}
+
+/// Returns the documents below `docs/`, sorted.
+fn documents() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![repository().join("docs")];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|ext| ext == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns the path of a document from the repository's root.
+fn document_name(document: &Path) -> String {
+    let name = document.strip_prefix(repository()).unwrap();
+    name.to_string_lossy().into_owned()
+}
+
+/// Returns the examples of every page of the semantics, with the page's name.
+fn semantics_examples() -> Vec<(String, Example)> {
+    let docs = repository().join("docs");
+    let mut found = Vec::new();
+    for page in documents() {
+        if page == docs.join("SEMANTICS.md") || page.starts_with(docs.join("semantics")) {
+            let name = document_name(&page);
+            let text = fs::read_to_string(&page).unwrap();
+            found.extend(examples(&text).into_iter().map(|one| (name.clone(), one)));
+        }
+    }
+    found
 }
 
 fn examples(text: &str) -> Vec<Example> {
@@ -75,8 +113,8 @@ fn examples(text: &str) -> Vec<Example> {
     found
 }
 
-/// Runs an example and returns what each of its commands printed.
-fn run(example: &Example) -> Vec<Vec<String>> {
+/// Runs an example of a page and returns what each of its commands printed.
+fn run(page: &str, example: &Example) -> Vec<Vec<String>> {
     let mut script = String::new();
     for step in &example.steps {
         let _ = write!(script, "{{ {}\n}} 2>&1\nprintf '{MARK}\\n'\n", step.command);
@@ -97,7 +135,7 @@ fn run(example: &Example) -> Vec<Vec<String>> {
     let output = run_limited(bash, Duration::from_secs(30));
     assert!(
         output.status.success(),
-        "line {}: {}",
+        "{page}:{}: {}",
         example.line,
         describe(&output)
     );
@@ -170,21 +208,25 @@ fn the_examples_of_the_semantics_are_true() {
     need_root!(
         "for passthrough: without it the times that the kernel writes back are recorded, too"
     );
-    let text = fs::read_to_string(repository().join("docs/SEMANTICS.md")).unwrap();
-    let examples = examples(&text);
+    let examples = semantics_examples();
     assert!(examples.len() > 10, "the examples were not found");
     let show = std::env::var_os("SEMANTICS_SHOW").is_some();
     let mut problems = String::new();
-    for example in &examples {
-        for (step, got) in example.steps.iter().zip(run(example)) {
+    for (page, example) in &examples {
+        for (step, got) in example.steps.iter().zip(run(page, example)) {
             let expected: Vec<String> = step.output.iter().map(|line| canonical(line)).collect();
             if show {
-                println!("{}: $ {}\n{}", example.line, step.command, got.join("\n"));
+                println!(
+                    "{page}:{}: $ {}\n{}",
+                    example.line,
+                    step.command,
+                    got.join("\n")
+                );
             }
             if expected != got {
                 let _ = write!(
                     problems,
-                    "\ndocs/SEMANTICS.md:{}: $ {}\n  written: {expected:#?}\n  true: {got:#?}",
+                    "\n{page}:{}: $ {}\n  written: {expected:#?}\n  true: {got:#?}",
                     example.line, step.command
                 );
             }
@@ -219,18 +261,13 @@ fn cited(text: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
 
 #[test]
 fn documents_name_what_exists() {
-    let mut documents: Vec<PathBuf> = ["docs", "docs/decisions"]
-        .iter()
-        .flat_map(|directory| fs::read_dir(repository().join(directory)).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "md"))
-        .collect();
+    let mut documents = documents();
     documents.push(repository().join("README.md"));
     let mut problems = Vec::new();
     let mut count = 0;
     for document in documents {
         let text = fs::read_to_string(&document).unwrap();
-        let name = document.file_name().unwrap().to_string_lossy().into_owned();
+        let name = document_name(&document);
         // Code blocks hold commands and output, not citations.
         let prose: String = text.split("```").step_by(2).collect();
         for (file, function) in cited(&prose) {

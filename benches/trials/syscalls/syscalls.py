@@ -5,7 +5,7 @@
 
 Each call gets a fresh directory of the same things in both places; what it answers (a number, bytes or an errno) and what it leaves
 (modes, sizes, links, contents, which times moved) must be the same. Differences are printed, each kind once, with how often; those that
-docs/SEMANTICS.md decides are left out unless --all is given (with SERVED=1 in the environment also those of a home without passthrough).
+docs/semantics/home.md decides are left out unless --all is given (with SERVED=1 in the environment also those of a home without passthrough).
 Ends with 1 if any is left.
 """
 
@@ -264,7 +264,7 @@ def short(got):
 
 
 def decided(kind, words, native, home):
-    """Why docs/SEMANTICS.md has a home differ here; nothing where it does not."""
+    """Why docs/semantics/home.md has a home differ here; nothing where it does not."""
     if kind == "renameat2" and words[2] == 4:
         return "RENAME_WHITEOUT makes a device node"
     if words[0] in ("d",) and kind in ("lseek", "getdents64"):

@@ -1,4 +1,4 @@
-"""A destructive occupant: makes random calls of the table in SEMANTICS.md in the directory that it works in, as one process.
+"""A destructive occupant: makes random calls of the operations in docs/semantics/home.md, as one process, in its directory.
 
 Whatever it tries may fail; that is an occupant's lot. It never leaves the directory. `storms.py` runs three at once and
 checks that an undo makes the directory what it was."""

@@ -8,19 +8,26 @@ use serde_json::Value;
 use super::Place;
 use crate::common::{need_mount, repository};
 
-/// The rows of a table of `docs/JSON.md`: each field's kind, which ends in `?` where the field may be missing.
+/// The fields of an object of `docs/JSON.md`: each one's kind, which ends in `?` where the field may be missing.
 fn documented(object: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(repository().join("docs/JSON.md")).unwrap();
     let section = text
         .split("\n### ")
         .find(|section| section.lines().next() == Some(object))
         .unwrap_or_else(|| panic!("docs/JSON.md has no {object}"));
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-    rows.map(|row| {
-        let cells: Vec<&str> = row.split(" | ").collect();
-        (cells[0].trim_matches('`').to_owned(), cells[1].to_owned())
-    })
-    .collect()
+    let mut fields = BTreeMap::new();
+    for line in section.lines().filter_map(|line| line.strip_prefix("    ")) {
+        let declared = line.split(" // ").next().unwrap();
+        let (names, kind) = declared.split_once(": ").unwrap();
+        for name in names.split(", ") {
+            let (name, kind) = match name.strip_suffix('?') {
+                Some(name) => (name, format!("{kind}?")),
+                None => (name, kind.to_owned()),
+            };
+            fields.insert(name.to_owned(), kind);
+        }
+    }
+    fields
 }
 
 fn fits(kind: &str, value: &Value) -> bool {

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-/// A row of a table of fields.
+/// A field of an object.
 pub(crate) struct Field {
     pub(crate) name: String,
     kind: String,
@@ -34,45 +34,46 @@ impl Page {
                 object = heading.to_owned();
             } else if line.starts_with("## ") {
                 object.clear();
+            } else if let Some(fields) = line.strip_prefix("    ") {
+                page.fields(&object, fields);
+            } else if let Some(row) = line.strip_prefix("| ").and_then(|l| l.strip_suffix(" |")) {
+                page.row(&row.split(" | ").map(str::trim).collect::<Vec<_>>());
             }
-            let Some(row) = line.strip_prefix("| ").and_then(|l| l.strip_suffix(" |")) else {
-                continue;
-            };
-            page.row(
-                &object,
-                &row.split(" | ").map(str::trim).collect::<Vec<_>>(),
-            );
         }
         assert!(page.failures.len() > 15 && page.objects.len() > 20 && page.kinds.len() == 6);
         page
     }
 
-    fn row(&mut self, object: &str, cells: &[&str]) {
-        let code = |text: &str| text.trim_matches('`').to_owned();
+    /// Reads a row of the table of exit codes, or of that of failures.
+    fn row(&mut self, cells: &[&str]) {
         match cells {
             [number, kind, _] if number.len() == 1 && kind.starts_with('`') => {
-                self.kinds.insert(number.parse().unwrap(), code(kind));
+                let kind = kind.trim_matches('`').to_owned();
+                self.kinds.insert(number.parse().unwrap(), kind);
             }
             [failure, number] => {
                 if let Ok(number) = number.parse() {
                     self.failures.insert((*failure).to_owned(), number);
                 }
             }
-            [name, kind, _] if !object.is_empty() && *name != "field" && *name != "---" => {
-                let (kind, optional) = match kind.strip_suffix('?') {
-                    Some(kind) => (kind, true),
-                    None => (*kind, false),
-                };
-                self.objects
-                    .entry(object.to_owned())
-                    .or_default()
-                    .push(Field {
-                        name: code(name),
-                        kind: kind.to_owned(),
-                        optional,
-                    });
-            }
             _ => {}
+        }
+    }
+
+    /// Reads a line of fields: `name, other?: kind // meaning`.
+    fn fields(&mut self, object: &str, line: &str) {
+        let declared = line.split(" // ").next().unwrap_or(line);
+        let (names, kind) = declared
+            .split_once(": ")
+            .unwrap_or_else(|| panic!("docs/JSON.md: no field: {line:?}"));
+        assert!(!object.is_empty(), "docs/JSON.md: no object has {line:?}");
+        let fields = self.objects.entry(object.to_owned()).or_default();
+        for name in names.split(", ") {
+            fields.push(Field {
+                name: name.trim_end_matches('?').to_owned(),
+                kind: kind.to_owned(),
+                optional: name.ends_with('?'),
+            });
         }
     }
 
@@ -112,14 +113,14 @@ impl Page {
     }
 
     fn fits(&self, kind: &str, value: &Value) -> Result<(), String> {
-        if let Some(kind) = kind.strip_suffix(" or null") {
+        if let Some(kind) = kind.strip_suffix("|null") {
             return if value.is_null() {
                 Ok(())
             } else {
                 self.fits(kind, value)
             };
         }
-        if let Some(of) = kind.strip_prefix("list of ") {
+        if let Some(of) = kind.strip_suffix("[]") {
             let list = value
                 .as_array()
                 .ok_or_else(|| format!("no list: {value}"))?;
