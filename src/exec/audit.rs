@@ -8,8 +8,8 @@ use chrono::SecondsFormat;
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::place::AuditLog;
-use super::request::{Outcome, ProgramReport, START, Status};
+use super::home_context::AuditLog;
+use super::request::{Outcome, ProgramReport, SAMPLE_SIZE, Status};
 use crate::error::Error;
 use crate::name::escape;
 use crate::world::store::append_log::AppendLog;
@@ -189,7 +189,7 @@ fn is_not_ours(error: &Error) -> bool {
 /// Returns the first 500 bytes of a short output (less than 1024 bytes) of a program that succeeded.
 fn preview(outcome: &Outcome) -> Option<String> {
     let [stdout, _] = &outcome.written;
-    let is_short = stdout.bytes < START as u64 && stdout.bytes > 0;
+    let is_short = stdout.bytes < SAMPLE_SIZE as u64 && stdout.bytes > 0;
     if outcome.program.is_none() || outcome.status != Status::Success || !is_short {
         return None;
     }

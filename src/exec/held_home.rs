@@ -12,8 +12,8 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::audit::Audit;
 use super::home::Home;
+use super::home_context::HomeContext;
 use super::mounted_home::MountedHome;
-use super::place::Place;
 use crate::client::{Hold, PinnedDir, Runs, hold};
 use crate::error::{Error, Result};
 use crate::world::Root;
@@ -21,7 +21,7 @@ use crate::world::Root;
 /// A home that stays mounted while this lives.
 pub struct HeldHome {
     /// Where executors work.
-    pub(super) place: Place,
+    pub(super) place: HomeContext,
     /// The mounted home.
     pub(super) home: OwnedFd,
     /// The last to be dropped: descriptors in a home keep it from being unmounted.
@@ -52,7 +52,7 @@ impl HeldHome {
         let runs = Runs::new(client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
         let audit = Audit::new(client.root()?, true);
-        let place = Place::new(
+        let place = HomeContext::new(
             mounted,
             hold.path().as_os_str().as_bytes(),
             Some(Arc::new(audit)),
@@ -66,7 +66,7 @@ impl HeldHome {
     }
 
     /// Returns where executors work.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &HomeContext {
         &self.place
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::flag;
 
-use super::cancel::Cancel;
+use super::cancel::CancelToken;
 use crate::sys::signal::{end_at_next, is_ignored};
 
 /// The signals that people and programs send to end a process, and whose default action is that.
@@ -49,10 +49,10 @@ impl Interrupt {
     }
 
     /// Carries out a request, whose token these signals end. Returns what comes of it, and whether a signal came.
-    pub fn during<T>(&self, request: impl FnOnce(Cancel) -> T) -> (T, bool) {
+    pub fn during<T>(&self, request: impl FnOnce(CancelToken) -> T) -> (T, bool) {
         self.cancelled.store(0, Ordering::Relaxed);
         self.ends_process.store(false, Ordering::SeqCst);
-        let outcome = request(Cancel::by(self.cancelled.clone()));
+        let outcome = request(CancelToken::from_signal(self.cancelled.clone()));
         let came = self.ends_process.swap(true, Ordering::SeqCst);
         (outcome, came)
     }

@@ -24,10 +24,10 @@ pub use held_home::HeldHome;
 pub use interrupt::Interrupt;
 pub use open::{Access, open, open_held, open_in};
 pub use trumanfs_executor::{
-    AdmittedProgram, AuditLog, Cancel, Home, Limits, LinePrograms, NotRun, Outcome, OutputRule,
-    Place, Program, Programs, Refusal, Request, Status, Variable,
+    AdmittedProgram, AuditLog, CancelToken, EnvVariable, Home, HomeContext, Limits, LinePrograms,
+    Outcome, OutputRule, ProgramError, ProgramProvider, ProgramRequest, Refusal, Request, Status,
 };
 pub use trumanfs_executor::{
-    cancel, drain, home, line_programs, pipeline, place, request, resolve, streams,
+    cancel, drain, home, home_context, line_programs, pipeline, request, resolve, streams,
 };
 pub use trumanfs_shell as shell;

@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
-use super::home::{Beginning, DirEntry, Home, TRIES, Unavailable, Writing};
+use super::home::{DirEntry, Home, HomeUnavailable, RequestStart, TRIES, WriteMode};
 use crate::client::{LiveRun, Runs};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -212,8 +212,8 @@ impl MountedHome {
 impl Home for MountedHome {
     fn begin(
         self: Arc<Self>,
-        request: &Beginning<'_>,
-    ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
+        request: &RequestStart<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, HomeUnavailable> {
         let run = request.changes.then(|| Registered {
             run: request.run.clone(),
             live: OnceLock::new(),
@@ -282,7 +282,7 @@ impl Home for MountedHome {
         self.reopen(path, OFlags::RDONLY)
     }
 
-    fn open_write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File> {
+    fn open_write(&self, path: &WorldPath, how: WriteMode, mode: u32) -> Result<File> {
         if path.is_root() {
             return Err(how.onto_directory());
         }
@@ -293,7 +293,7 @@ impl Home for MountedHome {
         for _ in 0..TRIES {
             // Made, or opened by what was looked at: a FIFO in the way must neither be opened nor hold the shell up.
             match make() {
-                Err(Error::Exists) if how != Writing::New => {}
+                Err(Error::Exists) if how != WriteMode::New => {}
                 made => {
                     return self
                         .changed(made)

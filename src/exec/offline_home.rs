@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::fs::{FileType, OFlags};
 
-use super::home::{Beginning, DirEntry, Home, TRIES, Unavailable, Writing};
+use super::home::{DirEntry, Home, HomeUnavailable, RequestStart, TRIES, WriteMode};
 use super::offline_store::OfflineStore;
 use super::open_here::OpenHere;
 use crate::error::{Error, Result};
@@ -83,8 +83,8 @@ impl OfflineHome {
     /// Makes a change.
     fn change<T>(&self, act: impl FnOnce(&World) -> Result<T>) -> Result<T> {
         let world = self.shared.world().map_err(|unavailable| {
-            *self.untold.lock() = unavailable.why;
-            unavailable.heard
+            *self.untold.lock() = unavailable.detail;
+            unavailable.reported
         })?;
         if let Some(run) = &self.run {
             // Its id is one of its own, so there is none of that id yet.
@@ -96,11 +96,11 @@ impl OfflineHome {
     }
 
     /// Opens what is there, or makes it where nothing is.
-    fn write_or_make(&self, dir: &Dir, name: Name<'_>, how: Writing, mode: u32) -> Result<File> {
+    fn write_or_make(&self, dir: &Dir, name: Name<'_>, how: WriteMode, mode: u32) -> Result<File> {
         let store_view = self.store_view();
         // Looking first, because trying to make what is there leaves a record of what did not happen.
         match store_view.hold(dir, name) {
-            Ok(_) if how == Writing::New => Err(Error::Exists),
+            Ok(_) if how == WriteMode::New => Err(Error::Exists),
             Ok(located) if located.node.meta().is_dir() => Err(Error::IsDirectory),
             Ok(located) => {
                 store_view.view().changeable(&located.path, false)?;
@@ -141,8 +141,8 @@ impl Drop for OfflineHome {
 impl Home for OfflineHome {
     fn begin(
         self: Arc<Self>,
-        request: &Beginning<'_>,
-    ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
+        request: &RequestStart<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, HomeUnavailable> {
         if request.changes {
             self.shared.claim(&|| request.is_cancelled())?;
         }
@@ -181,7 +181,7 @@ impl Home for OfflineHome {
         store_view.read(&store_view.find(path)?).map(File::from)
     }
 
-    fn open_write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File> {
+    fn open_write(&self, path: &WorldPath, how: WriteMode, mode: u32) -> Result<File> {
         if path.is_root() {
             return Err(how.onto_directory());
         }
@@ -189,7 +189,7 @@ impl Home for OfflineHome {
         for _ in 0..TRIES {
             let outcome = self.write_or_make(&dir, name, how, mode);
             let again = match &outcome {
-                _ if how == Writing::New => false,
+                _ if how == WriteMode::New => false,
                 // It came after the look.
                 Err(Error::Exists) => true,
                 // It went after the look, unless something that does not exist for the shell is in the way.

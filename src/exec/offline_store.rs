@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
-use super::home::Unavailable;
+use super::home::HomeUnavailable;
 use crate::error::{Error, Result};
 use crate::world::store::lock::Patience;
 use crate::world::{
@@ -99,7 +99,7 @@ impl OfflineStore {
     }
 
     /// Returns the world for a change; its session begins with the first.
-    pub(super) fn world(&self) -> std::result::Result<&World, Unavailable> {
+    pub(super) fn world(&self) -> std::result::Result<&World, HomeUnavailable> {
         if let Some(world) = self.world.get() {
             return Ok(world);
         }
@@ -110,37 +110,40 @@ impl OfflineStore {
         if let Some((when, error)) = &*refused
             && when.elapsed() < DESPAIR
         {
-            return Err(Unavailable {
-                heard: error.clone(),
-                why: None,
+            return Err(HomeUnavailable {
+                reported: error.clone(),
+                detail: None,
             });
         }
         match self.begin() {
             Ok(world) => Ok(self.world.get_or_init(|| world)),
             Err(why) => {
-                let heard = match &why {
+                let reported = match &why {
                     Error::Refused { .. } | Error::Damaged(_) => busy(),
                     other => other.clone(),
                 };
-                *refused = Some((Instant::now(), heard.clone()));
-                Err(Unavailable {
-                    heard,
-                    why: Some(why),
+                *refused = Some((Instant::now(), reported.clone()));
+                Err(HomeUnavailable {
+                    reported,
+                    detail: Some(why),
                 })
             }
         }
     }
 
     /// Takes the store for a request that may change something, and waits for others until the request is `ended`.
-    pub(super) fn claim(&self, ended: &dyn Fn() -> bool) -> std::result::Result<(), Unavailable> {
+    pub(super) fn claim(
+        &self,
+        ended: &dyn Fn() -> bool,
+    ) -> std::result::Result<(), HomeUnavailable> {
         // Another request of this process may be waiting for the store itself.
         let mut lines = loop {
             match self.lines.try_lock_for(PAUSE) {
                 Some(lines) => break lines,
                 None if ended() => {
-                    return Err(Unavailable {
-                        heard: busy(),
-                        why: None,
+                    return Err(HomeUnavailable {
+                        reported: busy(),
+                        detail: None,
                     });
                 }
                 None => {}
@@ -156,9 +159,9 @@ impl OfflineStore {
                 // Somebody else has changed it, and what is known of it is old.
                 Ok(false) => drop(self.world()?),
                 Err(why) => {
-                    return Err(Unavailable {
-                        heard: busy(),
-                        why: Some(why),
+                    return Err(HomeUnavailable {
+                        reported: busy(),
+                        detail: Some(why),
                     });
                 }
             }

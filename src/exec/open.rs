@@ -12,9 +12,9 @@ use rustix::io::Errno;
 use super::audit::Audit;
 use super::held_home::HeldHome;
 use super::home::Home;
+use super::home_context::{AuditLog, HomeContext};
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
-use super::place::{AuditLog, Place};
 use super::program::Programs;
 use super::with_scratch::WithScratch;
 use crate::client::{self, Client, Runs, Site};
@@ -40,7 +40,7 @@ pub struct Access {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_in(root: &Path, programs: &Programs) -> Result<Place> {
+pub fn open_in(root: &Path, programs: &Programs) -> Result<HomeContext> {
     let place = match client::site(root)? {
         Site::Home => open(root, &Access::default())?,
         Site::Store => let_in(root, programs.place())?,
@@ -54,7 +54,7 @@ pub fn open_in(root: &Path, programs: &Programs) -> Result<Place> {
 /// # Errors
 /// As [`client::site`]; those of opening; [`Error::Refused`] where a mounted home is to be given another view than its
 /// own.
-pub fn open(root: &Path, access: &Access) -> Result<Place> {
+pub fn open(root: &Path, access: &Access) -> Result<HomeContext> {
     let root = std::path::absolute(root).map_err(|error| Error::Missing {
         what: format!(
             "{}: the working directory, which this path begins in: {}",
@@ -96,7 +96,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
             (Arc::new(home), audit)
         }
     };
-    let place = Place::new(home, root.as_os_str().as_bytes(), audit);
+    let place = HomeContext::new(home, root.as_os_str().as_bytes(), audit);
     Ok(place.at(prefix.unwrap_or_default()))
 }
 
@@ -105,7 +105,7 @@ pub fn open(root: &Path, access: &Access) -> Result<Place> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_held(root: &Path) -> Result<(Place, Option<HeldHome>, Option<Error>)> {
+pub fn open_held(root: &Path) -> Result<(HomeContext, Option<HeldHome>, Option<Error>)> {
     let mut unmounted = None;
     if client::site(root)? == Site::Store {
         match HeldHome::open(root, None, &|_| Ok(()), &|_| ()) {
@@ -117,7 +117,7 @@ pub fn open_held(root: &Path) -> Result<(Place, Option<HeldHome>, Option<Error>)
 }
 
 /// Returns a place, if this process is let in.
-fn let_in(root: &Path, place: &Place) -> Result<Place> {
+fn let_in(root: &Path, place: &HomeContext) -> Result<HomeContext> {
     match place.home().stat(&WorldPath::root()) {
         Err(error) => Err(not_let_in(root, error)),
         Ok(_) => Ok(place.clone()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::home::{Beginning, DirEntry, Home, Unavailable, Writing};
+use super::home::{DirEntry, Home, HomeUnavailable, RequestStart, WriteMode};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Meta, SetAttrs};
@@ -37,8 +37,8 @@ impl WithScratch {
 impl Home for WithScratch {
     fn begin(
         self: Arc<Self>,
-        request: &Beginning<'_>,
-    ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
+        request: &RequestStart<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, HomeUnavailable> {
         let home = self.home.clone().begin(request)?;
         Ok(Arc::new(WithScratch::new(home, self.scratch.clone())))
     }
@@ -82,7 +82,7 @@ impl Home for WithScratch {
         home.open(&path)
     }
 
-    fn open_write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File> {
+    fn open_write(&self, path: &WorldPath, how: WriteMode, mode: u32) -> Result<File> {
         let (home, path) = self.at(path);
         home.open_write(&path, how, mode)
     }

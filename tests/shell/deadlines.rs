@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use rustix::fs::FileType;
 use trumanfs::error::{Error, Result};
-use trumanfs::exec::home::{Beginning, DirEntry, Home, Unavailable, Writing};
+use trumanfs::exec::home::{DirEntry, Home, HomeUnavailable, RequestStart, WriteMode};
 use trumanfs::exec::mounted_home::MountedHome;
-use trumanfs::exec::pipeline::{self, Streams};
+use trumanfs::exec::pipeline::{self, RequestStreams};
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::{Cancel, Limits, Outcome, Request, Status};
+use trumanfs::exec::{CancelToken, Limits, Outcome, Request, Status};
 use trumanfs::name::WorldPath;
 use trumanfs::world::{Id, Meta, SetAttrs};
 
@@ -67,8 +67,8 @@ impl Endless {
 impl Home for Endless {
     fn begin(
         self: Arc<Self>,
-        _: &Beginning<'_>,
-    ) -> std::result::Result<Arc<dyn Home>, Unavailable> {
+        _: &RequestStart<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, HomeUnavailable> {
         Ok(self)
     }
 
@@ -112,7 +112,7 @@ impl Home for Endless {
         }
     }
 
-    fn open_write(&self, path: &WorldPath, _: Writing, _: u32) -> Result<File> {
+    fn open_write(&self, path: &WorldPath, _: WriteMode, _: u32) -> Result<File> {
         std::thread::sleep(SLOW);
         if path.bytes() == b"copied" {
             return Ok(tempfile::tempfile().unwrap());
@@ -269,7 +269,7 @@ fn a_line_ends_when_somebody_says_so() {
         setter.store(15, Ordering::Relaxed);
     });
     let request = Request {
-        cancel: Some(Cancel::by(flag)),
+        cancel: Some(CancelToken::from_signal(flag)),
         ..shell.request(b"cat")
     };
     let outcome = pipeline::execute_gathering(&mut shell, &request, Some(silent));
@@ -310,7 +310,7 @@ fn a_line_that_hangs_in_a_system_call_is_left_behind() {
     let outcome = shell.run(b"cat fhang | cat");
     assert_eq!(outcome.status, Status::Timeout);
     let request = shell.request(b"echo x");
-    let streams = Streams {
+    let streams = RequestStreams {
         stdin: None,
         stdout: Box::new(Stuck),
         stderr: Box::new(std::io::sink()),

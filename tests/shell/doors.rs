@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::common::{calls, need_mount};
 use trumanfs::error::{Error, Result};
-use trumanfs::exec::home::Writing;
+use trumanfs::exec::home::WriteMode;
 use trumanfs::exec::mounted_home::MountedHome;
 use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
@@ -461,9 +461,9 @@ fn answer(home: &dyn Home, step: &str) -> String {
             file.read_to_string(&mut text).unwrap();
             text
         }),
-        "truncate" => did(write(Writing::Truncate)),
-        "append" => did(write(Writing::Append)),
-        "exclusive" => did(write(Writing::New)),
+        "truncate" => did(write(WriteMode::Truncate)),
+        "append" => did(write(WriteMode::Append)),
+        "exclusive" => did(write(WriteMode::New)),
         "stat" => home.stat(&path).map(|meta| {
             let (kind, mode) = (meta.kind, meta.permissions());
             match meta.is_dir() {
@@ -679,7 +679,7 @@ fn a_file_outlives_its_home() {
     let store = tempfile::tempdir().unwrap();
     let home = OfflineHome::open(store.path()).unwrap();
     let path = WorldPath::parse(b"f").unwrap();
-    let mut file = home.open_write(&path, Writing::New, 0o644).unwrap();
+    let mut file = home.open_write(&path, WriteMode::New, 0o644).unwrap();
     drop(home);
     file.write_all(b"late").unwrap();
     assert_eq!(fs::read(store.path().join("f")).unwrap(), b"late");
@@ -703,7 +703,7 @@ fn a_very_deep_tree_is_one_entry_of_the_trash() {
             home.mkdir(&path, 0o755).unwrap();
         }
         let file = WorldPath::parse(&[path.bytes(), b"/f"].concat()).unwrap();
-        home.open_write(&file, Writing::New, 0o644).unwrap();
+        home.open_write(&file, WriteMode::New, 0o644).unwrap();
         assert_eq!(home.stat(&file).unwrap().size, 0);
         home.remove_tree(&WorldPath::parse(b"deeper").unwrap(), &|| true)
             .unwrap();
@@ -773,7 +773,7 @@ fn writing_to_what_comes_and_goes_in_a_mounted_home_never_says_that_it_is_absent
             }
         });
         for _ in 0..1000 {
-            for how in [Writing::Truncate, Writing::Append] {
+            for how in [WriteMode::Truncate, WriteMode::Append] {
                 let opened = home.open_write(&path, how, 0o644);
                 answers.extend(opened.err().as_ref().map(errno));
             }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use trumanfs::exec::pipeline;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::{Access, Cancel, Limits, Request, Status, open};
+use trumanfs::exec::{Access, CancelToken, Limits, Request, Status, open};
 
 use crate::common::{Home, binary, describe, ending_signals, need_mount};
 
@@ -173,7 +173,7 @@ fn a_request_that_waits_for_the_store_can_be_ended() {
     // It reads, so it shares the store as long as it is there.
     let reader = place();
     let writers = place();
-    let cancel = Cancel::default();
+    let cancel = CancelToken::default();
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let waits = [(); 2].map(|()| {
             let mut shell = Shell::at(writers.clone(), Limits::default());

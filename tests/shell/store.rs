@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use trumanfs::error::Error;
-use trumanfs::exec::home::Writing;
+use trumanfs::exec::home::WriteMode;
 use trumanfs::exec::offline_home::OfflineHome;
 use trumanfs::exec::shell::Shell;
 use trumanfs::exec::{Home, Limits};
@@ -47,10 +47,10 @@ fn writing_to_what_is_there_leaves_one_record() {
     let home = OfflineHome::open(store.path()).unwrap();
     let path = WorldPath::parse(b"f").unwrap();
     for how in [
-        Writing::Truncate,
-        Writing::Truncate,
-        Writing::Append,
-        Writing::Truncate,
+        WriteMode::Truncate,
+        WriteMode::Truncate,
+        WriteMode::Append,
+        WriteMode::Truncate,
     ] {
         let mut file = home.open_write(&path, how, 0o644).unwrap();
         file.write_all(b"x\n").unwrap();
@@ -80,7 +80,7 @@ fn writing_to_what_comes_and_goes_never_says_that_it_is_absent() {
             }
         });
         for _ in 0..2000 {
-            for how in [Writing::Truncate, Writing::Append] {
+            for how in [WriteMode::Truncate, WriteMode::Append] {
                 let opened = home.open_write(&path, how, 0o644);
                 answers.extend(opened.err().as_ref().map(Error::errno));
             }
@@ -197,7 +197,8 @@ fn what_is_shown_does_not_depend_on_a_session() {
     let reading = looked(&home);
     assert_eq!((reading.0, &reading.2), (1, &Error::NotFound));
     assert_eq!(words(store.path()).len(), 4, "no session has begun");
-    home.open_write(&path("new"), Writing::New, 0o644).unwrap();
+    home.open_write(&path("new"), WriteMode::New, 0o644)
+        .unwrap();
     assert_eq!(looked(&home), reading);
 }
 

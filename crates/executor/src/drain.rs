@@ -1,7 +1,7 @@
-//! Reads a program's output from a pipe as it comes, and stops waiting when the program has ended.
+//! Reads a program's output from a pipe as it arrives, and stops waiting when the program has ended.
 //!
-//! A process that hangs in the kernel may keep a pipe open for ever. So what is in the pipe when everything has been
-//! killed is read, and no more is waited for.
+//! A process that hangs in the kernel may keep a pipe open for ever. So after everything has been killed, the pipe is
+//! read until it is empty, without waiting for its end.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,14 +9,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// How much is read at once, in bytes.
+/// The size of one read, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// Reads a pipe and hands on what comes, until its end, or until `ended` is readable or closed and the pipe is empty.
-/// Stops where nobody takes it: the program hears of that once the pipe is closed.
+/// Copies a pipe to a writer until the pipe's end, or until `ended` is readable or closed and the pipe is empty. Stops at
+/// the first write error: the program gets `SIGPIPE` once the pipe is closed.
 pub fn drain(pipe: &OwnedFd, ended: &OwnedFd, to: &mut dyn Write) {
     let mut chunk = vec![0; CHUNK];
-    // What is left is read without waiting.
+    // Reads must not block once the program has ended.
     let _ = rustix::io::ioctl_fionbio(pipe, true);
     loop {
         match rustix::io::read(pipe, &mut *chunk) {

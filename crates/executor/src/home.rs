@@ -1,8 +1,8 @@
-//! What a command can do to files: [`Home`], a dozen operations by path.
+//! [`Home`]: the dozen operations by path through which commands reach files.
 //!
-//! A path is resolved anew by each operation, from the root's descriptor, beneath it, through no link. Whoever swaps a
-//! directory for a link between two operations makes the second one fail with `ENOENT`. What is no regular file and no
-//! directory, a FIFO say, can be seen, moved and removed, and is never opened.
+//! Each operation resolves its path anew, from the root's descriptor, beneath it, through no link. If a directory is
+//! swapped for a link between two operations, the second one fails with `ENOENT`. Other kinds of files, a FIFO say, can
+//! be seen, moved and removed, and are never opened.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::cancel::{Cancel, Ended};
+use super::cancel::{CancelReason, CancelToken};
 use trumanfs_types::attrs::SetAttrs;
 use trumanfs_types::error::{Error, Result};
 use trumanfs_types::meta::Meta;
 use trumanfs_types::name::WorldPath;
 use trumanfs_types::origin::Run;
 
-/// How often a file that comes and goes at the hands of others is looked for before it is said to be absent.
+/// The number of lookups of a file that others create and remove, before it counts as absent.
 pub const TRIES: usize = 32;
 
 /// Returns the text of an errno, as strerror(3) in the C locale. Anything refused counts as absent.
@@ -29,7 +29,7 @@ pub fn reason(errno: Errno) -> String {
     trumanfs_types::error::reason(&errno.into())
 }
 
-/// One entry of a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
     /// Its name.
@@ -40,122 +40,122 @@ pub struct DirEntry {
     pub ino: u64,
 }
 
-/// How a file is opened for writing.
+/// The mode in which a file is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writing {
-    /// It is emptied, or made (`O_TRUNC`).
+pub enum WriteMode {
+    /// The file is emptied, or created (`O_TRUNC`).
     Truncate,
-    /// What is written goes to its end; it may be made (`O_APPEND`).
+    /// Writes go to the end; the file may be created (`O_APPEND`).
     Append,
-    /// It is made, and must not be there (`O_EXCL`).
+    /// The file is created, and must not exist (`O_EXCL`).
     New,
 }
 
-impl Writing {
-    /// Returns the flags of open(2) that say so; `O_CREAT` is understood.
+impl WriteMode {
+    /// Returns the flags of open(2) for this mode, without `O_CREAT`.
     pub fn flags(self) -> OFlags {
         OFlags::WRONLY
             | match self {
-                Writing::Truncate => OFlags::TRUNC,
-                Writing::Append => OFlags::APPEND,
-                Writing::New => OFlags::EXCL,
+                WriteMode::Truncate => OFlags::TRUNC,
+                WriteMode::Append => OFlags::APPEND,
+                WriteMode::New => OFlags::EXCL,
             }
     }
 
-    /// Returns what the answer is where a directory stands there.
+    /// Returns the error for a path that is a directory.
     pub fn onto_directory(self) -> Error {
         match self {
-            Writing::Truncate | Writing::Append => Error::IsDirectory,
-            Writing::New => Error::Exists,
+            WriteMode::Truncate | WriteMode::Append => Error::IsDirectory,
+            WriteMode::New => Error::Exists,
         }
     }
 }
 
-/// What a home is told of a request that begins.
+/// The facts about a request that begins, for the home.
 #[derive(Debug, Clone, Copy)]
-pub struct Beginning<'r> {
-    /// The run that it is.
+pub struct RequestStart<'r> {
+    /// The run of this request.
     pub run: &'r Run,
-    /// Whether it may change something.
+    /// True if the request may change something.
     pub changes: bool,
-    /// What ends a wait for the home, where anything does: somebody's word. The request's own time has not begun.
-    pub cancel: Option<&'r Cancel>,
+    /// The token that ends a wait for the home, if any. The request's own time has not begun.
+    pub cancel: Option<&'r CancelToken>,
 }
 
-impl Beginning<'_> {
-    /// Returns whether somebody has ended the request.
+impl RequestStart<'_> {
+    /// Returns whether the request was cancelled.
     pub fn is_cancelled(&self) -> bool {
-        let ended = self.cancel.and_then(Cancel::ended);
-        ended == Some(Ended::Cancelled)
+        let ended = self.cancel.and_then(CancelToken::ended);
+        ended == Some(CancelReason::Cancelled)
     }
 }
 
-/// Why a home cannot be had for changing.
+/// The reason for which a home cannot be changed now.
 #[derive(Debug, Clone)]
-pub struct Unavailable {
-    /// What commands hear of it.
-    pub heard: Error,
-    /// The whole of it, with the remedy; nothing where that has been told lately.
-    pub why: Option<Error>,
+pub struct HomeUnavailable {
+    /// The error that commands report.
+    pub reported: Error,
+    /// The full error, with the remedy; `None` if it was reported shortly before.
+    pub detail: Option<Error>,
 }
 
-/// A home, as commands see it.
+/// A home as commands see it.
 ///
 /// # Errors
-/// Those of the system call each method is named after, as the home answers them; `ENOENT` for all that is hidden,
+/// Those of the system call each method is named after, as the home answers them; `ENOENT` for everything hidden,
 /// outside, or behind a link.
 pub trait Home: Send + Sync {
-    /// Begins a request. Returns the home as this request works in it; the request ends when that is dropped. A home
-    /// that is shared with others waits for them here, and not in the middle of a request that changes something.
+    /// Begins a request. Returns the home for this request, which ends when that is dropped. A home that is shared with
+    /// others waits for them here, and not in the middle of a request that changes something.
     ///
     /// # Errors
-    /// Why the home cannot be had for changing.
+    /// The reason for which the home cannot be changed.
     fn begin(
         self: Arc<Self>,
-        request: &Beginning<'_>,
-    ) -> std::result::Result<Arc<dyn Home>, Unavailable>;
+        request: &RequestStart<'_>,
+    ) -> std::result::Result<Arc<dyn Home>, HomeUnavailable>;
 
-    /// Does a part of this request that may change something, on this thread: what the thread changes belongs to the
-    /// run meanwhile.
+    /// Runs a part of this request that may change something, on this thread: the thread's changes belong to the run
+    /// meanwhile.
     fn work(&self, part: &mut dyn FnMut()) {
         part();
     }
 
-    /// Has a program work for this request: a process, with all that share its PID namespace. To be said before the program does
-    /// anything.
+    /// Registers a program of this request: a process, and all that share its PID namespace. Must be called before the
+    /// program does anything.
     fn add_program(&self, process: u32) {
         let _ = process;
     }
 
-    /// Notes that the programs have ended, and whether they have changed something.
+    /// Notes that the programs have ended, and looks up whether they have changed something.
     fn programs_have_ended(&self) {}
 
-    /// Returns, once, why what this request changes does not belong to its run.
+    /// Returns, once, the reason for which the changes of this request do not belong to its run.
     fn warning(&self) -> Option<String> {
         None
     }
 
-    /// Returns whether this request has changed something, or opened a file to.
+    /// Returns whether this request has changed something, or opened a file for writing.
     fn has_changed(&self) -> bool;
 
-    /// Returns, once, why this request could not change anything, with the remedy: commands hear an errno of it.
+    /// Returns, once, the error for which this request could not change anything, with the remedy: commands report only
+    /// its errno.
     fn unavailable(&self) -> Option<Error> {
         None
     }
 
-    /// Returns the attributes of what is there (lstat(2)).
+    /// Returns the attributes of a path (lstat(2)).
     fn stat(&self, path: &WorldPath) -> Result<Meta>;
 
-    /// Returns the attributes of entries of one directory, in the order in which they are named: one operation, so that
-    /// the directory is found once.
+    /// Returns the attributes of entries of one directory, in the order of `names`: one operation, so that the directory is
+    /// resolved once.
     fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>>;
 
-    /// Opens a regular file for reading; `EISDIR` for a directory, `EINVAL` for what is neither.
+    /// Opens a regular file for reading; `EISDIR` for a directory, `EINVAL` for anything else.
     fn open(&self, path: &WorldPath) -> Result<File>;
 
-    /// Opens a regular file for writing, and makes it with this mode where it is absent. The umask of the process
-    /// applies.
-    fn open_write(&self, path: &WorldPath, how: Writing, mode: u32) -> Result<File>;
+    /// Opens a regular file for writing, and creates it with this mode if it is absent. The umask of the process applies.
+    fn open_write(&self, path: &WorldPath, how: WriteMode, mode: u32) -> Result<File>;
 
     /// Returns the entries of a directory in no order, without `.` and `..`.
     fn list(&self, path: &WorldPath) -> Result<Vec<DirEntry>>;
@@ -163,19 +163,18 @@ pub trait Home: Send + Sync {
     /// Makes a directory. The umask of the process applies.
     fn mkdir(&self, path: &WorldPath, mode: u32) -> Result<()>;
 
-    /// Moves what is no directory into the trash (unlink(2)).
+    /// Moves a file of any kind but a directory into the trash (unlink(2)).
     fn remove(&self, path: &WorldPath) -> Result<()>;
 
     /// Moves an empty directory into the trash (rmdir(2)).
     fn remove_dir(&self, path: &WorldPath) -> Result<()>;
 
-    /// Moves a directory and all that is in it into the trash, as one entry. Where that takes a step for each thing in
-    /// it, it goes on as long as `go_on` says so; else it fails with `EINTR`, and what was removed until then stays
-    /// removed.
+    /// Moves a directory and everything in it into the trash, as one entry. If that takes a step for each entry, `go_on`
+    /// is called before each; once it returns false, the call fails with `EINTR`, and removed entries stay removed.
     fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()>;
 
-    /// Moves an entry (renameat2(2)); what stands at the new name goes into the trash, or with `replace` false the call
-    /// fails with `EEXIST`.
+    /// Moves an entry (renameat2(2)). An entry at the new name goes into the trash; with `replace` false the call fails
+    /// with `EEXIST` instead.
     fn rename(&self, from: &WorldPath, to: &WorldPath, replace: bool) -> Result<()>;
 
     /// Sets mode, owner and times (chmod(2), chown(2), utimensat(2)); never the size.

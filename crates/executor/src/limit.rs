@@ -1,51 +1,51 @@
-//! The limit on standard output: a maximum number of lines and bytes, then a line that tells how much was left out.
+//! The limit on standard output: a maximum number of lines and bytes, then a line with the size of the omitted part.
 //!
-//! Memory does not grow with the output: the omitted part is only counted, and of the end only as much is held as may
-//! be shown.
+//! Memory does not grow with the output: the omitted part is only counted, and of the end only the part that may be
+//! shown is held.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-use super::request::{Limits, Written};
+use super::request::{Limits, OutputSample};
 
-/// Passes output on, up to the limits.
+/// A writer that passes output on up to the limits.
 #[derive(Debug)]
-pub(super) struct Limited<W> {
+pub(super) struct LimitedWriter<W> {
     to: W,
     noun: &'static str,
     /// The limits on the start; 0 for no limit.
     lines: u64,
     bytes: u64,
-    /// The limits on the end, where that is shown, too.
+    /// The limits on the end, if the end is shown too.
     tail_lines: u64,
     tail_bytes: u64,
     total_lines: u64,
     total_bytes: u64,
     shown_lines: u64,
     shown_bytes: u64,
-    cut: Option<Cut>,
+    cut: Option<ReachedLimit>,
     at_line_start: bool,
     tail: VecDeque<Vec<u8>>,
     held: u64,
-    written: Written,
+    written: OutputSample,
 }
 
 /// The limit that was reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum ReachedLimit {
     Lines,
     Bytes,
 }
 
-impl<W: Write> Limited<W> {
-    pub(super) fn new(to: W, limits: &Limits, noun: &'static str) -> Limited<W> {
+impl<W: Write> LimitedWriter<W> {
+    pub(super) fn new(to: W, limits: &Limits, noun: &'static str) -> LimitedWriter<W> {
         // If the end is kept, it gets half of the limit.
         let share = |limit: u64| match (limits.tail, limit) {
             (true, 1..) => (limit.div_ceil(2), limit / 2),
             _ => (limit, 0),
         };
         let ((lines, tail_lines), (bytes, tail_bytes)) = (share(limits.lines), share(limits.bytes));
-        Limited {
+        LimitedWriter {
             to,
             noun,
             lines,
@@ -68,31 +68,31 @@ impl<W: Write> Limited<W> {
             at_line_start: true,
             tail: VecDeque::new(),
             held: 0,
-            written: Written::default(),
+            written: OutputSample::default(),
         }
     }
 
-    /// Returns what was written until now.
-    pub(super) fn written(&self) -> &Written {
+    /// Returns the size and the start of the output so far, limited or not.
+    pub(super) fn written(&self) -> &OutputSample {
         &self.written
     }
 
-    /// Reports how much was left out. Returns whether anything was.
+    /// Writes the size of the omitted part, and the end. Returns whether anything was omitted.
     pub(super) fn finish(&mut self) -> io::Result<bool> {
         let begun = u64::from(self.total_bytes > 0 && !self.at_line_start);
         let total = self.total_lines + begun;
         let tail_lines = u64::try_from(self.tail.len()).unwrap_or(u64::MAX);
         let (more, total, noun) = match self.cut {
             None => return self.to.flush().map(|()| false),
-            Some(Cut::Lines) => (total - self.shown_lines - tail_lines, total, self.noun),
-            Some(Cut::Bytes) => (
+            Some(ReachedLimit::Lines) => (total - self.shown_lines - tail_lines, total, self.noun),
+            Some(ReachedLimit::Bytes) => (
                 self.total_bytes - self.shown_bytes - self.held,
                 self.total_bytes,
                 "bytes",
             ),
         };
         if more > 0 {
-            if self.cut == Some(Cut::Bytes) {
+            if self.cut == Some(ReachedLimit::Bytes) {
                 self.to.write_all(b"\n")?;
             }
             writeln!(self.to, "... ({more} more {noun}, {total} total)")?;
@@ -104,17 +104,17 @@ impl<W: Write> Limited<W> {
     }
 
     /// Passes on a piece with at most one newline, at its end.
-    fn piece(&mut self, piece: &[u8]) -> io::Result<()> {
+    fn write_piece(&mut self, piece: &[u8]) -> io::Result<()> {
         let length = piece.len() as u64;
         let ends = piece.ends_with(b"\n");
         self.total_bytes += length;
         self.total_lines += u64::from(ends);
         let begins = std::mem::replace(&mut self.at_line_start, ends);
         if self.cut.is_none() && self.lines > 0 && self.shown_lines >= self.lines {
-            self.cut = Some(Cut::Lines);
+            self.cut = Some(ReachedLimit::Lines);
         }
         if self.cut.is_some() {
-            self.hold(piece, begins);
+            self.hold_tail(piece, begins);
             return Ok(());
         }
         let left = match self.bytes {
@@ -128,14 +128,14 @@ impl<W: Write> Limited<W> {
         if rest.is_empty() {
             self.shown_lines += u64::from(ends);
         } else {
-            self.cut = Some(Cut::Bytes);
-            self.hold(rest, true);
+            self.cut = Some(ReachedLimit::Bytes);
+            self.hold_tail(rest, true);
         }
         Ok(())
     }
 
-    /// Holds a piece of what may be the end.
-    fn hold(&mut self, piece: &[u8], begins: bool) {
+    /// Holds a piece that may belong to the end.
+    fn hold_tail(&mut self, piece: &[u8], begins: bool) {
         if self.tail_lines == 0 && self.tail_bytes == 0 {
             return;
         }
@@ -154,7 +154,7 @@ impl<W: Write> Limited<W> {
                 first.drain(..over);
                 self.held -= over as u64;
                 self.tail.push_front(first);
-                self.cut = Some(Cut::Bytes);
+                self.cut = Some(ReachedLimit::Bytes);
                 return;
             }
             self.held -= first.len() as u64;
@@ -162,15 +162,15 @@ impl<W: Write> Limited<W> {
     }
 }
 
-impl<W: Write> Write for Limited<W> {
+impl<W: Write> Write for LimitedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.written.take(bytes);
+        self.written.add(bytes);
         // Without limits, output passes unchanged.
         if self.lines == 0 && self.bytes == 0 {
             return self.to.write_all(bytes).map(|()| bytes.len());
         }
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
-            self.piece(piece)?;
+            self.write_piece(piece)?;
         }
         Ok(bytes.len())
     }
@@ -196,7 +196,7 @@ mod tests {
         // However the text is split into pieces.
         let mut outs = [1, 3, 1000].map(|chunk| {
             let mut out = Vec::new();
-            let mut limited = Limited::new(&mut out, &limits, "lines");
+            let mut limited = LimitedWriter::new(&mut out, &limits, "lines");
             for chunk in text.as_bytes().chunks(chunk) {
                 limited.write_all(chunk).unwrap();
             }

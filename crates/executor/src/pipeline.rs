@@ -1,20 +1,19 @@
 //! The one pipeline of all executors: a request is admitted or refused as a whole, runs within its limits, ends in an
 //! [`Outcome`], and leaves one line in the audit log.
 //!
-//! Owns the order of these steps. An executor says what it admits and how that is carried out ([`Executor`]); executors
-//! do not know each other. Nothing runs that was not admitted: what is carried out is an [`Admitted`], which only
-//! `admit` makes.
+//! Owns the order of these steps. An [`Executor`] decides which requests it admits, and carries them out; executors do
+//! not know each other. Only an [`AdmittedRequest`] is carried out, and only `admit` makes one.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::cancel::Cancel;
-use super::home::{Beginning, Home};
-use super::place::Place;
+use super::cancel::CancelToken;
+use super::home::{Home, RequestStart};
+use super::home_context::HomeContext;
 use super::request::{Outcome, ProgramReport, Refusal, Request, Status};
-pub use super::streams::Streams;
-use super::streams::{Gathered, Shared};
+pub use super::streams::RequestStreams;
+use super::streams::{OutputBuffer, SharedOutput};
 use rustix::io::Errno;
 use signal_hook::low_level::signal_name;
 
@@ -22,129 +21,129 @@ use trumanfs_types::error::{Error, reason};
 use trumanfs_types::name::{Escaped, WorldPath, escape};
 use trumanfs_types::origin::{OriginKind, Run, RunId};
 
-/// What a caller's end counts as: Ctrl-C.
+/// The signal that a cancellation by the caller counts as: Ctrl-C.
 const SIGINT: u8 = 2;
 
-/// What carries out requests of one kind.
+/// An executor: it carries out requests of one kind.
 pub trait Executor {
-    /// A request that can run, as this executor understands it.
+    /// A request that can run, in the form of this executor.
     type Plan;
 
-    /// What records say of where a change comes from.
+    /// The origin that records give for changes of this executor.
     const KIND: OriginKind;
 
-    /// Returns where it works.
-    fn place(&self) -> &Place;
+    /// Returns the home that the executor works in.
+    fn context(&self) -> &HomeContext;
 
     /// Returns the working directory, as `pwd` prints it.
     fn cwd(&self) -> Vec<u8>;
 
-    /// Returns the working directory, from the root of the place.
+    /// Returns the working directory, as a path from the root.
     fn directory(&self) -> &WorldPath;
 
     /// Decides whether a request runs.
     ///
     /// # Errors
-    /// Why nothing of it does.
+    /// The refusal: nothing of the request runs.
     fn plan(&self, request: &Request) -> Result<Self::Plan, Refusal>;
 
     /// Returns whether a plan may change something in the home.
     fn may_change(&self, plan: &Self::Plan) -> bool;
 
-    /// Returns what a line of a plan's output is called where it is counted.
+    /// Returns the name of the lines of a plan's output, for the note about the omitted part.
     fn noun(&self, plan: &Self::Plan) -> &'static str;
 
-    /// Words a refusal where the home cannot be had for changing.
+    /// Words the refusal for a home that cannot be changed.
     fn unavailable(&self, error: &Error) -> Refusal;
 
-    /// Words the end of a request that somebody ended before it began.
-    fn interrupted(&self, cancel: &Cancel) -> Done;
+    /// Words the end of a request that was cancelled before it began.
+    fn interrupted(&self, cancel: &CancelToken) -> RequestEnd;
 
-    /// Takes note of what a request ended with: `$?` of a shell.
-    fn note(&mut self, return_code: u8);
+    /// Stores the return code of a request: `$?` of a shell.
+    fn store_return_code(&mut self, return_code: u8);
 
-    /// Returns what else there is to know of the request.
+    /// Returns the report on real programs of the last request, if any.
     fn report(&mut self) -> Option<Box<ProgramReport>> {
         None
     }
 
-    /// Carries out what was admitted, in this home, until the token ends it.
+    /// Carries out an admitted request, in this home, until the token ends it.
     fn carry_out(
         &mut self,
-        admitted: Admitted<Self::Plan>,
+        admitted: AdmittedRequest<Self::Plan>,
         home: Arc<dyn Home>,
-        streams: Streams,
-    ) -> Done;
+        streams: RequestStreams,
+    ) -> RequestEnd;
 }
 
-/// A request that may run. Only `admit` makes one.
+/// A request that may run, which only `admit` makes.
 #[derive(Debug)]
-pub struct Admitted<P> {
+pub struct AdmittedRequest<P> {
     plan: P,
-    /// What ends it, where anything can.
-    cancel: Option<Cancel>,
+    /// The token that ends the request, if any.
+    cancel: Option<CancelToken>,
     memory: u64,
     run: RunId,
 }
 
-impl<P> Admitted<P> {
-    /// Returns what is to be done.
+impl<P> AdmittedRequest<P> {
+    /// Returns the plan.
     pub fn plan(&self) -> &P {
         &self.plan
     }
 
-    /// Returns what ends it, its time or somebody's word; nothing where it may take as long as it takes.
-    pub fn cancel(&self) -> Option<&Cancel> {
+    /// Returns the cancellation token, which also ends when the time is up; `None` for a request without either.
+    pub fn cancel(&self) -> Option<&CancelToken> {
         self.cancel.as_ref()
     }
 
-    /// Returns how many bytes it may hold in memory; 0 is no limit.
+    /// Returns the maximum number of bytes held in memory; 0 for no limit.
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// Returns the run that it is.
+    /// Returns the run of the request.
     pub fn run(&self) -> RunId {
         self.run
     }
 }
 
-/// How a request ended that was carried out.
+/// The end of a request, as its executor reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
-    /// In a word.
+pub struct RequestEnd {
+    /// The kind of end.
     pub status: Status,
-    /// With what.
+    /// The return code.
     pub return_code: u8,
-    /// Why it ended early.
+    /// The reason for an early end.
     pub message: Option<Vec<u8>>,
-    /// Whether that is still to be said, last on standard error.
-    pub is_untold: bool,
-    /// Whether a thread of it was left behind, in a system call that does not return.
+    /// True if the message is still to be written, last on standard error.
+    pub message_pending: bool,
+    /// True if a thread of the request was left behind, in a system call that does not return.
     pub left_behind: bool,
-    /// Whether something was left out already of what it wrote to standard output, and to standard error.
+    /// True, for standard output and for standard error, if the executor has already left something out.
     pub truncated: [bool; 2],
 }
 
-impl Done {
-    /// Returns that of what ran to its end.
-    pub fn ran(return_code: u8) -> Done {
-        Done {
+impl RequestEnd {
+    /// Returns the end of a request that ran to its end.
+    pub fn ran(return_code: u8) -> RequestEnd {
+        RequestEnd {
             status: match return_code {
                 0 => Status::Success,
                 _ => Status::Failed,
             },
             return_code,
             message: None,
-            is_untold: false,
+            message_pending: false,
             left_behind: false,
             truncated: [false; 2],
         }
     }
 
-    /// Returns that of what somebody ended, with the status of what a signal ends: as of SIGINT if it was none. `what` begins
+    /// Returns the end of a cancelled request, with the return code for its signal, or for SIGINT without one. `what` begins
     /// the message.
-    pub fn cancelled(cancel: &Cancel, what: &str) -> Done {
+    pub fn cancelled(cancel: &CancelToken, what: &str) -> RequestEnd {
         let signal = cancel.signal();
         let name = signal.and_then(|signal| signal_name(signal.into()));
         let message = match name {
@@ -152,61 +151,61 @@ impl Done {
             None => what.to_owned(),
         };
         let number = signal.unwrap_or(SIGINT);
-        Done::early(Status::Cancelled, 128_u8.saturating_add(number), message)
+        RequestEnd::early(Status::Cancelled, 128_u8.saturating_add(number), message)
     }
 
-    /// Returns the same, or a failure if it succeeded and its output could not be written.
-    fn unless_unwritten(self, failed: Option<Errno>) -> Done {
+    /// Turns a success into a failure if the output could not be written.
+    fn unless_unwritten(self, failed: Option<Errno>) -> RequestEnd {
         match (self.status, failed) {
             (Status::Success, Some(errno)) => {
                 let message = format!("standard output: {}", reason(&errno.into()));
-                Done::early(Status::Failed, 1, message)
+                RequestEnd::early(Status::Failed, 1, message)
             }
             _ => self,
         }
     }
 
-    /// Returns that of what went no further, because something in it is not to be had; it has been said why.
-    pub fn blocked(return_code: u8, message: Option<Vec<u8>>) -> Done {
-        Done {
+    /// Returns the end of a request that was refused midway; the reason has been written to standard error.
+    pub fn blocked(return_code: u8, message: Option<Vec<u8>>) -> RequestEnd {
+        RequestEnd {
             status: Status::Blocked,
             return_code,
             message,
-            is_untold: false,
+            message_pending: false,
             left_behind: false,
             truncated: [false; 2],
         }
     }
 
-    /// Returns that of what ended early, with what there is to say.
-    pub fn early(status: Status, return_code: u8, message: impl Into<Vec<u8>>) -> Done {
-        Done {
+    /// Returns an early end, with its message, which is still to be written.
+    pub fn early(status: Status, return_code: u8, message: impl Into<Vec<u8>>) -> RequestEnd {
+        RequestEnd {
             status,
             return_code,
             message: Some(message.into()),
-            is_untold: true,
+            message_pending: true,
             left_behind: false,
             truncated: [false; 2],
         }
     }
 }
 
-impl From<Refusal> for Done {
-    fn from(refusal: Refusal) -> Done {
-        Done::early(Status::Blocked, refusal.return_code, refusal.message)
+impl From<Refusal> for RequestEnd {
+    fn from(refusal: Refusal) -> RequestEnd {
+        RequestEnd::early(Status::Blocked, refusal.return_code, refusal.message)
     }
 }
 
 /// Admits a request. Its time begins when it is carried out.
 ///
 /// # Errors
-/// Why nothing of it runs.
+/// The refusal: nothing of the request runs.
 fn admit<E: Executor>(
     executor: &E,
     request: &Request,
     run: RunId,
-) -> Result<Admitted<E::Plan>, Refusal> {
-    Ok(Admitted {
+) -> Result<AdmittedRequest<E::Plan>, Refusal> {
+    Ok(AdmittedRequest {
         plan: executor.plan(request)?,
         cancel: request.cancel.clone(),
         memory: request.limits.memory,
@@ -214,12 +213,16 @@ fn admit<E: Executor>(
     })
 }
 
-/// Puts a request through, with its streams where they are to go.
-pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Streams) -> Outcome {
+/// Runs a request through all steps, with the given streams.
+pub fn execute<E: Executor>(
+    executor: &mut E,
+    request: &Request,
+    streams: RequestStreams,
+) -> Outcome {
     let begun = Instant::now();
     let run = request.run.unwrap_or_else(RunId::random);
     let cwd = executor.cwd();
-    let stderr = Shared::new(streams.stderr, &request.limits, "lines");
+    let stderr = SharedOutput::new(streams.stderr, &request.limits, "lines");
     let mut outcome = Outcome {
         run,
         status: Status::Error,
@@ -242,12 +245,12 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
     let done = match admit(executor, request, run) {
         Err(refusal) => refusal.into(),
         Ok(admitted) => {
-            let stdout = Shared::new(
+            let stdout = SharedOutput::new(
                 streams.stdout,
                 &request.limits,
                 executor.noun(&admitted.plan),
             );
-            let streams = Streams {
+            let streams = RequestStreams {
                 stdin: streams.stdin,
                 stdout: Box::new(stdout.clone()),
                 stderr: Box::new(stderr.clone()),
@@ -255,12 +258,12 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
             let done = run_admitted(executor, request, admitted, streams, &mut outcome);
             outcome.truncated_stdout = stdout.finish();
             outcome.written[0] = stdout.written();
-            done.unless_unwritten(stdout.failed())
+            done.unless_unwritten(stdout.write_error())
         }
     };
     if let Some(message) = &done.message {
-        if done.is_untold {
-            stderr.say(message);
+        if done.message_pending {
+            stderr.write_line(message);
         }
         outcome.error_message = Some(String::from_utf8_lossy(message).into_owned());
     }
@@ -271,7 +274,7 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
     outcome.truncated_stderr = stderr.finish() | done.truncated[1];
     outcome.written[1] = stderr.written();
     (outcome.status, outcome.return_code) = (done.status, done.return_code);
-    executor.note(done.return_code);
+    executor.store_return_code(done.return_code);
     if done.left_behind {
         outcome.warnings.push(LEFT_BEHIND.to_owned());
     }
@@ -283,43 +286,44 @@ pub fn execute<E: Executor>(executor: &mut E, request: &Request, streams: Stream
         outcome.program = Some(report);
     }
     outcome.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let warning = executor.place().audit(E::KIND, request, &cwd, &outcome);
+    let warning = executor.context().audit(E::KIND, request, &cwd, &outcome);
     outcome.warnings.extend(warning);
     outcome
 }
 
+/// The warning for a thread that was left behind.
 const LEFT_BEHIND: &str = "a thread was left behind: a system call of it does not return";
 
 fn run_admitted<E: Executor>(
     executor: &mut E,
     request: &Request,
-    admitted: Admitted<E::Plan>,
-    streams: Streams,
+    admitted: AdmittedRequest<E::Plan>,
+    streams: RequestStreams,
     outcome: &mut Outcome,
-) -> Done {
+) -> RequestEnd {
     let run = Run {
         id: outcome.run,
         kind: E::KIND,
         command: Escaped(request.command.clone()),
-        cwd: executor.place().in_home(executor.directory()),
+        cwd: executor.context().in_home(executor.directory()),
     };
-    let beginning = Beginning {
+    let beginning = RequestStart {
         run: &run,
         changes: executor.may_change(&admitted.plan),
         cancel: request.cancel.as_ref(),
     };
-    let home = match executor.place().home().clone().begin(&beginning) {
+    let home = match executor.context().home().clone().begin(&beginning) {
         Ok(home) => home,
         Err(_) if beginning.is_cancelled() => {
             return executor.interrupted(&request.cancel.clone().unwrap_or_default());
         }
         Err(unavailable) => {
-            outcome.unavailable = unavailable.why;
-            return executor.unavailable(&unavailable.heard).into();
+            outcome.unavailable = unavailable.detail;
+            return executor.unavailable(&unavailable.reported).into();
         }
     };
     let time = request.limits.time;
-    let admitted = Admitted {
+    let admitted = AdmittedRequest {
         cancel: match (admitted.cancel, time) {
             (None, None) => None,
             (cancel, time) => Some(cancel.unwrap_or_default().within(time)),
@@ -333,7 +337,7 @@ fn run_admitted<E: Executor>(
     done
 }
 
-/// Puts a request through, and gathers what it writes.
+/// Runs a request through all steps, and gathers its output in the outcome.
 pub fn execute_gathering<E: Executor>(
     executor: &mut E,
     request: &Request,
@@ -342,10 +346,10 @@ pub fn execute_gathering<E: Executor>(
     gather(stdin, |streams| execute(executor, request, streams))
 }
 
-/// Gathers what is written to the streams of a request.
-pub fn gather(stdin: Option<OwnedFd>, act: impl FnOnce(Streams) -> Outcome) -> Outcome {
-    let (stdout, stderr) = (Gathered::default(), Gathered::default());
-    let streams = Streams {
+/// Runs `act` with streams in memory, and puts their content into its outcome.
+pub fn gather(stdin: Option<OwnedFd>, act: impl FnOnce(RequestStreams) -> Outcome) -> Outcome {
+    let (stdout, stderr) = (OutputBuffer::default(), OutputBuffer::default());
+    let streams = RequestStreams {
         stdin,
         stdout: Box::new(stdout.clone()),
         stderr: Box::new(stderr.clone()),

@@ -1,26 +1,26 @@
-//! What an executor is asked for, and what comes of it: [`Request`], [`Limits`], [`Refusal`], [`Outcome`]. Data only.
+//! Requests to an executor and their results: [`Request`], [`Limits`], [`Refusal`], [`Outcome`]. Data only.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use super::cancel::Cancel;
+use super::cancel::CancelToken;
 use trumanfs_types::error::Error;
 use trumanfs_types::name::escape;
 use trumanfs_types::origin::RunId;
 
-/// What a request may use.
+/// The limits of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may run; nothing is no limit.
+    /// The maximum duration; `None` for no limit.
     pub time: Option<Duration>,
-    /// How many bytes it may hold in memory; 0 is no limit.
+    /// The maximum number of bytes held in memory; 0 for no limit.
     pub memory: u64,
-    /// How many lines leave on standard output at most, and on standard error; 0 is no limit.
+    /// The maximum number of lines on standard output, and on standard error; 0 for no limit.
     pub lines: u64,
-    /// How many bytes leave on each of them at most; 0 is no limit.
+    /// The maximum number of bytes on each of the two; 0 for no limit.
     pub bytes: u64,
-    /// Whether the end of what leaves is kept too where it has to be cut.
+    /// True if output that has to be cut keeps its end too.
     pub tail: bool,
 }
 
@@ -36,156 +36,158 @@ impl Default for Limits {
     }
 }
 
-/// What somebody asks an executor for.
+/// A request to an executor.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     /// The line of a shell, or the words of a program.
     pub command: Vec<u8>,
-    /// What it may use.
+    /// The limits.
     pub limits: Limits,
-    /// What ends it before its time, where anything does.
-    pub cancel: Option<Cancel>,
-    /// The id of its run, where that is known before it begins.
+    /// The token that ends the request before its time, if any.
+    pub cancel: Option<CancelToken>,
+    /// The id of its run, if known before the request begins.
     pub run: Option<RunId>,
 }
 
-/// Why nothing of a request runs.
+/// The reason for which nothing of a request runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What to say on standard error.
+    /// The message for standard error.
     pub message: Vec<u8>,
-    /// What it ends with.
+    /// The return code.
     pub return_code: u8,
 }
 
-/// How a request ended, in a word.
+/// The kind of end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It ran, and its return code is 0.
+    /// The request ran, and its return code is 0.
     Success,
-    /// It ran, and its return code is another one.
+    /// The request ran, and its return code is not 0.
     Failed,
-    /// It needed more than it may use, or could not be run.
+    /// The request exceeded a limit other than time, or could not be run.
     Error,
-    /// Its time was up.
+    /// The request's time was up.
     Timeout,
-    /// Somebody ended it.
+    /// A signal or the caller ended the request.
     Cancelled,
-    /// It was not run, or no further: what it asks for is not to be had.
+    /// The request was refused before or while it ran: something that it needs is not available here.
     Blocked,
 }
 
-/// How much was written to a stream, whatever left of it.
+/// The size and the start of the output to a stream, before any limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Written {
-    /// How many bytes.
+pub struct OutputSample {
+    /// The number of bytes.
     pub bytes: u64,
-    /// The first of them, up to a KiB.
+    /// The first bytes, up to a KiB.
     pub start: Vec<u8>,
 }
 
-/// How much of what is written to a stream is kept, in bytes.
-pub const START: usize = 1024;
+/// The maximum size of the kept start, in bytes.
+pub const SAMPLE_SIZE: usize = 1024;
 
-impl Written {
-    /// Takes note of what is written.
-    pub fn take(&mut self, bytes: &[u8]) {
+impl OutputSample {
+    /// Counts output, and keeps its start.
+    pub fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
-        let room = START.saturating_sub(self.start.len()).min(bytes.len());
+        let room = SAMPLE_SIZE
+            .saturating_sub(self.start.len())
+            .min(bytes.len());
         self.start
             .extend_from_slice(bytes.get(..room).unwrap_or_default());
     }
 }
 
-/// What came of a request: the same for every executor. As JSON it has the names of its fields; what streams hold that
-/// is no UTF-8 is replaced there (U+FFFD), and names are escaped as in the log.
+/// The result of a request, the same for every executor. The JSON form has the names of the fields; bytes of streams that
+/// are not UTF-8 are replaced there (U+FFFD), and names are escaped as in the log.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// The run that it was; the records of what it changed carry it too.
+    /// The run of the request; the records of its changes carry it too.
     pub run: RunId,
-    /// How it ended.
+    /// The kind of end.
     pub status: Status,
-    /// With what.
+    /// The return code.
     pub return_code: u8,
-    /// What was written to standard output, cut at the limits; empty where that went elsewhere.
+    /// Standard output, cut at the limits; empty if it went elsewhere.
     #[serde(serialize_with = "text")]
     pub stdout: Vec<u8>,
-    /// What was written to standard error, likewise.
+    /// Standard error, likewise.
     #[serde(serialize_with = "text")]
     pub stderr: Vec<u8>,
-    /// Whether standard output was cut.
+    /// True if standard output was cut.
     pub truncated_stdout: bool,
-    /// Whether standard error was cut.
+    /// True if standard error was cut.
     pub truncated_stderr: bool,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: u64,
-    /// Whether it changed something in the home, or opened a file to.
+    /// True if the request changed something in the home, or opened a file for writing.
     pub changed: bool,
-    /// The working directory after it, as `pwd` prints it.
+    /// The working directory afterwards, as `pwd` prints it.
     #[serde(serialize_with = "path")]
     pub cwd: Vec<u8>,
-    /// Why it was refused or ended early.
+    /// The reason for a refusal or an early end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Why the store could not be had for changing, with a remedy: commands say no more than an errno.
+    /// The error for which the store could not be changed, with a remedy: commands report only its errno.
     #[serde(skip)]
     pub unavailable: Option<Error>,
-    /// What was written to standard output and to standard error, cut or not, printed or not.
+    /// The whole output to standard output and to standard error, cut or not, printed or not.
     #[serde(skip)]
-    pub written: [Written; 2],
-    /// What an operator should know, and who asked need not.
+    pub written: [OutputSample; 2],
+    /// The warnings for the operator, which the caller need not know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The words of a real program, as one line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The directory that a real program worked in.
+    /// The working directory of a real program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_directory: Option<String>,
-    /// What else there is to know of a real program.
+    /// The report on real programs.
     #[serde(flatten)]
     pub program: Option<Box<ProgramReport>>,
 }
 
-/// What else there is to know of a request to run a real program.
+/// The report on a request that ran real programs, or was refused one.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ProgramReport {
-    /// What the policy says: `allow` or `deny`.
+    /// The policy's verdict: `allow` or `deny`.
     pub verdict: &'static str,
-    /// What kind of rule refused it.
+    /// The class of the rule that refused the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<&'static str>,
     /// The key of the policy that decided.
     pub rule: String,
-    /// The programs that a line of the shell asked for, each as one line.
+    /// The programs that a line of the shell requested, each as one line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<String>,
-    /// Those of them whose own time limit was up.
+    /// Those of the programs that reached their own time limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timed_out: Vec<String>,
-    /// The words that were run, with what the policy inserted or replaced.
+    /// The words that were run, with the insertions and replacements of the policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
-    /// What made its sandbox: `namespaces` or `bwrap`; nothing where there was none.
+    /// The backend of the sandbox: `namespaces` or `bwrap`; `None` without a sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<&'static str>,
-    /// Which limits were in force, and by what.
+    /// The limits in force, each with its mechanism.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
-    /// A limit that ended it, or that one of its processes met.
+    /// The limit that ended the program, or that one of its processes reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// What else of this machine it could read.
+    /// The other paths of this machine that the program could read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bound: Vec<String>,
-    /// What is to be known of that; part of the outcome's warnings.
+    /// The warnings about those paths; part of the outcome's warnings.
     #[serde(skip)]
     pub warnings: Vec<String>,
-    /// What it wanted to reach in the network, and was refused.
+    /// The network destinations that were refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_refusals: Vec<String>,
-    /// Whether its output is left out where it succeeds.
+    /// True if the output of a program that succeeds is dropped.
     pub suppress_success_output: bool,
 }
 

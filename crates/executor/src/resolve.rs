@@ -1,31 +1,31 @@
-//! What a path means to an executor, as somebody types it: from the working directory, or absolute and below the root.
+//! Resolution of paths as typed: relative to the working directory, or absolute and below the root.
 //!
-//! Nothing is normalised by its text: each component before `.`, `..` or a slash is looked at, and must be a directory.
+//! No path is normalised by its text alone: each component before `.`, `..` or a slash must exist and be a directory.
 
 use super::home::Home;
 use trumanfs_types::error::{Error, Result};
 use trumanfs_types::name::{Name, WorldPath};
 
-/// The scratch directory of the session, where requests run programs: the programs have it there.
+/// The path of the session's scratch directory, as programs and, where requests run programs, the shell see it.
 pub const TMP: &[u8] = b"/tmp";
 
-/// Where paths begin.
-pub struct Base<'b> {
-    /// What exists.
+/// The starting points of paths: home, root and working directory.
+pub struct PathResolver<'b> {
+    /// The home, which decides what exists.
     pub home: &'b dyn Home,
-    /// What the root is called, as [`Place::root`](super::Place::root).
+    /// The path shown for the root, as [`HomeContext::root`](super::HomeContext::root).
     pub root: &'b [u8],
     /// The working directory.
     pub cwd: &'b WorldPath,
-    /// Whether `/tmp` is the session's scratch directory.
+    /// True if `/tmp` is the session's scratch directory.
     pub has_scratch: bool,
 }
 
-impl Base<'_> {
+impl PathResolver<'_> {
     /// Resolves a path.
     ///
     /// # Errors
-    /// `ENOENT` for what is outside, and for the empty path; `ENOTDIR` for `file/`, `file/.` and `file/..`; those of
+    /// `ENOENT` for a path outside, and for the empty path; `ENOTDIR` for `file/`, `file/.` and `file/..`; those of
     /// [`Home::stat`] and [`Name::new`].
     pub fn resolve(&self, typed: &[u8]) -> Result<WorldPath> {
         if typed.is_empty() {
@@ -41,7 +41,7 @@ impl Base<'_> {
             }
             _ => (self.cwd.clone(), typed),
         };
-        // Whether `path` so far is known to be a directory.
+        // True while `path` so far is known to be a directory.
         let mut known = true;
         for part in rest.split(|b| *b == b'/') {
             match part {
@@ -60,11 +60,11 @@ impl Base<'_> {
         Ok(path)
     }
 
-    /// Resolves the path of a file to be created: as [`Base::resolve`], except that a trailing slash is `EISDIR`, as with
+    /// Resolves the path of a file to be created: as [`PathResolver::resolve`], except that a trailing slash is `EISDIR`, as with
     /// open(2) and `O_CREAT`.
     ///
     /// # Errors
-    /// As [`Base::resolve`].
+    /// As [`PathResolver::resolve`].
     pub fn resolve_to_make(&self, typed: &[u8]) -> Result<WorldPath> {
         match self.resolve(typed) {
             Err(Error::NotFound) if typed.ends_with(b"/") => Err(Error::IsDirectory),

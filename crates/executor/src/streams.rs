@@ -1,9 +1,9 @@
-//! Where the output of a request goes: [`Streams`].
+//! The streams of a request: [`RequestStreams`].
 //!
-//! Owns what is noted of it on the way: its limits, and whether it could be written.
+//! Owns the limits on output, and the first write error of each stream.
 //!
-//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so whoever
-//! ends a request only tries.
+//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so the end of
+//! a request only tries to lock it.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -12,12 +12,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
-use super::limit::Limited;
-use super::request::{Limits, Written};
+use super::limit::LimitedWriter;
+use super::request::{Limits, OutputSample};
 
-/// Where the streams of a request go.
-pub struct Streams {
-    /// Standard input; without one it is empty.
+/// The standard streams of a request.
+pub struct RequestStreams {
+    /// Standard input; `None` for an empty one.
     pub stdin: Option<OwnedFd>,
     /// Standard output.
     pub stdout: Box<dyn Write + Send>,
@@ -25,55 +25,54 @@ pub struct Streams {
     pub stderr: Box<dyn Write + Send>,
 }
 
-/// A stream that is limited; all that write to it share the limits.
+/// A limited output stream; all clones share the limits.
 #[derive(Clone)]
-pub struct Shared {
-    limited: Arc<Mutex<Limited<Box<dyn Write + Send>>>>,
-    /// What was the matter when it could not be written for the first time.
+pub struct SharedOutput {
+    limited: Arc<Mutex<LimitedWriter<Box<dyn Write + Send>>>>,
+    /// The first write error.
     failed: Arc<OnceLock<Errno>>,
 }
 
-impl Shared {
-    /// Returns a stream with these limits. `noun` is what its lines are called where they are counted.
-    pub fn new(to: Box<dyn Write + Send>, limits: &Limits, noun: &'static str) -> Shared {
-        let limited = Limited::new(to, limits, noun);
-        Shared {
+impl SharedOutput {
+    /// Makes a stream with these limits. `noun` is the name of its lines in the note about the omitted part.
+    pub fn new(to: Box<dyn Write + Send>, limits: &Limits, noun: &'static str) -> SharedOutput {
+        let limited = LimitedWriter::new(to, limits, noun);
+        SharedOutput {
             limited: Arc::new(Mutex::new(limited)),
             failed: Arc::default(),
         }
     }
 
-    /// Writes a line, unless a thread that was left behind has the stream. Where nobody listens, nobody is told.
-    pub fn say(&self, message: &[u8]) {
+    /// Writes a line, unless a thread that was left behind holds the stream. Write errors are ignored.
+    pub fn write_line(&self, message: &[u8]) {
         if let Some(mut limited) = self.limited.try_lock() {
             let _ = limited.write_all(&[message, b"\n"].concat());
         }
     }
 
-    /// Returns what was written, as far as can be known.
-    pub fn written(&self) -> Written {
+    /// Returns the size and start of the output; empty if a thread that was left behind holds the stream.
+    pub fn written(&self) -> OutputSample {
         let limited = self.limited.try_lock();
-        limited.map_or_else(Written::default, |limited| limited.written().clone())
+        limited.map_or_else(OutputSample::default, |limited| limited.written().clone())
     }
 
-    /// Says what was cut. Returns whether anything was.
+    /// Writes the note about the omitted part. Returns whether anything was omitted.
     pub fn finish(&self) -> bool {
         let Some(mut limited) = self.limited.try_lock() else {
             return false;
         };
-        self.note(limited.finish()).unwrap_or(false)
+        self.note_error(limited.finish()).unwrap_or(false)
     }
 
-    /// Returns what was the matter if it could not be written. That nobody reads it any more is not: whoever closes
-    /// a pipe early wants no more.
-    pub fn failed(&self) -> Option<Errno> {
+    /// Returns the first write error, if any. `EPIPE` is none: a reader that closes a pipe early wants no more.
+    pub fn write_error(&self) -> Option<Errno> {
         self.failed
             .get()
             .copied()
             .filter(|errno| *errno != Errno::PIPE)
     }
 
-    fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
+    fn note_error<T>(&self, result: io::Result<T>) -> io::Result<T> {
         result.inspect_err(|error| {
             let _ = self
                 .failed
@@ -82,30 +81,30 @@ impl Shared {
     }
 }
 
-impl Write for Shared {
+impl Write for SharedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.limited.lock().write(bytes);
-        self.note(written)
+        self.note_error(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let flushed = self.limited.lock().flush();
-        self.note(flushed)
+        self.note_error(flushed)
     }
 }
 
-/// What was written, gathered in memory: no more than the limits let out.
+/// An output stream held in memory, within the limits.
 #[derive(Clone, Default)]
-pub struct Gathered(Arc<Mutex<Vec<u8>>>);
+pub struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Gathered {
-    /// Takes out what was gathered.
+impl OutputBuffer {
+    /// Takes the bytes out.
     pub fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.0.lock())
     }
 }
 
-impl Write for Gathered {
+impl Write for OutputBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())

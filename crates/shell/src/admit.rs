@@ -5,9 +5,9 @@
 //! f > g; rm f`) rely on it, so nothing of the line runs. Where a command's name comes from an expansion, the line
 //! ends when that command would have run.
 
-use super::call::{Rejection, ShellState, reason};
-use super::datetime::Zone;
-use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
+use super::call::{LineRejection, ShellState, reason};
+use super::datetime::NamedZone;
+use super::syntax::{AndOr, CommandList, RedirectTarget, Stage, StageBody, Word, WordAtom};
 
 /// Builtins of bash that do not exist here (`compgen -b`).
 const BUILTINS: &[&str] = &[
@@ -69,7 +69,7 @@ const BUILTINS: &[&str] = &[
     "wait",
 ];
 
-/// Variables that bash sets itself, and that are not set here.
+/// Variables that bash sets itself, and this shell does not.
 const SET_BY_BASH: &[&str] = &[
     "BASH",
     "BASHOPTS",
@@ -106,7 +106,7 @@ const SET_BY_BASH: &[&str] = &[
 ];
 
 /// Variables whose assignment changes the behaviour of bash or of commands; here they would have no effect.
-const HEEDED: &[&str] = &[
+const BEHAVIOUR_VARIABLES: &[&str] = &[
     "BLOCKSIZE",
     "BLOCK_SIZE",
     "CDPATH",
@@ -141,15 +141,15 @@ const NOT_FOUND: u8 = 127;
 /// The status of a file that exists but cannot be executed.
 const CANNOT_RUN: u8 = 126;
 
-fn unsupported(what: &[u8]) -> Rejection {
-    Rejection {
+fn unsupported(what: &[u8]) -> LineRejection {
+    LineRejection {
         message: [b"bash: ", what, b" not supported"].concat(),
         status: REFUSED,
     }
 }
 
-/// Returns why a name that is not a bundled command can never run here.
-pub(super) fn absent(name: &[u8], state: &ShellState) -> Rejection {
+/// Returns the rejection of a name that is neither a bundled command nor a program.
+pub(super) fn absent(name: &[u8], state: &ShellState) -> LineRejection {
     if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
         return unsupported(&[name, b": this builtin is"].concat());
     }
@@ -162,20 +162,20 @@ pub(super) fn absent(name: &[u8], state: &ShellState) -> Rejection {
         },
     };
     let message = [b"bash: ", &state.as_typed(name)[..], b": ", why.as_bytes()].concat();
-    Rejection { message, status }
+    LineRejection { message, status }
 }
 
 /// Admits a line.
 ///
 /// # Errors
 /// The part of the line that is not supported.
-pub(super) fn line(list: &List, state: &ShellState) -> Result<(), Rejection> {
+pub(super) fn line(list: &CommandList, state: &ShellState) -> Result<(), LineRejection> {
     let rejected = commands_of(list, state);
     // After a single command it is obvious that nothing has run.
     let lone =
         matches!(&list[..], [AndOr { first, rest }] if rest.is_empty() && first.stages.len() == 1);
     rejected.map_err(|rejection| match rejection.status {
-        NOT_FOUND | CANNOT_RUN if !lone => Rejection {
+        NOT_FOUND | CANNOT_RUN if !lone => LineRejection {
             message: [&rejection.message[..], b"; nothing of the line has run"].concat(),
             ..rejection
         },
@@ -183,7 +183,7 @@ pub(super) fn line(list: &List, state: &ShellState) -> Result<(), Rejection> {
     })
 }
 
-fn commands_of(list: &List, state: &ShellState) -> Result<(), Rejection> {
+fn commands_of(list: &CommandList, state: &ShellState) -> Result<(), LineRejection> {
     for AndOr { first, rest } in list {
         let rest = rest.iter().map(|(_, pipeline)| pipeline);
         for pipeline in std::iter::once(first).chain(rest) {
@@ -195,10 +195,10 @@ fn commands_of(list: &List, state: &ShellState) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn stage(stage: &Stage, state: &ShellState) -> Result<(), Rejection> {
+fn stage(stage: &Stage, state: &ShellState) -> Result<(), LineRejection> {
     match &stage.what {
-        What::Subshell(list) | What::Group(list) => commands_of(list, state)?,
-        What::Simple { assignments, words } => {
+        StageBody::Subshell(list) | StageBody::Group(list) => commands_of(list, state)?,
+        StageBody::Simple { assignments, words } => {
             for (name, value) in assignments {
                 word(value, state)?;
                 assignment(name, value, words)?;
@@ -211,30 +211,30 @@ fn stage(stage: &Stage, state: &ShellState) -> Result<(), Rejection> {
     }
     for redirect in &stage.redirects {
         match &redirect.to {
-            Target::Read(each)
-            | Target::Write(each)
-            | Target::Append(each)
-            | Target::Here(each) => {
+            RedirectTarget::Read(each)
+            | RedirectTarget::Write(each)
+            | RedirectTarget::Append(each)
+            | RedirectTarget::Here(each) => {
                 word(each, state)?;
             }
-            Target::Same(_) => {}
+            RedirectTarget::Same(_) => {}
         }
     }
     Ok(())
 }
 
-fn word(word: &Word, state: &ShellState) -> Result<(), Rejection> {
+fn word(word: &Word, state: &ShellState) -> Result<(), LineRejection> {
     for (at, atom) in word.0.iter().enumerate() {
         match (atom, word.0.get(at + 1)) {
-            (Atom::Command(list, _), _) => commands_of(list, state)?,
-            (Atom::Plain(b'~'), Some(Atom::Plain(sign @ (b'+' | b'-' | b'0'..=b'9'))))
+            (WordAtom::Command(list, _), _) => commands_of(list, state)?,
+            (WordAtom::Plain(b'~'), Some(WordAtom::Plain(sign @ (b'+' | b'-' | b'0'..=b'9'))))
                 if at == 0 =>
             {
                 return Err(unsupported(
                     &[b"~", &[*sign][..], b": this tilde is"].concat(),
                 ));
             }
-            (Atom::Variable(name, _) | Atom::Bare(name), _) if is_bashs(name) => {
+            (WordAtom::Variable(name, _) | WordAtom::Bare(name), _) if is_bashs(name) => {
                 return Err(unsupported(
                     &[b"$", &name[..], b": this variable is"].concat(),
                 ));
@@ -245,7 +245,7 @@ fn word(word: &Word, state: &ShellState) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn command(words: &[Word], state: &ShellState) -> Result<(), Rejection> {
+fn command(words: &[Word], state: &ShellState) -> Result<(), LineRejection> {
     let Some(name) = words.first().and_then(literal) else {
         return Ok(());
     };
@@ -279,12 +279,12 @@ pub(super) fn literal(word: &Word) -> Option<Vec<u8>> {
     for (at, atom) in word.0.iter().enumerate() {
         match atom {
             // The command `[`: an unmatched bracket is not a glob.
-            Atom::Plain(b'[') if word.0.len() == 1 => text.push(b'['),
-            Atom::Plain(b'*' | b'?' | b'[' | b'{') => return None,
-            Atom::Plain(b'~') if at == 0 => return None,
-            Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
-            Atom::Nothing => {}
-            Atom::Variable(..) | Atom::Bare(_) | Atom::Command(..) => return None,
+            WordAtom::Plain(b'[') if word.0.len() == 1 => text.push(b'['),
+            WordAtom::Plain(b'*' | b'?' | b'[' | b'{') => return None,
+            WordAtom::Plain(b'~') if at == 0 => return None,
+            WordAtom::Plain(byte) | WordAtom::Quoted(byte) => text.push(*byte),
+            WordAtom::Nothing => {}
+            WordAtom::Variable(..) | WordAtom::Bare(_) | WordAtom::Command(..) => return None,
         }
     }
     Some(text)
@@ -295,16 +295,22 @@ fn is_bashs(name: &[u8]) -> bool {
 }
 
 /// Admits an assignment, before `words` or by itself.
-fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), Rejection> {
+fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), LineRejection> {
     let text = literal(value);
     let is_date = || words.first().and_then(literal).as_deref() == Some(b"date");
     let known = match name {
         b"TZ" => {
-            is_date() && text.is_some_and(|text| text.is_empty() || Zone::find(&text).is_some())
+            is_date()
+                && text.is_some_and(|text| text.is_empty() || NamedZone::find(&text).is_some())
         }
         b"LANG" | b"LANGUAGE" => is_plain_locale(text),
         name if name.starts_with(b"LC_") => is_plain_locale(text),
-        name => !is_bashs(name) && !HEEDED.iter().any(|heeded| heeded.as_bytes() == name),
+        name => {
+            !is_bashs(name)
+                && !BEHAVIOUR_VARIABLES
+                    .iter()
+                    .any(|heeded| heeded.as_bytes() == name)
+        }
     };
     let what: &[u8] = match name {
         _ if known => return Ok(()),

@@ -1,20 +1,20 @@
 //! `$'…'` quotes, in which a backslash begins an escape as in C (bash(1), QUOTING).
 
 use super::escape::{self, low_byte, number};
-use super::lex::{Lexer, Refusal};
-use super::syntax::{Atom, Word};
+use super::lex::{Lexer, SyntaxRefusal};
+use super::syntax::{Word, WordAtom};
 
 /// Parses up to the closing quote.
 ///
 /// # Errors
 /// A missing closing quote.
-pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), Refusal> {
+pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), SyntaxRefusal> {
     let start = word.0.len();
     // A NUL ends the text, as in bash.
     let mut ended = false;
     loop {
         let Some(byte) = lexer.take() else {
-            return Err(Refusal::unclosed(b'\''));
+            return Err(SyntaxRefusal::unclosed(b'\''));
         };
         let bytes = match byte {
             b'\'' => break,
@@ -24,19 +24,19 @@ pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), Refus
         for byte in bytes {
             ended |= byte == 0;
             if !ended {
-                word.0.push(Atom::Quoted(byte));
+                word.0.push(WordAtom::Quoted(byte));
             }
         }
     }
     if word.0.len() == start {
-        word.0.push(Atom::Nothing);
+        word.0.push(WordAtom::Nothing);
     }
     Ok(())
 }
 
-fn after_backslash(lexer: &mut Lexer<'_>) -> Result<Vec<u8>, Refusal> {
+fn after_backslash(lexer: &mut Lexer<'_>) -> Result<Vec<u8>, SyntaxRefusal> {
     let Some((letter, after)) = lexer.rest().split_first() else {
-        return Err(Refusal::unclosed(b'\''));
+        return Err(SyntaxRefusal::unclosed(b'\''));
     };
     let (meant, rest) = match (letter, after) {
         (b'\'' | b'"' | b'?', after) => (vec![*letter], after),
@@ -45,9 +45,9 @@ fn after_backslash(lexer: &mut Lexer<'_>) -> Result<Vec<u8>, Refusal> {
                 (vec![low_byte(value)], rest)
             }),
         (b'c', [control, rest @ ..]) => (vec![control.to_ascii_uppercase() ^ 64], rest),
-        (b'c', []) => return Err(Refusal::unclosed(b'\'')),
+        (b'c', []) => return Err(SyntaxRefusal::unclosed(b'\'')),
         (letter, after) => {
-            escape::meant(*letter, after).unwrap_or_else(|| (vec![b'\\', *letter], after))
+            escape::decode_escape(*letter, after).unwrap_or_else(|| (vec![b'\\', *letter], after))
         }
     };
     lexer.skip(lexer.rest().len() - rest.len());

@@ -1,7 +1,7 @@
 //! Brace expansion: `{a,b}`, `{1..9}`, `{a..e..2}` (bash(1), Brace Expansion). It precedes all other expansions.
 
 use super::lex::is_in_name;
-use super::syntax::{Atom, Word};
+use super::syntax::{Word, WordAtom};
 
 /// The maximum number of words that one word may expand to.
 const MOST: usize = 100_000;
@@ -13,10 +13,10 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// Expands the braces of a word, in order; `None` where that exceeds a limit.
 pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
-    if !word.0.contains(&Atom::Plain(b'{')) {
+    if !word.0.contains(&WordAtom::Plain(b'{')) {
         return Some(vec![word.clone()]);
     }
-    let braces = word.0.iter().filter(|atom| **atom == Atom::Plain(b'{'));
+    let braces = word.0.iter().filter(|atom| **atom == WordAtom::Plain(b'{'));
     if braces.count() > MOST_BRACES {
         return None;
     }
@@ -24,12 +24,12 @@ pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
     Some(words.into_iter().map(|word| Word(lengthen(word))).collect())
 }
 
-/// Lengthens the names of variables by what has come behind them: `$x{a,b}` is `$xa $xb`.
-fn lengthen(word: Vec<Atom>) -> Vec<Atom> {
+/// Lengthens the names of variables by the bytes after them: `$x{a,b}` is `$xa $xb`.
+fn lengthen(word: Vec<WordAtom>) -> Vec<WordAtom> {
     let mut atoms = Vec::with_capacity(word.len());
     for atom in word {
         match (atoms.last_mut(), atom) {
-            (Some(Atom::Bare(name)), Atom::Plain(byte)) if is_in_name(byte) => {
+            (Some(WordAtom::Bare(name)), WordAtom::Plain(byte)) if is_in_name(byte) => {
                 *name = [&**name, &[byte]].concat().into();
             }
             (_, atom) => atoms.push(atom),
@@ -38,11 +38,11 @@ fn lengthen(word: Vec<Atom>) -> Vec<Atom> {
     atoms
 }
 
-fn atoms(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
+fn atoms(word: &[WordAtom]) -> Option<Vec<Vec<WordAtom>>> {
     for (at, _) in word
         .iter()
         .enumerate()
-        .filter(|(_, atom)| **atom == Atom::Plain(b'{'))
+        .filter(|(_, atom)| **atom == WordAtom::Plain(b'{'))
     {
         let Some((inside, after)) = group(word.get(at + 1..)?) else {
             continue;
@@ -70,13 +70,15 @@ fn atoms(word: &[Atom]) -> Option<Vec<Vec<Atom>>> {
 }
 
 /// Splits the text after a brace into the part up to its partner, and the rest.
-fn group(text: &[Atom]) -> Option<(&[Atom], &[Atom])> {
+fn group(text: &[WordAtom]) -> Option<(&[WordAtom], &[WordAtom])> {
     let mut depth = 0;
     for (at, atom) in text.iter().enumerate() {
         match atom {
-            Atom::Plain(b'{') => depth += 1,
-            Atom::Plain(b'}') if depth == 0 => return Some((text.get(..at)?, text.get(at + 1..)?)),
-            Atom::Plain(b'}') => depth -= 1,
+            WordAtom::Plain(b'{') => depth += 1,
+            WordAtom::Plain(b'}') if depth == 0 => {
+                return Some((text.get(..at)?, text.get(at + 1..)?));
+            }
+            WordAtom::Plain(b'}') => depth -= 1,
             _ => {}
         }
     }
@@ -84,17 +86,17 @@ fn group(text: &[Atom]) -> Option<(&[Atom], &[Atom])> {
 }
 
 /// Returns the expansion of a pair of braces; `None` where they are literal, `Some(None)` where a limit is exceeded.
-fn choices(inside: &[Atom]) -> Option<Option<Vec<Vec<Atom>>>> {
+fn choices(inside: &[WordAtom]) -> Option<Option<Vec<Vec<WordAtom>>>> {
     let mut depth = 0;
     let mut parts = vec![Vec::new()];
     for atom in inside {
         match atom {
-            Atom::Plain(b',') if depth == 0 => {
+            WordAtom::Plain(b',') if depth == 0 => {
                 parts.push(Vec::new());
                 continue;
             }
-            Atom::Plain(b'{') => depth += 1,
-            Atom::Plain(b'}') => depth -= 1,
+            WordAtom::Plain(b'{') => depth += 1,
+            WordAtom::Plain(b'}') => depth -= 1,
             _ => {}
         }
         parts.last_mut()?.push(atom.clone());
@@ -116,7 +118,7 @@ fn choices(inside: &[Atom]) -> Option<Option<Vec<Vec<Atom>>>> {
 }
 
 /// Returns the members of a sequence such as `1..9` or `a..e`, with an optional step.
-fn sequence(text: &[u8]) -> Option<Option<Vec<Vec<Atom>>>> {
+fn sequence(text: &[u8]) -> Option<Option<Vec<Vec<WordAtom>>>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut parts = text.split("..");
     let (from, to, step) = (parts.next()?, parts.next()?, parts.next());
@@ -161,8 +163,8 @@ fn sequence(text: &[u8]) -> Option<Option<Vec<Vec<Atom>>>> {
             _ => format!("{member:0width$}").into_bytes(),
         };
         let atom = |byte| match is_in_name(byte) {
-            true => Atom::Plain(byte),
-            false => Atom::Quoted(byte),
+            true => WordAtom::Plain(byte),
+            false => WordAtom::Quoted(byte),
         };
         text.into_iter().map(atom).collect()
     });

@@ -1,6 +1,6 @@
 //! One command's call: its arguments, its streams, and its access to the shell. Commands see nothing else.
 //!
-//! Owns the wording of errors: `command: path as typed: reason`. No reason says "denied": whatever a command may not
+//! Owns the wording of errors: `command: path as typed: reason`. No reason says "denied": a path that a command may not
 //! touch is absent.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use super::stream::{CHUNK, Input, Output, empty_file};
 use super::thread_pool::ThreadPool;
 use trumanfs_executor::Home;
 pub(super) use trumanfs_executor::home::reason;
-use trumanfs_executor::line_programs::{LinePrograms, Programs};
-use trumanfs_executor::resolve::{Base, TMP};
+use trumanfs_executor::line_programs::{LinePrograms, ProgramProvider};
+use trumanfs_executor::resolve::{PathResolver, TMP};
 use trumanfs_types::error::Error;
 use trumanfs_types::name::WorldPath;
 
@@ -25,10 +25,10 @@ use trumanfs_types::name::WorldPath;
 /// copy.
 #[derive(Clone)]
 pub(super) struct ShellState {
-    /// The home that it works in.
+    /// The home that the shell works in.
     pub(super) home: Arc<dyn Home>,
     /// The bundled commands.
-    pub(super) registry: Registry,
+    pub(super) registry: CommandRegistry,
     /// The absolute path of the root as shown, without a trailing slash (empty for `/`).
     pub(super) root: Arc<[u8]>,
     /// The working directory.
@@ -44,8 +44,8 @@ pub(super) struct ShellState {
     /// The threads for stages of pipelines.
     pub(super) threads: ThreadPool,
     /// The real programs that lines may run besides the bundled commands.
-    pub(super) programs: Option<Arc<dyn Programs>>,
-    /// Those of the line that is under way.
+    pub(super) programs: Option<Arc<dyn ProgramProvider>>,
+    /// The real programs of the current line.
     pub(super) line_programs: Option<Arc<dyn LinePrograms>>,
 }
 
@@ -82,8 +82,8 @@ impl ShellState {
         self.base().resolve_to_make(typed)
     }
 
-    fn base(&self) -> Base<'_> {
-        Base {
+    fn base(&self) -> PathResolver<'_> {
+        PathResolver {
             home: &*self.home,
             root: &self.root,
             cwd: &self.cwd,
@@ -104,49 +104,49 @@ impl ShellState {
     }
 }
 
-/// Why a command ends early.
+/// The reason for which a command ends early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum CommandError {
     /// Wrong usage: the message after the command's name, and the status.
     Usage(Vec<u8>, u8),
     /// A command that does not exist here, which ends the whole line.
-    Rejected(Rejection),
-    /// An error of its input or output: a closed reader, a full disk, a line past its time limit.
+    Rejected(LineRejection),
+    /// An error of the command's input or output: a closed reader, a full disk, a line past its time limit.
     Stream(io::Error),
 }
 
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Stop {
-        Stop::Stream(error)
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> CommandError {
+        CommandError::Stream(error)
     }
 }
 
 /// A command's status, or why it ended early.
-pub(super) type Ended = Result<u8, Stop>;
+pub(super) type CommandResult = Result<u8, CommandError>;
 
 /// The function of a bundled command.
-pub(super) type Run = fn(&mut Call<'_>) -> Ended;
+pub(super) type CommandFn = fn(&mut Call<'_>) -> CommandResult;
 
 /// A bundled command.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Command {
-    /// Its name.
+pub(super) struct BundledCommand {
+    /// The command's name.
     pub(super) name: &'static str,
-    /// Its function.
-    pub(super) run: Run,
-    /// Whether it may change files.
+    /// The function that runs it.
+    pub(super) run: CommandFn,
+    /// True if the command may change files.
     pub(super) changes: bool,
-    /// Whether `find -exec` runs it.
+    /// True if `find -exec` may run the command.
     pub(super) runs_for_find: bool,
 }
 
 /// The bundled commands, by name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Registry(pub(super) &'static [Command]);
+pub(super) struct CommandRegistry(pub(super) &'static [BundledCommand]);
 
-impl Registry {
+impl CommandRegistry {
     /// Returns the command with a name.
-    pub(super) fn named(self, name: &[u8]) -> Option<Command> {
+    pub(super) fn named(self, name: &[u8]) -> Option<BundledCommand> {
         let found = self.0.iter().find(|known| known.name.as_bytes() == name);
         found.copied()
     }
@@ -267,7 +267,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// Write errors; `TimedOut`.
-    pub(super) fn nested(&mut self, command: Command, args: &[Vec<u8>]) -> io::Result<u8> {
+    pub(super) fn nested(&mut self, command: BundledCommand, args: &[Vec<u8>]) -> io::Result<u8> {
         self.out.flush()?;
         let outputs = (self.out.get_ref().clone(), self.err.clone());
         invoke(command, args, &mut Input::empty(), outputs, self.state)
@@ -282,7 +282,7 @@ const READER_GONE: u8 = 141;
 /// # Errors
 /// `TimedOut` only: the line has to end.
 pub(super) fn invoke(
-    command: Command,
+    command: BundledCommand,
     args: &[Vec<u8>],
     stdin: &mut Input,
     (out, mut err): (Output, Output),
@@ -291,14 +291,19 @@ pub(super) fn invoke(
     let mut call = Call::new(command.name, args, stdin, out, err.clone(), state);
     let ended = (command.run)(&mut call);
     // Flushing may fail too, as if the command's last write had.
-    let ended = ended.and_then(|status| call.out.flush().map(|()| status).map_err(Stop::Stream));
+    let ended = ended.and_then(|status| {
+        call.out
+            .flush()
+            .map(|()| status)
+            .map_err(CommandError::Stream)
+    });
     // Taken apart: dropping the writer would write what is left in its buffer.
     let _ = call.out.into_parts();
     let (message, status) = match ended {
         Ok(status) => return Ok(status),
-        Err(Stop::Usage(message, status)) => (message, status),
-        Err(Stop::Rejected(why)) => return Err(why.end_line(&mut err, state)),
-        Err(Stop::Stream(error)) => match error.kind() {
+        Err(CommandError::Usage(message, status)) => (message, status),
+        Err(CommandError::Rejected(why)) => return Err(why.end_line(&mut err, state)),
+        Err(CommandError::Stream(error)) => match error.kind() {
             io::ErrorKind::TimedOut => return Err(error),
             io::ErrorKind::BrokenPipe => return Ok(READER_GONE),
             // Only a read can fail so.
@@ -314,17 +319,17 @@ pub(super) fn invoke(
     Ok(status)
 }
 
-/// Why a line is not run, or ends early.
+/// The reason for which a line is not run, or ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rejection {
-    /// The message.
+pub(super) struct LineRejection {
+    /// The message, with `bash: ` before it.
     pub(super) message: Vec<u8>,
     /// The line's status.
     pub(super) status: u8,
 }
 
-impl Rejection {
-    /// Reports it and ends the line. Returns the error that ends the command in progress.
+impl LineRejection {
+    /// Reports the rejection and ends the line. Returns the error that ends the command in progress.
     pub(super) fn end_line(self, err: &mut Output, state: &ShellState) -> io::Error {
         let _ = err.write_all(&[&self.message[..], b"\n"].concat());
         state.deadline.refuse_for(self.status, self.message)
@@ -348,7 +353,7 @@ pub(super) fn of_io(error: &io::Error) -> Error {
     Error::os("read")(errno)
 }
 
-/// Makes a [`Stop::Usage`] with status 1.
-pub(super) fn usage(message: impl Into<Vec<u8>>) -> Stop {
-    Stop::Usage(message.into(), 1)
+/// Makes a [`CommandError::Usage`] with status 1.
+pub(super) fn usage(message: impl Into<Vec<u8>>) -> CommandError {
+    CommandError::Usage(message.into(), 1)
 }

@@ -1,4 +1,4 @@
-//! [`Deadline`]: the limits of a line that all its commands share, and what is noted of it where they are met.
+//! [`Deadline`]: the limits of a line, shared by all its commands, and the facts noted when a limit is met.
 
 use std::io;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use trumanfs_executor::cancel::Cancel;
+use trumanfs_executor::cancel::CancelToken;
 
 /// A stream by which output leaves a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaving {
+pub(super) enum LineStream {
     Stdout,
     Stderr,
 }
@@ -19,7 +19,7 @@ pub(super) enum Leaving {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deadline {
     /// The request's token.
-    pub(super) cancel: Cancel,
+    pub(super) cancel: CancelToken,
     /// The status with which the line ends after something in it was refused.
     refused: Arc<AtomicU8>,
     /// The message of that refusal.
@@ -28,15 +28,15 @@ pub(super) struct Deadline {
     memory: usize,
     /// The number of bytes held.
     held: Arc<AtomicUsize>,
-    /// Whether the limit has been exceeded.
+    /// True if the limit has been exceeded.
     exhausted: Arc<AtomicBool>,
-    /// Of which streams something was left out before it left the line.
+    /// True, for each stream, if something was left out before it left the line.
     truncated: Arc<[AtomicBool; 2]>,
 }
 
 impl Deadline {
     /// Returns the limits of a line that begins; `held` bytes are in use by variables.
-    pub(super) fn new(cancel: Cancel, memory: u64, held: usize) -> Deadline {
+    pub(super) fn new(cancel: CancelToken, memory: u64, held: usize) -> Deadline {
         Deadline {
             cancel,
             memory: usize::try_from(memory).unwrap_or(usize::MAX),
@@ -59,7 +59,7 @@ impl Deadline {
         io::ErrorKind::TimedOut.into()
     }
 
-    /// As [`Deadline::refuse`], and keeps the message.
+    /// Ends the line as [`Deadline::refuse`] does, and keeps the message.
     pub(super) fn refuse_for(&self, status: u8, message: Vec<u8>) -> io::Error {
         self.reason.lock().get_or_insert(message);
         self.refuse(status)
@@ -98,16 +98,16 @@ impl Deadline {
     }
 
     /// Notes that something was left out of a stream.
-    pub(super) fn note_truncated(&self, stream: Leaving) {
+    pub(super) fn note_truncated(&self, stream: LineStream) {
         let [stdout, stderr] = &*self.truncated;
         let of = match stream {
-            Leaving::Stdout => stdout,
-            Leaving::Stderr => stderr,
+            LineStream::Stdout => stdout,
+            LineStream::Stderr => stderr,
         };
         of.store(true, Ordering::Relaxed);
     }
 
-    /// Returns of which streams something was left out: standard output, standard error.
+    /// Returns, for standard output and for standard error, whether something was left out.
     pub(super) fn truncated(&self) -> [bool; 2] {
         self.truncated
             .each_ref()

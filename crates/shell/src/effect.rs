@@ -1,42 +1,44 @@
 //! The effect of a line, as far as it can be determined before it runs: whether it may change anything.
 
 use super::admit::literal;
-use super::call::{NULL, Registry};
-use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
+use super::call::{CommandRegistry, NULL};
+use super::syntax::{AndOr, CommandList, RedirectTarget, Stage, StageBody, Word, WordAtom};
 
 /// Returns whether a line may change anything; not if it runs only commands that read.
-pub(super) fn may_change(list: &List, registry: Registry) -> bool {
+pub(super) fn may_change(list: &CommandList, registry: CommandRegistry) -> bool {
     let mut pipelines = list.iter().flat_map(|AndOr { first, rest }| {
         std::iter::once(first).chain(rest.iter().map(|(_, pipeline)| pipeline))
     });
     pipelines.any(|pipeline| pipeline.stages.iter().any(|each| stage(each, registry)))
 }
 
-fn stage(stage: &Stage, registry: Registry) -> bool {
+fn stage(stage: &Stage, registry: CommandRegistry) -> bool {
     let word = |each: &Word| word(each, registry);
     let does = match &stage.what {
-        What::Subshell(list) | What::Group(list) => may_change(list, registry),
-        What::Simple { assignments, words } => {
+        StageBody::Subshell(list) | StageBody::Group(list) => may_change(list, registry),
+        StageBody::Simple { assignments, words } => {
             assignments.iter().any(|(_, value)| word(value))
                 || words.iter().any(word)
                 || command(words, registry)
         }
     };
     does || stage.redirects.iter().any(|redirect| match &redirect.to {
-        Target::Write(each) | Target::Append(each) => literal(each).as_deref() != Some(NULL),
-        Target::Read(each) | Target::Here(each) => word(each),
-        Target::Same(_) => false,
+        RedirectTarget::Write(each) | RedirectTarget::Append(each) => {
+            literal(each).as_deref() != Some(NULL)
+        }
+        RedirectTarget::Read(each) | RedirectTarget::Here(each) => word(each),
+        RedirectTarget::Same(_) => false,
     })
 }
 
-fn word(word: &Word, registry: Registry) -> bool {
+fn word(word: &Word, registry: CommandRegistry) -> bool {
     word.0.iter().any(|atom| match atom {
-        Atom::Command(list, _) => may_change(list, registry),
+        WordAtom::Command(list, _) => may_change(list, registry),
         _ => false,
     })
 }
 
-fn command(words: &[Word], registry: Registry) -> bool {
+fn command(words: &[Word], registry: CommandRegistry) -> bool {
     let Some((name, rest)) = words.split_first() else {
         return false;
     };

@@ -2,7 +2,7 @@
 
 /// Returns the meaning of a letter after a backslash and the following text, and the rest of that text. `None` where
 /// it is not an escape common to both.
-pub(super) fn meant(letter: u8, after: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+pub(super) fn decode_escape(letter: u8, after: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let byte = match letter {
         b'a' => 7,
         b'b' => 8,

@@ -4,33 +4,34 @@
 use std::io;
 
 use super::call::ShellState;
-use super::syntax::{Atom, List, Word};
+use super::syntax::{CommandList, Word, WordAtom};
 use super::{brace, glob};
 
 /// Runs a command substitution and returns its output.
-pub(super) type Substitute<'r> = dyn FnMut(&mut ShellState, &List) -> io::Result<Vec<u8>> + 'r;
+pub(super) type SubstitutionFn<'r> =
+    dyn FnMut(&mut ShellState, &CommandList) -> io::Result<Vec<u8>> + 'r;
 
 /// A word of a command after expansion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Field {
+pub(super) struct ExpandedWord {
     /// The word as passed to the command.
     pub(super) text: Vec<u8>,
     /// The word as typed, where a tilde stood for the root.
     pub(super) tilde: Option<Vec<u8>>,
 }
 
-/// Why a word cannot be expanded.
+/// The reason for which a word cannot be expanded.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ExpansionError {
     /// A message, to be printed after `bash: `.
-    Told(Vec<u8>),
+    Message(Vec<u8>),
     /// The line's time limit has passed.
-    Ended(io::Error),
+    Stopped(io::Error),
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Ended(error)
+impl From<io::Error> for ExpansionError {
+    fn from(error: io::Error) -> ExpansionError {
+        ExpansionError::Stopped(error)
     }
 }
 
@@ -38,12 +39,12 @@ impl From<io::Error> for Failure {
 pub(super) fn fields(
     words: &[Word],
     state: &mut ShellState,
-    run: &mut Substitute<'_>,
-) -> Result<Vec<Field>, Failure> {
+    run: &mut SubstitutionFn<'_>,
+) -> Result<Vec<ExpandedWord>, ExpansionError> {
     let mut fields = Vec::new();
     for word in words {
         let Some(braced) = brace::expand(word) else {
-            return Err(Failure::Told(b"braces: too many words".to_vec()));
+            return Err(ExpansionError::Message(b"braces: too many words".to_vec()));
         };
         for word in braced {
             for part in split(&word, state, run)? {
@@ -58,22 +59,22 @@ pub(super) fn fields(
 pub(super) fn text(
     word: &Word,
     state: &mut ShellState,
-    run: &mut Substitute<'_>,
+    run: &mut SubstitutionFn<'_>,
 ) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     for (at, atom) in word.0.iter().enumerate() {
         match atom {
-            Atom::Plain(b'~') if begins_tilde(&word.0, at) => {
+            WordAtom::Plain(b'~') if begins_tilde(&word.0, at) => {
                 text.extend_from_slice(&root_of(state))
             }
-            Atom::Plain(byte) | Atom::Quoted(byte) => text.push(*byte),
-            Atom::Nothing => {}
-            Atom::Variable(name, _) | Atom::Bare(name) => {
+            WordAtom::Plain(byte) | WordAtom::Quoted(byte) => text.push(*byte),
+            WordAtom::Nothing => {}
+            WordAtom::Variable(name, _) | WordAtom::Bare(name) => {
                 let value = variable(name, state);
                 state.deadline.hold(value.len())?;
                 text.extend(value);
             }
-            Atom::Command(list, _) => text.extend(output(run(state, list)?)),
+            WordAtom::Command(list, _) => text.extend(output(run(state, list)?)),
         }
     }
     Ok(text)
@@ -81,11 +82,11 @@ pub(super) fn text(
 
 /// Returns whether a tilde stands for the home: at the start of a word (in a value, also after a colon), and before a
 /// slash or the end, which in a here-string is its newline. `~user` is literal.
-fn begins_tilde(atoms: &[Atom], at: usize) -> bool {
-    let begins = at == 0 || atoms.get(at - 1) == Some(&Atom::Plain(b':'));
+fn begins_tilde(atoms: &[WordAtom], at: usize) -> bool {
+    let begins = at == 0 || atoms.get(at - 1) == Some(&WordAtom::Plain(b':'));
     let ends = matches!(
         atoms.get(at + 1),
-        None | Some(Atom::Plain(b'/' | b':' | b'\n'))
+        None | Some(WordAtom::Plain(b'/' | b':' | b'\n'))
     );
     begins && ends
 }
@@ -114,23 +115,23 @@ fn output(mut bytes: Vec<u8>) -> Vec<u8> {
 
 /// A part of a word after splitting.
 #[derive(Debug, Default)]
-struct Part {
-    /// Its bytes, and whether each may be special in a glob.
+struct WordPart {
+    /// The bytes, each with true if it may be special in a glob.
     bytes: Vec<(u8, bool)>,
-    /// Whether it is a word even if it is empty.
+    /// True if the part is a word even if it is empty.
     kept: bool,
     /// The length of the expansion of a tilde at its start.
     tilde: usize,
 }
 
-impl Part {
+impl WordPart {
     fn push(&mut self, bytes: impl IntoIterator<Item = u8>, special: bool) {
         self.bytes
             .extend(bytes.into_iter().map(|byte| (byte, special)));
     }
 
     /// Expands globs, if there are any.
-    fn globbed(self, state: &ShellState, fields: &mut Vec<Field>) -> io::Result<()> {
+    fn globbed(self, state: &ShellState, fields: &mut Vec<ExpandedWord>) -> io::Result<()> {
         let text: Vec<u8> = self.bytes.iter().map(|(byte, _)| *byte).collect();
         if self
             .bytes
@@ -151,7 +152,11 @@ impl Part {
                 false => Vec::new(),
             };
             if !found.is_empty() {
-                fields.extend(found.into_iter().map(|text| Field { text, tilde: None }));
+                fields.extend(
+                    found
+                        .into_iter()
+                        .map(|text| ExpandedWord { text, tilde: None }),
+                );
                 return Ok(());
             }
         }
@@ -160,38 +165,42 @@ impl Part {
             typed.extend(text.iter().skip(self.tilde));
             typed
         });
-        fields.push(Field { text, tilde });
+        fields.push(ExpandedWord { text, tilde });
         Ok(())
     }
 }
 
-fn split(word: &Word, state: &mut ShellState, run: &mut Substitute<'_>) -> io::Result<Vec<Part>> {
+fn split(
+    word: &Word,
+    state: &mut ShellState,
+    run: &mut SubstitutionFn<'_>,
+) -> io::Result<Vec<WordPart>> {
     let mut parts = Vec::new();
-    let mut part = Part::default();
+    let mut part = WordPart::default();
     for (at, atom) in word.0.iter().enumerate() {
         let (value, quoted) = match atom {
-            Atom::Plain(b'~') if at == 0 && begins_tilde(&word.0, at) => {
+            WordAtom::Plain(b'~') if at == 0 && begins_tilde(&word.0, at) => {
                 let root = root_of(state);
                 part.tilde = root.len();
                 part.push(root, false);
                 continue;
             }
-            Atom::Plain(byte) => {
+            WordAtom::Plain(byte) => {
                 part.push([*byte], true);
                 continue;
             }
-            Atom::Quoted(byte) => {
+            WordAtom::Quoted(byte) => {
                 part.push([*byte], false);
                 part.kept = true;
                 continue;
             }
-            Atom::Nothing => {
+            WordAtom::Nothing => {
                 part.kept = true;
                 continue;
             }
-            Atom::Variable(name, quoted) => (variable(name, state), *quoted),
-            Atom::Bare(name) => (variable(name, state), false),
-            Atom::Command(list, quoted) => (output(run(state, list)?), *quoted),
+            WordAtom::Variable(name, quoted) => (variable(name, state), *quoted),
+            WordAtom::Bare(name) => (variable(name, state), false),
+            WordAtom::Command(list, quoted) => (output(run(state, list)?), *quoted),
         };
         // Each byte is stored with a flag.
         state.deadline.hold(value.len().saturating_mul(2))?;

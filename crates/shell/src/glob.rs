@@ -6,13 +6,13 @@
 use std::io;
 
 use super::call::ShellState;
-use super::pattern::Pattern;
+use super::pattern::GlobPattern;
 use rustix::fs::FileType;
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::error::Error;
 
 /// The maximum depth of `**`.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// Returns the matching paths, sorted bytewise. `pattern` has a backslash before each quoted byte.
 ///
@@ -73,7 +73,7 @@ fn matches(
         path.push(b'/');
         return matches(state, path, rest, found);
     }
-    let pattern = Pattern::new(first);
+    let pattern = GlobPattern::new(first);
     let hidden = first.starts_with(b".") || first.starts_with(b"\\.");
     for entry in entries(state, &so_far) {
         if (entry.name.starts_with(b".") && !hidden) || !pattern.matches(&entry.name) {
@@ -117,7 +117,7 @@ fn anywhere(
         if rest.is_empty() {
             found.push(path.clone());
         }
-        if entry.kind == FileType::Directory && depth < DEEPEST {
+        if entry.kind == FileType::Directory && depth < MAX_DEPTH {
             path.push(b'/');
             match rest {
                 [] => {}

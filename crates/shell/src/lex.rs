@@ -1,52 +1,54 @@
-//! The lexer, which reads a line byte by byte, and [`Refusal`]: why a line is not run at all.
+//! The lexer, which reads a line byte by byte, and [`SyntaxRefusal`]: the reason for which a line is not run at all.
 //!
 //! Bash syntax that this shell does not support is refused by name before anything runs.
 
-/// Why a line is not run at all.
+/// The reason for which a line is not run at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct SyntaxRefusal {
     pub(super) message: Vec<u8>,
-    /// Whether more input may complete the line: an open quote, a pipe without a command after it.
-    pub(super) may_go_on: bool,
+    /// True if more input may complete the line: an open quote, a pipe without a command after it.
+    pub(super) may_continue: bool,
 }
 
-impl Refusal {
+impl SyntaxRefusal {
     /// Makes a refusal that no further input can resolve.
-    pub(super) fn told(message: impl Into<Vec<u8>>) -> Refusal {
-        Refusal {
+    pub(super) fn final_refusal(message: impl Into<Vec<u8>>) -> SyntaxRefusal {
+        SyntaxRefusal {
             message: message.into(),
-            may_go_on: false,
+            may_continue: false,
         }
     }
 
-    /// Makes the refusal of a line that ends where something has to follow.
-    pub(super) fn early_end() -> Refusal {
-        Refusal {
+    /// Makes the refusal of a line that ends too early.
+    pub(super) fn early_end() -> SyntaxRefusal {
+        SyntaxRefusal {
             message: b"bash: syntax error: unexpected end of file".to_vec(),
-            may_go_on: true,
+            may_continue: true,
         }
     }
 
     /// Makes the refusal of something unsupported.
-    pub(super) fn unsupported(what: impl AsRef<[u8]>) -> Refusal {
-        Refusal::told([b"bash: ", what.as_ref(), b" not supported"].concat())
+    pub(super) fn unsupported(what: impl AsRef<[u8]>) -> SyntaxRefusal {
+        SyntaxRefusal::final_refusal([b"bash: ", what.as_ref(), b" not supported"].concat())
     }
 
     /// Makes the refusal of an unexpected token.
-    pub(super) fn unexpected(token: &[u8]) -> Refusal {
-        Refusal::told([b"bash: syntax error near unexpected token `", token, b"'"].concat())
+    pub(super) fn unexpected(token: &[u8]) -> SyntaxRefusal {
+        SyntaxRefusal::final_refusal(
+            [b"bash: syntax error near unexpected token `", token, b"'"].concat(),
+        )
     }
 
     /// Makes the refusal of a line with an open quote or parenthesis.
-    pub(super) fn unclosed(mark: u8) -> Refusal {
-        Refusal {
+    pub(super) fn unclosed(mark: u8) -> SyntaxRefusal {
+        SyntaxRefusal {
             message: [
                 b"bash: unexpected EOF while looking for matching `",
                 &[mark][..],
                 b"'",
             ]
             .concat(),
-            may_go_on: true,
+            may_continue: true,
         }
     }
 }
@@ -56,7 +58,7 @@ impl Refusal {
 pub(super) struct Lexer<'l> {
     line: &'l [u8],
     at: usize,
-    /// Whether the line ends in a backslash: the next line continues it.
+    /// True if the line ends in a backslash: the next line continues it.
     continued: bool,
 }
 
@@ -150,7 +152,7 @@ fn begins_name(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphabetic()
 }
 
-/// Returns whether a byte may stand in a variable's name behind its first.
+/// Returns whether a byte may occur in a variable's name after its first.
 pub(super) fn is_in_name(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod admit;
+mod analysis;
 mod ansi;
 mod brace;
 mod call;
@@ -17,7 +18,6 @@ mod deadline;
 mod effect;
 mod escape;
 mod expand;
-mod foresee;
 mod glob;
 mod lex;
 mod line;
@@ -38,26 +38,26 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use call::{Rejection, ShellState};
+pub use analysis::{LineAnalysis, PlannedProgram};
+use call::{LineRejection, ShellState};
 use deadline::Deadline;
-pub use foresee::{ForeseenProgram, Foresight};
-pub use line::Line;
-pub use parse::Stand;
-use syntax::{List, What};
-use trumanfs_executor::cancel::Cancel;
+pub use line::ParsedLine;
+pub use parse::InputState;
+use syntax::{CommandList, StageBody};
+use trumanfs_executor::cancel::CancelToken;
 use trumanfs_executor::home::Home;
-use trumanfs_executor::line_programs::Programs;
-use trumanfs_executor::pipeline::{self, Admitted, Done, Executor, Streams};
-use trumanfs_executor::place::Place;
+use trumanfs_executor::home_context::HomeContext;
+use trumanfs_executor::line_programs::ProgramProvider;
+use trumanfs_executor::pipeline::{self, AdmittedRequest, Executor, RequestEnd, RequestStreams};
 use trumanfs_executor::request::{Limits, Outcome, ProgramReport, Refusal, Request};
 use trumanfs_types::error::Error;
 use trumanfs_types::name::WorldPath;
 use trumanfs_types::origin::OriginKind;
 
-/// The status of a line that is not run at all.
+/// The return code of a line that is refused before anything runs.
 const REFUSED: u8 = 2;
 
-/// A shell in a home. Its working directory and its variables last from line to line.
+/// A shell in a home. The working directory and the variables last from line to line.
 ///
 /// ```
 /// use trumanfs::exec::shell::Shell;
@@ -69,7 +69,7 @@ const REFUSED: u8 = 2;
 /// shell.run(b"mkdir -p src; cd src; name=main.rs");
 /// let outcome = shell.run(b"touch $name; ls");
 /// assert_eq!(outcome.stdout, b"main.rs\n");
-/// // What it has not, it refuses by name before anything of the line runs.
+/// // Unsupported syntax is refused by name before anything of the line runs.
 /// let refused = shell.run(b"touch other; while true; do rm main.rs; done");
 /// assert_eq!(refused.return_code, 2);
 /// assert_eq!(shell.run(b"ls").stdout, b"main.rs\n");
@@ -77,10 +77,10 @@ const REFUSED: u8 = 2;
 /// # }
 /// ```
 pub struct Shell {
-    place: Place,
+    place: HomeContext,
     state: ShellState,
     limits: Limits,
-    /// What there is to know of the real programs of the last line.
+    /// The report on the real programs of the last line.
     report: Option<Box<ProgramReport>>,
 }
 
@@ -98,11 +98,11 @@ impl Shell {
     /// Makes a shell whose working directory is the root of a home, without an audit log. `root` is the absolute path
     /// shown for the root.
     pub fn new(home: Arc<dyn Home>, root: &[u8], limits: Limits) -> Shell {
-        Shell::at(Place::new(home, root, None), limits)
+        Shell::at(HomeContext::new(home, root, None), limits)
     }
 
-    /// Makes a shell whose working directory is the root of a place. The limits hold for each line.
-    pub fn at(place: Place, limits: Limits) -> Shell {
+    /// Makes a shell whose working directory is the root of the given home. The limits hold for each line.
+    pub fn at(place: HomeContext, limits: Limits) -> Shell {
         let mut state = ShellState {
             home: place.home().clone(),
             registry: commands::REGISTRY,
@@ -127,14 +127,14 @@ impl Shell {
         }
     }
 
-    /// Lets lines run real programs, too.
+    /// Lets lines run real programs too.
     #[must_use]
-    pub fn with_programs(mut self, programs: Arc<dyn Programs>) -> Shell {
+    pub fn with_programs(mut self, programs: Arc<dyn ProgramProvider>) -> Shell {
         self.state.programs = Some(programs);
         self
     }
 
-    /// Makes ready what the next line may need, where that is waited for; returns at once.
+    /// Prepares real programs for the next line, while the caller waits for that line; returns at once.
     pub fn prepare(&self) {
         if let Some(programs) = &self.state.programs {
             programs.prepare();
@@ -169,8 +169,8 @@ impl Shell {
         Ok(())
     }
 
-    /// Forgets variables, the largest first, until the others hold so many bytes at most with their names. Returns the names of
-    /// those that it forgot.
+    /// Forgets variables, the largest first, until the remaining ones hold at most so many bytes, names included. Returns
+    /// the names of the forgotten ones.
     pub fn forget_large_variables(&mut self, most: usize) -> Vec<Vec<u8>> {
         let variables = &mut self.state.variables;
         let size = |(name, value): (&Vec<u8>, &Vec<u8>)| name.len() + value.len();
@@ -196,8 +196,8 @@ impl Shell {
     }
 
     /// Returns whether the input so far can run or needs more lines.
-    pub fn stand(&self, line: &[u8]) -> Stand {
-        parse::stand(line)
+    pub fn input_state(&self, line: &[u8]) -> InputState {
+        parse::input_state(line)
     }
 
     /// Returns the completions of a path: full paths, with a slash after directories.
@@ -250,9 +250,9 @@ impl Shell {
         }
     }
 
-    /// Returns what the text of an admitted line says of it.
-    pub fn foresee(&self, line: &Line) -> Foresight {
-        foresee::foresee(line, self.state.registry)
+    /// Analyzes the text of an admitted line.
+    pub fn analyze(&self, line: &ParsedLine) -> LineAnalysis {
+        analysis::analyze(line, self.state.registry)
     }
 
     /// Runs a line with empty standard input, and collects its output.
@@ -275,7 +275,7 @@ impl Shell {
         stderr: impl Write + Send + 'static,
     ) -> Outcome {
         let request = self.request(line);
-        let streams = Streams {
+        let streams = RequestStreams {
             stdin,
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
@@ -285,11 +285,11 @@ impl Shell {
 }
 
 impl Executor for Shell {
-    type Plan = Line;
+    type Plan = ParsedLine;
 
     const KIND: OriginKind = OriginKind::Shell;
 
-    fn place(&self) -> &Place {
+    fn context(&self) -> &HomeContext {
         &self.place
     }
 
@@ -301,24 +301,24 @@ impl Executor for Shell {
         &self.state.cwd
     }
 
-    fn plan(&self, request: &Request) -> Result<Line, Refusal> {
+    fn plan(&self, request: &Request) -> Result<ParsedLine, Refusal> {
         let list = parse::parse(&request.command).map_err(|refusal| Refusal {
             message: refusal.message,
             return_code: REFUSED,
         })?;
         let admitted = admit::line(&list, &self.state);
-        admitted.map_err(|Rejection { message, status }| Refusal {
+        admitted.map_err(|LineRejection { message, status }| Refusal {
             message,
             return_code: status,
         })?;
-        Ok(Line(list))
+        Ok(ParsedLine(list))
     }
 
-    fn may_change(&self, line: &Line) -> bool {
+    fn may_change(&self, line: &ParsedLine) -> bool {
         effect::may_change(&line.0, self.state.registry)
     }
 
-    fn noun(&self, line: &Line) -> &'static str {
+    fn noun(&self, line: &ParsedLine) -> &'static str {
         noun(&line.0)
     }
 
@@ -330,7 +330,7 @@ impl Executor for Shell {
         }
     }
 
-    fn interrupted(&self, cancel: &Cancel) -> Done {
+    fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {
         line::interrupted(cancel)
     }
 
@@ -338,23 +338,23 @@ impl Executor for Shell {
         self.report.take()
     }
 
-    fn note(&mut self, return_code: u8) {
+    fn store_return_code(&mut self, return_code: u8) {
         self.state.status = return_code;
     }
 
     fn carry_out(
         &mut self,
-        admitted: Admitted<Line>,
+        admitted: AdmittedRequest<ParsedLine>,
         home: Arc<dyn Home>,
-        streams: Streams,
-    ) -> Done {
+        streams: RequestStreams,
+    ) -> RequestEnd {
         let (done, state) = line::carry_out(admitted, home, streams, &self.state);
-        // A line that was left behind keeps its copy of the state; the shell's is as it was before the line.
+        // A line that was left behind keeps its copy of the state; the shell goes on with the state before the line.
         if let Some(state) = state {
             self.state = state;
         }
         self.state.home = self.place.home().clone();
-        // What still runs of the line ends here.
+        // Programs of the line that still run end here.
         let programs = self.state.line_programs.take();
         self.report = programs.and_then(|programs| programs.report());
         done
@@ -362,9 +362,9 @@ impl Executor for Shell {
 }
 
 /// Returns the noun for lines of output in messages: those of `ls` are entries.
-fn noun(list: &List) -> &'static str {
-    let lists = |what: &What| match what {
-        What::Simple { words, .. } => {
+fn noun(list: &CommandList) -> &'static str {
+    let lists = |what: &StageBody| match what {
+        StageBody::Simple { words, .. } => {
             words.first().and_then(syntax::Word::plain).as_deref() == Some(b"ls")
         }
         _ => false,
@@ -382,7 +382,7 @@ fn noun(list: &List) -> &'static str {
     if all { "entries" } else { "lines" }
 }
 
-// Skipping has one home, the test binaries'.
+// The rules for skipping tests are those of the test binaries.
 #[cfg(test)]
 #[path = "../../../tests/common/need.rs"]
 mod need;

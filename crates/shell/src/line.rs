@@ -1,41 +1,41 @@
-//! Carries out a line that was admitted, within its time and memory, and says how it ended.
+//! Carries out an admitted line within its time and memory, and words its end.
 //!
-//! A line that can be ended runs on a thread of its own. It looks at its token wherever it waits or turns, so it ends
-//! by itself; only a system call that hangs in a disk or in another file system keeps it. Then its thread is left
-//! behind with what it holds, and whoever asked goes on.
+//! A line with a token runs on a thread of its own. Each wait and each loop checks the token, so the line ends by itself,
+//! unless a system call hangs in a disk or in another file system. Then the thread is left behind with everything it
+//! holds, and the caller goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{ShellState, of_io, reason};
-use super::deadline::{Deadline, Leaving};
-use super::run::{self, Streams};
+use super::deadline::{Deadline, LineStream};
+use super::run::{self, CommandStreams};
 use super::stream::{Input, Output};
-use super::syntax::List;
-use super::thread_pool::Join;
-use trumanfs_executor::cancel::{Cancel, Ended};
+use super::syntax::CommandList;
+use super::thread_pool::JoinResult;
+use trumanfs_executor::cancel::{CancelReason, CancelToken};
 use trumanfs_executor::home::Home;
-use trumanfs_executor::pipeline::{self, Admitted, Done};
+use trumanfs_executor::pipeline::{self, AdmittedRequest, RequestEnd};
 use trumanfs_executor::request::Status;
 
-/// The status of a line whose time was up, as timeout(1) has it.
+/// The status of a line whose time was up, as with timeout(1).
 const LATE: u8 = 124;
 
-/// How long a line that has to end is waited for.
+/// The time that a line has to end in, once it has to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A line that may run.
+/// A line that was parsed and admitted.
 #[derive(Debug)]
-pub struct Line(pub(super) List);
+pub struct ParsedLine(pub(super) CommandList);
 
-/// Carries a line out in a copy of the shell. Returns how it ended, and the shell after it; none where the line was
+/// Carries a line out in a copy of the shell's state. Returns its end, and the state afterwards; `None` if the line was
 /// left behind.
 pub(super) fn carry_out(
-    admitted: Admitted<Line>,
+    admitted: AdmittedRequest<ParsedLine>,
     home: Arc<dyn Home>,
-    streams: pipeline::Streams,
+    streams: pipeline::RequestStreams,
     state: &ShellState,
-) -> (Done, Option<ShellState>) {
+) -> (RequestEnd, Option<ShellState>) {
     let mut state = state.clone();
     let cancel = admitted.cancel().cloned();
     let variables = state.variables.iter();
@@ -50,7 +50,7 @@ pub(super) fn carry_out(
     state.deadline = Deadline::new(cancel.clone().unwrap_or_default(), admitted.memory(), held);
     let threads = state.threads.clone();
     let line = move || {
-        let mut done = Done::ran(0);
+        let mut done = RequestEnd::ran(0);
         let mut streams = Some(streams);
         let home = state.home.clone();
         home.work(&mut || {
@@ -65,15 +65,15 @@ pub(super) fn carry_out(
     };
     match threads.start(line) {
         Ok(working) => match working.join_within(&cancel, GRACE) {
-            Join::Done(ended) => ended,
-            Join::Panicked => (
-                Done::early(Status::Error, 1, "bash: the line broke off"),
+            JoinResult::Done(ended) => ended,
+            JoinResult::Panicked => (
+                RequestEnd::early(Status::Error, 1, "bash: the line broke off"),
                 None,
             ),
-            Join::LeftBehind => {
+            JoinResult::LeftBehind => {
                 let left_behind = true;
                 (
-                    Done {
+                    RequestEnd {
                         left_behind,
                         ..early(&cancel)
                     },
@@ -83,19 +83,26 @@ pub(super) fn carry_out(
         },
         Err(error) => {
             let why = reason(of_io(&error).errno());
-            (Done::early(Status::Error, 1, format!("bash: {why}")), None)
+            (
+                RequestEnd::early(Status::Error, 1, format!("bash: {why}")),
+                None,
+            )
         }
     }
 }
 
-fn line(admitted: &Admitted<Line>, streams: pipeline::Streams, state: &mut ShellState) -> Done {
+fn line(
+    admitted: &AdmittedRequest<ParsedLine>,
+    streams: pipeline::RequestStreams,
+    state: &mut ShellState,
+) -> RequestEnd {
     let mut stdin = streams
         .stdin
         .map_or_else(Input::empty, |fd| Input::file(fd.into(), &state.deadline));
-    let mut streams = Streams {
+    let mut streams = CommandStreams {
         stdin: &mut stdin,
-        out: Output::leaving(streams.stdout, Leaving::Stdout),
-        err: Output::leaving(streams.stderr, Leaving::Stderr),
+        out: Output::line_output(streams.stdout, LineStream::Stdout),
+        err: Output::line_output(streams.stderr, LineStream::Stderr),
     };
     let ended = run::list(&admitted.plan().0, &mut streams, state);
     let deadline = &state.deadline;
@@ -104,37 +111,37 @@ fn line(admitted: &Admitted<Line>, streams: pipeline::Streams, state: &mut Shell
         Some(status) if deadline.is_exhausted() => {
             let most = admitted.memory() >> 20;
             let message = format!("bash: the line needs more than {most} MiB of memory");
-            Done::early(Status::Error, status, message)
+            RequestEnd::early(Status::Error, status, message)
         }
-        // Said where it happened.
-        Some(status) => Done::blocked(status, deadline.reason()),
+        // The message was written where the refusal happened.
+        Some(status) => RequestEnd::blocked(status, deadline.reason()),
         None => match ended {
-            Ok(_) => Done::ran(state.status),
+            Ok(_) => RequestEnd::ran(state.status),
             Err(_) => early(&deadline.cancel),
         },
     };
-    Done {
+    RequestEnd {
         truncated: deadline.truncated(),
         ..done
     }
 }
 
-/// Says that somebody ended a line.
-pub(super) fn interrupted(cancel: &Cancel) -> Done {
-    Done::cancelled(cancel, "bash: interrupted")
+/// Returns the end of a cancelled line.
+pub(super) fn interrupted(cancel: &CancelToken) -> RequestEnd {
+    RequestEnd::cancelled(cancel, "bash: interrupted")
 }
 
-/// Says that a line's home went away.
-fn lost() -> Done {
+/// Returns the end of a line whose home went away.
+fn lost() -> RequestEnd {
     let message = "bash: the daemon of the home ended while the line ran; the rest of the line did not run. What was \
                    changed until then is recorded; `trumanfs umount` takes the home away, then mount it again";
-    Done::early(Status::Error, run::LOST, message)
+    RequestEnd::early(Status::Error, run::LOST, message)
 }
 
-/// Says how a line ended that had to.
-fn early(cancel: &Cancel) -> Done {
+/// Returns the end of a line whose token has ended.
+fn early(cancel: &CancelToken) -> RequestEnd {
     match cancel.ended() {
-        Some(Ended::Cancelled) => interrupted(cancel),
-        _ => Done::early(Status::Timeout, LATE, "bash: the line's time is up"),
+        Some(CancelReason::Cancelled) => interrupted(cancel),
+        _ => RequestEnd::early(Status::Timeout, LATE, "bash: the line's time is up"),
     }
 }

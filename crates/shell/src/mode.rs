@@ -7,20 +7,20 @@ const SET_IDS: u32 = 0o6000;
 
 /// A change of permission bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ModeChange(Vec<Clause>);
+pub(super) struct ModeChange(Vec<ModeClause>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Clause {
+struct ModeClause {
     op: u8,
-    /// The bits of the classes named; 0 where none is.
+    /// The bits of the classes named; 0 without a class.
     who: u32,
-    what: What,
+    what: ModeBits,
     /// The bits mentioned in the text, so that a directory's set-id bits change only if they are meant.
     mentioned: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum What {
+enum ModeBits {
     Bits(u32),
     /// These and `X`: executable if it is a directory or anyone may execute it.
     BitsAndX(u32),
@@ -39,10 +39,10 @@ impl ModeChange {
             } else {
                 ALL
             };
-            return Some(ModeChange(vec![Clause {
+            return Some(ModeChange(vec![ModeClause {
                 op: b'=',
                 who: ALL,
-                what: What::Bits(bits),
+                what: ModeBits::Bits(bits),
                 mentioned,
             }]));
         }
@@ -74,9 +74,9 @@ impl ModeChange {
         for step in &self.0 {
             let kept = SET_IDS & !step.mentioned;
             let value = match step.what {
-                What::Bits(bits) => bits,
-                What::BitsAndX(bits) => bits | 0o111,
-                What::Of(class) => everyone(mode & class),
+                ModeBits::Bits(bits) => bits,
+                ModeBits::BitsAndX(bits) => bits | 0o111,
+                ModeBits::Of(class) => everyone(mode & class),
             };
             let value = value & !kept & if step.who == 0 { !umask } else { step.who };
             match step.op {
@@ -99,8 +99,8 @@ impl ModeChange {
     }
 }
 
-fn step(op: u8, who: u32, value: &[u8]) -> Option<Clause> {
-    let step = |who, what, mentioned| Clause {
+fn step(op: u8, who: u32, value: &[u8]) -> Option<ModeClause> {
+    let step = |who, what, mentioned| ModeClause {
         op,
         who,
         what,
@@ -108,10 +108,10 @@ fn step(op: u8, who: u32, value: &[u8]) -> Option<Clause> {
     };
     if value.first().is_some_and(u8::is_ascii_digit) {
         let bits = octal(value)?;
-        return (who == 0).then(|| step(ALL, What::Bits(bits), ALL));
+        return (who == 0).then(|| step(ALL, ModeBits::Bits(bits), ALL));
     }
     if let [class @ (b'u' | b'g' | b'o')] = value {
-        return Some(step(who, What::Of(triple(*class)), 0));
+        return Some(step(who, ModeBits::Of(triple(*class)), 0));
     }
     let (mut bits, mut any_x) = (0, false);
     for letter in value {
@@ -126,9 +126,9 @@ fn step(op: u8, who: u32, value: &[u8]) -> Option<Clause> {
         }
     }
     let what = if any_x {
-        What::BitsAndX(bits)
+        ModeBits::BitsAndX(bits)
     } else {
-        What::Bits(bits)
+        ModeBits::Bits(bits)
     };
     let mentioned = if who == 0 { bits } else { who & bits };
     Some(step(who, what, mentioned))

@@ -1,17 +1,17 @@
 //! Options as parsed by GNU's getopt_long(3): clusters, attached or separate values, long names shortened as long as
 //! they are unique, options after operands, `--`. An unknown option is an error in GNU's words, never ignored.
 
-use super::call::{Stop, usage};
+use super::call::{CommandError, usage};
 
-/// Whether a long option takes a value.
+/// The rule for the value of a long option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
-    /// It takes none.
-    Nothing,
-    /// It requires one: `--name=VALUE` or `--name VALUE`.
-    Value,
-    /// It accepts one, after `=`.
-    Maybe,
+pub(super) enum OptionArg {
+    /// The option takes no value.
+    None,
+    /// The option requires a value: `--name=VALUE` or `--name VALUE`.
+    Required,
+    /// The option accepts a value, after `=`.
+    Optional,
 }
 
 /// The options of a command.
@@ -21,9 +21,9 @@ pub(super) struct OptSpec {
     /// attached one.
     pub(super) short: &'static str,
     /// The long options, each with the letter that stands for it.
-    pub(super) long: &'static [(&'static str, Takes, char)],
+    pub(super) long: &'static [(&'static str, OptionArg, char)],
     /// The status for a wrong option.
-    pub(super) wrong: u8,
+    pub(super) error_status: u8,
 }
 
 /// The parsed arguments.
@@ -46,8 +46,8 @@ impl OptSpec {
     /// Parses arguments.
     ///
     /// # Errors
-    /// [`Stop::Usage`] in GNU's words.
-    pub(super) fn read<'a>(&self, args: &'a [Vec<u8>]) -> Result<ParsedArgs<'a>, Stop> {
+    /// [`CommandError::Usage`] in GNU's words.
+    pub(super) fn read<'a>(&self, args: &'a [Vec<u8>]) -> Result<ParsedArgs<'a>, CommandError> {
         let mut typed = ParsedArgs::default();
         let mut args = args.iter().map(Vec::as_slice);
         while let Some(arg) = args.next() {
@@ -58,12 +58,12 @@ impl OptSpec {
                 [b'-', b'-', long @ ..] => {
                     let option = self
                         .long(long, &mut args)
-                        .map_err(|stop| self.as_wrong(stop))?;
+                        .map_err(|stop| self.with_error_status(stop))?;
                     typed.options.push(option);
                 }
                 [b'-', cluster @ ..] if !cluster.is_empty() => {
                     self.cluster(cluster, &mut args, &mut typed)
-                        .map_err(|stop| self.as_wrong(stop))?;
+                        .map_err(|stop| self.with_error_status(stop))?;
                 }
                 operand => typed.operands.push(operand),
             }
@@ -76,7 +76,7 @@ impl OptSpec {
         cluster: &'a [u8],
         args: &mut dyn Iterator<Item = &'a [u8]>,
         typed: &mut ParsedArgs<'a>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), CommandError> {
         let mut rest = cluster;
         while let [letter, after @ ..] = rest {
             rest = after;
@@ -108,7 +108,7 @@ impl OptSpec {
         &self,
         typed: &'a [u8],
         args: &mut dyn Iterator<Item = &'a [u8]>,
-    ) -> Result<(char, Option<&'a [u8]>), Stop> {
+    ) -> Result<(char, Option<&'a [u8]>), CommandError> {
         let cut = typed.iter().position(|b| *b == b'=');
         let name = typed.get(..cut.unwrap_or(typed.len())).unwrap_or_default();
         let value = cut.and_then(|cut| typed.get(cut + 1..));
@@ -130,14 +130,14 @@ impl OptSpec {
         };
         let (long, takes, letter) = *found;
         let value = match (takes, value) {
-            (Takes::Nothing, Some(_)) => {
+            (OptionArg::None, Some(_)) => {
                 return Err(wrong(
                     b"option '--",
                     long.as_bytes(),
                     b"' doesn't allow an argument",
                 ));
             }
-            (Takes::Value, None) => match args.next() {
+            (OptionArg::Required, None) => match args.next() {
                 None => {
                     return Err(wrong(
                         b"option '--",
@@ -152,15 +152,15 @@ impl OptSpec {
         Ok((letter, value))
     }
 
-    fn as_wrong(&self, stop: Stop) -> Stop {
+    fn with_error_status(&self, stop: CommandError) -> CommandError {
         match stop {
-            Stop::Usage(message, _) => Stop::Usage(message, self.wrong),
+            CommandError::Usage(message, _) => CommandError::Usage(message, self.error_status),
             stop => stop,
         }
     }
 }
 
-fn wrong(before: &[u8], what: &[u8], after: &[u8]) -> Stop {
+fn wrong(before: &[u8], what: &[u8], after: &[u8]) -> CommandError {
     usage([before, what, after].concat())
 }
 
@@ -171,11 +171,11 @@ mod tests {
     const KNOWN: OptSpec = OptSpec {
         short: "abn:",
         long: &[
-            ("all", Takes::Nothing, 'a'),
-            ("almost", Takes::Nothing, 'A'),
-            ("number", Takes::Value, 'n'),
+            ("all", OptionArg::None, 'a'),
+            ("almost", OptionArg::None, 'A'),
+            ("number", OptionArg::Required, 'n'),
         ],
-        wrong: 2,
+        error_status: 2,
     };
 
     fn read(args: &[&str]) -> Result<(String, Vec<String>), String> {
@@ -190,7 +190,9 @@ mod tests {
                 let operands = typed.operands.iter().map(|operand| text(operand)).collect();
                 Ok((options.collect::<Vec<_>>().join(" "), operands))
             }
-            Err(Stop::Usage(message, status)) => Err(format!("{} [{status}]", text(&message))),
+            Err(CommandError::Usage(message, status)) => {
+                Err(format!("{} [{status}]", text(&message)))
+            }
             Err(stop) => Err(format!("{stop:?}")),
         }
     }

@@ -8,20 +8,20 @@ mod parser;
 mod redirect;
 mod word;
 
-use super::lex::Refusal;
-use super::syntax::List;
-use parser::{Close, Parser};
+use super::lex::SyntaxRefusal;
+use super::syntax::CommandList;
+use parser::{LineParser, ListEnd};
 
-/// How complete the input is.
+/// The completeness of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stand {
-    /// It can run.
+pub enum InputState {
+    /// The input can run.
     Complete,
-    /// It needs more lines: a quote is open, a here-document has no end, the last byte is a backslash.
+    /// The input needs more lines: a quote is open, a here-document has no end, the last byte is a backslash.
     Open,
-    /// It will not run, whatever follows.
+    /// The input will not run, whatever follows.
     Refused {
-        /// Whether it still needs more lines: the rest of a loop, for example.
+        /// True if the input still needs more lines: the rest of a loop, for example.
         open: bool,
     },
 }
@@ -30,27 +30,27 @@ pub enum Stand {
 ///
 /// # Errors
 /// A syntax error, or something unsupported.
-pub(super) fn parse(line: &[u8]) -> Result<List, Refusal> {
-    Parser::new(line, 0)?.whole()
+pub(super) fn parse(line: &[u8]) -> Result<CommandList, SyntaxRefusal> {
+    LineParser::new(line, 0)?.whole()
 }
 
-/// Returns how complete the input is.
-pub(super) fn stand(line: &[u8]) -> Stand {
-    let mut parser = match Parser::new(line, 0) {
+/// Returns the completeness of the input.
+pub(super) fn input_state(line: &[u8]) -> InputState {
+    let mut parser = match LineParser::new(line, 0) {
         Ok(parser) => parser,
-        Err(_) => return Stand::Refused { open: false },
+        Err(_) => return InputState::Refused { open: false },
     };
     let parsed = parser
-        .list(Close::Input)
+        .list(ListEnd::Input)
         .and_then(|_| parser.here_documents())
         .map(|()| parser.unended || parser.lexer.is_continued());
     match (parsed, parser.noted.is_some()) {
-        (Ok(open), true) => Stand::Refused { open },
-        (Err(refusal), true) => Stand::Refused {
-            open: refusal.may_go_on,
+        (Ok(open), true) => InputState::Refused { open },
+        (Err(refusal), true) => InputState::Refused {
+            open: refusal.may_continue,
         },
-        (Err(refusal), false) if !refusal.may_go_on => Stand::Refused { open: false },
-        (Ok(true) | Err(_), false) => Stand::Open,
-        (Ok(false), false) => Stand::Complete,
+        (Err(refusal), false) if !refusal.may_continue => InputState::Refused { open: false },
+        (Ok(true) | Err(_), false) => InputState::Open,
+        (Ok(false), false) => InputState::Complete,
     }
 }

@@ -1,60 +1,60 @@
 //! Patterns of names as in fnmatch(3) in the C locale: `*`, `?`, `[a-z]`, `[!x]`, `[[:alpha:]]`, backslash.
 
-/// A pattern that is matched against a whole name, byte by byte.
+/// A glob pattern, matched against a whole name byte by byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pattern(Vec<Item>);
+pub(super) struct GlobPattern(Vec<PatternItem>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Item {
+enum PatternItem {
     Byte(u8),
     Any,
     Star,
     OneOf(Box<[bool; 256]>),
 }
 
-impl Pattern {
+impl GlobPattern {
     /// Parses a pattern. An unclosed `[` and a trailing backslash are literal.
-    pub(super) fn new(text: &[u8]) -> Pattern {
+    pub(super) fn new(text: &[u8]) -> GlobPattern {
         let mut items = Vec::new();
         let mut rest = text;
         while let Some((first, after)) = rest.split_first() {
             rest = after;
             items.push(match first {
-                b'*' => Item::Star,
-                b'?' => Item::Any,
+                b'*' => PatternItem::Star,
+                b'?' => PatternItem::Any,
                 b'\\' => match after.split_first() {
                     Some((next, after)) => {
                         rest = after;
-                        Item::Byte(*next)
+                        PatternItem::Byte(*next)
                     }
-                    None => Item::Byte(b'\\'),
+                    None => PatternItem::Byte(b'\\'),
                 },
                 b'[' => match bracket(after) {
                     Some((set, after)) => {
                         rest = after;
-                        Item::OneOf(Box::new(set))
+                        PatternItem::OneOf(Box::new(set))
                     }
-                    None => Item::Byte(b'['),
+                    None => PatternItem::Byte(b'['),
                 },
-                byte => Item::Byte(*byte),
+                byte => PatternItem::Byte(*byte),
             });
         }
-        items.dedup_by(|a, b| (&*a, &*b) == (&Item::Star, &Item::Star));
-        Pattern(items)
+        items.dedup_by(|a, b| (&*a, &*b) == (&PatternItem::Star, &PatternItem::Star));
+        GlobPattern(items)
     }
 
     /// Returns the same pattern, ignoring the case of ASCII letters.
-    pub(super) fn ignoring_case(mut self) -> Pattern {
+    pub(super) fn ignoring_case(mut self) -> GlobPattern {
         for item in &mut self.0 {
-            if let Item::Byte(byte) = item
+            if let PatternItem::Byte(byte) = item
                 && byte.is_ascii_alphabetic()
             {
                 let mut set = [false; 256];
                 for case in [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()] {
                     admit(&mut set, case);
                 }
-                *item = Item::OneOf(Box::new(set));
-            } else if let Item::OneOf(set) = item {
+                *item = PatternItem::OneOf(Box::new(set));
+            } else if let PatternItem::OneOf(set) = item {
                 for byte in b'a'..=b'z' {
                     let either = has(set, byte) || has(set, byte.to_ascii_uppercase());
                     if either {
@@ -75,14 +75,14 @@ impl Pattern {
         loop {
             let matched = match (self.0.get(item), name.get(at)) {
                 (None, None) => return true,
-                (Some(Item::Star), _) => {
+                (Some(PatternItem::Star), _) => {
                     retry = Some((item + 1, at));
                     item += 1;
                     continue;
                 }
-                (Some(Item::Byte(wanted)), Some(byte)) => wanted == byte,
-                (Some(Item::Any), Some(_)) => true,
-                (Some(Item::OneOf(set)), Some(byte)) => has(set, *byte),
+                (Some(PatternItem::Byte(wanted)), Some(byte)) => wanted == byte,
+                (Some(PatternItem::Any), Some(_)) => true,
+                (Some(PatternItem::OneOf(set)), Some(byte)) => has(set, *byte),
                 _ => false,
             };
             if matched {
@@ -200,18 +200,18 @@ mod tests {
             ("[a-]", "-", true),
             ("**a", "bba", true),
         ] {
-            let found = Pattern::new(pattern.as_bytes()).matches(name.as_bytes());
+            let found = GlobPattern::new(pattern.as_bytes()).matches(name.as_bytes());
             assert_eq!(found, expected, "{pattern} {name}");
         }
-        let pattern = Pattern::new(b"Read*[a-c]").ignoring_case();
+        let pattern = GlobPattern::new(b"Read*[a-c]").ignoring_case();
         assert!(pattern.matches(b"rEADme.C"));
     }
 
     #[test]
     fn many_stars_take_no_time() {
-        let pattern = Pattern::new("a*".repeat(50).as_bytes());
+        let pattern = GlobPattern::new("a*".repeat(50).as_bytes());
         assert!(!pattern.matches("b".repeat(5000).as_bytes()));
-        let pattern = Pattern::new([&b"*a".repeat(30)[..], b"b"].concat().as_slice());
+        let pattern = GlobPattern::new([&b"*a".repeat(30)[..], b"b"].concat().as_slice());
         assert!(!pattern.matches("a".repeat(20_000).as_bytes()));
     }
 }

@@ -1,8 +1,8 @@
-//! Real programs in a line, and the streams that they are given.
+//! Real programs in a line, and their streams.
 //!
-//! A program needs descriptors where commands have streams in this process. So what is no file becomes a pipe with a
-//! thread at its other end. Standard input that has become a pipe stays one: what a program leaves in it, the next
-//! command reads.
+//! A program needs descriptors where commands have streams in this process. So any stream that is not a file becomes a
+//! pipe with a thread at its other end. Standard input that has become a pipe stays one: the next command reads what a
+//! program leaves in it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,15 +11,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::call::{ShellState, of_io, reason, tell};
-use super::deadline::{Deadline, Leaving};
+use super::deadline::{Deadline, LineStream};
 use super::stream::{CHUNK, Input, Output, empty_file};
-use super::thread_pool::{ThreadPool, Working};
+use super::thread_pool::{RunningJob, ThreadPool};
 use trumanfs_executor::drain::drain;
-use trumanfs_executor::line_programs::{NotRun, OutputRule, Program, Variable};
+use trumanfs_executor::line_programs::{EnvVariable, OutputRule, ProgramError, ProgramRequest};
 use trumanfs_executor::request::Limits;
-use trumanfs_executor::streams::{Gathered, Shared};
+use trumanfs_executor::streams::{OutputBuffer, SharedOutput};
 
-/// The status of a program that may not run as it was asked for.
+/// The status of a program that may not run with these words.
 const BLOCKED: u8 = 126;
 
 impl ShellState {
@@ -29,8 +29,8 @@ impl ShellState {
         self.registry.named(name).is_none() && programs.is_some_and(|programs| programs.knows(name))
     }
 
-    /// Returns whether the line has to end because its home is gone. Known only of lines that may run programs: they hold
-    /// the home.
+    /// Returns whether the line has to end because its home is gone. Only lines that may run programs know this, because
+    /// they hold the home.
     pub(super) fn is_lost(&self) -> bool {
         self.line_programs
             .as_ref()
@@ -43,7 +43,7 @@ impl ShellState {
 /// # Errors
 /// `TimedOut` only: the line has to end.
 pub(super) fn run(
-    (words, env): (&[Vec<u8>], &[Variable]),
+    (words, env): (&[Vec<u8>], &[EnvVariable]),
     input: &mut Input,
     (output, error_output): (&Output, &mut Output),
     state: &ShellState,
@@ -51,7 +51,7 @@ pub(super) fn run(
     let Some(programs) = &state.line_programs else {
         return Ok(BLOCKED);
     };
-    let program = Program {
+    let program = ProgramRequest {
         words,
         env,
         cwd: state.shown(&state.cwd),
@@ -59,8 +59,12 @@ pub(super) fn run(
     let ended = match programs.admit(program) {
         Ok(program) => {
             let rule = program.output();
-            let ends = stdin(input, state)
-                .and_then(|stdin| Ok((stdin, Outputs::open(output, error_output, rule, state)?)));
+            let ends = stdin(input, state).and_then(|stdin| {
+                Ok((
+                    stdin,
+                    ProgramOutputs::open(output, error_output, rule, state)?,
+                ))
+            });
             let (stdin, outputs) = match ends {
                 Ok(ends) => ends,
                 Err(error) => {
@@ -80,8 +84,8 @@ pub(super) fn run(
     };
     match ended {
         Ok(status) => Ok(status),
-        Err(NotRun::Over) => Err(io::ErrorKind::TimedOut.into()),
-        Err(NotRun::Refused(why, status)) => {
+        Err(ProgramError::LineEnded) => Err(io::ErrorKind::TimedOut.into()),
+        Err(ProgramError::Refused(why, status)) => {
             let name = words.first().map_or(&b""[..], Vec::as_slice);
             tell(error_output, &[name, b": ", &why]);
             Ok(status)
@@ -89,7 +93,7 @@ pub(super) fn run(
     }
 }
 
-/// Returns a descriptor of an input. What is no file becomes a pipe, and stays one.
+/// Returns a descriptor of an input. An input that is not a file becomes a pipe, and stays one.
 fn stdin(input: &mut Input, state: &ShellState) -> io::Result<OwnedFd> {
     if input.is_empty() {
         let file = empty_file().map_err(|error| io::Error::from(error.errno()))?;
@@ -101,7 +105,7 @@ fn stdin(input: &mut Input, state: &ShellState) -> io::Result<OwnedFd> {
     let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
     let end = reading.try_clone()?;
     let mut from = std::mem::replace(input, Input::file(File::from(reading), &state.deadline));
-    // Ends with its input, or when nobody reads the pipe any more.
+    // Ends with its input, or when the pipe has no reader any more.
     let pump = move || {
         let mut to = File::from(writing);
         let mut chunk = vec![0; CHUNK];
@@ -116,26 +120,26 @@ fn stdin(input: &mut Input, state: &ShellState) -> io::Result<OwnedFd> {
 }
 
 /// The outputs of a program.
-struct Outputs {
-    /// Standard output and standard error, as the program gets them.
+struct ProgramOutputs {
+    /// The descriptors for standard output and standard error.
     ends: [OwnedFd; 2],
-    passed_on: Vec<PassedOn>,
+    passed_on: Vec<OutputForwarder>,
 }
 
-impl Outputs {
-    /// Opens them. Files are written by the program itself. Where both lead to the same place, the program writes both into
-    /// one pipe, which keeps the order of what it writes.
+impl ProgramOutputs {
+    /// Opens the outputs. The program itself writes to files. If both outputs lead to the same place, the program writes both
+    /// into one pipe, which keeps the order of its writes.
     fn open(
         out: &Output,
         err: &Output,
         rule: OutputRule,
         state: &ShellState,
-    ) -> io::Result<Outputs> {
+    ) -> io::Result<ProgramOutputs> {
         let mut passed_on = Vec::new();
         let mut end = |output: &Output| match output.as_file() {
             Some(file) => file.as_fd().try_clone_to_owned(),
             None => {
-                let (end, one) = PassedOn::open(output, rule, &state.threads)?;
+                let (end, one) = OutputForwarder::open(output, rule, &state.threads)?;
                 passed_on.push(one);
                 Ok(end)
             }
@@ -146,43 +150,45 @@ impl Outputs {
             false => end(err)?,
         };
         let ends = [stdout, stderr];
-        Ok(Outputs { ends, passed_on })
+        Ok(ProgramOutputs { ends, passed_on })
     }
 }
 
-/// What a program writes to something that is no file, and the thread that passes it on.
-struct PassedOn {
+/// A thread that passes on a program's output to something that is not a file.
+struct OutputForwarder {
     /// Closed when the program has ended.
     ending: OwnedFd,
-    working: Working<()>,
-    kept: Option<Kept>,
+    working: RunningJob<()>,
+    kept: Option<LineOutput>,
 }
 
-/// That part of a program's output that leaves the line.
-struct Kept {
+/// The part of a program's output that leaves the line.
+struct LineOutput {
     to: Output,
-    by: Leaving,
-    limited: Shared,
-    /// Where it is until it is known whether the program succeeds.
-    held: Option<Gathered>,
+    by: LineStream,
+    limited: SharedOutput,
+    /// The buffer that holds the output until the program has succeeded or failed; `None` if the rule does not ask for it.
+    held: Option<OutputBuffer>,
 }
 
-impl PassedOn {
-    /// Begins to pass on; returns the program's end.
+impl OutputForwarder {
+    /// Starts the thread. Returns the program's end of the pipe.
     fn open(
         to: &Output,
         rule: OutputRule,
         threads: &ThreadPool,
-    ) -> io::Result<(OwnedFd, PassedOn)> {
+    ) -> io::Result<(OwnedFd, OutputForwarder)> {
         let (reading, end) = pipe_with(PipeFlags::CLOEXEC)?;
         let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
-        let kept = to.leaves().map(|by| Kept::new(to.clone(), by, rule));
+        let kept = to
+            .line_stream()
+            .map(|by| LineOutput::new(to.clone(), by, rule));
         let mut into: Box<dyn Write + Send> = match &kept {
             Some(kept) => Box::new(kept.limited.clone()),
             None => Box::new(to.clone()),
         };
         let working = threads.start(move || drain(&reading, &ended, &mut *into))?;
-        let one = PassedOn {
+        let one = OutputForwarder {
             ending,
             working,
             kept,
@@ -190,11 +196,11 @@ impl PassedOn {
         Ok((end, one))
     }
 
-    /// Waits until what the program has written is passed on, as far as it leaves.
+    /// Waits until the program's output is passed on, as far as the rule lets it.
     fn finish(self, succeeded: bool, deadline: &Deadline) {
         drop(self.ending);
         let _ = self.working.join();
-        let Some(Kept {
+        let Some(LineOutput {
             mut to,
             by,
             limited,
@@ -211,15 +217,15 @@ impl PassedOn {
             deadline.note_truncated(by);
         }
         if let Some(held) = held {
-            // Where nobody listens, nobody is told.
+            // A closed stream has no reader to report to.
             let _ = to.write_all(&held.take()).and_then(|()| to.flush());
         }
     }
 }
 
-impl Kept {
-    fn new(to: Output, by: Leaving, rule: OutputRule) -> Kept {
-        let held = rule.only_of_failures.then(Gathered::default);
+impl LineOutput {
+    fn new(to: Output, by: LineStream, rule: OutputRule) -> LineOutput {
+        let held = rule.only_of_failures.then(OutputBuffer::default);
         let limits = Limits {
             // 0 would be no limit.
             bytes: rule.bytes.max(1),
@@ -230,8 +236,8 @@ impl Kept {
             Some(held) => Box::new(held.clone()),
             None => Box::new(to.clone()),
         };
-        Kept {
-            limited: Shared::new(into, &limits, "lines"),
+        LineOutput {
+            limited: SharedOutput::new(into, &limits, "lines"),
             to,
             by,
             held,

@@ -3,84 +3,90 @@
 use std::io;
 
 use super::call::{NULL, ShellState, reason};
-use super::expand::{self, Failure, Field, Substitute};
+use super::expand::{self, ExpandedWord, ExpansionError, SubstitutionFn};
 use super::stream::{Input, Output};
-use super::syntax::{Target, Word};
-use trumanfs_executor::home::Writing;
+use super::syntax::{RedirectTarget, Word};
+use trumanfs_executor::home::WriteMode;
 use trumanfs_types::error::Error;
 
 /// The mode of files created by a redirect, before the umask.
-const MADE: u32 = 0o666;
+const NEW_FILE_MODE: u32 = 0o666;
 
 /// The opened target of a redirect.
-pub(super) enum End {
+pub(super) enum OpenedTarget {
     In(Input),
     Out(Output),
 }
 
-/// Opens the target of a redirect, or returns why it cannot.
+/// Opens the target of a redirect, or returns the message of the failure.
 ///
 /// # Errors
 /// `TimedOut` only: the line has to end.
 pub(super) fn open(
-    to: &Target,
+    to: &RedirectTarget,
     err: &Output,
     state: &mut ShellState,
-    substitute: &mut Substitute<'_>,
-) -> io::Result<Result<End, Vec<u8>>> {
+    substitute: &mut SubstitutionFn<'_>,
+) -> io::Result<Result<OpenedTarget, Vec<u8>>> {
     let word = match to {
-        Target::Here(text) => {
+        RedirectTarget::Here(text) => {
             let text = expand::text(text, state, substitute)?;
-            return Ok(Ok(End::In(Input::bytes(text))));
+            return Ok(Ok(OpenedTarget::In(Input::bytes(text))));
         }
-        Target::Read(word) | Target::Write(word) | Target::Append(word) => word,
-        Target::Same(_) => return Ok(Ok(End::Out(err.clone()))),
+        RedirectTarget::Read(word) | RedirectTarget::Write(word) | RedirectTarget::Append(word) => {
+            word
+        }
+        RedirectTarget::Same(_) => return Ok(Ok(OpenedTarget::Out(err.clone()))),
     };
     let path = match one(word, state, substitute) {
         Ok(field) => field,
-        Err(Failure::Ended(error)) => return Err(error),
-        Err(Failure::Told(message)) => return Ok(Err(message)),
+        Err(ExpansionError::Stopped(error)) => return Err(error),
+        Err(ExpansionError::Message(message)) => return Ok(Err(message)),
     };
     let shown = path.tilde.as_ref().unwrap_or(&path.text);
     Ok(end(to, &path.text, state)
         .map_err(|error| [shown, &b": "[..], reason(error.errno()).as_bytes()].concat()))
 }
 
-fn end(to: &Target, path: &[u8], state: &ShellState) -> Result<End, Error> {
+fn end(to: &RedirectTarget, path: &[u8], state: &ShellState) -> Result<OpenedTarget, Error> {
     let how = match to {
-        Target::Write(_) => Writing::Truncate,
-        Target::Append(_) => Writing::Append,
-        _ if path == NULL => return Ok(End::In(Input::empty())),
+        RedirectTarget::Write(_) => WriteMode::Truncate,
+        RedirectTarget::Append(_) => WriteMode::Append,
+        _ if path == NULL => return Ok(OpenedTarget::In(Input::empty())),
         _ => {
             let path = state.path(path)?;
             // Opening a directory for reading succeeds; the command's first read fails.
             if state.home.stat(&path)?.is_dir() {
-                return Ok(End::In(Input::directory()));
+                return Ok(OpenedTarget::In(Input::directory()));
             }
             return state
                 .home
                 .open(&path)
-                .map(|file| End::In(Input::file(file, &state.deadline)));
+                .map(|file| OpenedTarget::In(Input::file(file, &state.deadline)));
         }
     };
     if path == NULL {
-        return Ok(End::Out(Output::null()));
+        return Ok(OpenedTarget::Out(Output::null()));
     }
     let path = state.path_to_make(path)?;
     state
         .home
-        .open_write(&path, how, MADE)
-        .map(|file| End::Out(Output::file(file)))
+        .open_write(&path, how, NEW_FILE_MODE)
+        .map(|file| OpenedTarget::Out(Output::file(file)))
 }
 
 /// Expands the word of a redirect, which must yield a single word.
-fn one(word: &Word, state: &mut ShellState, run: &mut Substitute<'_>) -> Result<Field, Failure> {
+fn one(
+    word: &Word,
+    state: &mut ShellState,
+    run: &mut SubstitutionFn<'_>,
+) -> Result<ExpandedWord, ExpansionError> {
     let mut fields = expand::fields(std::slice::from_ref(word), state, run)?;
     match (fields.pop(), fields.is_empty()) {
         (Some(field), true) => Ok(field),
         _ => {
             let typed = word.plain().unwrap_or_else(|| b"redirect".to_vec());
-            Err(Failure::Told(
+            Err(ExpansionError::Message(
                 [&typed, &b": ambiguous redirect"[..]].concat(),
             ))
         }

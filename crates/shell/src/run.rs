@@ -4,18 +4,20 @@ use std::io;
 
 use super::admit;
 use super::call::{ShellState, invoke, tell};
-use super::expand::{self, Failure, Field};
+use super::expand::{self, ExpandedWord, ExpansionError};
 use super::programs;
-use super::redirect::{self, End};
+use super::redirect::{self, OpenedTarget};
 use super::stream::{Input, Output, pipe};
-use super::substitute::{Collected, copy, only_read};
-use super::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What};
+use super::substitute::{CollectedOutput, copy, only_read};
+use super::syntax::{
+    AndOr, AndOrOperator, CommandList, Pipeline, Redirect, RedirectTarget, Stage, StageBody,
+};
 
-/// The status of a line whose home is gone, as that of a program that ran alone.
+/// The status of a line whose home is gone, the same as for a program that ran alone.
 pub(super) const LOST: u8 = 125;
 
 /// A command's streams.
-pub(super) struct Streams<'s> {
+pub(super) struct CommandStreams<'s> {
     pub(super) stdin: &'s mut Input,
     pub(super) out: Output,
     pub(super) err: Output,
@@ -26,14 +28,14 @@ pub(super) struct Streams<'s> {
 /// # Errors
 /// `TimedOut` only: the line has to end.
 pub(super) fn list(
-    list: &List,
-    streams: &mut Streams<'_>,
+    list: &CommandList,
+    streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
 ) -> io::Result<u8> {
     for AndOr { first, rest } in list {
         pipeline(first, streams, state)?;
         for (join, next) in rest {
-            if (state.status == 0) == (*join == Join::And) {
+            if (state.status == 0) == (*join == AndOrOperator::And) {
                 pipeline(next, streams, state)?;
             }
         }
@@ -41,7 +43,11 @@ pub(super) fn list(
     Ok(state.status)
 }
 
-fn pipeline(line: &Pipeline, streams: &mut Streams<'_>, state: &mut ShellState) -> io::Result<()> {
+fn pipeline(
+    line: &Pipeline,
+    streams: &mut CommandStreams<'_>,
+    state: &mut ShellState,
+) -> io::Result<()> {
     state.deadline.check()?;
     let status = match line.stages.split_last() {
         Some((only, [])) => stage(only, streams, state)?,
@@ -64,7 +70,7 @@ fn pipeline(line: &Pipeline, streams: &mut Streams<'_>, state: &mut ShellState) 
 fn stages(
     before: &[Stage],
     last: &Stage,
-    streams: &mut Streams<'_>,
+    streams: &mut CommandStreams<'_>,
     state: &ShellState,
 ) -> io::Result<u8> {
     let mut working = Vec::new();
@@ -77,7 +83,7 @@ fn stages(
         let (each, err, mut state) = (each.clone(), streams.err.clone(), state.clone());
         let started = state.threads.clone().start(move || {
             let own = &mut stdin;
-            let mut streams = Streams {
+            let mut streams = CommandStreams {
                 stdin: own,
                 out,
                 err,
@@ -96,7 +102,7 @@ fn stages(
         }
     }
     let status = failed.and_then(|()| {
-        let mut streams = Streams {
+        let mut streams = CommandStreams {
             stdin: &mut next,
             out: streams.out.clone(),
             err: streams.err.clone(),
@@ -118,15 +124,19 @@ fn stages(
     ended.and(status)
 }
 
-fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io::Result<u8> {
+fn stage(
+    stage: &Stage,
+    streams: &mut CommandStreams<'_>,
+    state: &mut ShellState,
+) -> io::Result<u8> {
     let (assignments, words) = match &stage.what {
-        What::Simple { assignments, words } => (assignments, words),
-        What::Subshell(inner) => {
+        StageBody::Simple { assignments, words } => (assignments, words),
+        StageBody::Subshell(inner) => {
             return redirected(&stage.redirects, streams, state, |streams, state| {
                 list(inner, streams, &mut state.clone())
             });
         }
-        What::Group(inner) => {
+        StageBody::Group(inner) => {
             return redirected(&stage.redirects, streams, state, |streams, state| {
                 list(inner, streams, state)
             });
@@ -135,15 +145,15 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
     // The status of a command substitution counts where there is no command.
     let mut substituted = 0;
     let err = streams.err.clone();
-    let mut substitute = |state: &mut ShellState, list: &List| {
+    let mut substitute = |state: &mut ShellState, list: &CommandList| {
         let output = substitution(list, &err, state)?;
         substituted = state.status;
         Ok(output)
     };
     let fields = match expand::fields(words, state, &mut substitute) {
         Ok(fields) => fields,
-        Err(Failure::Ended(error)) => return Err(error),
-        Err(Failure::Told(message)) => {
+        Err(ExpansionError::Stopped(error)) => return Err(error),
+        Err(ExpansionError::Message(message)) => {
             tell(&mut streams.err, &[&message]);
             return Ok(1);
         }
@@ -178,9 +188,9 @@ fn stage(stage: &Stage, streams: &mut Streams<'_>, state: &mut ShellState) -> io
 
 /// Runs a command; `before` are the variables that the line sets for it.
 fn command(
-    fields: Vec<Field>,
+    fields: Vec<ExpandedWord>,
     before: &[(&Vec<u8>, Option<Vec<u8>>)],
-    streams: &mut Streams<'_>,
+    streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
 ) -> io::Result<u8> {
     let mut words: Vec<Vec<u8>> = Vec::with_capacity(fields.len());
@@ -205,7 +215,7 @@ fn command(
                 .iter()
                 .filter_map(|(name, _)| Some(((*name).clone(), value(name)?)));
             let env: Vec<_> = env.collect();
-            let Streams { stdin, out, err } = streams;
+            let CommandStreams { stdin, out, err } = streams;
             programs::run((&words, &env), stdin, (out, err), state)
         }
         None => Err(admit::absent(name, state).end_line(&mut streams.err, state)),
@@ -213,13 +223,13 @@ fn command(
 }
 
 /// Runs a list in a copy of the shell and adopts its status. Returns its output.
-fn substitution(inner: &List, err: &Output, state: &mut ShellState) -> io::Result<Vec<u8>> {
-    let collected = Collected::counted(&state.deadline);
+fn substitution(inner: &CommandList, err: &Output, state: &mut ShellState) -> io::Result<Vec<u8>> {
+    let collected = CollectedOutput::counted(&state.deadline);
     let mut out = Output::writer(collected.clone());
     let mut copied = state.clone();
     state.status = match only_read(inner) {
         None => {
-            let mut streams = Streams {
+            let mut streams = CommandStreams {
                 stdin: &mut Input::empty(),
                 out,
                 err: err.clone(),
@@ -227,8 +237,10 @@ fn substitution(inner: &List, err: &Output, state: &mut ShellState) -> io::Resul
             list(inner, &mut streams, &mut copied)?
         }
         Some(file) => match open(file, err, &mut copied)? {
-            Ok(End::In(mut input)) => copy(&mut input, &mut out, &mut err.clone(), &copied)?,
-            Ok(End::Out(_)) => 0,
+            Ok(OpenedTarget::In(mut input)) => {
+                copy(&mut input, &mut out, &mut err.clone(), &copied)?
+            }
+            Ok(OpenedTarget::Out(_)) => 0,
             Err(message) => {
                 tell(&mut err.clone(), &[&message]);
                 1
@@ -238,25 +250,30 @@ fn substitution(inner: &List, err: &Output, state: &mut ShellState) -> io::Resul
     Ok(collected.take())
 }
 
-/// Opens the target of a redirect, or returns why it cannot.
-fn open(to: &Target, err: &Output, state: &mut ShellState) -> io::Result<Result<End, Vec<u8>>> {
-    let mut substitute = |state: &mut ShellState, list: &List| substitution(list, err, state);
+/// Opens the target of a redirect, or returns the message of the failure.
+fn open(
+    to: &RedirectTarget,
+    err: &Output,
+    state: &mut ShellState,
+) -> io::Result<Result<OpenedTarget, Vec<u8>>> {
+    let mut substitute =
+        |state: &mut ShellState, list: &CommandList| substitution(list, err, state);
     redirect::open(to, err, state, &mut substitute)
 }
 
-/// Runs something with its streams redirected, from left to right; not at all where a redirect fails.
+/// Runs `act` with its streams redirected, from left to right; not at all where a redirect fails.
 fn redirected(
     redirects: &[Redirect],
-    streams: &mut Streams<'_>,
+    streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
-    act: impl FnOnce(&mut Streams<'_>, &mut ShellState) -> io::Result<u8>,
+    act: impl FnOnce(&mut CommandStreams<'_>, &mut ShellState) -> io::Result<u8>,
 ) -> io::Result<u8> {
     if redirects.is_empty() {
         return act(streams, state);
     }
     let (mut own, mut out, mut err) = (None, streams.out.clone(), streams.err.clone());
     for each in redirects {
-        if let Target::Same(stream) = each.to {
+        if let RedirectTarget::Same(stream) = each.to {
             let same = if stream == 1 { &out } else { &err }.clone();
             match each.stream {
                 1 => out = same,
@@ -273,11 +290,11 @@ fn redirected(
             }
         };
         match (end, each.stream) {
-            (End::In(input), _) => own = Some(input),
-            (End::Out(output), 2) => err = output,
-            (End::Out(output), _) => out = output,
+            (OpenedTarget::In(input), _) => own = Some(input),
+            (OpenedTarget::Out(output), 2) => err = output,
+            (OpenedTarget::Out(output), _) => out = output,
         }
     }
     let stdin = own.as_mut().unwrap_or(streams.stdin);
-    act(&mut Streams { stdin, out, err }, state)
+    act(&mut CommandStreams { stdin, out, err }, state)
 }

@@ -1,6 +1,6 @@
 //! The streams of commands: [`Input`] and [`Output`], and the bounded pipe between two stages.
 //!
-//! A pipe holds at most [`HELD`] chunks, so memory does not grow with the data that flows. After the reader is
+//! A pipe holds at most [`MAX_CHUNKS`] chunks, so memory does not grow with the data that flows. After the reader is
 //! dropped, the writer's next write fails with `EPIPE`; once the line has to end, every wait fails with `TimedOut`.
 
 use std::collections::VecDeque;
@@ -12,16 +12,16 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::deadline::{Deadline, Leaving};
+use super::deadline::{Deadline, LineStream};
 use trumanfs_types::error::{Error, Result};
 
 /// The maximum number of chunks in a pipe.
-const HELD: usize = 8;
+const MAX_CHUNKS: usize = 8;
 /// The size of output buffers and of reads, in bytes.
 pub(super) const CHUNK: usize = 64 * 1024;
 
-/// How long a wait lasts before it checks for cancellation.
-const GLANCE: Duration = Duration::from_millis(100);
+/// The length of a wait between two checks for cancellation.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct PipeState {
@@ -30,37 +30,37 @@ struct PipeState {
     read_off: bool,
 }
 
-struct Shared {
+struct SharedPipe {
     held: Mutex<PipeState>,
     changed: Condvar,
     deadline: Deadline,
 }
 
-impl Shared {
+impl SharedPipe {
     /// Waits for the other end of the pipe.
     fn wait(&self, held: &mut parking_lot::MutexGuard<'_, PipeState>) -> io::Result<()> {
         self.deadline.check()?;
-        let wait = self.deadline.cancel.left(GLANCE);
+        let wait = self.deadline.cancel.remaining(CHECK_INTERVAL);
         self.changed.wait_for(held, wait);
         Ok(())
     }
 }
 
 /// The reading end of a pipe.
-pub(super) struct PipeReader(Arc<Shared>);
+pub(super) struct PipeReader(Arc<SharedPipe>);
 
 /// The writing end of a pipe, which is closed with the last clone of its [`Output`].
-struct PipeWriter(Arc<Shared>);
+struct PipeWriter(Arc<SharedPipe>);
 
 /// Makes a pipe.
 pub(super) fn pipe(deadline: &Deadline) -> (Output, Input) {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedPipe {
         held: Mutex::default(),
         changed: Condvar::new(),
         deadline: deadline.clone(),
     });
-    let output = Output(Arc::new(Sink::Pipe(PipeWriter(shared.clone()))));
-    (output, Input::new(Source::Pipe(PipeReader(shared))))
+    let output = Output(Arc::new(OutputSink::Pipe(PipeWriter(shared.clone()))));
+    (output, Input::new(InputSource::Pipe(PipeReader(shared))))
 }
 
 impl Drop for PipeReader {
@@ -99,7 +99,7 @@ impl PipeReader {
 impl PipeWriter {
     fn put(&self, bytes: &[u8]) -> io::Result<()> {
         let mut held = self.0.held.lock();
-        while held.chunks.len() >= HELD && !held.read_off {
+        while held.chunks.len() >= MAX_CHUNKS && !held.read_off {
             self.0.wait(&mut held)?;
         }
         if held.read_off {
@@ -111,7 +111,7 @@ impl PipeWriter {
     }
 }
 
-enum Source {
+enum InputSource {
     Empty,
     Directory,
     Bytes(io::Cursor<Vec<u8>>),
@@ -121,13 +121,13 @@ enum Source {
 
 /// A command's standard input.
 pub(super) struct Input {
-    source: Source,
+    source: InputSource,
     chunk: Vec<u8>,
     at: usize,
 }
 
 impl Input {
-    fn new(source: Source) -> Input {
+    fn new(source: InputSource) -> Input {
         Input {
             source,
             chunk: Vec::new(),
@@ -137,45 +137,45 @@ impl Input {
 
     /// Makes an empty input: `/dev/null`.
     pub(super) fn empty() -> Input {
-        Input::new(Source::Empty)
+        Input::new(InputSource::Empty)
     }
 
     /// Makes the input of a directory: reading it fails.
     pub(super) fn directory() -> Input {
-        Input::new(Source::Directory)
+        Input::new(InputSource::Directory)
     }
 
     /// Makes an input of given bytes: a here-document.
     pub(super) fn bytes(bytes: Vec<u8>) -> Input {
-        Input::new(Source::Bytes(io::Cursor::new(bytes)))
+        Input::new(InputSource::Bytes(io::Cursor::new(bytes)))
     }
 
     /// Makes the input of a file, or of the program's own standard input: waiting for data ends with the line.
     /// Commands can detect such an input, and then read no more of it than they need.
     pub(super) fn file(file: File, deadline: &Deadline) -> Input {
-        Input::new(Source::File(file, deadline.clone()))
+        Input::new(InputSource::File(file, deadline.clone()))
     }
 
     /// Returns whether there is nothing to read, and never will be.
     pub(super) fn is_empty(&self) -> bool {
-        matches!(self.source, Source::Empty)
+        matches!(self.source, InputSource::Empty)
     }
 
     /// Returns the file that is read; `None` where it is not a file, or where some of its data is buffered here.
     pub(super) fn as_file(&self) -> Option<&File> {
         match &self.source {
-            Source::File(file, _) if self.at >= self.chunk.len() => Some(file),
+            InputSource::File(file, _) if self.at >= self.chunk.len() => Some(file),
             _ => None,
         }
     }
 
-    /// Gives back the last bytes that were read, for whoever reads on, as far as the file can be positioned.
+    /// Gives back the last bytes that were read, for the next reader, as far as the file can be positioned.
     pub(super) fn give_back(&mut self, bytes: u64) {
         let buffered = self.chunk.len().saturating_sub(self.at) as u64;
         let Ok(back) = i64::try_from(bytes.saturating_add(buffered)) else {
             return;
         };
-        if let Source::File(file, _) = &mut self.source
+        if let InputSource::File(file, _) = &mut self.source
             && bytes > 0
             && file.seek(SeekFrom::Current(-back)).is_ok()
         {
@@ -189,11 +189,11 @@ impl BufRead for Input {
         if self.at >= self.chunk.len() {
             self.at = 0;
             match &mut self.source {
-                Source::Empty => self.chunk.clear(),
-                Source::Directory => return Err(rustix::io::Errno::ISDIR.into()),
-                Source::Bytes(bytes) => self.chunk = std::mem::take(bytes).into_inner(),
-                Source::Pipe(pipe) => self.chunk = pipe.next()?,
-                Source::File(file, deadline) => {
+                InputSource::Empty => self.chunk.clear(),
+                InputSource::Directory => return Err(rustix::io::Errno::ISDIR.into()),
+                InputSource::Bytes(bytes) => self.chunk = std::mem::take(bytes).into_inner(),
+                InputSource::Pipe(pipe) => self.chunk = pipe.next()?,
+                InputSource::File(file, deadline) => {
                     wait_for(file, deadline)?;
                     refill(&mut self.chunk, file)?;
                 }
@@ -211,7 +211,7 @@ impl BufRead for Input {
 fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
     loop {
         deadline.check()?;
-        let glance = Timespec::try_from(deadline.cancel.left(GLANCE)).ok();
+        let glance = Timespec::try_from(deadline.cancel.remaining(CHECK_INTERVAL)).ok();
         let mut polled = [PollFd::new(file, PollFlags::IN)];
         match rustix::event::poll(&mut polled, glance.as_ref()) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
@@ -246,53 +246,56 @@ impl Read for Input {
     }
 }
 
-enum Sink {
+enum OutputSink {
     Null,
     Pipe(PipeWriter),
     File(File),
-    Writer(Mutex<Box<dyn Write + Send>>, Option<Leaving>),
+    Writer(Mutex<Box<dyn Write + Send>>, Option<LineStream>),
 }
 
 /// A command's standard output or error. Clones write to the same place, like duplicated descriptors.
 #[derive(Clone)]
-pub(super) struct Output(Arc<Sink>);
+pub(super) struct Output(Arc<OutputSink>);
 
 impl Output {
     /// Discards everything: `/dev/null`.
     pub(super) fn null() -> Output {
-        Output(Arc::new(Sink::Null))
+        Output(Arc::new(OutputSink::Null))
     }
 
     /// Writes to a file.
     pub(super) fn file(file: File) -> Output {
-        Output(Arc::new(Sink::File(file)))
+        Output(Arc::new(OutputSink::File(file)))
     }
 
     /// Returns the file that is written to, if it is one.
     pub(super) fn as_file(&self) -> Option<&File> {
         match &*self.0 {
-            Sink::File(file) => Some(file),
+            OutputSink::File(file) => Some(file),
             _ => None,
         }
     }
 
     /// Writes to any other writer.
     pub(super) fn writer(writer: impl Write + Send + 'static) -> Output {
-        Output(Arc::new(Sink::Writer(Mutex::new(Box::new(writer)), None)))
+        Output(Arc::new(OutputSink::Writer(
+            Mutex::new(Box::new(writer)),
+            None,
+        )))
     }
 
-    /// Writes to a stream of the line itself.
-    pub(super) fn leaving(writer: impl Write + Send + 'static, by: Leaving) -> Output {
-        Output(Arc::new(Sink::Writer(
+    /// Writes to a stream of the line itself, by which output leaves the line.
+    pub(super) fn line_output(writer: impl Write + Send + 'static, by: LineStream) -> Output {
+        Output(Arc::new(OutputSink::Writer(
             Mutex::new(Box::new(writer)),
             Some(by),
         )))
     }
 
-    /// Returns by which stream what is written here leaves the line; nothing where it goes to a pipe, a file or a variable.
-    pub(super) fn leaves(&self) -> Option<Leaving> {
+    /// Returns the stream of the line that this output goes to; `None` for a pipe, a file or a variable.
+    pub(super) fn line_stream(&self) -> Option<LineStream> {
         match &*self.0 {
-            Sink::Writer(_, leaving) => *leaving,
+            OutputSink::Writer(_, leaving) => *leaving,
             _ => None,
         }
     }
@@ -306,16 +309,16 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &*self.0 {
-            Sink::Null => Ok(bytes.len()),
-            Sink::Pipe(pipe) => pipe.put(bytes).map(|()| bytes.len()),
-            Sink::File(file) => (&mut &*file).write(bytes),
-            Sink::Writer(writer, _) => writer.lock().write(bytes),
+            OutputSink::Null => Ok(bytes.len()),
+            OutputSink::Pipe(pipe) => pipe.put(bytes).map(|()| bytes.len()),
+            OutputSink::File(file) => (&mut &*file).write(bytes),
+            OutputSink::Writer(writer, _) => writer.lock().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &*self.0 {
-            Sink::Writer(writer, _) => writer.lock().flush(),
+            OutputSink::Writer(writer, _) => writer.lock().flush(),
             _ => Ok(()),
         }
     }

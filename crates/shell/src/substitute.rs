@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use super::call::{ShellState, of_io, reason, tell};
 use super::deadline::Deadline;
 use super::stream::{Input, Output};
-use super::syntax::{AndOr, List, Redirect, Target, What};
+use super::syntax::{AndOr, CommandList, Redirect, RedirectTarget, StageBody};
 
 /// Returns the redirect of `$(< file)`, which stands for the file's content.
-pub(super) fn only_read(list: &List) -> Option<&Target> {
+pub(super) fn only_read(list: &CommandList) -> Option<&RedirectTarget> {
     let [AndOr { first, rest }] = &list[..] else {
         return None;
     };
@@ -19,8 +19,10 @@ pub(super) fn only_read(list: &List) -> Option<&Target> {
         return None;
     };
     match (&stage.what, &stage.redirects[..]) {
-        (What::Simple { assignments, words }, [Redirect { stream: 0, to }])
-            if assignments.is_empty() && words.is_empty() && matches!(to, Target::Read(_)) =>
+        (StageBody::Simple { assignments, words }, [Redirect { stream: 0, to }])
+            if assignments.is_empty()
+                && words.is_empty()
+                && matches!(to, RedirectTarget::Read(_)) =>
         {
             Some(to)
         }
@@ -58,12 +60,12 @@ pub(super) fn copy(
 
 /// A writer that collects its output in memory.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Collected(Arc<Mutex<Vec<u8>>>, Deadline);
+pub(super) struct CollectedOutput(Arc<Mutex<Vec<u8>>>, Deadline);
 
-impl Collected {
-    /// Makes one whose bytes count towards the line's memory limit.
-    pub(super) fn counted(deadline: &Deadline) -> Collected {
-        Collected(Arc::default(), deadline.clone())
+impl CollectedOutput {
+    /// Makes a writer whose bytes count towards the line's memory limit.
+    pub(super) fn counted(deadline: &Deadline) -> CollectedOutput {
+        CollectedOutput(Arc::default(), deadline.clone())
     }
 
     /// Takes the collected output.
@@ -72,7 +74,7 @@ impl Collected {
     }
 }
 
-impl Write for Collected {
+impl Write for CollectedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.1.hold(bytes.len())?;
         self.0.lock().extend_from_slice(bytes);

@@ -1,18 +1,18 @@
 //! The syntax tree of a line: lists of pipelines of commands, made of words. Data only.
 
 /// Pipelines run one after the other.
-pub(super) type List = Vec<AndOr>;
+pub(super) type CommandList = Vec<AndOr>;
 
 /// Pipelines joined by `&&` and `||`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AndOr {
     pub(super) first: Pipeline,
-    pub(super) rest: Vec<(Join, Pipeline)>,
+    pub(super) rest: Vec<(AndOrOperator, Pipeline)>,
 }
 
-/// Whether the next pipeline runs after success or after failure.
+/// The operator before the next pipeline, which runs after success or after failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Join {
+pub(super) enum AndOrOperator {
     And,
     Or,
 }
@@ -27,22 +27,22 @@ pub(super) struct Pipeline {
 /// A stage and its redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
-    pub(super) what: What,
+    pub(super) what: StageBody,
     pub(super) redirects: Vec<Redirect>,
 }
 
 /// The command or group of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum StageBody {
     /// `a=b command word …`
     Simple {
         assignments: Vec<(Vec<u8>, Word)>,
         words: Vec<Word>,
     },
     /// `( list )`: its changes of the shell's state do not last.
-    Subshell(List),
+    Subshell(CommandList),
     /// `{ list; }`
-    Group(List),
+    Group(CommandList),
 }
 
 /// A redirect of one of the three streams.
@@ -50,12 +50,12 @@ pub(super) enum What {
 pub(super) struct Redirect {
     /// 0, 1 or 2.
     pub(super) stream: u8,
-    pub(super) to: Target,
+    pub(super) to: RedirectTarget,
 }
 
 /// The target of a redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum RedirectTarget {
     /// `< word`
     Read(Word),
     /// `> word`
@@ -70,11 +70,11 @@ pub(super) enum Target {
 
 /// A word as typed, before expansion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Word(pub(super) Vec<Atom>);
+pub(super) struct Word(pub(super) Vec<WordAtom>);
 
 /// A part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Atom {
+pub(super) enum WordAtom {
     /// A byte that may be special: part of a glob, a brace or a tilde.
     Plain(u8),
     /// A literal byte.
@@ -86,14 +86,14 @@ pub(super) enum Atom {
     /// `$name` with neither quotes nor braces around it: the expansion of braces may lengthen the name.
     Bare(Box<[u8]>),
     /// `$(list)`, quoted or not.
-    Command(Box<List>, bool),
+    Command(Box<CommandList>, bool),
 }
 
 impl Word {
     /// Returns the word's text, if none of it is quoted or expanded.
     pub(super) fn plain(&self) -> Option<Vec<u8>> {
-        let plain = |atom: &Atom| match atom {
-            Atom::Plain(byte) => Some(*byte),
+        let plain = |atom: &WordAtom| match atom {
+            WordAtom::Plain(byte) => Some(*byte),
             _ => None,
         };
         self.0.iter().map(plain).collect()

@@ -662,7 +662,11 @@ fn lines_that_go_on_are_known() {
         "echo a \\\n",
         "echo a\\\n",
     ] {
-        assert_eq!(bench.shell.stand(line.as_bytes()), Stand::Open, "{line}");
+        assert_eq!(
+            bench.shell.input_state(line.as_bytes()),
+            InputState::Open,
+            "{line}"
+        );
     }
     for line in [
         "echo a",
@@ -672,14 +676,14 @@ fn lines_that_go_on_are_known() {
         "echo '\\\n'",
     ] {
         assert_eq!(
-            bench.shell.stand(line.as_bytes()),
-            Stand::Complete,
+            bench.shell.input_state(line.as_bytes()),
+            InputState::Complete,
             "{line}"
         );
     }
     for line in ["echo )", "ls | | ls", "if; then", "fi", "echo `(`", "f(x)"] {
-        let stand = bench.shell.stand(line.as_bytes());
-        assert_eq!(stand, Stand::Refused { open: false }, "{line}");
+        let state = bench.shell.input_state(line.as_bytes());
+        assert_eq!(state, InputState::Refused { open: false }, "{line}");
     }
 }
 
@@ -748,12 +752,12 @@ fn what_is_refused_ends_at_its_own_end() {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         for (number, line) in lines.iter().enumerate() {
             typed.push_str(line);
-            let stand = bench.shell.stand(typed.as_bytes());
+            let state = bench.shell.input_state(typed.as_bytes());
             if number + 1 == lines.len() {
-                assert_eq!(stand, Stand::Refused { open: false }, "{typed}");
+                assert_eq!(state, InputState::Refused { open: false }, "{typed}");
             } else {
-                let open = matches!(stand, Stand::Open | Stand::Refused { open: true });
-                assert!(open, "{typed} is {stand:?}");
+                let open = matches!(state, InputState::Open | InputState::Refused { open: true });
+                assert!(open, "{typed} is {state:?}");
             }
         }
     }
@@ -808,7 +812,7 @@ proptest! {
     #[test]
     fn no_line_breaks_the_parser(line in prop_oneof![line(), prop::collection::vec(any::<u8>(), 0..200)]) {
         let _ = parse::parse(&line);
-        let _ = parse::stand(&line);
+        let _ = parse::input_state(&line);
     }
 }
 

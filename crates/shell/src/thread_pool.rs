@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use trumanfs_executor::cancel::Cancel;
+use trumanfs_executor::cancel::CancelToken;
 
 /// The maximum number of idle threads; more than a pipeline's stages are needed only for nested pipelines.
-const WAITING: usize = 10;
+const MAX_IDLE: usize = 10;
 
-/// How long a wait lasts before it checks the token.
-const GLANCE: Duration = Duration::from_millis(100);
+/// The length of a wait between two checks of the token.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-type Job = Box<dyn FnOnce() + Send>;
+type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// The idle threads. They end with the last clone of the pool.
 #[derive(Clone, Default)]
-pub(super) struct ThreadPool(Arc<Mutex<Vec<Sender<Job>>>>);
+pub(super) struct ThreadPool(Arc<Mutex<Vec<Sender<PoolJob>>>>);
 
 /// A job in progress.
-pub(super) struct Working<T> {
+pub(super) struct RunningJob<T> {
     done: Receiver<T>,
-    worker: Sender<Job>,
+    worker: Sender<PoolJob>,
     threads: ThreadPool,
 }
 
@@ -39,9 +39,9 @@ impl ThreadPool {
     pub(super) fn start<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> io::Result<Working<T>> {
+    ) -> io::Result<RunningJob<T>> {
         let (tell, done) = channel();
-        let mut job: Job = Box::new(move || {
+        let mut job: PoolJob = Box::new(move || {
             // The job's captures are dropped before its result is sent: the receiver may then hold the last reference
             // to a home.
             let result = job();
@@ -56,7 +56,7 @@ impl ThreadPool {
             match worker.send(job) {
                 Ok(()) => {
                     let threads = self.clone();
-                    return Ok(Working {
+                    return Ok(RunningJob {
                         done,
                         worker,
                         threads,
@@ -70,16 +70,16 @@ impl ThreadPool {
 }
 
 /// The end of a job.
-pub(super) enum Join<T> {
-    /// Its result.
+pub(super) enum JoinResult<T> {
+    /// The job's result.
     Done(T),
     /// The thread panicked.
     Panicked,
-    /// It has not ended although it had to; its thread has left the pool.
+    /// The job has not ended although it had to; its thread has left the pool.
     LeftBehind,
 }
 
-impl<T> Working<T> {
+impl<T> RunningJob<T> {
     /// Waits for the job to end. Returns its result; `None` where it panicked.
     pub(super) fn join(self) -> Option<T> {
         let result = self.done.recv().ok()?;
@@ -88,19 +88,19 @@ impl<T> Working<T> {
     }
 
     /// Waits for the job to end; for no longer than `grace` after its token has ended.
-    pub(super) fn join_within(self, cancel: &Cancel, grace: Duration) -> Join<T> {
+    pub(super) fn join_within(self, cancel: &CancelToken, grace: Duration) -> JoinResult<T> {
         let mut ended: Option<Instant> = None;
         loop {
-            match self.done.recv_timeout(GLANCE) {
+            match self.done.recv_timeout(CHECK_INTERVAL) {
                 Ok(result) => {
                     self.keep();
-                    return Join::Done(result);
+                    return JoinResult::Done(result);
                 }
-                Err(RecvTimeoutError::Disconnected) => return Join::Panicked,
+                Err(RecvTimeoutError::Disconnected) => return JoinResult::Panicked,
                 Err(RecvTimeoutError::Timeout) if cancel.ended().is_none() => {}
                 Err(RecvTimeoutError::Timeout) => {
                     if ended.get_or_insert_with(Instant::now).elapsed() >= grace {
-                        return Join::LeftBehind;
+                        return JoinResult::LeftBehind;
                     }
                 }
             }
@@ -110,14 +110,14 @@ impl<T> Working<T> {
     /// Returns the thread to the pool.
     fn keep(self) {
         let mut waiting = self.threads.0.lock();
-        if waiting.len() < WAITING {
+        if waiting.len() < MAX_IDLE {
             waiting.push(self.worker);
         }
     }
 }
 
-fn new() -> io::Result<Sender<Job>> {
-    let (worker, jobs) = channel::<Job>();
+fn new() -> io::Result<Sender<PoolJob>> {
+    let (worker, jobs) = channel::<PoolJob>();
     std::thread::Builder::new().spawn(move || {
         for job in jobs {
             job();

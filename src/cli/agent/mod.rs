@@ -24,10 +24,10 @@ use super::shown::complain;
 use super::undo;
 use crate::client::{AgentPlace, Client, PinnedDir};
 use crate::error::{Error, Kind, Result};
-use crate::exec::pipeline::Streams;
+use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::{Agent, Profile, Programs, Terminal};
-use crate::exec::{Cancel, Interrupt, Status};
+use crate::exec::{CancelToken, Interrupt, Status};
 use crate::name::WorldPath;
 
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
@@ -113,12 +113,12 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
         state: (own, own_path(programs.path())),
         run: place.run(),
         timeout: args.timeout,
-        cancel: Cancel::default(),
+        cancel: CancelToken::default(),
         terminal: terminal(),
     };
     let (outcome, _) = interrupt.during(|cancel| {
         let input = stdin().filter(|_| !std::io::stdin().is_terminal());
-        let streams = Streams {
+        let streams = RequestStreams {
             stdin: input,
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),

@@ -7,7 +7,7 @@ use super::super::exit::{failed, failed_in_json};
 use super::super::output::warn;
 use crate::error::{Error, Result, reason};
 use crate::exec::interrupt::SIGNALS;
-use crate::exec::pipeline::{self, Streams};
+use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::shell::Shell;
 use crate::exec::{Interrupt, Outcome, Request, Status};
 
@@ -37,7 +37,7 @@ pub(in crate::cli) fn run(
             cancel: Some(cancel),
             ..shell.request(line)
         };
-        let streams = Streams {
+        let streams = RequestStreams {
             stdin: stdin(),
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),

@@ -16,7 +16,7 @@ use super::super::shown::shown;
 use super::line::{self, interrupt, tell};
 use crate::error::{Error, Result};
 use crate::exec::interrupt::SIGNALS;
-use crate::exec::shell::{Shell, Stand};
+use crate::exec::shell::{InputState, Shell};
 use crate::exec::{Interrupt, Outcome, Status};
 use signal_hook::consts::SIGINT;
 
@@ -72,7 +72,7 @@ pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
         if typed.trim_ascii() == b"exit" {
             return Ok(status);
         }
-        if !more || shell.stand(&typed) != Stand::Open {
+        if !more || shell.input_state(&typed) != InputState::Open {
             let (outcome, ended) = run(&mut shell, &typed, &interrupt);
             status = outcome.return_code;
             if outcome.status == Status::Blocked || ended || !more {
@@ -199,10 +199,16 @@ fn is_special(c: char) -> bool {
 
 impl Validator for Typing {
     fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(match self.0.borrow().stand(typed.input().as_bytes()) {
-            Stand::Open | Stand::Refused { open: true } => ValidationResult::Incomplete,
-            Stand::Complete | Stand::Refused { open: false } => ValidationResult::Valid(None),
-        })
+        Ok(
+            match self.0.borrow().input_state(typed.input().as_bytes()) {
+                InputState::Open | InputState::Refused { open: true } => {
+                    ValidationResult::Incomplete
+                }
+                InputState::Complete | InputState::Refused { open: false } => {
+                    ValidationResult::Valid(None)
+                }
+            },
+        )
     }
 }
 

@@ -16,7 +16,7 @@ use super::super::values::{seconds, some_seconds};
 use super::line::{interrupt, stdin, tell};
 use super::with_policy::{self, launcher, policy};
 use crate::error::{Result, reason};
-use crate::exec::pipeline::Streams;
+use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::cap::{self, Capped};
 use crate::exec::program::network::Asked;
 use crate::exec::program::sandbox;
@@ -127,7 +127,7 @@ fn network(text: &str) -> std::result::Result<Asked, String> {
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
     let (policy, _) = policy(args.policy.as_deref(), &args.root, args.json)?.current();
     let launcher = launcher(args.sandbox.unwrap_or_default());
-    let asked = command(&args, crate::exec::Cancel::default());
+    let asked = command(&args, crate::exec::CancelToken::default());
     if let Some(refused) = RefusedCommand::find(&args.root, &policy, &asked)? {
         return print(refused.refuse(None), &args);
     }
@@ -144,7 +144,7 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
         match is_held {
             true => programs.run_gathering(&policy, &command, input()),
             false => {
-                let streams = Streams {
+                let streams = RequestStreams {
                     stdin: input(),
                     stdout: Box::new(std::io::stdout()),
                     stderr: Box::new(std::io::stderr()),
@@ -170,7 +170,7 @@ fn given(asked: Option<u64>, usual: Option<u64>) -> Option<u64> {
     }
 }
 
-fn command(args: &RunArgs, cancel: crate::exec::Cancel) -> Command {
+fn command(args: &RunArgs, cancel: crate::exec::CancelToken) -> Command {
     let usual = sandbox::Limits::usual();
     Command {
         argv: args

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::work::{Failed, Work, at, of_io};
 use super::write::put;
 use crate::error::Error;
-use crate::exec::home::Writing;
+use crate::exec::home::WriteMode;
 use crate::name::{WorldPath, escape};
 
 /// The largest file that is edited, in bytes.
@@ -84,8 +84,8 @@ pub(super) fn edit(
             return Err(format!("{}: {what}", escape(typed)).into_bytes());
         }
         let how = match is_new {
-            true => Writing::New,
-            false => Writing::Truncate,
+            true => WriteMode::New,
+            false => WriteMode::Truncate,
         };
         put(work, (typed, &path), how, &after)?;
     }

@@ -8,13 +8,13 @@ use super::read::{self, Window};
 use super::work::{Failed, Work};
 use super::write;
 use crate::error::Error;
-use crate::exec::cancel::{Cancel, Ended};
+use crate::exec::cancel::{CancelReason, CancelToken};
 use crate::exec::home::Home;
-use crate::exec::pipeline::{self, Admitted, Done, Executor, Streams};
-use crate::exec::place::Place;
+use crate::exec::home_context::HomeContext;
+use crate::exec::pipeline::{self, AdmittedRequest, Executor, RequestEnd, RequestStreams};
 use crate::exec::quote;
 use crate::exec::request::{Limits, Outcome, Refusal, Request, Status};
-use crate::exec::resolve::Base;
+use crate::exec::resolve::PathResolver;
 use crate::name::WorldPath;
 use crate::world::OriginKind;
 
@@ -88,7 +88,7 @@ pub enum Found {
 
 /// One operation.
 pub struct FileRequest<'p> {
-    place: &'p Place,
+    place: &'p HomeContext,
     has_scratch: bool,
     cwd: WorldPath,
     /// The working directory as `pwd` prints it.
@@ -100,8 +100,13 @@ pub struct FileRequest<'p> {
 impl<'p> FileRequest<'p> {
     /// Makes one. `cwd` is absolute; where it is gone, relative paths are absent. `has_scratch`: whether `/tmp` is the
     /// session's scratch directory.
-    pub fn new(place: &'p Place, has_scratch: bool, cwd: &[u8], call: FileCall) -> FileRequest<'p> {
-        let base = Base {
+    pub fn new(
+        place: &'p HomeContext,
+        has_scratch: bool,
+        cwd: &[u8],
+        call: FileCall,
+    ) -> FileRequest<'p> {
+        let base = PathResolver {
             home: &**place.home(),
             root: place.root(),
             cwd: &WorldPath::root(),
@@ -118,7 +123,7 @@ impl<'p> FileRequest<'p> {
     }
 
     /// Carries it out. Returns what came of it.
-    pub fn run(mut self, limits: Limits, cancel: Cancel) -> (Outcome, Option<Found>) {
+    pub fn run(mut self, limits: Limits, cancel: CancelToken) -> (Outcome, Option<Found>) {
         let request = Request {
             command: quote::line(&self.call.words()),
             limits,
@@ -129,7 +134,11 @@ impl<'p> FileRequest<'p> {
         (outcome, self.found)
     }
 
-    fn perform(&self, work: &Work<'_>, streams: &mut Streams) -> Result<Option<Found>, Failed> {
+    fn perform(
+        &self,
+        work: &Work<'_>,
+        streams: &mut RequestStreams,
+    ) -> Result<Option<Found>, Failed> {
         let out = &mut *streams.stdout;
         match &self.call {
             FileCall::Read(path, window) => {
@@ -159,7 +168,7 @@ impl Executor for FileRequest<'_> {
     type Plan = ();
     const KIND: OriginKind = OriginKind::Tool;
 
-    fn place(&self) -> &Place {
+    fn context(&self) -> &HomeContext {
         self.place
     }
 
@@ -193,22 +202,22 @@ impl Executor for FileRequest<'_> {
         }
     }
 
-    fn interrupted(&self, cancel: &Cancel) -> Done {
-        Done::cancelled(cancel, "cancelled")
+    fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {
+        RequestEnd::cancelled(cancel, "cancelled")
     }
 
-    fn note(&mut self, _: u8) {}
+    fn store_return_code(&mut self, _: u8) {}
 
     fn carry_out(
         &mut self,
-        admitted: Admitted<()>,
+        admitted: AdmittedRequest<()>,
         home: Arc<dyn Home>,
-        mut streams: Streams,
-    ) -> Done {
+        mut streams: RequestStreams,
+    ) -> RequestEnd {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
         let work = Work {
             home: &*home,
-            base: Base {
+            base: PathResolver {
                 home: &*home,
                 root: self.place.root(),
                 cwd: &self.cwd,
@@ -221,15 +230,15 @@ impl Executor for FileRequest<'_> {
         match done {
             Ok(found) => {
                 self.found = found;
-                Done::ran(0)
+                RequestEnd::ran(0)
             }
-            Err(_) if cancel.ended() == Some(Ended::Cancelled) => {
-                Done::cancelled(&cancel, "cancelled")
+            Err(_) if cancel.ended() == Some(CancelReason::Cancelled) => {
+                RequestEnd::cancelled(&cancel, "cancelled")
             }
             Err(_) if cancel.ended().is_some() => {
-                Done::early(Status::Timeout, LATE, "the time is up")
+                RequestEnd::early(Status::Timeout, LATE, "the time is up")
             }
-            Err(message) => Done::early(Status::Failed, 1, message),
+            Err(message) => RequestEnd::early(Status::Failed, 1, message),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::io;
 use rustix::io::Errno;
 
 use crate::error::Error;
-use crate::exec::cancel::Cancel;
+use crate::exec::cancel::CancelToken;
 use crate::exec::home::{Home, reason};
-use crate::exec::resolve::Base;
+use crate::exec::resolve::PathResolver;
 use crate::name::{WorldPath, escape};
 
 /// Why an operation failed: its path and the reason.
@@ -30,9 +30,9 @@ pub(super) struct Work<'w> {
     /// The home.
     pub(super) home: &'w dyn Home,
     /// Where paths begin.
-    pub(super) base: Base<'w>,
+    pub(super) base: PathResolver<'w>,
     /// What ends it.
-    pub(super) cancel: &'w Cancel,
+    pub(super) cancel: &'w CancelToken,
 }
 
 impl Work<'_> {

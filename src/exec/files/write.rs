@@ -6,7 +6,7 @@ use rustix::fs::FileType;
 
 use super::work::{Failed, Work, at, of_io};
 use crate::error::Error;
-use crate::exec::home::Writing;
+use crate::exec::home::WriteMode;
 use crate::name::{WorldPath, escape};
 
 /// How much is read at once.
@@ -24,8 +24,8 @@ pub(super) fn write(work: &Work<'_>, typed: &[u8], content: &[u8]) -> Result<boo
         make_above(work, &path).map_err(|error| at(typed, &error))?;
     }
     let how = match is_new {
-        true => Writing::New,
-        false => Writing::Truncate,
+        true => WriteMode::New,
+        false => WriteMode::Truncate,
     };
     put(work, (typed, &path), how, content)?;
     Ok(is_new)
@@ -35,7 +35,7 @@ pub(super) fn write(work: &Work<'_>, typed: &[u8], content: &[u8]) -> Result<boo
 pub(super) fn put(
     work: &Work<'_>,
     (typed, path): (&[u8], &WorldPath),
-    how: Writing,
+    how: WriteMode,
     content: &[u8],
 ) -> Result<(), Failed> {
     let file = work.home.open_write(path, how, 0o666);
@@ -48,11 +48,11 @@ pub(super) fn put(
     Ok(())
 }
 
-fn half(typed: &[u8], error: &Error, how: Writing) -> Failed {
+fn half(typed: &[u8], error: &Error, how: WriteMode) -> Failed {
     let mut failed = at(typed, error);
     failed.extend_from_slice(match how {
-        Writing::New => b"; the file is there, not whole",
-        Writing::Truncate | Writing::Append => {
+        WriteMode::New => b"; the file is there, not whole",
+        WriteMode::Truncate | WriteMode::Append => {
             b"; the file is not whole: what it held before is kept, and `undo` brings it back"
         }
     });
@@ -101,7 +101,7 @@ pub(super) fn copy(work: &Work<'_>, from: &[u8], to: &[u8]) -> Result<(), Failed
     let destination = work.path_to_make(to)?;
     let copy = work
         .home
-        .open_write(&destination, Writing::New, meta.permissions() & 0o777);
+        .open_write(&destination, WriteMode::New, meta.permissions() & 0o777);
     let mut copy = copy.map_err(|error| at(to, &error))?;
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -113,7 +113,7 @@ pub(super) fn copy(work: &Work<'_>, from: &[u8], to: &[u8]) -> Result<(), Failed
             Err(error) => return Err(at(from, &of_io(&error))),
         };
         let written = copy.write_all(chunk.get(..read).unwrap_or_default());
-        written.map_err(|error| half(to, &of_io(&error), Writing::New))?;
+        written.map_err(|error| half(to, &of_io(&error), WriteMode::New))?;
     }
 }
 

@@ -15,8 +15,8 @@ use super::ready::Ready;
 use super::sandbox::directories_of;
 use super::terminal::Terminal;
 use crate::error::{Error, Result};
-use crate::exec::Cancel;
-use crate::exec::pipeline::{self, Streams};
+use crate::exec::CancelToken;
+use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::quote::line;
 use crate::exec::request::{Limits, Outcome, Request};
 use crate::world::RunId;
@@ -47,7 +47,7 @@ pub struct Agent {
     /// How long it may run.
     pub timeout: Option<Duration>,
     /// What ends it before.
-    pub cancel: Cancel,
+    pub cancel: CancelToken,
     /// The terminal of whoever started it, where it gets one.
     pub terminal: Option<Terminal>,
 }
@@ -57,7 +57,7 @@ impl Programs {
     ///
     /// # Errors
     /// The home is mounted read-only; the network that was asked for means nothing.
-    pub fn run_agent(&self, agent: &Agent, streams: Streams) -> Result<Outcome> {
+    pub fn run_agent(&self, agent: &Agent, streams: RequestStreams) -> Result<Outcome> {
         if self.is_read_only() {
             let home = self.place.root().to_vec();
             return Err(Error::refused(

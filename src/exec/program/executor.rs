@@ -25,11 +25,11 @@ use super::refuse::{BLOCKED, cwd_of, refusal, report_of};
 use super::sandbox::{self, End, Ended, InForce, LaunchError, Network, Plan, Running, Step, Until};
 use super::terminal::Terminal;
 use crate::error::{Error, reason};
-use crate::exec::cancel::{Cancel, Ended as Over};
+use crate::exec::cancel::{CancelReason, CancelToken};
 use crate::exec::drain::drain;
 use crate::exec::home::Home;
-use crate::exec::pipeline::{Admitted, Done, Executor, Streams};
-use crate::exec::place::Place;
+use crate::exec::home_context::HomeContext;
+use crate::exec::pipeline::{AdmittedRequest, Executor, RequestEnd, RequestStreams};
 use crate::exec::request::{ProgramReport, Refusal, Request, Status};
 use crate::name::{WorldPath, escape};
 use crate::world::{OriginKind, RunId};
@@ -137,10 +137,10 @@ impl<'p> Execution<'p> {
     fn run(
         &mut self,
         ready: &Ready,
-        cancel: &Cancel,
+        cancel: &CancelToken,
         (home, run): (&dyn Home, RunId),
         opened: Option<Opened>,
-        mut streams: Streams,
+        mut streams: RequestStreams,
     ) -> Result<(Ended, bool), LaunchError> {
         let (stdout, of_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, of_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -213,7 +213,7 @@ impl<'p> Execution<'p> {
 /// `suspend` is called when the program is stopped.
 fn wait(
     running: &mut Running,
-    cancel: &Cancel,
+    cancel: &CancelToken,
     is_lost: impl Fn() -> bool + Send,
     suspend: &mut dyn FnMut(),
 ) -> Ended {
@@ -225,7 +225,9 @@ fn wait(
         let (over, is_over) = mpsc::channel::<()>();
         scope.spawn(move || {
             while cancel.ended().is_none() && !is_lost() {
-                if is_over.recv_timeout(cancel.left(LOOK)) != Err(mpsc::RecvTimeoutError::Timeout) {
+                if is_over.recv_timeout(cancel.remaining(LOOK))
+                    != Err(mpsc::RecvTimeoutError::Timeout)
+                {
                     return;
                 }
             }
@@ -246,7 +248,7 @@ impl Executor for Execution<'_> {
     type Plan = Ready;
     const KIND: OriginKind = OriginKind::Program;
 
-    fn place(&self) -> &Place {
+    fn context(&self) -> &HomeContext {
         &self.programs.place
     }
 
@@ -277,11 +279,11 @@ impl Executor for Execution<'_> {
         }
     }
 
-    fn interrupted(&self, cancel: &Cancel) -> Done {
-        Done::cancelled(cancel, "cancelled")
+    fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {
+        RequestEnd::cancelled(cancel, "cancelled")
     }
 
-    fn note(&mut self, _: u8) {}
+    fn store_return_code(&mut self, _: u8) {}
 
     fn report(&mut self) -> Option<Box<ProgramReport>> {
         Some(Box::new(self.report.clone()))
@@ -289,28 +291,30 @@ impl Executor for Execution<'_> {
 
     fn carry_out(
         &mut self,
-        admitted: Admitted<Ready>,
+        admitted: AdmittedRequest<Ready>,
         home: Arc<dyn Home>,
-        streams: Streams,
-    ) -> Done {
+        streams: RequestStreams,
+    ) -> RequestEnd {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
         let ready = admitted.plan();
         let opened = match ready.network.clone().map(Settings::open).transpose() {
             Ok(opened) => opened,
-            Err(why) => return Done::early(Status::Blocked, BLOCKED, format!("blocked: {why}")),
+            Err(why) => {
+                return RequestEnd::early(Status::Blocked, BLOCKED, format!("blocked: {why}"));
+            }
         };
         let beside = (&*home, admitted.run());
         let (ended, is_read) = match self.run(ready, &cancel, beside, opened, streams) {
             Ok(ended) => ended,
             Err(error) => {
-                return Done::early(Status::Blocked, BLOCKED, error.to_string());
+                return RequestEnd::early(Status::Blocked, BLOCKED, error.to_string());
             }
         };
         let done = match self.programs.is_lost() {
             true => lost(&ended),
             false => done(&ended, &cancel, &ready.allowed),
         };
-        Done {
+        RequestEnd {
             left_behind: !is_read || !ended.all_gone,
             ..done
         }
@@ -318,19 +322,19 @@ impl Executor for Execution<'_> {
 }
 
 /// Returns what a request ends with whose program has ended.
-fn done(ended: &Ended, cancel: &Cancel, allowed: &Allowed) -> Done {
+fn done(ended: &Ended, cancel: &CancelToken, allowed: &Allowed) -> RequestEnd {
     match &ended.end {
-        End::Exited(code) => Done::ran(u8::try_from(*code & 0xff).unwrap_or(1)),
+        End::Exited(code) => RequestEnd::ran(u8::try_from(*code & 0xff).unwrap_or(1)),
         End::Signalled(signal) => {
             let code = u8::try_from(128 + (signal & 0x7f)).unwrap_or(255);
             let message = format!("signal {signal} ended the program");
-            Done::early(Status::Failed, code, message)
+            RequestEnd::early(Status::Failed, code, message)
         }
         End::Deadline | End::Cancelled => match cancel.ended() {
-            Some(Over::Cancelled) => Done::cancelled(cancel, "cancelled"),
+            Some(CancelReason::Cancelled) => RequestEnd::cancelled(cancel, "cancelled"),
             _ => {
                 let limit = allowed.timeout.as_secs_f64();
-                Done::early(
+                RequestEnd::early(
                     Status::Timeout,
                     TIMEOUT,
                     format!("the time limit of {limit} s is up: everything that ran was killed"),
@@ -342,20 +346,20 @@ fn done(ended: &Ended, cancel: &Cancel, allowed: &Allowed) -> Done {
                 "the limit of {} is passed: everything that ran was killed",
                 limit.name()
             );
-            Done::early(Status::Error, 137, what)
+            RequestEnd::early(Status::Error, 137, what)
         }
-        End::Killed => Done::early(Status::Error, 137, "somebody killed the sandbox"),
+        End::Killed => RequestEnd::early(Status::Error, 137, "somebody killed the sandbox"),
         End::NotStarted(error) => not_started(error, allowed),
     }
 }
 
 /// Returns what a request ends with whose sandbox was there, and whose program did not begin.
-fn not_started(error: &LaunchError, allowed: &Allowed) -> Done {
+fn not_started(error: &LaunchError, allowed: &Allowed) -> RequestEnd {
     let (code, what) = match (error.step, error.errno) {
         (Step::Program, Some(Errno::NOENT)) => (127, allowed.argv.first()),
         (Step::Program, _) => (126, allowed.argv.first()),
         (Step::Directory, _) => (BLOCKED, Some(&allowed.cwd)),
-        _ => return Done::early(Status::Error, 126, error.to_string()),
+        _ => return RequestEnd::early(Status::Error, 126, error.to_string()),
     };
     let what = what.map(|what| escape(what)).unwrap_or_default();
     let reason = error
@@ -364,11 +368,11 @@ fn not_started(error: &LaunchError, allowed: &Allowed) -> Done {
         .unwrap_or_default();
     let advice = error.advice().map(|advice| format!("; {advice}"));
     let message = format!("{what}: {reason}{}", advice.unwrap_or_default());
-    Done::early(Status::Error, code, message)
+    RequestEnd::early(Status::Error, code, message)
 }
 
 /// Returns what a request ends with whose home went away while its program ran.
-fn lost(ended: &Ended) -> Done {
+fn lost(ended: &Ended) -> RequestEnd {
     let how = match &ended.end {
         End::Exited(code) => format!("the program then exited with {code}"),
         End::Signalled(signal) => format!("signal {signal} then ended the program"),
@@ -377,5 +381,5 @@ fn lost(ended: &Ended) -> Done {
     let message = format!(
         "the daemon of the home ended while the program ran; {how}. What was changed until then is recorded"
     );
-    Done::early(Status::Error, BLOCKED, message)
+    RequestEnd::early(Status::Error, BLOCKED, message)
 }

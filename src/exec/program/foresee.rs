@@ -8,7 +8,7 @@ use super::policy::{Class, Policy, Question, RootPaths, decide};
 use super::ready::Ready;
 use super::refuse::in_words;
 use crate::error::{Error, Result};
-use crate::exec::line_programs::Program;
+use crate::exec::line_programs::ProgramRequest;
 
 /// Returns why a program of a line would not run in this home, in the words with which the line would say so; nothing where
 /// it would run, and where only its start can tell. `stays`: whether it certainly runs in the directory that is given.
@@ -18,7 +18,7 @@ use crate::exec::line_programs::Program;
 pub fn refusal(
     policy: &Policy,
     home: &Path,
-    program: &Program<'_>,
+    program: &ProgramRequest<'_>,
     stays: bool,
 ) -> Result<Option<Vec<u8>>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

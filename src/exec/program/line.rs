@@ -19,7 +19,7 @@ use super::sandbox::{End, LaunchError, Service, Step, tree_of};
 use super::sandboxes::{Kind, Sandboxes};
 use crate::exec::home::Home;
 use crate::exec::line_programs::{
-    self, AdmittedProgram, LinePrograms, NotRun, OutputRule, Program,
+    self, AdmittedProgram, LinePrograms, OutputRule, ProgramError, ProgramRequest,
 };
 use crate::exec::request::ProgramReport;
 use crate::name::escape;
@@ -73,7 +73,7 @@ impl LineSource {
     }
 }
 
-impl line_programs::Programs for LineSource {
+impl line_programs::ProgramProvider for LineSource {
     fn knows(&self, name: &[u8]) -> bool {
         self.policy()
             .programs()
@@ -142,15 +142,18 @@ impl OneLine {
     }
 
     /// Says that a program of the line did not end by itself, and kills the others.
-    fn kill(&self, why: &str, status: u8) -> NotRun {
+    fn kill(&self, why: &str, status: u8) -> ProgramError {
         self.sandboxes.kill();
         let why = format!("{why}: all programs of the line were killed");
-        NotRun::Refused(why.into_bytes(), status)
+        ProgramError::Refused(why.into_bytes(), status)
     }
 }
 
 impl LinePrograms for OneLine {
-    fn admit(&self, program: Program<'_>) -> Result<Box<dyn AdmittedProgram + '_>, NotRun> {
+    fn admit(
+        &self,
+        program: ProgramRequest<'_>,
+    ) -> Result<Box<dyn AdmittedProgram + '_>, ProgramError> {
         let command = Command {
             argv: program.words.to_vec(),
             cwd: program.cwd,
@@ -166,7 +169,7 @@ impl LinePrograms for OneLine {
                 asked,
                 ready,
             })),
-            Err(refused) => Err(NotRun::Refused(in_words(&refused), BLOCKED)),
+            Err(refused) => Err(ProgramError::Refused(in_words(&refused), BLOCKED)),
         }
     }
 
@@ -199,11 +202,11 @@ impl AdmittedProgram for OneProgram<'_> {
         }
     }
 
-    fn run(&self, streams: [OwnedFd; 3], go_on: &dyn Fn() -> bool) -> Result<u8, NotRun> {
+    fn run(&self, streams: [OwnedFd; 3], go_on: &dyn Fn() -> bool) -> Result<u8, ProgramError> {
         let OneProgram { line, asked, ready } = self;
         let (service, number) = line
             .start(ready, streams)
-            .map_err(|error| NotRun::Refused(error.to_string().into_bytes(), BLOCKED))?;
+            .map_err(|error| ProgramError::Refused(error.to_string().into_bytes(), BLOCKED))?;
         let timeout = ready.allowed.timeout;
         let end = Instant::now() + timeout;
         match service.wait(number, &|| go_on() && Instant::now() < end) {
@@ -215,7 +218,7 @@ impl AdmittedProgram for OneProgram<'_> {
             Some(end) => status_of(end),
             None if !go_on() => {
                 line.sandboxes.kill();
-                Err(NotRun::Over)
+                Err(ProgramError::LineEnded)
             }
             None => {
                 let mut report = line.report.lock();
@@ -232,7 +235,7 @@ fn late(timeout: Duration) -> String {
 }
 
 /// Returns the status of a program that has ended.
-fn status_of(end: End) -> Result<u8, NotRun> {
+fn status_of(end: End) -> Result<u8, ProgramError> {
     match end {
         End::Exited(code) => Ok(u8::try_from(code & 0xff).unwrap_or(1)),
         End::Signalled(signal) => Ok(u8::try_from(SIGNALLED + (signal & 0x7f)).unwrap_or(255)),
@@ -240,10 +243,19 @@ fn status_of(end: End) -> Result<u8, NotRun> {
             let is_missing =
                 error.step == Step::Program && error.errno == Some(rustix::io::Errno::NOENT);
             match is_missing {
-                true => Err(NotRun::Refused(b"command not found".to_vec(), NOT_FOUND)),
-                false => Err(NotRun::Refused(error.to_string().into_bytes(), BLOCKED)),
+                true => Err(ProgramError::Refused(
+                    b"command not found".to_vec(),
+                    NOT_FOUND,
+                )),
+                false => Err(ProgramError::Refused(
+                    error.to_string().into_bytes(),
+                    BLOCKED,
+                )),
             }
         }
-        _ => Err(NotRun::Refused(b"the sandbox has ended".to_vec(), KILLED)),
+        _ => Err(ProgramError::Refused(
+            b"the sandbox has ended".to_vec(),
+            KILLED,
+        )),
     }
 }

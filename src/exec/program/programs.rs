@@ -13,9 +13,9 @@ use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
 use crate::client::{self, Client, Hold, PinnedDir, Site, state_dirs};
 use crate::error::{Error, Result};
-use crate::exec::Cancel;
+use crate::exec::CancelToken;
 use crate::exec::held_home::HeldHome;
-use crate::exec::place::Place;
+use crate::exec::home_context::HomeContext;
 use crate::name::escape;
 use crate::world::Root;
 use crate::world::store::layout::STATE;
@@ -46,7 +46,7 @@ pub struct Command {
     /// What it asks for of the network that the policy allows it; without, it has all of that.
     pub network: Option<Asked>,
     /// What ends it before its time.
-    pub cancel: Option<Cancel>,
+    pub cancel: Option<CancelToken>,
 }
 
 /// The policy's decision about a command.
@@ -54,7 +54,7 @@ pub type Decision = std::result::Result<Allowed, Refused>;
 
 /// A home in which real programs run. It stays mounted while this lives.
 pub struct Programs {
-    pub(super) place: Place,
+    pub(super) place: HomeContext,
     /// The mounted home.
     home: OwnedFd,
     pub(super) launcher: Launcher,
@@ -196,7 +196,7 @@ impl Programs {
     }
 
     /// Returns where the programs work.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &HomeContext {
         &self.place
     }
 

@@ -11,10 +11,10 @@ use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
 use super::programs::Command;
 use crate::client;
 use crate::error::{Error, Result};
-use crate::exec::cancel::Cancel;
+use crate::exec::cancel::CancelToken;
 use crate::exec::home::Home;
-use crate::exec::pipeline::{self, Admitted, Done, Executor, Streams};
-use crate::exec::place::Place;
+use crate::exec::home_context::HomeContext;
+use crate::exec::pipeline::{self, AdmittedRequest, Executor, RequestEnd, RequestStreams};
 use crate::exec::quote::line;
 use crate::exec::request::{Outcome, ProgramReport, Refusal, Request};
 use crate::exec::{Access, open};
@@ -26,7 +26,7 @@ pub(super) const BLOCKED: u8 = 125;
 
 /// A command that a policy refuses, in an unmounted store.
 pub struct RefusedCommand {
-    place: Place,
+    place: HomeContext,
     request: Request,
     refused: Refused,
     cwd: Vec<u8>,
@@ -125,7 +125,7 @@ impl Executor for RefusedCommand {
     type Plan = ();
     const KIND: OriginKind = OriginKind::Program;
 
-    fn place(&self) -> &Place {
+    fn context(&self) -> &HomeContext {
         &self.place
     }
 
@@ -153,17 +153,22 @@ impl Executor for RefusedCommand {
         refusal(&self.refused)
     }
 
-    fn interrupted(&self, cancel: &Cancel) -> Done {
-        Done::cancelled(cancel, "cancelled")
+    fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {
+        RequestEnd::cancelled(cancel, "cancelled")
     }
 
-    fn note(&mut self, _: u8) {}
+    fn store_return_code(&mut self, _: u8) {}
 
     fn report(&mut self) -> Option<Box<ProgramReport>> {
         Some(Box::new(report_of(Err(&self.refused))))
     }
 
-    fn carry_out(&mut self, _: Admitted<()>, _: Arc<dyn Home>, _: Streams) -> Done {
+    fn carry_out(
+        &mut self,
+        _: AdmittedRequest<()>,
+        _: Arc<dyn Home>,
+        _: RequestStreams,
+    ) -> RequestEnd {
         refusal(&self.refused).into()
     }
 }

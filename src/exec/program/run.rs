@@ -7,13 +7,13 @@ use super::executor::Execution;
 use super::policy::Policy;
 use super::programs::{Command, Programs};
 use super::ready::Ready;
-use crate::exec::pipeline::{self, Streams};
+use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::quote::line;
 use crate::exec::request::{Limits, Outcome, Request};
 
 impl Programs {
     /// Runs a command if the policy allows it, and passes its output on to these streams.
-    pub fn run(&self, policy: &Policy, command: &Command, streams: Streams) -> Outcome {
+    pub fn run(&self, policy: &Policy, command: &Command, streams: RequestStreams) -> Outcome {
         let ready = self.ready(policy, command);
         let mut limits = Limits {
             memory: 0,

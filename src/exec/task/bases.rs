@@ -16,8 +16,8 @@ use super::worker::order::{PlaceKind, Spot};
 use crate::client::{Client, Site, Workshop, site};
 use crate::error::{Error, Result};
 use crate::exec::Access;
+use crate::exec::home_context::HomeContext;
 use crate::exec::mounted_home::MountedHome;
-use crate::exec::place::Place;
 use crate::name::WorldPath;
 use crate::world::Root;
 use crate::world::root::stat_fd;
@@ -40,7 +40,7 @@ pub(super) struct Base {
     path: PathBuf,
     root: Root,
     kept: Kept,
-    place: Place,
+    place: HomeContext,
 }
 
 /// Where what is removed goes.
@@ -174,7 +174,7 @@ impl Base {
                 let name = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
                 (
                     Kept::Vault(Root::open(vault)?),
-                    Place::new(home, name, None),
+                    HomeContext::new(home, name, None),
                 )
             }
         };
@@ -187,7 +187,7 @@ impl Base {
     }
 
     /// Returns where an executor works that works here.
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &HomeContext {
         &self.place
     }
 

@@ -10,7 +10,7 @@ use super::quota::Quota;
 use super::supervise::Worker;
 use super::worker::order::{Act, Expected, Failed, Found, Made, Order, Report, Spot};
 use crate::error::Error;
-use crate::exec::cancel::Cancel;
+use crate::exec::cancel::CancelToken;
 use crate::name::Escaped;
 use crate::world::{Run, RunId};
 
@@ -203,7 +203,7 @@ impl<'e> Errand<'e> {
     /// Why it was not done, as far as the worker knows.
     pub(super) fn send(
         self,
-        cancel: Option<&Cancel>,
+        cancel: Option<&CancelToken>,
         note: &mut dyn FnMut(&Report) -> Result<(), Failure>,
     ) -> Result<Came, SendFailure> {
         let bases = self

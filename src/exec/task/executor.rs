@@ -12,10 +12,10 @@ use super::result::Keeper;
 use super::settle::{Kept, Settled, kept_entry, run_of, settle, unclear};
 use super::worker::order::{Expected, Made, Report};
 use crate::error::Error;
-use crate::exec::cancel::Cancel;
+use crate::exec::cancel::CancelToken;
 use crate::exec::home::Home;
-use crate::exec::pipeline::{Admitted, Done, Executor, Streams};
-use crate::exec::place::Place;
+use crate::exec::home_context::HomeContext;
+use crate::exec::pipeline::{AdmittedRequest, Executor, RequestEnd, RequestStreams};
 use crate::exec::request::{Refusal, Request, Status};
 use crate::name::WorldPath;
 use crate::world::{OriginKind, RunId};
@@ -65,7 +65,7 @@ pub(super) struct Task<'t, 'l> {
 
 impl Task<'_, '_> {
     /// Carries it out. Returns the file, and where it is kept if it was removed.
-    fn perform(&mut self, run: RunId, cancel: Option<&Cancel>) -> Came {
+    fn perform(&mut self, run: RunId, cancel: Option<&CancelToken>) -> Came {
         let errand = Errand::new(self.bases, &self.deed, run_of(run, &self.deed))?
             .within(self.quota)
             .expecting(self.expected.clone());
@@ -144,12 +144,12 @@ impl Executor for Task<'_, '_> {
     type Plan = ();
     const KIND: OriginKind = OriginKind::Task;
 
-    fn place(&self) -> &Place {
+    fn context(&self) -> &HomeContext {
         self.base.place()
     }
 
     fn cwd(&self) -> Vec<u8> {
-        self.place().root().to_vec()
+        self.context().root().to_vec()
     }
 
     fn directory(&self) -> &WorldPath {
@@ -176,18 +176,23 @@ impl Executor for Task<'_, '_> {
         }
     }
 
-    fn interrupted(&self, cancel: &Cancel) -> Done {
-        Done::cancelled(cancel, "the task was ended")
+    fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {
+        RequestEnd::cancelled(cancel, "the task was ended")
     }
 
-    fn note(&mut self, _: u8) {}
+    fn store_return_code(&mut self, _: u8) {}
 
-    fn carry_out(&mut self, admitted: Admitted<()>, _: Arc<dyn Home>, _: Streams) -> Done {
+    fn carry_out(
+        &mut self,
+        admitted: AdmittedRequest<()>,
+        _: Arc<dyn Home>,
+        _: RequestStreams,
+    ) -> RequestEnd {
         let came = self.perform(admitted.run(), admitted.cancel());
         let done = match &came {
-            Ok(_) => Done::ran(0),
+            Ok(_) => RequestEnd::ran(0),
             Err(NotDone::Failed(failure) | NotDone::Unsettled(failure)) => {
-                Done::early(Status::Failed, 1, failure.to_string())
+                RequestEnd::early(Status::Failed, 1, failure.to_string())
             }
         };
         self.came = Some(came);

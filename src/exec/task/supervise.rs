@@ -17,7 +17,7 @@ use super::worker::WORKER;
 use super::worker::channel::{pair, receive, send, send_bytes};
 use super::worker::order::{GO, Order, Report};
 use crate::error::{Error, Result};
-use crate::exec::cancel::{Cancel, Ended};
+use crate::exec::cancel::{CancelReason, CancelToken};
 
 /// How often a worker's use is looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -87,9 +87,12 @@ impl Worker {
     /// # Errors
     /// [`Code::ResourceExhausted`] where it used more than its quota and was ended; [`Code::ExecutionFailed`] where it
     /// died in another way, or somebody ended the request.
-    pub(super) fn next(&mut self, cancel: Option<&Cancel>) -> std::result::Result<Report, Failure> {
+    pub(super) fn next(
+        &mut self,
+        cancel: Option<&CancelToken>,
+    ) -> std::result::Result<Report, Failure> {
         loop {
-            let tick = cancel.map_or(TICK, |cancel| cancel.left(TICK));
+            let tick = cancel.map_or(TICK, |cancel| cancel.remaining(TICK));
             let tick = Timespec {
                 tv_sec: 0,
                 tv_nsec: i64::from(tick.subsec_nanos()).max(1_000_000),
@@ -107,12 +110,14 @@ impl Worker {
     }
 
     /// Ends it where it uses more than it may.
-    fn check(&mut self, cancel: Option<&Cancel>) -> std::result::Result<(), Failure> {
+    fn check(&mut self, cancel: Option<&CancelToken>) -> std::result::Result<(), Failure> {
         let over =
             |what: &str| Code::ResourceExhausted.because(format!("quota.{what} was used up"));
-        let failure = match cancel.and_then(Cancel::ended) {
-            Some(Ended::Late) => Some(over("wall_ms")),
-            Some(Ended::Cancelled) => Some(Code::ExecutionFailed.because("the task was ended")),
+        let failure = match cancel.and_then(CancelToken::ended) {
+            Some(CancelReason::TimedOut) => Some(over("wall_ms")),
+            Some(CancelReason::Cancelled) => {
+                Some(Code::ExecutionFailed.because("the task was ended"))
+            }
             None => {
                 let pid = self.child.id();
                 let quota = self.quota.as_ref();

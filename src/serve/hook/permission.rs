@@ -6,7 +6,7 @@
 //! approval policy after an `allow`.
 
 use super::event::Format;
-use crate::exec::shell::Foresight;
+use crate::exec::shell::LineAnalysis;
 
 /// What the agent shall do with a rewritten line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Permission {
 
 /// Decides by the agent's mode and by what the line may do. `allows`: the operator has said that lines need nobody's
 /// permission in the home.
-pub(super) fn of(format: Format, mode: &str, line: &Foresight, allows: bool) -> Permission {
+pub(super) fn of(format: Format, mode: &str, line: &LineAnalysis, allows: bool) -> Permission {
     let is_free = match mode {
         _ if format == Format::Codex || !line.changes => true,
         "bypassPermissions" => true,
@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn a_rewritten_line_needs_the_permission_that_the_agent_would_ask_for() {
         use Permission::{Allow, Ask};
-        let line = |changes, runs_programs| Foresight {
+        let line = |changes, runs_programs| LineAnalysis {
             changes,
             runs_programs,
-            ..Foresight::default()
+            ..LineAnalysis::default()
         };
         let (reads, edits, runs) = (line(false, false), line(true, false), line(true, true));
         // What a line that reads, one that edits and one that runs programs need; the last two also with the operator's word.

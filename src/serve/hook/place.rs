@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::exec::pipeline::Executor;
 use crate::exec::program::foreseen_refusal;
 use crate::exec::program::policy::Policy;
-use crate::exec::shell::{Foresight, Shell};
-use crate::exec::{self, Access, Home, Limits, LinePrograms, Place, Programs};
+use crate::exec::shell::{LineAnalysis, Shell};
+use crate::exec::{self, Access, Home, HomeContext, Limits, LinePrograms, ProgramProvider};
 use crate::journal::RunId;
 use crate::name::WorldPath;
 
@@ -33,7 +33,7 @@ pub struct Setting {
 /// The home that a hook stands for.
 pub(super) struct Ground {
     pub(super) root: PathBuf,
-    place: Place,
+    place: HomeContext,
     is_home: bool,
 }
 
@@ -81,7 +81,7 @@ impl Ground {
         line: &str,
         policy: Option<&Policy>,
         cwd: &Path,
-    ) -> std::result::Result<Foresight, String> {
+    ) -> std::result::Result<LineAnalysis, String> {
         let shell = Shell::at(self.place.clone(), Limits::default());
         let shell = match policy {
             Some(policy) => shell.with_programs(Arc::new(Known(policy.clone()))),
@@ -89,12 +89,12 @@ impl Ground {
         };
         let text = |message: Vec<u8>| String::from_utf8_lossy(&message).into_owned();
         let plan = shell.plan(&shell.request(line.as_bytes()));
-        let foresight = shell.foresee(&plan.map_err(|refusal| text(refusal.message))?);
+        let foresight = shell.analyze(&plan.map_err(|refusal| text(refusal.message))?);
         let Some(policy) = policy else {
             return Ok(foresight);
         };
         for program in &foresight.programs {
-            let program = exec::Program {
+            let program = exec::ProgramRequest {
                 words: &program.words,
                 env: &program.env,
                 cwd: cwd.as_os_str().as_bytes().to_vec(),
@@ -171,7 +171,7 @@ impl Ground {
 /// The programs of a policy by their names: enough to ask whether a line would run.
 struct Known(Policy);
 
-impl Programs for Known {
+impl ProgramProvider for Known {
     fn knows(&self, name: &[u8]) -> bool {
         self.0.programs().any(|known| known.as_bytes() == name)
     }
@@ -189,9 +189,9 @@ struct Nothing;
 impl LinePrograms for Nothing {
     fn admit(
         &self,
-        _: exec::Program<'_>,
-    ) -> std::result::Result<Box<dyn exec::AdmittedProgram + '_>, exec::NotRun> {
-        Err(exec::NotRun::Over)
+        _: exec::ProgramRequest<'_>,
+    ) -> std::result::Result<Box<dyn exec::AdmittedProgram + '_>, exec::ProgramError> {
+        Err(exec::ProgramError::LineEnded)
     }
 
     fn is_lost(&self) -> bool {

@@ -24,7 +24,7 @@ use super::tools::{self, RUN};
 use super::work::Work;
 use super::workplace::{ProgramSpec, Settings, Workplace};
 use crate::error::{Error, Result};
-use crate::exec::{Cancel, Limits};
+use crate::exec::{CancelToken, Limits};
 
 /// Bytes of a token.
 const TOKEN: u64 = 4;
@@ -279,7 +279,7 @@ impl ServerHandler for Server {
             workplace,
             session,
             jobs: self.jobs.clone(),
-            cancel: Cancel::default(),
+            cancel: CancelToken::default(),
             streams: [Live::default(), Live::default()],
             bytes: self.bytes,
         };
@@ -309,7 +309,7 @@ impl ServerHandler for Server {
         let workplace = workplace.map_err(|answer| ErrorData::internal_error(answer.text, None))?;
         let (sessions, uri) = (self.sessions.clone(), request.uri);
         let most = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        let cancel = Cancel::default().within(Some(resources::TIME));
+        let cancel = CancelToken::default().within(Some(resources::TIME));
         let of_thread = cancel.clone();
         let read = tokio::task::spawn_blocking(move || {
             let found = resources::read(&workplace, &sessions, &uri, (most, &of_thread));

@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::answer::Answer;
 use super::live::Live;
-use crate::exec::Cancel;
+use crate::exec::CancelToken;
 use crate::journal::RunId;
 
 /// How long calls that have to end are waited for.
@@ -26,7 +26,7 @@ pub(super) struct Job {
     /// The session it belongs to.
     pub(super) session: String,
     /// What ends it.
-    pub(super) cancel: Cancel,
+    pub(super) cancel: CancelToken,
     /// What it has written so far.
     pub(super) streams: [Live; 2],
     /// When it began.
@@ -39,7 +39,12 @@ pub(super) struct Job {
 
 impl Job {
     /// Makes one that begins now.
-    pub(super) fn new(tool: &str, session: &str, cancel: Cancel, streams: [Live; 2]) -> Arc<Job> {
+    pub(super) fn new(
+        tool: &str,
+        session: &str,
+        cancel: CancelToken,
+        streams: [Live; 2],
+    ) -> Arc<Job> {
         Arc::new(Job {
             id: RunId::random().to_string(),
             tool: tool.to_owned(),

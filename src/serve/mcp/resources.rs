@@ -9,7 +9,7 @@ use super::history::changes;
 use super::sessions::{Session, Sessions};
 use super::workplace::Workplace;
 use crate::error::Result;
-use crate::exec::Cancel;
+use crate::exec::CancelToken;
 use crate::operator::diff::{Diff, Texts};
 use crate::operator::run::FoundRun;
 
@@ -49,7 +49,7 @@ pub(super) fn read(
     workplace: &Workplace,
     sessions: &Sessions,
     uri: &str,
-    (most, cancel): (usize, &Cancel),
+    (most, cancel): (usize, &CancelToken),
 ) -> Result<Option<ReadResourceResult>> {
     let name = uri
         .strip_prefix(SCHEME)

@@ -13,9 +13,9 @@ use super::live::Live;
 use super::sessions::Session;
 use super::workplace::Workplace;
 use crate::exec::files::{FileCall, FileRequest, Found};
-use crate::exec::pipeline::{self, Streams};
+use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::shell::Shell;
-use crate::exec::{Cancel, Limits, Outcome, Request};
+use crate::exec::{CancelToken, Limits, Outcome, Request};
 use crate::name::escape;
 
 /// How long an operation on files may take.
@@ -38,7 +38,7 @@ pub(super) struct Work {
     pub(super) session: Arc<Session>,
     pub(super) jobs: Arc<Jobs>,
     /// What ends the call.
-    pub(super) cancel: Cancel,
+    pub(super) cancel: CancelToken,
     /// What it writes, as it comes.
     pub(super) streams: [Live; 2],
     /// How many bytes of each stream leave.
@@ -57,9 +57,9 @@ impl Work {
         }
     }
 
-    fn streams(&self, stdin: Option<OwnedFd>) -> Streams {
+    fn streams(&self, stdin: Option<OwnedFd>) -> RequestStreams {
         let [stdout, stderr] = &self.streams;
-        Streams {
+        RequestStreams {
             stdin,
             stdout: Box::new(stdout.clone()),
             stderr: Box::new(stderr.clone()),

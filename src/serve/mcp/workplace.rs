@@ -10,7 +10,7 @@ use crate::exec::program::policy::Watched;
 use crate::exec::program::sandbox::{Choice, Launcher};
 use crate::exec::program::{Command, LineSource, Programs};
 use crate::exec::shell::Shell;
-use crate::exec::{self, HeldHome, Limits, Outcome, Place};
+use crate::exec::{self, HeldHome, HomeContext, Limits, Outcome};
 
 /// What a server works in, and with.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ struct Real {
 /// Where tools work. It stays mounted while this lives, if this mounted it.
 pub(super) struct Workplace {
     root: PathBuf,
-    place: Place,
+    place: HomeContext,
     real: Option<Real>,
     /// Whether the store could not be mounted: then this process has it for itself once something was changed.
     is_unmounted: bool,
@@ -95,7 +95,7 @@ impl Workplace {
     }
 
     /// Returns where executors work.
-    pub(super) fn place(&self) -> &Place {
+    pub(super) fn place(&self) -> &HomeContext {
         &self.place
     }
 
@@ -158,7 +158,7 @@ impl Workplace {
     pub(super) fn run_program(
         &self,
         command: Command,
-        streams: exec::pipeline::Streams,
+        streams: exec::pipeline::RequestStreams,
     ) -> Option<Outcome> {
         let real = self.real.as_ref()?;
         let policy = real.lines.policy();

@@ -3,37 +3,37 @@
 
 use std::io::{self, BufRead, Write};
 
-use super::reading::{Trouble, chunk, copy, or_standard, read};
-use crate::call::{Call, Ended};
-use crate::options::{OptSpec, Takes};
+use super::reading::{OperandError, chunk, copy, or_standard, read};
+use crate::call::{Call, CommandResult};
+use crate::options::{OptSpec, OptionArg};
 use crate::stream::Input;
 
 const OPTIONS: OptSpec = OptSpec {
     short: "AbeEnstTuv",
     long: &[
-        ("number", Takes::Nothing, 'n'),
-        ("number-nonblank", Takes::Nothing, 'b'),
-        ("show-all", Takes::Nothing, 'A'),
-        ("show-ends", Takes::Nothing, 'E'),
-        ("show-nonprinting", Takes::Nothing, 'v'),
-        ("show-tabs", Takes::Nothing, 'T'),
-        ("squeeze-blank", Takes::Nothing, 's'),
+        ("number", OptionArg::None, 'n'),
+        ("number-nonblank", OptionArg::None, 'b'),
+        ("show-all", OptionArg::None, 'A'),
+        ("show-ends", OptionArg::None, 'E'),
+        ("show-nonprinting", OptionArg::None, 'v'),
+        ("show-tabs", OptionArg::None, 'T'),
+        ("squeeze-blank", OptionArg::None, 's'),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
 /// Copies files to standard output.
-pub(super) fn cat(call: &mut Call<'_>) -> Ended {
+pub(super) fn cat(call: &mut Call<'_>) -> CommandResult {
     let typed = OPTIONS.read(call.args)?;
     let any = |letters: &str| letters.chars().any(|letter| typed.has(letter));
-    let mut shown = Shown {
+    let mut shown = CatFormatter {
         number: any("n"),
         number_filled: any("b"),
         squeeze: any("s"),
         ends: any("AEe"),
         tabs: any("ATt"),
         invisible: any("Aetv"),
-        ..Shown::default()
+        ..CatFormatter::default()
     };
     let plain = !any("AbeEnstTv");
     let mut status = 0;
@@ -65,7 +65,7 @@ pub(super) fn cat(call: &mut Call<'_>) -> Ended {
 
 /// The display options, and the position within the current line.
 #[derive(Debug, Default)]
-struct Shown {
+struct CatFormatter {
     number: bool,
     number_filled: bool,
     squeeze: bool,
@@ -74,16 +74,16 @@ struct Shown {
     invisible: bool,
     /// The current line number.
     line: u64,
-    /// Whether part of the line has been written.
+    /// True if a part of the line has been written.
     begun: bool,
     /// The number of consecutive empty lines just before this point.
     empty: u64,
-    /// Whether a carriage return is held back: it is shown as `^M` only before the end of a line.
+    /// True while a carriage return is held back: it is shown as `^M` only before the end of a line.
     held: bool,
 }
 
-impl Shown {
-    fn copy(&mut self, call: &mut Call<'_>, input: &mut Input) -> Result<(), Trouble> {
+impl CatFormatter {
+    fn copy(&mut self, call: &mut Call<'_>, input: &mut Input) -> Result<(), OperandError> {
         loop {
             let chunk = chunk(call, input)?;
             if chunk.is_empty() {

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use crate::call::{Call, Ended, Stop, usage};
+use crate::call::{Call, CommandError, CommandResult, usage};
 use trumanfs_types::error::Error;
 use trumanfs_types::name::WorldPath;
 
 /// Changes the working directory and updates `PWD` and `OLDPWD`.
-pub(super) fn cd(call: &mut Call<'_>) -> Ended {
+pub(super) fn cd(call: &mut Call<'_>) -> CommandResult {
     // There are no symlinks, so -L and -P are the same, and what -e asks for always holds.
     let operands = operands(call.args, b"LPe@")?;
     let variable = |name: &[u8]| call.state.variables.get(name).cloned();
@@ -45,7 +45,7 @@ pub(super) fn cd(call: &mut Call<'_>) -> Ended {
 }
 
 /// Prints the working directory.
-pub(super) fn pwd(call: &mut Call<'_>) -> Ended {
+pub(super) fn pwd(call: &mut Call<'_>) -> CommandResult {
     operands(call.args, b"LP")?;
     let here = call.state.shown(&call.state.cwd);
     call.out.write_all(&here)?;
@@ -62,14 +62,14 @@ fn directory(call: &Call<'_>, typed: &[u8]) -> Result<WorldPath, Error> {
 }
 
 /// Reads the options of a builtin, which end at the first operand. Returns the operands.
-fn operands<'a>(args: &'a [Vec<u8>], known: &[u8]) -> Result<&'a [Vec<u8>], Stop> {
+fn operands<'a>(args: &'a [Vec<u8>], known: &[u8]) -> Result<&'a [Vec<u8>], CommandError> {
     let mut rest = args;
     while let Some((arg, after)) = rest.split_first() {
         match arg.as_slice() {
             b"--" => return Ok(after),
             [b'-', letters @ ..] if !letters.is_empty() => {
                 if let Some(wrong) = letters.iter().find(|letter| !known.contains(letter)) {
-                    return Err(Stop::Usage(
+                    return Err(CommandError::Usage(
                         [b"-", &[*wrong][..], b": invalid option"].concat(),
                         2,
                     ));

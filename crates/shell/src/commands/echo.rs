@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use crate::call::{Call, Ended};
+use crate::call::{Call, CommandResult};
 use crate::escape::{self, low_byte, number};
 
 /// Prints its arguments, separated by spaces.
-pub(super) fn echo(call: &mut Call<'_>) -> Ended {
+pub(super) fn echo(call: &mut Call<'_>) -> CommandResult {
     let (mut newline, mut escapes) = (true, false);
     let mut args = call.args;
     while let Some(([b'-', letters @ ..], rest)) = split(args)
@@ -58,9 +58,8 @@ fn unescape(text: &[u8], out: &mut dyn Write) -> io::Result<bool> {
                 let (value, after) = number(after, 8, 3).unwrap_or((0, after));
                 (vec![low_byte(value)], after)
             }
-            letter => {
-                escape::meant(*letter, after).unwrap_or_else(|| (vec![b'\\', *letter], after))
-            }
+            letter => escape::decode_escape(*letter, after)
+                .unwrap_or_else(|| (vec![b'\\', *letter], after)),
         };
         out.write_all(&meant)?;
         rest = after;

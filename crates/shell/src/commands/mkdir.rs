@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::call::{Call, Ended, usage};
+use crate::call::{Call, CommandResult, usage};
 use crate::mode::{ModeChange, umask};
-use crate::options::{OptSpec, Takes};
+use crate::options::{OptSpec, OptionArg};
 use crate::quote::quoted;
 use trumanfs_types::attrs::SetAttrs;
 use trumanfs_types::error::Error;
@@ -13,11 +13,11 @@ use trumanfs_types::name::WorldPath;
 const MKDIR: OptSpec = OptSpec {
     short: "m:pv",
     long: &[
-        ("mode", Takes::Value, 'm'),
-        ("parents", Takes::Nothing, 'p'),
-        ("verbose", Takes::Nothing, 'v'),
+        ("mode", OptionArg::Required, 'm'),
+        ("parents", OptionArg::None, 'p'),
+        ("verbose", OptionArg::None, 'v'),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
 /// The mode of a new directory without `-m`, before the umask.
@@ -26,7 +26,7 @@ const ANYTHING: u32 = 0o777;
 const INHERITED: u32 = 0o2000;
 
 /// `mkdir [-pv] [-m MODE] DIRECTORY...`
-pub(super) fn mkdir(call: &mut Call<'_>) -> Ended {
+pub(super) fn mkdir(call: &mut Call<'_>) -> CommandResult {
     let typed = MKDIR.read(call.args)?;
     if typed.operands.is_empty() {
         return Err(usage("missing operand"));

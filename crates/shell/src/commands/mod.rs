@@ -18,12 +18,12 @@ mod touch;
 mod wc;
 mod which;
 
-use super::call::{Command, Registry, Run};
+use super::call::{BundledCommand, CommandFn, CommandRegistry};
 
 /// All commands, by name: eighteen, and `false` beside `true`.
-pub(super) const REGISTRY: Registry = Registry(&[
+pub(super) const REGISTRY: CommandRegistry = CommandRegistry(&[
     reads("cat", cat::cat),
-    Command {
+    BundledCommand {
         // A shell's own directory is not find's to change.
         runs_for_find: false,
         ..reads("cd", cd::cd)
@@ -47,8 +47,8 @@ pub(super) const REGISTRY: Registry = Registry(&[
     reads("which", which::which),
 ]);
 
-const fn reads(name: &'static str, run: Run) -> Command {
-    Command {
+const fn reads(name: &'static str, run: CommandFn) -> BundledCommand {
+    BundledCommand {
         name,
         run,
         changes: false,
@@ -56,8 +56,8 @@ const fn reads(name: &'static str, run: Run) -> Command {
     }
 }
 
-const fn changes(name: &'static str, run: Run) -> Command {
-    Command {
+const fn changes(name: &'static str, run: CommandFn) -> BundledCommand {
+    BundledCommand {
         changes: true,
         ..reads(name, run)
     }
@@ -74,7 +74,7 @@ pub(super) mod tests {
     use crate::call::{ShellState, invoke};
     use crate::deadline::Deadline;
     use crate::stream::{Input, Output};
-    use crate::substitute::Collected;
+    use crate::substitute::CollectedOutput;
     use trumanfs::exec::mounted_home::MountedHome;
     use trumanfs_types::name::WorldPath;
 
@@ -127,13 +127,13 @@ pub(super) mod tests {
             words: &[Vec<u8>],
             stdin: impl AsRef<[u8]>,
         ) -> (String, String, u8) {
-            let (out, err) = (Collected::default(), Collected::default());
+            let (out, err) = (CollectedOutput::default(), CollectedOutput::default());
             let mut stdin = Input::bytes(stdin.as_ref().to_vec());
             let outputs = (Output::writer(out.clone()), Output::writer(err.clone()));
             let command = REGISTRY.named(&words[0]).unwrap();
             let status =
                 invoke(command, &words[1..], &mut stdin, outputs, &mut self.state).unwrap();
-            let text = |from: Collected| String::from_utf8_lossy(&from.take()).into_owned();
+            let text = |from: CollectedOutput| String::from_utf8_lossy(&from.take()).into_owned();
             (text(out), text(err), status)
         }
     }

@@ -8,9 +8,11 @@ use rustix::io::Errno;
 
 use super::cp::copy_to_move;
 use super::rm::remove_moved;
-use super::target::{blame, clash, is_recent, just_made, last_part, pairs, place, same, source};
-use crate::call::{Call, Ended, reason};
-use crate::options::{OptSpec, Takes};
+use super::target::{
+    blame, clash, is_recent, just_created, last_part, pairs, place, same_file, source,
+};
+use crate::call::{Call, CommandResult, reason};
+use crate::options::{OptSpec, OptionArg};
 use crate::quote::quoted;
 use trumanfs_types::error::Error;
 use trumanfs_types::name::WorldPath;
@@ -18,18 +20,19 @@ use trumanfs_types::name::WorldPath;
 const MV: OptSpec = OptSpec {
     short: "fnt:Tuv",
     long: &[
-        ("force", Takes::Nothing, 'f'),
-        ("no-clobber", Takes::Nothing, 'n'),
-        ("no-target-directory", Takes::Nothing, 'T'),
-        ("target-directory", Takes::Value, 't'),
-        ("update", Takes::Nothing, 'u'),
-        ("verbose", Takes::Nothing, 'v'),
+        ("force", OptionArg::None, 'f'),
+        ("no-clobber", OptionArg::None, 'n'),
+        ("no-target-directory", OptionArg::None, 'T'),
+        ("target-directory", OptionArg::Required, 't'),
+        ("update", OptionArg::None, 'u'),
+        ("verbose", OptionArg::None, 'v'),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
+/// A call of `mv`.
 #[derive(Default)]
-struct Moves {
+struct MoveRun {
     keep: bool,
     update: bool,
     verbose: bool,
@@ -38,7 +41,7 @@ struct Moves {
 }
 
 /// `mv [-fnTuv] [-t DIRECTORY] SOURCE... [DESTINATION]`
-pub(super) fn mv(call: &mut Call<'_>) -> Ended {
+pub(super) fn mv(call: &mut Call<'_>) -> CommandResult {
     let typed = MV.read(call.args)?;
     let Some(pairs) = pairs(call, &typed)? else {
         return Ok(1);
@@ -48,25 +51,25 @@ pub(super) fn mv(call: &mut Call<'_>) -> Ended {
         .iter()
         .rev()
         .find(|(letter, _)| matches!(letter, 'f' | 'n'));
-    let mut moves = Moves {
+    let mut moves = MoveRun {
         keep: last.is_some_and(|(letter, _)| *letter == 'n'),
         update: typed.has('u'),
         verbose: typed.has('v'),
-        ..Moves::default()
+        ..MoveRun::default()
     };
     let mut status = 0;
     for (from, to) in pairs {
         call.check()?;
-        if !moves.one(call, from, &to)? {
+        if !moves.move_operand(call, from, &to)? {
             status = 1;
         }
     }
     Ok(status)
 }
 
-impl Moves {
+impl MoveRun {
     /// Moves one operand. Returns whether it succeeded.
-    fn one(&mut self, call: &mut Call<'_>, from: &[u8], to: &[u8]) -> io::Result<bool> {
+    fn move_operand(&mut self, call: &mut Call<'_>, from: &[u8], to: &[u8]) -> io::Result<bool> {
         let Some((path, meta)) = source(call, from)? else {
             return Ok(false);
         };
@@ -82,13 +85,13 @@ impl Moves {
                 return Ok(true);
             }
             let refused = if there.id == meta.id {
-                Some(same(from, to))
+                Some(same_file(from, to))
             } else if self.update && is_recent(&there, &meta) {
                 return Ok(true);
             } else if let Some(clash) = clash((from, &meta), (to, &there)) {
                 Some(clash)
             } else {
-                (!meta.is_dir() && self.made.contains(&new)).then(|| just_made(from, to))
+                (!meta.is_dir() && self.made.contains(&new)).then(|| just_created(from, to))
             };
             if let Some(message) = refused {
                 call.say(&message)?;
@@ -98,7 +101,7 @@ impl Moves {
         match call.home().rename(&path, &new, !self.keep) {
             Ok(()) => {}
             Err(error) if error.errno() == Errno::XDEV && is_across(&path, &new) => {
-                let moved = self.across(call, (path, from), (new.clone(), to))?;
+                let moved = self.move_across(call, (path, from), (new.clone(), to))?;
                 self.made.insert(new);
                 return Ok(moved);
             }
@@ -130,10 +133,10 @@ impl Moves {
     }
 }
 
-impl Moves {
-    /// Moves an operand to where nothing can be renamed, as `mv(1)` does: copies it, and removes it where all of it
-    /// arrived. What stood at the destination is removed first.
-    fn across(
+impl MoveRun {
+    /// Moves an operand to another file system, as mv(1) does: copies it, and removes it once all of it has arrived. A
+    /// file at the destination is removed first.
+    fn move_across(
         &self,
         call: &mut Call<'_>,
         (path, from): (WorldPath, &[u8]),
@@ -167,7 +170,7 @@ impl Moves {
     }
 }
 
-/// Returns whether one of two paths is in the home and the other in the scratch directory, two file systems.
+/// Returns whether one path is in the home and the other in the scratch directory, two file systems.
 fn is_across(from: &WorldPath, to: &WorldPath) -> bool {
     from.in_scratch().is_some() != to.in_scratch().is_some()
 }

@@ -1,28 +1,28 @@
-//! How commands read their operands one after another: files, and standard input for `-`. An operand that cannot be
+//! Reading of operands, one after another: files, and standard input for `-`. An operand that cannot be
 //! read is reported, and the others are still read.
 
 use std::io::{self, BufRead, Write};
 use std::mem;
 
-use crate::call::{Call, Stop, of_io};
+use crate::call::{Call, CommandError, of_io};
 use crate::stream::Input;
 use trumanfs_types::error::Error;
 
 /// The operand that stands for standard input.
 pub(super) const STANDARD: &[u8] = b"-";
 
-/// Why an operand is not read to its end.
+/// The reason for which an operand is not read to its end.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum OperandError {
     /// This operand cannot be read; the command goes on with the next.
     Operand(Error),
     /// The whole command ends.
-    Command(Stop),
+    Command(CommandError),
 }
 
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Command(error.into())
+impl From<io::Error> for OperandError {
+    fn from(error: io::Error) -> OperandError {
+        OperandError::Command(error.into())
     }
 }
 
@@ -43,8 +43,8 @@ pub(super) fn read(
     call: &mut Call<'_>,
     typed: &[u8],
     opened: impl FnOnce(&mut Call<'_>) -> io::Result<()>,
-    work: impl FnOnce(&mut Call<'_>, &mut Input) -> Result<(), Trouble>,
-) -> Result<bool, Stop> {
+    work: impl FnOnce(&mut Call<'_>, &mut Input) -> Result<(), OperandError>,
+) -> Result<bool, CommandError> {
     call.check()?;
     let ended = if typed == STANDARD {
         opened(call)?;
@@ -64,13 +64,13 @@ pub(super) fn read(
                 opened(call)?;
                 work(call, &mut Input::directory())
             }
-            Err(error) => Err(Trouble::Operand(error)),
+            Err(error) => Err(OperandError::Operand(error)),
         }
     };
     match ended {
         Ok(()) => Ok(true),
-        Err(Trouble::Command(stop)) => Err(stop),
-        Err(Trouble::Operand(error)) => {
+        Err(OperandError::Command(stop)) => Err(stop),
+        Err(OperandError::Operand(error)) => {
             call.complain(typed, &error)?;
             Ok(false)
         }
@@ -81,26 +81,30 @@ pub(super) fn read(
 ///
 /// # Errors
 /// Read errors; the line's time limit has passed.
-pub(super) fn chunk<'i>(call: &Call<'_>, input: &'i mut Input) -> Result<&'i [u8], Trouble> {
+pub(super) fn chunk<'i>(call: &Call<'_>, input: &'i mut Input) -> Result<&'i [u8], OperandError> {
     call.check()?;
     input.fill_buf().map_err(of_reading)
 }
 
 /// Turns a read error into the operand's, unless the line's time limit has passed.
-pub(super) fn of_reading(error: io::Error) -> Trouble {
+pub(super) fn of_reading(error: io::Error) -> OperandError {
     match error.kind() {
         io::ErrorKind::TimedOut => error.into(),
-        _ => Trouble::Operand(of_io(&error)),
+        _ => OperandError::Operand(of_io(&error)),
     }
 }
 
 /// Copies the rest of the input to standard output.
-pub(super) fn copy(call: &mut Call<'_>, input: &mut Input) -> Result<(), Trouble> {
+pub(super) fn copy(call: &mut Call<'_>, input: &mut Input) -> Result<(), OperandError> {
     copy_some(call, input, u64::MAX)
 }
 
 /// Copies at most so many bytes to standard output.
-pub(super) fn copy_some(call: &mut Call<'_>, input: &mut Input, bytes: u64) -> Result<(), Trouble> {
+pub(super) fn copy_some(
+    call: &mut Call<'_>,
+    input: &mut Input,
+    bytes: u64,
+) -> Result<(), OperandError> {
     let mut left = bytes;
     while left > 0 {
         let chunk = chunk(call, input)?;

@@ -6,8 +6,8 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::target::last_part;
-use crate::call::{Call, Ended, Stop, usage};
-use crate::options::{OptSpec, ParsedArgs, Takes};
+use crate::call::{Call, CommandError, CommandResult, usage};
+use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::quote::quoted;
 use trumanfs_types::error::Error;
 use trumanfs_types::name::{Name, WorldPath};
@@ -15,17 +15,17 @@ use trumanfs_types::name::{Name, WorldPath};
 const RM: OptSpec = OptSpec {
     short: "dfiIrRv",
     long: &[
-        ("dir", Takes::Nothing, 'd'),
-        ("force", Takes::Nothing, 'f'),
-        ("interactive", Takes::Maybe, '?'),
-        ("recursive", Takes::Nothing, 'r'),
-        ("verbose", Takes::Nothing, 'v'),
+        ("dir", OptionArg::None, 'd'),
+        ("force", OptionArg::None, 'f'),
+        ("interactive", OptionArg::Optional, '?'),
+        ("recursive", OptionArg::None, 'r'),
+        ("verbose", OptionArg::None, 'v'),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
-/// How many operands `-I` accepts without a question.
-const FEW: usize = 3;
+/// The number of operands that `-I` accepts without a question.
+const MAX_UNASKED: usize = 3;
 
 /// The messages for the root, and for operands that end in `.` or `..`.
 const DANGEROUS: &[u8] = b"it is dangerous to operate recursively on ";
@@ -33,65 +33,67 @@ const DOTS: &[u8] = b"refusing to remove '.' or '..' directory: skipping ";
 
 /// The question that GNU rm would ask before it removes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ask {
+enum PromptMode {
     Never,
     Once,
     Always,
 }
 
+/// The options of a call.
 #[derive(Debug, Clone, Copy)]
-struct How {
+struct RemoveOptions {
     recursive: bool,
     empty_directories: bool,
     force: bool,
-    ask: Ask,
+    ask: PromptMode,
     verbose: bool,
 }
 
 /// `rm [-dfiIrRv] FILE...`
-pub(super) fn rm(call: &mut Call<'_>) -> Ended {
+pub(super) fn rm(call: &mut Call<'_>) -> CommandResult {
     let typed = RM.read(call.args)?;
-    let how = how(&typed)?;
+    let options = read_options(&typed)?;
     if typed.operands.is_empty() {
-        return match how.force {
+        return match options.force {
             true => Ok(0),
             false => Err(usage("missing operand")),
         };
     }
-    if how.ask == Ask::Once && (how.recursive || typed.operands.len() > FEW) {
+    if options.ask == PromptMode::Once && (options.recursive || typed.operands.len() > MAX_UNASKED)
+    {
         call.say(b"nothing removed, for nobody can be asked (-I)")?;
         return Ok(1);
     }
     let mut status = 0;
     for operand in &typed.operands {
         call.check()?;
-        if !remove(call, operand, how)? {
+        if !remove(call, operand, options)? {
             status = 1;
         }
     }
     Ok(status)
 }
 
-/// Removes what `mv` has copied. Returns whether it succeeded.
+/// Removes a source that `mv` has copied. Returns whether it succeeded.
 pub(super) fn remove_moved(call: &mut Call<'_>, typed: &[u8], verbose: bool) -> io::Result<bool> {
-    let how = How {
+    let options = RemoveOptions {
         recursive: true,
         empty_directories: false,
         force: false,
-        ask: Ask::Never,
+        ask: PromptMode::Never,
         verbose,
     };
-    remove(call, typed, how)
+    remove(call, typed, options)
 }
 
-fn how(typed: &ParsedArgs<'_>) -> Result<How, Stop> {
-    let (mut force, mut ask) = (false, Ask::Never);
+fn read_options(typed: &ParsedArgs<'_>) -> Result<RemoveOptions, CommandError> {
+    let (mut force, mut ask) = (false, PromptMode::Never);
     for (letter, value) in &typed.options {
         (force, ask) = match (letter, value) {
-            ('f', _) => (true, Ask::Never),
-            ('i', _) | ('?', None | Some(b"always" | b"yes")) => (false, Ask::Always),
-            ('I', _) | ('?', Some(b"once")) => (false, Ask::Once),
-            ('?', Some(b"never" | b"no" | b"none")) => (force, Ask::Never),
+            ('f', _) => (true, PromptMode::Never),
+            ('i', _) | ('?', None | Some(b"always" | b"yes")) => (false, PromptMode::Always),
+            ('I', _) | ('?', Some(b"once")) => (false, PromptMode::Once),
+            ('?', Some(b"never" | b"no" | b"none")) => (force, PromptMode::Never),
             ('?', Some(other)) => {
                 let message = [
                     b"invalid argument ",
@@ -103,7 +105,7 @@ fn how(typed: &ParsedArgs<'_>) -> Result<How, Stop> {
             _ => (force, ask),
         };
     }
-    Ok(How {
+    Ok(RemoveOptions {
         recursive: typed.has('r') || typed.has('R'),
         empty_directories: typed.has('d'),
         force,
@@ -113,35 +115,35 @@ fn how(typed: &ParsedArgs<'_>) -> Result<How, Stop> {
 }
 
 /// Removes an operand. Returns whether it succeeded.
-fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
+fn remove(call: &mut Call<'_>, typed: &[u8], options: RemoveOptions) -> io::Result<bool> {
     let home = call.home();
     let found = call
         .path(typed)
         .and_then(|path| Ok((home.stat(&path)?, path)));
     let is_dir = found.as_ref().is_ok_and(|(meta, _)| meta.is_dir());
-    if is_dir && !how.recursive && !how.empty_directories {
+    if is_dir && !options.recursive && !options.empty_directories {
         return refuse(call, typed, b": is a directory");
     }
-    // What is outside the home is absent, but `.` and `..` are refused by name even then.
+    // A path outside the home is absent, but `.` and `..` are refused by name even then.
     let refused = match (last_part(typed), &found) {
         (b"." | b"..", _) => Some(DOTS),
         (b"", _) if !typed.is_empty() => Some(DANGEROUS),
         (_, Ok((_, path))) if path.is_root() => Some(DANGEROUS),
         _ => None,
     };
-    if let Some(message) = refused.filter(|_| is_dir || how.recursive) {
+    if let Some(message) = refused.filter(|_| is_dir || options.recursive) {
         call.say(&[message, &quoted(typed)].concat())?;
         return Ok(false);
     }
     let (_, path) = match found {
         Ok(found) => found,
-        Err(error) => return absent(call, typed, how, &error),
+        Err(error) => return absent(call, typed, options, &error),
     };
-    if how.ask == Ask::Always {
+    if options.ask == PromptMode::Always {
         return refuse(call, typed, b": not removed, for nobody can be asked (-i)");
     }
-    let removed = match (is_dir, how.recursive, how.verbose) {
-        (true, true, true) => return remove_each(call, typed, &path, how),
+    let removed = match (is_dir, options.recursive, options.verbose) {
+        (true, true, true) => return remove_each(call, typed, &path, options),
         (true, true, false) => {
             let removed = home.remove_tree(&path, &|| call.check().is_ok());
             // An interrupted removal ends the line; it is not an error of the operand.
@@ -153,13 +155,18 @@ fn remove(call: &mut Call<'_>, typed: &[u8], how: How) -> io::Result<bool> {
         (true, false, _) => home.remove_dir(&path),
         (false, ..) => home.remove(&path),
     };
-    told(call, typed, is_dir, how, removed)
+    report_removal(call, typed, is_dir, options, removed)
 }
 
 /// Removes a directory and its content one by one, reporting each entry. The world gathers the content under the
 /// directory's entry in the trash.
-fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> io::Result<bool> {
-    enum Visit {
+fn remove_each(
+    call: &mut Call<'_>,
+    typed: &[u8],
+    top: &WorldPath,
+    options: RemoveOptions,
+) -> io::Result<bool> {
+    enum RemoveStep {
         Remove(FileType),
         /// A directory whose content has been removed.
         Close,
@@ -168,34 +175,36 @@ fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> 
     let mut pending = vec![(
         typed.to_vec(),
         top.clone(),
-        Visit::Remove(FileType::Directory),
+        RemoveStep::Remove(FileType::Directory),
     )];
     // The parents of an entry that stays must stay too; only the entry itself is reported.
     let mut stays: Option<WorldPath> = None;
     while let Some((shown, path, step)) = pending.pop() {
         call.check()?;
         let entered = match step {
-            Visit::Close if stays.as_ref().is_some_and(|stays| path.contains(stays)) => continue,
-            Visit::Close => {
-                let removed = home.remove_dir(&path);
-                told(call, &shown, true, how, removed)?
+            RemoveStep::Close if stays.as_ref().is_some_and(|stays| path.contains(stays)) => {
+                continue;
             }
-            Visit::Remove(FileType::Directory) => match home.list(&path) {
-                Err(error) => absent(call, &shown, how, &error)?,
+            RemoveStep::Close => {
+                let removed = home.remove_dir(&path);
+                report_removal(call, &shown, true, options, removed)?
+            }
+            RemoveStep::Remove(FileType::Directory) => match home.list(&path) {
+                Err(error) => absent(call, &shown, options, &error)?,
                 Ok(entries) => {
-                    pending.push((shown.clone(), path.clone(), Visit::Close));
+                    pending.push((shown.clone(), path.clone(), RemoveStep::Close));
                     for entry in entries.into_iter().rev() {
                         if let Ok(name) = Name::new(&entry.name) {
                             let shown = super::target::joined(&shown, &entry.name);
-                            pending.push((shown, path.join(name), Visit::Remove(entry.kind)));
+                            pending.push((shown, path.join(name), RemoveStep::Remove(entry.kind)));
                         }
                     }
                     true
                 }
             },
-            Visit::Remove(_) => {
+            RemoveStep::Remove(_) => {
                 let removed = home.remove(&path);
-                told(call, &shown, false, how, removed)?
+                report_removal(call, &shown, false, options, removed)?
             }
         };
         if !entered {
@@ -206,16 +215,16 @@ fn remove_each(call: &mut Call<'_>, typed: &[u8], top: &WorldPath, how: How) -> 
 }
 
 /// Reports the result of a removal. Returns whether it succeeded.
-fn told(
+fn report_removal(
     call: &mut Call<'_>,
     typed: &[u8],
     directory: bool,
-    how: How,
+    options: RemoveOptions,
     removed: Result<(), Error>,
 ) -> io::Result<bool> {
     match removed {
-        Err(error) => return absent(call, typed, how, &error),
-        Ok(()) if how.verbose => {
+        Err(error) => return absent(call, typed, options, &error),
+        Ok(()) if options.verbose => {
             let what: &[u8] = if directory {
                 b"removed directory "
             } else {
@@ -230,9 +239,14 @@ fn told(
 }
 
 /// Reports a missing operand, unless `-f` accepts it. Returns whether it does.
-fn absent(call: &mut Call<'_>, typed: &[u8], how: How, error: &Error) -> io::Result<bool> {
+fn absent(
+    call: &mut Call<'_>,
+    typed: &[u8],
+    options: RemoveOptions,
+    error: &Error,
+) -> io::Result<bool> {
     let gone = matches!(error.errno(), Errno::NOENT | Errno::NOTDIR | Errno::INVAL);
-    if how.force && gone {
+    if options.force && gone {
         return Ok(true);
     }
     call.complain(typed, error)?;

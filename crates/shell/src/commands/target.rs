@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::call::{Call, Stop, usage};
+use crate::call::{Call, CommandError, usage};
 use crate::options::ParsedArgs;
 use crate::quote::quoted;
 use trumanfs_types::error::Error;
@@ -12,19 +12,19 @@ use trumanfs_types::meta::Meta;
 use trumanfs_types::name::WorldPath;
 
 /// A source as typed, and its destination as typed.
-pub(super) type Pair<'a> = (&'a [u8], Vec<u8>);
+pub(super) type SourceTarget<'a> = (&'a [u8], Vec<u8>);
 
 /// A destination's path, and the attributes of what is there now.
-pub(super) type Destination = (WorldPath, Option<Meta>);
+pub(super) type DestinationEntry = (WorldPath, Option<Meta>);
 
 /// Pairs sources with destinations, by `-t` and `-T`; `None`, after reporting it, where that is impossible.
 ///
 /// # Errors
-/// [`Stop::Usage`] in GNU's words.
+/// [`CommandError::Usage`] in GNU's words.
 pub(super) fn pairs<'a>(
     call: &mut Call<'_>,
     typed: &ParsedArgs<'a>,
-) -> Result<Option<Vec<Pair<'a>>>, Stop> {
+) -> Result<Option<Vec<SourceTarget<'a>>>, CommandError> {
     let mut targets = typed.options.iter().filter(|(letter, _)| *letter == 't');
     let target = targets.next().map(|(_, value)| value.unwrap_or_default());
     if targets.next().is_some() {
@@ -109,7 +109,7 @@ pub(super) fn place(
     call: &mut Call<'_>,
     (source, meta): (&[u8], &Meta),
     to: &[u8],
-) -> io::Result<Option<Destination>> {
+) -> io::Result<Option<DestinationEntry>> {
     let trimmed = to.iter().rposition(|b| *b != b'/');
     let trimmed = trimmed.and_then(|last| to.get(..=last)).unwrap_or(to);
     let path = match call.path(to) {
@@ -178,7 +178,7 @@ pub(super) fn clash(source: (&[u8], &Meta), to: (&[u8], &Meta)) -> Option<Vec<u8
 }
 
 /// Returns the message that two operands are the same file.
-pub(super) fn same(from: &[u8], to: &[u8]) -> Vec<u8> {
+pub(super) fn same_file(from: &[u8], to: &[u8]) -> Vec<u8> {
     [
         &quoted(from)[..],
         b" and ",
@@ -206,7 +206,7 @@ pub(super) fn is_recent(there: &Meta, source: &Meta) -> bool {
 }
 
 /// Returns the message that two operands have the same destination.
-pub(super) fn just_made(from: &[u8], to: &[u8]) -> Vec<u8> {
+pub(super) fn just_created(from: &[u8], to: &[u8]) -> Vec<u8> {
     let (from, to) = (quoted(from), quoted(to));
     [
         b"will not overwrite just-created ",

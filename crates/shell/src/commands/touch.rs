@@ -2,12 +2,12 @@
 
 use chrono::{DateTime, Datelike, Local, NaiveDate, TimeZone};
 
-use crate::call::{Call, Ended, Stop, usage};
+use crate::call::{Call, CommandError, CommandResult, usage};
 use crate::datetime;
-use trumanfs_executor::home::Writing;
+use trumanfs_executor::home::WriteMode;
 use trumanfs_types::error::Error;
 
-use crate::options::{OptSpec, ParsedArgs, Takes};
+use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::quote::quoted;
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::Time;
@@ -15,20 +15,20 @@ use trumanfs_types::meta::Time;
 const TOUCH: OptSpec = OptSpec {
     short: "acd:fhmr:t:",
     long: &[
-        ("date", Takes::Value, 'd'),
-        ("no-create", Takes::Nothing, 'c'),
-        ("no-dereference", Takes::Nothing, 'h'),
-        ("reference", Takes::Value, 'r'),
-        ("time", Takes::Value, '='),
+        ("date", OptionArg::Required, 'd'),
+        ("no-create", OptionArg::None, 'c'),
+        ("no-dereference", OptionArg::None, 'h'),
+        ("reference", OptionArg::Required, 'r'),
+        ("time", OptionArg::Required, '='),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
 /// The mode of a new file, before the umask.
 const PLAIN: u32 = 0o666;
 
 /// `touch [-acm] [-d DATE | -t STAMP] [-r FILE] FILE...`
-pub(super) fn touch(call: &mut Call<'_>) -> Ended {
+pub(super) fn touch(call: &mut Call<'_>) -> CommandResult {
     let typed = TOUCH.read(call.args)?;
     let Some(change) = times(call, &typed)? else {
         return Ok(1);
@@ -58,7 +58,7 @@ fn touch_one(call: &Call<'_>, typed: &[u8], change: &SetAttrs, only: bool) -> Re
     let (home, path) = (call.home(), call.path(typed)?);
     match home.set_attrs(&path, change) {
         Err(Error::NotFound) if !only => {
-            drop(home.open_write(&path, Writing::Append, PLAIN)?);
+            drop(home.open_write(&path, WriteMode::Append, PLAIN)?);
             let set = |time| matches!(time, SetTime::To(_));
             match set(change.atime) || set(change.mtime) {
                 true => home.set_attrs(&path, change),
@@ -70,7 +70,7 @@ fn touch_one(call: &Call<'_>, typed: &[u8], change: &SetAttrs, only: bool) -> Re
 }
 
 /// Returns the times to set; `None`, after reporting it, where the reference cannot be read.
-fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>, Stop> {
+fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>, CommandError> {
     let (mut stamp, mut date, mut reference) = (None, None, None);
     let (mut atime, mut mtime) = (false, false);
     for (letter, value) in &typed.options {
@@ -136,7 +136,7 @@ fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>
 }
 
 /// Converts a parsed time, or reports the text that could not be parsed.
-fn moment(typed: &[u8], time: Option<DateTime<Local>>) -> Result<Time, Stop> {
+fn moment(typed: &[u8], time: Option<DateTime<Local>>) -> Result<Time, CommandError> {
     let wrong = || usage([b"invalid date format ", &quoted(typed)[..]].concat());
     time.map(|time| Time {
         sec: time.timestamp(),

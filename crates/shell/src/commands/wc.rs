@@ -4,44 +4,44 @@ use std::io::{self, BufRead, Write};
 
 use rustix::fs::FileType;
 
-use super::reading::{STANDARD, Trouble, chunk, or_standard, read};
-use crate::call::{Call, Ended, NULL, Stop, usage};
-use crate::options::{OptSpec, ParsedArgs, Takes};
+use super::reading::{OperandError, STANDARD, chunk, or_standard, read};
+use crate::call::{Call, CommandError, CommandResult, NULL, usage};
+use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::stream::Input;
 
 const OPTIONS: OptSpec = OptSpec {
     short: "clLmw",
     long: &[
-        ("bytes", Takes::Nothing, 'c'),
-        ("chars", Takes::Nothing, 'm'),
-        ("lines", Takes::Nothing, 'l'),
-        ("max-line-length", Takes::Nothing, 'L'),
-        ("total", Takes::Value, 't'),
-        ("words", Takes::Nothing, 'w'),
+        ("bytes", OptionArg::None, 'c'),
+        ("chars", OptionArg::None, 'm'),
+        ("lines", OptionArg::None, 'l'),
+        ("max-line-length", OptionArg::None, 'L'),
+        ("total", OptionArg::Required, 't'),
+        ("words", OptionArg::None, 'w'),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
 /// The column width where an operand is not a regular file, so that its size is unknown.
 const UNKNOWN_WIDTH: usize = 7;
 
 /// Counts the content of files.
-pub(super) fn wc(call: &mut Call<'_>) -> Ended {
+pub(super) fn wc(call: &mut Call<'_>) -> CommandResult {
     let typed = OPTIONS.read(call.args)?;
-    let total = Total::of(&typed)?;
-    let columns = Columns::of(&typed);
+    let total = TotalMode::of(&typed)?;
+    let columns = CountColumns::of(&typed);
     // Without operands, no name is printed.
     let unnamed = typed.operands.is_empty();
     let operands = or_standard(typed.operands);
     let width = match total {
-        Total::Only => 1,
+        TotalMode::Only => 1,
         _ => columns.width(call, &operands),
     };
-    let mut sum = Counts::default();
+    let mut sum = TextCounts::default();
     let mut status = 0;
     for operand in &operands {
         let mut opened = false;
-        let mut counts = Counts::default();
+        let mut counts = TextCounts::default();
         let good = read(
             call,
             operand,
@@ -51,7 +51,7 @@ pub(super) fn wc(call: &mut Call<'_>) -> Ended {
             },
             |call, input| counts.read(call, input, &columns, *operand == STANDARD),
         )?;
-        if opened && total != Total::Only {
+        if opened && total != TotalMode::Only {
             let name = Some(*operand).filter(|_| !unnamed);
             columns.print(&counts, width, name, &mut call.out)?;
         }
@@ -61,34 +61,34 @@ pub(super) fn wc(call: &mut Call<'_>) -> Ended {
         sum.add(&counts);
     }
     match total {
-        Total::Only => columns.print(&sum, width, None, &mut call.out)?,
-        Total::Always => columns.print(&sum, width, Some(b"total"), &mut call.out)?,
-        Total::Auto if operands.len() > 1 => {
+        TotalMode::Only => columns.print(&sum, width, None, &mut call.out)?,
+        TotalMode::Always => columns.print(&sum, width, Some(b"total"), &mut call.out)?,
+        TotalMode::Auto if operands.len() > 1 => {
             columns.print(&sum, width, Some(b"total"), &mut call.out)?;
         }
-        Total::Auto | Total::Never => {}
+        TotalMode::Auto | TotalMode::Never => {}
     }
     Ok(status)
 }
 
 /// When the total is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Total {
+enum TotalMode {
     Auto,
     Always,
     Only,
     Never,
 }
 
-impl Total {
-    fn of(typed: &ParsedArgs<'_>) -> Result<Total, Stop> {
-        let mut total = Total::Auto;
+impl TotalMode {
+    fn of(typed: &ParsedArgs<'_>) -> Result<TotalMode, CommandError> {
+        let mut total = TotalMode::Auto;
         for (_, when) in typed.options.iter().filter(|(letter, _)| *letter == 't') {
             total = match when.unwrap_or_default() {
-                b"auto" => Total::Auto,
-                b"always" => Total::Always,
-                b"only" => Total::Only,
-                b"never" => Total::Never,
+                b"auto" => TotalMode::Auto,
+                b"always" => TotalMode::Always,
+                b"only" => TotalMode::Only,
+                b"never" => TotalMode::Never,
                 other => {
                     let message = [b"invalid argument '", other, b"' for '--total'"];
                     return Err(usage(message.concat()));
@@ -99,9 +99,9 @@ impl Total {
     }
 }
 
-/// Which counts are printed.
+/// The selection of counts to print.
 #[derive(Debug)]
-struct Columns {
+struct CountColumns {
     lines: bool,
     words: bool,
     chars: bool,
@@ -109,10 +109,10 @@ struct Columns {
     longest: bool,
 }
 
-impl Columns {
-    fn of(typed: &ParsedArgs<'_>) -> Columns {
+impl CountColumns {
+    fn of(typed: &ParsedArgs<'_>) -> CountColumns {
         let asked = "clLmw".chars().any(|letter| typed.has(letter));
-        Columns {
+        CountColumns {
             lines: !asked || typed.has('l'),
             words: !asked || typed.has('w'),
             chars: typed.has('m'),
@@ -122,7 +122,7 @@ impl Columns {
     }
 
     /// Returns the counts that are printed, in order. A character is a byte in the C locale.
-    fn of_counts(&self, counts: &Counts) -> impl Iterator<Item = u64> {
+    fn of_counts(&self, counts: &TextCounts) -> impl Iterator<Item = u64> {
         [
             (self.lines, counts.lines),
             (self.words, counts.words),
@@ -136,7 +136,7 @@ impl Columns {
 
     /// Returns the column width: that of the sum of all sizes, which is known before anything is read.
     fn width(&self, call: &Call<'_>, operands: &[&[u8]]) -> usize {
-        if operands.len() == 1 && self.of_counts(&Counts::default()).count() == 1 {
+        if operands.len() == 1 && self.of_counts(&TextCounts::default()).count() == 1 {
             return 1;
         }
         let (mut sizes, mut least) = (0u64, 1);
@@ -163,7 +163,7 @@ impl Columns {
 
     fn print(
         &self,
-        counts: &Counts,
+        counts: &TextCounts,
         width: usize,
         name: Option<&[u8]>,
         out: &mut dyn Write,
@@ -181,15 +181,15 @@ impl Columns {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct TextCounts {
     lines: u64,
     words: u64,
     bytes: u64,
     longest: u64,
 }
 
-impl Counts {
-    fn add(&mut self, other: &Counts) {
+impl TextCounts {
+    fn add(&mut self, other: &TextCounts) {
         self.lines += other.lines;
         self.words += other.words;
         self.bytes += other.bytes;
@@ -200,15 +200,15 @@ impl Counts {
         &mut self,
         call: &Call<'_>,
         input: &mut Input,
-        columns: &Columns,
+        columns: &CountColumns,
         standard: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), OperandError> {
         if !(standard || columns.lines || columns.words || columns.longest) {
             let size = input.as_file().and_then(|file| file.metadata().ok());
             self.bytes = size.map_or(0, |meta| meta.len());
             return Ok(());
         }
-        let mut line = Line::default();
+        let mut line = LinePosition::default();
         loop {
             let chunk = chunk(call, input)?;
             if chunk.is_empty() {
@@ -234,13 +234,13 @@ impl Counts {
 
 /// The position within a line.
 #[derive(Debug, Default)]
-struct Line {
+struct LinePosition {
     in_word: bool,
     column: u64,
     longest: u64,
 }
 
-impl Line {
+impl LinePosition {
     /// Counts the words that begin in a chunk. A byte that is neither a space nor printable neither begins nor ends a
     /// word.
     fn words(&mut self, chunk: &[u8]) -> u64 {

@@ -6,16 +6,16 @@
 
 use std::io::Write;
 
-use crate::call::{Call, Ended};
-use crate::options::{OptSpec, Takes};
+use crate::call::{Call, CommandResult};
+use crate::options::{OptSpec, OptionArg};
 
 const KNOWN: OptSpec = OptSpec {
     short: "as",
-    long: &[("all", Takes::Nothing, 'a')],
-    wrong: 2,
+    long: &[("all", OptionArg::None, 'a')],
+    error_status: 2,
 };
 
-pub(super) fn which(call: &mut Call<'_>) -> Ended {
+pub(super) fn which(call: &mut Call<'_>) -> CommandResult {
     let typed = KNOWN.read(call.args)?;
     let mut status = u8::from(typed.operands.is_empty());
     for name in &typed.operands {

@@ -1,14 +1,14 @@
 //! The items of a date: parses sequences of words by GNU's grammar, the longest item first.
 //!
-//! Whether the items fit together, and which moment they mean, is decided elsewhere.
+//! The parent module decides whether the items fit together, and which moment they mean.
 
 use chrono::{Duration, NaiveTime};
 
-use super::words::{Number, Unit, Word};
+use super::words::{DateWord, TimeUnit, TypedNumber};
 
 /// The values of the items, and how many items of each kind there were.
 #[derive(Debug, Default)]
-pub(super) struct Items {
+pub(super) struct DateItems {
     pub(super) dates: u32,
     pub(super) year: Option<i64>,
     pub(super) month: i64,
@@ -26,10 +26,10 @@ pub(super) struct Items {
     pub(super) clock: Duration,
 }
 
-impl Items {
+impl DateItems {
     /// Parses the longest item at the start. Returns the words after it.
-    pub(super) fn item<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
-        use Word::{Day, Half, Mark, Ordinal, Shift, Signed, T, Unsigned, Zone};
+    pub(super) fn item<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
+        use DateWord::{Day, Half, Mark, Ordinal, Shift, Signed, T, Unsigned, Zone};
         if let Some(rest) = self.calendar_date(words) {
             return match (words, rest) {
                 // 2026-01-02T03:04
@@ -56,14 +56,14 @@ impl Items {
             [T, ref rest @ ..] => self.zone(-7 * 3600, rest)?,
             [Zone(zone), ref rest @ ..] => self.zone(zone, rest)?,
             [Shift(days), ref rest @ ..] => {
-                self.add(Unit::Day, days, 0)?;
+                self.add(TimeUnit::Day, days, 0)?;
                 rest
             }
             // 20260102 +1 day: here the sign belongs to the unit.
             [
                 Unsigned(number),
                 Signed(many),
-                Word::Unit(unit, size),
+                DateWord::Unit(unit, size),
                 ref rest @ ..,
             ] => {
                 self.digits(number);
@@ -76,8 +76,8 @@ impl Items {
     }
 
     /// Parses a date with a day and a month, if one is next. Returns the words after it.
-    fn calendar_date<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
-        use Word::{Mark, Month, Signed, Unsigned};
+    fn calendar_date<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
+        use DateWord::{Mark, Month, Signed, Unsigned};
         let (year, month, day, rest) = match *words {
             // 2026-01-02
             [Unsigned(year), Signed(month), Signed(day), ref rest @ ..] => {
@@ -125,21 +125,23 @@ impl Items {
     }
 
     /// Parses an amount of time, optionally with `ago`, or a number by itself. Returns the words after it.
-    fn amount<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
-        use Word::{Ago, Ordinal, Signed, Unsigned};
+    fn amount<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
+        use DateWord::{Ago, Ordinal, Signed, Unsigned};
         let (unit, many, nanos, rest) = match *words {
             [
                 Unsigned(many) | Signed(many),
-                Word::Unit(unit, size),
+                DateWord::Unit(unit, size),
                 ref rest @ ..,
             ] => (unit, many.value.checked_mul(size)?, 0, rest),
-            [Ordinal(many), Word::Unit(unit, size), ref rest @ ..] => (unit, many * size, 0, rest),
-            [Word::Unit(unit, size), ref rest @ ..] => (unit, size, 0, rest),
+            [Ordinal(many), DateWord::Unit(unit, size), ref rest @ ..] => {
+                (unit, many * size, 0, rest)
+            }
+            [DateWord::Unit(unit, size), ref rest @ ..] => (unit, size, 0, rest),
             [
-                Word::Decimal(whole, nanos, _),
-                Word::Unit(Unit::Second, _),
+                DateWord::Decimal(whole, nanos, _),
+                DateWord::Unit(TimeUnit::Second, _),
                 ref rest @ ..,
-            ] => (Unit::Second, whole, i64::from(nanos), rest),
+            ] => (TimeUnit::Second, whole, i64::from(nanos), rest),
             [Unsigned(number), ref rest @ ..] => {
                 self.digits(number);
                 return Some(rest);
@@ -154,7 +156,7 @@ impl Items {
         Some(rest)
     }
 
-    fn date(&mut self, year: Option<Number>, month: i64, day: i64) {
+    fn date(&mut self, year: Option<TypedNumber>, month: i64, day: i64) {
         self.dates += 1;
         // Two-digit years follow XPG4: 69 to 99 are in the last century.
         self.year = year.map(|year| match year.value {
@@ -171,8 +173,8 @@ impl Items {
     }
 
     /// Takes a number by itself: a year after a date without one, a date, or a time.
-    fn digits(&mut self, number: Number) {
-        let Number { value, digits } = number;
+    fn digits(&mut self, number: TypedNumber) {
+        let TypedNumber { value, digits } = number;
         let bare = self.dates > 0 && self.year.is_none() && !self.relative;
         if bare && (self.times > 0 || digits > 2) {
             self.date(Some(number), self.month, self.day);
@@ -181,7 +183,7 @@ impl Items {
             let (value, day) = (value / 100, value % 100);
             let (value, digits) = (value / 100, digits - 4);
             self.date(
-                Some(Number { value, digits }),
+                Some(TypedNumber { value, digits }),
                 number.value / 100 % 100,
                 day,
             );
@@ -196,8 +198,8 @@ impl Items {
     }
 
     /// Parses `3pm`, `3:04`, `3:04:05.6 am`, `03:04+01:00`, `03+01`.
-    fn time<'w>(&mut self, words: &'w [Word]) -> Option<&'w [Word]> {
-        use Word::{Decimal, Half, Mark, Signed, Unsigned};
+    fn time<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
+        use DateWord::{Decimal, Half, Mark, Signed, Unsigned};
         let (hour, minute, (second, nanos), rest) = match *words {
             [
                 Unsigned(h),
@@ -246,12 +248,12 @@ impl Items {
         self.time = time.unwrap_or_default();
     }
 
-    fn zone<'w>(&mut self, zone: i64, rest: &'w [Word]) -> Option<&'w [Word]> {
+    fn zone<'w>(&mut self, zone: i64, rest: &'w [DateWord]) -> Option<&'w [DateWord]> {
         match *rest {
             // The number belongs to an item of its own.
-            [Word::Signed(_), Word::Unit(..), ..] => {}
-            [Word::Signed(east), ref rest @ ..] => return self.offset(zone, east, rest),
-            [Word::Summer, ref rest @ ..] => {
+            [DateWord::Signed(_), DateWord::Unit(..), ..] => {}
+            [DateWord::Signed(east), ref rest @ ..] => return self.offset(zone, east, rest),
+            [DateWord::Summer, ref rest @ ..] => {
                 self.set_zone(zone + 3600);
                 return Some(rest);
             }
@@ -267,9 +269,18 @@ impl Items {
     }
 
     /// Parses the offset after a zone: `+1`, `+01`, `+0130`, `+1:30`.
-    fn offset<'w>(&mut self, from: i64, east: Number, rest: &'w [Word]) -> Option<&'w [Word]> {
+    fn offset<'w>(
+        &mut self,
+        from: i64,
+        east: TypedNumber,
+        rest: &'w [DateWord],
+    ) -> Option<&'w [DateWord]> {
         let (minutes, rest) = match *rest {
-            [Word::Mark(b':'), Word::Unsigned(minutes), ref rest @ ..] => {
+            [
+                DateWord::Mark(b':'),
+                DateWord::Unsigned(minutes),
+                ref rest @ ..,
+            ] => {
                 let sign = if east.value < 0 { -1 } else { 1 };
                 (
                     east.value
@@ -288,16 +299,16 @@ impl Items {
         Some(rest)
     }
 
-    fn add(&mut self, unit: Unit, many: i64, nanos: i64) -> Option<()> {
+    fn add(&mut self, unit: TimeUnit, many: i64, nanos: i64) -> Option<()> {
         self.relative = true;
         let [years, months, days] = &mut self.calendar;
         let (slot, seconds) = match unit {
-            Unit::Year => (years, 0),
-            Unit::Month => (months, 0),
-            Unit::Day => (days, 0),
-            Unit::Hour => (&mut 0, 3600),
-            Unit::Minute => (&mut 0, 60),
-            Unit::Second => (&mut 0, 1),
+            TimeUnit::Year => (years, 0),
+            TimeUnit::Month => (months, 0),
+            TimeUnit::Day => (days, 0),
+            TimeUnit::Hour => (&mut 0, 3600),
+            TimeUnit::Minute => (&mut 0, 60),
+            TimeUnit::Second => (&mut 0, 1),
         };
         *slot = slot.checked_add(many)?;
         let length = Duration::try_seconds(many.checked_mul(seconds)?)?;
@@ -308,8 +319,8 @@ impl Items {
 }
 
 /// Returns the year after a hyphen, which was parsed as a negative number.
-fn negated(year: Number) -> Number {
-    Number {
+fn negated(year: TypedNumber) -> TypedNumber {
+    TypedNumber {
         value: -year.value,
         ..year
     }

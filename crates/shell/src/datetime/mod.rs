@@ -13,32 +13,32 @@ use chrono::{
     TimeZone,
 };
 
-use items::Items;
-use words::{Word, words};
-pub(super) use zone::Zone;
+use items::DateItems;
+use words::{DateWord, words};
+pub(super) use zone::NamedZone;
 
 /// Parses a date; `None` where it is malformed or there is no such moment. Times without a zone are in the zone of
 /// `now`.
 pub(super) fn parse<Z: TimeZone>(text: &[u8], now: DateTime<Z>) -> Option<DateTime<Z>> {
     let words = words(text)?;
     let mut rest = words.as_slice();
-    if let [Word::Mark(b'@'), seconds] = rest {
+    if let [DateWord::Mark(b'@'), seconds] = rest {
         let (seconds, nanos) = match *seconds {
-            Word::Unsigned(number) | Word::Signed(number) => (number.value, 0),
-            Word::Decimal(seconds, nanos, _) => (seconds, nanos),
+            DateWord::Unsigned(number) | DateWord::Signed(number) => (number.value, 0),
+            DateWord::Decimal(seconds, nanos, _) => (seconds, nanos),
             _ => return None,
         };
         let at = DateTime::from_timestamp(seconds, nanos)?;
         return Some(now.timezone().from_utc_datetime(&at.naive_utc()));
     }
-    let mut items = Items::default();
+    let mut items = DateItems::default();
     while !rest.is_empty() {
         rest = items.item(rest)?;
     }
     items.at(&now)
 }
 
-impl Items {
+impl DateItems {
     /// Returns the moment, in GNU's order: date and time, day of the week, calendar, zone, clock.
     fn at<Z: TimeZone>(&self, now: &DateTime<Z>) -> Option<DateTime<Z>> {
         let counts = [self.dates, self.times, self.days, self.zones];
@@ -90,7 +90,7 @@ impl Items {
         at.checked_add_signed(self.clock)
     }
 
-    /// Whether all items are relative to now, so that daylight saving time is not adjusted for, as in GNU's.
+    /// Returns whether all items are relative to now, so that daylight saving time is not adjusted for, as in GNU's.
     fn keeps_offset(&self) -> bool {
         self.dates + self.times + self.days == 0
     }

@@ -5,14 +5,14 @@
 
 /// A whole number as typed. Its meaning depends on its number of digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Number {
+pub(super) struct TypedNumber {
     pub(super) value: i64,
     pub(super) digits: usize,
 }
 
 /// The units of relative items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum TimeUnit {
     Year,
     Month,
     Day,
@@ -22,10 +22,10 @@ pub(super) enum Unit {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
-    Unsigned(Number),
+pub(super) enum DateWord {
+    Unsigned(TypedNumber),
     /// A number after `+` or `-`.
-    Signed(Number),
+    Signed(TypedNumber),
     /// A number with a fraction: whole seconds, rounded down, nanoseconds, and whether it has a sign.
     Decimal(i64, u32, bool),
     /// `January` is 1.
@@ -35,7 +35,7 @@ pub(super) enum Word {
     /// `last`, `this`, `next`, `third`.
     Ordinal(i64),
     /// A unit, and how many of it the name stands for: a week is 7 days.
-    Unit(Unit, i64),
+    Unit(TimeUnit, i64),
     /// `yesterday`, `today`, `tomorrow`, in days.
     Shift(i64),
     /// `ago`, `hence`: a factor.
@@ -52,7 +52,7 @@ pub(super) enum Word {
 }
 
 /// Splits a text into words; `None` where a word is unknown.
-pub(super) fn words(text: &[u8]) -> Option<Vec<Word>> {
+pub(super) fn words(text: &[u8]) -> Option<Vec<DateWord>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
@@ -74,7 +74,7 @@ pub(super) fn words(text: &[u8]) -> Option<Vec<Word>> {
                 rest = after;
             }
             byte => {
-                found.push(Word::Mark(*byte));
+                found.push(DateWord::Mark(*byte));
                 rest = after;
             }
         }
@@ -108,7 +108,11 @@ fn after_comment(text: &[u8]) -> &[u8] {
 }
 
 /// Parses a number; `negative` is its sign, if it has one. Returns the text after it.
-fn number<'t>(text: &'t [u8], negative: Option<bool>, found: &mut Vec<Word>) -> Option<&'t [u8]> {
+fn number<'t>(
+    text: &'t [u8],
+    negative: Option<bool>,
+    found: &mut Vec<DateWord>,
+) -> Option<&'t [u8]> {
     let (digits, after) = split(text, u8::is_ascii_digit);
     let mut value = 0_i64;
     for digit in digits {
@@ -131,79 +135,79 @@ fn number<'t>(text: &'t [u8], negative: Option<bool>, found: &mut Vec<Word>) -> 
         if negative == Some(true) && nanos > 0 {
             (value, nanos) = (value - 1, 1_000_000_000 - nanos);
         }
-        found.push(Word::Decimal(value, nanos, negative.is_some()));
+        found.push(DateWord::Decimal(value, nanos, negative.is_some()));
         return Some(after);
     }
     let digits = digits.len();
-    let number = Number { value, digits };
+    let number = TypedNumber { value, digits };
     found.push(match negative {
-        Some(_) => Word::Signed(number),
-        None => Word::Unsigned(number),
+        Some(_) => DateWord::Signed(number),
+        None => DateWord::Unsigned(number),
     });
     Some(after)
 }
 
-const MONTHS_AND_DAYS: &[(&[u8], Word)] = &[
-    (b"JANUARY", Word::Month(1)),
-    (b"FEBRUARY", Word::Month(2)),
-    (b"MARCH", Word::Month(3)),
-    (b"APRIL", Word::Month(4)),
-    (b"MAY", Word::Month(5)),
-    (b"JUNE", Word::Month(6)),
-    (b"JULY", Word::Month(7)),
-    (b"AUGUST", Word::Month(8)),
-    (b"SEPTEMBER", Word::Month(9)),
-    (b"SEPT", Word::Month(9)),
-    (b"OCTOBER", Word::Month(10)),
-    (b"NOVEMBER", Word::Month(11)),
-    (b"DECEMBER", Word::Month(12)),
-    (b"SUNDAY", Word::Day(0)),
-    (b"MONDAY", Word::Day(1)),
-    (b"TUESDAY", Word::Day(2)),
-    (b"TUES", Word::Day(2)),
-    (b"WEDNESDAY", Word::Day(3)),
-    (b"WEDNES", Word::Day(3)),
-    (b"THURSDAY", Word::Day(4)),
-    (b"THUR", Word::Day(4)),
-    (b"THURS", Word::Day(4)),
-    (b"FRIDAY", Word::Day(5)),
-    (b"SATURDAY", Word::Day(6)),
+const MONTHS_AND_DAYS: &[(&[u8], DateWord)] = &[
+    (b"JANUARY", DateWord::Month(1)),
+    (b"FEBRUARY", DateWord::Month(2)),
+    (b"MARCH", DateWord::Month(3)),
+    (b"APRIL", DateWord::Month(4)),
+    (b"MAY", DateWord::Month(5)),
+    (b"JUNE", DateWord::Month(6)),
+    (b"JULY", DateWord::Month(7)),
+    (b"AUGUST", DateWord::Month(8)),
+    (b"SEPTEMBER", DateWord::Month(9)),
+    (b"SEPT", DateWord::Month(9)),
+    (b"OCTOBER", DateWord::Month(10)),
+    (b"NOVEMBER", DateWord::Month(11)),
+    (b"DECEMBER", DateWord::Month(12)),
+    (b"SUNDAY", DateWord::Day(0)),
+    (b"MONDAY", DateWord::Day(1)),
+    (b"TUESDAY", DateWord::Day(2)),
+    (b"TUES", DateWord::Day(2)),
+    (b"WEDNESDAY", DateWord::Day(3)),
+    (b"WEDNES", DateWord::Day(3)),
+    (b"THURSDAY", DateWord::Day(4)),
+    (b"THUR", DateWord::Day(4)),
+    (b"THURS", DateWord::Day(4)),
+    (b"FRIDAY", DateWord::Day(5)),
+    (b"SATURDAY", DateWord::Day(6)),
 ];
 
-const UNITS: &[(&[u8], Word)] = &[
-    (b"YEAR", Word::Unit(Unit::Year, 1)),
-    (b"MONTH", Word::Unit(Unit::Month, 1)),
-    (b"FORTNIGHT", Word::Unit(Unit::Day, 14)),
-    (b"WEEK", Word::Unit(Unit::Day, 7)),
-    (b"DAY", Word::Unit(Unit::Day, 1)),
-    (b"HOUR", Word::Unit(Unit::Hour, 1)),
-    (b"MINUTE", Word::Unit(Unit::Minute, 1)),
-    (b"MIN", Word::Unit(Unit::Minute, 1)),
-    (b"SECOND", Word::Unit(Unit::Second, 1)),
-    (b"SEC", Word::Unit(Unit::Second, 1)),
+const UNITS: &[(&[u8], DateWord)] = &[
+    (b"YEAR", DateWord::Unit(TimeUnit::Year, 1)),
+    (b"MONTH", DateWord::Unit(TimeUnit::Month, 1)),
+    (b"FORTNIGHT", DateWord::Unit(TimeUnit::Day, 14)),
+    (b"WEEK", DateWord::Unit(TimeUnit::Day, 7)),
+    (b"DAY", DateWord::Unit(TimeUnit::Day, 1)),
+    (b"HOUR", DateWord::Unit(TimeUnit::Hour, 1)),
+    (b"MINUTE", DateWord::Unit(TimeUnit::Minute, 1)),
+    (b"MIN", DateWord::Unit(TimeUnit::Minute, 1)),
+    (b"SECOND", DateWord::Unit(TimeUnit::Second, 1)),
+    (b"SEC", DateWord::Unit(TimeUnit::Second, 1)),
 ];
 
-const RELATIVE: &[(&[u8], Word)] = &[
-    (b"TOMORROW", Word::Shift(1)),
-    (b"YESTERDAY", Word::Shift(-1)),
-    (b"TODAY", Word::Shift(0)),
-    (b"NOW", Word::Shift(0)),
-    (b"LAST", Word::Ordinal(-1)),
-    (b"THIS", Word::Ordinal(0)),
-    (b"NEXT", Word::Ordinal(1)),
-    (b"FIRST", Word::Ordinal(1)),
-    (b"THIRD", Word::Ordinal(3)),
-    (b"FOURTH", Word::Ordinal(4)),
-    (b"FIFTH", Word::Ordinal(5)),
-    (b"SIXTH", Word::Ordinal(6)),
-    (b"SEVENTH", Word::Ordinal(7)),
-    (b"EIGHTH", Word::Ordinal(8)),
-    (b"NINTH", Word::Ordinal(9)),
-    (b"TENTH", Word::Ordinal(10)),
-    (b"ELEVENTH", Word::Ordinal(11)),
-    (b"TWELFTH", Word::Ordinal(12)),
-    (b"AGO", Word::Ago(-1)),
-    (b"HENCE", Word::Ago(1)),
+const RELATIVE: &[(&[u8], DateWord)] = &[
+    (b"TOMORROW", DateWord::Shift(1)),
+    (b"YESTERDAY", DateWord::Shift(-1)),
+    (b"TODAY", DateWord::Shift(0)),
+    (b"NOW", DateWord::Shift(0)),
+    (b"LAST", DateWord::Ordinal(-1)),
+    (b"THIS", DateWord::Ordinal(0)),
+    (b"NEXT", DateWord::Ordinal(1)),
+    (b"FIRST", DateWord::Ordinal(1)),
+    (b"THIRD", DateWord::Ordinal(3)),
+    (b"FOURTH", DateWord::Ordinal(4)),
+    (b"FIFTH", DateWord::Ordinal(5)),
+    (b"SIXTH", DateWord::Ordinal(6)),
+    (b"SEVENTH", DateWord::Ordinal(7)),
+    (b"EIGHTH", DateWord::Ordinal(8)),
+    (b"NINTH", DateWord::Ordinal(9)),
+    (b"TENTH", DateWord::Ordinal(10)),
+    (b"ELEVENTH", DateWord::Ordinal(11)),
+    (b"TWELFTH", DateWord::Ordinal(12)),
+    (b"AGO", DateWord::Ago(-1)),
+    (b"HENCE", DateWord::Ago(1)),
 ];
 
 /// Zones by name, in minutes east of Greenwich. Ambiguous names are resolved as GNU does.
@@ -233,15 +237,15 @@ const ZONES: &[(&str, i64)] = &[
 ];
 
 /// Looks up a word of letters and periods in upper case.
-fn named(word: &[u8]) -> Option<Word> {
+fn named(word: &[u8]) -> Option<DateWord> {
     match word {
-        b"AM" | b"A.M." => return Some(Word::Half(false)),
-        b"PM" | b"P.M." => return Some(Word::Half(true)),
-        b"DST" => return Some(Word::Summer),
-        b"T" => return Some(Word::T),
+        b"AM" | b"A.M." => return Some(DateWord::Half(false)),
+        b"PM" | b"P.M." => return Some(DateWord::Half(true)),
+        b"DST" => return Some(DateWord::Summer),
+        b"T" => return Some(DateWord::T),
         _ => {}
     }
-    let find = |table: &[(&[u8], Word)], is: &dyn Fn(&[u8]) -> bool| {
+    let find = |table: &[(&[u8], DateWord)], is: &dyn Fn(&[u8]) -> bool| {
         let found = table.iter().find(|(name, _)| is(name));
         found.map(|(_, word)| *word)
     };
@@ -266,20 +270,20 @@ fn named(word: &[u8]) -> Option<Word> {
     })
 }
 
-fn zone(word: &[u8]) -> Option<Word> {
+fn zone(word: &[u8]) -> Option<DateWord> {
     let has = |names: &str| names.split(' ').any(|name| name.as_bytes() == word);
     let found = ZONES.iter().find(|(names, _)| has(names))?;
-    Some(Word::Zone(found.1 * 60))
+    Some(DateWord::Zone(found.1 * 60))
 }
 
 /// Looks up a military zone of one letter; there is no `J`, and `T` is not only a zone.
-fn military(letter: u8) -> Option<Word> {
+fn military(letter: u8) -> Option<DateWord> {
     let hours = match letter {
         b'A'..=b'I' => letter - b'A' + 1,
         b'K'..=b'M' => letter - b'K' + 10,
-        b'N'..=b'Y' => return Some(Word::Zone(-3600 * i64::from(letter - b'N' + 1))),
+        b'N'..=b'Y' => return Some(DateWord::Zone(-3600 * i64::from(letter - b'N' + 1))),
         b'Z' => 0,
         _ => return None,
     };
-    Some(Word::Zone(3600 * i64::from(hours)))
+    Some(DateWord::Zone(3600 * i64::from(hours)))
 }

@@ -12,20 +12,20 @@ use trumanfs_sys::zone;
 
 /// A zone with its rules.
 #[derive(Debug, Clone)]
-pub(crate) struct Zone {
+pub(crate) struct NamedZone {
     rules: Arc<tz::TimeZone>,
 }
 
 /// A zone's offset from UTC at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct ZoneOffset {
-    zone: Zone,
+    zone: NamedZone,
     east: FixedOffset,
 }
 
-impl Zone {
+impl NamedZone {
     /// Finds a zone by its name or its rules.
-    pub(crate) fn find(text: &[u8]) -> Option<Zone> {
+    pub(crate) fn find(text: &[u8]) -> Option<NamedZone> {
         let text = std::str::from_utf8(text).ok()?;
         let rules = match zone::rules(text) {
             // Works without a zone database, too.
@@ -41,7 +41,7 @@ impl Zone {
                 settings.parse_posix_tz(text).ok()?
             }
         };
-        Some(Zone {
+        Some(NamedZone {
             rules: Arc::new(rules),
         })
     }
@@ -74,10 +74,10 @@ impl Offset for ZoneOffset {
     }
 }
 
-impl TimeZone for Zone {
+impl TimeZone for NamedZone {
     type Offset = ZoneOffset;
 
-    fn from_offset(offset: &ZoneOffset) -> Zone {
+    fn from_offset(offset: &ZoneOffset) -> NamedZone {
         offset.zone.clone()
     }
 

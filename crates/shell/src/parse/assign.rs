@@ -1,26 +1,32 @@
 //! Assignments before a command, and similar syntax: elements of arrays, `{NAME}` before a redirect.
 
-use super::parser::Parser;
-use crate::lex::{Refusal, name_length};
-use crate::syntax::{Atom, Word};
+use super::parser::LineParser;
+use crate::lex::{SyntaxRefusal, name_length};
+use crate::syntax::{Word, WordAtom};
 
-impl Parser<'_> {
+impl LineParser<'_> {
     /// Splits a word that is an assignment. `x=` followed by `(` assigns an array.
-    pub(super) fn assignment(&mut self, word: &Word) -> Result<Option<(Vec<u8>, Word)>, Refusal> {
-        let equals = word.0.iter().position(|atom| *atom == Atom::Plain(b'='));
+    pub(super) fn assignment(
+        &mut self,
+        word: &Word,
+    ) -> Result<Option<(Vec<u8>, Word)>, SyntaxRefusal> {
+        let equals = word
+            .0
+            .iter()
+            .position(|atom| *atom == WordAtom::Plain(b'='));
         let Some(equals) = equals else {
             return Ok(None);
         };
         let (name, value) = word.0.split_at(equals);
-        let appends = name.last() == Some(&Atom::Plain(b'+'));
+        let appends = name.last() == Some(&WordAtom::Plain(b'+'));
         let bare = name.get(..name.len() - usize::from(appends));
         let bare = bare.unwrap_or_default();
-        let length = bare.iter().position(|atom| *atom == Atom::Plain(b'['));
+        let length = bare.iter().position(|atom| *atom == WordAtom::Plain(b'['));
         let name = bare.get(..length.unwrap_or(bare.len()));
         let Some(name) = Word(name.unwrap_or_default().to_vec()).plain() else {
             return Ok(None);
         };
-        let is_element = length.is_some() && bare.last() == Some(&Atom::Plain(b']'));
+        let is_element = length.is_some() && bare.last() == Some(&WordAtom::Plain(b']'));
         if name.is_empty() || name_length(&name) != name.len() || length.is_some() != is_element {
             return Ok(None);
         }

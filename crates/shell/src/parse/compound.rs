@@ -1,38 +1,38 @@
 //! Compound commands, which this shell does not support: each is read up to its own end, so that no part of it is
 //! taken for a separate line, and noted (bash(1), Compound Commands and Shell Function Definitions).
 
-use super::parser::{Close, Parser};
-use crate::lex::Refusal;
+use super::parser::{LineParser, ListEnd};
+use crate::lex::SyntaxRefusal;
 use crate::syntax::Word;
 
 /// Reads the rest of a compound command after its first word.
-type Reader<'l> = fn(&mut Parser<'l>) -> Result<(), Refusal>;
+type CompoundReader<'l> = fn(&mut LineParser<'l>) -> Result<(), SyntaxRefusal>;
 
-impl<'l> Parser<'l> {
+impl<'l> LineParser<'l> {
     /// Returns whether the end of a list is next.
     ///
     /// # Errors
     /// The input ends before it.
-    pub(super) fn closes(&self, close: Close) -> Result<bool, Refusal> {
+    pub(super) fn closes(&self, close: ListEnd) -> Result<bool, SyntaxRefusal> {
         match (self.lexer.peek(), close) {
-            (None, Close::Input) => Ok(true),
-            (None, Close::Paren) => Err(Refusal::unclosed(b')')),
-            (None, _) => Err(Refusal::early_end()),
-            (Some(_), Close::Input) => Ok(false),
-            (Some(byte), Close::Paren) => Ok(byte == b')'),
-            (Some(_), Close::Brace) => Ok(self.is_word(b"}")),
-            (Some(byte), Close::Case) => {
+            (None, ListEnd::Input) => Ok(true),
+            (None, ListEnd::Paren) => Err(SyntaxRefusal::unclosed(b')')),
+            (None, _) => Err(SyntaxRefusal::early_end()),
+            (Some(_), ListEnd::Input) => Ok(false),
+            (Some(byte), ListEnd::Paren) => Ok(byte == b')'),
+            (Some(_), ListEnd::Brace) => Ok(self.is_word(b"}")),
+            (Some(byte), ListEnd::Case) => {
                 Ok((byte == b';' && self.lexer.rest().starts_with(b";;")) || self.is_word(b"esac"))
             }
-            (Some(_), Close::Words(words)) => {
+            (Some(_), ListEnd::Words(words)) => {
                 Ok(words.iter().any(|word| self.is_word(word.as_bytes())))
             }
         }
     }
 
     /// Reads a compound command, if its reserved word is next.
-    pub(super) fn compound(&mut self) -> Result<bool, Refusal> {
-        let begins: [(&str, &str, Reader<'l>); 9] = [
+    pub(super) fn compound(&mut self) -> Result<bool, SyntaxRefusal> {
+        let begins: [(&str, &str, CompoundReader<'l>); 9] = [
             ("if", "if: conditions are", Self::condition),
             ("while", "while: loops are", Self::turns),
             ("until", "until: loops are", Self::turns),
@@ -56,7 +56,7 @@ impl<'l> Parser<'l> {
         self.deeper(read).map(|()| true)
     }
 
-    fn condition(&mut self) -> Result<(), Refusal> {
+    fn condition(&mut self) -> Result<(), SyntaxRefusal> {
         self.part(&["then"])?;
         loop {
             match self.part(&["elif", "else", "fi"])? {
@@ -67,24 +67,24 @@ impl<'l> Parser<'l> {
         }
     }
 
-    fn turns(&mut self) -> Result<(), Refusal> {
+    fn turns(&mut self) -> Result<(), SyntaxRefusal> {
         self.part(&["do"])?;
         self.part(&["done"]).map(drop)
     }
 
     /// Reads a non-empty list and the word that ends it. Returns that word.
-    fn part(&mut self, ends: &'static [&'static str]) -> Result<&'static str, Refusal> {
-        let list = self.list(Close::Words(ends))?;
+    fn part(&mut self, ends: &'static [&'static str]) -> Result<&'static str, SyntaxRefusal> {
+        let list = self.list(ListEnd::Words(ends))?;
         let end = ends.iter().find(|end| self.is_word(end.as_bytes()));
         let end = end.copied().unwrap_or_default();
         if list.is_empty() {
-            return Err(Refusal::unexpected(end.as_bytes()));
+            return Err(SyntaxRefusal::unexpected(end.as_bytes()));
         }
         self.lexer.skip(end.len());
         Ok(end)
     }
 
-    fn each(&mut self) -> Result<(), Refusal> {
+    fn each(&mut self) -> Result<(), SyntaxRefusal> {
         self.lexer.blanks();
         if self.lexer.rest().starts_with(b"((") {
             self.extent(b')')?;
@@ -100,13 +100,13 @@ impl<'l> Parser<'l> {
         self.lexer.eat(b";");
         self.newlines()?;
         if self.is_word(b"{") {
-            return self.group(Close::Brace).map(drop);
+            return self.group(ListEnd::Brace).map(drop);
         }
         self.reserved("do")?;
         self.part(&["done"]).map(drop)
     }
 
-    fn case(&mut self) -> Result<(), Refusal> {
+    fn case(&mut self) -> Result<(), SyntaxRefusal> {
         self.operand()?;
         self.newlines()?;
         self.reserved("in")?;
@@ -127,7 +127,7 @@ impl<'l> Parser<'l> {
             if !self.lexer.eat(b")") {
                 return Err(self.unexpected());
             }
-            self.list(Close::Case)?;
+            self.list(ListEnd::Case)?;
             let ended = self.lexer.eat(b";;&") || self.lexer.eat(b";;") || self.lexer.eat(b";&");
             if !ended && !self.is_word(b"esac") {
                 return Err(self.unexpected());
@@ -136,7 +136,7 @@ impl<'l> Parser<'l> {
     }
 
     /// Reads the rest of a definition after `function`: a name, optionally `()`, and a body.
-    fn named_function(&mut self) -> Result<(), Refusal> {
+    fn named_function(&mut self) -> Result<(), SyntaxRefusal> {
         self.operand()?;
         self.lexer.blanks();
         if self.lexer.eat(b"(") {
@@ -153,13 +153,13 @@ impl<'l> Parser<'l> {
     ///
     /// # Errors
     /// Something other than `)` in the parentheses, or no name before them.
-    pub(super) fn function(&mut self, name: Option<&Word>) -> Result<(), Refusal> {
+    pub(super) fn function(&mut self, name: Option<&Word>) -> Result<(), SyntaxRefusal> {
         let name = name.and_then(Word::plain);
         let mut after = self.lexer.clone();
         after.skip(1);
         after.blanks();
         let Some(name) = name.filter(|_| after.eat(b")")) else {
-            return Err(Refusal::unexpected(b"("));
+            return Err(SyntaxRefusal::unexpected(b"("));
         };
         self.note([&name[..], b"(): functions are"].concat());
         self.lexer = after;
@@ -168,7 +168,7 @@ impl<'l> Parser<'l> {
     }
 
     /// Reads the expression between `[[` and `]]`.
-    fn test(&mut self) -> Result<(), Refusal> {
+    fn test(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
             self.newlines()?;
             if self.is_word(b"]]") {
@@ -176,7 +176,7 @@ impl<'l> Parser<'l> {
                 return Ok(());
             }
             if self.lexer.peek().is_none() {
-                return Err(Refusal::early_end());
+                return Err(SyntaxRefusal::early_end());
             }
             if self.word()?.0.is_empty() {
                 self.lexer.skip(1);
@@ -185,7 +185,7 @@ impl<'l> Parser<'l> {
     }
 
     /// Reads words up to the end of the line or a `;`.
-    fn words(&mut self) -> Result<(), Refusal> {
+    fn words(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
             self.lexer.blanks();
             if self.word()?.0.is_empty() {
@@ -195,7 +195,7 @@ impl<'l> Parser<'l> {
     }
 
     /// Reads a required word.
-    fn operand(&mut self) -> Result<(), Refusal> {
+    fn operand(&mut self) -> Result<(), SyntaxRefusal> {
         self.lexer.blanks();
         match self.word()?.0.is_empty() {
             true => Err(self.unexpected()),
@@ -204,7 +204,7 @@ impl<'l> Parser<'l> {
     }
 
     /// Takes a required reserved word.
-    fn reserved(&mut self, text: &'static str) -> Result<(), Refusal> {
+    fn reserved(&mut self, text: &'static str) -> Result<(), SyntaxRefusal> {
         if !self.is_word(text.as_bytes()) {
             return Err(self.unexpected());
         }

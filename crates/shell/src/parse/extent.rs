@@ -1,20 +1,22 @@
 //! Finds the end of unsupported syntax: the matching delimiter, skipping quotes and nested delimiters.
 
-use super::parser::Parser;
-use crate::lex::Refusal;
+use super::parser::LineParser;
+use crate::lex::SyntaxRefusal;
 
-impl Parser<'_> {
+impl LineParser<'_> {
     /// Skips an opening delimiter and everything up to its partner.
     ///
     /// # Errors
     /// A missing partner.
-    pub(crate) fn extent(&mut self, close: u8) -> Result<(), Refusal> {
+    pub(crate) fn extent(&mut self, close: u8) -> Result<(), SyntaxRefusal> {
         self.lexer.skip(1);
         // The delimiters expected, innermost last. A quote among them determines how its content is read.
         let mut awaited = vec![close];
         while let Some(closing) = awaited.last().copied() {
             let Some(byte) = self.lexer.take() else {
-                return Err(Refusal::unclosed(awaited.first().copied().unwrap_or(close)));
+                return Err(SyntaxRefusal::unclosed(
+                    awaited.first().copied().unwrap_or(close),
+                ));
             };
             let next = self.lexer.peek();
             match (byte, closing) {

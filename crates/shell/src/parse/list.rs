@@ -1,10 +1,12 @@
 //! Lists, pipelines, groups and simple commands (bash(1), SHELL GRAMMAR).
 
 use super::assign::names_stream;
-use super::parser::{Close, Parser};
+use super::parser::{LineParser, ListEnd};
 use super::redirect::fill;
-use crate::lex::Refusal;
-use crate::syntax::{AndOr, Join, List, Pipeline, Redirect, Stage, Target, What};
+use crate::lex::SyntaxRefusal;
+use crate::syntax::{
+    AndOr, AndOrOperator, CommandList, Pipeline, Redirect, RedirectTarget, Stage, StageBody,
+};
 
 /// The maximum number of stages in a pipeline.
 const MOST_STAGES: usize = 10;
@@ -12,10 +14,10 @@ const MOST_STAGES: usize = 10;
 /// Reserved words that end something, and are errors where nothing of the kind is open.
 const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
 
-impl Parser<'_> {
+impl LineParser<'_> {
     /// Parses the whole input. Something unsupported takes precedence over errors after it.
-    pub(super) fn whole(mut self) -> Result<List, Refusal> {
-        let parsed = self.list(Close::Input).and_then(|list| self.filled(list));
+    pub(super) fn whole(mut self) -> Result<CommandList, SyntaxRefusal> {
+        let parsed = self.list(ListEnd::Input).and_then(|list| self.filled(list));
         match self.noted.take() {
             Some(refusal) => Err(refusal),
             None => parsed,
@@ -23,10 +25,10 @@ impl Parser<'_> {
     }
 
     /// Parses a command substitution after its `$(`, up to its `)`.
-    pub(super) fn substitution(&mut self) -> Result<List, Refusal> {
-        let mut inner = Parser::new(b"", self.depth + 1)?;
+    pub(super) fn substitution(&mut self) -> Result<CommandList, SyntaxRefusal> {
+        let mut inner = LineParser::new(b"", self.depth + 1)?;
         inner.lexer = self.lexer.clone();
-        let list = inner.list(Close::Paren);
+        let list = inner.list(ListEnd::Paren);
         self.noted = self.noted.take().or(inner.noted.take());
         let list = list?;
         inner.lexer.skip(1);
@@ -37,13 +39,13 @@ impl Parser<'_> {
     }
 
     /// Parses the whole input as a list.
-    pub(super) fn alone(&mut self) -> Result<List, Refusal> {
-        let list = self.list(Close::Input)?;
+    pub(super) fn alone(&mut self) -> Result<CommandList, SyntaxRefusal> {
+        let list = self.list(ListEnd::Input)?;
         self.filled(list)
     }
 
     /// Fills in the texts of here-documents.
-    pub(super) fn filled(&mut self, mut list: List) -> Result<List, Refusal> {
+    pub(super) fn filled(&mut self, mut list: CommandList) -> Result<CommandList, SyntaxRefusal> {
         self.here_documents()?;
         let mut texts = std::mem::take(&mut self.texts).into_iter();
         if self.noted.is_none() {
@@ -53,8 +55,8 @@ impl Parser<'_> {
     }
 
     /// Parses pipelines up to the end of the list, which is not taken.
-    pub(super) fn list(&mut self, close: Close) -> Result<List, Refusal> {
-        let mut list = List::new();
+    pub(super) fn list(&mut self, close: ListEnd) -> Result<CommandList, SyntaxRefusal> {
+        let mut list = CommandList::new();
         loop {
             self.newlines()?;
             if self.closes(close)? {
@@ -63,8 +65,8 @@ impl Parser<'_> {
             list.push(self.and_or()?);
             self.lexer.blanks();
             match self.lexer.rest() {
-                [b';', b';', ..] | [b';', b'&', ..] if close == Close::Case => return Ok(list),
-                [b';', b';', ..] => return Err(Refusal::unexpected(b";;")),
+                [b';', b';', ..] | [b';', b'&', ..] if close == ListEnd::Case => return Ok(list),
+                [b';', b';', ..] => return Err(SyntaxRefusal::unexpected(b";;")),
                 [b';', ..] => self.lexer.skip(1),
                 [b'&', ..] => {
                     self.note("&: job control is");
@@ -77,15 +79,15 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn and_or(&mut self) -> Result<AndOr, Refusal> {
+    pub(super) fn and_or(&mut self) -> Result<AndOr, SyntaxRefusal> {
         let first = self.pipeline()?;
         let mut rest = Vec::new();
         loop {
             self.lexer.blanks();
             let join = if self.lexer.eat(b"&&") {
-                Join::And
+                AndOrOperator::And
             } else if self.lexer.eat(b"||") {
-                Join::Or
+                AndOrOperator::Or
             } else {
                 return Ok(AndOr { first, rest });
             };
@@ -94,7 +96,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn pipeline(&mut self) -> Result<Pipeline, Refusal> {
+    pub(super) fn pipeline(&mut self) -> Result<Pipeline, SyntaxRefusal> {
         let mut negated = false;
         self.lexer.blanks();
         loop {
@@ -122,7 +124,7 @@ impl Parser<'_> {
                     self.lexer.skip(2);
                     let errors_too = Redirect {
                         stream: 2,
-                        to: Target::Same(1),
+                        to: RedirectTarget::Same(1),
                     };
                     if let Some(last) = stages.last_mut() {
                         last.redirects.push(errors_too);
@@ -136,23 +138,23 @@ impl Parser<'_> {
         }
         if stages.len() > MOST_STAGES {
             self.noted.get_or_insert_with(|| {
-                Refusal::told(format!("pipe depth exceeded (max {MOST_STAGES})"))
+                SyntaxRefusal::final_refusal(format!("pipe depth exceeded (max {MOST_STAGES})"))
             });
         }
         Ok(Pipeline { negated, stages })
     }
 
-    pub(super) fn stage(&mut self) -> Result<Stage, Refusal> {
+    pub(super) fn stage(&mut self) -> Result<Stage, SyntaxRefusal> {
         self.lexer.blanks();
         let what = match self.lexer.rest() {
             [b'(', b'(', ..] => {
                 self.note("((: arithmetic is");
                 self.extent(b')')?;
-                What::Group(List::new())
+                StageBody::Group(CommandList::new())
             }
-            [b'(', ..] => What::Subshell(self.group(Close::Paren)?),
-            _ if self.is_word(b"{") => What::Group(self.group(Close::Brace)?),
-            _ if self.compound()? => What::Group(List::new()),
+            [b'(', ..] => StageBody::Subshell(self.group(ListEnd::Paren)?),
+            _ if self.is_word(b"{") => StageBody::Group(self.group(ListEnd::Brace)?),
+            _ if self.compound()? => StageBody::Group(CommandList::new()),
             _ => return self.simple(),
         };
         let mut redirects = Vec::new();
@@ -165,20 +167,20 @@ impl Parser<'_> {
     }
 
     /// Parses a list between one-byte delimiters.
-    pub(super) fn group(&mut self, close: Close) -> Result<List, Refusal> {
+    pub(super) fn group(&mut self, close: ListEnd) -> Result<CommandList, SyntaxRefusal> {
         let list = self.deeper(|parser| {
             parser.lexer.skip(1);
             parser.list(close)
         })?;
         if list.is_empty() {
-            let mark: &[u8] = if close == Close::Brace { b"}" } else { b")" };
-            return Err(Refusal::unexpected(mark));
+            let mark: &[u8] = if close == ListEnd::Brace { b"}" } else { b")" };
+            return Err(SyntaxRefusal::unexpected(mark));
         }
         self.lexer.skip(1);
         Ok(list)
     }
 
-    pub(super) fn simple(&mut self) -> Result<Stage, Refusal> {
+    pub(super) fn simple(&mut self) -> Result<Stage, SyntaxRefusal> {
         let (mut assignments, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             self.lexer.blanks();
@@ -198,7 +200,7 @@ impl Parser<'_> {
                 if let Some(text) = word.plain().filter(|_| first)
                     && ENDS.iter().any(|end| end.as_bytes() == text)
                 {
-                    return Err(Refusal::unexpected(&text));
+                    return Err(SyntaxRefusal::unexpected(&text));
                 }
             }
             if names_stream(&word) && matches!(self.lexer.peek(), Some(b'<' | b'>')) {
@@ -215,12 +217,12 @@ impl Parser<'_> {
         if words.is_empty() && assignments.is_empty() && redirects.is_empty() {
             return Err(self.unexpected());
         }
-        let what = What::Simple { assignments, words };
+        let what = StageBody::Simple { assignments, words };
         Ok(Stage { what, redirects })
     }
 
     /// Skips newlines. After the first one, the texts of here-documents are read.
-    pub(super) fn newlines(&mut self) -> Result<(), Refusal> {
+    pub(super) fn newlines(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
             self.lexer.blanks();
             if !self.lexer.eat(b"\n") {

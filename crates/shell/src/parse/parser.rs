@@ -1,15 +1,15 @@
-//! [`Parser`]: the state of parsing a line, and what all parts of the grammar need from it. The parts are methods in
+//! [`LineParser`]: the state of parsing a line, and what all parts of the grammar need from it. The parts are methods in
 //! files of their own, which depend on this file and not on each other.
 
-use crate::lex::{Lexer, Refusal, ends_word};
+use crate::lex::{Lexer, SyntaxRefusal, ends_word};
 use crate::syntax::Word;
 
 /// How deep groups and substitutions may nest; deeper ones could exhaust the stack.
-const DEEPEST: usize = 50;
+const MAX_DEPTH: usize = 50;
 
 /// The end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Close {
+pub(super) enum ListEnd {
     /// The end of the input.
     Input,
     /// `)`
@@ -24,37 +24,39 @@ pub(super) enum Close {
 
 /// A here-document whose text has not been read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Awaited {
+pub(super) struct PendingHereDoc {
     pub(super) end: Vec<u8>,
     pub(super) tabs_stripped: bool,
     pub(super) quoted: bool,
 }
 
-/// The state of parsing a line into a [`List`](crate::syntax::List).
+/// The state of parsing a line into a [`CommandList`](crate::syntax::List).
 #[derive(Debug)]
-pub(crate) struct Parser<'l> {
+pub(crate) struct LineParser<'l> {
     pub(super) lexer: Lexer<'l>,
     pub(super) depth: usize,
-    pub(super) awaited: Vec<Awaited>,
+    pub(super) awaited: Vec<PendingHereDoc>,
     pub(super) texts: Vec<Word>,
-    /// Whether the end of a here-document is missing.
+    /// True if the end of a here-document is missing.
     pub(super) unended: bool,
     /// The first unsupported syntax. Parsing goes on, to find its end.
-    pub(super) noted: Option<Refusal>,
+    pub(super) noted: Option<SyntaxRefusal>,
 }
 
-impl<'l> Parser<'l> {
+impl<'l> LineParser<'l> {
     /// Begins to parse something nested `depth` levels deep.
-    pub(super) fn new(line: &'l [u8], depth: usize) -> Result<Parser<'l>, Refusal> {
-        if depth > DEEPEST {
-            return Err(Refusal::told(
+    pub(super) fn new(line: &'l [u8], depth: usize) -> Result<LineParser<'l>, SyntaxRefusal> {
+        if depth > MAX_DEPTH {
+            return Err(SyntaxRefusal::final_refusal(
                 "bash: groups and substitutions are nested too deeply",
             ));
         }
         if line.contains(&0) {
-            return Err(Refusal::told("bash: a line cannot hold a NUL byte"));
+            return Err(SyntaxRefusal::final_refusal(
+                "bash: a line cannot hold a NUL byte",
+            ));
         }
-        Ok(Parser {
+        Ok(LineParser {
             lexer: Lexer::new(line),
             depth,
             awaited: Vec::new(),
@@ -66,20 +68,21 @@ impl<'l> Parser<'l> {
 
     /// Notes unsupported syntax, and goes on.
     pub(super) fn note(&mut self, what: impl AsRef<[u8]>) {
-        self.noted.get_or_insert_with(|| Refusal::unsupported(what));
+        self.noted
+            .get_or_insert_with(|| SyntaxRefusal::unsupported(what));
     }
 
     /// Parses a text cut out of the line as a whole: later input cannot continue it.
     pub(super) fn apart<T>(
         &mut self,
         text: &[u8],
-        parse: impl FnOnce(&mut Parser<'_>) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
-        let mut inner = Parser::new(text, self.depth + 1)?;
+        parse: impl FnOnce(&mut LineParser<'_>) -> Result<T, SyntaxRefusal>,
+    ) -> Result<T, SyntaxRefusal> {
+        let mut inner = LineParser::new(text, self.depth + 1)?;
         let parsed = parse(&mut inner);
         self.noted = self.noted.take().or(inner.noted.take());
-        parsed.map_err(|refusal| Refusal {
-            may_go_on: false,
+        parsed.map_err(|refusal| SyntaxRefusal {
+            may_continue: false,
             ..refusal
         })
     }
@@ -87,12 +90,12 @@ impl<'l> Parser<'l> {
     /// Counts a level of nesting while `parse` runs.
     pub(super) fn deeper<T>(
         &mut self,
-        parse: impl FnOnce(&mut Self) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+        parse: impl FnOnce(&mut Self) -> Result<T, SyntaxRefusal>,
+    ) -> Result<T, SyntaxRefusal> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             // Reports the same error as for a substitution that is too deep.
-            Parser::new(b"", self.depth)?;
+            LineParser::new(b"", self.depth)?;
         }
         let parsed = parse(self);
         self.depth -= 1;
@@ -106,10 +109,10 @@ impl<'l> Parser<'l> {
     }
 
     /// Returns the refusal of the next token.
-    pub(super) fn unexpected(&self) -> Refusal {
+    pub(super) fn unexpected(&self) -> SyntaxRefusal {
         let rest = self.lexer.rest();
         let token: &[u8] = match rest {
-            [] => return Refusal::early_end(),
+            [] => return SyntaxRefusal::early_end(),
             [b'\n', ..] => b"newline",
             [a, b, ..] if a == b && matches!(a, b'|' | b'&' | b';' | b'<' | b'>') => {
                 rest.get(..2).unwrap_or_default()
@@ -123,6 +126,6 @@ impl<'l> Parser<'l> {
                 rest.get(..end).unwrap_or_default()
             }
         };
-        Refusal::unexpected(token)
+        SyntaxRefusal::unexpected(token)
     }
 }

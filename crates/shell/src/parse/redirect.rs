@@ -1,12 +1,15 @@
 //! Redirects, and the texts of here-documents, which follow the line with the redirect (bash(1), REDIRECTION).
 
-use super::parser::{Awaited, Parser};
-use crate::lex::Refusal;
-use crate::syntax::{Atom, List, Redirect, Target, What, Word};
+use super::parser::{LineParser, PendingHereDoc};
+use crate::lex::SyntaxRefusal;
+use crate::syntax::{CommandList, Redirect, RedirectTarget, StageBody, Word, WordAtom};
 
-impl Parser<'_> {
+impl LineParser<'_> {
     /// Parses a redirect, if one is next.
-    pub(super) fn redirect(&mut self, redirects: &mut Vec<Redirect>) -> Result<bool, Refusal> {
+    pub(super) fn redirect(
+        &mut self,
+        redirects: &mut Vec<Redirect>,
+    ) -> Result<bool, SyntaxRefusal> {
         let rest = self.lexer.rest();
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
         let number = match rest.get(digits) {
@@ -30,13 +33,13 @@ impl Parser<'_> {
             [b'<', b'>', ..] => {
                 self.note("<>: opening for both is");
                 self.lexer.skip(2);
-                Target::Read(self.target()?)
+                RedirectTarget::Read(self.target()?)
             }
             [b'<', b'<', b'<', ..] => {
                 self.lexer.skip(3);
                 let mut text = self.target()?;
-                text.0.push(Atom::Plain(b'\n'));
-                Target::Here(text)
+                text.0.push(WordAtom::Plain(b'\n'));
+                RedirectTarget::Here(text)
             }
             [b'<', b'<', ..] => {
                 self.lexer.skip(2);
@@ -45,26 +48,26 @@ impl Parser<'_> {
             [b'<', b'&', ..] | [b'>', b'&', ..] => {
                 self.lexer.skip(2);
                 match self.same(reads, number.is_empty())? {
-                    Ok(stream) => Target::Same(stream),
+                    Ok(stream) => RedirectTarget::Same(stream),
                     Err(word) => {
-                        push_both(redirects, Target::Write(word));
+                        push_both(redirects, RedirectTarget::Write(word));
                         return Ok(true);
                     }
                 }
             }
             [b'<', ..] => {
                 self.lexer.skip(1);
-                Target::Read(self.target()?)
+                RedirectTarget::Read(self.target()?)
             }
             [_, b'>', ..] => {
                 self.lexer.skip(2);
-                Target::Append(self.target()?)
+                RedirectTarget::Append(self.target()?)
             }
             rest => {
                 // `>|` overrides `set -C`, which does not exist here.
                 self.lexer
                     .skip(if rest.get(1) == Some(&b'|') { 2 } else { 1 });
-                Target::Write(self.target()?)
+                RedirectTarget::Write(self.target()?)
             }
         };
         redirects.push(Redirect { stream, to });
@@ -86,7 +89,7 @@ impl Parser<'_> {
     }
 
     /// Parses the rest after `<&` or `>&`: the stream to duplicate, or the file of `>&file`, which means `&>file`.
-    fn same(&mut self, reads: bool, no_number: bool) -> Result<Result<u8, Word>, Refusal> {
+    fn same(&mut self, reads: bool, no_number: bool) -> Result<Result<u8, Word>, SyntaxRefusal> {
         let word = self.target()?;
         let plain = word.plain();
         let is_file = |text: &[u8]| text != b"-" && !text.iter().all(u8::is_ascii_digit);
@@ -102,20 +105,20 @@ impl Parser<'_> {
     }
 
     /// Parses `&> word` or `&>> word`.
-    fn both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), Refusal> {
+    fn both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), SyntaxRefusal> {
         self.lexer.skip(2);
         let appends = self.lexer.eat(b">");
         let word = self.target()?;
         let to = if appends {
-            Target::Append(word)
+            RedirectTarget::Append(word)
         } else {
-            Target::Write(word)
+            RedirectTarget::Write(word)
         };
         push_both(redirects, to);
         Ok(())
     }
 
-    fn target(&mut self) -> Result<Word, Refusal> {
+    fn target(&mut self) -> Result<Word, SyntaxRefusal> {
         self.lexer.blanks();
         let word = self.word()?;
         if word.0.is_empty() {
@@ -125,35 +128,35 @@ impl Parser<'_> {
     }
 
     /// Parses the operator of a here-document, whose text follows the line.
-    fn await_text(&mut self) -> Result<Target, Refusal> {
+    fn await_text(&mut self) -> Result<RedirectTarget, SyntaxRefusal> {
         let tabs_stripped = self.lexer.eat(b"-");
         let word = self.target()?;
         let mut end = Vec::new();
         let mut quoted = false;
         for atom in &word.0 {
             match atom {
-                Atom::Plain(byte) => end.push(*byte),
-                Atom::Quoted(byte) => {
+                WordAtom::Plain(byte) => end.push(*byte),
+                WordAtom::Quoted(byte) => {
                     quoted = true;
                     end.push(*byte);
                 }
-                Atom::Nothing => quoted = true,
-                Atom::Variable(..) | Atom::Bare(_) | Atom::Command(..) => {
-                    return Err(Refusal::unsupported(
+                WordAtom::Nothing => quoted = true,
+                WordAtom::Variable(..) | WordAtom::Bare(_) | WordAtom::Command(..) => {
+                    return Err(SyntaxRefusal::unsupported(
                         "<<: expansion in the mark of a here-document is",
                     ));
                 }
             }
         }
-        self.awaited.push(Awaited {
+        self.awaited.push(PendingHereDoc {
             end,
             tabs_stripped,
             quoted,
         });
-        Ok(Target::Here(Word::default()))
+        Ok(RedirectTarget::Here(Word::default()))
     }
 
-    pub(super) fn here_documents(&mut self) -> Result<(), Refusal> {
+    pub(super) fn here_documents(&mut self) -> Result<(), SyntaxRefusal> {
         for awaited in std::mem::take(&mut self.awaited) {
             let mut text = Vec::new();
             // Without its end, the text extends to the end of the input, as in bash.
@@ -164,8 +167,8 @@ impl Parser<'_> {
                     line = line.get(start..).unwrap_or_default();
                 }
                 let mut whole = line.to_vec();
-                // A line that goes on is one with the next before the end is looked for (`2.7.4 Here-Document`).
-                while !awaited.quoted && goes_on(&whole) {
+                // A continued line is joined with the next before the end is looked for (`2.7.4 Here-Document`).
+                while !awaited.quoted && is_continued(&whole) {
                     let Some(next) = self.lexer.line() else {
                         break;
                     };
@@ -181,10 +184,10 @@ impl Parser<'_> {
             }
             self.unended |= !ended;
             let text = match awaited.quoted {
-                true => Word(text.into_iter().map(Atom::Quoted).collect()),
+                true => Word(text.into_iter().map(WordAtom::Quoted).collect()),
                 // An error in an incomplete text may be resolved by the rest of it.
-                false => self.here_text(&text).map_err(|refusal| Refusal {
-                    may_go_on: !ended,
+                false => self.here_text(&text).map_err(|refusal| SyntaxRefusal {
+                    may_continue: !ended,
                     ..refusal
                 })?,
             };
@@ -194,29 +197,29 @@ impl Parser<'_> {
     }
 }
 
-/// Returns whether a line ends in a backslash that no other one quotes.
-fn goes_on(line: &[u8]) -> bool {
+/// Returns whether a line ends in an unquoted backslash.
+fn is_continued(line: &[u8]) -> bool {
     line.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
 }
 
-fn push_both(redirects: &mut Vec<Redirect>, to: Target) {
+fn push_both(redirects: &mut Vec<Redirect>, to: RedirectTarget) {
     redirects.push(Redirect { stream: 1, to });
-    let to = Target::Same(1);
+    let to = RedirectTarget::Same(1);
     redirects.push(Redirect { stream: 2, to });
 }
 
 /// Fills in the here-documents of a list in order.
-pub(super) fn fill(list: &mut List, texts: &mut impl Iterator<Item = Word>) {
+pub(super) fn fill(list: &mut CommandList, texts: &mut impl Iterator<Item = Word>) {
     for and_or in list {
         let rest = and_or.rest.iter_mut().map(|(_, pipeline)| pipeline);
         for pipeline in std::iter::once(&mut and_or.first).chain(rest) {
             for stage in &mut pipeline.stages {
                 match &mut stage.what {
-                    What::Subshell(list) | What::Group(list) => fill(list, texts),
-                    What::Simple { .. } => {}
+                    StageBody::Subshell(list) | StageBody::Group(list) => fill(list, texts),
+                    StageBody::Simple { .. } => {}
                 }
                 for redirect in &mut stage.redirects {
-                    if let Target::Here(text) = &mut redirect.to
+                    if let RedirectTarget::Here(text) = &mut redirect.to
                         && text.0.is_empty()
                         && let Some(filled) = texts.next()
                     {

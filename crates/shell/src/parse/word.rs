@@ -1,14 +1,14 @@
 //! Words: quotes, escapes, variables, command substitutions, and the texts of here-documents (bash(1), QUOTING and
 //! EXPANSION).
 
-use super::parser::Parser;
+use super::parser::LineParser;
 use crate::ansi;
-use crate::lex::{Refusal, ends_word, is_in_name, name_length};
-use crate::syntax::{Atom, Word};
+use crate::lex::{SyntaxRefusal, ends_word, is_in_name, name_length};
+use crate::syntax::{Word, WordAtom};
 
-impl Parser<'_> {
+impl LineParser<'_> {
     /// Parses a word; an empty one where none begins here.
-    pub(super) fn word(&mut self) -> Result<Word, Refusal> {
+    pub(super) fn word(&mut self) -> Result<Word, SyntaxRefusal> {
         let mut word = Word::default();
         while let Some(byte) = self.lexer.peek() {
             match byte {
@@ -20,10 +20,10 @@ impl Parser<'_> {
                             self.lexer.continuation(0);
                             self.refuse_split_number(&word);
                         }
-                        Some(byte) => word.0.push(Atom::Quoted(byte)),
+                        Some(byte) => word.0.push(WordAtom::Quoted(byte)),
                         None => {
                             self.lexer.continuation(0);
-                            word.0.push(Atom::Quoted(b'\\'));
+                            word.0.push(WordAtom::Quoted(b'\\'));
                         }
                     }
                 }
@@ -33,12 +33,12 @@ impl Parser<'_> {
                     loop {
                         match self.lexer.take() {
                             Some(b'\'') => break,
-                            Some(byte) => word.0.push(Atom::Quoted(byte)),
-                            None => return Err(Refusal::unclosed(b'\'')),
+                            Some(byte) => word.0.push(WordAtom::Quoted(byte)),
+                            None => return Err(SyntaxRefusal::unclosed(b'\'')),
                         }
                     }
                     if word.0.len() == start {
-                        word.0.push(Atom::Nothing);
+                        word.0.push(WordAtom::Nothing);
                     }
                 }
                 b'"' => {
@@ -57,7 +57,7 @@ impl Parser<'_> {
                 b'`' => self.backquoted(&mut word, false)?,
                 byte => {
                     self.lexer.skip(1);
-                    word.0.push(Atom::Plain(byte));
+                    word.0.push(WordAtom::Plain(byte));
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Parser<'_> {
     }
 
     /// Parses up to the closing quote.
-    fn double_quoted(&mut self, word: &mut Word) -> Result<(), Refusal> {
+    fn double_quoted(&mut self, word: &mut Word) -> Result<(), SyntaxRefusal> {
         let start = word.0.len();
         loop {
             match self.lexer.peek() {
@@ -82,27 +82,27 @@ impl Parser<'_> {
                     break;
                 }
                 Some(_) => self.in_double_quotes(word, b"$`\"\\")?,
-                None => return Err(Refusal::unclosed(b'"')),
+                None => return Err(SyntaxRefusal::unclosed(b'"')),
             }
         }
         if word.0.len() == start {
-            word.0.push(Atom::Nothing);
+            word.0.push(WordAtom::Nothing);
         }
         Ok(())
     }
 
     /// Parses one byte, escape, variable or command inside double quotes, where a backslash quotes only `escapable`.
-    fn in_double_quotes(&mut self, word: &mut Word, escapable: &[u8]) -> Result<(), Refusal> {
+    fn in_double_quotes(&mut self, word: &mut Word, escapable: &[u8]) -> Result<(), SyntaxRefusal> {
         match self.lexer.rest() {
             [b'\\', b'\n', ..] => self.lexer.skip(2),
             [b'\\', byte, ..] if escapable.contains(byte) => {
-                word.0.push(Atom::Quoted(*byte));
+                word.0.push(WordAtom::Quoted(*byte));
                 self.lexer.skip(2);
             }
             [b'$', ..] => self.dollar(word, true)?,
             [b'`', ..] => self.backquoted(word, true)?,
             [byte, ..] => {
-                word.0.push(Atom::Quoted(*byte));
+                word.0.push(WordAtom::Quoted(*byte));
                 self.lexer.skip(1);
             }
             [] => {}
@@ -111,7 +111,7 @@ impl Parser<'_> {
     }
 
     /// Parses the text of a here-document in which variables and commands are expanded.
-    pub(super) fn here_text(&mut self, text: &[u8]) -> Result<Word, Refusal> {
+    pub(super) fn here_text(&mut self, text: &[u8]) -> Result<Word, SyntaxRefusal> {
         self.apart(text, |inner| {
             let mut word = Word::default();
             while inner.lexer.peek().is_some() {
@@ -122,7 +122,7 @@ impl Parser<'_> {
     }
 
     /// Parses an expansion that begins with a dollar sign.
-    fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), Refusal> {
+    fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), SyntaxRefusal> {
         let rest = self.lexer.rest();
         let after = rest.get(1..).unwrap_or_default();
         match after {
@@ -130,18 +130,18 @@ impl Parser<'_> {
                 self.note("$((: arithmetic is");
                 self.lexer.skip(1);
                 self.extent(b')')?;
-                word.0.push(Atom::Nothing);
+                word.0.push(WordAtom::Nothing);
             }
             [b'(', ..] => {
                 self.lexer.skip(2);
                 let list = self.substitution()?;
-                word.0.push(Atom::Command(Box::new(list), quoted));
+                word.0.push(WordAtom::Command(Box::new(list), quoted));
             }
             [b'{', inner @ ..] => {
                 let end = inner.iter().position(|b| *b == b'}');
                 let name = end.and_then(|end| inner.get(..end)).unwrap_or_default();
                 if name == b"?" || (!name.is_empty() && name_length(name) == name.len()) {
-                    word.0.push(Atom::Variable(name.into(), quoted));
+                    word.0.push(WordAtom::Variable(name.into(), quoted));
                     self.lexer.skip(name.len() + 3);
                     return Ok(());
                 }
@@ -152,37 +152,37 @@ impl Parser<'_> {
                 let typed = typed.and_then(|typed| typed.split(|b| *b == b'\n').next());
                 let what: &[u8] = b": only $NAME, ${NAME} and $? are supported; this expansion is";
                 self.note([typed.unwrap_or_default(), what].concat());
-                word.0.push(Atom::Nothing);
+                word.0.push(WordAtom::Nothing);
             }
             [b'?', ..] => {
-                word.0.push(Atom::Variable(b"?"[..].into(), quoted));
+                word.0.push(WordAtom::Variable(b"?"[..].into(), quoted));
                 self.lexer.skip(2);
             }
             [b'0'..=b'9' | b'@' | b'*' | b'#' | b'$' | b'!' | b'-', ..] => {
                 let typed = rest.get(..2).unwrap_or_default();
                 self.note([typed, b": special parameters but $? are"].concat());
                 self.lexer.skip(2);
-                word.0.push(Atom::Nothing);
+                word.0.push(WordAtom::Nothing);
             }
             [b'[', ..] => {
                 self.note("$[: arithmetic is");
                 self.lexer.skip(1);
                 self.extent(b']')?;
-                word.0.push(Atom::Nothing);
+                word.0.push(WordAtom::Nothing);
             }
             [b'\\', b'\n', ..] => {
                 self.note("a line that goes on behind a $ is");
                 self.lexer.skip(1);
-                word.0.push(Atom::Nothing);
+                word.0.push(WordAtom::Nothing);
             }
             _ => {
                 self.lexer.skip(1);
                 let name = self.name();
                 word.0.push(match (name.is_empty(), quoted) {
-                    (true, true) => Atom::Quoted(b'$'),
-                    (true, false) => Atom::Plain(b'$'),
-                    (false, true) => Atom::Variable(name.into(), true),
-                    (false, false) => Atom::Bare(name.into()),
+                    (true, true) => WordAtom::Quoted(b'$'),
+                    (true, false) => WordAtom::Plain(b'$'),
+                    (false, true) => WordAtom::Variable(name.into(), true),
+                    (false, false) => WordAtom::Bare(name.into()),
                 });
             }
         }
@@ -210,7 +210,7 @@ impl Parser<'_> {
     }
 
     /// Parses a command between backquotes, where a backslash quotes `$`, a backquote and itself.
-    fn backquoted(&mut self, word: &mut Word, quoted: bool) -> Result<(), Refusal> {
+    fn backquoted(&mut self, word: &mut Word, quoted: bool) -> Result<(), SyntaxRefusal> {
         self.lexer.skip(1);
         let mut inner = Vec::new();
         loop {
@@ -220,14 +220,14 @@ impl Parser<'_> {
                     Some(byte @ (b'$' | b'`' | b'\\')) => inner.push(byte),
                     Some(byte @ b'"') if quoted => inner.push(byte),
                     Some(byte) => inner.extend([b'\\', byte]),
-                    None => return Err(Refusal::unclosed(b'`')),
+                    None => return Err(SyntaxRefusal::unclosed(b'`')),
                 },
                 Some(byte) => inner.push(byte),
-                None => return Err(Refusal::unclosed(b'`')),
+                None => return Err(SyntaxRefusal::unclosed(b'`')),
             }
         }
         let list = self.apart(&inner, |inner| inner.alone())?;
-        word.0.push(Atom::Command(Box::new(list), quoted));
+        word.0.push(WordAtom::Command(Box::new(list), quoted));
         Ok(())
     }
 }

@@ -11,13 +11,13 @@ use crate::call::{Call, of_io};
 use crate::stream::CHUNK;
 use trumanfs_types::error::Error;
 
-/// How many bytes one `copy_file_range` asks for.
-const AT_ONCE: usize = 8 << 20;
+/// The size of one `copy_file_range`, in bytes.
+const RANGE_SIZE: usize = 8 << 20;
 
-/// Why a content could not be copied.
-pub(super) enum Broken {
+/// The reason for which a content could not be copied.
+pub(super) enum CopyError {
     /// The line's time limit has passed.
-    Late(io::Error),
+    TimedOut(io::Error),
     /// The source could not be read.
     Read(Error),
     /// The destination could not be written.
@@ -27,9 +27,9 @@ pub(super) enum Broken {
 /// Copies all of a file into an empty one.
 ///
 /// # Errors
-/// As [`Broken`] says.
-pub(super) fn content(call: &Call<'_>, from: &File, to: &File) -> Result<(), Broken> {
-    let mut copying = Copying {
+/// See [`CopyError`].
+pub(super) fn copy_content(call: &Call<'_>, from: &File, to: &File) -> Result<(), CopyError> {
+    let mut copying = ContentCopier {
         call,
         from,
         to,
@@ -38,7 +38,7 @@ pub(super) fn content(call: &Call<'_>, from: &File, to: &File) -> Result<(), Bro
     };
     let mut at = 0;
     loop {
-        call.check().map_err(Broken::Late)?;
+        call.check().map_err(CopyError::TimedOut)?;
         let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
             Ok(start) => start,
             // Only a hole follows.
@@ -53,16 +53,17 @@ pub(super) fn content(call: &Call<'_>, from: &File, to: &File) -> Result<(), Bro
     }
     let length = from
         .metadata()
-        .map_err(|error| Broken::Read(of_io(&error)))?
+        .map_err(|error| CopyError::Read(of_io(&error)))?
         .len();
     if length > at {
         to.set_len(length)
-            .map_err(|error| Broken::Write(of_io(&error)))?;
+            .map_err(|error| CopyError::Write(of_io(&error)))?;
     }
     Ok(())
 }
 
-struct Copying<'a> {
+/// The state of copying one file's content.
+struct ContentCopier<'a> {
     call: &'a Call<'a>,
     from: &'a File,
     to: &'a File,
@@ -70,14 +71,14 @@ struct Copying<'a> {
     chunk: Vec<u8>,
 }
 
-impl Copying<'_> {
+impl ContentCopier<'_> {
     /// Copies the bytes between two offsets, or up to the end of the file. Returns the offset reached.
-    fn range(&mut self, mut at: u64, end: u64) -> Result<u64, Broken> {
+    fn range(&mut self, mut at: u64, end: u64) -> Result<u64, CopyError> {
         while at < end {
-            self.call.check().map_err(Broken::Late)?;
+            self.call.check().map_err(CopyError::TimedOut)?;
             let left = usize::try_from(end - at).unwrap_or(usize::MAX);
             let copied = match self.in_kernel {
-                true => self.kernel(at, left.min(AT_ONCE)),
+                true => self.kernel(at, left.min(RANGE_SIZE)),
                 false => self.chunk(at, left.min(CHUNK))?,
             };
             match copied {
@@ -102,18 +103,18 @@ impl Copying<'_> {
         .map_or(0, |copied| copied as u64)
     }
 
-    fn chunk(&mut self, at: u64, length: usize) -> Result<u64, Broken> {
+    fn chunk(&mut self, at: u64, length: usize) -> Result<u64, CopyError> {
         self.chunk.resize(length, 0);
         let read = loop {
             match self.from.read_at(&mut self.chunk, at) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read.map_err(|error| Broken::Read(of_io(&error)))?,
+                read => break read.map_err(|error| CopyError::Read(of_io(&error)))?,
             }
         };
         let read_off = self.chunk.get(..read).unwrap_or_default();
         self.to
             .write_all_at(read_off, at)
-            .map_err(|error| Broken::Write(of_io(&error)))?;
+            .map_err(|error| CopyError::Write(of_io(&error)))?;
         Ok(read as u64)
     }
 }

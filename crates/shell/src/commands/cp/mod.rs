@@ -1,21 +1,22 @@
-//! `cp`: copies files and trees. Hard links between copied files are not preserved, because a home offers no way to create
-//! them here; nor are extended attributes, but of files that `mv` moves between file systems. Special files cannot be created either and are reported.
+//! `cp`: copies files and trees. Hard links between copied files are not preserved, because a home offers no way to
+//! create them here; nor are extended attributes, except for files that `mv` moves between file systems. Special files
+//! cannot be created either and are reported.
 
 mod content;
-mod keep;
+mod preserve;
 mod tree;
 mod xattr;
 
 use std::collections::HashSet;
 use std::io;
 
-use super::target::{blame, just_made, pairs, place, source};
-use crate::call::{Call, Ended, NULL};
-use crate::options::{OptSpec, Takes};
+use super::target::{blame, just_created, pairs, place, source};
+use crate::call::{Call, CommandResult, NULL};
+use crate::options::{OptSpec, OptionArg};
 use crate::quote::quoted;
-use keep::Keep;
-use tree::{Copy, How};
-use trumanfs_executor::home::Writing;
+use preserve::PreservedAttrs;
+use tree::{CopyOptions, CopyPair};
+use trumanfs_executor::home::WriteMode;
 use trumanfs_types::meta::Id;
 use trumanfs_types::name::WorldPath;
 
@@ -23,28 +24,29 @@ const CP: OptSpec = OptSpec {
     // There are no symlinks, so -H, -L and -P make no difference.
     short: "afHLnpPRrt:Tuv",
     long: &[
-        ("archive", Takes::Nothing, 'a'),
-        ("dereference", Takes::Nothing, 'L'),
-        ("force", Takes::Nothing, 'f'),
-        ("no-clobber", Takes::Nothing, 'n'),
-        ("no-dereference", Takes::Nothing, 'P'),
-        ("no-target-directory", Takes::Nothing, 'T'),
-        ("preserve", Takes::Maybe, 'p'),
-        ("recursive", Takes::Nothing, 'r'),
-        ("target-directory", Takes::Value, 't'),
-        ("update", Takes::Nothing, 'u'),
-        ("verbose", Takes::Nothing, 'v'),
+        ("archive", OptionArg::None, 'a'),
+        ("dereference", OptionArg::None, 'L'),
+        ("force", OptionArg::None, 'f'),
+        ("no-clobber", OptionArg::None, 'n'),
+        ("no-dereference", OptionArg::None, 'P'),
+        ("no-target-directory", OptionArg::None, 'T'),
+        ("preserve", OptionArg::Optional, 'p'),
+        ("recursive", OptionArg::None, 'r'),
+        ("target-directory", OptionArg::Required, 't'),
+        ("update", OptionArg::None, 'u'),
+        ("verbose", OptionArg::None, 'v'),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
 /// The mode of a new file, before the umask.
 const PLAIN: u32 = 0o666;
 
+/// A call of `cp`.
 #[derive(Default)]
-struct Copies {
+struct CopyRun {
     recursive: bool,
-    how: How,
+    options: CopyOptions,
     /// The operands so far, as typed, with their inodes.
     seen: HashSet<(Vec<u8>, Id)>,
     /// The destinations that this call has written.
@@ -52,19 +54,19 @@ struct Copies {
 }
 
 /// `cp [-afHLnpPRrTuv] [--preserve=LIST] [-t DIRECTORY] SOURCE... [DESTINATION]`
-pub(super) fn cp(call: &mut Call<'_>) -> Ended {
+pub(super) fn cp(call: &mut Call<'_>) -> CommandResult {
     let typed = CP.read(call.args)?;
-    let mut copies = Copies {
+    let mut copies = CopyRun {
         recursive: ['a', 'R', 'r'].into_iter().any(|letter| typed.has(letter)),
-        how: How {
-            keep: Keep::read(&typed)?,
+        options: CopyOptions {
+            keep: PreservedAttrs::read(&typed)?,
             force: typed.has('f'),
             no_clobber: typed.has('n'),
             update: typed.has('u'),
             verbose: typed.has('v'),
             moves: false,
         },
-        ..Copies::default()
+        ..CopyRun::default()
     };
     let Some(pairs) = pairs(call, &typed)? else {
         return Ok(1);
@@ -83,32 +85,32 @@ pub(super) fn cp(call: &mut Call<'_>) -> Ended {
     Ok(status)
 }
 
-/// Copies what `mv` cannot rename, with all attributes that can be preserved, to a place where nothing is. Returns
-/// whether all of it was copied.
+/// Copies what `mv` cannot rename, with all attributes that can be preserved, to a path where nothing is. Returns
+/// whether the whole tree was copied.
 pub(super) fn copy_to_move(
     call: &mut Call<'_>,
     from: (WorldPath, Vec<u8>),
     to: (WorldPath, Vec<u8>),
     verbose: bool,
 ) -> io::Result<bool> {
-    let how = How {
-        keep: Keep::all(),
+    let options = CopyOptions {
+        keep: PreservedAttrs::all(),
         verbose,
         moves: true,
-        ..How::default()
+        ..CopyOptions::default()
     };
-    how.tree(call, Copy { from, to })
+    options.copy_tree(call, CopyPair { from, to })
 }
 
-impl Copies {
+impl CopyRun {
     /// Copies `/dev/null`: the destination becomes an empty file.
     fn nothing(&mut self, call: &mut Call<'_>, to: &[u8]) -> io::Result<bool> {
         let home = call.home();
         let made = call.path(to).and_then(|path| {
-            if self.how.no_clobber && home.stat(&path).is_ok() {
+            if self.options.no_clobber && home.stat(&path).is_ok() {
                 return Ok(());
             }
-            home.open_write(&path, Writing::Truncate, PLAIN).map(drop)
+            home.open_write(&path, WriteMode::Truncate, PLAIN).map(drop)
         });
         match made {
             Ok(()) => Ok(true),
@@ -148,17 +150,17 @@ impl Copies {
             return Ok(false);
         };
         if there.is_some() && !meta.is_dir() && self.made.contains(&new) {
-            if self.how.no_clobber {
+            if self.options.no_clobber {
                 return Ok(true);
             }
-            call.say(&just_made(typed, to))?;
+            call.say(&just_created(typed, to))?;
             return Ok(false);
         }
-        let copy = Copy {
+        let copy = CopyPair {
             from: (path, typed.to_vec()),
             to: (new.clone(), to.to_vec()),
         };
-        let copied = self.how.tree(call, copy)?;
+        let copied = self.options.copy_tree(call, copy)?;
         self.made.insert(new);
         Ok(copied)
     }

@@ -5,76 +5,77 @@ use std::io::{self, Write};
 
 use rustix::fs::FileType;
 
-use super::super::target::{blame, clash, into_itself, is_recent, joined, same};
-use super::content::{Broken, content};
-use super::keep::Keep;
-use super::xattr::take_along;
+use super::super::target::{blame, clash, into_itself, is_recent, joined, same_file};
+use super::content::{CopyError, copy_content};
+use super::preserve::PreservedAttrs;
+use super::xattr::copy_user_xattrs;
 use crate::call::Call;
 use crate::quote::quoted;
-use trumanfs_executor::home::Writing;
+use trumanfs_executor::home::WriteMode;
 use trumanfs_types::error::Error;
 use trumanfs_types::meta::Meta;
 use trumanfs_types::name::{Name, WorldPath};
 
 /// A pending copy: source and destination, each with its name for messages.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct CopyPair {
     pub(super) from: (WorldPath, Vec<u8>),
     pub(super) to: (WorldPath, Vec<u8>),
 }
 
+/// A step of copying a tree.
 #[derive(Debug)]
-enum Task {
-    Copy(Copy),
+enum CopyTask {
+    Copy(CopyPair),
     /// A directory whose content has been copied, and the mode that it was created with, if it was created.
-    Close(Copy, Meta, Option<u32>),
+    Close(CopyPair, Meta, Option<u32>),
 }
 
 /// The copies still to be made for one operand.
 #[derive(Debug)]
-struct Tree {
-    pending: Vec<Task>,
+struct TreeCopy {
+    pending: Vec<CopyTask>,
     /// The directories created so far, where the destination lies within the source.
     within: Option<HashSet<WorldPath>>,
-    /// Whether the copy into itself has been reported.
-    told: bool,
+    /// True if the copy into itself has been reported.
+    reported: bool,
 }
 
-/// How a tree is copied.
+/// The options of copying a tree.
 #[derive(Default)]
-pub(super) struct How {
-    pub(super) keep: Keep,
+pub(super) struct CopyOptions {
+    pub(super) keep: PreservedAttrs,
     pub(super) force: bool,
     pub(super) no_clobber: bool,
     pub(super) update: bool,
     pub(super) verbose: bool,
-    /// Whether it is `mv` that copies, which words what it tells otherwise.
+    /// True if `mv` copies, whose messages differ.
     pub(super) moves: bool,
 }
 
-impl How {
-    /// Copies it. Returns whether all of it was copied.
-    pub(super) fn tree(&self, call: &mut Call<'_>, top: Copy) -> io::Result<bool> {
+impl CopyOptions {
+    /// Copies a tree. Returns whether all of it was copied.
+    pub(super) fn copy_tree(&self, call: &mut Call<'_>, top: CopyPair) -> io::Result<bool> {
         let inside = into_itself(&top.from.1, &top.to.1);
-        let mut tree = Tree {
-            told: false,
+        let mut tree = TreeCopy {
+            reported: false,
             within: top.from.0.contains(&top.to.0).then(HashSet::new),
-            pending: vec![Task::Copy(top)],
+            pending: vec![CopyTask::Copy(top)],
         };
         let mut done = true;
         while let Some(step) = tree.pending.pop() {
             call.check()?;
             let copy = match step {
-                Task::Close(copy, meta, made) => {
+                CopyTask::Close(copy, meta, made) => {
                     done &= self.attributes(call, &copy, &meta, made)?;
                     continue;
                 }
-                Task::Copy(copy) => copy,
+                CopyTask::Copy(copy) => copy,
             };
             // Copying the copy would never end. The rest of the source is still copied.
             let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
             if tree.within.as_ref().is_some_and(of_copy) {
-                if !std::mem::replace(&mut tree.told, true) {
+                if !std::mem::replace(&mut tree.reported, true) {
                     call.say(&inside)?;
                 }
                 done = false;
@@ -105,16 +106,16 @@ impl How {
     fn directory(
         &self,
         call: &mut Call<'_>,
-        copy: Copy,
+        copy: CopyPair,
         meta: Meta,
-        tree: &mut Tree,
+        tree: &mut TreeCopy,
     ) -> io::Result<bool> {
         let home = call.home();
         let mut made = None;
         match home.stat(&copy.to.0) {
             Ok(there) => {
                 let refused = match there.id == meta.id {
-                    true => Some(same(&copy.from.1, &copy.to.1)),
+                    true => Some(same_file(&copy.from.1, &copy.to.1)),
                     false => clash((&copy.from.1, &meta), (&copy.to.1, &there)),
                 };
                 if let Some(message) = refused {
@@ -132,7 +133,7 @@ impl How {
                 if let Some(within) = &mut tree.within {
                     within.insert(copy.to.0.clone());
                 }
-                self.tell(call, &copy, true)?;
+                self.report_copy(call, &copy, true)?;
             }
         }
         let mut entries = match home.list(&copy.from.0) {
@@ -149,18 +150,18 @@ impl How {
             Name::new(name).map(|name| (path.join(name), joined))
         };
         let inner = entries.iter().filter_map(|entry| {
-            Some(Task::Copy(Copy {
+            Some(CopyTask::Copy(CopyPair {
                 from: below(&copy.from, &entry.name).ok()?,
                 to: below(&copy.to, &entry.name).ok()?,
             }))
         });
-        let inner: Vec<Task> = inner.collect();
-        tree.pending.push(Task::Close(copy, meta, made));
+        let inner: Vec<CopyTask> = inner.collect();
+        tree.pending.push(CopyTask::Close(copy, meta, made));
         tree.pending.extend(inner);
         Ok(true)
     }
 
-    fn file(&self, call: &mut Call<'_>, copy: &Copy, meta: &Meta) -> io::Result<bool> {
+    fn file(&self, call: &mut Call<'_>, copy: &CopyPair, meta: &Meta) -> io::Result<bool> {
         let there = match call.home().stat(&copy.to.0) {
             Ok(there) => Some(there),
             Err(Error::NotFound) => None,
@@ -174,7 +175,7 @@ impl How {
                 return Ok(true);
             }
             let refused = if there.id == meta.id {
-                Some(same(&copy.from.1, &copy.to.1))
+                Some(same_file(&copy.from.1, &copy.to.1))
             } else if self.update && is_recent(there, meta) {
                 return Ok(true);
             } else {
@@ -185,7 +186,7 @@ impl How {
                 return Ok(false);
             }
         }
-        self.tell(call, copy, false)?;
+        self.report_copy(call, copy, false)?;
         let from = match call.home().open(&copy.from.0) {
             Ok(from) => from,
             Err(error) => {
@@ -202,20 +203,20 @@ impl How {
                 return Ok(false);
             }
         };
-        match content(call, &from, &to) {
+        match copy_content(call, &from, &to) {
             Ok(()) => {}
-            Err(Broken::Late(error)) => return Err(error),
-            Err(Broken::Read(error)) => {
+            Err(CopyError::TimedOut(error)) => return Err(error),
+            Err(CopyError::Read(error)) => {
                 call.complain(&copy.from.1, &error)?;
                 return Ok(false);
             }
-            Err(Broken::Write(error)) => {
+            Err(CopyError::Write(error)) => {
                 call.complain(&copy.to.1, &error)?;
                 return Ok(false);
             }
         }
         if self.moves
-            && let Err(error) = take_along(&from, &to)
+            && let Err(error) = copy_user_xattrs(&from, &to)
         {
             // The move goes on, as GNU's does.
             call.complain(&copy.to.1, &error)?;
@@ -229,15 +230,15 @@ impl How {
     fn write(
         &self,
         call: &mut Call<'_>,
-        copy: &Copy,
+        copy: &CopyPair,
         there: bool,
         mode: u32,
     ) -> io::Result<Result<std::fs::File, Error>> {
         let (home, path) = (call.home(), &copy.to.0);
         if !there {
-            return Ok(home.open_write(path, Writing::New, mode));
+            return Ok(home.open_write(path, WriteMode::New, mode));
         }
-        match home.open_write(path, Writing::Truncate, mode) {
+        match home.open_write(path, WriteMode::Truncate, mode) {
             Err(_) if self.force => {
                 if let Err(error) = home.remove(path) {
                     return Ok(Err(error));
@@ -246,7 +247,7 @@ impl How {
                     call.out
                         .write_all(&[b"removed ", &quoted(&copy.to.1)[..], b"\n"].concat())?;
                 }
-                Ok(home.open_write(path, Writing::New, mode))
+                Ok(home.open_write(path, WriteMode::New, mode))
             }
             opened => Ok(opened),
         }
@@ -256,7 +257,7 @@ impl How {
     fn attributes(
         &self,
         call: &mut Call<'_>,
-        copy: &Copy,
+        copy: &CopyPair,
         meta: &Meta,
         made: Option<u32>,
     ) -> io::Result<bool> {
@@ -266,7 +267,7 @@ impl How {
         }
     }
 
-    fn tell(&self, call: &mut Call<'_>, copy: &Copy, directory: bool) -> io::Result<()> {
+    fn report_copy(&self, call: &mut Call<'_>, copy: &CopyPair, directory: bool) -> io::Result<()> {
         if !self.verbose {
             return Ok(());
         }

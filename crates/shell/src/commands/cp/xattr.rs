@@ -9,15 +9,15 @@ use rustix::io::Errno;
 use trumanfs_types::error::{Error, Result};
 use trumanfs_types::xattr::xattrs;
 
-/// The kind that belongs to a file's owner, as others belong to the system.
+/// The prefix of the attributes that belong to a file's owner; others belong to the system.
 const USER: &[u8] = b"user.";
 
-/// Gives a file the attributes `user.*` of another. Where the file system of either has none, that is none's fault, as with
+/// Copies the attributes `user.*` of one file to another. Missing support in either file system is not an error, as with
 /// mv(1).
 ///
 /// # Errors
-/// What `fsetxattr(2)` says, `ENOSPC` for one, and any error from reading.
-pub(super) fn take_along(from: &File, to: &File) -> Result<()> {
+/// Those of fsetxattr(2), such as `ENOSPC`, and any error from reading.
+pub(super) fn copy_user_xattrs(from: &File, to: &File) -> Result<()> {
     let found = xattrs(from.as_fd())?;
     for (name, value) in found.iter().filter(|(name, _)| name.starts_with(USER)) {
         match rustix::fs::fsetxattr(to, name.as_slice(), value, XattrFlags::empty()) {

@@ -4,12 +4,12 @@
 
 use chrono::{DateTime, Datelike, Local, NaiveDateTime, Offset, Timelike, Utc};
 
-use crate::datetime::Zone;
+use crate::datetime::NamedZone;
 use trumanfs_sys::zone;
 
 /// A moment as wall-clock time in its zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Moment {
+pub(in super::super) struct WallTime {
     local: NaiveDateTime,
     /// The zone's offset: seconds east of Greenwich.
     east: i32,
@@ -45,7 +45,7 @@ const DAYS: [&str; 7] = [
 
 /// One directive: the flags, width and letter after a `%`.
 #[derive(Debug, Clone, Copy, Default)]
-struct Directive {
+struct FormatDirective {
     pad: Option<u8>,
     upper: bool,
     swap: bool,
@@ -54,10 +54,10 @@ struct Directive {
     letter: u8,
 }
 
-impl Directive {
+impl FormatDirective {
     /// Reads the directive after a `%`. Returns it and the text that follows.
-    fn read(text: &[u8]) -> Option<(Directive, &[u8])> {
-        let mut found = Directive::default();
+    fn read(text: &[u8]) -> Option<(FormatDirective, &[u8])> {
+        let mut found = FormatDirective::default();
         let mut rest = text;
         loop {
             let (first, after) = rest.split_first()?;
@@ -122,10 +122,10 @@ impl Directive {
     }
 }
 
-impl Moment {
+impl WallTime {
     /// Makes a moment in the process's zone.
-    pub(in super::super) fn local(at: DateTime<Local>) -> Moment {
-        Moment {
+    pub(in super::super) fn local(at: DateTime<Local>) -> WallTime {
+        WallTime {
             local: at.naive_local(),
             east: at.offset().fix().local_minus_utc(),
             zone: zone::name(at.timestamp()).unwrap_or_default(),
@@ -134,8 +134,8 @@ impl Moment {
     }
 
     /// Makes a moment in a named zone.
-    pub(super) fn zoned(at: &DateTime<Zone>) -> Moment {
-        Moment {
+    pub(super) fn zoned(at: &DateTime<NamedZone>) -> WallTime {
+        WallTime {
             local: at.naive_local(),
             east: at.offset().fix().local_minus_utc(),
             zone: at.timezone().name_at(at.timestamp()),
@@ -144,8 +144,8 @@ impl Moment {
     }
 
     /// Makes a moment in UTC.
-    pub(super) fn utc(at: DateTime<Utc>) -> Moment {
-        Moment {
+    pub(super) fn utc(at: DateTime<Utc>) -> WallTime {
+        WallTime {
             local: at.naive_utc(),
             east: 0,
             zone: b"UTC".to_vec(),
@@ -163,7 +163,7 @@ impl Moment {
                 written.push(*first);
                 continue;
             }
-            let directive = Directive::read(after);
+            let directive = FormatDirective::read(after);
             let found = directive
                 .and_then(|(directive, rest)| self.directive(directive).map(|text| (text, rest)));
             match found {
@@ -178,7 +178,7 @@ impl Moment {
         written
     }
 
-    fn directive(&self, how: Directive) -> Option<Vec<u8>> {
+    fn directive(&self, how: FormatDirective) -> Option<Vec<u8>> {
         if how.colons > 0 && how.letter != b'z' {
             return None;
         }
@@ -210,7 +210,7 @@ impl Moment {
             b'R' => nested(b"%H:%M"),
             b'F' => {
                 let years = how.width.map_or(4, |width| width.saturating_sub(6).max(4));
-                let how = Directive {
+                let how = FormatDirective {
                     width: Some(years),
                     ..how
                 };
@@ -219,7 +219,7 @@ impl Moment {
                 date
             }
             b'p' => how.word(half(at, "AM", "PM"), lower),
-            b'P' => Directive {
+            b'P' => FormatDirective {
                 upper: false,
                 ..how
             }
@@ -254,7 +254,7 @@ impl Moment {
     }
 
     /// Formats the nanoseconds; a width truncates them, or extends them with zeros.
-    fn fraction(&self, how: Directive) -> Vec<u8> {
+    fn fraction(&self, how: FormatDirective) -> Vec<u8> {
         let mut digits = format!("{:09}", self.local.nanosecond()).into_bytes();
         let width = how.width.filter(|width| *width > 0).unwrap_or(9);
         digits.truncate(width);
@@ -273,7 +273,7 @@ impl Moment {
 
     /// Formats the zone's offset: `+0130`, `+01:30`, `+01:30:00`, and with three colons the shortest of these that is
     /// exact.
-    fn offset(&self, how: Directive) -> Option<Vec<u8>> {
+    fn offset(&self, how: FormatDirective) -> Option<Vec<u8>> {
         let sign = if self.east < 0 { "-" } else { "+" };
         let east = self.east.unsigned_abs();
         let (hours, minutes, seconds) = (east / 3600, east / 60 % 60, east % 60);
@@ -288,7 +288,7 @@ impl Moment {
     }
 }
 
-fn signed(how: Directive, value: i64, least: usize, pad: u8) -> Vec<u8> {
+fn signed(how: FormatDirective, value: i64, least: usize, pad: u8) -> Vec<u8> {
     let sign = if value < 0 { "-" } else { "" };
     how.number(sign, &value.unsigned_abs().to_string(), least, pad)
 }

@@ -8,29 +8,29 @@ use std::io::{BufRead, Write};
 
 use chrono::{DateTime, Local, Utc};
 
-use crate::call::{Call, Ended, Stop, usage};
+use crate::call::{Call, CommandError, CommandResult, usage};
 use crate::datetime;
-use crate::options::{OptSpec, ParsedArgs, Takes};
+use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::stream::buffered;
-pub(super) use format::Moment;
+pub(super) use format::WallTime;
 
 const KNOWN: OptSpec = OptSpec {
     short: "d:f:I::r:Rs:u",
     long: &[
-        ("date", Takes::Value, 'd'),
-        ("file", Takes::Value, 'f'),
-        ("iso-8601", Takes::Maybe, 'I'),
-        ("reference", Takes::Value, 'r'),
-        ("rfc-2822", Takes::Nothing, 'R'),
-        ("rfc-3339", Takes::Value, '3'),
-        ("rfc-822", Takes::Nothing, 'R'),
-        ("rfc-email", Takes::Nothing, 'R'),
-        ("set", Takes::Value, 's'),
-        ("uct", Takes::Nothing, 'u'),
-        ("universal", Takes::Nothing, 'u'),
-        ("utc", Takes::Nothing, 'u'),
+        ("date", OptionArg::Required, 'd'),
+        ("file", OptionArg::Required, 'f'),
+        ("iso-8601", OptionArg::Optional, 'I'),
+        ("reference", OptionArg::Required, 'r'),
+        ("rfc-2822", OptionArg::None, 'R'),
+        ("rfc-3339", OptionArg::Required, '3'),
+        ("rfc-822", OptionArg::None, 'R'),
+        ("rfc-email", OptionArg::None, 'R'),
+        ("set", OptionArg::Required, 's'),
+        ("uct", OptionArg::None, 'u'),
+        ("universal", OptionArg::None, 'u'),
+        ("utc", OptionArg::None, 'u'),
     ],
-    wrong: 1,
+    error_status: 1,
 };
 
 /// The precisions that `--iso-8601` accepts; without one, only the date is printed.
@@ -52,14 +52,14 @@ const RFC_5322: &[u8] = b"%a, %d %b %Y %H:%M:%S %z";
 const PLAIN: &[u8] = b"%a %b %e %H:%M:%S %Z %Y";
 
 /// The zone to print in.
-enum Where {
-    Here,
-    Greenwich,
-    Named(datetime::Zone),
+enum OutputZone {
+    Local,
+    Utc,
+    Named(datetime::NamedZone),
 }
 
 /// The dates to print.
-enum Source<'a> {
+enum DateSource<'a> {
     Now,
     Text(&'a [u8]),
     /// Each line of a file.
@@ -68,16 +68,16 @@ enum Source<'a> {
     File(&'a [u8]),
 }
 
-pub(super) fn date(call: &mut Call<'_>) -> Ended {
+pub(super) fn date(call: &mut Call<'_>) -> CommandResult {
     let typed = KNOWN.read(call.args)?;
     let named = call.state.variables.get(&b"TZ"[..]);
     let place = match named {
-        _ if typed.has('u') => Where::Greenwich,
-        None => Where::Here,
+        _ if typed.has('u') => OutputZone::Utc,
+        None => OutputZone::Local,
         // An empty `TZ` means UTC, as in the C library.
-        Some(text) if text.is_empty() => Where::Greenwich,
+        Some(text) if text.is_empty() => OutputZone::Utc,
         // Admission has already refused lines with an unknown zone.
-        Some(text) => datetime::Zone::find(text).map_or(Where::Greenwich, Where::Named),
+        Some(text) => datetime::NamedZone::find(text).map_or(OutputZone::Utc, OutputZone::Named),
     };
     let (source, mut set) = source(&typed)?;
     let mut format = format_of(&typed)?;
@@ -91,7 +91,7 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
                 return Err(usage("multiple output formats specified"));
             }
             Some(typed) => format = Some(typed),
-            None if set.is_some() || !matches!(source, Source::Now) => {
+            None if set.is_some() || !matches!(source, DateSource::Now) => {
                 return Err(usage(quoted(
                     b"the argument ",
                     operand,
@@ -113,12 +113,12 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
     }
     let format = format.unwrap_or(PLAIN);
     match source {
-        Source::Now => print(call, Some(place.moment(Utc::now())), format),
-        Source::Text(text) => match place.read(text) {
+        DateSource::Now => print(call, Some(place.moment(Utc::now())), format),
+        DateSource::Text(text) => match place.read(text) {
             None => invalid(call, text),
             found => print(call, found, format),
         },
-        Source::File(file) => {
+        DateSource::File(file) => {
             let found = call.path(file).and_then(|path| call.home().stat(&path));
             match found {
                 Ok(meta) => {
@@ -131,19 +131,19 @@ pub(super) fn date(call: &mut Call<'_>) -> Ended {
                 }
             }
         }
-        Source::Lines(file) => lines(call, file, &place, format),
+        DateSource::Lines(file) => lines(call, file, &place, format),
     }
 }
 
-fn source<'a>(typed: &ParsedArgs<'a>) -> Result<(Source<'a>, Option<&'a [u8]>), Stop> {
-    let (mut source, mut set) = (Source::Now, None);
+fn source<'a>(typed: &ParsedArgs<'a>) -> Result<(DateSource<'a>, Option<&'a [u8]>), CommandError> {
+    let (mut source, mut set) = (DateSource::Now, None);
     let mut kinds: Vec<char> = Vec::new();
     for (letter, value) in &typed.options {
         let value = value.unwrap_or_default();
         match letter {
-            'd' => source = Source::Text(value),
-            'f' => source = Source::Lines(value),
-            'r' => source = Source::File(value),
+            'd' => source = DateSource::Text(value),
+            'f' => source = DateSource::Lines(value),
+            'r' => source = DateSource::File(value),
             's' => {
                 set = Some(value);
                 continue;
@@ -165,7 +165,7 @@ fn source<'a>(typed: &ParsedArgs<'a>) -> Result<(Source<'a>, Option<&'a [u8]>), 
     Ok((source, set))
 }
 
-fn format_of(typed: &ParsedArgs<'_>) -> Result<Option<&'static [u8]>, Stop> {
+fn format_of(typed: &ParsedArgs<'_>) -> Result<Option<&'static [u8]>, CommandError> {
     let mut format = None;
     for (letter, value) in &typed.options {
         let one = match letter {
@@ -186,7 +186,7 @@ fn chosen(
     formats: &[(&str, &'static [u8])],
     typed: &[u8],
     option: &[u8],
-) -> Result<&'static [u8], Stop> {
+) -> Result<&'static [u8], CommandError> {
     let mut found = formats
         .iter()
         .filter(|(name, _)| name.as_bytes().starts_with(typed));
@@ -204,7 +204,7 @@ fn chosen(
     }
 }
 
-/// Whether an operand is a time to set the clock to: `MMDDhhmm[[CC]YY][.ss]`.
+/// Returns whether an operand is a time to set the clock to: `MMDDhhmm[[CC]YY][.ss]`.
 fn is_clock(operand: &[u8]) -> bool {
     let (digits, seconds) = match operand {
         [digits @ .., b'.', a, b] => (digits, [*a, *b]),
@@ -215,7 +215,7 @@ fn is_clock(operand: &[u8]) -> bool {
 }
 
 /// Prints the dates listed in a file, one a line.
-fn lines(call: &mut Call<'_>, file: &[u8], place: &Where, format: &[u8]) -> Ended {
+fn lines(call: &mut Call<'_>, file: &[u8], place: &OutputZone, format: &[u8]) -> CommandResult {
     let mut opened = None;
     if file != b"-" {
         match call.open(file) {
@@ -245,28 +245,28 @@ fn lines(call: &mut Call<'_>, file: &[u8], place: &Where, format: &[u8]) -> Ende
     }
 }
 
-impl Where {
-    fn read(&self, text: &[u8]) -> Option<Moment> {
+impl OutputZone {
+    fn read(&self, text: &[u8]) -> Option<WallTime> {
         match self {
-            Where::Here => datetime::parse(text, Local::now()).map(Moment::local),
-            Where::Greenwich => datetime::parse(text, Utc::now()).map(Moment::utc),
-            Where::Named(zone) => {
-                datetime::parse(text, Utc::now().with_timezone(zone)).map(|at| Moment::zoned(&at))
+            OutputZone::Local => datetime::parse(text, Local::now()).map(WallTime::local),
+            OutputZone::Utc => datetime::parse(text, Utc::now()).map(WallTime::utc),
+            OutputZone::Named(zone) => {
+                datetime::parse(text, Utc::now().with_timezone(zone)).map(|at| WallTime::zoned(&at))
             }
         }
     }
 
-    fn moment(&self, at: DateTime<Utc>) -> Moment {
+    fn moment(&self, at: DateTime<Utc>) -> WallTime {
         match self {
-            Where::Here => Moment::local(at.with_timezone(&Local)),
-            Where::Greenwich => Moment::utc(at),
-            Where::Named(zone) => Moment::zoned(&at.with_timezone(zone)),
+            OutputZone::Local => WallTime::local(at.with_timezone(&Local)),
+            OutputZone::Utc => WallTime::utc(at),
+            OutputZone::Named(zone) => WallTime::zoned(&at.with_timezone(zone)),
         }
     }
 }
 
-/// Prints a moment; `None` is one beyond the years that can be written.
-fn print(call: &mut Call<'_>, at: Option<Moment>, format: &[u8]) -> Ended {
+/// Prints a moment; `None` is a moment beyond the years that can be printed.
+fn print(call: &mut Call<'_>, at: Option<WallTime>, format: &[u8]) -> CommandResult {
     let Some(at) = at else {
         call.say(b"time is out of range")?;
         return Ok(1);
@@ -277,7 +277,7 @@ fn print(call: &mut Call<'_>, at: Option<Moment>, format: &[u8]) -> Ended {
     Ok(0)
 }
 
-fn invalid(call: &mut Call<'_>, text: &[u8]) -> Ended {
+fn invalid(call: &mut Call<'_>, text: &[u8]) -> CommandResult {
     call.say(&quoted(b"invalid date ", text, b""))?;
     Ok(1)
 }

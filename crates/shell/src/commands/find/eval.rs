@@ -5,17 +5,17 @@ use std::io::Write;
 
 use rustix::fs::FileType;
 
-use super::exec::Gathered;
-use super::parse::{Expr, Plan};
-use super::predicate::{Compare, Test, Window};
-use crate::call::{Call, Ended, Stop};
+use super::exec::PendingPaths;
+use super::parse::{FindExpr, FindPlan};
+use super::predicate::{CompareMode, FindTest, TimeSpan};
+use crate::call::{Call, CommandError, CommandResult};
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::error::Error;
 use trumanfs_types::meta::Meta;
 use trumanfs_types::name::{Name, WorldPath};
 
 /// An entry that the walk visits. Its attributes are looked up at most once, and only where a test needs them.
-pub(super) struct Visit<'a> {
+pub(super) struct VisitedEntry<'a> {
     /// Its path as printed, beginning with the starting point as typed.
     pub(super) shown: &'a [u8],
     /// Its parent directory; for a starting point, its own path.
@@ -27,9 +27,9 @@ pub(super) struct Visit<'a> {
     meta: OnceCell<Meta>,
 }
 
-impl<'a> Visit<'a> {
-    pub(super) fn top(shown: &'a [u8], path: &'a WorldPath, meta: Meta) -> Visit<'a> {
-        Visit {
+impl<'a> VisitedEntry<'a> {
+    pub(super) fn top(shown: &'a [u8], path: &'a WorldPath, meta: Meta) -> VisitedEntry<'a> {
+        VisitedEntry {
             shown,
             dir: path,
             name: None,
@@ -44,8 +44,8 @@ impl<'a> Visit<'a> {
         dir: &'a WorldPath,
         entry: &'a DirEntry,
         depth: usize,
-    ) -> Visit<'a> {
-        Visit {
+    ) -> VisitedEntry<'a> {
+        VisitedEntry {
             shown,
             dir,
             name: Some(&entry.name),
@@ -60,8 +60,8 @@ impl<'a> Visit<'a> {
         dir: &'a WorldPath,
         name: Name<'a>,
         depth: usize,
-    ) -> Visit<'a> {
-        Visit {
+    ) -> VisitedEntry<'a> {
+        VisitedEntry {
             shown,
             dir,
             name: Some(name.bytes()),
@@ -93,22 +93,26 @@ impl<'a> Visit<'a> {
 }
 
 /// A run of `find`.
-pub(super) struct Finder<'a, 'c> {
+pub(super) struct FindRun<'a, 'c> {
     pub(super) call: &'a mut Call<'c>,
-    pub(super) plan: &'a Plan,
-    gathered: Vec<Gathered>,
+    pub(super) plan: &'a FindPlan,
+    gathered: Vec<PendingPaths>,
     status: u8,
     pruned: bool,
-    /// Whether the walk ends here (`-quit`).
+    /// True once the walk has to end (`-quit`).
     pub(super) quit: bool,
 }
 
-impl<'a, 'c> Finder<'a, 'c> {
-    pub(super) fn new(call: &'a mut Call<'c>, plan: &'a Plan) -> Finder<'a, 'c> {
-        Finder {
+impl<'a, 'c> FindRun<'a, 'c> {
+    pub(super) fn new(call: &'a mut Call<'c>, plan: &'a FindPlan) -> FindRun<'a, 'c> {
+        FindRun {
             call,
             plan,
-            gathered: plan.gathered.iter().map(|_| Gathered::default()).collect(),
+            gathered: plan
+                .gathered
+                .iter()
+                .map(|_| PendingPaths::default())
+                .collect(),
             status: 0,
             pruned: false,
             quit: false,
@@ -116,7 +120,7 @@ impl<'a, 'c> Finder<'a, 'c> {
     }
 
     /// Runs the `-exec … +` commands that still have paths waiting. Returns the status.
-    pub(super) fn finish(mut self) -> Ended {
+    pub(super) fn finish(mut self) -> CommandResult {
         for (gathered, template) in self.gathered.iter_mut().zip(&self.plan.gathered) {
             if !gathered.run(template, self.call)? {
                 self.status = 1;
@@ -126,13 +130,13 @@ impl<'a, 'c> Finder<'a, 'c> {
     }
 
     /// Reports an error for a path; the walk goes on.
-    pub(super) fn complain(&mut self, shown: &[u8], error: &Error) -> Result<(), Stop> {
+    pub(super) fn complain(&mut self, shown: &[u8], error: &Error) -> Result<(), CommandError> {
         self.status = 1;
         Ok(self.call.complain(shown, error)?)
     }
 
     /// Evaluates the expression for an entry that is deep enough. Returns whether a directory is pruned.
-    pub(super) fn evaluate(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
+    pub(super) fn evaluate(&mut self, visit: &VisitedEntry<'_>) -> Result<bool, CommandError> {
         self.pruned = false;
         if visit.depth >= self.plan.least {
             let plan = self.plan;
@@ -141,15 +145,19 @@ impl<'a, 'c> Finder<'a, 'c> {
         Ok(self.pruned)
     }
 
-    fn holds(&mut self, expression: &Expr, visit: &Visit<'_>) -> Result<bool, Stop> {
+    fn holds(
+        &mut self,
+        expression: &FindExpr,
+        visit: &VisitedEntry<'_>,
+    ) -> Result<bool, CommandError> {
         // After -quit, the rest of the expression is not evaluated for this entry either.
         if self.quit {
             return Ok(false);
         }
         match expression {
-            Expr::Test(test) => self.test(test, visit),
-            Expr::Not(inner) => Ok(!self.holds(inner, visit)?),
-            Expr::And(all) => {
+            FindExpr::Test(test) => self.test(test, visit),
+            FindExpr::Not(inner) => Ok(!self.holds(inner, visit)?),
+            FindExpr::And(all) => {
                 for one in all {
                     if !self.holds(one, visit)? {
                         return Ok(false);
@@ -157,7 +165,7 @@ impl<'a, 'c> Finder<'a, 'c> {
                 }
                 Ok(true)
             }
-            Expr::Or(all) => {
+            FindExpr::Or(all) => {
                 for one in all {
                     if self.holds(one, visit)? {
                         return Ok(true);
@@ -165,7 +173,7 @@ impl<'a, 'c> Finder<'a, 'c> {
                 }
                 Ok(false)
             }
-            Expr::List(all) => {
+            FindExpr::List(all) => {
                 let mut last = false;
                 for one in all {
                     last = self.holds(one, visit)?;
@@ -175,49 +183,49 @@ impl<'a, 'c> Finder<'a, 'c> {
         }
     }
 
-    fn test(&mut self, test: &Test, visit: &Visit<'_>) -> Result<bool, Stop> {
+    fn test(&mut self, test: &FindTest, visit: &VisitedEntry<'_>) -> Result<bool, CommandError> {
         Ok(match test {
-            Test::Constant(value) => *value,
-            Test::Name(pattern) => pattern.matches(visit.base()),
-            Test::Path(pattern) => pattern.matches(visit.shown),
-            Test::Kind(kinds) => kinds.contains(&visit.kind),
-            Test::Size(compare, units, unit) => self.meta(visit)?.is_some_and(|meta| {
+            FindTest::Constant(value) => *value,
+            FindTest::Name(pattern) => pattern.matches(visit.base()),
+            FindTest::Path(pattern) => pattern.matches(visit.shown),
+            FindTest::Kind(kinds) => kinds.contains(&visit.kind),
+            FindTest::Size(compare, units, unit) => self.meta(visit)?.is_some_and(|meta| {
                 let found = meta.size.div_ceil(*unit);
                 match compare {
-                    Compare::Less => found < *units,
-                    Compare::Same => found == *units,
-                    Compare::More => found > *units,
+                    CompareMode::Less => found < *units,
+                    CompareMode::Same => found == *units,
+                    CompareMode::More => found > *units,
                 }
             }),
-            Test::Age(clock, Window(after, until)) => self.meta(visit)?.is_some_and(|meta| {
+            FindTest::Age(clock, TimeSpan(after, until)) => self.meta(visit)?.is_some_and(|meta| {
                 let at = clock.of(&meta);
                 *after < at && at <= *until
             }),
-            Test::Mode(compare, wanted) => self.meta(visit)?.is_some_and(|meta| {
+            FindTest::Mode(compare, wanted) => self.meta(visit)?.is_some_and(|meta| {
                 let mode = meta.mode & 0o7777;
                 match compare {
-                    Compare::Less => mode & wanted != 0 || *wanted == 0,
-                    Compare::Same => mode == *wanted,
-                    Compare::More => mode & wanted == *wanted,
+                    CompareMode::Less => mode & wanted != 0 || *wanted == 0,
+                    CompareMode::Same => mode == *wanted,
+                    CompareMode::More => mode & wanted == *wanted,
                 }
             }),
-            Test::Empty => self.is_empty(visit)?,
-            Test::Prune => {
+            FindTest::Empty => self.is_empty(visit)?,
+            FindTest::Prune => {
                 self.pruned = true;
                 true
             }
-            Test::Quit => {
+            FindTest::Quit => {
                 self.quit = true;
                 true
             }
-            Test::Print(end) => {
+            FindTest::Print(end) => {
                 self.call.out.write_all(visit.shown)?;
                 self.call.out.write_all(&[*end])?;
                 true
             }
-            Test::Delete => self.delete(visit)?,
-            Test::Exec(template) => template.each(self.call, visit.shown)?,
-            Test::ExecMany(number) => {
+            FindTest::Delete => self.delete(visit)?,
+            FindTest::Exec(template) => template.each(self.call, visit.shown)?,
+            FindTest::ExecMany(number) => {
                 let template = self.plan.gathered.get(*number);
                 if let (Some(gathered), Some(template)) = (self.gathered.get_mut(*number), template)
                     && !gathered.add(template, self.call, visit.shown)?
@@ -230,7 +238,7 @@ impl<'a, 'c> Finder<'a, 'c> {
     }
 
     /// Returns an entry's attributes; `None`, after reporting it, where the entry has gone.
-    fn meta(&mut self, visit: &Visit<'_>) -> Result<Option<Meta>, Stop> {
+    fn meta(&mut self, visit: &VisitedEntry<'_>) -> Result<Option<Meta>, CommandError> {
         if let Some(meta) = visit.meta.get() {
             return Ok(Some(*meta));
         }
@@ -244,7 +252,7 @@ impl<'a, 'c> Finder<'a, 'c> {
         }
     }
 
-    fn is_empty(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
+    fn is_empty(&mut self, visit: &VisitedEntry<'_>) -> Result<bool, CommandError> {
         if !visit.is_dir() {
             let file = visit.kind == FileType::RegularFile;
             return Ok(file && self.meta(visit)?.is_some_and(|meta| meta.size == 0));
@@ -259,7 +267,7 @@ impl<'a, 'c> Finder<'a, 'c> {
     }
 
     /// Moves an entry to the trash. A working directory given as starting point stays, silently, as with GNU.
-    fn delete(&mut self, visit: &Visit<'_>) -> Result<bool, Stop> {
+    fn delete(&mut self, visit: &VisitedEntry<'_>) -> Result<bool, CommandError> {
         let home = self.call.home();
         let removed = match (visit.shown, visit.base()) {
             (b".", _) => return Ok(true),

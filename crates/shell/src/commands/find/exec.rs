@@ -2,37 +2,40 @@
 
 use std::io;
 
-use super::wording::{invalid, missing};
+use super::messages::{invalid, missing};
 use crate::admit::{absent, runs_for_find};
-use crate::call::{Call, ShellState, Stop, usage};
+use crate::call::{Call, CommandError, ShellState, usage};
 
-/// How many bytes of paths one command gets at most: GNU's default.
-const MANY: usize = 128 * 1024;
+/// The maximum size of the paths for one command, in bytes: GNU's default.
+const MAX_PATH_BYTES: usize = 128 * 1024;
 
 /// A command as it was typed, with `{}` where paths go.
 #[derive(Debug, Clone)]
-pub(super) struct Template(Vec<Vec<u8>>);
+pub(super) struct CommandTemplate(Vec<Vec<u8>>);
 
-/// How a command is run.
-pub(super) enum Exec {
+/// A command of `-exec`, by the way it is run.
+pub(super) enum ExecAction {
     /// `;`: once for each entry.
-    Each(Template),
+    Each(CommandTemplate),
     /// `{} +`: for many entries at once. The final `{}` is left out.
-    Many(Template),
+    Many(CommandTemplate),
 }
 
-impl Exec {
+impl ExecAction {
     /// Reads a command up to its terminator.
     ///
     /// # Errors
     /// A malformed command, in GNU's words.
-    pub(super) fn read(rest: &mut &[Vec<u8>], state: &ShellState) -> Result<Exec, Stop> {
+    pub(super) fn read(
+        rest: &mut &[Vec<u8>],
+        state: &ShellState,
+    ) -> Result<ExecAction, CommandError> {
         let mut words: Vec<Vec<u8>> = Vec::new();
         while let Some((word, after)) = rest.split_first() {
             *rest = after;
             match (&word[..], words.last().map(Vec::as_slice)) {
                 (b";", None) => return Err(invalid(b";", b"-exec")),
-                (b";", _) => return template(words, state).map(Exec::Each),
+                (b";", _) => return template(words, state).map(ExecAction::Each),
                 (b"+", Some(b"{}")) => {
                     words.pop();
                     if words.iter().any(|word| has_place(word)) {
@@ -42,7 +45,7 @@ impl Exec {
                     if words.is_empty() {
                         return Err(invalid(b"{}", b"-exec"));
                     }
-                    return template(words, state).map(Exec::Many);
+                    return template(words, state).map(ExecAction::Many);
                 }
                 (b"+", Some(last)) if has_place(last) => {
                     let message =
@@ -57,11 +60,11 @@ impl Exec {
 }
 
 /// Makes a template, provided that the command is a bundled one.
-fn template(words: Vec<Vec<u8>>, state: &ShellState) -> Result<Template, Stop> {
+fn template(words: Vec<Vec<u8>>, state: &ShellState) -> Result<CommandTemplate, CommandError> {
     let first = words.first();
     match first.filter(|name| !runs_for_find(name, state)) {
-        Some(name) => Err(Stop::Rejected(absent(name, state))),
-        None => Ok(Template(words)),
+        Some(name) => Err(CommandError::Rejected(absent(name, state))),
+        None => Ok(CommandTemplate(words)),
     }
 }
 
@@ -69,7 +72,7 @@ fn has_place(word: &[u8]) -> bool {
     word.windows(2).any(|pair| pair == b"{}")
 }
 
-impl Template {
+impl CommandTemplate {
     /// Runs the command for one path. Returns whether it succeeded.
     ///
     /// # Errors
@@ -113,24 +116,24 @@ fn run(call: &mut Call<'_>, words: &[Vec<u8>]) -> io::Result<Option<u8>> {
 
 /// The paths that wait for their command.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct PendingPaths {
     paths: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Gathered {
+impl PendingPaths {
     /// Adds a path, and runs the command once there are enough. Returns whether the command succeeded, if it ran.
     ///
     /// # Errors
     /// As [`Call::nested`].
     pub(super) fn add(
         &mut self,
-        template: &Template,
+        template: &CommandTemplate,
         call: &mut Call<'_>,
         path: &[u8],
     ) -> io::Result<bool> {
         let size = path.len() + 1;
-        let well = self.bytes + size <= MANY || self.run(template, call)?;
+        let well = self.bytes + size <= MAX_PATH_BYTES || self.run(template, call)?;
         self.bytes += size;
         self.paths.push(path.to_vec());
         Ok(well)
@@ -140,7 +143,11 @@ impl Gathered {
     ///
     /// # Errors
     /// As [`Call::nested`].
-    pub(super) fn run(&mut self, template: &Template, call: &mut Call<'_>) -> io::Result<bool> {
+    pub(super) fn run(
+        &mut self,
+        template: &CommandTemplate,
+        call: &mut Call<'_>,
+    ) -> io::Result<bool> {
         if self.paths.is_empty() {
             return Ok(true);
         }

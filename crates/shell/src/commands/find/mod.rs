@@ -6,21 +6,21 @@
 
 mod eval;
 mod exec;
+mod messages;
 mod parse;
 mod predicate;
-mod wording;
 
-use crate::call::{Call, Ended, Stop};
-use eval::{Finder, Visit};
-use parse::Plan;
+use crate::call::{Call, CommandError, CommandResult};
+use eval::{FindRun, VisitedEntry};
+use parse::FindPlan;
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::name::{Name, WorldPath};
 
-pub(crate) fn find(call: &mut Call<'_>) -> Ended {
+pub(crate) fn find(call: &mut Call<'_>) -> CommandResult {
     let args = call.args;
     let (starts, expression) = split(args);
-    let plan = Plan::read(expression, call)?;
-    let mut finder = Finder::new(call, &plan);
+    let plan = FindPlan::read(expression, call)?;
+    let mut finder = FindRun::new(call, &plan);
     let here = [b".".to_vec()];
     for start in if starts.is_empty() { &here } else { starts } {
         walk(&mut finder, start)?;
@@ -47,22 +47,22 @@ fn split(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
 }
 
 /// A directory whose entries are being visited.
-struct Level {
+struct DirectoryLevel {
     /// The entries still to be visited, the next one last.
     entries: Vec<DirEntry>,
     /// The length of its path as printed.
     shown: usize,
 }
 
-impl Level {
-    fn new(mut entries: Vec<DirEntry>, shown: usize) -> Level {
+impl DirectoryLevel {
+    fn new(mut entries: Vec<DirEntry>, shown: usize) -> DirectoryLevel {
         entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
-        Level { entries, shown }
+        DirectoryLevel { entries, shown }
     }
 }
 
 /// Walks down from a starting point.
-fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
+fn walk(finder: &mut FindRun<'_, '_>, start: &[u8]) -> Result<(), CommandError> {
     finder.call.check()?;
     let found = finder.call.path(start);
     let found = found.and_then(|path| Ok((finder.call.home().stat(&path)?, path)));
@@ -72,10 +72,10 @@ fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
     };
     // The path, as printed, of the current directory, and for a moment of an entry in it.
     let mut shown = start.to_vec();
-    let mut levels: Vec<Level> = Vec::new();
-    let top = Visit::top(start, &path, meta);
+    let mut levels: Vec<DirectoryLevel> = Vec::new();
+    let top = VisitedEntry::top(start, &path, meta);
     let entered = enter(finder, &top)?;
-    levels.extend(entered.map(|entries| Level::new(entries, shown.len())));
+    levels.extend(entered.map(|entries| DirectoryLevel::new(entries, shown.len())));
     while let Some(level) = levels.last_mut() {
         finder.call.check()?;
         if finder.quit {
@@ -92,10 +92,10 @@ fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
             shown.push(b'/');
         }
         shown.extend_from_slice(&entry.name);
-        let visit = Visit::entry(&shown, &path, &entry, levels.len());
+        let visit = VisitedEntry::entry(&shown, &path, &entry, levels.len());
         if let Some(entries) = enter(finder, &visit)? {
             path.push(name_of(&entry)?);
-            levels.push(Level::new(entries, shown.len()));
+            levels.push(DirectoryLevel::new(entries, shown.len()));
         }
     }
     Ok(())
@@ -103,7 +103,10 @@ fn walk(finder: &mut Finder<'_, '_>, start: &[u8]) -> Result<(), Stop> {
 
 /// Visits an entry: evaluates the expression, unless a directory's content comes first (`-depth`), and lists a
 /// directory that is to be walked.
-fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<DirEntry>>, Stop> {
+fn enter(
+    finder: &mut FindRun<'_, '_>,
+    visit: &VisitedEntry<'_>,
+) -> Result<Option<Vec<DirEntry>>, CommandError> {
     let plan = finder.plan;
     let inside = visit.is_dir() && visit.depth < plan.deepest;
     if !plan.contents_first || !inside {
@@ -125,20 +128,20 @@ fn enter(finder: &mut Finder<'_, '_>, visit: &Visit<'_>) -> Result<Option<Vec<Di
 
 /// Leaves a directory; with `-depth`, this is when it is evaluated.
 fn leave(
-    finder: &mut Finder<'_, '_>,
+    finder: &mut FindRun<'_, '_>,
     (start, meta): (&[u8], &trumanfs_types::meta::Meta),
     shown: &[u8],
     path: &WorldPath,
     depth: usize,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     if !finder.plan.contents_first {
         return Ok(());
     }
     let visit = match (depth, path.parent(), path.name()) {
-        (0, ..) => Visit::top(start, path, *meta),
+        (0, ..) => VisitedEntry::top(start, path, *meta),
         (_, Some(parent), Some(name)) => {
             return finder
-                .evaluate(&Visit::directory(shown, &parent, name, depth))
+                .evaluate(&VisitedEntry::directory(shown, &parent, name, depth))
                 .map(drop);
         }
         _ => return Ok(()),
@@ -146,9 +149,10 @@ fn leave(
     finder.evaluate(&visit).map(drop)
 }
 
-fn name_of(entry: &DirEntry) -> Result<Name<'_>, Stop> {
+fn name_of(entry: &DirEntry) -> Result<Name<'_>, CommandError> {
     // A listing has only valid names.
-    Name::new(&entry.name).map_err(|error| Stop::Stream(std::io::Error::from(error.errno())))
+    Name::new(&entry.name)
+        .map_err(|error| CommandError::Stream(std::io::Error::from(error.errno())))
 }
 
 #[cfg(test)]

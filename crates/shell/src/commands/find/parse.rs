@@ -3,41 +3,41 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::exec::Template;
-use super::predicate::{Reader, Settings, Test};
-use crate::call::{Call, Stop, usage};
+use super::exec::CommandTemplate;
+use super::predicate::{FindTest, PredicateReader, WalkSettings};
+use crate::call::{Call, CommandError, usage};
 
-/// How deep parentheses may be nested: each level is a stack frame.
-const NESTED: usize = 200;
+/// The maximum nesting of parentheses: each level is a stack frame.
+const MAX_NESTING: usize = 200;
 
 /// An expression ready to be evaluated.
 #[derive(Debug)]
-pub(super) enum Expr {
-    Test(Test),
-    Not(Box<Expr>),
+pub(super) enum FindExpr {
+    Test(FindTest),
+    Not(Box<FindExpr>),
     /// All of them, up to the first that is false.
-    And(Vec<Expr>),
+    And(Vec<FindExpr>),
     /// Any of them, up to the first that is true.
-    Or(Vec<Expr>),
+    Or(Vec<FindExpr>),
     /// All of them; the value is that of the last.
-    List(Vec<Expr>),
+    List(Vec<FindExpr>),
 }
 
-/// What a call of `find` does: its expression and the limits of its walk.
+/// The plan of a call of `find`: its expression and the limits of its walk.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) expression: Expr,
+pub(super) struct FindPlan {
+    pub(super) expression: FindExpr,
     /// The depth from which on directories are not entered (`-maxdepth`).
     pub(super) deepest: usize,
     /// The depth below which entries are not evaluated (`-mindepth`).
     pub(super) least: usize,
     pub(super) contents_first: bool,
     /// The commands that are run with many paths at once (`-exec … +`).
-    pub(super) gathered: Vec<Template>,
+    pub(super) gathered: Vec<CommandTemplate>,
 }
 
 /// A word of an expression, or several words that belong together.
-enum Token<'a> {
+enum FindToken<'a> {
     Open,
     Close,
     /// As it was typed.
@@ -45,33 +45,33 @@ enum Token<'a> {
     And(&'a [u8]),
     Or(&'a [u8]),
     Comma(&'a [u8]),
-    Test(Test),
+    Test(FindTest),
 }
 
-impl Token<'_> {
+impl FindToken<'_> {
     /// Returns the text of a binary operator.
     fn binary(&self) -> Option<&[u8]> {
         match self {
-            Token::And(typed) | Token::Or(typed) | Token::Comma(typed) => Some(typed),
+            FindToken::And(typed) | FindToken::Or(typed) | FindToken::Comma(typed) => Some(typed),
             _ => None,
         }
     }
 }
 
-impl Plan {
+impl FindPlan {
     /// Parses an expression.
     ///
     /// # Errors
     /// A malformed expression, in GNU's words.
-    pub(super) fn read(words: &[Vec<u8>], call: &Call<'_>) -> Result<Plan, Stop> {
+    pub(super) fn read(words: &[Vec<u8>], call: &Call<'_>) -> Result<FindPlan, CommandError> {
         let (tokens, settings) = tokens(words, call)?;
-        let acts = |token: &Token<'_>| matches!(token, Token::Test(test) if test.acts());
+        let acts = |token: &FindToken<'_>| matches!(token, FindToken::Test(test) if test.acts());
         let silent = tokens.iter().any(acts);
-        let mut expression = Expr::Test(Test::Constant(true));
+        let mut expression = FindExpr::Test(FindTest::Constant(true));
         if !tokens.is_empty() {
-            let mut parser = Parser {
+            let mut parser = FindParser {
                 tokens: tokens.into_iter().peekable(),
-                before: Before::Start,
+                before: PrecedingToken::Start,
                 nested: 0,
             };
             expression = parser.list()?;
@@ -80,10 +80,10 @@ impl Plan {
             }
         }
         if !silent {
-            let print = Expr::Test(Test::Print(b'\n'));
-            expression = Expr::And(vec![expression, print]);
+            let print = FindExpr::Test(FindTest::Print(b'\n'));
+            expression = FindExpr::And(vec![expression, print]);
         }
-        Ok(Plan {
+        Ok(FindPlan {
             expression,
             deepest: settings.deepest.unwrap_or(usize::MAX),
             least: settings.least,
@@ -93,12 +93,15 @@ impl Plan {
     }
 }
 
-fn tokens<'a>(words: &'a [Vec<u8>], call: &Call<'_>) -> Result<(Vec<Token<'a>>, Settings), Stop> {
+fn tokens<'a>(
+    words: &'a [Vec<u8>],
+    call: &Call<'_>,
+) -> Result<(Vec<FindToken<'a>>, WalkSettings), CommandError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_nanos());
-    let mut reader = Reader {
+    let mut reader = PredicateReader {
         call,
-        settings: Settings::default(),
+        settings: WalkSettings::default(),
         now: i128::try_from(now).unwrap_or_default(),
     };
     let (mut tokens, mut rest) = (Vec::new(), words);
@@ -106,13 +109,13 @@ fn tokens<'a>(words: &'a [Vec<u8>], call: &Call<'_>) -> Result<(Vec<Token<'a>>, 
         rest = after;
         let typed = word.as_slice();
         tokens.push(match typed {
-            b"(" => Token::Open,
-            b")" => Token::Close,
-            b"!" | b"-not" => Token::Not(typed),
-            b"-a" | b"-and" => Token::And(typed),
-            b"-o" | b"-or" => Token::Or(typed),
-            b"," => Token::Comma(typed),
-            [b'-', _, ..] => Token::Test(reader.read(typed, &mut rest)?),
+            b"(" => FindToken::Open,
+            b")" => FindToken::Close,
+            b"!" | b"-not" => FindToken::Not(typed),
+            b"-a" | b"-and" => FindToken::And(typed),
+            b"-o" | b"-or" => FindToken::Or(typed),
+            b"," => FindToken::Comma(typed),
+            [b'-', _, ..] => FindToken::Test(reader.read(typed, &mut rest)?),
             _ => {
                 let message = [b"paths must precede expression: `", typed, b"'"];
                 return Err(usage(message.concat()));
@@ -124,87 +127,89 @@ fn tokens<'a>(words: &'a [Vec<u8>], call: &Call<'_>) -> Result<(Vec<Token<'a>>, 
 
 /// The token before the place where an expression is expected.
 #[derive(Clone, Copy)]
-enum Before<'a> {
+enum PrecedingToken<'a> {
     Start,
     Open,
     Operator(&'a [u8]),
 }
 
-struct Parser<'a, T: Iterator<Item = Token<'a>>> {
+struct FindParser<'a, T: Iterator<Item = FindToken<'a>>> {
     tokens: std::iter::Peekable<T>,
-    before: Before<'a>,
+    before: PrecedingToken<'a>,
     nested: usize,
 }
 
-impl<'a, T: Iterator<Item = Token<'a>>> Parser<'a, T> {
-    fn list(&mut self) -> Result<Expr, Stop> {
+impl<'a, T: Iterator<Item = FindToken<'a>>> FindParser<'a, T> {
+    fn list(&mut self) -> Result<FindExpr, CommandError> {
         let mut all = vec![self.or()?];
-        while let Some(Token::Comma(typed)) = self
+        while let Some(FindToken::Comma(typed)) = self
             .tokens
-            .next_if(|token| matches!(token, Token::Comma(_)))
+            .next_if(|token| matches!(token, FindToken::Comma(_)))
         {
-            self.before = Before::Operator(typed);
+            self.before = PrecedingToken::Operator(typed);
             all.push(self.or()?);
         }
-        Ok(single(all, Expr::List))
+        Ok(single(all, FindExpr::List))
     }
 
-    fn or(&mut self) -> Result<Expr, Stop> {
+    fn or(&mut self) -> Result<FindExpr, CommandError> {
         let mut all = vec![self.and()?];
-        while let Some(Token::Or(typed)) =
-            self.tokens.next_if(|token| matches!(token, Token::Or(_)))
+        while let Some(FindToken::Or(typed)) = self
+            .tokens
+            .next_if(|token| matches!(token, FindToken::Or(_)))
         {
-            self.before = Before::Operator(typed);
+            self.before = PrecedingToken::Operator(typed);
             all.push(self.and()?);
         }
-        Ok(single(all, Expr::Or))
+        Ok(single(all, FindExpr::Or))
     }
 
-    fn and(&mut self) -> Result<Expr, Stop> {
+    fn and(&mut self) -> Result<FindExpr, CommandError> {
         let mut all = vec![self.unary()?];
         loop {
             match self.tokens.peek() {
-                Some(Token::And(typed)) => {
-                    self.before = Before::Operator(typed);
+                Some(FindToken::And(typed)) => {
+                    self.before = PrecedingToken::Operator(typed);
                     self.tokens.next();
                 }
-                Some(Token::Open | Token::Not(_) | Token::Test(_)) => {}
-                _ => return Ok(single(all, Expr::And)),
+                Some(FindToken::Open | FindToken::Not(_) | FindToken::Test(_)) => {}
+                _ => return Ok(single(all, FindExpr::And)),
             }
             all.push(self.unary()?);
         }
     }
 
-    fn unary(&mut self) -> Result<Expr, Stop> {
+    fn unary(&mut self) -> Result<FindExpr, CommandError> {
         let mut not = false;
-        while let Some(Token::Not(typed)) =
-            self.tokens.next_if(|token| matches!(token, Token::Not(_)))
+        while let Some(FindToken::Not(typed)) = self
+            .tokens
+            .next_if(|token| matches!(token, FindToken::Not(_)))
         {
             not = !not;
-            self.before = Before::Operator(typed);
+            self.before = PrecedingToken::Operator(typed);
         }
         let expression = match self.tokens.next() {
-            Some(Token::Test(test)) => Expr::Test(test),
-            Some(Token::Open) => self.parentheses()?,
+            Some(FindToken::Test(test)) => FindExpr::Test(test),
+            Some(FindToken::Open) => self.parentheses()?,
             token => return Err(self.expected(token)),
         };
         Ok(if not {
-            Expr::Not(Box::new(expression))
+            FindExpr::Not(Box::new(expression))
         } else {
             expression
         })
     }
 
-    fn parentheses(&mut self) -> Result<Expr, Stop> {
+    fn parentheses(&mut self) -> Result<FindExpr, CommandError> {
         self.nested += 1;
-        if self.nested > NESTED {
+        if self.nested > MAX_NESTING {
             return Err(usage("parentheses are nested too deep"));
         }
-        self.before = Before::Open;
+        self.before = PrecedingToken::Open;
         let expression = self.list()?;
         self.nested -= 1;
         match self.tokens.next() {
-            Some(Token::Close) => Ok(expression),
+            Some(FindToken::Close) => Ok(expression),
             _ => Err(usage(
                 "invalid expression; I was expecting to find a ')' somewhere but did not see one.",
             )),
@@ -212,8 +217,8 @@ impl<'a, T: Iterator<Item = Token<'a>>> Parser<'a, T> {
     }
 
     /// Returns the error for a place where an expression should begin.
-    fn expected(&self, token: Option<Token<'_>>) -> Stop {
-        let operator = token.as_ref().and_then(Token::binary);
+    fn expected(&self, token: Option<FindToken<'_>>) -> CommandError {
+        let operator = token.as_ref().and_then(FindToken::binary);
         let message: Vec<u8> = match (self.before, &token, operator) {
             (_, _, Some(typed)) => [
                 b"invalid expression; you have used a binary operator '",
@@ -221,28 +226,28 @@ impl<'a, T: Iterator<Item = Token<'a>>> Parser<'a, T> {
                 b"' with nothing before it.",
             ]
             .concat(),
-            (Before::Operator(typed), None, _) => {
+            (PrecedingToken::Operator(typed), None, _) => {
                 [b"expected an expression after '", typed, b"'"].concat()
             }
-            (Before::Operator(typed), Some(_), _) => {
+            (PrecedingToken::Operator(typed), Some(_), _) => {
                 [b"expected an expression between '", typed, b"' and ')'"].concat()
             }
-            (Before::Open, None, _) => {
+            (PrecedingToken::Open, None, _) => {
                 b"invalid expression; expected to find a ')' but didn't see one. \
                 Perhaps you need an extra predicate after '('"
                     .to_vec()
             }
-            (Before::Open, Some(_), _) => {
+            (PrecedingToken::Open, Some(_), _) => {
                 b"invalid expression; empty parentheses are not allowed.".to_vec()
             }
-            (Before::Start, ..) => b"you have too many ')'".to_vec(),
+            (PrecedingToken::Start, ..) => b"you have too many ')'".to_vec(),
         };
         usage(message)
     }
 }
 
 /// Leaves out a list that holds a single expression.
-fn single(mut all: Vec<Expr>, several: fn(Vec<Expr>) -> Expr) -> Expr {
+fn single(mut all: Vec<FindExpr>, several: fn(Vec<FindExpr>) -> FindExpr) -> FindExpr {
     match (all.pop(), all.is_empty()) {
         (Some(only), true) => only,
         (last, _) => {

@@ -1,77 +1,77 @@
-//! Parses one predicate of an expression and its arguments into a [`Test`].
+//! Parses one predicate of an expression and its arguments into a [`FindTest`].
 
 use chrono::Local;
 use rustix::fs::FileType;
 
-use super::exec::{Exec, Template};
-use super::wording::{invalid, missing};
-use crate::call::{Call, Stop, reason, usage};
+use super::exec::{CommandTemplate, ExecAction};
+use super::messages::{invalid, missing};
+use crate::call::{Call, CommandError, reason, usage};
 use crate::datetime;
 use crate::mode::ModeChange;
-use crate::pattern::Pattern;
+use crate::pattern::GlobPattern;
 use trumanfs_types::meta::{Meta, Time};
 
 /// A test of an entry, or an action on it.
 #[derive(Debug)]
-pub(super) enum Test {
+pub(super) enum FindTest {
     Constant(bool),
-    Name(Pattern),
-    Path(Pattern),
+    Name(GlobPattern),
+    Path(GlobPattern),
     Kind(Vec<FileType>),
     /// The size in units of so many bytes, the last unit counted whole.
-    Size(Compare, u64, u64),
-    Age(Clock, Window),
+    Size(CompareMode, u64, u64),
+    Age(TimeField, TimeSpan),
     Empty,
-    Mode(Compare, u32),
+    Mode(CompareMode, u32),
     Prune,
     Quit,
     /// The byte printed after the path.
     Print(u8),
     Delete,
-    Exec(Template),
+    Exec(CommandTemplate),
     /// The index of its command in the plan's `gathered`.
     ExecMany(usize),
 }
 
-impl Test {
-    /// Whether it is an action, so that paths are not printed by default.
+impl FindTest {
+    /// Returns whether this is an action, so that paths are not printed by default.
     pub(super) fn acts(&self) -> bool {
         matches!(
             self,
-            Test::Print(_) | Test::Delete | Test::Exec(_) | Test::ExecMany(_)
+            FindTest::Print(_) | FindTest::Delete | FindTest::Exec(_) | FindTest::ExecMany(_)
         )
     }
 }
 
-/// How a number is compared: `-N`, `N` or `+N`; for a mode `/M`, `M` or `-M`.
+/// The comparison of a number: `-N`, `N` or `+N`; of a mode: `/M`, `M` or `-M`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Compare {
+pub(super) enum CompareMode {
     Less,
     Same,
     More,
 }
 
-/// One of an entry's times.
+/// A time of an entry.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Clock {
+pub(super) enum TimeField {
     Access,
     Content,
     Attributes,
 }
 
-impl Clock {
+impl TimeField {
     pub(super) fn of(self, meta: &Meta) -> i128 {
         nanos(match self {
-            Clock::Access => meta.atime,
-            Clock::Content => meta.mtime,
-            Clock::Attributes => meta.ctime,
+            TimeField::Access => meta.atime,
+            TimeField::Content => meta.mtime,
+            TimeField::Attributes => meta.ctime,
         })
     }
 }
 
 /// A span of time, open at its start and closed at its end, in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window(pub(super) i128, pub(super) i128);
+pub(super) struct TimeSpan(pub(super) i128, pub(super) i128);
 
 const SECOND: i128 = 1_000_000_000;
 
@@ -81,52 +81,57 @@ fn nanos(time: Time) -> i128 {
 
 /// The global options of a walk.
 #[derive(Debug, Default)]
-pub(super) struct Settings {
+pub(super) struct WalkSettings {
     pub(super) deepest: Option<usize>,
     pub(super) least: usize,
     pub(super) contents_first: bool,
-    pub(super) gathered: Vec<Template>,
+    pub(super) gathered: Vec<CommandTemplate>,
 }
 
 /// Reads predicates from the words of an expression.
-pub(super) struct Reader<'a, 'c> {
+pub(super) struct PredicateReader<'a, 'c> {
     pub(super) call: &'a Call<'c>,
-    pub(super) settings: Settings,
+    pub(super) settings: WalkSettings,
     /// Now, in nanoseconds since 1970.
     pub(super) now: i128,
 }
 
 /// Parses a predicate that takes one argument.
-type WithArgument<'a, 'c> = fn(&mut Reader<'a, 'c>, &[u8], &[u8]) -> Result<Test, Stop>;
+type ArgumentReader<'a, 'c> =
+    fn(&mut PredicateReader<'a, 'c>, &[u8], &[u8]) -> Result<FindTest, CommandError>;
 
-impl<'a, 'c> Reader<'a, 'c> {
+impl<'a, 'c> PredicateReader<'a, 'c> {
     /// Parses a predicate, taking its arguments from the words after it.
     ///
     /// # Errors
     /// A malformed predicate, in GNU's words.
-    pub(super) fn read(&mut self, typed: &[u8], rest: &mut &[Vec<u8>]) -> Result<Test, Stop> {
+    pub(super) fn read(
+        &mut self,
+        typed: &[u8],
+        rest: &mut &[Vec<u8>],
+    ) -> Result<FindTest, CommandError> {
         let plain = match typed {
-            b"-true" => Test::Constant(true),
-            b"-false" => Test::Constant(false),
-            b"-empty" => Test::Empty,
-            b"-prune" => Test::Prune,
-            b"-quit" => Test::Quit,
-            b"-print" => Test::Print(b'\n'),
-            b"-print0" => Test::Print(0),
+            b"-true" => FindTest::Constant(true),
+            b"-false" => FindTest::Constant(false),
+            b"-empty" => FindTest::Empty,
+            b"-prune" => FindTest::Prune,
+            b"-quit" => FindTest::Quit,
+            b"-print" => FindTest::Print(b'\n'),
+            b"-print0" => FindTest::Print(0),
             b"-depth" | b"-d" => {
                 self.settings.contents_first = true;
-                Test::Constant(true)
+                FindTest::Constant(true)
             }
             b"-delete" => {
                 self.settings.contents_first = true;
-                Test::Delete
+                FindTest::Delete
             }
             b"-exec" => {
-                return Ok(match Exec::read(rest, self.call.state)? {
-                    Exec::Each(template) => Test::Exec(template),
-                    Exec::Many(template) => {
+                return Ok(match ExecAction::read(rest, self.call.state)? {
+                    ExecAction::Each(template) => FindTest::Exec(template),
+                    ExecAction::Many(template) => {
                         self.settings.gathered.push(template);
-                        Test::ExecMany(self.settings.gathered.len() - 1)
+                        FindTest::ExecMany(self.settings.gathered.len() - 1)
                     }
                 });
             }
@@ -135,24 +140,28 @@ impl<'a, 'c> Reader<'a, 'c> {
         Ok(plain)
     }
 
-    fn with_argument(&mut self, typed: &[u8], rest: &mut &[Vec<u8>]) -> Result<Test, Stop> {
-        let read: WithArgument<'a, 'c> = match typed {
-            b"-name" => |_, _, arg| Ok(Test::Name(Pattern::new(arg))),
-            b"-iname" => |_, _, arg| Ok(Test::Name(Pattern::new(arg).ignoring_case())),
-            b"-path" | b"-wholename" => |_, _, arg| Ok(Test::Path(Pattern::new(arg))),
+    fn with_argument(
+        &mut self,
+        typed: &[u8],
+        rest: &mut &[Vec<u8>],
+    ) -> Result<FindTest, CommandError> {
+        let read: ArgumentReader<'a, 'c> = match typed {
+            b"-name" => |_, _, arg| Ok(FindTest::Name(GlobPattern::new(arg))),
+            b"-iname" => |_, _, arg| Ok(FindTest::Name(GlobPattern::new(arg).ignoring_case())),
+            b"-path" | b"-wholename" => |_, _, arg| Ok(FindTest::Path(GlobPattern::new(arg))),
             b"-ipath" | b"-iwholename" => {
-                |_, _, arg| Ok(Test::Path(Pattern::new(arg).ignoring_case()))
+                |_, _, arg| Ok(FindTest::Path(GlobPattern::new(arg).ignoring_case()))
             }
-            b"-type" => |_, _, arg| kinds(arg).map(Test::Kind),
+            b"-type" => |_, _, arg| kinds(arg).map(FindTest::Kind),
             b"-size" => |_, _, arg| size(arg),
             b"-perm" => |_, _, arg| mode(arg),
             b"-maxdepth" => |reader, typed, arg| {
                 reader.settings.deepest = Some(depth(typed, arg)?);
-                Ok(Test::Constant(true))
+                Ok(FindTest::Constant(true))
             },
             b"-mindepth" => |reader, typed, arg| {
                 reader.settings.least = depth(typed, arg)?;
-                Ok(Test::Constant(true))
+                Ok(FindTest::Constant(true))
             },
             b"-mtime" | b"-atime" | b"-ctime" => Self::days,
             b"-mmin" | b"-amin" | b"-cmin" => Self::minutes,
@@ -188,37 +197,42 @@ impl<'a, 'c> Reader<'a, 'c> {
         read(self, typed, arg)
     }
 
-    fn days(&mut self, typed: &[u8], arg: &[u8]) -> Result<Test, Stop> {
+    fn days(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
         let day = 86_400 * SECOND;
         let (compare, age) = self.age(typed, arg, day)?;
         let at = self.now - day - age;
-        Ok(Test::Age(
+        Ok(FindTest::Age(
             clock(typed),
             match compare {
                 // GNU adds a second here.
-                Compare::Less => Window(self.now - SECOND - age, i128::MAX),
-                Compare::Same => Window(at, at + day),
-                Compare::More => Window(i128::MIN, at - 1),
+                CompareMode::Less => TimeSpan(self.now - SECOND - age, i128::MAX),
+                CompareMode::Same => TimeSpan(at, at + day),
+                CompareMode::More => TimeSpan(i128::MIN, at - 1),
             },
         ))
     }
 
-    fn minutes(&mut self, typed: &[u8], arg: &[u8]) -> Result<Test, Stop> {
+    fn minutes(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
         let minute = 60 * SECOND;
         let (compare, age) = self.age(typed, arg, minute)?;
         let at = self.now - age;
-        Ok(Test::Age(
+        Ok(FindTest::Age(
             clock(typed),
             match compare {
-                Compare::Less => Window(at, i128::MAX),
-                Compare::Same => Window(at, at + minute),
-                Compare::More => Window(i128::MIN, at - 1),
+                CompareMode::Less => TimeSpan(at, i128::MAX),
+                CompareMode::Same => TimeSpan(at, at + minute),
+                CompareMode::More => TimeSpan(i128::MIN, at - 1),
             },
         ))
     }
 
     /// Parses `-N`, `N` or `+N` units, where `N` may have a fraction.
-    fn age(&self, typed: &[u8], arg: &[u8], unit: i128) -> Result<(Compare, i128), Stop> {
+    fn age(
+        &self,
+        typed: &[u8],
+        arg: &[u8],
+        unit: i128,
+    ) -> Result<(CompareMode, i128), CommandError> {
         let (compare, number) = compared(arg);
         let is_number = number.first().is_some_and(u8::is_ascii_digit)
             && number.iter().all(|b| b.is_ascii_digit() || *b == b'.');
@@ -237,23 +251,23 @@ impl<'a, 'c> Reader<'a, 'c> {
     }
 }
 
-fn clock(typed: &[u8]) -> Clock {
+fn clock(typed: &[u8]) -> TimeField {
     match typed.get(1) {
-        Some(b'a') => Clock::Access,
-        Some(b'c') => Clock::Attributes,
-        _ => Clock::Content,
+        Some(b'a') => TimeField::Access,
+        Some(b'c') => TimeField::Attributes,
+        _ => TimeField::Content,
     }
 }
 
-fn newer(than: i128) -> Test {
-    Test::Age(Clock::Content, Window(than, i128::MAX))
+fn newer(than: i128) -> FindTest {
+    FindTest::Age(TimeField::Content, TimeSpan(than, i128::MAX))
 }
 
-fn compared(arg: &[u8]) -> (Compare, &[u8]) {
+fn compared(arg: &[u8]) -> (CompareMode, &[u8]) {
     match arg {
-        [b'+', number @ ..] => (Compare::More, number),
-        [b'-', number @ ..] => (Compare::Less, number),
-        number => (Compare::Same, number),
+        [b'+', number @ ..] => (CompareMode::More, number),
+        [b'-', number @ ..] => (CompareMode::Less, number),
+        number => (CompareMode::Same, number),
     }
 }
 
@@ -263,7 +277,7 @@ fn whole(digits: &[u8]) -> Option<u64> {
     digits?.parse().ok()
 }
 
-fn depth(typed: &[u8], arg: &[u8]) -> Result<usize, Stop> {
+fn depth(typed: &[u8], arg: &[u8]) -> Result<usize, CommandError> {
     let depth = whole(arg).and_then(|depth| usize::try_from(depth).ok());
     depth.ok_or_else(|| {
         let what = b"Expected a positive decimal integer argument to ";
@@ -273,7 +287,7 @@ fn depth(typed: &[u8], arg: &[u8]) -> Result<usize, Stop> {
 
 /// Parses letters separated by commas. There are no symlinks and no devices: their letters are accepted and match
 /// nothing.
-fn kinds(arg: &[u8]) -> Result<Vec<FileType>, Stop> {
+fn kinds(arg: &[u8]) -> Result<Vec<FileType>, CommandError> {
     if arg.is_empty() {
         return Err(usage(
             "Arguments to -type should contain at least one letter",
@@ -313,7 +327,7 @@ fn kinds(arg: &[u8]) -> Result<Vec<FileType>, Stop> {
     Ok(kinds)
 }
 
-fn size(arg: &[u8]) -> Result<Test, Stop> {
+fn size(arg: &[u8]) -> Result<FindTest, CommandError> {
     let (compare, text) = compared(arg);
     let Some((last, digits)) = text.split_last() else {
         let message: &[u8] = match arg {
@@ -337,21 +351,21 @@ fn size(arg: &[u8]) -> Result<Test, Stop> {
         }
     };
     match whole(digits) {
-        Some(units) => Ok(Test::Size(compare, units, unit)),
+        Some(units) => Ok(FindTest::Size(compare, units, unit)),
         None => Err(usage([b"Invalid argument `", arg, b"' to -size"].concat())),
     }
 }
 
-fn mode(arg: &[u8]) -> Result<Test, Stop> {
+fn mode(arg: &[u8]) -> Result<FindTest, CommandError> {
     let (compare, text) = match arg {
-        [b'-', text @ ..] => (Compare::More, text),
-        [b'/', text @ ..] => (Compare::Less, text),
-        text => (Compare::Same, text),
+        [b'-', text @ ..] => (CompareMode::More, text),
+        [b'/', text @ ..] => (CompareMode::Less, text),
+        text => (CompareMode::Same, text),
     };
     // `+` with digits once meant what `/` means now; GNU find no longer reads it.
     let old = matches!(text, [b'+', b'0'..=b'9', ..]);
     match ModeChange::parse(text).filter(|_| !old) {
-        Some(change) => Ok(Test::Mode(compare, change.for_directory(0, 0).0)),
+        Some(change) => Ok(FindTest::Mode(compare, change.for_directory(0, 0).0)),
         None => Err(usage([b"invalid mode '", arg, b"'"].concat())),
     }
 }

@@ -1,4 +1,4 @@
-//! [`Buffer`]: the part of a file that is in memory.
+//! [`FileBuffer`]: the part of a file that is in memory.
 //!
 //! Holds the latest chunk read, and those earlier bytes that are still needed: an unfinished line and lines of
 //! context. So it grows with the longest line only.
@@ -10,30 +10,30 @@ use memchr::{memchr, memrchr};
 
 use crate::deadline::Deadline;
 
-/// How many bytes are read at once, the same as in GNU grep: it decides how far into a file a NUL is found before any
+/// The size of one read in bytes, the same as in GNU grep: it decides how far into a file a NUL is found before any
 /// output.
-const READ: usize = 96 * 1024;
+const READ_SIZE: usize = 96 * 1024;
 /// A buffer larger than this is not kept for the next file.
-const KEPT: usize = 1024 * 1024;
+const MAX_KEPT: usize = 1024 * 1024;
 
 /// The bytes of a file that are in memory.
-pub(super) struct Buffer {
+pub(super) struct FileBuffer {
     bytes: Vec<u8>,
     filled: usize,
 }
 
-impl Buffer {
+impl FileBuffer {
     /// Makes an empty buffer.
-    pub(super) fn new() -> Buffer {
-        let bytes = vec![0; READ + 1];
-        Buffer { bytes, filled: 0 }
+    pub(super) fn new() -> FileBuffer {
+        let bytes = vec![0; READ_SIZE + 1];
+        FileBuffer { bytes, filled: 0 }
     }
 
-    /// Empties it for the next file.
+    /// Empties the buffer for the next file.
     pub(super) fn clear(&mut self) {
         self.filled = 0;
-        if self.bytes.len() > KEPT {
-            *self = Buffer::new();
+        if self.bytes.len() > MAX_KEPT {
+            *self = FileBuffer::new();
         }
     }
 
@@ -53,13 +53,13 @@ impl Buffer {
     ) -> io::Result<Range<usize>> {
         let start = self.filled;
         // One extra byte for the newline that the last line may lack.
-        if self.bytes.len() < start + READ + 1 {
-            let length = (self.bytes.len() * 2).max(start + READ + 1);
+        if self.bytes.len() < start + READ_SIZE + 1 {
+            let length = (self.bytes.len() * 2).max(start + READ_SIZE + 1);
             // Counted twice, since growing copies the buffer.
             deadline.fits(length.saturating_mul(2))?;
             self.bytes.resize(length, 0);
         }
-        let room = self.bytes.get_mut(start..start + READ);
+        let room = self.bytes.get_mut(start..start + READ_SIZE);
         let room = room.unwrap_or_default();
         let read = loop {
             match from.read(room) {
@@ -103,7 +103,7 @@ pub(super) fn line_end(text: &[u8], start: usize) -> usize {
 }
 
 /// Returns the start of the line `lines` before this one, but not before `floor`.
-pub(super) fn back(text: &[u8], start: usize, lines: u64, floor: usize) -> usize {
+pub(super) fn lines_back(text: &[u8], start: usize, lines: u64, floor: usize) -> usize {
     let mut start = start;
     for _ in 0..lines {
         if start <= floor {

@@ -3,20 +3,20 @@
 //! A file found in a directory is matched by its name alone. An operand is matched as a whole and from each of its
 //! components on.
 
-use crate::pattern::Pattern;
+use crate::pattern::GlobPattern;
 
 /// The patterns.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Filter {
+pub(super) struct FileFilter {
     /// In the order given; true where the pattern includes.
-    files: Vec<(Pattern, bool)>,
-    directories: Vec<Pattern>,
+    files: Vec<(GlobPattern, bool)>,
+    directories: Vec<GlobPattern>,
 }
 
-impl Filter {
+impl FileFilter {
     /// Adds a pattern that includes or excludes files.
     pub(super) fn files(&mut self, pattern: &[u8], include: bool) {
-        self.files.push((Pattern::new(pattern), include));
+        self.files.push((GlobPattern::new(pattern), include));
     }
 
     /// Adds a pattern that excludes directories.
@@ -26,7 +26,7 @@ impl Filter {
             .rposition(|b| *b != b'/')
             .map_or(1, |at| at + 1);
         let pattern = pattern.get(..end).unwrap_or(pattern);
-        self.directories.push(Pattern::new(pattern));
+        self.directories.push(GlobPattern::new(pattern));
     }
 
     /// Returns whether a file found in a directory is searched.
@@ -53,7 +53,7 @@ impl Filter {
     }
 
     /// Applies the last pattern that matches; where none does, the opposite of the first.
-    fn takes(&self, matches: impl Fn(&Pattern) -> bool) -> bool {
+    fn takes(&self, matches: impl Fn(&GlobPattern) -> bool) -> bool {
         let Some((_, first)) = self.files.first() else {
             return true;
         };
@@ -66,7 +66,7 @@ impl Filter {
     }
 }
 
-fn somewhere(pattern: &Pattern, typed: &[u8]) -> bool {
+fn somewhere(pattern: &GlobPattern, typed: &[u8]) -> bool {
     let mut rest = typed;
     loop {
         if pattern.matches(rest) {

@@ -13,12 +13,12 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use crate::deadline::Deadline;
 
-/// How many copies of repeated parts make an expression large. Below this, the ordinary search takes microseconds for
+/// The number of copies of repeated parts above which an expression is large. Below this, the ordinary search takes microseconds for
 /// a byte at worst.
-const BIG: u64 = 1000;
+const MAX_COPIES: u64 = 1000;
 
-/// How many bytes pass between two checks of the deadline: each may take a hundred microseconds.
-const PIECE: usize = 16;
+/// The number of bytes between two checks of the deadline: each may take a hundred microseconds.
+const CHECK_INTERVAL: usize = 16;
 
 /// A lazy DFA that goes on however often it has to clear its cache.
 pub(super) struct InterruptibleDfa {
@@ -48,7 +48,7 @@ impl InterruptibleDfa {
         let mut state = dfa.start_state_forward(cache, &input).map_err(|_| None)?;
         // The automaton reports a match one byte after its end.
         for (number, byte) in text.get(range.clone()).into_iter().flatten().enumerate() {
-            if number % PIECE == 0 {
+            if number % CHECK_INTERVAL == 0 {
                 deadline.check().map_err(Some)?;
             }
             state = dfa.next_state(cache, state, *byte).map_err(|_| None)?;
@@ -73,7 +73,7 @@ impl InterruptibleDfa {
 
 /// Returns whether an expression is large by repetition.
 pub(super) fn is_big(hir: &Hir) -> bool {
-    copies(hir) > BIG
+    copies(hir) > MAX_COPIES
 }
 
 /// Counts the copies that repetitions make of their operands.

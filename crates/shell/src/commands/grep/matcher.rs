@@ -1,4 +1,4 @@
-//! [`Matcher`]: finds matching lines, and the matches in a line.
+//! [`LineMatcher`]: finds matching lines, and the matches in a line.
 //!
 //! Lines are found by searching all bytes in memory at once, not line by line: no match leaves its line (see
 //! `expression`). The end of a match matters for `-o` only. POSIX wants the longest of the leftmost matches; a second
@@ -13,25 +13,25 @@ use regex_automata::nfa::thompson::{self, NFA};
 use regex_automata::{Anchored, Input, MatchKind, meta};
 use regex_syntax::hir::Hir;
 
-use super::expression::Wrong;
+use super::expression::PatternError;
 use super::interruptible::{InterruptibleDfa, is_big};
 use crate::deadline::Deadline;
 
 /// A compiled expression.
-pub(super) struct Matcher {
+pub(super) struct LineMatcher {
     regex: meta::Regex,
     cache: meta::Cache,
     longest: Option<(DFA, Cache)>,
-    /// Set for an expression whose search may take long.
-    patient: Option<InterruptibleDfa>,
+    /// An interruptible automaton, for an expression whose search may take long.
+    interruptible: Option<InterruptibleDfa>,
 }
 
-impl Matcher {
+impl LineMatcher {
     /// Compiles an expression. `exact` is for callers that need the ends of matches.
     ///
     /// # Errors
     /// The expression is too large.
-    pub(super) fn new(hir: &Hir, exact: bool) -> Result<Matcher, Wrong> {
+    pub(super) fn new(hir: &Hir, exact: bool) -> Result<LineMatcher, PatternError> {
         let too_big = "Regular expression too big";
         let config = meta::Config::new().utf8_empty(false);
         let regex = meta::Builder::new()
@@ -42,16 +42,16 @@ impl Matcher {
             true => Some(longest(hir).ok_or(too_big)?),
             false => None,
         };
-        let patient = match is_big(hir) {
+        let interruptible = match is_big(hir) {
             true => Some(InterruptibleDfa::new(automaton(hir).ok_or(too_big)?)),
             false => None,
         };
         let cache = regex.create_cache();
-        Ok(Matcher {
+        Ok(LineMatcher {
             regex,
             cache,
             longest,
-            patient,
+            interruptible,
         })
     }
 
@@ -65,8 +65,9 @@ impl Matcher {
         lines: Range<usize>,
         deadline: &Deadline,
     ) -> io::Result<Option<Range<usize>>> {
-        let patient = self.patient.as_mut();
-        let found = patient.map(|patient| patient.first_end(text, lines.clone(), deadline));
+        let interruptible = self.interruptible.as_mut();
+        let found = interruptible
+            .map(|interruptible| interruptible.first_end(text, lines.clone(), deadline));
         let end = match found {
             Some(Ok(end)) => end,
             Some(Err(Some(error))) => return Err(error),

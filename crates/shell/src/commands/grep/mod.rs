@@ -1,7 +1,7 @@
-//! `grep`: which files it searches, in which order, what it reports for each, and its exit status.
+//! `grep`: the files that it searches, their order, its report for each, and its exit status.
 //!
 //! `expression` translates the patterns and `matcher` finds lines; `search` selects them, `print` writes them, `walk`
-//! goes through directories, `filter` decides which files count. The behaviour is that of GNU grep 3.8 in the C
+//! goes through directories, `filter` selects files. The behaviour is that of GNU grep 3.8 in the C
 //! locale, except that back-references and Perl expressions are refused, and that directories are searched in the
 //! order of names.
 
@@ -21,17 +21,17 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 
-use self::matcher::Matcher;
-use self::options::{Directories, Options, OutputMode, TROUBLE};
-use self::search::{Found, Search};
-use crate::call::{Call, Ended, Stop, of_io};
+use self::matcher::LineMatcher;
+use self::options::{DirectoryMode, GrepOptions, OutputMode, TROUBLE};
+use self::search::{FileMatches, FileSearch};
+use crate::call::{Call, CommandError, CommandResult, of_io};
 use trumanfs_types::error::Error;
 
 /// Searches files, or standard input.
-pub(crate) fn grep(call: &mut Call<'_>) -> Ended {
-    let options = Options::read(call)?;
+pub(crate) fn grep(call: &mut Call<'_>) -> CommandResult {
+    let options = GrepOptions::read(call)?;
     let none = options.most == 0 || (options.patterns.is_empty() && !options.invert);
-    if none && options.report != OutputMode::Without {
+    if none && options.report != OutputMode::NamesWithoutMatch {
         return Ok(1);
     }
     let patterns = options.patterns.strip_suffix(b"\n");
@@ -40,12 +40,12 @@ pub(crate) fn grep(call: &mut Call<'_>) -> Ended {
         .flat_map(|all| all.split(|b| *b == b'\n'));
     let (syntax, whole) = (options.syntax, options.whole);
     let matcher = expression::translate(patterns, syntax, options.ignore_case, whole)
-        .and_then(|expression| Matcher::new(&expression, options.only_matching))
-        .map_err(|wrong| Stop::Usage(wrong.into(), TROUBLE))?;
-    let mut run = Run {
+        .and_then(|expression| LineMatcher::new(&expression, options.only_matching))
+        .map_err(|wrong| CommandError::Usage(wrong.into(), TROUBLE))?;
+    let mut run = GrepRun {
         names: options.names.unwrap_or(options.operands.len() > 1),
         options,
-        search: Search::new(matcher),
+        search: FileSearch::new(matcher),
         matched: false,
         trouble: false,
         call,
@@ -59,23 +59,23 @@ pub(crate) fn grep(call: &mut Call<'_>) -> Ended {
     })
 }
 
-/// One run of the command.
-struct Run<'r, 'c> {
+/// A call of `grep`.
+struct GrepRun<'r, 'c> {
     call: &'r mut Call<'c>,
-    options: Options<'c>,
-    search: Search,
-    /// Whether file names are printed.
+    options: GrepOptions<'c>,
+    search: FileSearch,
+    /// True if file names are printed.
     names: bool,
-    /// Whether any line was selected.
+    /// True once a line was selected.
     matched: bool,
-    /// Whether any error was reported.
+    /// True once an error was reported.
     trouble: bool,
 }
 
-impl Run<'_, '_> {
+impl GrepRun<'_, '_> {
     fn operands(&mut self) -> io::Result<()> {
         let operands = std::mem::take(&mut self.options.operands);
-        if operands.is_empty() && self.options.directories == Directories::Recurse {
+        if operands.is_empty() && self.options.directories == DirectoryMode::Recurse {
             self.names = self.options.names.unwrap_or(true);
             return self.walk(b"", self.call.state.cwd.clone());
         }
@@ -99,9 +99,9 @@ impl Run<'_, '_> {
         match (self.call.open(typed), self.options.directories) {
             (Ok(_), _) if !filter.takes_typed(typed) => Ok(()),
             (Ok(file), _) => self.file(typed, file),
-            (Err(Error::IsDirectory), Directories::Skip) => Ok(()),
+            (Err(Error::IsDirectory), DirectoryMode::Skip) => Ok(()),
             (Err(Error::IsDirectory), _) if !filter.enters_typed(typed) => Ok(()),
-            (Err(Error::IsDirectory), Directories::Recurse) => {
+            (Err(Error::IsDirectory), DirectoryMode::Recurse) => {
                 if only {
                     self.names = self.options.names.unwrap_or(true);
                 }
@@ -111,9 +111,9 @@ impl Run<'_, '_> {
                 }
             }
             // GNU grep tries to read it and fails; so do we.
-            (Err(error @ Error::IsDirectory), Directories::Read) => {
+            (Err(error @ Error::IsDirectory), DirectoryMode::Read) => {
                 self.complain(typed, &error)?;
-                self.tell(typed, &Found::default())
+                self.report_file(typed, &FileMatches::default())
             }
             (Err(error), _) => self.complain(typed, &error),
         }
@@ -129,7 +129,7 @@ impl Run<'_, '_> {
             &self.call.state.deadline,
         )?;
         self.call.stdin.give_back(found.unread);
-        self.tell(label, &found)
+        self.report_file(label, &found)
     }
 
     /// Searches a file under the name to be printed.
@@ -150,11 +150,11 @@ impl Run<'_, '_> {
             &mut self.call.out,
             &self.call.state.deadline,
         )?;
-        self.tell(name, &found)
+        self.report_file(name, &found)
     }
 
     /// Prints the result for a file beyond its lines: count, name or the note about a binary file.
-    fn tell(&mut self, name: &[u8], found: &Found) -> io::Result<()> {
+    fn report_file(&mut self, name: &[u8], found: &FileMatches) -> io::Result<()> {
         let out = &mut self.call.out;
         let null = self.options.null;
         match self.options.report {
@@ -165,8 +165,8 @@ impl Run<'_, '_> {
                 }
                 writeln!(out, "{}", found.count)?;
             }
-            OutputMode::With | OutputMode::Without => {
-                if (found.count > 0) == (self.options.report == OutputMode::With) {
+            OutputMode::MatchingNames | OutputMode::NamesWithoutMatch => {
+                if (found.count > 0) == (self.options.report == OutputMode::MatchingNames) {
                     out.write_all(name)?;
                     out.write_all(if null { b"\0" } else { b"\n" })?;
                 }

@@ -5,10 +5,10 @@
 
 use std::io::Read;
 
-use super::expression::{Syntax, Whole};
-use super::filter::Filter;
-use crate::call::{Call, Stop, of_io, reason, usage};
-use crate::options::{OptSpec, Takes};
+use super::expression::{MatchScope, PatternSyntax};
+use super::filter::FileFilter;
+use crate::call::{Call, CommandError, of_io, reason, usage};
+use crate::options::{OptSpec, OptionArg};
 
 /// The exit status for any error.
 pub(super) const TROUBLE: u8 = 2;
@@ -28,52 +28,52 @@ const NO_IGNORE_CASE: char = '\u{a}';
 const KNOWN: OptSpec = OptSpec {
     short: "0123456789A:B:C:EFGHILPRZabcd:e:f:hilm:noqrsvwx",
     long: &[
-        ("after-context", Takes::Value, 'A'),
-        ("basic-regexp", Takes::Nothing, 'G'),
-        ("before-context", Takes::Value, 'B'),
-        ("binary-files", Takes::Value, BINARY_FILES),
-        ("byte-offset", Takes::Nothing, 'b'),
-        ("color", Takes::Maybe, COLOR),
-        ("colour", Takes::Maybe, COLOR),
-        ("context", Takes::Value, 'C'),
-        ("count", Takes::Nothing, 'c'),
-        ("dereference-recursive", Takes::Nothing, 'R'),
-        ("directories", Takes::Value, 'd'),
-        ("exclude", Takes::Value, EXCLUDE),
-        ("exclude-dir", Takes::Value, EXCLUDE_DIR),
-        ("extended-regexp", Takes::Nothing, 'E'),
-        ("file", Takes::Value, 'f'),
-        ("files-with-matches", Takes::Nothing, 'l'),
-        ("files-without-match", Takes::Nothing, 'L'),
-        ("fixed-strings", Takes::Nothing, 'F'),
-        ("group-separator", Takes::Value, GROUP_SEPARATOR),
-        ("ignore-case", Takes::Nothing, 'i'),
-        ("include", Takes::Value, INCLUDE),
-        ("invert-match", Takes::Nothing, 'v'),
-        ("label", Takes::Value, LABEL),
-        ("line-buffered", Takes::Nothing, LINE_BUFFERED),
-        ("line-number", Takes::Nothing, 'n'),
-        ("line-regexp", Takes::Nothing, 'x'),
-        ("max-count", Takes::Value, 'm'),
-        ("no-filename", Takes::Nothing, 'h'),
-        ("no-group-separator", Takes::Nothing, NO_GROUP_SEPARATOR),
-        ("no-ignore-case", Takes::Nothing, NO_IGNORE_CASE),
-        ("no-messages", Takes::Nothing, 's'),
-        ("null", Takes::Nothing, 'Z'),
-        ("only-matching", Takes::Nothing, 'o'),
-        ("perl-regexp", Takes::Nothing, 'P'),
-        ("quiet", Takes::Nothing, 'q'),
-        ("recursive", Takes::Nothing, 'r'),
-        ("regexp", Takes::Value, 'e'),
-        ("silent", Takes::Nothing, 'q'),
-        ("text", Takes::Nothing, 'a'),
-        ("with-filename", Takes::Nothing, 'H'),
-        ("word-regexp", Takes::Nothing, 'w'),
+        ("after-context", OptionArg::Required, 'A'),
+        ("basic-regexp", OptionArg::None, 'G'),
+        ("before-context", OptionArg::Required, 'B'),
+        ("binary-files", OptionArg::Required, BINARY_FILES),
+        ("byte-offset", OptionArg::None, 'b'),
+        ("color", OptionArg::Optional, COLOR),
+        ("colour", OptionArg::Optional, COLOR),
+        ("context", OptionArg::Required, 'C'),
+        ("count", OptionArg::None, 'c'),
+        ("dereference-recursive", OptionArg::None, 'R'),
+        ("directories", OptionArg::Required, 'd'),
+        ("exclude", OptionArg::Required, EXCLUDE),
+        ("exclude-dir", OptionArg::Required, EXCLUDE_DIR),
+        ("extended-regexp", OptionArg::None, 'E'),
+        ("file", OptionArg::Required, 'f'),
+        ("files-with-matches", OptionArg::None, 'l'),
+        ("files-without-match", OptionArg::None, 'L'),
+        ("fixed-strings", OptionArg::None, 'F'),
+        ("group-separator", OptionArg::Required, GROUP_SEPARATOR),
+        ("ignore-case", OptionArg::None, 'i'),
+        ("include", OptionArg::Required, INCLUDE),
+        ("invert-match", OptionArg::None, 'v'),
+        ("label", OptionArg::Required, LABEL),
+        ("line-buffered", OptionArg::None, LINE_BUFFERED),
+        ("line-number", OptionArg::None, 'n'),
+        ("line-regexp", OptionArg::None, 'x'),
+        ("max-count", OptionArg::Required, 'm'),
+        ("no-filename", OptionArg::None, 'h'),
+        ("no-group-separator", OptionArg::None, NO_GROUP_SEPARATOR),
+        ("no-ignore-case", OptionArg::None, NO_IGNORE_CASE),
+        ("no-messages", OptionArg::None, 's'),
+        ("null", OptionArg::None, 'Z'),
+        ("only-matching", OptionArg::None, 'o'),
+        ("perl-regexp", OptionArg::None, 'P'),
+        ("quiet", OptionArg::None, 'q'),
+        ("recursive", OptionArg::None, 'r'),
+        ("regexp", OptionArg::Required, 'e'),
+        ("silent", OptionArg::None, 'q'),
+        ("text", OptionArg::None, 'a'),
+        ("with-filename", OptionArg::None, 'H'),
+        ("word-regexp", OptionArg::None, 'w'),
     ],
-    wrong: TROUBLE,
+    error_status: TROUBLE,
 };
 
-/// What is printed for a file.
+/// The output for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputMode {
     /// Its selected lines.
@@ -81,53 +81,53 @@ pub(super) enum OutputMode {
     /// The number of selected lines.
     Count,
     /// Its name, if a line is selected.
-    With,
+    MatchingNames,
     /// Its name, if no line is selected.
-    Without,
+    NamesWithoutMatch,
     /// Nothing: only the status counts.
     Nothing,
 }
 
-/// How a file with NUL bytes is treated.
+/// The treatment of a file with NUL bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binary {
+pub(super) enum BinaryMode {
     /// A note says that it matches; its lines are not printed.
-    Told,
+    Noted,
     /// As text.
     Text,
     /// As a file without matches.
     Skipped,
 }
 
-/// How an operand that is a directory is treated.
+/// The treatment of an operand that is a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Directories {
+pub(super) enum DirectoryMode {
     /// Reading it fails.
     Read,
     /// All files below it are searched.
     Recurse,
-    /// It is skipped.
+    /// The directory is skipped.
     Skip,
 }
 
 /// The options and operands of one call.
 #[derive(Debug)]
-pub(super) struct Options<'a> {
+pub(super) struct GrepOptions<'a> {
     /// The patterns, each followed by a newline; empty where there is none (`-f` of an empty file).
     pub(super) patterns: Vec<u8>,
-    pub(super) syntax: Syntax,
-    pub(super) whole: Whole,
+    pub(super) syntax: PatternSyntax,
+    pub(super) whole: MatchScope,
     pub(super) ignore_case: bool,
     pub(super) invert: bool,
     pub(super) report: OutputMode,
-    pub(super) binary: Binary,
-    pub(super) directories: Directories,
+    pub(super) binary: BinaryMode,
+    pub(super) directories: DirectoryMode,
     pub(super) only_matching: bool,
     pub(super) numbers: bool,
     pub(super) offsets: bool,
-    /// Whether names are printed; `None` where that depends on the operands.
+    /// True if names are printed; `None` if that depends on the operands.
     pub(super) names: Option<bool>,
-    /// Whether a NUL follows a name (`-Z`).
+    /// True if a NUL follows a name (`-Z`).
     pub(super) null: bool,
     pub(super) silent: bool,
     pub(super) flush: bool,
@@ -138,19 +138,19 @@ pub(super) struct Options<'a> {
     /// The maximum number of selected lines per file.
     pub(super) most: u64,
     pub(super) label: &'a [u8],
-    pub(super) filter: Filter,
+    pub(super) filter: FileFilter,
     /// The files and directories to search.
     pub(super) operands: Vec<&'a [u8]>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> GrepOptions<'a> {
     /// Parses the arguments of a call, and reads the pattern files that they name.
     ///
     /// # Errors
-    /// [`Stop::Usage`] in GNU's words.
-    pub(super) fn read(call: &mut Call<'a>) -> Result<Options<'a>, Stop> {
+    /// [`CommandError::Usage`] in GNU's words.
+    pub(super) fn read(call: &mut Call<'a>) -> Result<GrepOptions<'a>, CommandError> {
         let typed = KNOWN.read(call.args)?;
-        let mut options = Options::new(typed.operands);
+        let mut options = GrepOptions::new(typed.operands);
         let mut patterns: Option<Vec<u8>> = None;
         let mut syntax = None;
         let (mut before, mut after, mut around) = (None, None, None);
@@ -168,21 +168,21 @@ impl<'a> Options<'a> {
                     let tens = around.filter(|_| last.is_ascii_digit()).unwrap_or(0);
                     around = Some(tens.saturating_mul(10).saturating_add(digit));
                 }
-                'E' => choose(&mut syntax, Syntax::Extended)?,
-                'F' => choose(&mut syntax, Syntax::Fixed)?,
-                'G' => choose(&mut syntax, Syntax::Basic)?,
+                'E' => choose(&mut syntax, PatternSyntax::Extended)?,
+                'F' => choose(&mut syntax, PatternSyntax::Fixed)?,
+                'G' => choose(&mut syntax, PatternSyntax::Basic)?,
                 'P' => return Err(trouble("Perl expressions (-P) are not supported")),
                 'H' => options.names = Some(true),
                 'h' => options.names = Some(false),
-                'I' => options.binary = Binary::Skipped,
-                'a' => options.binary = Binary::Text,
+                'I' => options.binary = BinaryMode::Skipped,
+                'a' => options.binary = BinaryMode::Text,
                 BINARY_FILES => options.binary = binary(value)?,
-                'L' => options.list(OutputMode::Without),
-                'l' => options.list(OutputMode::With),
+                'L' => options.list(OutputMode::NamesWithoutMatch),
+                'l' => options.list(OutputMode::MatchingNames),
                 'q' => options.report = OutputMode::Nothing,
                 'c' if options.report == OutputMode::Lines => options.report = OutputMode::Count,
                 'c' => {}
-                'R' | 'r' => options.directories = Directories::Recurse,
+                'R' | 'r' => options.directories = DirectoryMode::Recurse,
                 'd' => options.directories = directories(value)?,
                 'Z' => options.null = true,
                 'b' => options.offsets = true,
@@ -199,9 +199,9 @@ impl<'a> Options<'a> {
                 'o' => options.only_matching = true,
                 's' => options.silent = true,
                 'v' => options.invert = true,
-                'x' => options.whole = Whole::Line,
-                'w' if options.whole == Whole::Line => {}
-                'w' => options.whole = Whole::Word,
+                'x' => options.whole = MatchScope::Line,
+                'w' if options.whole == MatchScope::Line => {}
+                'w' => options.whole = MatchScope::Word,
                 COLOR => color(value)?,
                 EXCLUDE => options.filter.files(value, false),
                 INCLUDE => options.filter.files(value, true),
@@ -214,7 +214,7 @@ impl<'a> Options<'a> {
             }
             last = letter;
         }
-        options.syntax = syntax.unwrap_or(Syntax::Basic);
+        options.syntax = syntax.unwrap_or(PatternSyntax::Basic);
         options.before = before.or(around).unwrap_or(0);
         options.after = after.or(around).unwrap_or(0);
         let grouped = before.or(after).or(around).is_some();
@@ -227,16 +227,16 @@ impl<'a> Options<'a> {
         Ok(options)
     }
 
-    fn new(operands: Vec<&'a [u8]>) -> Options<'a> {
-        Options {
+    fn new(operands: Vec<&'a [u8]>) -> GrepOptions<'a> {
+        GrepOptions {
             patterns: Vec::new(),
-            syntax: Syntax::Basic,
-            whole: Whole::Part,
+            syntax: PatternSyntax::Basic,
+            whole: MatchScope::Part,
             ignore_case: false,
             invert: false,
             report: OutputMode::Lines,
-            binary: Binary::Told,
-            directories: Directories::Read,
+            binary: BinaryMode::Noted,
+            directories: DirectoryMode::Read,
             only_matching: false,
             numbers: false,
             offsets: false,
@@ -249,7 +249,7 @@ impl<'a> Options<'a> {
             separator: None,
             most: u64::MAX,
             label: b"(standard input)",
-            filter: Filter::default(),
+            filter: FileFilter::default(),
             operands,
         }
     }
@@ -262,22 +262,22 @@ impl<'a> Options<'a> {
     }
 }
 
-fn trouble(message: impl Into<Vec<u8>>) -> Stop {
-    Stop::Usage(message.into(), TROUBLE)
+fn trouble(message: impl Into<Vec<u8>>) -> CommandError {
+    CommandError::Usage(message.into(), TROUBLE)
 }
 
-fn choose(syntax: &mut Option<Syntax>, chosen: Syntax) -> Result<(), Stop> {
+fn choose(syntax: &mut Option<PatternSyntax>, chosen: PatternSyntax) -> Result<(), CommandError> {
     match syntax.replace(chosen) {
         Some(before) if before != chosen => Err(trouble("conflicting matchers specified")),
         _ => Ok(()),
     }
 }
 
-fn context(value: &[u8]) -> Result<u64, Stop> {
+fn context(value: &[u8]) -> Result<u64, CommandError> {
     number(value).ok_or_else(|| trouble([value, b": invalid context length argument"].concat()))
 }
 
-fn most(value: &[u8]) -> Result<u64, Stop> {
+fn most(value: &[u8]) -> Result<u64, CommandError> {
     match value {
         // A negative number means no limit.
         [b'-', digits @ ..] if number(digits).is_some() => Ok(u64::MAX),
@@ -299,20 +299,20 @@ fn number(value: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-fn binary(value: &[u8]) -> Result<Binary, Stop> {
+fn binary(value: &[u8]) -> Result<BinaryMode, CommandError> {
     match value {
-        b"binary" => Ok(Binary::Told),
-        b"text" => Ok(Binary::Text),
-        b"without-match" => Ok(Binary::Skipped),
+        b"binary" => Ok(BinaryMode::Noted),
+        b"text" => Ok(BinaryMode::Text),
+        b"without-match" => Ok(BinaryMode::Skipped),
         _ => Err(trouble("unknown binary-files type")),
     }
 }
 
-fn directories(value: &[u8]) -> Result<Directories, Stop> {
+fn directories(value: &[u8]) -> Result<DirectoryMode, CommandError> {
     match value {
-        b"read" => Ok(Directories::Read),
-        b"recurse" => Ok(Directories::Recurse),
-        b"skip" => Ok(Directories::Skip),
+        b"read" => Ok(DirectoryMode::Read),
+        b"recurse" => Ok(DirectoryMode::Recurse),
+        b"skip" => Ok(DirectoryMode::Skip),
         // GNU grep's status here too, unlike its other errors.
         _ => Err(usage(
             [b"invalid argument '", value, b"' for '--directories'"].concat(),
@@ -321,7 +321,7 @@ fn directories(value: &[u8]) -> Result<Directories, Stop> {
 }
 
 /// Accepts values that mean output without colours: it never goes to a terminal.
-fn color(value: &[u8]) -> Result<(), Stop> {
+fn color(value: &[u8]) -> Result<(), CommandError> {
     match value {
         b"" | b"auto" | b"tty" | b"if-tty" | b"never" | b"no" | b"none" => Ok(()),
         b"always" | b"yes" | b"force" => Err(trouble("colours (--color=always) are not supported")),
@@ -332,7 +332,11 @@ fn color(value: &[u8]) -> Result<(), Stop> {
 }
 
 /// Appends the lines of a file, adding the newline that the last one may lack.
-fn read_patterns(call: &mut Call<'_>, typed: &[u8], patterns: &mut Vec<u8>) -> Result<(), Stop> {
+fn read_patterns(
+    call: &mut Call<'_>,
+    typed: &[u8],
+    patterns: &mut Vec<u8>,
+) -> Result<(), CommandError> {
     let wrong = |error: trumanfs_types::error::Error| {
         let reason = reason(error.errno());
         trouble([typed, b": ", reason.as_bytes()].concat())

@@ -1,12 +1,12 @@
-//! [`Printer`]: writes a line of a file: name, number, offset, the line or its matches.
+//! [`LinePrinter`]: writes a line of a file: name, number, offset, the line or its matches.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 
 use memchr::memchr_iter;
 
-use super::matcher::Matcher;
-use super::options::Options;
+use super::matcher::LineMatcher;
+use super::options::GrepOptions;
 use crate::stream::Output;
 
 /// The byte after the name and the number of a selected line.
@@ -15,8 +15,8 @@ pub(super) const SELECTED: u8 = b':';
 pub(super) const CONTEXT: u8 = b'-';
 
 /// Writes the lines of one file.
-pub(super) struct Printer<'p> {
-    options: &'p Options<'p>,
+pub(super) struct LinePrinter<'p> {
+    options: &'p GrepOptions<'p>,
     out: &'p mut BufWriter<Output>,
     name: Option<&'p [u8]>,
     /// The number of lines before `counted`.
@@ -26,14 +26,14 @@ pub(super) struct Printer<'p> {
     base: u64,
 }
 
-impl<'p> Printer<'p> {
+impl<'p> LinePrinter<'p> {
     /// Makes a printer for a file, with its name where names are printed.
     pub(super) fn new(
-        options: &'p Options<'p>,
+        options: &'p GrepOptions<'p>,
         out: &'p mut BufWriter<Output>,
         name: Option<&'p [u8]>,
-    ) -> Printer<'p> {
-        Printer {
+    ) -> LinePrinter<'p> {
+        LinePrinter {
             options,
             out,
             name,
@@ -52,7 +52,7 @@ impl<'p> Printer<'p> {
         text: &[u8],
         line: Range<usize>,
         mark: u8,
-        matcher: &mut Matcher,
+        matcher: &mut LineMatcher,
     ) -> io::Result<()> {
         if !self.options.only_matching {
             self.head(text, line.start, line.end, mark)?;
@@ -88,7 +88,7 @@ impl<'p> Printer<'p> {
         text: &[u8],
         line: Range<usize>,
         mark: u8,
-        matcher: &mut Matcher,
+        matcher: &mut LineMatcher,
     ) -> io::Result<()> {
         let mut at = line.start;
         while at + 1 < line.end {

@@ -1,4 +1,4 @@
-//! [`Search`]: searches files one after the other, selects lines, and prints them with their context.
+//! [`FileSearch`]: searches files one after the other, selects lines, and prints them with their context.
 //!
 //! The rules for selected lines, groups and binary files are GNU's (`src/grep.c`).
 
@@ -7,40 +7,40 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::buffer::{Buffer, back, line_end};
-use super::matcher::Matcher;
-use super::options::{Binary, Options, OutputMode};
-use super::print::{CONTEXT, Printer, SELECTED};
+use super::buffer::{FileBuffer, line_end, lines_back};
+use super::matcher::LineMatcher;
+use super::options::{BinaryMode, GrepOptions, OutputMode};
+use super::print::{CONTEXT, LinePrinter, SELECTED};
 use crate::deadline::Deadline;
 use crate::stream::Output;
 
 /// The result of searching a file.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FileMatches {
     /// The number of selected lines, as far as they were counted.
     pub(super) count: u64,
-    /// Whether lines were selected but not printed because the file is binary.
+    /// True if lines were selected but not printed because the file is binary.
     pub(super) binary: bool,
     /// The read error that ended the search.
     pub(super) error: Option<io::Error>,
-    /// The number of bytes read behind the last line that was wanted; 0 if that did not come.
+    /// The number of bytes read after the last wanted line; 0 if that line did not come.
     pub(super) unread: u64,
 }
 
 /// The state that lasts from file to file.
-pub(super) struct Search {
-    matcher: Matcher,
-    buffer: Buffer,
-    /// Whether any line has been printed: the next group needs a separator.
+pub(super) struct FileSearch {
+    matcher: LineMatcher,
+    buffer: FileBuffer,
+    /// True once any line has been printed: the next group needs a separator.
     used: bool,
 }
 
-impl Search {
+impl FileSearch {
     /// Makes a search.
-    pub(super) fn new(matcher: Matcher) -> Search {
-        Search {
+    pub(super) fn new(matcher: LineMatcher) -> FileSearch {
+        FileSearch {
             matcher,
-            buffer: Buffer::new(),
+            buffer: FileBuffer::new(),
             used: false,
         }
     }
@@ -53,14 +53,14 @@ impl Search {
         &mut self,
         from: &mut dyn Read,
         name: Option<&[u8]>,
-        options: &Options<'_>,
+        options: &GrepOptions<'_>,
         out: &mut BufWriter<Output>,
         deadline: &Deadline,
-    ) -> io::Result<Found> {
+    ) -> io::Result<FileMatches> {
         let buffer = &mut self.buffer;
         buffer.clear();
-        let printer = Printer::new(options, out, name);
-        let mut scan = Scan::new(
+        let printer = LinePrinter::new(options, out, name);
+        let mut scan = FileScan::new(
             &mut self.matcher,
             &mut self.used,
             (options, deadline),
@@ -83,10 +83,12 @@ impl Search {
             read += new.len() as u64;
             let at_end = new.is_empty();
             let fresh = buffer.text().get(new.clone()).unwrap_or_default();
-            if text_count.is_none() && options.binary != Binary::Text && memchr(0, fresh).is_some()
+            if text_count.is_none()
+                && options.binary != BinaryMode::Text
+                && memchr(0, fresh).is_some()
             {
-                if options.binary == Binary::Skipped {
-                    return Ok(Found::default());
+                if options.binary == BinaryMode::Skipped {
+                    return Ok(FileMatches::default());
                 }
                 text_count = Some(scan.count);
                 if options.report != OutputMode::Count {
@@ -122,7 +124,7 @@ impl Search {
             searched = limit - needed;
         }
         let binary = text_count.is_some_and(|before| scan.count > before);
-        Ok(Found {
+        Ok(FileMatches {
             count: scan.count,
             binary: binary && options.report == OutputMode::Lines,
             unread: scan.unread(read),
@@ -132,35 +134,35 @@ impl Search {
 }
 
 /// The state of the search through one file. Offsets are into the text in memory.
-struct Scan<'s> {
-    options: &'s Options<'s>,
-    matcher: &'s mut Matcher,
+struct FileScan<'s> {
+    options: &'s GrepOptions<'s>,
+    matcher: &'s mut LineMatcher,
     deadline: &'s Deadline,
-    printer: Printer<'s>,
+    printer: LinePrinter<'s>,
     used: &'s mut bool,
-    /// Whether no lines are printed.
+    /// True if no lines are printed.
     quiet: bool,
-    /// Whether one line is enough.
+    /// True if one line is enough.
     first_only: bool,
     count: u64,
     /// The number of trailing context lines still to be printed.
     pending: u64,
-    /// The end of what was printed last, if it is still in the text.
+    /// The end of the last printed line, if it is still in the text.
     printed: Option<usize>,
     /// The number of bytes before the text.
     before_text: u64,
-    /// The end of the last line that was wanted, in the file.
+    /// The offset in the file of the end of the last wanted line.
     enough_at: Option<u64>,
 }
 
-impl<'s> Scan<'s> {
+impl<'s> FileScan<'s> {
     fn new(
-        matcher: &'s mut Matcher,
+        matcher: &'s mut LineMatcher,
         used: &'s mut bool,
-        (options, deadline): (&'s Options<'s>, &'s Deadline),
-        printer: Printer<'s>,
-    ) -> Scan<'s> {
-        Scan {
+        (options, deadline): (&'s GrepOptions<'s>, &'s Deadline),
+        printer: LinePrinter<'s>,
+    ) -> FileScan<'s> {
+        FileScan {
             options,
             matcher,
             deadline,
@@ -176,8 +178,8 @@ impl<'s> Scan<'s> {
         }
     }
 
-    /// Returns how many of the bytes read lie behind the last line that was wanted. Who wants to know no more than whether
-    /// there is a line reads to no certain place.
+    /// Returns the number of bytes read after the last wanted line; 0 where lines are not counted, since the search then ends
+    /// at no certain place.
     fn unread(&self, read: u64) -> u64 {
         let is_counted = matches!(self.options.report, OutputMode::Lines | OutputMode::Count);
         let enough_at = self.enough_at.filter(|_| is_counted);
@@ -226,7 +228,7 @@ impl<'s> Scan<'s> {
                 self.trail(text, lines.start)?;
             }
             let floor = self.printed.unwrap_or(0);
-            let start = back(text, lines.start, self.options.before, floor);
+            let start = lines_back(text, lines.start, self.options.before, floor);
             if let Some(separator) = self.options.separator
                 && *self.used
                 && self.printed != Some(start)
@@ -267,7 +269,7 @@ impl<'s> Scan<'s> {
     /// on, all offsets count from there.
     fn forget(&mut self, text: &[u8], limit: usize) -> usize {
         let floor = self.printed.unwrap_or(0);
-        let needed = back(text, limit, self.options.before, floor);
+        let needed = lines_back(text, limit, self.options.before, floor);
         self.printer.forget(text, needed);
         self.before_text += needed as u64;
         self.printed = self.printed.filter(|end| *end == needed).map(|_| 0);

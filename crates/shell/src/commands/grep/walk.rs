@@ -13,38 +13,38 @@ use std::thread;
 
 use rustix::fs::FileType;
 
-use super::Run;
-use super::filter::Filter;
+use super::GrepRun;
+use super::filter::FileFilter;
 use crate::deadline::Deadline;
 use trumanfs_executor::Home;
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::error::Result;
 use trumanfs_types::name::{Name, WorldPath};
 
-/// How many files one batch holds, so that the two threads seldom wait for each other. At most three batches are open
+/// The number of files in a batch, chosen so that the two threads seldom wait for each other. At most three batches are open
 /// at a time.
 const BATCH: usize = 24;
 
-impl Run<'_, '_> {
+impl GrepRun<'_, '_> {
     /// Searches everything below a directory, printed as typed; with no prefix where nothing was typed.
     pub(super) fn walk(&mut self, typed: &[u8], path: WorldPath) -> io::Result<()> {
-        let mut walk = Walk {
+        let mut walk = FileWalk {
             home: self.call.home(),
             filter: self.options.filter.clone(),
             deadline: self.call.state.deadline.clone(),
-            told: typed.to_vec(),
+            shown: typed.to_vec(),
             levels: Vec::new(),
         };
         if !typed.is_empty() {
             let end = typed.iter().rposition(|b| *b != b'/').map(|at| at + 1);
-            walk.told.truncate(end.unwrap_or(0));
-            walk.told.push(b'/');
+            walk.shown.truncate(end.unwrap_or(0));
+            walk.shown.push(b'/');
         }
         thread::scope(|scope| {
             let (sender, found) = sync_channel(1);
             thread::Builder::new().spawn_scoped(scope, move || {
                 if let Err(error) = walk.enter(path) {
-                    let _ = sender.send(vec![(walk.told, Err(error))]);
+                    let _ = sender.send(vec![(walk.shown, Err(error))]);
                     return;
                 }
                 loop {
@@ -54,11 +54,11 @@ impl Run<'_, '_> {
                     }
                 }
             })?;
-            for (told, opened) in found.into_iter().flatten() {
+            for (shown, opened) in found.into_iter().flatten() {
                 self.call.check()?;
                 match opened {
-                    Ok(file) => self.file(&told, file)?,
-                    Err(error) => self.complain(&told, &error)?,
+                    Ok(file) => self.file(&shown, file)?,
+                    Err(error) => self.complain(&shown, &error)?,
                 }
                 if self.is_done() {
                     break;
@@ -70,38 +70,39 @@ impl Run<'_, '_> {
     }
 }
 
-struct Walk {
+/// An iterator over the files below a directory.
+struct FileWalk {
     home: Arc<dyn Home>,
-    filter: Filter,
+    filter: FileFilter,
     deadline: Deadline,
     /// The name of the next file as printed.
-    told: Vec<u8>,
-    levels: Vec<Level>,
+    shown: Vec<u8>,
+    levels: Vec<WalkLevel>,
 }
 
 /// A directory being walked.
-struct Level {
+struct WalkLevel {
     path: WorldPath,
     /// The length of its name as printed, with a slash after it.
-    told: usize,
+    shown: usize,
     entries: std::vec::IntoIter<DirEntry>,
 }
 
-impl Walk {
-    /// Enters the directory whose name, with a slash after it, is in `told`.
+impl FileWalk {
+    /// Enters the directory whose name, with a slash after it, is in `shown`.
     fn enter(&mut self, path: WorldPath) -> Result<()> {
         let mut entries = self.home.list(&path)?;
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        self.levels.push(Level {
+        self.levels.push(WalkLevel {
             path,
-            told: self.told.len(),
+            shown: self.shown.len(),
             entries: entries.into_iter(),
         });
         Ok(())
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for FileWalk {
     /// A file's name as printed, and the open file or the reason why it, or a directory, cannot be read.
     type Item = (Vec<u8>, Result<File>);
 
@@ -116,18 +117,18 @@ impl Iterator for Walk {
                 continue;
             };
             let path = level.path.join(name);
-            self.told.truncate(level.told);
-            self.told.extend_from_slice(&entry.name);
+            self.shown.truncate(level.shown);
+            self.shown.extend_from_slice(&entry.name);
             match entry.kind {
                 FileType::RegularFile if self.filter.takes_found(&entry.name) => {
-                    return Some((self.told.clone(), self.home.open(&path)));
+                    return Some((self.shown.clone(), self.home.open(&path)));
                 }
                 FileType::Directory if self.filter.enters_found(&entry.name) => {
-                    let end = self.told.len();
-                    self.told.push(b'/');
+                    let end = self.shown.len();
+                    self.shown.push(b'/');
                     if let Err(error) = self.enter(path) {
-                        self.told.truncate(end);
-                        return Some((self.told.clone(), Err(error)));
+                        self.shown.truncate(end);
+                        return Some((self.shown.clone(), Err(error)));
                     }
                 }
                 _ => {}

@@ -1,13 +1,13 @@
 //! Numbers as `head` and `tail` parse them, with GNU's size suffixes.
 
-use super::Unit;
-use crate::call::{Stop, usage};
+use super::CountUnit;
+use crate::call::{CommandError, usage};
 
 /// Parses a number. The error message names the unit.
-pub(super) fn count(text: &[u8], unit: Unit) -> Result<u64, Stop> {
+pub(super) fn count(text: &[u8], unit: CountUnit) -> Result<u64, CommandError> {
     let what = match unit {
-        Unit::Bytes => "bytes",
-        Unit::Lines(_) => "lines",
+        CountUnit::Bytes => "bytes",
+        CountUnit::Lines(_) => "lines",
     };
     let wrong = |why: &str| {
         let begin = format!("invalid number of {what}: '");
@@ -71,8 +71,8 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<u64, String> {
-        count(text.as_bytes(), Unit::Bytes).map_err(|stop| match stop {
-            Stop::Usage(message, 1) => String::from_utf8(message).unwrap(),
+        count(text.as_bytes(), CountUnit::Bytes).map_err(|stop| match stop {
+            CommandError::Usage(message, 1) => String::from_utf8(message).unwrap(),
             other => format!("{other:?}"),
         })
     }

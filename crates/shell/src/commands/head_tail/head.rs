@@ -3,28 +3,28 @@
 use std::io::{BufRead, Seek, Write};
 
 use super::count::count;
-use super::window::{Window, start_of_last};
-use super::{LONG, Unit, each, wanted};
-use crate::call::{Call, Ended, Stop, usage};
-use crate::commands::reading::{Trouble, chunk, copy, copy_some, of_reading};
+use super::window::{TailWindow, start_of_last};
+use super::{CountUnit, LONG, each, wanted};
+use crate::call::{Call, CommandError, CommandResult, usage};
+use crate::commands::reading::{OperandError, chunk, copy, copy_some, of_reading};
 use crate::options::OptSpec;
 use crate::stream::Input;
 
 const OPTIONS: OptSpec = OptSpec {
     short: "c:n:qvz",
     long: LONG,
-    wrong: 1,
+    error_status: 1,
 };
 
-/// Which part is printed.
+/// The part that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum HeadPart {
     First(u64),
     AllBut(u64),
 }
 
 /// Prints the beginning of each file.
-pub(crate) fn head(call: &mut Call<'_>) -> Ended {
+pub(crate) fn head(call: &mut Call<'_>) -> CommandResult {
     let old = old_style(call.args)?;
     let args = match &old {
         Some(_) => call.args.get(1..).unwrap_or_default(),
@@ -37,19 +37,21 @@ pub(crate) fn head(call: &mut Call<'_>) -> Ended {
             .map(|(letter, value)| (*letter, value.as_deref()));
         typed.options = options.chain(typed.options).collect();
     }
-    let (part, unit) = wanted(&typed, Part::First(10), part)?;
+    let (part, unit) = wanted(&typed, HeadPart::First(10), part)?;
     each(call, &typed, |call, input| match (part, unit) {
-        (Part::First(count), Unit::Bytes) => copy_some(call, input, count),
-        (Part::First(count), Unit::Lines(delimiter)) => lines(call, input, count, delimiter),
-        (Part::AllBut(0), _) => copy(call, input),
-        (Part::AllBut(count), unit) => all_but(call, input, count, unit),
+        (HeadPart::First(count), CountUnit::Bytes) => copy_some(call, input, count),
+        (HeadPart::First(count), CountUnit::Lines(delimiter)) => {
+            lines(call, input, count, delimiter)
+        }
+        (HeadPart::AllBut(0), _) => copy(call, input),
+        (HeadPart::AllBut(count), unit) => all_but(call, input, count, unit),
     })
 }
 
-type Options = Vec<(char, Option<Vec<u8>>)>;
+type OptionList = Vec<(char, Option<Vec<u8>>)>;
 
 /// Parses the obsolete `-N` with letters after it, allowed as first argument. Returns the options it stands for.
-fn old_style(args: &[Vec<u8>]) -> Result<Option<Options>, Stop> {
+fn old_style(args: &[Vec<u8>]) -> Result<Option<OptionList>, CommandError> {
     let Some([b'-', typed @ ..]) = args.first().map(Vec::as_slice) else {
         return Ok(None);
     };
@@ -61,7 +63,7 @@ fn old_style(args: &[Vec<u8>]) -> Result<Option<Options>, Stop> {
     if digits.is_empty() {
         return Ok(None);
     }
-    let (mut unit, mut factor, mut options) = ('n', None, Options::new());
+    let (mut unit, mut factor, mut options) = ('n', None, OptionList::new());
     for letter in letters {
         match letter {
             b'c' => (unit, factor) = ('c', None),
@@ -81,15 +83,20 @@ fn old_style(args: &[Vec<u8>]) -> Result<Option<Options>, Stop> {
     Ok(Some(options))
 }
 
-fn part(number: &[u8], unit: Unit) -> Result<Part, Stop> {
+fn part(number: &[u8], unit: CountUnit) -> Result<HeadPart, CommandError> {
     Ok(match number {
-        [b'-', number @ ..] => Part::AllBut(count(number, unit)?),
-        number => Part::First(count(number, unit)?),
+        [b'-', number @ ..] => HeadPart::AllBut(count(number, unit)?),
+        number => HeadPart::First(count(number, unit)?),
     })
 }
 
 /// Prints so many lines, and leaves the rest in the input.
-fn lines(call: &mut Call<'_>, input: &mut Input, count: u64, delimiter: u8) -> Result<(), Trouble> {
+fn lines(
+    call: &mut Call<'_>,
+    input: &mut Input,
+    count: u64,
+    delimiter: u8,
+) -> Result<(), OperandError> {
     let mut left = count;
     while left > 0 {
         let chunk = chunk(call, input)?;
@@ -110,13 +117,18 @@ fn lines(call: &mut Call<'_>, input: &mut Input, count: u64, delimiter: u8) -> R
     Ok(())
 }
 
-fn all_but(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Result<(), Trouble> {
+fn all_but(
+    call: &mut Call<'_>,
+    input: &mut Input,
+    count: u64,
+    unit: CountUnit,
+) -> Result<(), OperandError> {
     if let Some(mut file) = input.as_file().filter(|file| is_regular(file)) {
         let from = file.stream_position().map_err(of_reading)?;
         let end = start_of_last(call, file, from, (count, unit)).map_err(of_reading)?;
         return copy_some(call, input, end - from);
     }
-    let mut window = Window::new(count, unit);
+    let mut window = TailWindow::new(count, unit);
     loop {
         let chunk = chunk(call, input)?;
         if chunk.is_empty() {
@@ -126,7 +138,7 @@ fn all_but(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Re
         let length = chunk.len();
         call.state.deadline.fits(window.size)?;
         input.consume(length);
-        while let Some(bytes) = window.leaving() {
+        while let Some(bytes) = window.pop_excess() {
             call.out.write_all(&bytes)?;
         }
     }

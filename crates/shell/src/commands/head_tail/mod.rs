@@ -13,24 +13,24 @@ use std::io::{self, Write};
 pub(crate) use head::head;
 pub(crate) use tail::tail;
 
-use super::reading::{STANDARD, Trouble, or_standard, read};
-use crate::call::{Call, Ended, Stop};
-use crate::options::{ParsedArgs, Takes};
+use super::reading::{OperandError, STANDARD, or_standard, read};
+use crate::call::{Call, CommandError, CommandResult};
+use crate::options::{OptionArg, ParsedArgs};
 use crate::stream::Input;
 
 /// The long options of both.
-const LONG: &[(&str, Takes, char)] = &[
-    ("bytes", Takes::Value, 'c'),
-    ("lines", Takes::Value, 'n'),
-    ("quiet", Takes::Nothing, 'q'),
-    ("silent", Takes::Nothing, 'q'),
-    ("verbose", Takes::Nothing, 'v'),
-    ("zero-terminated", Takes::Nothing, 'z'),
+const LONG: &[(&str, OptionArg, char)] = &[
+    ("bytes", OptionArg::Required, 'c'),
+    ("lines", OptionArg::Required, 'n'),
+    ("quiet", OptionArg::None, 'q'),
+    ("silent", OptionArg::None, 'q'),
+    ("verbose", OptionArg::None, 'v'),
+    ("zero-terminated", OptionArg::None, 'z'),
 ];
 
 /// The unit that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
+enum CountUnit {
     Bytes,
     /// Lines, with the byte that ends them.
     Lines(u8),
@@ -40,8 +40,8 @@ enum Unit {
 fn each(
     call: &mut Call<'_>,
     typed: &ParsedArgs<'_>,
-    mut work: impl FnMut(&mut Call<'_>, &mut Input) -> Result<(), Trouble>,
-) -> Ended {
+    mut work: impl FnMut(&mut Call<'_>, &mut Input) -> Result<(), OperandError>,
+) -> CommandResult {
     let asked = typed.options.iter().rev();
     let asked = asked
         .map(|(letter, _)| *letter)
@@ -61,17 +61,17 @@ fn each(
     Ok(status)
 }
 
-/// Returns what the last of the options `-c` and `-n` names, in bytes or in lines.
+/// Returns the part that the last of the options `-c` and `-n` selects, in bytes or in lines.
 fn wanted<P>(
     typed: &ParsedArgs<'_>,
     usual: P,
-    part: impl Fn(&[u8], Unit) -> Result<P, Stop>,
-) -> Result<(P, Unit), Stop> {
-    let line = Unit::Lines(if typed.has('z') { 0 } else { b'\n' });
+    part: impl Fn(&[u8], CountUnit) -> Result<P, CommandError>,
+) -> Result<(P, CountUnit), CommandError> {
+    let line = CountUnit::Lines(if typed.has('z') { 0 } else { b'\n' });
     let mut wanted = (usual, line);
     for (letter, value) in &typed.options {
         let unit = match letter {
-            'c' => Unit::Bytes,
+            'c' => CountUnit::Bytes,
             'n' => line,
             _ => continue,
         };

@@ -4,34 +4,34 @@ use std::io::{BufRead, Seek, SeekFrom, Write};
 
 use super::count::count;
 use super::head::is_regular;
-use super::window::{Window, start_of_last};
-use super::{LONG, Unit, each, wanted};
-use crate::call::{Call, Ended, Stop, usage};
-use crate::commands::reading::{Trouble, chunk, copy, of_reading};
-use crate::options::{OptSpec, Takes};
+use super::window::{TailWindow, start_of_last};
+use super::{CountUnit, LONG, each, wanted};
+use crate::call::{Call, CommandError, CommandResult, usage};
+use crate::commands::reading::{OperandError, chunk, copy, of_reading};
+use crate::options::{OptSpec, OptionArg};
 use crate::stream::Input;
 
 const OPTIONS: OptSpec = OptSpec {
     short: "c:fFn:qvz",
     long: &{
-        let mut long = [("follow", Takes::Maybe, 'f'); 7];
+        let mut long = [("follow", OptionArg::Optional, 'f'); 7];
         let (_, shared) = long.split_at_mut(1);
         shared.copy_from_slice(LONG);
         long
     },
-    wrong: 1,
+    error_status: 1,
 };
 
-/// Which part is printed.
+/// The part that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum TailPart {
     Last(u64),
     /// All but the first so many.
     After(u64),
 }
 
 /// Prints the end of each file.
-pub(crate) fn tail(call: &mut Call<'_>) -> Ended {
+pub(crate) fn tail(call: &mut Call<'_>) -> CommandResult {
     let old = old_style(call.args);
     let args = match &old {
         Some(_) => call.args.get(1..).unwrap_or_default(),
@@ -46,14 +46,14 @@ pub(crate) fn tail(call: &mut Call<'_>) -> Ended {
             "-f is not supported: a line ends, and cannot wait for what is written later",
         ));
     }
-    let (part, unit) = wanted(&typed, Part::Last(10), part)?;
+    let (part, unit) = wanted(&typed, TailPart::Last(10), part)?;
     // GNU tail does not even open the files then.
-    if part == Part::Last(0) {
+    if part == TailPart::Last(0) {
         return Ok(0);
     }
     each(call, &typed, |call, input| match part {
-        Part::After(count) => after(call, input, count, unit),
-        Part::Last(count) => last(call, input, count, unit),
+        TailPart::After(count) => after(call, input, count, unit),
+        TailPart::Last(count) => last(call, input, count, unit),
     })
 }
 
@@ -91,17 +91,22 @@ fn old_style(args: &[Vec<u8>]) -> Option<(char, Vec<u8>)> {
     Some((unit, [sign, digits, factor].concat()))
 }
 
-fn part(number: &[u8], unit: Unit) -> Result<Part, Stop> {
+fn part(number: &[u8], unit: CountUnit) -> Result<TailPart, CommandError> {
     Ok(match number {
         // Counting starts at 1; 0 means the same.
-        [b'+', ..] => Part::After(count(number, unit)?.saturating_sub(1)),
-        [b'-', number @ ..] | number => Part::Last(count(number, unit)?),
+        [b'+', ..] => TailPart::After(count(number, unit)?.saturating_sub(1)),
+        [b'-', number @ ..] | number => TailPart::Last(count(number, unit)?),
     })
 }
 
-fn after(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Result<(), Trouble> {
+fn after(
+    call: &mut Call<'_>,
+    input: &mut Input,
+    count: u64,
+    unit: CountUnit,
+) -> Result<(), OperandError> {
     if let Some(mut file) = input.as_file().filter(|file| is_regular(file))
-        && unit == Unit::Bytes
+        && unit == CountUnit::Bytes
     {
         let from = file.stream_position().map_err(of_reading)?;
         file.seek(SeekFrom::Start(
@@ -118,11 +123,11 @@ fn after(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Resu
         }
         let mut length = chunk.len();
         match unit {
-            Unit::Bytes => {
+            CountUnit::Bytes => {
                 length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
                 left -= length as u64;
             }
-            Unit::Lines(delimiter) => {
+            CountUnit::Lines(delimiter) => {
                 for end in memchr::memchr_iter(delimiter, chunk) {
                     left -= 1;
                     if left == 0 {
@@ -137,14 +142,19 @@ fn after(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Resu
     copy(call, input)
 }
 
-fn last(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Result<(), Trouble> {
+fn last(
+    call: &mut Call<'_>,
+    input: &mut Input,
+    count: u64,
+    unit: CountUnit,
+) -> Result<(), OperandError> {
     if let Some(mut file) = input.as_file().filter(|file| is_regular(file)) {
         let from = file.stream_position().map_err(of_reading)?;
         let start = start_of_last(call, file, from, (count, unit)).map_err(of_reading)?;
         file.seek(SeekFrom::Start(start)).map_err(of_reading)?;
         return copy(call, input);
     }
-    let mut window = Window::new(count, unit);
+    let mut window = TailWindow::new(count, unit);
     loop {
         let chunk = chunk(call, input)?;
         if chunk.is_empty() {
@@ -154,7 +164,7 @@ fn last(call: &mut Call<'_>, input: &mut Input, count: u64, unit: Unit) -> Resul
         let length = chunk.len();
         call.state.deadline.fits(window.size)?;
         input.consume(length);
-        while window.leaving().is_some() {}
+        while window.pop_excess().is_some() {}
     }
     for bytes in window.split().1 {
         call.out.write_all(&bytes)?;

@@ -193,15 +193,15 @@ fn what_comes_after_is_left() {
 
 #[test]
 fn a_stream_is_not_held() {
-    use super::Unit;
-    use super::window::Window;
+    use super::CountUnit;
+    use super::window::TailWindow;
 
-    let mut window = Window::new(2, Unit::Lines(b'\n'));
+    let mut window = TailWindow::new(2, CountUnit::Lines(b'\n'));
     let mut most = 0;
     for _ in 0..1000 {
         window.push(&b"0123456\n".repeat(8192));
         let mut held = 2;
-        while window.leaving().is_some() {
+        while window.pop_excess().is_some() {
             held -= 1;
         }
         most = most.max(held);

@@ -1,4 +1,4 @@
-//! The end of a file or stream: [`start_of_last`] finds where it begins in a file, [`Window`] holds it while a stream
+//! The end of a file or stream: [`start_of_last`] finds where it begins in a file, [`TailWindow`] holds it while a stream
 //! passes.
 
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::Unit;
+use super::CountUnit;
 use crate::call::Call;
 use crate::stream::CHUNK;
 
@@ -19,13 +19,13 @@ pub(super) fn start_of_last(
     call: &Call<'_>,
     file: &File,
     from: u64,
-    (count, unit): (u64, Unit),
+    (count, unit): (u64, CountUnit),
 ) -> io::Result<u64> {
     let size = file.metadata()?.len().max(from);
     let delimiter = match unit {
-        Unit::Bytes => return Ok(size.saturating_sub(count).max(from)),
-        Unit::Lines(_) if count == 0 => return Ok(size),
-        Unit::Lines(delimiter) => delimiter,
+        CountUnit::Bytes => return Ok(size.saturating_sub(count).max(from)),
+        CountUnit::Lines(_) if count == 0 => return Ok(size),
+        CountUnit::Lines(delimiter) => delimiter,
     };
     let mut ends = count;
     let mut block = vec![0; CHUNK];
@@ -53,27 +53,28 @@ pub(super) fn start_of_last(
     Ok(from)
 }
 
-struct Piece {
+/// A piece of the input.
+struct WindowPiece {
     bytes: Vec<u8>,
     /// The number of units that end in this piece.
     ends: u64,
 }
 
 /// Holds at least the last lines or bytes of its input, and little more.
-pub(super) struct Window {
+pub(super) struct TailWindow {
     count: u64,
-    unit: Unit,
-    held: VecDeque<Piece>,
+    unit: CountUnit,
+    held: VecDeque<WindowPiece>,
     /// The number of units that end in all pieces held.
     ends: u64,
     /// The number of bytes held.
     pub(super) size: usize,
 }
 
-impl Window {
+impl TailWindow {
     /// Makes a window of so many units.
-    pub(super) fn new(count: u64, unit: Unit) -> Window {
-        Window {
+    pub(super) fn new(count: u64, unit: CountUnit) -> TailWindow {
+        TailWindow {
             count,
             unit,
             held: VecDeque::new(),
@@ -82,11 +83,11 @@ impl Window {
         }
     }
 
-    /// Adds the next bytes. Call [`Window::leaving`] afterwards until it returns `None`.
+    /// Adds the next bytes. Call [`TailWindow::pop_excess`] afterwards until it returns `None`.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let ends = match self.unit {
-            Unit::Bytes => bytes.len() as u64,
-            Unit::Lines(delimiter) => memchr::memchr_iter(delimiter, bytes).count() as u64,
+            CountUnit::Bytes => bytes.len() as u64,
+            CountUnit::Lines(delimiter) => memchr::memchr_iter(delimiter, bytes).count() as u64,
         };
         self.ends += ends;
         self.size += bytes.len();
@@ -96,16 +97,16 @@ impl Window {
                 last.bytes.extend_from_slice(bytes);
                 last.ends += ends;
             }
-            _ => self.held.push_back(Piece {
+            _ => self.held.push_back(WindowPiece {
                 bytes: bytes.to_vec(),
                 ends,
             }),
         }
     }
 
-    /// Returns a piece that is certainly not part of the end. More units than `count` must end in the pieces that
+    /// Removes and returns a piece that is certainly not part of the end. More units than `count` must end in the pieces that
     /// stay: the first of the last units may have begun in the piece that leaves.
-    pub(super) fn leaving(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn pop_excess(&mut self) -> Option<Vec<u8>> {
         let first = self.held.front()?;
         if self.ends - first.ends <= self.count {
             return None;
@@ -128,8 +129,8 @@ impl Window {
             }
             let cut = match (usize::try_from(skip).unwrap_or(usize::MAX), self.unit) {
                 (0, _) => 0,
-                (skip, Unit::Bytes) => skip,
-                (skip, Unit::Lines(delimiter)) => memchr::memchr_iter(delimiter, &bytes)
+                (skip, CountUnit::Bytes) => skip,
+                (skip, CountUnit::Lines(delimiter)) => memchr::memchr_iter(delimiter, &bytes)
                     .nth(skip - 1)
                     .map_or(bytes.len(), |at| at + 1),
             };
@@ -141,11 +142,11 @@ impl Window {
         (before, last)
     }
 
-    /// Returns how many units end before the last ones begin.
+    /// Returns the number of units that end before the last ones begin.
     fn before(&self) -> u64 {
         let open = match self.unit {
-            Unit::Bytes => false,
-            Unit::Lines(delimiter) => self
+            CountUnit::Bytes => false,
+            CountUnit::Lines(delimiter) => self
                 .held
                 .back()
                 .and_then(|held| held.bytes.last())

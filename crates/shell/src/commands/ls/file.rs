@@ -5,7 +5,7 @@ use rustix::fs::FileType;
 use trumanfs_types::meta::Meta;
 
 /// A file to be listed.
-pub(super) struct File {
+pub(super) struct ListedFile {
     /// The name as printed.
     pub(super) name: Vec<u8>,
     pub(super) kind: FileType,
@@ -14,9 +14,9 @@ pub(super) struct File {
     pub(super) meta: Option<Meta>,
 }
 
-impl File {
-    pub(super) fn new(name: &[u8], meta: Meta) -> File {
-        File {
+impl ListedFile {
+    pub(super) fn new(name: &[u8], meta: Meta) -> ListedFile {
+        ListedFile {
             name: name.to_vec(),
             kind: meta.kind,
             ino: meta.id.1,

@@ -3,83 +3,83 @@
 //! Standard output is never a terminal here: there are no colours and no columns, and names are not quoted. There are
 //! no symlinks that -L and -H could follow.
 
-use super::keyword::{SERIOUS, word};
-use super::order::Order;
-use super::size::Scale;
-use super::times::Style;
-use crate::call::Stop;
-use crate::options::{OptSpec, Takes};
-use crate::pattern::Pattern;
+use super::keyword::{SERIOUS, keyword};
+use super::order::SortOrder;
+use super::size::SizeScale;
+use super::times::TimeStyle;
+use crate::call::CommandError;
+use crate::options::{OptSpec, OptionArg};
+use crate::pattern::GlobPattern;
 use trumanfs_types::meta::{Meta, Time};
 
 const OPTIONS: OptSpec = OptSpec {
     short: "1aABcdfFgGhHiI:klLnNoprRsStuUvX",
     long: &[
-        ("all", Takes::Nothing, 'a'),
-        ("almost-all", Takes::Nothing, 'A'),
-        ("classify", Takes::Maybe, 'F'),
-        ("color", Takes::Maybe, 'C'),
-        ("dereference", Takes::Nothing, 'L'),
-        ("dereference-command-line", Takes::Nothing, 'H'),
-        ("directory", Takes::Nothing, 'd'),
-        ("file-type", Takes::Nothing, '*'),
-        ("format", Takes::Value, 'O'),
-        ("full-time", Takes::Nothing, 'E'),
-        ("group-directories-first", Takes::Nothing, 'D'),
-        ("hide", Takes::Value, 'Y'),
-        ("human-readable", Takes::Nothing, 'h'),
-        ("ignore", Takes::Value, 'I'),
-        ("ignore-backups", Takes::Nothing, 'B'),
-        ("indicator-style", Takes::Value, '/'),
-        ("inode", Takes::Nothing, 'i'),
-        ("kibibytes", Takes::Nothing, 'k'),
-        ("literal", Takes::Nothing, 'N'),
-        ("no-group", Takes::Nothing, 'G'),
-        ("numeric-uid-gid", Takes::Nothing, 'n'),
-        ("recursive", Takes::Nothing, 'R'),
-        ("reverse", Takes::Nothing, 'r'),
-        ("show-control-chars", Takes::Nothing, 'N'),
-        ("si", Takes::Nothing, 'M'),
-        ("size", Takes::Nothing, 's'),
-        ("sort", Takes::Value, 'T'),
-        ("time", Takes::Value, 'm'),
-        ("time-style", Takes::Value, 'y'),
-        ("zero", Takes::Nothing, 'z'),
+        ("all", OptionArg::None, 'a'),
+        ("almost-all", OptionArg::None, 'A'),
+        ("classify", OptionArg::Optional, 'F'),
+        ("color", OptionArg::Optional, 'C'),
+        ("dereference", OptionArg::None, 'L'),
+        ("dereference-command-line", OptionArg::None, 'H'),
+        ("directory", OptionArg::None, 'd'),
+        ("file-type", OptionArg::None, '*'),
+        ("format", OptionArg::Required, 'O'),
+        ("full-time", OptionArg::None, 'E'),
+        ("group-directories-first", OptionArg::None, 'D'),
+        ("hide", OptionArg::Required, 'Y'),
+        ("human-readable", OptionArg::None, 'h'),
+        ("ignore", OptionArg::Required, 'I'),
+        ("ignore-backups", OptionArg::None, 'B'),
+        ("indicator-style", OptionArg::Required, '/'),
+        ("inode", OptionArg::None, 'i'),
+        ("kibibytes", OptionArg::None, 'k'),
+        ("literal", OptionArg::None, 'N'),
+        ("no-group", OptionArg::None, 'G'),
+        ("numeric-uid-gid", OptionArg::None, 'n'),
+        ("recursive", OptionArg::None, 'R'),
+        ("reverse", OptionArg::None, 'r'),
+        ("show-control-chars", OptionArg::None, 'N'),
+        ("si", OptionArg::None, 'M'),
+        ("size", OptionArg::None, 's'),
+        ("sort", OptionArg::Required, 'T'),
+        ("time", OptionArg::Required, 'm'),
+        ("time-style", OptionArg::Required, 'y'),
+        ("zero", OptionArg::None, 'z'),
     ],
-    wrong: SERIOUS,
+    error_status: SERIOUS,
 };
 
-/// Which names with a dot at the start are listed.
+/// The names with a dot at the start that are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hidden {
+pub(super) enum HiddenNames {
     No,
     /// All but `.` and `..`.
     Almost,
     All,
 }
 
-/// Which of a file's times is shown.
+/// The time of a file that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stamp {
+pub(super) enum TimeKind {
     Modified,
     Changed,
     Accessed,
 }
 
-impl Stamp {
+impl TimeKind {
     /// Returns the selected time.
     pub(super) fn of(self, meta: &Meta) -> Time {
         match self {
-            Stamp::Modified => meta.mtime,
-            Stamp::Changed => meta.ctime,
-            Stamp::Accessed => meta.atime,
+            TimeKind::Modified => meta.mtime,
+            TimeKind::Changed => meta.ctime,
+            TimeKind::Accessed => meta.atime,
         }
     }
 }
 
-/// Which kinds of files are marked by a character after the name. Each variant includes those before it.
+/// The kinds of files that are marked by a character after the name. Each variant includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub(super) enum Mark {
+pub(super) enum TypeMark {
     None,
     Slash,
     Type,
@@ -87,120 +87,125 @@ pub(super) enum Mark {
 }
 
 /// A pattern of names to leave out.
-struct Left(Pattern, bool);
+struct IgnorePattern(GlobPattern, bool);
 
-impl Left {
-    fn new(text: &[u8]) -> Left {
-        Left(Pattern::new(text), text.starts_with(b"."))
+impl IgnorePattern {
+    fn new(text: &[u8]) -> IgnorePattern {
+        IgnorePattern(GlobPattern::new(text), text.starts_with(b"."))
     }
 
-    /// A leading dot is matched by a literal dot only (`FNM_PERIOD`).
-    fn out(&self, name: &[u8]) -> bool {
+    /// Returns whether a name matches. A leading dot is matched by a literal dot only (`FNM_PERIOD`).
+    fn matches(&self, name: &[u8]) -> bool {
         (self.1 || !name.starts_with(b".")) && self.0.matches(name)
     }
 }
 
 /// The options of one call.
-pub(super) struct Settings {
-    pub(super) hidden: Hidden,
-    ignored: Vec<Left>,
+pub(super) struct LsSettings {
+    pub(super) hidden: HiddenNames,
+    ignored: Vec<IgnorePattern>,
     /// Patterns like `ignored`, but without effect where hidden names are listed (`--hide`).
-    unshown: Vec<Left>,
+    unshown: Vec<IgnorePattern>,
     pub(super) long: bool,
-    /// Whether a directory operand is listed itself (`-d`).
+    /// True if a directory operand is listed itself (`-d`).
     pub(super) itself: bool,
     pub(super) recursive: bool,
-    pub(super) order: Order,
+    pub(super) order: SortOrder,
     pub(super) reverse: bool,
     pub(super) directories_first: bool,
-    pub(super) stamp: Stamp,
-    pub(super) style: Style,
-    pub(super) mark: Mark,
+    pub(super) stamp: TimeKind,
+    pub(super) style: TimeStyle,
+    pub(super) mark: TypeMark,
     pub(super) inodes: bool,
     pub(super) blocks: bool,
     pub(super) owners: bool,
     pub(super) groups: bool,
     pub(super) numbers: bool,
-    pub(super) scale: Scale,
+    pub(super) scale: SizeScale,
     /// The byte that ends a line.
     pub(super) end: u8,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            hidden: Hidden::No,
+impl Default for LsSettings {
+    fn default() -> LsSettings {
+        LsSettings {
+            hidden: HiddenNames::No,
             ignored: Vec::new(),
             unshown: Vec::new(),
             long: false,
             itself: false,
             recursive: false,
-            order: Order::Name,
+            order: SortOrder::Name,
             reverse: false,
             directories_first: false,
-            stamp: Stamp::Modified,
-            style: Style::default(),
-            mark: Mark::None,
+            stamp: TimeKind::Modified,
+            style: TimeStyle::default(),
+            mark: TypeMark::None,
             inodes: false,
             blocks: false,
             owners: true,
             groups: true,
             numbers: false,
-            scale: Scale::Plain,
+            scale: SizeScale::Plain,
             end: b'\n',
         }
     }
 }
 
-impl Settings {
+impl LsSettings {
     /// Parses the arguments. Returns the operands too.
     ///
     /// # Errors
-    /// [`Stop::Usage`].
-    pub(super) fn read(args: &[Vec<u8>]) -> Result<(Settings, Vec<&[u8]>), Stop> {
+    /// [`CommandError::Usage`].
+    pub(super) fn read(args: &[Vec<u8>]) -> Result<(LsSettings, Vec<&[u8]>), CommandError> {
         let typed = OPTIONS.read(args)?;
-        let mut settings = Settings::default();
+        let mut settings = LsSettings::default();
         let mut order = None;
         let mut style = None;
         for (letter, value) in typed.options {
             let value = value.unwrap_or_default();
             match letter {
                 'f' => {
-                    (settings.hidden, settings.long, settings.blocks) = (Hidden::All, false, false)
+                    (settings.hidden, settings.long, settings.blocks) =
+                        (HiddenNames::All, false, false)
                 }
                 'l' => settings.long = true,
                 'n' => (settings.long, settings.numbers) = (true, true),
                 'g' => (settings.long, settings.owners) = (true, false),
                 'o' => (settings.long, settings.groups) = (true, false),
                 'E' => (settings.long, style) = (true, Some(&b"full-iso"[..])),
-                'O' => settings.long = word("--format", value, FORMATS)?,
+                'O' => settings.long = keyword("--format", value, FORMATS)?,
                 'y' => style = Some(value),
                 _ => {}
             }
             match letter {
-                'f' | 'U' => order = Some(Order::None),
-                't' => order = Some(Order::Time),
-                'S' => order = Some(Order::Size),
-                'X' => order = Some(Order::Extension),
-                'v' => order = Some(Order::Version),
-                'T' => order = Some(word("--sort", value, ORDERS)?),
-                'c' => settings.stamp = Stamp::Changed,
-                'u' => settings.stamp = Stamp::Accessed,
-                'm' => settings.stamp = word("--time", value, STAMPS)?,
+                'f' | 'U' => order = Some(SortOrder::None),
+                't' => order = Some(SortOrder::Time),
+                'S' => order = Some(SortOrder::Size),
+                'X' => order = Some(SortOrder::Extension),
+                'v' => order = Some(SortOrder::Version),
+                'T' => order = Some(keyword("--sort", value, ORDERS)?),
+                'c' => settings.stamp = TimeKind::Changed,
+                'u' => settings.stamp = TimeKind::Accessed,
+                'm' => settings.stamp = keyword("--time", value, STAMPS)?,
                 'C' if when("--color", value)? => {
                     let message = "--color=always is not supported: nothing here shows colours";
-                    return Err(Stop::Usage(message.into(), SERIOUS));
+                    return Err(CommandError::Usage(message.into(), SERIOUS));
                 }
-                'F' if when("--classify", value)? => settings.mark = Mark::Classify,
-                '/' => settings.mark = word("--indicator-style", value, MARKS)?,
+                'F' if when("--classify", value)? => settings.mark = TypeMark::Classify,
+                '/' => settings.mark = keyword("--indicator-style", value, MARKS)?,
                 letter => settings.simple(letter, value),
             }
         }
         // A time that is asked for but not shown determines the order.
-        let seen = settings.long || settings.stamp == Stamp::Modified;
-        settings.order = order.unwrap_or(if seen { Order::Name } else { Order::Time });
+        let seen = settings.long || settings.stamp == TimeKind::Modified;
+        settings.order = order.unwrap_or(if seen {
+            SortOrder::Name
+        } else {
+            SortOrder::Time
+        });
         if let Some(style) = style.filter(|_| settings.long) {
-            settings.style = Style::named(style)?;
+            settings.style = TimeStyle::named(style)?;
         }
         Ok((settings, typed.operands))
     }
@@ -208,22 +213,24 @@ impl Settings {
     /// Applies an option that needs no other. -k is the default.
     fn simple(&mut self, letter: char, value: &[u8]) {
         match letter {
-            'a' => self.hidden = Hidden::All,
-            'A' => self.hidden = Hidden::Almost,
-            'B' => self.ignored.extend([Left::new(b"*~"), Left::new(b".*~")]),
-            'I' => self.ignored.push(Left::new(value)),
-            'Y' => self.unshown.push(Left::new(value)),
+            'a' => self.hidden = HiddenNames::All,
+            'A' => self.hidden = HiddenNames::Almost,
+            'B' => self
+                .ignored
+                .extend([IgnorePattern::new(b"*~"), IgnorePattern::new(b".*~")]),
+            'I' => self.ignored.push(IgnorePattern::new(value)),
+            'Y' => self.unshown.push(IgnorePattern::new(value)),
             'd' => self.itself = true,
             'R' => self.recursive = true,
             'r' => self.reverse = true,
             'D' => self.directories_first = true,
-            'p' => self.mark = Mark::Slash,
-            '*' => self.mark = Mark::Type,
+            'p' => self.mark = TypeMark::Slash,
+            '*' => self.mark = TypeMark::Type,
             'i' => self.inodes = true,
             's' => self.blocks = true,
             'G' => self.groups = false,
-            'h' => self.scale = Scale::Binary,
-            'M' => self.scale = Scale::Decimal,
+            'h' => self.scale = SizeScale::Binary,
+            'M' => self.scale = SizeScale::Decimal,
             'z' => self.end = 0,
             _ => {}
         }
@@ -232,40 +239,40 @@ impl Settings {
     /// Returns whether a directory's entry is listed.
     pub(super) fn lists(&self, name: &[u8]) -> bool {
         let hidden = match self.hidden {
-            Hidden::No => {
-                name.starts_with(b".") || self.unshown.iter().any(|pattern| pattern.out(name))
+            HiddenNames::No => {
+                name.starts_with(b".") || self.unshown.iter().any(|pattern| pattern.matches(name))
             }
-            Hidden::Almost => matches!(name, b"." | b".."),
-            Hidden::All => false,
+            HiddenNames::Almost => matches!(name, b"." | b".."),
+            HiddenNames::All => false,
         };
-        !hidden && !self.ignored.iter().any(|pattern| pattern.out(name))
+        !hidden && !self.ignored.iter().any(|pattern| pattern.matches(name))
     }
 }
 
 /// The values of `--format`, and whether each means a long listing.
 const FORMATS: &[(&str, bool)] = &[("long", true), ("verbose", true), ("single-column", false)];
 
-const ORDERS: &[(&str, Order)] = &[
-    ("none", Order::None),
-    ("time", Order::Time),
-    ("size", Order::Size),
-    ("extension", Order::Extension),
-    ("version", Order::Version),
+const ORDERS: &[(&str, SortOrder)] = &[
+    ("none", SortOrder::None),
+    ("time", SortOrder::Time),
+    ("size", SortOrder::Size),
+    ("extension", SortOrder::Extension),
+    ("version", SortOrder::Version),
 ];
 
-const STAMPS: &[(&str, Stamp)] = &[
-    ("atime", Stamp::Accessed),
-    ("access", Stamp::Accessed),
-    ("use", Stamp::Accessed),
-    ("ctime", Stamp::Changed),
-    ("status", Stamp::Changed),
+const STAMPS: &[(&str, TimeKind)] = &[
+    ("atime", TimeKind::Accessed),
+    ("access", TimeKind::Accessed),
+    ("use", TimeKind::Accessed),
+    ("ctime", TimeKind::Changed),
+    ("status", TimeKind::Changed),
 ];
 
-const MARKS: &[(&str, Mark)] = &[
-    ("none", Mark::None),
-    ("slash", Mark::Slash),
-    ("file-type", Mark::Type),
-    ("classify", Mark::Classify),
+const MARKS: &[(&str, TypeMark)] = &[
+    ("none", TypeMark::None),
+    ("slash", TypeMark::Slash),
+    ("file-type", TypeMark::Type),
+    ("classify", TypeMark::Classify),
 ];
 
 const WHENS: &[(&str, bool)] = &[
@@ -281,9 +288,9 @@ const WHENS: &[(&str, bool)] = &[
 ];
 
 /// Parses WHEN, which is `always` where it is left out.
-fn when(option: &str, typed: &[u8]) -> Result<bool, Stop> {
+fn when(option: &str, typed: &[u8]) -> Result<bool, CommandError> {
     match typed {
         b"" => Ok(true),
-        typed => word(option, typed, WHENS),
+        typed => keyword(option, typed, WHENS),
     }
 }

@@ -1,6 +1,6 @@
 //! Keywords as the values of options, in full or abbreviated.
 
-use crate::call::{Stop, usage};
+use crate::call::{CommandError, usage};
 
 /// The status for a wrong operand or option.
 pub(super) const SERIOUS: u8 = 2;
@@ -8,12 +8,12 @@ pub(super) const SERIOUS: u8 = 2;
 /// Looks up a keyword, which may be shortened as long as it is unique.
 ///
 /// # Errors
-/// [`Stop::Usage`] in GNU's words.
-pub(super) fn word<T: Copy + PartialEq>(
+/// [`CommandError::Usage`] in GNU's words.
+pub(super) fn keyword<T: Copy + PartialEq>(
     option: &str,
     typed: &[u8],
     known: &[(&str, T)],
-) -> Result<T, Stop> {
+) -> Result<T, CommandError> {
     if let Some((_, exact)) = known.iter().find(|(word, _)| word.as_bytes() == typed) {
         return Ok(*exact);
     }

@@ -1,4 +1,4 @@
-//! `ls`: lists files and directories. Owns which entries are listed, in what order, and under which headings.
+//! `ls`: lists files and directories. Owns the selection of entries, their order and their headings.
 //!
 //! A directory takes two passes: the first gathers its entries, since columns are as wide as their widest entry; the
 //! second prints. So memory grows with the largest directory, not with the tree.
@@ -20,12 +20,12 @@ use std::io::Write;
 
 use rustix::fs::FileType;
 
-use crate::call::{Call, Ended, Stop};
-use file::File;
-use flags::{Hidden, Mark, Settings};
+use crate::call::{Call, CommandError, CommandResult};
+use file::ListedFile;
+use flags::{HiddenNames, LsSettings, TypeMark};
 use keyword::SERIOUS;
-use order::Order;
-use rows::Rows;
+use order::SortOrder;
+use rows::RowPrinter;
 use trumanfs_executor::home::DirEntry;
 use trumanfs_types::error::Error;
 use trumanfs_types::name::{Name, WorldPath};
@@ -33,26 +33,26 @@ use trumanfs_types::name::{Name, WorldPath};
 /// The status where something below an operand cannot be listed.
 const MINOR: u8 = 1;
 
-/// For how many entries attributes are requested at once.
-const AT_ONCE: usize = 64;
+/// The number of entries whose attributes are requested at once.
+const BATCH: usize = 64;
 
 /// A directory that is still to be listed.
-struct Pending {
+struct PendingDirectory {
     /// Its name as printed.
     name: Vec<u8>,
     path: WorldPath,
-    /// Whether it is an operand.
+    /// True if the directory is an operand.
     typed: bool,
 }
 
 /// Lists the operands, or the working directory.
-pub(crate) fn ls(call: &mut Call<'_>) -> Ended {
-    let (settings, mut operands) = Settings::read(call.args)?;
+pub(crate) fn ls(call: &mut Call<'_>) -> CommandResult {
+    let (settings, mut operands) = LsSettings::read(call.args)?;
     if operands.is_empty() {
         operands.push(b".");
     }
     let mut listing = Listing {
-        rows: Rows::new(&settings),
+        rows: RowPrinter::new(&settings),
         settings: &settings,
         titles: settings.recursive || operands.len() > 1,
         begun: false,
@@ -62,32 +62,33 @@ pub(crate) fn ls(call: &mut Call<'_>) -> Ended {
     Ok(listing.status)
 }
 
+/// A call of `ls`.
 struct Listing<'s> {
-    settings: &'s Settings,
-    rows: Rows<'s>,
-    /// Whether directories have a title.
+    settings: &'s LsSettings,
+    rows: RowPrinter<'s>,
+    /// True if directories have a title.
     titles: bool,
-    /// Whether anything has been printed, so that an empty line goes before the next title.
+    /// True once anything has been printed, so that an empty line goes before the next title.
     begun: bool,
     status: u8,
 }
 
 impl Listing<'_> {
     /// Lists the operands: files first, then the contents of directories.
-    fn operands(&mut self, call: &mut Call<'_>, operands: &[&[u8]]) -> Result<(), Stop> {
+    fn operands(&mut self, call: &mut Call<'_>, operands: &[&[u8]]) -> Result<(), CommandError> {
         let mut files = Vec::new();
         for typed in operands {
             call.check()?;
             let found = call.path(typed).and_then(|path| call.home().stat(&path));
             match found {
-                Ok(meta) => files.push(File::new(typed, meta)),
+                Ok(meta) => files.push(ListedFile::new(typed, meta)),
                 Err(error) => self.complain(call, typed, &error, SERIOUS)?,
             }
         }
         sort::sort(&mut files, self.settings);
         // Column widths depend on all operands.
         self.rows.measure(&files);
-        let (dirs, files): (Vec<File>, Vec<File>) = files
+        let (dirs, files): (Vec<ListedFile>, Vec<ListedFile>) = files
             .into_iter()
             .partition(|file| file.is_dir() && !self.settings.itself);
         self.rows.print(call, &files)?;
@@ -95,7 +96,7 @@ impl Listing<'_> {
         let mut pending = Vec::new();
         for dir in dirs.into_iter().rev() {
             if let Ok(path) = call.path(&dir.name) {
-                pending.push(Pending {
+                pending.push(PendingDirectory {
                     name: dir.name,
                     path,
                     typed: true,
@@ -112,9 +113,9 @@ impl Listing<'_> {
     fn directory(
         &mut self,
         call: &mut Call<'_>,
-        dir: &Pending,
-        pending: &mut Vec<Pending>,
-    ) -> Result<(), Stop> {
+        dir: &PendingDirectory,
+        pending: &mut Vec<PendingDirectory>,
+    ) -> Result<(), CommandError> {
         let mut files = match self.entries(call, dir)? {
             Ok(files) => files,
             Err(error) => {
@@ -135,7 +136,7 @@ impl Listing<'_> {
             for file in files.iter().rev().filter(|file| file.is_dir()) {
                 // `.` and `..` are not names.
                 if let Ok(name) = Name::new(&file.name) {
-                    pending.push(Pending {
+                    pending.push(PendingDirectory {
                         name: below(&dir.name, &file.name),
                         path: dir.path.join(name),
                         typed: false,
@@ -149,28 +150,28 @@ impl Listing<'_> {
     fn entries(
         &mut self,
         call: &mut Call<'_>,
-        dir: &Pending,
-    ) -> Result<Result<Vec<File>, Error>, Stop> {
+        dir: &PendingDirectory,
+    ) -> Result<Result<Vec<ListedFile>, Error>, CommandError> {
         let home = call.home();
         let entries = match home.list(&dir.path) {
             Ok(entries) => entries,
             Err(error) => return Ok(Err(error)),
         };
         let mut files = Vec::new();
-        if self.settings.hidden == Hidden::All {
+        if self.settings.hidden == HiddenNames::All {
             // The root's parent is the root itself.
             let above = dir.path.parent().unwrap_or_default();
             for (name, path) in [(&b"."[..], &dir.path), (b"..", &above)] {
                 if self.settings.lists(name)
                     && let Ok(meta) = home.stat(path)
                 {
-                    files.push(File::new(name, meta));
+                    files.push(ListedFile::new(name, meta));
                 }
             }
         }
         let lists = |entry: &DirEntry| self.settings.lists(&entry.name);
         let entries: Vec<DirEntry> = entries.into_iter().filter(lists).collect();
-        for some in entries.chunks(AT_ONCE) {
+        for some in entries.chunks(BATCH) {
             call.check()?;
             let needed = some.iter().filter(|entry| self.needs_meta(entry.kind));
             let names: Vec<&[u8]> = needed.map(|entry| &entry.name[..]).collect();
@@ -183,14 +184,14 @@ impl Listing<'_> {
             for entry in some {
                 let file = match self.needs_meta(entry.kind) {
                     true => match metas.next().unwrap_or(Err(Error::NotFound)) {
-                        Ok(meta) => File::new(&entry.name, meta),
+                        Ok(meta) => ListedFile::new(&entry.name, meta),
                         Err(error) => {
                             let name = below(&dir.name, &entry.name);
                             self.complain(call, &name, &error, MINOR)?;
                             continue;
                         }
                     },
-                    false => File {
+                    false => ListedFile {
                         name: entry.name.clone(),
                         kind: entry.kind,
                         ino: entry.ino,
@@ -207,8 +208,8 @@ impl Listing<'_> {
         let settings = self.settings;
         settings.long
             || settings.blocks
-            || matches!(settings.order, Order::Time | Order::Size)
-            || (settings.mark == Mark::Classify && kind == FileType::RegularFile)
+            || matches!(settings.order, SortOrder::Time | SortOrder::Size)
+            || (settings.mark == TypeMark::Classify && kind == FileType::RegularFile)
     }
 
     fn complain(
@@ -217,7 +218,7 @@ impl Listing<'_> {
         name: &[u8],
         error: &Error,
         status: u8,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), CommandError> {
         self.status = self.status.max(status);
         Ok(call.complain(name, error)?)
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 /// The sort key. Entries with equal keys are sorted by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum SortOrder {
     /// The order of the directory.
     None,
     Name,

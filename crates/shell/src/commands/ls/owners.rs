@@ -6,16 +6,16 @@ use std::rc::Rc;
 
 use trumanfs_sys::users;
 
-type Names = RefCell<HashMap<u32, Option<Rc<[u8]>>>>;
+type NameCache = RefCell<HashMap<u32, Option<Rc<[u8]>>>>;
 
 /// Names by number.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
-    users: Names,
-    groups: Names,
+pub(super) struct OwnerNames {
+    users: NameCache,
+    groups: NameCache,
 }
 
-impl Owners {
+impl OwnerNames {
     /// Returns the name of a user, if there is one.
     pub(super) fn user(&self, uid: u32) -> Option<Rc<[u8]>> {
         named(&self.users, uid, users::name)
@@ -27,7 +27,7 @@ impl Owners {
     }
 }
 
-fn named(names: &Names, number: u32, find: fn(u32) -> Option<Vec<u8>>) -> Option<Rc<[u8]>> {
+fn named(names: &NameCache, number: u32, find: fn(u32) -> Option<Vec<u8>>) -> Option<Rc<[u8]>> {
     let mut names = names.borrow_mut();
     let name = names
         .entry(number)

@@ -5,23 +5,23 @@ use std::rc::Rc;
 
 use rustix::fs::FileType;
 
-use super::file::File;
-use super::flags::{Mark, Settings};
-use super::owners::Owners;
+use super::file::ListedFile;
+use super::flags::{LsSettings, TypeMark};
+use super::owners::OwnerNames;
 use super::times::clock;
 use crate::call::Call;
 use trumanfs_types::meta::{Meta, Time};
 
 /// Prints rows.
-pub(super) struct Rows<'s> {
-    settings: &'s Settings,
-    owners: Owners,
+pub(super) struct RowPrinter<'s> {
+    settings: &'s LsSettings,
+    owners: OwnerNames,
     now: Time,
-    widths: Widths,
+    widths: ColumnWidths,
 }
 
 #[derive(Debug, Default)]
-struct Widths {
+struct ColumnWidths {
     inode: usize,
     blocks: usize,
     links: usize,
@@ -30,20 +30,20 @@ struct Widths {
     size: usize,
 }
 
-impl<'s> Rows<'s> {
+impl<'s> RowPrinter<'s> {
     /// Makes an empty set of rows for these settings.
-    pub(super) fn new(settings: &'s Settings) -> Rows<'s> {
-        Rows {
+    pub(super) fn new(settings: &'s LsSettings) -> RowPrinter<'s> {
+        RowPrinter {
             settings,
-            owners: Owners::default(),
+            owners: OwnerNames::default(),
             now: clock(),
-            widths: Widths::default(),
+            widths: ColumnWidths::default(),
         }
     }
 
     /// Sets the column widths for these files.
-    pub(super) fn measure(&mut self, files: &[File]) {
-        let mut widths = Widths::default();
+    pub(super) fn measure(&mut self, files: &[ListedFile]) {
+        let mut widths = ColumnWidths::default();
         let widen = |width: &mut usize, length: usize| *width = length.max(*width);
         for file in files {
             widen(&mut widths.inode, digits(file.ino));
@@ -68,7 +68,7 @@ impl<'s> Rows<'s> {
     }
 
     /// Prints the total space of these files.
-    pub(super) fn total(&self, call: &mut Call<'_>, files: &[File]) -> io::Result<()> {
+    pub(super) fn total(&self, call: &mut Call<'_>, files: &[ListedFile]) -> io::Result<()> {
         if !self.settings.long && !self.settings.blocks {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl<'s> Rows<'s> {
     }
 
     /// Prints these files.
-    pub(super) fn print(&mut self, call: &mut Call<'_>, files: &[File]) -> io::Result<()> {
+    pub(super) fn print(&mut self, call: &mut Call<'_>, files: &[ListedFile]) -> io::Result<()> {
         for file in files {
             call.check()?;
             if self.settings.inodes {
@@ -188,13 +188,13 @@ fn mode(meta: &Meta) -> [u8; 10] {
 }
 
 /// Returns the mark after a name.
-fn mark(file: &File, mark: Mark) -> &'static [u8] {
+fn mark(file: &ListedFile, mark: TypeMark) -> &'static [u8] {
     let executable = file.meta.is_some_and(|meta| meta.mode & 0o111 != 0);
     match file.kind {
-        FileType::Directory if mark >= Mark::Slash => b"/",
-        FileType::Fifo if mark >= Mark::Type => b"|",
-        FileType::Socket if mark >= Mark::Type => b"=",
-        FileType::RegularFile if mark == Mark::Classify && executable => b"*",
+        FileType::Directory if mark >= TypeMark::Slash => b"/",
+        FileType::Fifo if mark >= TypeMark::Type => b"|",
+        FileType::Socket if mark >= TypeMark::Type => b"=",
+        FileType::RegularFile if mark == TypeMark::Classify && executable => b"*",
         _ => b"",
     }
 }

@@ -2,7 +2,7 @@
 
 /// The unit of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(super) enum SizeScale {
     /// Bytes; blocks of 1024 bytes.
     Plain,
     /// `1.5K`: powers of 1024.
@@ -14,13 +14,13 @@ pub(super) enum Scale {
 /// The unit of `st_blocks`, in bytes.
 const SECTOR: u64 = 512;
 
-impl Scale {
+impl SizeScale {
     /// Returns the size of a file.
     pub(super) fn bytes(self, bytes: u64) -> String {
         match self {
-            Scale::Plain => bytes.to_string(),
-            Scale::Binary => human(bytes.into(), 1024, "KMGTPEZ"),
-            Scale::Decimal => human(bytes.into(), 1000, "kMGTPEZ"),
+            SizeScale::Plain => bytes.to_string(),
+            SizeScale::Binary => human(bytes.into(), 1024, "KMGTPEZ"),
+            SizeScale::Decimal => human(bytes.into(), 1000, "kMGTPEZ"),
         }
     }
 
@@ -28,7 +28,7 @@ impl Scale {
     pub(super) fn blocks(self, sectors: u64) -> String {
         let bytes = sectors.saturating_mul(SECTOR);
         match self {
-            Scale::Plain => bytes.div_ceil(1024).to_string(),
+            SizeScale::Plain => bytes.div_ceil(1024).to_string(),
             scale => scale.bytes(bytes),
         }
     }
@@ -75,10 +75,10 @@ mod tests {
             (5 << 30, "5.0G", "5.4G"),
             (u64::MAX, "16E", "19E"),
         ] {
-            assert_eq!(Scale::Binary.bytes(bytes), binary, "{bytes}");
-            assert_eq!(Scale::Decimal.bytes(bytes), decimal, "{bytes}");
+            assert_eq!(SizeScale::Binary.bytes(bytes), binary, "{bytes}");
+            assert_eq!(SizeScale::Decimal.bytes(bytes), decimal, "{bytes}");
         }
-        assert_eq!(Scale::Plain.blocks(9), "5");
-        assert_eq!(Scale::Binary.blocks(8), "4.0K");
+        assert_eq!(SizeScale::Plain.blocks(9), "5");
+        assert_eq!(SizeScale::Binary.blocks(8), "4.0K");
     }
 }

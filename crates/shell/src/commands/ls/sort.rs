@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::file::File;
-use super::flags::Settings;
-use super::order::{Order, versions};
+use super::file::ListedFile;
+use super::flags::LsSettings;
+use super::order::{SortOrder, versions};
 
 /// Sorts files.
-pub(super) fn sort(files: &mut [File], settings: &Settings) {
-    if settings.order == Order::None {
+pub(super) fn sort(files: &mut [ListedFile], settings: &LsSettings) {
+    if settings.order == SortOrder::None {
         return;
     }
     files.sort_by(|a, b| {
@@ -24,19 +24,19 @@ pub(super) fn sort(files: &mut [File], settings: &Settings) {
     });
 }
 
-fn compare(a: &File, b: &File, settings: &Settings) -> Ordering {
+fn compare(a: &ListedFile, b: &ListedFile, settings: &LsSettings) -> Ordering {
     let order = match settings.order {
-        Order::None | Order::Name => Ordering::Equal,
-        Order::Time => {
-            let time = |file: &File| file.meta.map(|meta| settings.stamp.of(&meta));
+        SortOrder::None | SortOrder::Name => Ordering::Equal,
+        SortOrder::Time => {
+            let time = |file: &ListedFile| file.meta.map(|meta| settings.stamp.of(&meta));
             time(b).cmp(&time(a))
         }
-        Order::Size => {
-            let size = |file: &File| file.meta.map(|meta| meta.size);
+        SortOrder::Size => {
+            let size = |file: &ListedFile| file.meta.map(|meta| meta.size);
             size(b).cmp(&size(a))
         }
-        Order::Extension => extension(&a.name).cmp(extension(&b.name)),
-        Order::Version => versions(&a.name, &b.name),
+        SortOrder::Extension => extension(&a.name).cmp(extension(&b.name)),
+        SortOrder::Version => versions(&a.name, &b.name),
     };
     order.then_with(|| a.name.cmp(&b.name))
 }

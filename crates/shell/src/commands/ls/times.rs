@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, Local};
 
-use super::keyword::{SERIOUS, word};
-use crate::call::Stop;
-use crate::commands::date::Moment;
+use super::keyword::{SERIOUS, keyword};
+use crate::call::CommandError;
+use crate::commands::date::WallTime;
 use trumanfs_types::meta::Time;
 
 /// Half an average Gregorian year, in seconds: older times and future ones are shown with their year.
@@ -15,35 +15,35 @@ const LOCALE: (&str, &str) = ("%b %e  %Y", "%b %e %H:%M");
 
 /// The formats of old and of recent times.
 #[derive(Debug, Clone)]
-pub(super) struct Style {
+pub(super) struct TimeStyle {
     old: Vec<u8>,
     recent: Vec<u8>,
 }
 
-impl Style {
+impl TimeStyle {
     /// Returns the style of a name, or of `+FORMAT`, whose second line is for recent times.
     ///
     /// # Errors
-    /// [`Stop::Usage`].
-    pub(super) fn named(name: &[u8]) -> Result<Style, Stop> {
+    /// [`CommandError::Usage`].
+    pub(super) fn named(name: &[u8]) -> Result<TimeStyle, CommandError> {
         if let Some(format) = name.strip_prefix(b"+") {
             let mut formats = format.splitn(2, |byte| *byte == b'\n');
             let old = formats.next().unwrap_or_default();
             let recent = formats.next().unwrap_or(old);
             if recent.contains(&b'\n') {
                 let message = [b"invalid time style format '", format, b"'"].concat();
-                return Err(Stop::Usage(message, SERIOUS));
+                return Err(CommandError::Usage(message, SERIOUS));
             }
-            return Ok(Style {
+            return Ok(TimeStyle {
                 old: old.to_vec(),
                 recent: recent.to_vec(),
             });
         }
         // POSIX styles mean the default style in the C locale.
         if name.starts_with(b"posix-") {
-            return Ok(Style::default());
+            return Ok(TimeStyle::default());
         }
-        let (old, recent) = word(
+        let (old, recent) = keyword(
             "time style",
             name,
             &[
@@ -54,10 +54,10 @@ impl Style {
             ],
         )
         .map_err(|stop| match stop {
-            Stop::Usage(message, _) => Stop::Usage(message, SERIOUS),
+            CommandError::Usage(message, _) => CommandError::Usage(message, SERIOUS),
             stop => stop,
         })?;
-        Ok(Style {
+        Ok(TimeStyle {
             old: old.into(),
             recent: recent.unwrap_or(old).into(),
         })
@@ -80,13 +80,13 @@ impl Style {
             true => &self.recent,
             false => &self.old,
         };
-        Moment::local(at.with_timezone(&Local)).format(format)
+        WallTime::local(at.with_timezone(&Local)).format(format)
     }
 }
 
-impl Default for Style {
-    fn default() -> Style {
-        Style {
+impl Default for TimeStyle {
+    fn default() -> TimeStyle {
+        TimeStyle {
             old: LOCALE.0.into(),
             recent: LOCALE.1.into(),
         }

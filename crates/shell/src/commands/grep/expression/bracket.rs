@@ -2,13 +2,13 @@
 
 use regex_syntax::hir::ClassBytes;
 
-use super::set::{Wrong, set};
+use super::byte_set::{PatternError, set};
 use crate::pattern::class_of;
 
-const UNMATCHED: Wrong = "Unmatched [, [^, [:, [., or [=";
-const RANGE: Wrong = "Invalid range end";
+const UNMATCHED: PatternError = "Unmatched [, [^, [:, [., or [=";
+const RANGE: PatternError = "Invalid range end";
 
-enum Element {
+enum BracketElement {
     Byte(u8),
     /// Cannot begin or end a range.
     Class(fn(&u8) -> bool),
@@ -17,7 +17,7 @@ enum Element {
 }
 
 /// Parses a bracket expression after its `[`. Returns the set and the text after the `]`.
-pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8]), Wrong> {
+pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8]), PatternError> {
     let (inverted, text) = match text {
         [b'^', rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -42,12 +42,12 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
         first = false;
         rest = after;
         let alone = !rest.starts_with(b"-") || rest.starts_with(b"-]");
-        plain &= alone && matches!(start, Element::Byte(_));
+        plain &= alone && matches!(start, BracketElement::Byte(_));
         match (start, rest) {
-            (Element::Class(is), _) => add(&|byte| is(&byte)),
-            (Element::Equivalent(one), _) => add(&|byte| byte == one),
-            (Element::Byte(from), [b'-', end @ ..]) if !alone => {
-                let (Element::Byte(to), after) = element(end)? else {
+            (BracketElement::Class(is), _) => add(&|byte| is(&byte)),
+            (BracketElement::Equivalent(one), _) => add(&|byte| byte == one),
+            (BracketElement::Byte(from), [b'-', end @ ..]) if !alone => {
+                let (BracketElement::Byte(to), after) = element(end)? else {
                     return Err(RANGE);
                 };
                 if from > to {
@@ -56,7 +56,7 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
                 add(&|byte| (from..=to).contains(&byte));
                 rest = after;
             }
-            (Element::Byte(one), _) => add(&|byte| byte == one),
+            (BracketElement::Byte(one), _) => add(&|byte| byte == one),
         }
     };
     let body = text.get(..text.len() - after.len() - 1).unwrap_or_default();
@@ -78,10 +78,10 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
 }
 
 /// Parses one element.
-fn element(text: &[u8]) -> Result<(Element, &[u8]), Wrong> {
+fn element(text: &[u8]) -> Result<(BracketElement, &[u8]), PatternError> {
     let (kind, inside) = match text {
         [b'[', kind @ (b':' | b'.' | b'='), inside @ ..] => (*kind, inside),
-        [byte, rest @ ..] => return Ok((Element::Byte(*byte), rest)),
+        [byte, rest @ ..] => return Ok((BracketElement::Byte(*byte), rest)),
         [] => return Err(UNMATCHED),
     };
     let end = inside
@@ -91,9 +91,11 @@ fn element(text: &[u8]) -> Result<(Element, &[u8]), Wrong> {
     let (name, rest) = inside.split_at(end);
     let rest = rest.get(2..).unwrap_or_default();
     let element = match (kind, name) {
-        (b':', name) => Element::Class(class_of(name).ok_or("Invalid character class name")?),
-        (b'.', [byte]) => Element::Byte(*byte),
-        (b'=', [byte]) => Element::Equivalent(*byte),
+        (b':', name) => {
+            BracketElement::Class(class_of(name).ok_or("Invalid character class name")?)
+        }
+        (b'.', [byte]) => BracketElement::Byte(*byte),
+        (b'=', [byte]) => BracketElement::Equivalent(*byte),
         _ => return Err("Invalid collation character"),
     };
     Ok((element, rest))

@@ -6,17 +6,17 @@
 //! of regcomp(3). Back-references are not regular and are refused.
 
 mod bracket;
-mod set;
+mod byte_set;
 
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, Look, Repetition};
 
 use crate::pattern::class_of;
-pub(super) use set::Wrong;
-use set::set;
+pub(super) use byte_set::PatternError;
+use byte_set::set;
 
 /// The syntax of the patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Syntax {
+pub(in super::super) enum PatternSyntax {
     /// Basic expressions (`-G`).
     Basic,
     /// Extended expressions (`-E`).
@@ -25,9 +25,9 @@ pub(in super::super) enum Syntax {
     Fixed,
 }
 
-/// What a match has to cover.
+/// The extent that a match has to cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Whole {
+pub(in super::super) enum MatchScope {
     /// Any part of a line.
     Part,
     /// Whole words: no letter, digit or underscore on either side (`-w`).
@@ -37,11 +37,11 @@ pub(in super::super) enum Whole {
 }
 
 /// The largest bound of an interval (`RE_DUP_MAX`).
-const MOST: u32 = 0x7fff;
-/// How deep groups and repetitions may nest, so that no expression exhausts the stack.
-const DEEPEST: usize = 250;
+const MAX_BOUND: u32 = 0x7fff;
+/// The maximum nesting of groups and repetitions, so that no expression exhausts the stack.
+const MAX_DEPTH: usize = 250;
 
-const TOO_BIG: Wrong = "Regular expression too big";
+const TOO_BIG: PatternError = "Regular expression too big";
 
 /// Translates patterns into an expression that matches where any of them does.
 ///
@@ -49,25 +49,27 @@ const TOO_BIG: Wrong = "Regular expression too big";
 /// A malformed pattern, in the words of regcomp(3).
 pub(in super::super) fn translate<'p>(
     patterns: impl Iterator<Item = &'p [u8]>,
-    syntax: Syntax,
+    syntax: PatternSyntax,
     ignore_case: bool,
-    whole: Whole,
-) -> Result<Hir, Wrong> {
-    let translated: Result<Vec<Hir>, Wrong> = patterns
+    whole: MatchScope,
+) -> Result<Hir, PatternError> {
+    let translated: Result<Vec<Hir>, PatternError> = patterns
         .map(|pattern| match syntax {
-            Syntax::Fixed => Ok(fixed(pattern, ignore_case)),
-            _ => Parser::new(pattern, syntax == Syntax::Extended, ignore_case).whole(),
+            PatternSyntax::Fixed => Ok(fixed(pattern, ignore_case)),
+            _ => RegexParser::new(pattern, syntax == PatternSyntax::Extended, ignore_case).whole(),
         })
         .collect();
     let any = Hir::alternation(translated?);
     Ok(match whole {
-        Whole::Part => any,
-        Whole::Word => Hir::concat(vec![
+        MatchScope::Part => any,
+        MatchScope::Word => Hir::concat(vec![
             Hir::look(Look::WordStartHalfAscii),
             any,
             Hir::look(Look::WordEndHalfAscii),
         ]),
-        Whole::Line => Hir::concat(vec![Hir::look(Look::StartLF), any, Hir::look(Look::EndLF)]),
+        MatchScope::Line => {
+            Hir::concat(vec![Hir::look(Look::StartLF), any, Hir::look(Look::EndLF)])
+        }
     })
 }
 
@@ -89,13 +91,13 @@ fn one(byte: u8, ignore_case: bool) -> Hir {
     }
 }
 
-/// A class without the newline.
+/// Makes a class without the newline.
 fn class(mut set: ClassBytes) -> Hir {
     set.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
     Hir::class(Class::Bytes(set))
 }
 
-enum Token {
+enum RegexToken {
     Atom(Hir),
     /// An assertion between two bytes. What follows is still at the start of its branch.
     Look(Look),
@@ -106,7 +108,7 @@ enum Token {
     End,
 }
 
-struct Parser<'p> {
+struct RegexParser<'p> {
     rest: &'p [u8],
     extended: bool,
     ignore_case: bool,
@@ -116,9 +118,9 @@ struct Parser<'p> {
     depth: usize,
 }
 
-impl<'p> Parser<'p> {
-    fn new(pattern: &'p [u8], extended: bool, ignore_case: bool) -> Parser<'p> {
-        Parser {
+impl<'p> RegexParser<'p> {
+    fn new(pattern: &'p [u8], extended: bool, ignore_case: bool) -> RegexParser<'p> {
+        RegexParser {
             rest: pattern,
             extended,
             ignore_case,
@@ -127,25 +129,25 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn whole(mut self) -> Result<Hir, Wrong> {
+    fn whole(mut self) -> Result<Hir, PatternError> {
         self.alternatives()
     }
 
     /// Parses up to the end of a group or of the pattern.
-    fn alternatives(&mut self) -> Result<Hir, Wrong> {
+    fn alternatives(&mut self) -> Result<Hir, PatternError> {
         let mut branches = Vec::new();
         loop {
             let (branch, end) = self.branch()?;
             branches.push(branch);
             match end {
-                Token::Or => {}
-                Token::End if self.open > 0 => return Err("Unmatched ( or \\("),
+                RegexToken::Or => {}
+                RegexToken::End if self.open > 0 => return Err("Unmatched ( or \\("),
                 _ => return Ok(Hir::alternation(branches)),
             }
         }
     }
 
-    fn branch(&mut self) -> Result<(Hir, Token), Wrong> {
+    fn branch(&mut self) -> Result<(Hir, RegexToken), PatternError> {
         let mut parts: Vec<Hir> = Vec::new();
         // Whether there is nothing yet that could be repeated.
         let mut start = true;
@@ -154,12 +156,12 @@ impl<'p> Parser<'p> {
             let again = repeated;
             repeated = false;
             match self.token(start, parts.is_empty())? {
-                Token::Atom(atom) => parts.push(atom),
-                Token::Look(look) => {
+                RegexToken::Atom(atom) => parts.push(atom),
+                RegexToken::Look(look) => {
                     parts.push(Hir::look(look));
                     continue;
                 }
-                Token::Repeat(min, max) => {
+                RegexToken::Repeat(min, max) => {
                     if again {
                         self.deeper()?;
                     }
@@ -172,7 +174,7 @@ impl<'p> Parser<'p> {
                         sub,
                     }));
                 }
-                Token::Open => {
+                RegexToken::Open => {
                     self.open += 1;
                     self.deeper()?;
                     parts.push(self.alternatives()?);
@@ -185,9 +187,9 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn deeper(&mut self) -> Result<(), Wrong> {
+    fn deeper(&mut self) -> Result<(), PatternError> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(TOO_BIG);
         }
         Ok(())
@@ -195,9 +197,9 @@ impl<'p> Parser<'p> {
 
     /// Reads a token. Nothing can be repeated at the `start` of a branch; only in the very `first` place is `^` an
     /// anchor in a basic expression.
-    fn token(&mut self, start: bool, first: bool) -> Result<Token, Wrong> {
+    fn token(&mut self, start: bool, first: bool) -> Result<RegexToken, PatternError> {
         let Some((byte, rest)) = self.rest.split_first() else {
-            return Ok(Token::End);
+            return Ok(RegexToken::End);
         };
         self.rest = rest;
         let atom = match (byte, self.extended) {
@@ -208,23 +210,23 @@ impl<'p> Parser<'p> {
                 class(set)
             }
             (b'.', _) => class(set(|_| true)),
-            (b'*', true) => return Ok(Token::Repeat(0, None)),
-            (b'*', false) if !start => return Ok(Token::Repeat(0, None)),
-            (b'+', true) => return Ok(Token::Repeat(1, None)),
-            (b'?', true) => return Ok(Token::Repeat(0, Some(1))),
+            (b'*', true) => return Ok(RegexToken::Repeat(0, None)),
+            (b'*', false) if !start => return Ok(RegexToken::Repeat(0, None)),
+            (b'+', true) => return Ok(RegexToken::Repeat(1, None)),
+            (b'?', true) => return Ok(RegexToken::Repeat(0, Some(1))),
             (b'{', true) => return self.interval(),
-            (b'(', true) => return Ok(Token::Open),
-            (b')', true) if self.open > 0 => return Ok(Token::Close),
-            (b'|', true) => return Ok(Token::Or),
-            (b'^', extended) if extended || first => return Ok(Token::Look(Look::StartLF)),
-            (b'$', extended) if extended || ends(rest) => return Ok(Token::Look(Look::EndLF)),
+            (b'(', true) => return Ok(RegexToken::Open),
+            (b')', true) if self.open > 0 => return Ok(RegexToken::Close),
+            (b'|', true) => return Ok(RegexToken::Or),
+            (b'^', extended) if extended || first => return Ok(RegexToken::Look(Look::StartLF)),
+            (b'$', extended) if extended || ends(rest) => return Ok(RegexToken::Look(Look::EndLF)),
             (byte, _) => one(*byte, self.ignore_case),
         };
-        Ok(Token::Atom(atom))
+        Ok(RegexToken::Atom(atom))
     }
 
     /// Reads the token after a backslash.
-    fn escaped(&mut self, start: bool) -> Result<Token, Wrong> {
+    fn escaped(&mut self, start: bool) -> Result<RegexToken, PatternError> {
         let Some((byte, rest)) = self.rest.split_first() else {
             return Err("Trailing backslash");
         };
@@ -232,30 +234,30 @@ impl<'p> Parser<'p> {
         let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         let space = |b: u8| class_of(b"space").is_some_and(|is| is(&b));
         Ok(match (byte, self.extended) {
-            (b'(', false) => Token::Open,
-            (b')', false) if self.open > 0 => Token::Close,
+            (b'(', false) => RegexToken::Open,
+            (b')', false) if self.open > 0 => RegexToken::Close,
             (b')', false) => return Err("Unmatched ) or \\)"),
-            (b'|', false) => Token::Or,
+            (b'|', false) => RegexToken::Or,
             (b'{', false) if !start => return self.interval(),
-            (b'+', false) if !start => Token::Repeat(1, None),
-            (b'?', false) if !start => Token::Repeat(0, Some(1)),
-            (b'<', _) => Token::Look(Look::WordStartAscii),
-            (b'>', _) => Token::Look(Look::WordEndAscii),
-            (b'b', _) => Token::Look(Look::WordAscii),
-            (b'B', _) => Token::Look(Look::WordAsciiNegate),
-            (b'`', _) => Token::Look(Look::StartLF),
-            (b'\'', _) => Token::Look(Look::EndLF),
-            (b'w', _) => Token::Atom(class(set(word))),
-            (b'W', _) => Token::Atom(class(set(|b| !word(b)))),
-            (b's', _) => Token::Atom(class(set(space))),
-            (b'S', _) => Token::Atom(class(set(|b| !space(b)))),
+            (b'+', false) if !start => RegexToken::Repeat(1, None),
+            (b'?', false) if !start => RegexToken::Repeat(0, Some(1)),
+            (b'<', _) => RegexToken::Look(Look::WordStartAscii),
+            (b'>', _) => RegexToken::Look(Look::WordEndAscii),
+            (b'b', _) => RegexToken::Look(Look::WordAscii),
+            (b'B', _) => RegexToken::Look(Look::WordAsciiNegate),
+            (b'`', _) => RegexToken::Look(Look::StartLF),
+            (b'\'', _) => RegexToken::Look(Look::EndLF),
+            (b'w', _) => RegexToken::Atom(class(set(word))),
+            (b'W', _) => RegexToken::Atom(class(set(|b| !word(b)))),
+            (b's', _) => RegexToken::Atom(class(set(space))),
+            (b'S', _) => RegexToken::Atom(class(set(|b| !space(b)))),
             (b'1'..=b'9', _) => return Err("back-references (\\1 to \\9) are not supported"),
-            (byte, _) => Token::Atom(one(*byte, self.ignore_case)),
+            (byte, _) => RegexToken::Atom(one(*byte, self.ignore_case)),
         })
     }
 
     /// Parses an interval after its opening brace. In an extended expression, a malformed interval is literal.
-    fn interval(&mut self) -> Result<Token, Wrong> {
+    fn interval(&mut self) -> Result<RegexToken, PatternError> {
         let (min, rest) = digits(self.rest);
         let (max, rest) = match rest.split_first() {
             Some((b',', rest)) => digits(rest),
@@ -265,7 +267,7 @@ impl<'p> Parser<'p> {
         let close: &[u8] = if self.extended { b"}" } else { b"\\}" };
         let Some(rest) = rest.strip_prefix(close).filter(|_| !open) else {
             return match (self.extended, rest) {
-                (true, _) => Ok(Token::Atom(Hir::literal([b'{']))),
+                (true, _) => Ok(RegexToken::Atom(Hir::literal([b'{']))),
                 (false, []) => Err("Unmatched \\{"),
                 (false, _) => Err("Invalid content of \\{\\}"),
             };
@@ -275,10 +277,10 @@ impl<'p> Parser<'p> {
         if max.is_some_and(|max| max < min) {
             return Err("Invalid content of \\{\\}");
         }
-        if max.unwrap_or(min) > MOST {
+        if max.unwrap_or(min) > MAX_BOUND {
             return Err(TOO_BIG);
         }
-        Ok(Token::Repeat(min, max))
+        Ok(RegexToken::Repeat(min, max))
     }
 }
 

@@ -1,8 +1,8 @@
-//! Which of its source's mode, owner and times a copy gets.
+//! The attributes that a copy gets from its source: mode, owner and times.
 
 use rustix::io::Errno;
 
-use crate::call::{Stop, usage};
+use crate::call::{CommandError, usage};
 use crate::mode::umask;
 use crate::options::ParsedArgs;
 use crate::quote::quoted;
@@ -13,27 +13,27 @@ use trumanfs_types::meta::Meta;
 use trumanfs_types::name::WorldPath;
 
 /// The mode bits that a copied file gets from its source, before the umask.
-const FILE: u32 = 0o777;
+const FILE_BITS: u32 = 0o777;
 /// The mode bits that a copied directory gets from its source, before the umask.
-const DIRECTORY: u32 = 0o1777;
+const DIRECTORY_BITS: u32 = 0o1777;
 /// The owner's bits: a directory needs them while it is filled, and a copy that gets another owner has no others
 /// before the `chown`.
-const OWNERS: u32 = 0o700;
+const OWNER_BITS: u32 = 0o700;
 /// Set-user-id and set-group-id, which must not survive a failed change of owner.
 const SET_IDS: u32 = 0o6000;
 
 /// The attributes that are preserved (`--preserve`).
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Keep {
+pub(super) struct PreservedAttrs {
     mode: bool,
     owner: bool,
     times: bool,
 }
 
-impl Keep {
-    /// Preserves all that can be.
-    pub(super) fn all() -> Keep {
-        Keep {
+impl PreservedAttrs {
+    /// Preserves all attributes that can be preserved.
+    pub(super) fn all() -> PreservedAttrs {
+        PreservedAttrs {
             mode: true,
             owner: true,
             times: true,
@@ -43,9 +43,11 @@ impl Keep {
     /// Reads the options.
     ///
     /// # Errors
-    /// [`Stop::Usage`] for an attribute that cannot be preserved.
-    pub(super) fn read(typed: &ParsedArgs<'_>) -> std::result::Result<Keep, Stop> {
-        let mut keep = Keep::default();
+    /// [`CommandError::Usage`] for an attribute that cannot be preserved.
+    pub(super) fn read(
+        typed: &ParsedArgs<'_>,
+    ) -> std::result::Result<PreservedAttrs, CommandError> {
+        let mut keep = PreservedAttrs::default();
         for (letter, value) in &typed.options {
             let list = match (letter, value) {
                 ('a', _) | ('p', None) => &b"mode,ownership,timestamps"[..],
@@ -73,12 +75,18 @@ impl Keep {
 
     /// Returns the mode that a file is created with.
     pub(super) fn file(self, meta: &Meta) -> u32 {
-        meta.permissions() & if self.owner { OWNERS } else { FILE }
+        meta.permissions() & if self.owner { OWNER_BITS } else { FILE_BITS }
     }
 
     /// Returns the mode that a directory is created with.
     pub(super) fn directory(self, meta: &Meta) -> u32 {
-        meta.permissions() & if self.owner { OWNERS } else { DIRECTORY } | OWNERS
+        meta.permissions()
+            & if self.owner {
+                OWNER_BITS
+            } else {
+                DIRECTORY_BITS
+            }
+            | OWNER_BITS
     }
 
     /// Sets the preserved attributes on a copy. `made` is the mode that it was created with, if this call created it.
@@ -92,7 +100,12 @@ impl Keep {
         meta: &Meta,
         made: Option<u32>,
     ) -> Result<()> {
-        let plain = meta.permissions() & if meta.is_dir() { DIRECTORY } else { FILE };
+        let plain = meta.permissions()
+            & if meta.is_dir() {
+                DIRECTORY_BITS
+            } else {
+                FILE_BITS
+            };
         let mode = match made {
             _ if self.mode => Some(meta.permissions()),
             Some(made) if made != plain => Some(plain & !umask()),

@@ -1,53 +1,53 @@
-//! The programs of a line, as far as its text names them before it runs: for callers that ask about a line and have
-//! somebody else run it.
+//! Analysis of a line's text before it runs: its programs and its effects, for callers that decide about a line which
+//! another process will run.
 
 use super::admit::literal;
-use super::call::Registry;
+use super::call::CommandRegistry;
 use super::effect;
-use super::line::Line;
-use super::syntax::{AndOr, Atom, List, Stage, Target, What, Word};
-use trumanfs_executor::line_programs::Variable;
+use super::line::ParsedLine;
+use super::syntax::{AndOr, CommandList, RedirectTarget, Stage, StageBody, Word, WordAtom};
+use trumanfs_executor::line_programs::EnvVariable;
 
-/// What the text of a line says of it.
+/// The facts about a line that its text shows.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Foresight {
-    /// Whether it may change anything.
+pub struct LineAnalysis {
+    /// True if the line may change anything.
     pub changes: bool,
-    /// Whether a command may be a real program: it is no bundled one, or its name is only known when it runs.
+    /// True if a command may be a real program: the name is not a bundled command's, or known only when it runs.
     pub runs_programs: bool,
-    /// Whether all of it runs in the working directory in which it begins.
+    /// True if the whole line runs in the working directory in which it begins.
     pub stays: bool,
-    /// Whether it is a single command.
+    /// True if the line is a single command.
     pub is_lone: bool,
-    /// The programs whose words do not depend on anything that happens before.
-    pub programs: Vec<ForeseenProgram>,
+    /// The programs whose words do not depend on any earlier command.
+    pub programs: Vec<PlannedProgram>,
 }
 
 /// A program of a line that has not been started.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ForeseenProgram {
-    /// Its words; the first is its name.
+pub struct PlannedProgram {
+    /// The words; the first is the program's name.
     pub words: Vec<Vec<u8>>,
     /// The variables that the line gives it.
-    pub env: Vec<Variable>,
+    pub env: Vec<EnvVariable>,
 }
 
-/// Reads a line that was admitted.
-pub(super) fn foresee(line: &Line, registry: Registry) -> Foresight {
+/// Analyzes an admitted line.
+pub(super) fn analyze(line: &ParsedLine, registry: CommandRegistry) -> LineAnalysis {
     let list = &line.0;
     let is_lone =
         matches!(&list[..], [AndOr { first, rest }] if rest.is_empty() && first.stages.len() == 1);
-    let mut found = Foresight {
+    let mut found = LineAnalysis {
         changes: effect::may_change(list, registry),
         stays: true,
         is_lone,
-        ..Foresight::default()
+        ..LineAnalysis::default()
     };
     commands(list, registry, &mut found);
     found
 }
 
-fn commands(list: &List, registry: Registry, found: &mut Foresight) {
+fn commands(list: &CommandList, registry: CommandRegistry, found: &mut LineAnalysis) {
     for AndOr { first, rest } in list {
         let rest = rest.iter().map(|(_, pipeline)| pipeline);
         let stages = std::iter::once(first)
@@ -59,10 +59,10 @@ fn commands(list: &List, registry: Registry, found: &mut Foresight) {
     }
 }
 
-fn stage(stage: &Stage, registry: Registry, found: &mut Foresight) {
+fn stage(stage: &Stage, registry: CommandRegistry, found: &mut LineAnalysis) {
     match &stage.what {
-        What::Subshell(list) | What::Group(list) => commands(list, registry, found),
-        What::Simple { assignments, words } => {
+        StageBody::Subshell(list) | StageBody::Group(list) => commands(list, registry, found),
+        StageBody::Simple { assignments, words } => {
             let values = assignments.iter().map(|(_, value)| value);
             for each in values.chain(words) {
                 word(each, registry, found);
@@ -72,18 +72,18 @@ fn stage(stage: &Stage, registry: Registry, found: &mut Foresight) {
     }
     for redirect in &stage.redirects {
         match &redirect.to {
-            Target::Read(each)
-            | Target::Write(each)
-            | Target::Append(each)
-            | Target::Here(each) => word(each, registry, found),
-            Target::Same(_) => {}
+            RedirectTarget::Read(each)
+            | RedirectTarget::Write(each)
+            | RedirectTarget::Append(each)
+            | RedirectTarget::Here(each) => word(each, registry, found),
+            RedirectTarget::Same(_) => {}
         }
     }
 }
 
-fn word(word: &Word, registry: Registry, found: &mut Foresight) {
+fn word(word: &Word, registry: CommandRegistry, found: &mut LineAnalysis) {
     for atom in &word.0 {
-        if let Atom::Command(list, _) = atom {
+        if let WordAtom::Command(list, _) = atom {
             commands(list, registry, found);
         }
     }
@@ -92,8 +92,8 @@ fn word(word: &Word, registry: Registry, found: &mut Foresight) {
 fn command(
     assignments: &[(Vec<u8>, Word)],
     words: &[Word],
-    registry: Registry,
-    found: &mut Foresight,
+    registry: CommandRegistry,
+    found: &mut LineAnalysis,
 ) {
     let Some(name) = words.first() else {
         return;
@@ -107,7 +107,7 @@ fn command(
             let words = words.iter().map(literal).collect::<Option<_>>();
             let env = assignments.iter().map(value).collect::<Option<_>>();
             if let (Some(words), Some(env)) = (words, env) {
-                found.programs.push(ForeseenProgram { words, env });
+                found.programs.push(PlannedProgram { words, env });
             }
         }
         // It may be `cd` as well.
