@@ -37,6 +37,10 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "immutable",
         "the file system of the temporary directory has immutable files",
     ),
+    (
+        "unshared-blocks",
+        "files of the temporary directory's file system share no blocks",
+    ),
     ("realtime", "threads may be given a real-time priority"),
     ("processors", "there are several processors"),
     (

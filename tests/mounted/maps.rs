@@ -97,9 +97,23 @@ fn blocks(home: &Home) -> u64 {
         .sum()
 }
 
-/// A home with a file of so many letters, and the operation before all changes.
+/// Waits until the blocks that the versions take are as wanted.
+#[track_caller]
+fn wait_for_blocks(home: &Home, is_wanted: impl Fn(u64) -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_wanted(blocks(home)) {
+        assert!(Instant::now() < until, "space is never given back");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A home with a file of so many letters and another like it, and the operation before all changes.
 fn with_file(size: usize, options: &[&str]) -> (Home, String) {
-    let prepare = |store: &Path| fs::write(store.join("f"), vec![b'a'; size]).unwrap();
+    let prepare = |store: &Path| {
+        for name in ["f", "unmapped"] {
+            fs::write(store.join(name), vec![b'a'; size]).unwrap();
+        }
+    };
     let home = Home::prepared(prepare, options);
     let before = now(&home);
     (home, before)
@@ -113,16 +127,17 @@ fn a_version_is_whole_for_as_long_as_its_file_is_mapped() {
     need_passthrough!(home);
     let mut mapped = Mapped::new(&home.path("f"), None);
     let whole = blocks(&home);
-    // Long enough for a version to become final.
-    std::thread::sleep(Duration::from_millis(1200));
+    // A file that is opened and closed later, and not mapped: once its version is final, that of the mapped file had its time.
+    let mut options = fs::OpenOptions::new();
+    let unmapped = options.read(true).write(true).open(home.path("unmapped"));
+    assert!(blocks(&home) > whole, "the unmapped file has no version");
+    drop(unmapped.unwrap());
+    wait_for_blocks(&home, |now| now <= whole);
+    assert_eq!(blocks(&home), whole, "the mapped file's version");
     mapped.store(50_000, "over");
     assert!(content_at(&home, "/f", &before) == vec![b'a'; 100_000]);
     mapped.ends();
-    let until = Instant::now() + Duration::from_secs(60);
-    while blocks(&home) >= whole {
-        assert!(Instant::now() < until, "its space is never given back");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_for_blocks(&home, |now| now < whole);
     assert!(content_at(&home, "/f", &before) == vec![b'a'; 100_000]);
 }
 
