@@ -10,7 +10,6 @@ use std::fmt;
 use sha2::{Digest as _, Sha256};
 
 use super::header;
-use crate::sys::digest;
 
 /// The first schema whose lines have a checksum of the line before.
 pub(super) const SUMMED: u32 = 5;
@@ -46,11 +45,7 @@ impl Link {
 
     /// The same for several lines.
     pub(super) fn of_all(lines: &[&[u8]]) -> Vec<Link> {
-        if lines.iter().any(|line| header::schema(line) >= SUMMED) {
-            return lines.iter().map(|line| Link::of(line)).collect();
-        }
-        let hashes = digest::sha256(lines).into_iter();
-        hashes.map(|hash| Link::by_hash(&hash)).collect()
+        lines.iter().map(|line| Link::of(line)).collect()
     }
 
     /// Returns the digits of a `prev`, if it is one.

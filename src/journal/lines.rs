@@ -7,7 +7,6 @@ use std::io::{BufRead, Read};
 
 use super::hash::Link;
 use crate::error::{Error, Result};
-use crate::sys::digest::LANES;
 
 /// The maximum length of a line. Lines that name many files name some hundreds, and paths may be long.
 pub(super) const LONGEST: u64 = 16 << 20;
@@ -16,6 +15,9 @@ pub(super) const LONGEST: u64 = 16 << 20;
 pub(super) fn too_long() -> Error {
     Error::Damaged(format!("a line is longer than {} MiB", LONGEST >> 20))
 }
+
+/// The number of lines that are read and checked together.
+pub(super) const BATCH: usize = 8;
 
 /// Iterates over complete lines.
 #[derive(Debug)]
@@ -54,9 +56,9 @@ impl<R: BufRead> Lines<R> {
     fn read(&mut self) -> Result<()> {
         self.text.clear();
         self.text.append(&mut self.torn);
-        let mut places = Vec::with_capacity(LANES);
+        let mut places = Vec::with_capacity(BATCH);
         let mut start = 0;
-        while places.len() < LANES {
+        while places.len() < BATCH {
             let mut source = self.source.by_ref().take(LONGEST);
             let read = source.read_until(b'\n', &mut self.text);
             if source.limit() == 0 && !self.text.ends_with(b"\n") {

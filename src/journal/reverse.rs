@@ -10,11 +10,10 @@ use std::os::unix::fs::FileExt;
 
 use super::hash::Link;
 use super::header::{self, RecordHeader};
-use super::lines::{LONGEST, too_long};
+use super::lines::{BATCH, LONGEST, too_long};
 use super::read::{check_schema, check_seal};
 use super::record::Record;
 use crate::error::{Error, Result};
-use crate::sys::digest::LANES;
 
 /// How many bytes are read at once.
 const BLOCK: u64 = 256 * 1024;
@@ -169,11 +168,11 @@ impl Backward {
     /// Hashes the last line in the buffer, and as many lines before it as are worth hashing at once.
     fn hash_ahead(&mut self, mut from: usize) {
         let mut end = self.buffer.len();
-        let mut lines = Vec::with_capacity(LANES);
+        let mut lines = Vec::with_capacity(BATCH);
         loop {
             lines.push(self.buffer.get(from..end - 1).unwrap_or_default());
             let before = from.checked_sub(1).and_then(|end| self.buffer.get(..end));
-            let Some(before) = before.filter(|_| lines.len() < LANES) else {
+            let Some(before) = before.filter(|_| lines.len() < BATCH) else {
                 break;
             };
             end = from;

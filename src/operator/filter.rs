@@ -112,18 +112,6 @@ impl Filter {
                 .is_none_or(|paths| concerns(record, paths))
     }
 
-    /// Returns whether the filter has any condition.
-    pub fn is_any(&self) -> bool {
-        self.session.is_some()
-            || self.run.is_some()
-            || self.pid.is_some()
-            || self.program.is_some()
-            || self.path.is_some()
-            || !self.ops.is_empty()
-            || self.since.is_some()
-            || self.until.is_some()
-    }
-
     /// Opens the journals that may have such records.
     ///
     /// # Errors

@@ -5,7 +5,6 @@
 #![warn(missing_docs)]
 
 pub mod creds;
-pub mod digest;
 pub mod extents;
 pub mod fanotify;
 pub mod fd;

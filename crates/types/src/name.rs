@@ -4,9 +4,7 @@
 //! never checked again. Nothing here touches a file system.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, Result};
 
@@ -35,11 +33,6 @@ impl<'a> Name<'a> {
     /// Returns the bytes of the name.
     pub fn bytes(self) -> &'a [u8] {
         self.0
-    }
-
-    /// Returns the name as an `OsStr`.
-    pub fn as_os(self) -> &'a OsStr {
-        OsStr::from_bytes(self.0)
     }
 }
 

@@ -159,11 +159,6 @@ impl Comparison {
         changes.map(|op| (op.old_range(), op.new_range())).collect()
     }
 
-    /// Returns some lines of the earlier text.
-    pub fn before_lines(&self, lines: &Range<usize>) -> &[u8] {
-        self.before.bytes(lines)
-    }
-
     /// Returns some lines of the later text.
     pub fn after_lines(&self, lines: &Range<usize>) -> &[u8] {
         self.after.bytes(lines)
