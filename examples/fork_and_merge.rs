@@ -8,7 +8,7 @@ use std::error::Error;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use trumanfs::client::{Client, Means};
+use trumanfs::client::{Client, ForkMethod};
 use trumanfs::exec::shell::Shell;
 use trumanfs::exec::{self, Access, Limits, Status};
 use trumanfs::name::Escaped;
@@ -20,11 +20,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = PathBuf::from(words.next().ok_or("which store?")?);
     let client = Client::open_or_begin(&store)?;
     for (number, line) in words.enumerate() {
-        // Beside the store. Where the file system can, `Means::Cloned` shares the blocks instead.
+        // Beside the store. Where the file system can, `ForkMethod::Cloned` shares the blocks instead.
         let mut name = store.clone().into_os_string();
         name.push(format!(".try-{number}"));
         let fork = PathBuf::from(name);
-        client.fork(&fork, Means::Copied)?;
+        client.fork(&fork, ForkMethod::Copied)?;
 
         let mut shell = Shell::at(exec::open(&fork, &Access::default())?, Limits::default());
         let outcome = shell.run(line.as_encoded_bytes());

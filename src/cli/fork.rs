@@ -9,7 +9,7 @@ use clap::Args;
 use super::exit::{Exit, go_on};
 use super::output::{Printer, count, quote, warn};
 use super::shown::complain;
-use crate::client::{Client, Forked, Means};
+use crate::client::{Client, ForkMethod, Forked};
 use crate::error::Result;
 use crate::name::Escaped;
 use crate::operator::merge::{MergeReport, MergeRequest};
@@ -34,8 +34,8 @@ pub(super) struct ForkArgs {
 pub(super) fn fork(args: &ForkArgs) -> Result<Exit> {
     let client = Client::open_or_begin(&args.target)?;
     let means = match args.copy {
-        true => Means::Copied,
-        false => Means::Cloned,
+        true => ForkMethod::Copied,
+        false => ForkMethod::Cloned,
     };
     let forked = client.fork(&args.name, means)?;
     match args.json {
@@ -54,12 +54,12 @@ fn print(forked: &Forked) {
     }
     let counts = &forked.counts;
     let shares = match (forked.means, counts.copied) {
-        (Means::Cloned, 0) => "sharing all contents with the origin".to_owned(),
-        (Means::Cloned, copied) => format!(
+        (ForkMethod::Cloned, 0) => "sharing all contents with the origin".to_owned(),
+        (ForkMethod::Cloned, copied) => format!(
             "sharing contents with the origin but for {}",
             count(copied, "file")
         ),
-        (Means::Copied, _) => "copied".to_owned(),
+        (ForkMethod::Copied, _) => "copied".to_owned(),
     };
     let mut printer = Printer::new();
     printer.line(format_args!(

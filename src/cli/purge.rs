@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::output::{Printer, bytes, count, say, warn};
 use super::progress::{bar, spinner};
 use super::values::{Size, duration};
-use crate::client::{Client, Purged};
+use crate::client::{Client, PurgeResult};
 use crate::error::Result;
 use crate::name::{Escaped, escape};
 use crate::operator::kept::KeptVersion;
@@ -190,7 +190,7 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
         return foretell(&plan, json);
     }
     let purged = match plan.entries.is_empty() && plan.versions.is_empty() {
-        true => Purged::default(),
+        true => PurgeResult::default(),
         false => carry_out(&client, &plan)?,
     };
     match json {
@@ -248,7 +248,7 @@ struct Done<'a> {
 }
 
 impl<'a> Done<'a> {
-    fn of(purged: &'a Purged, plan: &PurgePlan) -> Done<'a> {
+    fn of(purged: &'a PurgeResult, plan: &PurgePlan) -> Done<'a> {
         Done {
             dry_run: false,
             purged: purged.entries,
@@ -291,14 +291,14 @@ fn disk(plan: &PurgePlan) -> u64 {
     entries.chain(versions).sum()
 }
 
-fn carry_out(client: &Client, plan: &PurgePlan) -> Result<Purged> {
+fn carry_out(client: &Client, plan: &PurgePlan) -> Result<PurgeResult> {
     let bar = bar(disk(plan));
     let purged = client.purge(plan, &mut |free| bar.inc(free));
     bar.finish_and_clear();
     purged
 }
 
-fn print_purged(client: &Client, purged: &Purged, plan: &PurgePlan) -> Result<()> {
+fn print_purged(client: &Client, purged: &PurgeResult, plan: &PurgePlan) -> Result<()> {
     let chosen = (plan.entries.len() + plan.versions.len()) as u64;
     if let Some(why) = &purged.stopped {
         let left = client.still_there(plan)?;

@@ -20,7 +20,7 @@ use crate::operator::fork::{self, Counts};
 use crate::operator::merge::{self, MergeReport, MergeRequest};
 use crate::operator::point::Operation;
 use crate::world::root::{open_beneath, stat_fd};
-use crate::world::store::forked::{ForkedFrom, Means, forked_from};
+use crate::world::store::forked::{ForkMethod, ForkOrigin, forked_from};
 use crate::world::store::inode_lists;
 use crate::world::store::layout::{FORK, STATE, TRASH, unfinished_fork};
 use crate::world::store::origin;
@@ -42,7 +42,7 @@ pub struct Forked {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<Operation>,
     /// How it got the contents.
-    pub means: Means,
+    pub means: ForkMethod,
     /// What it has.
     #[serde(flatten)]
     pub counts: Counts,
@@ -71,7 +71,7 @@ impl Client {
     /// [`Error::Conflict`] where something is at that place, or a fork is just being made there; [`Error::Refused`] where
     /// blocks cannot be shared, and for a place in a store or a home; [`Error::Missing`] where its directory is not there.
     /// Nothing is at the place then.
-    pub fn fork(&self, name: &Path, means: Means) -> Result<Forked> {
+    pub fn fork(&self, name: &Path, means: ForkMethod) -> Result<Forked> {
         let place = Place::of(&self.path, name)?;
         let unfinished = Unfinished::begin(&place)?;
         let origin = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
@@ -82,7 +82,7 @@ impl Client {
         let point = fork::newest(&self.store)?;
         let identity = origin::here(self.store.state().as_fd())?;
         let at = point.as_ref().map(ToString::to_string);
-        let mut note = ForkedFrom::now(origin.clone(), identity, at, means);
+        let mut note = ForkOrigin::now(origin.clone(), identity, at, means);
         let root = unfinished.root()?;
         let made = unfinished.state(&root).and_then(|state| {
             let file = note.begin(state.as_fd())?;
@@ -118,7 +118,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`forked_from`].
-    pub fn forked_from(&self) -> Result<Option<ForkedFrom>> {
+    pub fn forked_from(&self) -> Result<Option<ForkOrigin>> {
         forked_from(self.store.state().as_fd())
     }
 

@@ -303,7 +303,7 @@ fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
         owner: (is_root && owner != 0).then(|| owner.to_string()),
         hide: options.view.hide,
         read_only: options.view.read_only,
-        symlinks_inside: options.view.symlinks == crate::world::Symlinks::Inside,
+        symlinks_inside: options.view.symlinks == crate::world::SymlinkPolicy::Inside,
         list_trash: options.view.list_trash,
         durable: options.durable,
         keep: KeepOptions { ..options.keep },

@@ -47,8 +47,8 @@ mod workshop;
 
 pub use crate::control::Status;
 pub use crate::operator::review::Review;
-pub use crate::world::Purged;
-pub use crate::world::store::forked::{ForkedFrom, Means};
+pub use crate::world::PurgeResult;
+pub use crate::world::store::forked::{ForkMethod, ForkOrigin};
 pub use agents::{AgentPlace, Unsettled};
 pub use fork::Forked;
 pub use hold::{Hold, hold, unmounted};

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::name::Escaped;
 use crate::operator::kept::KeptVersion;
 use crate::operator::purge::{self, PurgePlan, PurgeRequest};
-use crate::world::{Caller, Purged};
+use crate::world::{Caller, PurgeResult};
 
 /// How many things one request to the daemon names: others can ask it something in between.
 const AT_ONCE: usize = 50;
@@ -32,8 +32,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`purge::carry_out`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what comes in between
-    /// later is in [`Purged::stopped`].
-    pub fn purge(&self, plan: &PurgePlan, freed: Freed<'_>) -> Result<Purged> {
+    /// later is in [`PurgeResult::stopped`].
+    pub fn purge(&self, plan: &PurgePlan, freed: Freed<'_>) -> Result<PurgeResult> {
         let entries: Vec<Escaped> = plan.entries.iter().map(|l| l.entry.clone()).collect();
         let version = |version: &KeptVersion| (version.session.clone(), version.n);
         let versions: Vec<_> = plan.versions.iter().map(version).collect();
@@ -53,8 +53,8 @@ impl Client {
         purge::still_there(&self.store, plan)
     }
 
-    fn purge_live(&self, (entries, versions): Things, freed: Freed<'_>) -> Result<Purged> {
-        let mut purged = Purged::default();
+    fn purge_live(&self, (entries, versions): Things, freed: Freed<'_>) -> Result<PurgeResult> {
+        let mut purged = PurgeResult::default();
         let entries = entries
             .chunks(AT_ONCE)
             .map(|some| (some.to_vec(), Vec::new()));
@@ -80,7 +80,7 @@ impl Client {
         Ok(purged)
     }
 
-    fn purge_some(&self, (entries, versions): Things) -> Result<Purged> {
+    fn purge_some(&self, (entries, versions): Things) -> Result<PurgeResult> {
         let request = Request::Purge { entries, versions };
         match ask(self.store.state(), &request)? {
             Answer::Purged(some) => Ok(some),

@@ -14,7 +14,7 @@ use crate::name::{Escaped, WorldPath};
 use crate::operator::review::{AcceptRequest, Accepted};
 use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
-use crate::world::{Purged, Run, RunId};
+use crate::world::{PurgeResult, Run, RunId};
 
 /// What can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -129,7 +129,7 @@ pub enum Answer {
     /// It was done.
     Done,
     /// It was deleted, as far as it says.
-    Purged(Purged),
+    Purged(PurgeResult),
     /// What was taken back, or what stands in the way.
     Undone(Box<undo::UndoReport>),
     /// What was edited.

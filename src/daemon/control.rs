@@ -17,7 +17,7 @@ use crate::fuse::{Invalidate, Shared};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::operator;
 use crate::world::store::layout::{SOCKET, TRASH};
-use crate::world::{Caller, Purged, World};
+use crate::world::{Caller, PurgeResult, World};
 
 /// Whose turn it is to change something for an operator: one after the other, and nobody any more once the session ends.
 #[derive(Debug, Default)]
@@ -248,7 +248,7 @@ fn purge(
     shared: &Shared,
     kernel: &dyn Invalidate,
     caller: Caller,
-) -> Result<Purged> {
+) -> Result<PurgeResult> {
     let outcome = operator::purge::carry_out(&shared.world, entries, versions, caller, &mut |_| {});
     // Whatever came of it, the kernel has to look again.
     let trash = WorldPath::parse(TRASH).and_then(|path| shared.world.dir(&path));

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::mounts::{registry, table};
 use crate::operator::Store;
-use crate::world::store::holder::{Holder, boot_id};
+use crate::world::store::holder::{StoreHolder, boot_id};
 
 /// How long a mount waits for the end of the previous daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -90,7 +90,7 @@ pub(super) fn wait_for_store(store: &Path) -> Result<()> {
 }
 
 /// Returns whether the holder is a daemon of this machine that no longer has a home.
-fn is_ending(holder: &Holder) -> bool {
+fn is_ending(holder: &StoreHolder) -> bool {
     let here = rustix::system::uname().nodename().to_string_lossy() == holder.host.as_str();
     let Some(home) = holder.home.as_deref().and_then(crate::name::unescape) else {
         return false;

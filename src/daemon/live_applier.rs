@@ -11,7 +11,9 @@ use crate::name::Name;
 use crate::operator::undo::Applier;
 use crate::world::keep::replace::NewContent;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Dir, Located, Meta, Moved, Removed, Renaming, SetAttrs, World};
+use crate::world::{
+    Caller, Dir, LocatedNode, Meta, RemovedNode, RenameMode, RenameResult, SetAttrs, World,
+};
 
 /// The applier.
 pub(super) struct LiveApplier<'l> {
@@ -65,9 +67,9 @@ impl Applier for LiveApplier<'_> {
         &self,
         from: (&Dir, Name<'_>),
         to: (&Dir, Name<'_>),
-        how: Renaming,
+        how: RenameMode,
         caller: Caller,
-    ) -> Result<Moved> {
+    ) -> Result<RenameResult> {
         let inodes = &self.shared.inodes;
         let (parent, new_parent) = (self.number(from.0), self.number(to.0));
         let moved = {
@@ -96,7 +98,7 @@ impl Applier for LiveApplier<'_> {
         Ok(moved)
     }
 
-    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
         let inodes = &self.shared.inodes;
         let removed = {
             let _moving = inodes.moving();
@@ -113,7 +115,7 @@ impl Applier for LiveApplier<'_> {
 
     fn put_content(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         content: &dyn NewContent,
         caller: Caller,
     ) -> Result<Meta> {
@@ -124,7 +126,7 @@ impl Applier for LiveApplier<'_> {
         Ok(meta)
     }
 
-    fn set_attr(&self, located: &Located, change: SetAttrs, caller: Caller) -> Result<Meta> {
+    fn set_attr(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Result<Meta> {
         let meta = self.fs.set_attr(located, change, caller)?;
         self.changed_within(meta.id, change.size.is_some());
         Ok(meta)

@@ -34,7 +34,7 @@ use crate::mounts::{registry, table};
 use crate::name::{Escaped, WorldPath, escape};
 use crate::world::store::state::refuse_strangers;
 use crate::world::{
-    Id, Identity, Root, Symlinks, ViewOptions, World, WorldOptions, new_session_id,
+    FileOwnership, Id, Root, SymlinkPolicy, ViewOptions, World, WorldOptions, new_session_id,
 };
 
 /// Mounts and serves a home until it is unmounted.
@@ -97,16 +97,16 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
             read_only: wanted.read_only.clone(),
             all_read_only: wanted.mount.read_only,
             symlinks: if wanted.symlinks_inside {
-                Symlinks::Inside
+                SymlinkPolicy::Inside
             } else {
-                Symlinks::Hidden
+                SymlinkPolicy::Hidden
             },
             list_trash: wanted.list_trash,
         },
         identity: if wanted.mount.allow_other {
-            Identity::Caller
+            FileOwnership::Caller
         } else {
-            Identity::Thread
+            FileOwnership::Thread
         },
         durable: wanted.durable,
         keep: wanted.keep.clone(),

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::store::lock::PATIENCE;
 use crate::world::{
-    Caller, Dir, Meta, NoOpenState, Renaming, Root, Run, SetAttrs, StoreView, ViewOptions, World,
+    Caller, Dir, Meta, NoOpenState, RenameMode, Root, Run, SetAttrs, StoreView, ViewOptions, World,
 };
 
 /// A home that is a store of its own: a session of it, from the first change until the last of these values ends. Each
@@ -269,8 +269,8 @@ impl Home for OfflineHome {
         let (new_dir, new_name) = self.store_view().parent(to)?;
         self.store_view().lookup(&dir, name)?;
         let how = match replace {
-            true => Renaming::Replace,
-            false => Renaming::NoReplace,
+            true => RenameMode::Replace,
+            false => RenameMode::NoReplace,
         };
         self.change(|world| world.rename(&dir, name, &new_dir, new_name, how, self.caller))
             .map(drop)

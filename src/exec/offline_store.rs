@@ -16,9 +16,10 @@ use rustix::io::Errno;
 
 use super::home::HomeUnavailable;
 use crate::error::{Error, Result};
-use crate::world::store::lock::Patience;
+use crate::world::store::lock::LockWait;
 use crate::world::{
-    Claim, Meta, ReadOnlyStore, Root, RunId, Settled, StoreView, Symlinks, ViewOptions, World,
+    Meta, ReadOnlyStore, Root, RunId, StoreClaim, StoreFinding, StoreView, SymlinkPolicy,
+    ViewOptions, World,
 };
 
 /// How often a request that waits for another one looks whether it has ended.
@@ -55,7 +56,7 @@ impl OfflineStore {
         let narrow = |mounted: ViewOptions| ViewOptions {
             hide: [mounted.hide, view.hide].concat(),
             read_only: [mounted.read_only, view.read_only].concat(),
-            symlinks: Symlinks::Hidden,
+            symlinks: SymlinkPolicy::Hidden,
             list_trash: mounted.list_trash || view.list_trash,
             all_read_only: view.all_read_only,
         };
@@ -152,7 +153,7 @@ impl OfflineStore {
         // Not while a session begins: that has taken the claim, and is not known yet.
         let begins = self.refused.lock();
         if self.world.get().is_none() {
-            let claimed = self.reading.claim(Patience::of(self.patience, ended));
+            let claimed = self.reading.claim(LockWait::of(self.patience, ended));
             drop(begins);
             match claimed {
                 Ok(true) => {}
@@ -193,8 +194,8 @@ impl OfflineStore {
         let claim = self.reading.claimed();
         // A directory's own lock is held until the store has one.
         let (located, _directory) = match claim {
-            Some(Claim::Store(file)) => (Some(file), None),
-            Some(Claim::Directory(file)) => (None, Some(file)),
+            Some(StoreClaim::Store(file)) => (Some(file), None),
+            Some(StoreClaim::Directory(file)) => (None, Some(file)),
             None => (None, None),
         };
         match World::over((root, located), options) {
@@ -210,7 +211,7 @@ impl OfflineStore {
     }
 }
 
-fn tell(settled: &[Settled]) {
+fn tell(settled: &[StoreFinding]) {
     for found in settled {
         log::info!("{found}");
     }

@@ -14,13 +14,13 @@ use super::open_state::Opens;
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Located, Meta, SetAttrs, SetTime, Time};
+use crate::world::{Caller, LocatedNode, Meta, SetAttrs, SetTime, Time};
 
 impl FileSystem {
     /// Returns attributes for the kernel, and how long it may cache them.
     pub(super) fn attributes_of(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         meta: &Meta,
         number: u64,
     ) -> (Duration, FileAttr) {

@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 use super::handle::{Asked, Handle};
 use super::writers::Writers;
 use crate::error::{Error, Result};
-use crate::world::{Blocks, Kept, StartedVersion};
+use crate::world::{BlockVersion, StartedVersion, VersionRef};
 
 /// The number of inode locks; files that share one wait for each other needlessly.
 const TURNS: usize = 256;
@@ -147,7 +147,7 @@ impl Handles {
     }
 
     /// Returns the version that is saved as a node is overwritten.
-    pub fn blocks(&self, node: u64) -> Option<Arc<Blocks>> {
+    pub fn blocks(&self, node: u64) -> Option<Arc<BlockVersion>> {
         let open = self.open.lock();
         open.by_node
             .get(&node)
@@ -155,7 +155,7 @@ impl Handles {
     }
 
     /// Returns the latest copy of a node.
-    pub fn copy(&self, node: u64) -> Option<Kept> {
+    pub fn copy(&self, node: u64) -> Option<VersionRef> {
         let open = self.open.lock();
         open.by_node.get(&node).and_then(|node| node.started.copy)
     }

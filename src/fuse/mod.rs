@@ -41,7 +41,7 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::view::in_trash;
-use crate::world::{Dir, Located, Meta, World};
+use crate::world::{Dir, LocatedNode, Meta, World};
 pub use counters::Counters;
 pub use dirs::Dirs;
 pub use ends::Ends;
@@ -263,13 +263,13 @@ impl FileSystem {
     }
 
     /// Resolves a node of any kind by its number.
-    fn located(&self, number: u64) -> Result<Located> {
+    fn located(&self, number: u64) -> Result<LocatedNode> {
         self.world().expect_lock()?;
         loop {
             let located = self.settled(|| {
                 let place = self.place(number)?;
                 let node = self.world().root().node_expecting(&place.path, place.id)?;
-                Ok(Located {
+                Ok(LocatedNode {
                     node,
                     path: place.path,
                     removed: place.removed,
@@ -285,7 +285,7 @@ impl FileSystem {
 
     /// Like [`FileSystem::located`], for a change through an existing open. A file that was open for writing when it
     /// was removed stays writable, even if it has since been looked up in the trash.
-    fn held_by_user(&self, number: u64) -> Result<Located> {
+    fn held_by_user(&self, number: u64) -> Result<LocatedNode> {
         let mut located = self.located(number)?;
         located.removed |= in_trash(&located.path) && self.shared.handles.is_open(number).1;
         Ok(located)
@@ -309,7 +309,7 @@ impl FileSystem {
     }
 
     /// Returns how long the kernel may cache a node's attributes.
-    fn ttl_of(&self, number: u64, located: &Located) -> Duration {
+    fn ttl_of(&self, number: u64, located: &LocatedNode) -> Duration {
         if in_trash(&located.path) && !located.removed {
             return Duration::ZERO;
         }
@@ -349,7 +349,7 @@ impl FileSystem {
         attr::attributes(number, self.world().links_shown(meta, false), meta)
     }
 
-    fn link_count(&self, located: &Located, meta: &Meta) -> u32 {
+    fn link_count(&self, located: &LocatedNode, meta: &Meta) -> u32 {
         self.world().links_shown(meta, located.removed)
     }
 }

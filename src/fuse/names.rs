@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::trash::trash_state::EntryName;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Dir, Meta, Renaming};
+use crate::world::{Caller, Dir, Meta, RenameMode};
 
 impl FileSystem {
     /// Looks up an entry. A negative result is a success, too, if the kernel may cache it.
@@ -158,9 +158,9 @@ impl FileSystem {
         caller: Caller,
     ) -> Result<()> {
         let how = match flags {
-            f if f.is_empty() => Renaming::Replace,
-            RenameFlags::RENAME_NOREPLACE => Renaming::NoReplace,
-            RenameFlags::RENAME_EXCHANGE => Renaming::Exchange,
+            f if f.is_empty() => RenameMode::Replace,
+            RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
             _ => return Err(Error::Invalid),
         };
         let (name, newname) = (Name::new(name.as_bytes())?, Name::new(newname.as_bytes())?);

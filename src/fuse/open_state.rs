@@ -16,7 +16,9 @@ use super::handle::Handle;
 use super::{FileSystem, Shared};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::world::{Blocks, Id, Kept, Meta, Node, OpenState, Rest, StartedVersion, Writers};
+use crate::world::{
+    BlockVersion, Id, Meta, Node, OpenState, OpenWriters, StartedVersion, VersionRef, WriteStatus,
+};
 
 /// The opens of one file during one request. Created under the inode lock, before the file is looked at.
 pub(super) struct Opens<'a> {
@@ -125,11 +127,11 @@ impl OpenState for Opens<'_> {
         self.handle.is_some_and(Handle::is_covered)
     }
 
-    fn blocks(&self) -> Option<Arc<Blocks>> {
+    fn blocks(&self) -> Option<Arc<BlockVersion>> {
         self.fs.shared.handles.blocks(self.number)
     }
 
-    fn copy(&self) -> Option<Kept> {
+    fn copy(&self) -> Option<VersionRef> {
         self.fs.shared.handles.copy(self.number)
     }
 
@@ -180,19 +182,19 @@ impl OpenState for Opens<'_> {
 #[derive(Debug)]
 pub struct HomeWriters(pub std::sync::Weak<Shared>);
 
-impl Writers for HomeWriters {
-    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest {
+impl OpenWriters for HomeWriters {
+    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
         let Some(shared) = self.0.upgrade() else {
-            return Rest::Busy;
+            return WriteStatus::Busy;
         };
         // A file that the kernel does not know will most likely get this number, and nobody has it open.
         let number = shared.inodes.peek_or_reserve(id);
         let Ok(turn) = shared.handles.inode_lock(number, false) else {
-            return Rest::Busy;
+            return WriteStatus::Busy;
         };
         if shared.handles.is_open(number).1 {
             look(false);
-            return Rest::Written;
+            return WriteStatus::Written;
         }
         let place = shared.inodes.place(number).map(|place| place.path);
         let root = shared.world.root();
@@ -206,8 +208,8 @@ impl Writers for HomeWriters {
         look(!is_mapped);
         drop(turn);
         match is_mapped {
-            true => Rest::Mapped,
-            false => Rest::AtRest(file),
+            true => WriteStatus::Mapped,
+            false => WriteStatus::AtRest(file),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::FileSystem;
 use super::open_state::Opens;
 use crate::error::Result;
 use crate::world::keep::replace::NewContent;
-use crate::world::{Caller, Located, Meta, SetAttrs};
+use crate::world::{Caller, LocatedNode, Meta, SetAttrs};
 
 impl FileSystem {
     /// Replaces a file's content.
@@ -13,7 +13,7 @@ impl FileSystem {
     /// As [`World::put_content`](crate::world::World::put_content).
     pub fn put_content(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         content: &dyn NewContent,
         caller: Caller,
     ) -> Result<Meta> {
@@ -29,7 +29,12 @@ impl FileSystem {
     ///
     /// # Errors
     /// As [`World::set_attr`](crate::world::World::set_attr).
-    pub fn set_attr(&self, located: &Located, change: SetAttrs, caller: Caller) -> Result<Meta> {
+    pub fn set_attr(
+        &self,
+        located: &LocatedNode,
+        change: SetAttrs,
+        caller: Caller,
+    ) -> Result<Meta> {
         let number = self.inodes().peek_or_reserve(located.node.meta().id);
         let _turn = self.shared.handles.inode_lock(number, true)?;
         let opens = Opens::through(self, number, None, true);
@@ -39,9 +44,9 @@ impl FileSystem {
     }
 
     /// Looks at a node again under its inode lock: its size may have changed, or another inode taken its place.
-    fn again(&self, located: &Located) -> Result<Located> {
+    fn again(&self, located: &LocatedNode) -> Result<LocatedNode> {
         let id = located.node.meta().id;
-        Ok(Located {
+        Ok(LocatedNode {
             node: self.world().root().node_expecting(&located.path, id)?,
             path: located.path.clone(),
             removed: located.removed,

@@ -1,7 +1,7 @@
 //! The actor of a request: the process behind the thread id that the kernel passes with it.
 //!
 //! Owns a small cache, because reading `/proc` costs as much as a request. An entry is valid while the process runs
-//! the same program ([`Image`]), and for at most [`FRESH`], since thread ids are reused.
+//! the same program ([`ProgramImage`]), and for at most [`FRESH`], since thread ids are reused.
 //!
 //! A worker thread must not read `/proc/PID/exe` itself: the kernel takes the process's `exec_update_lock` for it,
 //! which the process holds while `execve` closes its close-on-exec files, and that may wait for this very daemon. So
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::image::{Image, Look};
+use super::image::{ProgramImage, ProgramProbe};
 use super::record::Actor;
 use crate::name::escape;
 use trumanfs_types::origin::{Origin, OriginKind, RunId};
@@ -87,22 +87,22 @@ pub struct Author {
 
 /// The cache of recent processes.
 #[derive(Debug)]
-pub struct Actors {
+pub struct ActorCache {
     /// The processes by thread id.
-    seen: Arc<Mutex<HashMap<u32, Seen>>>,
-    reader: Mutex<Sender<(Process, SyncSender<Program>)>>,
+    seen: Arc<Mutex<HashMap<u32, CachedActor>>>,
+    reader: Mutex<Sender<(ProcessIds, SyncSender<ProgramFile>)>>,
 }
 
 /// A process in the cache.
 #[derive(Debug, Clone)]
-struct Seen {
+struct CachedActor {
     since: Instant,
     actor: Arc<Actor>,
     /// `None` where the process may not be inspected: then an equal name counts as the same program.
-    image: Option<Arc<Image>>,
+    image: Option<Arc<ProgramImage>>,
 }
 
-impl Seen {
+impl CachedActor {
     fn is_recent(&self, time: Duration) -> bool {
         self.since.elapsed() < time
     }
@@ -117,20 +117,20 @@ impl Seen {
 }
 
 /// A process id and that of its parent.
-type Process = (u32, Option<u32>);
+type ProcessIds = (u32, Option<u32>);
 
 /// A program's file, and a way to tell whether it is still running.
 #[derive(Debug, Clone, Default)]
-struct Program {
+struct ProgramFile {
     exe: String,
-    image: Option<Arc<Image>>,
+    image: Option<Arc<ProgramImage>>,
     /// Whether the process can run another program unnoticed.
     fleeting: bool,
 }
 
-impl Default for Actors {
-    fn default() -> Actors {
-        let (reader, questions) = channel::<(Process, SyncSender<Program>)>();
+impl Default for ActorCache {
+    fn default() -> ActorCache {
+        let (reader, questions) = channel::<(ProcessIds, SyncSender<ProgramFile>)>();
         let seen = Arc::new(Mutex::new(HashMap::new()));
         let known = seen.clone();
         let read = move || answer(&questions, &known);
@@ -138,14 +138,14 @@ impl Default for Actors {
         let _ = std::thread::Builder::new()
             .name("actors".to_owned())
             .spawn(read);
-        Actors {
+        ActorCache {
             seen,
             reader: Mutex::new(reader),
         }
     }
 }
 
-impl Actors {
+impl ActorCache {
     /// Returns the author of a change.
     pub fn author(&self, caller: Caller) -> Author {
         Author {
@@ -158,7 +158,7 @@ impl Actors {
     pub fn of(&self, caller: Caller) -> Arc<Actor> {
         let now = Instant::now();
         let known = self.seen.lock().get(&caller.pid).cloned();
-        let known = known.filter(Seen::runs);
+        let known = known.filter(CachedActor::runs);
         if let Some(seen) = &known
             && let actor = &seen.actor
             && now.duration_since(seen.since) < FRESH
@@ -168,7 +168,7 @@ impl Actors {
         }
         let (mut actor, parent) = read(caller);
         let program = match known {
-            Some(old) if old.actor.pid == actor.pid && !old.actor.exe.is_empty() => Program {
+            Some(old) if old.actor.pid == actor.pid && !old.actor.exe.is_empty() => ProgramFile {
                 exe: old.actor.exe.clone(),
                 image: old.image,
                 fleeting: false,
@@ -187,7 +187,7 @@ impl Actors {
         if program.fleeting {
             seen.remove(&caller.pid);
         } else {
-            let entry = Seen {
+            let entry = CachedActor {
                 since: now,
                 actor: actor.clone(),
                 image: program.image,
@@ -197,7 +197,7 @@ impl Actors {
         actor
     }
 
-    fn program_of(&self, process: Process) -> Program {
+    fn program_of(&self, process: ProcessIds) -> ProgramFile {
         let (answer, answered) = sync_channel(1);
         let asked = self.reader.lock().send((process, answer));
         let program = asked
@@ -208,7 +208,10 @@ impl Actors {
 }
 
 /// Inspects processes for the workers, and drops idle ones from the cache.
-fn answer(questions: &Receiver<(Process, SyncSender<Program>)>, seen: &Mutex<HashMap<u32, Seen>>) {
+fn answer(
+    questions: &Receiver<(ProcessIds, SyncSender<ProgramFile>)>,
+    seen: &Mutex<HashMap<u32, CachedActor>>,
+) {
     let mut idle = false;
     loop {
         // It waits without a timeout only after an idle period: by then every answer is in the cache.
@@ -260,27 +263,27 @@ fn comm(pid: u32) -> String {
     escape(comm.strip_suffix(b"\n").unwrap_or(&comm))
 }
 
-fn program((pid, parent): Process) -> Program {
+fn program((pid, parent): ProcessIds) -> ProgramFile {
     let exe = || {
         let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
         exe.map(|exe| escape(exe.as_os_str().as_bytes()))
             .unwrap_or_default()
     };
     for _ in 0..LOOKS {
-        match Image::of(pid, parent) {
-            Look::Refused => break,
-            Look::Shared => {
-                return Program {
+        match ProgramImage::of(pid, parent) {
+            ProgramProbe::Refused => break,
+            ProgramProbe::Shared => {
+                return ProgramFile {
                     exe: exe(),
                     image: None,
                     fleeting: true,
                 };
             }
-            Look::At(image) => {
+            ProgramProbe::At(image) => {
                 let exe = exe();
                 // Otherwise `exe` may be the file of the next program.
                 if image.runs() {
-                    return Program {
+                    return ProgramFile {
                         exe,
                         image: Some(Arc::new(image)),
                         fleeting: false,
@@ -289,9 +292,9 @@ fn program((pid, parent): Process) -> Program {
             }
         }
     }
-    Program {
+    ProgramFile {
         exe: exe(),
-        ..Program::default()
+        ..ProgramFile::default()
     }
 }
 
@@ -306,7 +309,7 @@ mod tests {
             .as_raw_nonzero()
             .get()
             .unsigned_abs();
-        let actor = Actors::default().of(Caller {
+        let actor = ActorCache::default().of(Caller {
             pid: tid,
             ..Caller::myself()
         });
@@ -322,7 +325,7 @@ mod tests {
             gid: 8,
             origin: Origin::default(),
         };
-        let actor = Actors::default().of(gone);
+        let actor = ActorCache::default().of(gone);
         assert_eq!(
             (actor.pid, actor.uid, actor.comm.as_str()),
             (u32::MAX, 7, "")

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stamp::Stamp;
+use super::stamp::FileTime;
 
 /// The identity of a store: its directory `.trumanfs`, which no copy of the store shares. It stays the same under
 /// another path, mount or device number, and in an image or a snapshot of the file system.
@@ -12,7 +12,7 @@ pub struct StoreId {
     pub inode: u64,
     /// The directory's time of birth, where the file system has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub born: Option<Stamp>,
+    pub born: Option<FileTime>,
     /// Otherwise the generation of its inode number (ext4, xfs), where the file system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u32>,
@@ -21,7 +21,7 @@ pub struct StoreId {
 /// What a home was mounted with, as far as it says what exists, what can be changed and what is kept. Work on the store while nothing
 /// is mounted goes by it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MountedWith {
+pub struct MountSettings {
     /// Patterns of what does not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide: Vec<String>,
@@ -38,12 +38,12 @@ pub struct MountedWith {
     #[serde(default)]
     pub durable: bool,
     /// What is kept of contents.
-    pub keep: KeptWith,
+    pub keep: KeepSettings,
 }
 
 /// What is kept of contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeptWith {
+pub struct KeepSettings {
     /// Whether contents are kept as well as removals.
     pub versions: bool,
     /// Files up to this size are copied when they are opened for writing, in bytes.
@@ -58,7 +58,7 @@ pub struct KeptWith {
 
 /// The end of the previous session, which therefore cannot be cut off unnoticed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct After {
+pub struct SessionEnd {
     /// The session.
     pub session: String,
     /// The number of its last record; 0 where it had none.

@@ -5,11 +5,11 @@
 //! name with a backslash, a line of another program) is left to serde. It saves most of the time of reading a
 //! journal.
 
-use super::former::{How, Kept, Replaced, Was};
-use super::ids::Ids;
+use super::former::{FormerAttrs, KeepMethod, ReplacedFile, VersionRef};
+use super::ids::InodeNumbers;
 use super::op::Op;
 use super::record::{Actor, Record};
-use super::stamp::{At, Stamp};
+use super::stamp::{DirTime, FileTime};
 use crate::name::{Escaped, WorldPath};
 use trumanfs_types::origin::{Origin, OriginKind};
 
@@ -51,12 +51,12 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
         true => text.to_owned(),
         false => String::new(),
     };
-    let mut text = Text(std::str::from_utf8(line).ok()?);
+    let mut text = LineParser(std::str::from_utf8(line).ok()?);
     text.skip("{\"v\":")?;
     let v = text.number()?;
-    let seq = text.field(",\"seq\":", Text::number)?;
-    let time = keep(text.field(",\"time\":", Text::string)?);
-    let op = match text.field(",\"op\":", Text::string)? {
+    let seq = text.field(",\"seq\":", LineParser::number)?;
+    let time = keep(text.field(",\"time\":", LineParser::string)?);
+    let op = match text.field(",\"op\":", LineParser::string)? {
         "create" => text.create()?,
         "mkdir" => Op::Mkdir {
             path: text.path()?,
@@ -74,35 +74,39 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
         },
         "rename" => Op::Rename {
             path: text.path()?,
-            to: text.field(",\"to\":", Text::world_path)?,
+            to: text.field(",\"to\":", LineParser::world_path)?,
             ids: text.ids()?,
-            replaced: text.optional(",\"replaced\":", Text::replaced)?,
+            replaced: text.optional(",\"replaced\":", LineParser::replaced)?,
         },
         "write" => Op::Write {
             path: text.path()?,
             ids: text.ids()?,
-            size: text.field(",\"size\":", Text::number)?,
-            mtime: text.optional(",\"mtime\":", Text::stamp)?.unwrap_or((0, 0)),
-            mode: text.optional(",\"mode\":", Text::number)?,
-            kept: text.optional(",\"kept\":", Text::kept)?,
+            size: text.field(",\"size\":", LineParser::number)?,
+            mtime: text
+                .optional(",\"mtime\":", LineParser::stamp)?
+                .unwrap_or((0, 0)),
+            mode: text.optional(",\"mode\":", LineParser::number)?,
+            kept: text.optional(",\"kept\":", LineParser::kept)?,
         },
         "truncate" => Op::Truncate {
             path: text.path()?,
             ids: text.ids()?,
-            size: text.field(",\"size\":", Text::number)?,
-            to: text.field(",\"to\":", Text::number)?,
-            mtime: text.optional(",\"mtime\":", Text::stamp)?.unwrap_or((0, 0)),
-            mode: text.optional(",\"mode\":", Text::number)?,
-            kept: text.optional(",\"kept\":", Text::kept)?,
-            new: text.optional(",\"new\":", Text::pair)?,
+            size: text.field(",\"size\":", LineParser::number)?,
+            to: text.field(",\"to\":", LineParser::number)?,
+            mtime: text
+                .optional(",\"mtime\":", LineParser::stamp)?
+                .unwrap_or((0, 0)),
+            mode: text.optional(",\"mode\":", LineParser::number)?,
+            kept: text.optional(",\"kept\":", LineParser::kept)?,
+            new: text.optional(",\"new\":", LineParser::pair)?,
         },
         "attr" => Op::Attr {
             path: text.path()?,
             ids: text.ids()?,
-            was: text.field(",\"was\":", Text::was)?,
-            mode: text.optional(",\"mode\":", Text::number)?,
-            uid: text.optional(",\"uid\":", Text::number)?,
-            gid: text.optional(",\"gid\":", Text::number)?,
+            was: text.field(",\"was\":", LineParser::was)?,
+            mode: text.optional(",\"mode\":", LineParser::number)?,
+            uid: text.optional(",\"uid\":", LineParser::number)?,
+            gid: text.optional(",\"gid\":", LineParser::number)?,
             times: text.optional(",\"times\":true", |_| Some(()))?.is_some(),
         },
         _ => return None,
@@ -112,22 +116,24 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
         seq,
         time,
         op,
-        at: text.optional(",\"at\":", Text::at)?.unwrap_or_default(),
+        at: text
+            .optional(",\"at\":", LineParser::at)?
+            .unwrap_or_default(),
         actor: text
             .optional(",\"actor\":", |text| text.actor(keep))?
             .filter(|_| wanted),
         origin: text
-            .optional(",\"origin\":", Text::origin)?
+            .optional(",\"origin\":", LineParser::origin)?
             .unwrap_or_default(),
-        prev: keep(text.field(",\"prev\":", Text::string)?),
+        prev: keep(text.field(",\"prev\":", LineParser::string)?),
     };
     (text.0 == "}").then_some(record)
 }
 
 /// The rest of the line.
-struct Text<'a>(&'a str);
+struct LineParser<'a>(&'a str);
 
-impl<'a> Text<'a> {
+impl<'a> LineParser<'a> {
     fn skip(&mut self, word: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(word)?;
         Some(())
@@ -200,27 +206,27 @@ impl<'a> Text<'a> {
         })
     }
 
-    fn pair(&mut self) -> Option<Ids> {
-        let one = self.field("[", Text::number)?;
-        let two = self.field(",", Text::number)?;
+    fn pair(&mut self) -> Option<InodeNumbers> {
+        let one = self.field("[", LineParser::number)?;
+        let two = self.field(",", LineParser::number)?;
         self.skip("]")?;
         Some([one, two])
     }
 
-    fn stamp(&mut self) -> Option<Stamp> {
-        let seconds = self.field("[", Text::signed)?;
-        let nanoseconds = self.field(",", Text::number)?;
+    fn stamp(&mut self) -> Option<FileTime> {
+        let seconds = self.field("[", LineParser::signed)?;
+        let nanoseconds = self.field(",", LineParser::number)?;
         self.skip("]")?;
         Some((seconds, nanoseconds))
     }
 
-    fn at(&mut self) -> Option<Vec<At>> {
+    fn at(&mut self) -> Option<Vec<DirTime>> {
         let mut all = Vec::with_capacity(2);
         self.skip("[")?;
         loop {
-            let seconds = self.field("[", Text::signed)?;
-            let nanoseconds = self.field(",", Text::number)?;
-            let inode = self.field(",", Text::number)?;
+            let seconds = self.field("[", LineParser::signed)?;
+            let nanoseconds = self.field(",", LineParser::number)?;
+            let inode = self.field(",", LineParser::number)?;
             self.skip("]")?;
             all.push((seconds, nanoseconds, inode));
             if self.skip("]").is_some() {
@@ -239,56 +245,56 @@ impl<'a> Text<'a> {
     }
 
     fn path(&mut self) -> Option<WorldPath> {
-        self.field(",\"path\":", Text::world_path)
+        self.field(",\"path\":", LineParser::world_path)
     }
 
     fn mode(&mut self) -> Option<u32> {
-        self.field(",\"mode\":", Text::number)
+        self.field(",\"mode\":", LineParser::number)
     }
 
-    fn ids(&mut self) -> Option<Ids> {
-        self.field(",\"ids\":", Text::pair)
+    fn ids(&mut self) -> Option<InodeNumbers> {
+        self.field(",\"ids\":", LineParser::pair)
     }
 
     fn trash(&mut self) -> Option<Escaped> {
-        self.field(",\"trash\":", Text::escaped)
+        self.field(",\"trash\":", LineParser::escaped)
     }
 
-    fn replaced(&mut self) -> Option<Replaced> {
-        let ids = self.field("{\"ids\":", Text::pair)?;
+    fn replaced(&mut self) -> Option<ReplacedFile> {
+        let ids = self.field("{\"ids\":", LineParser::pair)?;
         let trash = self.trash()?;
         self.skip("}")?;
-        Some(Replaced { ids, trash })
+        Some(ReplacedFile { ids, trash })
     }
 
-    fn kept(&mut self) -> Option<Kept> {
-        let how = match self.field("{\"how\":", Text::string)? {
-            "moved" => How::Moved,
-            "cloned" => How::Cloned,
-            "copied" => How::Copied,
-            "blocks" => How::Blocks,
-            "length" => How::Length,
+    fn kept(&mut self) -> Option<VersionRef> {
+        let how = match self.field("{\"how\":", LineParser::string)? {
+            "moved" => KeepMethod::Moved,
+            "cloned" => KeepMethod::Cloned,
+            "copied" => KeepMethod::Copied,
+            "blocks" => KeepMethod::Blocks,
+            "length" => KeepMethod::Length,
             _ => return None,
         };
-        let n = self.field(",\"n\":", Text::number)?;
+        let n = self.field(",\"n\":", LineParser::number)?;
         self.skip("}")?;
-        Some(Kept { how, n })
+        Some(VersionRef { how, n })
     }
 
-    fn was(&mut self) -> Option<Was> {
-        let was = Was {
-            mode: self.field("{\"mode\":", Text::number)?,
-            uid: self.field(",\"uid\":", Text::number)?,
-            gid: self.field(",\"gid\":", Text::number)?,
-            atime: self.field(",\"atime\":", Text::stamp)?,
-            mtime: self.field(",\"mtime\":", Text::stamp)?,
+    fn was(&mut self) -> Option<FormerAttrs> {
+        let was = FormerAttrs {
+            mode: self.field("{\"mode\":", LineParser::number)?,
+            uid: self.field(",\"uid\":", LineParser::number)?,
+            gid: self.field(",\"gid\":", LineParser::number)?,
+            atime: self.field(",\"atime\":", LineParser::stamp)?,
+            mtime: self.field(",\"mtime\":", LineParser::stamp)?,
         };
         self.skip("}")?;
         Some(was)
     }
 
     fn origin(&mut self) -> Option<Origin> {
-        let kind = self.field("{\"kind\":", Text::string)?;
+        let kind = self.field("{\"kind\":", LineParser::string)?;
         let origin = Origin {
             kind: OriginKind::of_word(kind)?,
             run: self.optional(",\"run\":", |text| text.string()?.parse().ok())?,
@@ -300,12 +306,12 @@ impl<'a> Text<'a> {
     fn actor(&mut self, keep: impl Fn(&str) -> String) -> Option<Actor> {
         let text = |text: Option<&str>| keep(text.unwrap_or_default());
         let actor = Actor {
-            pid: self.field("{\"pid\":", Text::number)?,
-            uid: self.field(",\"uid\":", Text::number)?,
-            gid: self.field(",\"gid\":", Text::number)?,
-            comm: text(self.optional(",\"comm\":", Text::string)?),
-            exe: text(self.optional(",\"exe\":", Text::string)?),
-            undo: self.optional(",\"undo\":", Text::number)?,
+            pid: self.field("{\"pid\":", LineParser::number)?,
+            uid: self.field(",\"uid\":", LineParser::number)?,
+            gid: self.field(",\"gid\":", LineParser::number)?,
+            comm: text(self.optional(",\"comm\":", LineParser::string)?),
+            exe: text(self.optional(",\"exe\":", LineParser::string)?),
+            undo: self.optional(",\"undo\":", LineParser::number)?,
         };
         self.skip("}")?;
         Some(actor)
@@ -326,7 +332,7 @@ pub(super) mod tests {
     fn of_names() -> Vec<Op> {
         let ids = IDS;
         let trash = || Escaped(b"20260116T101530.123456Z_a".to_vec());
-        let replaced = Some(Replaced {
+        let replaced = Some(ReplacedFile {
             ids,
             trash: trash(),
         });
@@ -368,14 +374,14 @@ pub(super) mod tests {
     fn of_contents() -> Vec<Op> {
         let ids = IDS;
         let kept = [
-            How::Moved,
-            How::Cloned,
-            How::Copied,
-            How::Blocks,
-            How::Length,
+            KeepMethod::Moved,
+            KeepMethod::Cloned,
+            KeepMethod::Copied,
+            KeepMethod::Blocks,
+            KeepMethod::Length,
         ]
-        .map(|how| Some(Kept { how, n: 7 }));
-        let was = Was {
+        .map(|how| Some(VersionRef { how, n: 7 }));
+        let was = FormerAttrs {
             mode: 0o644,
             uid: 0,
             gid: u32::MAX,

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::Ids;
+use super::ids::InodeNumbers;
 use crate::name::Escaped;
 
 /// Attributes before a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Was {
+pub struct FormerAttrs {
     /// Permission bits.
     pub mode: u32,
     /// Owner.
@@ -22,9 +22,9 @@ pub struct Was {
 
 /// A file replaced by a rename.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Replaced {
+pub struct ReplacedFile {
     /// Its inode.
-    pub ids: Ids,
+    pub ids: InodeNumbers,
     /// Its entry in the trash.
     pub trash: Escaped,
 }
@@ -32,7 +32,7 @@ pub struct Replaced {
 /// How a former content was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+pub enum KeepMethod {
     /// The inode itself moved to the versions, and a new one took its place.
     Moved,
     /// The version shares the file's blocks (`FICLONE`).
@@ -45,24 +45,24 @@ pub enum How {
     Length,
 }
 
-impl How {
+impl KeepMethod {
     /// Returns its word in records.
     pub fn word(self) -> &'static str {
         match self {
-            How::Moved => "moved",
-            How::Cloned => "cloned",
-            How::Copied => "copied",
-            How::Blocks => "blocks",
-            How::Length => "length",
+            KeepMethod::Moved => "moved",
+            KeepMethod::Cloned => "cloned",
+            KeepMethod::Copied => "copied",
+            KeepMethod::Blocks => "blocks",
+            KeepMethod::Length => "length",
         }
     }
 }
 
 /// A former content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct VersionRef {
     /// How it was kept.
-    pub how: How,
-    /// Its number among the session's versions; 0 for [`How::Length`], which has no file.
+    pub how: KeepMethod,
+    /// Its number among the session's versions; 0 for [`KeepMethod::Length`], which has no file.
     pub n: u64,
 }

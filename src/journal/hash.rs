@@ -16,15 +16,15 @@ pub(super) const SUMMED: u32 = 5;
 
 /// What a line says of the line before it (`prev`), in hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Link {
+pub struct ChainLink {
     digits: [u8; 64],
     length: usize,
 }
 
-impl Link {
+impl ChainLink {
     /// Returns what the first line of a journal says: zeros.
-    pub(super) fn first(v: u32) -> Link {
-        Link {
+    pub(super) fn first(v: u32) -> ChainLink {
+        ChainLink {
             digits: [b'0'; 64],
             length: if v >= SUMMED { 16 } else { 64 },
         }
@@ -36,21 +36,21 @@ impl Link {
     }
 
     /// Returns what the line after this one has to say, by the schema of this one.
-    pub fn of(line: &[u8]) -> Link {
+    pub fn of(line: &[u8]) -> ChainLink {
         match header::schema(line) {
-            v if v >= SUMMED => Link::by_sum(line),
-            _ => Link::by_hash(&Sha256::digest(line)),
+            v if v >= SUMMED => ChainLink::by_sum(line),
+            _ => ChainLink::by_hash(&Sha256::digest(line)),
         }
     }
 
     /// The same for several lines.
-    pub(super) fn of_all(lines: &[&[u8]]) -> Vec<Link> {
-        lines.iter().map(|line| Link::of(line)).collect()
+    pub(super) fn of_all(lines: &[&[u8]]) -> Vec<ChainLink> {
+        lines.iter().map(|line| ChainLink::of(line)).collect()
     }
 
     /// Returns the digits of a `prev`, if it is one.
-    pub(super) fn parse(digits: &[u8]) -> Option<Link> {
-        let mut link = Link::first(if digits.len() == 16 { SUMMED } else { 0 });
+    pub(super) fn parse(digits: &[u8]) -> Option<ChainLink> {
+        let mut link = ChainLink::first(if digits.len() == 16 { SUMMED } else { 0 });
         if !digits.iter().all(u8::is_ascii_hexdigit) || digits.len() != link.length {
             return None;
         }
@@ -58,16 +58,16 @@ impl Link {
         Some(link)
     }
 
-    fn by_sum(line: &[u8]) -> Link {
-        let mut link = Link::first(SUMMED);
+    fn by_sum(line: &[u8]) -> ChainLink {
+        let mut link = ChainLink::first(SUMMED);
         let sum = xxhash_rust::xxh3::xxh3_64(line).to_be_bytes();
         write_digits(&mut link.digits, &sum);
         link
     }
 
-    fn by_hash(hash: &[u8]) -> Link {
+    fn by_hash(hash: &[u8]) -> ChainLink {
         let digits = hex(hash);
-        Link { digits, length: 64 }
+        ChainLink { digits, length: 64 }
     }
 
     /// Returns the digits.
@@ -76,13 +76,13 @@ impl Link {
     }
 }
 
-impl fmt::Display for Link {
+impl fmt::Display for ChainLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(self.bytes()))
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for ChainLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

@@ -13,9 +13,9 @@ use rustix::io::Errno;
 
 /// The result of inspecting a process's program.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum ProgramProbe {
     /// A handle that can tell whether the program still runs.
-    At(Image),
+    At(ProgramImage),
     /// The process shares its address space with its parent, which keeps it when the process runs another program.
     Shared,
     /// The process may not be inspected, or has just ended or executed another program.
@@ -24,22 +24,22 @@ pub(super) enum Look {
 
 /// The program that a process was running when it was inspected.
 #[derive(Debug)]
-pub(super) struct Image {
+pub(super) struct ProgramImage {
     pagemap: File,
 }
 
-impl Image {
+impl ProgramImage {
     /// Inspects a process.
-    pub(super) fn of(pid: u32, parent: Option<u32>) -> Look {
+    pub(super) fn of(pid: u32, parent: Option<u32>) -> ProgramProbe {
         let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else {
-            return Look::Refused;
+            return ProgramProbe::Refused;
         };
         if let Some(parent) = parent
             && crate::sys::process::share_memory(pid, parent) == Ok(true)
         {
-            return Look::Shared;
+            return ProgramProbe::Shared;
         }
-        Look::At(Image { pagemap })
+        ProgramProbe::At(ProgramImage { pagemap })
     }
 
     /// Returns whether the process still runs the program.
@@ -70,8 +70,8 @@ mod tests {
             .unwrap();
         let mut said = BufReader::new(shell.stdout.take().unwrap()).lines();
         assert_eq!(said.next().unwrap().unwrap(), "ready");
-        let look = Image::of(shell.id(), Some(std::process::id()));
-        let Look::At(image) = look else {
+        let look = ProgramImage::of(shell.id(), Some(std::process::id()));
+        let ProgramProbe::At(image) = look else {
             shell.kill().unwrap();
             shell.wait().unwrap();
             crate::need::skip!("kernel", "/proc/PID/pagemap cannot be opened");
@@ -82,10 +82,10 @@ mod tests {
         // The same name and file, but another execution.
         assert_eq!(said.next().unwrap().unwrap(), "other");
         assert!(!image.runs());
-        let again = Image::of(shell.id(), Some(std::process::id()));
-        assert!(matches!(&again, Look::At(image) if image.runs()));
+        let again = ProgramImage::of(shell.id(), Some(std::process::id()));
+        assert!(matches!(&again, ProgramProbe::At(image) if image.runs()));
         writeln!(shell.stdin.take().unwrap()).unwrap();
         shell.wait().unwrap();
-        assert!(matches!(&again, Look::At(image) if !image.runs()));
+        assert!(matches!(&again, ProgramProbe::At(image) if !image.runs()));
     }
 }

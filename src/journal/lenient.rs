@@ -1,6 +1,6 @@
 //! Lenient reading of a journal that may be damaged: returns every line, with what is wrong with it.
 //!
-//! [`Reader`](super::Reader) stops at the first break; this one goes on, since the lines after a break form a chain
+//! [`Reader`](super::JournalReader) stops at the first break; this one goes on, since the lines after a break form a chain
 //! again.
 
 use std::io::BufRead;
@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 
 use sha2::{Digest as _, Sha256};
 
-use super::hash::{Link, hex};
+use super::hash::{ChainLink, hex};
 use super::header;
-use super::lines::Lines;
+use super::lines::LineReader;
 use super::read::parse;
 use super::record::Record;
-use super::seal::{self, Covered, Seal};
+use super::seal::{self, Seal, SealVerifier};
 use crate::error::Result;
 
 /// How many of the last lines are remembered.
@@ -22,7 +22,7 @@ const LAST: usize = 8;
 
 /// The kind of a line.
 #[derive(Debug)]
-pub enum What {
+pub enum ParsedLine {
     /// A record.
     Record(Box<Record>),
     /// A seal.
@@ -47,11 +47,11 @@ pub enum What {
 
 /// A complete line.
 #[derive(Debug)]
-pub struct Line {
+pub struct JournalLine {
     /// Its number, from 1.
     pub number: u64,
     /// Its kind.
-    pub what: What,
+    pub what: ParsedLine,
     /// Whether it says of the line before it what that is.
     pub follows: bool,
 }
@@ -59,26 +59,26 @@ pub struct Line {
 /// Iterates over all lines of a journal.
 #[derive(Debug)]
 pub struct LenientReader<R> {
-    lines: Lines<R>,
+    lines: LineReader<R>,
     number: u64,
     length: u64,
     /// What the next line has to say.
-    prev: Option<Link>,
+    prev: Option<ChainLink>,
     /// The last lines, oldest first.
     last: VecDeque<Vec<u8>>,
-    covered: Covered,
+    covered: SealVerifier,
 }
 
 impl<R: BufRead> LenientReader<R> {
     /// Makes a reader at the start of a journal.
     pub fn new(lines: R) -> LenientReader<R> {
         LenientReader {
-            lines: Lines::new(lines),
+            lines: LineReader::new(lines),
             number: 0,
             length: 0,
             prev: None,
             last: VecDeque::new(),
-            covered: Covered::default(),
+            covered: SealVerifier::default(),
         }
     }
 
@@ -86,14 +86,14 @@ impl<R: BufRead> LenientReader<R> {
     ///
     /// # Errors
     /// Those of `read(2)`.
-    pub fn next_line(&mut self) -> Result<Option<Line>> {
+    pub fn next_line(&mut self) -> Result<Option<JournalLine>> {
         let Some((line, link)) = self.lines.next()? else {
             return Ok(None);
         };
         self.length += line.len() as u64 + 1;
         self.number += 1;
         let before = self.prev.replace(link);
-        let follows = |prev: &[u8]| match (Link::parse(prev), before) {
+        let follows = |prev: &[u8]| match (ChainLink::parse(prev), before) {
             (Some(prev), Some(before)) => prev == before,
             (Some(prev), None) => prev.is_first(),
             (None, _) => false,
@@ -103,27 +103,27 @@ impl<R: BufRead> LenientReader<R> {
             Some(_) => match Seal::parse(line) {
                 Ok(seal) => {
                     let (covers, first) = self.covered.seal(&seal, self.number, line);
-                    What::Seal {
+                    ParsedLine::Seal {
                         whole: seal::is_whole(line),
                         seal: Box::new(seal),
                         covers,
                         first,
                     }
                 }
-                Err(error) => What::Neither {
+                Err(error) => ParsedLine::Neither {
                     what: error.to_string(),
                     passed: true,
                 },
             },
             None => match parse(line, self.number) {
-                Ok(record) => What::Record(Box::new(record)),
-                Err(error) => What::Neither {
+                Ok(record) => ParsedLine::Record(Box::new(record)),
+                Err(error) => ParsedLine::Neither {
                     what: error.to_string(),
                     passed: false,
                 },
             },
         };
-        if !matches!(what, What::Seal { .. }) {
+        if !matches!(what, ParsedLine::Seal { .. }) {
             self.covered.line(line);
         }
         let mut copy = match self.last.len() < LAST {
@@ -134,11 +134,11 @@ impl<R: BufRead> LenientReader<R> {
         copy.extend_from_slice(line);
         self.last.push_back(copy);
         let follows = match &what {
-            What::Record(record) => by_end.unwrap_or_else(|| follows(record.prev.as_bytes())),
-            What::Seal { seal, .. } => follows(seal.prev.as_bytes()),
-            What::Neither { .. } => false,
+            ParsedLine::Record(record) => by_end.unwrap_or_else(|| follows(record.prev.as_bytes())),
+            ParsedLine::Seal { seal, .. } => follows(seal.prev.as_bytes()),
+            ParsedLine::Neither { .. } => false,
         };
-        Ok(Some(Line {
+        Ok(Some(JournalLine {
             number: self.number,
             what,
             follows,

@@ -6,30 +6,30 @@
 
 use std::sync::Arc;
 
-use super::former::{Kept, Replaced, Was};
-use super::hash::Link;
-use super::ids::Ids;
+use super::former::{FormerAttrs, ReplacedFile, VersionRef};
+use super::hash::ChainLink;
+use super::ids::InodeNumbers;
 use super::op::Op;
 use super::record::Actor;
-use super::stamp::{At, Stamp, is_zero};
+use super::stamp::{DirTime, FileTime, is_zero};
 use crate::name::{Escaped, WorldPath};
 use trumanfs_types::origin::Origin;
 
 /// The parts of a record besides its time.
 #[derive(Debug)]
-pub(super) struct Parts<'a> {
+pub(super) struct RecordParts<'a> {
     pub(super) v: u32,
     pub(super) seq: u64,
     pub(super) op: &'a Op,
-    pub(super) at: &'a [At],
+    pub(super) at: &'a [DirTime],
     pub(super) actor: Option<&'a Arc<Actor>>,
     pub(super) origin: Origin,
-    pub(super) prev: &'a Link,
+    pub(super) prev: &'a ChainLink,
 }
 
 /// Writes lines.
 #[derive(Debug, Default)]
-pub(super) struct LineText {
+pub(super) struct LineEncoder {
     /// The second of the line before, and its text up to the point.
     second: i64,
     time: String,
@@ -37,7 +37,7 @@ pub(super) struct LineText {
     actor: Option<(Arc<Actor>, Vec<u8>)>,
 }
 
-impl LineText {
+impl LineEncoder {
     /// Replaces a buffer's content by the line of a record, without a newline.
     ///
     /// # Errors
@@ -46,10 +46,10 @@ impl LineText {
         &mut self,
         line: &mut Vec<u8>,
         now: chrono::DateTime<chrono::Utc>,
-        record: &Parts<'_>,
+        record: &RecordParts<'_>,
     ) -> serde_json::Result<()> {
         line.clear();
-        let mut text = Text(line);
+        let mut text = LineBuffer(line);
         text.word("{\"v\":").number(record.v);
         text.word(",\"seq\":").number(record.seq);
         text.word(",\"time\":\"").word(self.second_of(now));
@@ -98,9 +98,9 @@ impl LineText {
 }
 
 /// The line as far as it has been written.
-struct Text<'a>(&'a mut Vec<u8>);
+struct LineBuffer<'a>(&'a mut Vec<u8>);
 
-impl Text<'_> {
+impl LineBuffer<'_> {
     fn word(&mut self, word: &str) -> &mut Self {
         self.0.extend_from_slice(word.as_bytes());
         self
@@ -163,7 +163,7 @@ impl Text<'_> {
                 replaced,
             } => {
                 self.path("path", path)?.path("to", to)?.pair("ids", ids);
-                if let Some(Replaced { ids, trash }) = replaced {
+                if let Some(ReplacedFile { ids, trash }) = replaced {
                     self.word(",\"replaced\":{\"ids\":").two(ids);
                     self.trash(trash)?.word("}");
                 }
@@ -233,18 +233,18 @@ impl Text<'_> {
         Ok(())
     }
 
-    fn content(&mut self, mtime: &Stamp, mode: Option<u32>, kept: Option<Kept>) {
+    fn content(&mut self, mtime: &FileTime, mode: Option<u32>, kept: Option<VersionRef>) {
         if !is_zero(mtime) {
             self.word(",\"mtime\":").stamp(mtime);
         }
         self.some(",\"mode\":", mode);
-        if let Some(Kept { how, n }) = kept {
+        if let Some(VersionRef { how, n }) = kept {
             self.word(",\"kept\":{\"how\":\"").word(how.word());
             self.word("\",\"n\":").number(n).word("}");
         }
     }
 
-    fn was(&mut self, was: &Was) -> &mut Self {
+    fn was(&mut self, was: &FormerAttrs) -> &mut Self {
         self.word(",\"was\":{\"mode\":").number(was.mode);
         self.word(",\"uid\":").number(was.uid);
         self.word(",\"gid\":").number(was.gid);
@@ -259,16 +259,16 @@ impl Text<'_> {
         }
     }
 
-    fn stamp(&mut self, (seconds, nanoseconds): &Stamp) -> &mut Self {
+    fn stamp(&mut self, (seconds, nanoseconds): &FileTime) -> &mut Self {
         self.word("[").number(*seconds).word(",");
         self.number(*nanoseconds).word("]")
     }
 
-    fn two(&mut self, [one, two]: &Ids) -> &mut Self {
+    fn two(&mut self, [one, two]: &InodeNumbers) -> &mut Self {
         self.word("[").number(*one).word(",").number(*two).word("]")
     }
 
-    fn pair(&mut self, name: &str, ids: &Ids) -> &mut Self {
+    fn pair(&mut self, name: &str, ids: &InodeNumbers) -> &mut Self {
         self.word(",\"").word(name).word("\":").two(ids)
     }
 
@@ -300,17 +300,17 @@ mod tests {
     use super::*;
 
     /// The line of a record as it is written.
-    fn line(text: &mut LineText, record: &Record) -> Vec<u8> {
+    fn line(text: &mut LineEncoder, record: &Record) -> Vec<u8> {
         let mut line = b"what was there before".to_vec();
         let actor = record.actor.clone().map(Arc::new);
-        let parts = Parts {
+        let parts = RecordParts {
             v: record.v,
             seq: record.seq,
             op: &record.op,
             at: &record.at,
             actor: actor.as_ref(),
             origin: record.origin,
-            prev: &Link::parse(record.prev.as_bytes()).unwrap(),
+            prev: &ChainLink::parse(record.prev.as_bytes()).unwrap(),
         };
         let now = chrono::DateTime::parse_from_rfc3339(&record.time).unwrap();
         text.write(&mut line, now.to_utc(), &parts).unwrap();
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_line_is_what_serde_makes_of_the_record() {
-        let mut text = LineText::default();
+        let mut text = LineEncoder::default();
         let names: [&[u8]; 5] = [
             b"plain",
             b"a \"b\"",
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn times_and_actors_are_those_of_each_line() {
-        let mut text = LineText::default();
+        let mut text = LineEncoder::default();
         let mut record = records().remove(7);
         for (time, pid) in [
             ("2026-01-16T10:15:30.999999Z", 1),

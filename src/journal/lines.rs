@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, Read};
 
-use super::hash::Link;
+use super::hash::ChainLink;
 use crate::error::{Error, Result};
 
 /// The maximum length of a line. Lines that name many files name some hundreds, and paths may be long.
@@ -21,19 +21,19 @@ pub(super) const BATCH: usize = 8;
 
 /// Iterates over complete lines.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     source: R,
     /// Lines that have been read but not returned yet, and those returned last.
     text: Vec<u8>,
     /// Start and end of the lines not returned yet, and what the line after each has to say; the next one last.
-    ready: Vec<(usize, usize, Link)>,
+    ready: Vec<(usize, usize, ChainLink)>,
     /// The bytes after the last newline.
     torn: Vec<u8>,
 }
 
-impl<R: BufRead> Lines<R> {
-    pub(super) fn new(source: R) -> Lines<R> {
-        Lines {
+impl<R: BufRead> LineReader<R> {
+    pub(super) fn new(source: R) -> LineReader<R> {
+        LineReader {
             source,
             text: Vec::new(),
             ready: Vec::new(),
@@ -42,7 +42,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// Returns the next line without its newline, and what the line after it has to say; `None` at the end, for now.
-    pub(super) fn next(&mut self) -> Result<Option<(&[u8], Link)>> {
+    pub(super) fn next(&mut self) -> Result<Option<(&[u8], ChainLink)>> {
         if self.ready.is_empty() {
             self.read()?;
         }
@@ -77,7 +77,7 @@ impl<R: BufRead> Lines<R> {
         }
         let text = |(start, end): &(usize, usize)| self.text.get(*start..*end).unwrap_or_default();
         let lines: Vec<&[u8]> = places.iter().map(text).collect();
-        let links = Link::of_all(&lines).into_iter();
+        let links = ChainLink::of_all(&lines).into_iter();
         self.ready = places
             .into_iter()
             .zip(links)
@@ -118,7 +118,7 @@ mod tests {
                 Ok(read)
             }
         }
-        let mut lines = Lines::new(std::io::BufReader::with_capacity(16, Source(&file)));
+        let mut lines = LineReader::new(std::io::BufReader::with_capacity(16, Source(&file)));
         let mut found = Vec::new();
         let mut written = 0;
         while written < file.1.len() {

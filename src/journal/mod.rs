@@ -28,24 +28,24 @@ mod stamp;
 mod subject;
 mod writer;
 
-pub use actor::{Actors, Author, Caller};
-pub use begin::{After, KeptWith, MountedWith, StoreId};
-pub use former::{How, Kept, Replaced, Was};
-pub use hash::Link;
+pub use actor::{ActorCache, Author, Caller};
+pub use begin::{KeepSettings, MountSettings, SessionEnd, StoreId};
+pub use former::{FormerAttrs, KeepMethod, ReplacedFile, VersionRef};
+pub use hash::ChainLink;
 pub use header::RecordHeader;
-pub use ids::Ids;
-pub use lenient::{LenientReader, Line, What};
+pub use ids::InodeNumbers;
+pub use lenient::{JournalLine, LenientReader, ParsedLine};
 pub use op::{MERGE, Op, WORDS};
-pub use read::{Reader, Tail, end_of, seq_at, tail};
+pub use read::{JournalReader, JournalTail, end_of, seq_at, tail};
 pub use record::{Actor, Record, SCHEMA, SEALED};
-pub use refs::Ref;
-pub use reverse::Backward;
-pub use rights::Rights;
-pub use seal::{Content, Digest, Seal};
-pub use stamp::{At, Stamp};
-pub use subject::Trashed;
+pub use refs::RecordRef;
+pub use reverse::ReverseReader;
+pub use rights::SetIdRights;
+pub use seal::{ContentDigest, DigestSubject, Seal};
+pub use stamp::{DirTime, FileTime};
+pub use subject::TrashedNode;
 pub use trumanfs_types::origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
-pub use writer::{Journal, Listener, Pending};
+pub use writer::{Journal, PendingRecord, RecordListener};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::begin::{After, MountedWith, StoreId};
-use super::former::{Kept, Replaced, Was};
-use super::ids::Ids;
-use super::stamp::{Stamp, is_zero};
+use super::begin::{MountSettings, SessionEnd, StoreId};
+use super::former::{FormerAttrs, ReplacedFile, VersionRef};
+use super::ids::InodeNumbers;
+use super::stamp::{FileTime, is_zero};
 use crate::name::{Escaped, WorldPath};
 use trumanfs_types::origin::RunId;
 
@@ -28,7 +28,7 @@ pub enum Op {
         home: Option<Escaped>,
         /// How the previous session ended; absent for the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        after: Option<After>,
+        after: Option<SessionEnd>,
         /// The identity of the store; absent in records of an earlier release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         store: Option<StoreId>,
@@ -37,7 +37,7 @@ pub enum Op {
         copied: Option<String>,
         /// What the store was last mounted with; absent where no session says, and in records of an earlier release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        mounted: Option<Box<MountedWith>>,
+        mounted: Option<Box<MountSettings>>,
     },
     /// The session ended cleanly.
     End,
@@ -92,74 +92,74 @@ pub enum Op {
         /// The path by which the file was known.
         from: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
     },
     /// A file was opened for writing (the writes themselves do not pass through the daemon).
     Write {
         /// Its path.
         path: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// Its size before, in bytes.
         size: u64,
         /// Its modification time before.
         #[serde(default, skip_serializing_if = "is_zero")]
-        mtime: Stamp,
+        mtime: FileTime,
         /// Its permission bits before, where writing clears some (set-user-id, set-group-id).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
         /// Its content before; absent where it was empty, or where contents are not kept.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        kept: Option<Kept>,
+        kept: Option<VersionRef>,
     },
     /// A file was truncated or extended.
     Truncate {
         /// Its path.
         path: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// Its size before, in bytes.
         size: u64,
         /// Its size after, in bytes.
         to: u64,
         /// Its modification time before.
         #[serde(default, skip_serializing_if = "is_zero")]
-        mtime: Stamp,
+        mtime: FileTime,
         /// Its permission bits before, where truncating clears some.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
         /// Its content before; absent where an earlier record of the same open file has it, or nothing was lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        kept: Option<Kept>,
-        /// The inode that took its place ([`How::Moved`](super::former::How::Moved)).
+        kept: Option<VersionRef>,
+        /// The inode that took its place ([`How::Moved`](super::former::KeepMethod::Moved)).
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        new: Option<Ids>,
+        new: Option<InodeNumbers>,
     },
     /// An operator replaced a file's content.
     Content {
         /// Its path.
         path: WorldPath,
         /// Its inode before.
-        ids: Ids,
+        ids: InodeNumbers,
         /// Its size before, in bytes.
         size: u64,
         /// Its size after, in bytes.
         to: u64,
         /// Its modification time before.
-        mtime: Stamp,
+        mtime: FileTime,
         /// Its content before; absent where it was empty.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        kept: Option<Kept>,
-        /// The inode that took its place ([`How::Moved`](super::former::How::Moved)).
+        kept: Option<VersionRef>,
+        /// The inode that took its place ([`How::Moved`](super::former::KeepMethod::Moved)).
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        new: Option<Ids>,
+        new: Option<InodeNumbers>,
     },
     /// Space was reserved, or a range punched or zeroed (fallocate(2)).
     Allocate {
         /// Its path.
         path: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// The flags of the call.
         mode: u32,
         /// Start and length in bytes.
@@ -169,19 +169,19 @@ pub enum Op {
         size: u64,
         /// Its modification time before.
         #[serde(default, skip_serializing_if = "is_zero")]
-        mtime: Stamp,
+        mtime: FileTime,
         /// Its content before; absent where an earlier record of the same open file has it, or nothing was lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        kept: Option<Kept>,
+        kept: Option<VersionRef>,
     },
     /// Permission bits, owner, group or times changed.
     Attr {
         /// Its path.
         path: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// The attributes before.
-        was: Was,
+        was: FormerAttrs,
         /// The new permission bits, if they were set.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
@@ -200,7 +200,7 @@ pub enum Op {
         /// Its path.
         path: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// The attribute's name.
         name: Escaped,
         /// Its value before; absent where there was none.
@@ -212,7 +212,7 @@ pub enum Op {
         /// Its path before.
         path: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// Its entry in the trash.
         trash: Escaped,
     },
@@ -221,7 +221,7 @@ pub enum Op {
         /// Its path before.
         path: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// Its entry in the trash.
         trash: Escaped,
     },
@@ -244,10 +244,10 @@ pub enum Op {
         /// Its path after.
         to: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// What it replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        replaced: Option<Replaced>,
+        replaced: Option<ReplacedFile>,
     },
     /// Two files or directories were exchanged (RENAME_EXCHANGE).
     Exchange {
@@ -256,9 +256,9 @@ pub enum Op {
         /// The second path.
         to: WorldPath,
         /// The inode at `path` before.
-        ids: Ids,
+        ids: InodeNumbers,
         /// The inode at `to` before.
-        other: Ids,
+        other: InodeNumbers,
     },
     /// A file or directory was restored from the trash.
     Restore {
@@ -267,10 +267,10 @@ pub enum Op {
         /// Its path after.
         to: WorldPath,
         /// Its inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// What it replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        replaced: Option<Replaced>,
+        replaced: Option<ReplacedFile>,
     },
     /// An operator named this point.
     Checkpoint {

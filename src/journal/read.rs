@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
 use sha2::{Digest, Sha256};
 
-use super::hash::{Link, hex};
+use super::hash::{ChainLink, hex};
 use super::header::{self, RecordHeader};
-use super::lines::{LONGEST, Lines, too_long};
+use super::lines::{LONGEST, LineReader, too_long};
 use super::record::{Record, SCHEMA};
 use super::seal;
 use crate::error::{Error, Result};
@@ -16,39 +16,39 @@ use crate::error::{Error, Result};
 /// Reads records in order. A last line without its newline is torn and is not returned: the writer died while writing
 /// it, so its act never began.
 #[derive(Debug)]
-pub struct Reader<R> {
-    lines: Lines<R>,
+pub struct JournalReader<R> {
+    lines: LineReader<R>,
     line: Vec<u8>,
     /// Whether `line` has been returned.
     given: bool,
     /// The line after it, and what the line after that has to say.
     ahead: Vec<u8>,
-    link: Option<Link>,
+    link: Option<ChainLink>,
     /// Whether `ahead` holds a complete line.
     whole: bool,
     number: u64,
     /// What the line ahead has to say; `None` before the first.
-    prev: Option<Link>,
+    prev: Option<ChainLink>,
 }
 
 /// The end of a journal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tail {
+pub struct JournalTail {
     /// The last complete record.
     pub record: Record,
     /// What a line after it has to say.
-    pub link: Link,
+    pub link: ChainLink,
     /// The SHA-256 (hex) of the last complete line, which may be a seal.
     pub hash: [u8; 64],
     /// The length of the journal up to the end of this line, in bytes. The rest is torn.
     pub length: u64,
 }
 
-impl<R: BufRead> Reader<R> {
+impl<R: BufRead> JournalReader<R> {
     /// Makes a reader at the start of a journal.
-    pub fn new(lines: R) -> Reader<R> {
-        Reader {
-            lines: Lines::new(lines),
+    pub fn new(lines: R) -> JournalReader<R> {
+        JournalReader {
+            lines: LineReader::new(lines),
             line: Vec::new(),
             given: false,
             ahead: Vec::new(),
@@ -71,7 +71,7 @@ impl<R: BufRead> Reader<R> {
     /// would take most of the time.
     ///
     /// # Errors
-    /// As [`Reader::next_record`].
+    /// As [`JournalReader::next_record`].
     pub fn next_where(
         &mut self,
         mut wanted: impl FnMut(&RecordHeader<'_>) -> bool,
@@ -88,7 +88,7 @@ impl<R: BufRead> Reader<R> {
     /// where there is one, says so. Seals are skipped; a seal at the very end is verified by its own check.
     ///
     /// # Errors
-    /// As [`Reader::next_record`].
+    /// As [`JournalReader::next_record`].
     pub fn advance(&mut self) -> Result<bool> {
         self.given = false;
         while self.step()? {
@@ -141,11 +141,11 @@ impl<R: BufRead> Reader<R> {
             // Not in this program's usual form: parsing it finds the error, or the field elsewhere.
             None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
         };
-        let follows = |prev: Link| match &self.prev {
+        let follows = |prev: ChainLink| match &self.prev {
             Some(before) => prev == *before,
             None => prev.is_first(),
         };
-        if Link::parse(&prev).is_some_and(follows) {
+        if ChainLink::parse(&prev).is_some_and(follows) {
             return Ok(());
         }
         Err(Error::Damaged(format!(
@@ -178,7 +178,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Reader<R> {
+impl<R: BufRead> Iterator for JournalReader<R> {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -220,7 +220,7 @@ pub(super) fn check_seal(line: &[u8], place: &str) -> Result<()> {
 ///
 /// # Errors
 /// [`Error::Damaged`] where the last complete line is neither; those of `read(2)`.
-pub fn tail(file: &File) -> Result<Option<Tail>> {
+pub fn tail(file: &File) -> Result<Option<JournalTail>> {
     last_record(file, false)
 }
 
@@ -228,11 +228,11 @@ pub fn tail(file: &File) -> Result<Option<Tail>> {
 ///
 /// # Errors
 /// [`Error::Damaged`] where there is no record at all; those of `read(2)`.
-pub fn end_of(file: &File) -> Result<Option<Tail>> {
+pub fn end_of(file: &File) -> Result<Option<JournalTail>> {
     last_record(file, true)
 }
 
-fn last_record(mut file: &File, damaged: bool) -> Result<Option<Tail>> {
+fn last_record(mut file: &File, damaged: bool) -> Result<Option<JournalTail>> {
     let end = file
         .seek(SeekFrom::End(0))
         .map_err(|e| Error::io("lseek", &e))?;
@@ -260,7 +260,7 @@ fn last_record(mut file: &File, damaged: bool) -> Result<Option<Tail>> {
 }
 
 /// Finds the last record in a part of the journal; only a line that begins in the part counts.
-fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
+fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<JournalTail>> {
     let Some(last) = memchr::memrchr(b'\n', bytes) else {
         return Ok(None);
     };
@@ -275,13 +275,13 @@ fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<Tail>> {
         };
         let line = before.get(start..).unwrap_or_default();
         let (link, hash) =
-            *newest.get_or_insert_with(|| (Link::of(line), hex(&Sha256::digest(line))));
+            *newest.get_or_insert_with(|| (ChainLink::of(line), hex(&Sha256::digest(line))));
         let parsed = match header::check(line) {
             Some(_) => None,
             None => Some(parse(line, 0)).filter(|parsed| parsed.is_ok() || !damaged),
         };
         if let Some(record) = parsed {
-            return Ok(Some(Tail {
+            return Ok(Some(JournalTail {
                 record: record?,
                 link,
                 hash,

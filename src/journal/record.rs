@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::op::Op;
-use super::stamp::At;
+use super::stamp::DirTime;
 use trumanfs_types::origin::{Origin, UndoId};
 
 /// The number of the schema, the field `v` of each record. Schema 2 added seals. Schema 3 added runs: a change refers
@@ -33,7 +33,7 @@ pub struct Record {
     /// even if they moved between the resolving of a path and the record; an undo restores their times. Then those that an
     /// exchange gives another parent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub at: Vec<At>,
+    pub at: Vec<DirTime>,
     /// The process that made the change; absent for the daemon's own changes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub actor: Option<Actor>,

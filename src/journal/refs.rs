@@ -12,7 +12,7 @@ use super::record::Record;
 
 /// A reference in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ref<'a> {
+pub enum RecordRef<'a> {
     /// A name whose meaning changed, in a directory or in the trash; or the name of a file that changed.
     Changed(&'a [u8]),
     /// An inode that moved or changed.
@@ -27,7 +27,7 @@ impl RecordHeader<'_> {
     /// # Errors
     /// The syntax error of an invalid line; where it is not in the usual form, some references may have been passed
     /// before.
-    pub fn words(&self, mut note: impl FnMut(Ref<'_>)) -> Result<(), serde_json::Error> {
+    pub fn words(&self, mut note: impl FnMut(RecordRef<'_>)) -> Result<(), serde_json::Error> {
         if usual(self.line, &mut note).is_none() {
             of_op(&Record::parse(self.line)?.op, &mut note);
         }
@@ -36,9 +36,9 @@ impl RecordHeader<'_> {
 }
 
 /// Passes the references of a line in the usual form.
-fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
+fn usual(line: &[u8], note: &mut impl FnMut(RecordRef<'_>)) -> Option<()> {
     let start = memmem::find(line, b",\"op\":")?;
-    let mut rest = Rest(line.get(start..)?);
+    let mut rest = LineScanner(line.get(start..)?);
     rest.skip(b",\"op\":")?;
     // Operations with many names, or none, are rare.
     if matches!(
@@ -52,20 +52,20 @@ fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
         match rest.until(b'"')? {
             b"path" => path(rest.value_path()?, note),
             b"to" if rest.0.starts_with(b":\"") => path(rest.value_path()?, note),
-            b"from" => note(Ref::Through(rest.value_path()?)),
+            b"from" => note(RecordRef::Through(rest.value_path()?)),
             b"target" => {
                 rest.value_text()?;
             }
-            b"trash" => note(Ref::Changed(rest.value_text()?)),
+            b"trash" => note(RecordRef::Changed(rest.value_text()?)),
             b"ids" | b"new" | b"other" => {
                 rest.skip(b":")?;
-                note(Ref::Inode(rest.inode()?));
+                note(RecordRef::Inode(rest.inode()?));
             }
             b"replaced" => {
                 rest.skip(b":{\"ids\":")?;
-                note(Ref::Inode(rest.inode()?));
+                note(RecordRef::Inode(rest.inode()?));
                 rest.skip(b",\"trash\"")?;
-                note(Ref::Changed(rest.value_text()?));
+                note(RecordRef::Changed(rest.value_text()?));
                 rest.skip(b"}")?;
             }
             b"mode" | b"size" | b"to" | b"uid" | b"gid" | b"times" => rest.skip_to(b',')?,
@@ -99,9 +99,9 @@ fn usual(line: &[u8], note: &mut impl FnMut(Ref<'_>)) -> Option<()> {
 }
 
 /// The rest of the line.
-struct Rest<'a>(&'a [u8]);
+struct LineScanner<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> LineScanner<'a> {
     fn skip(&mut self, word: &[u8]) -> Option<()> {
         self.0 = self.0.strip_prefix(word)?;
         Some(())
@@ -172,51 +172,51 @@ impl<'a> Rest<'a> {
 }
 
 /// Passes the last name of a path as changed, and the directories before it.
-fn path(path: &[u8], note: &mut (impl FnMut(Ref<'_>) + ?Sized)) {
+fn path(path: &[u8], note: &mut (impl FnMut(RecordRef<'_>) + ?Sized)) {
     let (above, name) = match memchr::memrchr(b'/', path) {
         Some(slash) => (path.get(..slash), path.get(slash + 1..)),
         None => (None, Some(path)),
     };
     if let Some(above) = above.filter(|above| !above.is_empty()) {
-        note(Ref::Through(above));
+        note(RecordRef::Through(above));
     }
-    note(Ref::Changed(name.unwrap_or_default()));
+    note(RecordRef::Changed(name.unwrap_or_default()));
 }
 
-fn of_op(op: &Op, note: &mut dyn FnMut(Ref<'_>)) {
+fn of_op(op: &Op, note: &mut dyn FnMut(RecordRef<'_>)) {
     for one in op.paths() {
         path(one.bytes(), note);
     }
     for ids in op.ids() {
-        note(Ref::Inode(ids[1]));
+        note(RecordRef::Inode(ids[1]));
     }
     if let Some(trashed) = op.trashed() {
-        note(Ref::Changed(&trashed.entry.0));
+        note(RecordRef::Changed(&trashed.entry.0));
     }
     match op {
-        Op::Link { from, .. } => note(Ref::Through(from.bytes())),
+        Op::Link { from, .. } => note(RecordRef::Through(from.bytes())),
         Op::Gather {
             trash,
             entries,
             names,
             ..
         } => {
-            note(Ref::Through(&trash.0));
+            note(RecordRef::Through(&trash.0));
             for entry in entries {
-                note(Ref::Changed(&entry.0));
+                note(RecordRef::Changed(&entry.0));
                 // The name in its directory follows the time of its removal.
                 let name = memchr(b'_', &entry.0).and_then(|at| entry.0.get(at + 1..));
                 if let Some(name) = name {
-                    note(Ref::Changed(name));
+                    note(RecordRef::Changed(name));
                 }
             }
             for (_, name) in names {
-                note(Ref::Changed(&name.0));
+                note(RecordRef::Changed(&name.0));
             }
         }
         Op::Purge { entries } => {
             for entry in entries {
-                note(Ref::Changed(&entry.0));
+                note(RecordRef::Changed(&entry.0));
             }
         }
         // An evicted version is reported when its content is read; the others have no further references.
@@ -261,11 +261,11 @@ mod tests {
         (usual, quick, slow)
     }
 
-    fn text(word: Ref<'_>) -> String {
+    fn text(word: RecordRef<'_>) -> String {
         match word {
-            Ref::Changed(name) => format!("={}", String::from_utf8_lossy(name)),
-            Ref::Inode(number) => format!("#{number}"),
-            Ref::Through(path) => format!(">{}", String::from_utf8_lossy(path)),
+            RecordRef::Changed(name) => format!("={}", String::from_utf8_lossy(name)),
+            RecordRef::Inode(number) => format!("#{number}"),
+            RecordRef::Through(path) => format!(">{}", String::from_utf8_lossy(path)),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// The priority of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum For {
+pub(super) enum LinePriority {
     /// A change in the home.
     Occupant,
     /// A change by an operator, who may make room.
@@ -22,14 +22,14 @@ pub(super) enum For {
     Truth,
 }
 
-impl For {
+impl LinePriority {
     /// Returns how many bytes must be left for higher priorities. 64 changes may be in progress, each of which takes
     /// some hundred bytes to abort.
     fn leaves(self) -> u64 {
         match self {
-            For::Occupant => 96 << 10,
-            For::Operator => 48 << 10,
-            For::Truth => 0,
+            LinePriority::Occupant => 96 << 10,
+            LinePriority::Operator => 48 << 10,
+            LinePriority::Truth => 0,
         }
     }
 }
@@ -42,7 +42,7 @@ const AGAIN: u64 = 4 << 10;
 
 /// The space reserved for one journal.
 #[derive(Debug, Default)]
-pub(super) struct Reserve {
+pub(super) struct SpaceReserve {
     /// The offset up to which space is allocated.
     until: u64,
     /// Whether the file system cannot reserve space (NFS): then only the write itself can find the disk full.
@@ -52,7 +52,7 @@ pub(super) struct Reserve {
     again: u64,
 }
 
-impl Reserve {
+impl SpaceReserve {
     /// Returns whether the disk was full at the last attempt.
     pub(super) fn is_full(&self) -> bool {
         self.full
@@ -73,17 +73,17 @@ impl Reserve {
         file: impl AsFd,
         from: u64,
         end: u64,
-        whose: For,
+        whose: LinePriority,
     ) -> Result<()> {
-        if self.cannot || whose == For::Truth {
+        if self.cannot || whose == LinePriority::Truth {
             return Ok(());
         }
         let enough = end + whose.leaves() <= self.until;
-        let plenty = end + For::Occupant.leaves() + AHEAD / 2 <= self.until;
+        let plenty = end + LinePriority::Occupant.leaves() + AHEAD / 2 <= self.until;
         if plenty || (enough && self.full && end < self.again) {
             return Ok(());
         }
-        let until = end + For::Occupant.leaves() + AHEAD;
+        let until = end + LinePriority::Occupant.leaves() + AHEAD;
         let given = rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, from, until - from);
         self.full = matches!(given, Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG));
         match given {

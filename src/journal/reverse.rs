@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use super::hash::Link;
+use super::hash::ChainLink;
 use super::header::{self, RecordHeader};
 use super::lines::{BATCH, LONGEST, too_long};
 use super::read::{check_schema, check_seal};
@@ -20,28 +20,28 @@ const BLOCK: u64 = 256 * 1024;
 
 /// Reads records from the last to the first. Lines appended meanwhile are not seen.
 #[derive(Debug)]
-pub struct Backward {
+pub struct ReverseReader {
     file: File,
     /// The offset of `buffer` in the file.
     start: u64,
     /// The bytes read but not returned yet; ends with a newline.
     buffer: Vec<u8>,
     /// What the line after each of the next lines has to say, the next one last: several are computed at once.
-    hashed: Vec<Link>,
+    hashed: Vec<ChainLink>,
     /// What the line read last says of the next one.
-    expected: Option<Link>,
+    expected: Option<ChainLink>,
     checks: bool,
     parse: fn(&[u8]) -> serde_json::Result<Record>,
 }
 
-impl Backward {
+impl ReverseReader {
     /// Makes a reader at the end of a journal.
     ///
     /// # Errors
     /// Those of `read(2)`.
-    pub fn new(file: File) -> Result<Backward> {
+    pub fn new(file: File) -> Result<ReverseReader> {
         let start = file.metadata().map_err(|e| Error::io("stat", &e))?.len();
-        let mut backward = Backward {
+        let mut backward = ReverseReader {
             file,
             start,
             buffer: Vec::new(),
@@ -59,13 +59,13 @@ impl Backward {
     }
 
     /// Stops checking the chain, which up to schema 4 takes half of the time: for a journal that is also read with the check.
-    pub fn trusting(mut self) -> Backward {
+    pub fn trusting(mut self) -> ReverseReader {
         self.checks = false;
         self
     }
 
     /// Stops keeping actor, time and hashes ([`Record::parse_act`]). The chain is still checked.
-    pub fn acts(mut self) -> Backward {
+    pub fn acts(mut self) -> ReverseReader {
         self.parse = Record::parse_act;
         self
     }
@@ -78,10 +78,10 @@ impl Backward {
         self.next_where(|_| true)
     }
 
-    /// As [`Backward::next_record`], for the next record that is wanted; others are not parsed.
+    /// As [`ReverseReader::next_record`], for the next record that is wanted; others are not parsed.
     ///
     /// # Errors
-    /// As [`Backward::next_record`].
+    /// As [`ReverseReader::next_record`].
     pub fn next_where(
         &mut self,
         mut wanted: impl FnMut(&RecordHeader<'_>) -> bool,
@@ -135,7 +135,7 @@ impl Backward {
     }
 
     /// Compares a line with what the line after it says. Returns what it says of the line before.
-    fn check(&self, line: &[u8], at: u64, link: Option<&Link>) -> Result<Link> {
+    fn check(&self, line: &[u8], at: u64, link: Option<&ChainLink>) -> Result<ChainLink> {
         let damaged = |error: &serde_json::Error| {
             Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
         };
@@ -154,7 +154,7 @@ impl Backward {
                 Cow::Owned(record.prev.into_bytes())
             }
         };
-        let prev = Link::parse(&prev).ok_or_else(|| {
+        let prev = ChainLink::parse(&prev).ok_or_else(|| {
             Error::Damaged(format!("journal, at byte {at}: `prev` is not a hash"))
         })?;
         if at == 0 && !prev.is_first() {
@@ -182,7 +182,7 @@ impl Backward {
                 None => break,
             };
         }
-        self.hashed = Link::of_all(&lines);
+        self.hashed = ChainLink::of_all(&lines);
         self.hashed.reverse();
     }
 
@@ -248,10 +248,10 @@ mod tests {
         text
     }
 
-    fn backward(text: &str) -> Backward {
+    fn backward(text: &str) -> ReverseReader {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        Backward::new(file).unwrap()
+        ReverseReader::new(file).unwrap()
     }
 
     fn read(text: &str) -> Vec<u64> {

@@ -13,18 +13,18 @@ const FOWNER: u32 = 3;
 
 /// A caller's groups and capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rights {
+pub struct SetIdRights {
     groups: Vec<u32>,
     keeps: bool,
     owner: bool,
 }
 
-impl Rights {
+impl SetIdRights {
     /// Reads a caller's current rights. For an invisible process, only those passed with the request are known.
-    pub fn of(caller: Caller) -> Rights {
-        let mut rights = Rights {
+    pub fn of(caller: Caller) -> SetIdRights {
+        let mut rights = SetIdRights {
             groups: vec![caller.gid],
-            ..Rights::default()
+            ..SetIdRights::default()
         };
         let Ok(status) = std::fs::read_to_string(format!("/proc/{}/status", caller.pid)) else {
             return rights;
@@ -78,14 +78,14 @@ mod tests {
             gid: 8,
             origin: crate::journal::Origin::default(),
         };
-        let rights = Rights::of(gone);
+        let rights = SetIdRights::of(gone);
         assert!(rights.is_in(8) && !rights.is_in(7) && !rights.keeps());
     }
 
     #[test]
     fn this_process_is_in_its_groups() {
         let groups = rustix::process::getgroups().unwrap();
-        let rights = Rights::of(Caller::myself());
+        let rights = SetIdRights::of(Caller::myself());
         assert!(groups.iter().all(|group| rights.is_in(group.as_raw())));
         let effective = rustix::thread::capabilities(None).unwrap().effective;
         let has = effective.contains(rustix::thread::CapabilitySet::FSETID);

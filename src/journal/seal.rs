@@ -13,9 +13,9 @@ use std::os::unix::fs::FileExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::hash::{Link, hex};
+use super::hash::{ChainLink, hex};
 use super::header;
-use super::ids::Ids;
+use super::ids::InodeNumbers;
 use crate::error::{Error, Result};
 
 /// The word in the field `op`.
@@ -38,7 +38,7 @@ pub struct Seal {
     pub lines: String,
     /// The digests computed since the seal before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub digests: Vec<Digest>,
+    pub digests: Vec<ContentDigest>,
     /// What it says of the line before, as in a record.
     pub prev: String,
     /// SHA-256 (hex) of this line up to the comma before this field.
@@ -48,13 +48,13 @@ pub struct Seal {
 
 /// The digest of a content that will not change any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digest {
+pub struct ContentDigest {
     /// The content's session; absent where that is the journal's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The content.
     #[serde(flatten)]
-    pub of: Content,
+    pub of: DigestSubject,
     /// Its size in bytes.
     pub size: u64,
     /// SHA-256 (hex), as computed by `world/keep/digest.rs`.
@@ -64,13 +64,13 @@ pub struct Digest {
 /// The content that a digest belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Content {
+pub enum DigestSubject {
     /// A file in the trash, as long as no later record names its inode.
     Inode {
         /// The last record when the digest was made.
         seq: u64,
         /// The inode.
-        ids: Ids,
+        ids: InodeNumbers,
         /// The inode's time of birth, in nanoseconds since 1970; 0 where the file system has none.
         born: u64,
     },
@@ -98,7 +98,7 @@ impl Seal {
     }
 
     /// Returns the line, with its check and without a newline, and what the line after it has to say.
-    pub(super) fn line(&self) -> Result<(Vec<u8>, Link)> {
+    pub(super) fn line(&self) -> Result<(Vec<u8>, ChainLink)> {
         let io = |_| Error::os("write")(rustix::io::Errno::IO);
         let mut line = serde_json::to_vec(self).map_err(io)?;
         // `check` is the hash of what precedes it.
@@ -110,7 +110,7 @@ impl Seal {
         line.extend_from_slice(ENDING);
         line.extend_from_slice(&check);
         line.extend_from_slice(b"\"}");
-        let link = Link::of(&line);
+        let link = ChainLink::of(&line);
         Ok((line, link))
     }
 }
@@ -126,7 +126,7 @@ pub(super) fn is_whole(line: &[u8]) -> bool {
 
 /// The lines since the last seal, hashed as far as they have been read.
 #[derive(Debug)]
-pub(super) struct Unsealed {
+pub(super) struct UnsealedLines {
     /// The journal opened for reading; the writer's descriptor, unless that is write-only.
     file: File,
     covered: Sha256,
@@ -136,10 +136,10 @@ pub(super) struct Unsealed {
     pub(super) from: u64,
 }
 
-impl Unsealed {
+impl UnsealedLines {
     /// Starts at a journal's first line.
-    pub(super) fn new(file: File) -> Unsealed {
-        Unsealed {
+    pub(super) fn new(file: File) -> UnsealedLines {
+        UnsealedLines {
             file,
             covered: Sha256::new(),
             at: 0,
@@ -212,29 +212,29 @@ impl Unsealed {
 
 /// What has to be sealed.
 #[derive(Debug, Default)]
-pub(super) struct Sealing {
-    pub(super) unsealed: Option<Unsealed>,
-    pub(super) digests: Vec<Digest>,
+pub(super) struct SealQueue {
+    pub(super) unsealed: Option<UnsealedLines>,
+    pub(super) digests: Vec<ContentDigest>,
 }
 
 /// Hashes the lines since the last seal, for verification.
 #[derive(Debug)]
-pub(super) struct Covered {
+pub(super) struct SealVerifier {
     hash: Sha256,
     /// The number of the first line since the last seal.
     first: u64,
 }
 
-impl Default for Covered {
-    fn default() -> Covered {
-        Covered {
+impl Default for SealVerifier {
+    fn default() -> SealVerifier {
+        SealVerifier {
             hash: Sha256::new(),
             first: 1,
         }
     }
 }
 
-impl Covered {
+impl SealVerifier {
     /// Adds a line.
     pub(super) fn line(&mut self, line: &[u8]) {
         self.hash.update(line);

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::hash::now;
 use super::record::SEALED;
-use super::reserve::For;
-use super::seal::{Digest, Seal, Unsealed, WORD};
+use super::reserve::LinePriority;
+use super::seal::{ContentDigest, Seal, UnsealedLines, WORD};
 use super::writer::Journal;
 use crate::error::{Error, Result};
 
@@ -92,7 +92,7 @@ impl Journal {
         state.line.extend_from_slice(&line);
         state.line.push(b'\n');
         // Not synced: if a power cut takes a seal away, the lines that it covers are still there.
-        state.write(false, For::Truth)?;
+        state.write(false, LinePriority::Truth)?;
         state.prev = link;
         unsealed.sealed(state.seq, &state.line);
         sealing.digests.drain(..some);
@@ -100,19 +100,19 @@ impl Journal {
     }
 
     /// Finds the lines that are not sealed.
-    fn unsealed(&self) -> Result<Unsealed> {
+    fn unsealed(&self) -> Result<UnsealedLines> {
         let (file, length) = {
             let state = self.state.lock();
             let file = state.file.try_clone();
             (file.map_err(|error| io(&error))?, state.length)
         };
-        let mut unsealed = Unsealed::new(file.into());
+        let mut unsealed = UnsealedLines::new(file.into());
         unsealed.find_last_seal(length)?;
         Ok(unsealed)
     }
 
     /// Adds digests to the next seal. Returns how many are waiting.
-    pub fn digested(&self, digests: impl IntoIterator<Item = Digest>) -> usize {
+    pub fn digested(&self, digests: impl IntoIterator<Item = ContentDigest>) -> usize {
         let waiting = {
             let mut sealing = self.sealing.lock();
             sealing.digests.extend(digests);

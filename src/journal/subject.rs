@@ -3,19 +3,19 @@
 //! Owns, for each operation, the meaning of its fields. Also the rule that the store's own device has no number in a
 //! journal: a disk's number may change with the next boot, and that of a btrfs or a tmpfs with each mount.
 
-use super::former::{Kept, Replaced};
-use super::ids::Ids;
+use super::former::{ReplacedFile, VersionRef};
+use super::ids::InodeNumbers;
 use super::op::Op;
 use super::record::Record;
 use crate::name::{Escaped, WorldPath};
 
 /// A file or directory that became an entry of the trash: removed, or replaced by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trashed<'a> {
+pub struct TrashedNode<'a> {
     /// Its path before.
     pub path: &'a WorldPath,
     /// Its inode.
-    pub ids: Ids,
+    pub ids: InodeNumbers,
     /// Its entry.
     pub entry: &'a Escaped,
 }
@@ -35,7 +35,7 @@ macro_rules! ids_of {
                 [Some(ids), new.$as_option()]
             }
             Op::Rename { ids, replaced, .. } | Op::Restore { ids, replaced, .. } => {
-                let replaced = replaced.$as_option().map(|Replaced { ids, .. }| ids);
+                let replaced = replaced.$as_option().map(|ReplacedFile { ids, .. }| ids);
                 [Some(ids), replaced]
             }
             Op::Exchange { ids, other, .. } => [Some(ids), Some(other)],
@@ -110,7 +110,7 @@ impl Op {
     }
 
     /// Returns the path of a file whose content or attributes changed, and its inode after.
-    pub fn changed_file(&self) -> Option<(&WorldPath, Ids)> {
+    pub fn changed_file(&self) -> Option<(&WorldPath, InodeNumbers)> {
         match self {
             Op::Truncate { path, ids, new, .. } | Op::Content { path, ids, new, .. } => {
                 Some((path, new.unwrap_or(*ids)))
@@ -124,7 +124,7 @@ impl Op {
     }
 
     /// As [`Op::changed_file`], with the path to be corrected.
-    pub fn changed_file_mut(&mut self) -> Option<(&mut WorldPath, Ids)> {
+    pub fn changed_file_mut(&mut self) -> Option<(&mut WorldPath, InodeNumbers)> {
         match self {
             Op::Truncate { path, ids, new, .. } | Op::Content { path, ids, new, .. } => {
                 let ids = new.unwrap_or(*ids);
@@ -152,35 +152,35 @@ impl Op {
     }
 
     /// Iterates over the inodes of the operation.
-    pub fn ids(&self) -> impl Iterator<Item = &Ids> {
+    pub fn ids(&self) -> impl Iterator<Item = &InodeNumbers> {
         ids_of!(self, as_ref)
     }
 
-    fn ids_mut(&mut self) -> impl Iterator<Item = &mut Ids> {
+    fn ids_mut(&mut self) -> impl Iterator<Item = &mut InodeNumbers> {
         ids_of!(self, as_mut)
     }
 
     /// Returns what the operation moved to the trash.
-    pub fn trashed(&self) -> Option<Trashed<'_>> {
+    pub fn trashed(&self) -> Option<TrashedNode<'_>> {
         match self {
-            Op::Unlink { path, ids, trash } | Op::Rmdir { path, ids, trash } => Some(Trashed {
+            Op::Unlink { path, ids, trash } | Op::Rmdir { path, ids, trash } => Some(TrashedNode {
                 path,
                 ids: *ids,
                 entry: trash,
             }),
-            Op::Rename { to, replaced, .. } | Op::Restore { to, replaced, .. } => {
-                replaced.as_ref().map(|Replaced { ids, trash }| Trashed {
+            Op::Rename { to, replaced, .. } | Op::Restore { to, replaced, .. } => replaced
+                .as_ref()
+                .map(|ReplacedFile { ids, trash }| TrashedNode {
                     path: to,
                     ids: *ids,
                     entry: trash,
-                })
-            }
+                }),
             _ => None,
         }
     }
 
     /// Returns a file's content before the change: how and where it was kept, and its size in bytes.
-    pub fn content(&self) -> Option<(Option<Kept>, u64)> {
+    pub fn content(&self) -> Option<(Option<VersionRef>, u64)> {
         match self {
             Op::Write { kept, size, .. }
             | Op::Truncate { kept, size, .. }
@@ -191,7 +191,7 @@ impl Op {
     }
 
     /// Returns how and where the content before was kept, and its size in bytes.
-    pub fn kept(&self) -> Option<(Kept, u64)> {
+    pub fn kept(&self) -> Option<(VersionRef, u64)> {
         let (kept, size) = self.content()?;
         Some((kept?, size))
     }

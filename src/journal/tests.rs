@@ -30,14 +30,18 @@ fn sample(journal: &Journal, n: u64) {
             trash: Escaped(b"20260116T101530.123456Z_\xff".to_vec()),
         };
         journal
-            .begin(op, &[], Some(&Actors::default().author(Caller::myself())))
+            .begin(
+                op,
+                &[],
+                Some(&ActorCache::default().author(Caller::myself())),
+            )
             .unwrap()
             .done();
     }
 }
 
 fn read_all(at: &std::path::Path) -> Result<Vec<Record>> {
-    Reader::new(BufReader::new(File::open(at).unwrap())).collect()
+    JournalReader::new(BufReader::new(File::open(at).unwrap())).collect()
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn a_run_is_told_before_its_first_record_and_once() {
     let dir = tempfile::tempdir().unwrap();
     let at = dir.path().join("j");
     let journal = Journal::new(open(&at), None, false, 9);
-    let actors = Actors::default();
+    let actors = ActorCache::default();
     let (one, idle) = (
         run("000000000001", OriginKind::Shell),
         run("000000000002", OriginKind::Tool),
@@ -265,10 +269,10 @@ fn a_journal_of_a_newer_release_is_refused_by_name() {
 }
 
 fn operations() -> Vec<Op> {
-    let (there, ids, how) = (path("/f"), [1, 2], How::Moved);
-    let kept = Some(Kept { how, n: 7 });
+    let (there, ids, how) = (path("/f"), [1, 2], KeepMethod::Moved);
+    let kept = Some(VersionRef { how, n: 7 });
     let trash = Escaped(b"x\xff".to_vec());
-    let replaced = Some(Replaced {
+    let replaced = Some(ReplacedFile {
         ids: [3, 4],
         trash: trash.clone(),
     });
@@ -391,7 +395,7 @@ fn sealed(at: &std::path::Path) -> (Journal, Vec<String>) {
     (journal, text.lines().map(str::to_owned).collect())
 }
 
-fn survey(at: &std::path::Path) -> Vec<Line> {
+fn survey(at: &std::path::Path) -> Vec<JournalLine> {
     let mut survey = LenientReader::new(BufReader::new(File::open(at).unwrap()));
     std::iter::from_fn(|| survey.next_line().unwrap()).collect()
 }
@@ -405,7 +409,7 @@ fn a_seal_has_no_number_of_its_own_and_readers_pass_over_it() {
     assert_eq!(ops, [false, false, false, true, false, true]);
     let seqs: Vec<_> = read_all(&at).unwrap().iter().map(|r| r.seq).collect();
     assert_eq!((seqs, journal.last()), (vec![1, 2, 3, 4], 4));
-    let mut backward = Backward::new(File::open(&at).unwrap()).unwrap();
+    let mut backward = ReverseReader::new(File::open(&at).unwrap()).unwrap();
     let mut seqs = Vec::new();
     while let Some(record) = backward.next_record().unwrap() {
         seqs.push(record.seq);
@@ -425,16 +429,16 @@ fn a_seal_has_no_number_of_its_own_and_readers_pass_over_it() {
     assert!(journal.seal().unwrap());
     assert_eq!(read_all(&at).unwrap().len(), 5);
     let lines = survey(&at);
-    let good = |line: &&Line| {
+    let good = |line: &&JournalLine| {
         let seal = matches!(
             &line.what,
-            What::Seal {
+            ParsedLine::Seal {
                 whole: true,
                 covers: true,
                 ..
             }
         );
-        line.follows && (seal || matches!(line.what, What::Record(_)))
+        line.follows && (seal || matches!(line.what, ParsedLine::Record(_)))
     };
     assert_eq!(lines.iter().filter(good).count(), 8);
 }
@@ -454,9 +458,9 @@ fn a_journal_of_a_million_bytes_is_sealed_while_it_is_written() {
     assert_eq!(read_all(&at).unwrap().len(), 4000);
     for line in survey(&at) {
         let bad = match line.what {
-            What::Seal { whole, covers, .. } => !whole || !covers,
-            What::Record(_) => false,
-            What::Neither { .. } => true,
+            ParsedLine::Seal { whole, covers, .. } => !whole || !covers,
+            ParsedLine::Record(_) => false,
+            ParsedLine::Neither { .. } => true,
         };
         assert!(line.follows && !bad, "line {}", line.number);
     }
@@ -479,13 +483,13 @@ fn each_flipped_byte_of_what_is_sealed_shows_in_the_last_record_and_the_seal_too
             continue;
         }
         assert!(read_all(&at).is_err(), "byte {place} forwards");
-        let mut backward = Backward::new(File::open(&at).unwrap()).unwrap();
+        let mut backward = ReverseReader::new(File::open(&at).unwrap()).unwrap();
         let read = std::iter::from_fn(|| backward.next_record().transpose());
         assert!(read.collect::<Result<Vec<_>>>().is_err(), "byte {place}");
-        let bad = |line: &Line| match line.what {
-            What::Seal { whole, covers, .. } => !(whole && covers && line.follows),
-            What::Record(_) => !line.follows,
-            What::Neither { .. } => true,
+        let bad = |line: &JournalLine| match line.what {
+            ParsedLine::Seal { whole, covers, .. } => !(whole && covers && line.follows),
+            ParsedLine::Record(_) => !line.follows,
+            ParsedLine::Neither { .. } => true,
         };
         assert!(survey(&at).iter().any(bad), "byte {place} surveyed");
     }
@@ -499,7 +503,7 @@ fn a_seal_stands_by_itself_without_the_hashes_of_lines() {
     // The second line is changed, and all later hashes are made to fit, except the seals' own.
     lines[1] = lines[1].replace("file 1", "file 7");
     for next in 2..lines.len() {
-        let link = Link::of(lines[next - 1].as_bytes()).to_string();
+        let link = ChainLink::of(lines[next - 1].as_bytes()).to_string();
         let prev = header::prev(lines[next].as_bytes()).unwrap().to_vec();
         let prev = String::from_utf8(prev).unwrap();
         lines[next] = lines[next].replace(&prev, &link);
@@ -508,7 +512,7 @@ fn a_seal_stands_by_itself_without_the_hashes_of_lines() {
     let found: Vec<_> = survey(&at)
         .into_iter()
         .map(|line| match line.what {
-            What::Seal { whole, covers, .. } => (line.follows, whole, covers),
+            ParsedLine::Seal { whole, covers, .. } => (line.follows, whole, covers),
             _ => (line.follows, true, true),
         })
         .collect();
@@ -539,11 +543,11 @@ fn digests_wait_for_a_seal_and_long_ones_are_shared_out() {
     let at = dir.path().join("j");
     let journal = Journal::new(open(&at), None, false, 9);
     sample(&journal, 1);
-    let digest = |n| crate::journal::Digest {
+    let digest = |n| crate::journal::ContentDigest {
         session: (n % 2 == 0).then(|| "s".to_owned()),
         of: match n % 3 {
-            0 => Content::Version { n },
-            _ => Content::Inode {
+            0 => DigestSubject::Version { n },
+            _ => DigestSubject::Inode {
                 seq: n,
                 ids: [0, n],
                 born: u64::MAX,
@@ -557,7 +561,7 @@ fn digests_wait_for_a_seal_and_long_ones_are_shared_out() {
     journal.seal().unwrap();
     assert_eq!(journal.digested([]), 0);
     let seals = survey(&at).into_iter().filter_map(|line| match line.what {
-        What::Seal {
+        ParsedLine::Seal {
             seal,
             whole: true,
             covers: true,

@@ -4,7 +4,7 @@
 //! where an abort could not be written.
 //!
 //! Locks: one mutex over the chain of lines and the file, held during the one `write(2)`, since the order of lines is the order
-//! of checksums; only the [`Listener`] is called under it. Another one, over what has to be sealed (`sealing.rs`), is
+//! of checksums; only the [`RecordListener`] is called under it. Another one, over what has to be sealed (`sealing.rs`), is
 //! taken before it, and never while answering a request.
 
 use std::collections::HashMap;
@@ -17,14 +17,14 @@ use std::thread::Thread;
 use parking_lot::Mutex;
 
 use super::actor::Author;
-use super::hash::Link;
-use super::line_text::{LineText, Parts};
+use super::hash::ChainLink;
+use super::line_text::{LineEncoder, RecordParts};
 use super::op::Op;
-use super::read::{Tail, end_of};
+use super::read::{JournalTail, end_of};
 use super::record::{Actor, SCHEMA};
-use super::reserve::{For, Reserve};
-use super::seal::Sealing;
-use super::stamp::At;
+use super::reserve::{LinePriority, SpaceReserve};
+use super::seal::SealQueue;
+use super::stamp::DirTime;
 use crate::error::{Error, Result};
 use crate::name::Escaped;
 use trumanfs_types::origin::{Origin, Run, RunId};
@@ -37,17 +37,17 @@ pub struct Journal {
     pub(super) device: u64,
     /// The schema of its lines: a journal begun by an older release continues in its own.
     pub(super) v: u32,
-    pub(super) sealing: Mutex<Sealing>,
+    pub(super) sealing: Mutex<SealQueue>,
     /// Whether there are records that the attending thread has not seen yet, and that thread.
     pub(super) behind: AtomicBool,
     pub(super) attendant: OnceLock<Thread>,
     /// The thread that is unparked when there are records.
     pub(super) told: OnceLock<Thread>,
-    pub(super) listener: OnceLock<Arc<dyn Listener>>,
+    pub(super) listener: OnceLock<Arc<dyn RecordListener>>,
 }
 
 /// A listener to records as they are written.
-pub trait Listener: Send + Sync + std::fmt::Debug {
+pub trait RecordListener: Send + Sync + std::fmt::Debug {
     /// Called when a record has been written, before its act. Runs under the journal's lock, so in the order of the
     /// records: it must be quick and must not write a record.
     fn recorded(&self, seq: u64, op: &Op);
@@ -58,15 +58,15 @@ pub(super) struct WriterState {
     pub(super) file: OwnedFd,
     pub(super) seq: u64,
     /// What the next line has to say of the last one.
-    pub(super) prev: Link,
+    pub(super) prev: ChainLink,
     pub(super) length: u64,
-    pub(super) reserve: Reserve,
+    pub(super) reserve: SpaceReserve,
     /// Aborts that could not be written: nothing else is written before them.
     pub(super) owed: Vec<(u64, String, Origin)>,
     /// The runs of this session, each with its record until that is written.
     pub(super) runs: HashMap<RunId, Option<Op>>,
     pub(super) line: Vec<u8>,
-    pub(super) text: LineText,
+    pub(super) text: LineEncoder,
     /// Whether the journal is another's by now.
     pub(super) stopped: bool,
 }
@@ -74,7 +74,7 @@ pub(super) struct WriterState {
 /// A record that has been written and whose act has no known outcome yet.
 #[must_use = "say whether the act was done"]
 #[derive(Debug)]
-pub struct Pending<'a> {
+pub struct PendingRecord<'a> {
     journal: &'a Journal,
     seq: u64,
     /// An abort is the doing of the same run.
@@ -84,19 +84,19 @@ pub struct Pending<'a> {
 impl Journal {
     /// Takes a file that is open for appending, and continues where `tail` says it ends. `device` is the store's,
     /// which records write as 0.
-    pub fn new(file: OwnedFd, tail: Option<&Tail>, durable: bool, device: u64) -> Journal {
+    pub fn new(file: OwnedFd, tail: Option<&JournalTail>, durable: bool, device: u64) -> Journal {
         let v = tail.map_or(SCHEMA, |t| t.record.v);
         Journal {
             state: Mutex::new(WriterState {
                 file,
                 seq: tail.map_or(0, |t| t.record.seq),
-                prev: tail.map_or(Link::first(v), |t| t.link),
+                prev: tail.map_or(ChainLink::first(v), |t| t.link),
                 length: tail.map_or(0, |t| t.length),
-                reserve: Reserve::default(),
+                reserve: SpaceReserve::default(),
                 owed: Vec::new(),
                 runs: HashMap::new(),
                 line: Vec::with_capacity(1024),
-                text: LineText::default(),
+                text: LineEncoder::default(),
                 stopped: false,
             }),
             durable,
@@ -111,7 +111,7 @@ impl Journal {
     }
 
     /// Sets the listener, of which there can be one.
-    pub fn listen(&self, listener: Arc<dyn Listener>) {
+    pub fn listen(&self, listener: Arc<dyn RecordListener>) {
         let _ = self.listener.set(listener);
     }
 
@@ -124,9 +124,14 @@ impl Journal {
     ///
     /// # Errors
     /// Those of `write(2)`, `ENOSPC` above all; then nothing was recorded, and the act must not happen.
-    pub fn begin(&self, op: Op, at: &[At], author: Option<&Author>) -> Result<Pending<'_>> {
+    pub fn begin(
+        &self,
+        op: Op,
+        at: &[DirTime],
+        author: Option<&Author>,
+    ) -> Result<PendingRecord<'_>> {
         let seq = self.append(op, at, author)?;
-        Ok(Pending {
+        Ok(PendingRecord {
             journal: self,
             seq,
             origin: author.map(|author| author.origin).unwrap_or_default(),
@@ -216,7 +221,7 @@ impl Journal {
         }
     }
 
-    fn append(&self, op: Op, at: &[At], author: Option<&Author>) -> Result<u64> {
+    fn append(&self, op: Op, at: &[DirTime], author: Option<&Author>) -> Result<u64> {
         let mut state = self.state.lock();
         self.pay(&mut state)?;
         self.put(&mut state, op, at, author)
@@ -243,7 +248,7 @@ impl Journal {
         &self,
         state: &mut WriterState,
         op: Op,
-        at: &[At],
+        at: &[DirTime],
         author: Option<&Author>,
     ) -> Result<u64> {
         let (actor, origin) = match author {
@@ -264,7 +269,7 @@ impl Journal {
         &self,
         state: &mut WriterState,
         mut op: Op,
-        at: &[At],
+        at: &[DirTime],
         actor: Option<&Arc<Actor>>,
         origin: Origin,
     ) -> Result<u64> {
@@ -273,7 +278,7 @@ impl Journal {
         let WriterState {
             line, text, prev, ..
         } = state;
-        let record = Parts {
+        let record = RecordParts {
             v: self.v,
             seq: state.seq + 1,
             op: &op,
@@ -284,7 +289,7 @@ impl Journal {
         };
         text.write(line, chrono::Utc::now(), &record)
             .map_err(|_| Error::os("write")(rustix::io::Errno::IO))?;
-        let link = Link::of(&state.line);
+        let link = ChainLink::of(&state.line);
         state.line.push(b'\n');
         state.write(self.durable, whose)?;
         self.wake();
@@ -306,7 +311,7 @@ impl Drop for Journal {
 }
 
 impl WriterState {
-    pub(super) fn write(&mut self, durable: bool, whose: For) -> Result<()> {
+    pub(super) fn write(&mut self, durable: bool, whose: LinePriority) -> Result<()> {
         if self.stopped {
             return Err(Error::os("write")(rustix::io::Errno::IO));
         }
@@ -336,7 +341,7 @@ impl WriterState {
     }
 }
 
-impl Pending<'_> {
+impl PendingRecord<'_> {
     /// Returns the number of the record.
     pub fn seq(&self) -> u64 {
         self.seq
@@ -371,17 +376,17 @@ impl Pending<'_> {
 }
 
 /// Returns the priority of a record in the reserve.
-fn whose(op: &Op, origin: Origin) -> For {
+fn whose(op: &Op, origin: Origin) -> LinePriority {
     match op {
-        Op::Abort { .. } | Op::End => For::Truth,
+        Op::Abort { .. } | Op::End => LinePriority::Truth,
         Op::Begin { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }
         | Op::Accept { .. }
         | Op::Restore { .. }
         | Op::Purge { .. }
-        | Op::Evict { .. } => For::Operator,
-        _ if origin.is_undo() => For::Operator,
-        _ => For::Occupant,
+        | Op::Evict { .. } => LinePriority::Operator,
+        _ if origin.is_undo() => LinePriority::Operator,
+        _ => LinePriority::Occupant,
     }
 }

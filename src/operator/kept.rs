@@ -8,7 +8,7 @@ use super::Store;
 use super::ages::Ages;
 use super::log::Log;
 use crate::error::{Error, Result};
-use crate::journal::{Actor, How, Ids, Op};
+use crate::journal::{Actor, InodeNumbers, KeepMethod, Op};
 use crate::name::{Name, WorldPath};
 use crate::world::keep::version_files::versions_of;
 use crate::world::root::stat_at;
@@ -47,17 +47,17 @@ pub struct KeptVersion {
     /// The path of the file.
     pub path: WorldPath,
     /// The file's inode.
-    pub ids: Ids,
+    pub ids: InodeNumbers,
     /// The file's inode from then on.
     #[serde(skip)]
-    pub after: Ids,
+    pub after: InodeNumbers,
     /// The time when it was kept, RFC 3339.
     pub time: String,
     /// The time before which it was not kept, whatever the clock said.
     #[serde(skip)]
     pub not_before: String,
     /// How it was kept.
-    pub how: How,
+    pub how: KeepMethod,
     /// The size of the content in bytes.
     pub size: u64,
     /// The space that it takes on disk, in bytes.
@@ -109,7 +109,7 @@ pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
 }
 
 /// Returns the inode that replaced a file's inode.
-fn became(op: &Op) -> Option<Ids> {
+fn became(op: &Op) -> Option<InodeNumbers> {
     match op {
         Op::Truncate { new, .. } | Op::Content { new, .. } => *new,
         _ => None,

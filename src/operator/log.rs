@@ -6,7 +6,7 @@ use std::io::BufReader;
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::journal::{Reader, Record, RecordHeader};
+use crate::journal::{JournalReader, Record, RecordHeader};
 use crate::world::store::settle::{open_journal, sessions};
 
 /// The size of the read buffer.
@@ -17,7 +17,7 @@ const CHUNK: usize = 1 << 17;
 pub struct Log<'a> {
     store: &'a Store,
     waiting: VecDeque<String>,
-    current: Option<(String, Reader<BufReader<File>>)>,
+    current: Option<(String, JournalReader<BufReader<File>>)>,
     /// The session that was opened last.
     last: String,
     /// The last session to read.
@@ -83,7 +83,10 @@ impl<'a> Log<'a> {
             self.last.clone_from(&next);
             match open_journal(&self.store.state, &next) {
                 Ok(file) => {
-                    self.current = Some((next, Reader::new(BufReader::with_capacity(CHUNK, file))));
+                    self.current = Some((
+                        next,
+                        JournalReader::new(BufReader::with_capacity(CHUNK, file)),
+                    ));
                 }
                 // The daemon was killed before the session began.
                 Err(Error::NotFound) => {}

@@ -42,10 +42,10 @@ use std::sync::OnceLock;
 use version_sums::VersionSums;
 
 use crate::error::{Error, Result};
-use crate::world::store::holder::Holder;
+use crate::world::store::holder::StoreHolder;
 use crate::world::store::lent_bits;
 use crate::world::store::lock;
-use crate::world::store::origin::{self, Copied};
+use crate::world::store::origin::{self, CopyOrigin};
 use crate::world::store::state;
 use crate::world::{Node, Root, World};
 
@@ -54,7 +54,7 @@ use crate::world::{Node, Root, World};
 pub struct Store {
     root: Root,
     state: OwnedFd,
-    copied: OnceLock<Option<Copied>>,
+    copied: OnceLock<Option<CopyOrigin>>,
     version_sums: VersionSums,
 }
 
@@ -128,7 +128,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of reading the lock.
-    pub fn holder(&self) -> Result<Option<Holder>> {
+    pub fn holder(&self) -> Result<Option<StoreHolder>> {
         crate::world::store::holder::holder(std::os::fd::AsFd::as_fd(&self.state))
     }
 
@@ -144,7 +144,7 @@ impl Store {
     ///
     /// # Errors
     /// What `flock(2)` says.
-    pub fn served_by(&self) -> Result<Option<Holder>> {
+    pub fn served_by(&self) -> Result<Option<StoreHolder>> {
         lock::daemon(std::os::fd::AsFd::as_fd(&self.state))
     }
 
@@ -152,7 +152,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of reading the sessions.
-    pub fn copied(&self) -> Result<Option<&Copied>> {
+    pub fn copied(&self) -> Result<Option<&CopyOrigin>> {
         if self.copied.get().is_none() {
             let named = self.holder()?.map(|holder| holder.session);
             let state = std::os::fd::AsFd::as_fd(&self.state);

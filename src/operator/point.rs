@@ -16,7 +16,7 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Utc};
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::journal::{Op, Reader, seq_at, tail};
+use crate::journal::{JournalReader, Op, seq_at, tail};
 use crate::world::store::settle::{open_journal, sessions};
 use ambiguity::is_ambiguous;
 
@@ -236,7 +236,7 @@ fn last(store: &Store, ids: &[String]) -> Result<String> {
     let by_hand = |id: &&String| {
         let first = journal(store, id)
             .ok()
-            .and_then(|file| Reader::new(BufReader::new(file)).next_record().ok());
+            .and_then(|file| JournalReader::new(BufReader::new(file)).next_record().ok());
         let begin = first.flatten().map(|record| record.op);
         matches!(begin, Some(Op::Begin { home: None, .. }))
     };
@@ -349,7 +349,7 @@ fn checkpoint(store: &Store, ids: &[String], text: &str) -> Result<Option<Operat
             Err(Error::Missing { .. }) => continue,
             file => file?,
         };
-        let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
+        let mut reader = JournalReader::new(BufReader::with_capacity(1 << 17, file));
         let mut found = None;
         loop {
             match reader.next_where(|header| header.op == "checkpoint") {

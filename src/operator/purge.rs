@@ -14,9 +14,9 @@ use super::kept::{self, KeptVersion};
 use super::trash::{self, Listed};
 use super::{Store, ephemeral};
 use crate::error::Result;
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 use crate::name::{Escaped, WorldPath};
-use crate::world::{Caller, Purged, World};
+use crate::world::{Caller, PurgeResult, World};
 
 /// The kinds of files to select from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,7 +70,7 @@ pub fn carry_out(
     versions: &[(String, u64)],
     caller: Caller,
     step: &mut dyn FnMut(u64),
-) -> Result<Purged> {
+) -> Result<PurgeResult> {
     let mut purged = world.purge(entries, caller, step)?;
     if purged.stopped.is_some() {
         return Ok(purged);
@@ -170,7 +170,7 @@ fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>
         *chosen = !kept && fits(selection, &version.not_before, version.disk);
     }
     // A content that is not kept whole is completed from the next one of the same inode, and so on.
-    let mut needs: HashSet<Ids> = HashSet::new();
+    let mut needs: HashSet<InodeNumbers> = HashSet::new();
     let mut needed = 0;
     for (version, chosen) in listed.iter().zip(&mut chosen) {
         if *chosen && needs.contains(&version.ids) {

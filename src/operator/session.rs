@@ -10,7 +10,7 @@ use std::io::BufReader;
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::journal::{Op, Reader};
+use crate::journal::{JournalReader, Op};
 use crate::name::{Name, WorldPath};
 use crate::world::Dir;
 use crate::world::store::layout::{SESSIONS, STATE, VERSIONS};
@@ -130,7 +130,7 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
         file => file?,
     };
     session.journal_bytes = file.metadata().map_or(0, |meta| meta.len());
-    let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
+    let mut reader = JournalReader::new(BufReader::with_capacity(1 << 17, file));
     let mut programs = BTreeMap::new();
     let mut ended = false;
     loop {
@@ -169,7 +169,7 @@ pub fn last_mounted(store: &Store) -> Result<Option<String>> {
         let Ok(file) = open_journal(store.state(), &session) else {
             continue;
         };
-        let begin = Reader::new(BufReader::new(file)).next_record()?;
+        let begin = JournalReader::new(BufReader::new(file)).next_record()?;
         if let Some(Op::Begin { home: Some(_), .. }) = begin.map(|record| record.op) {
             return Ok(Some(session));
         }
@@ -178,7 +178,7 @@ pub fn last_mounted(store: &Store) -> Result<Option<String>> {
 }
 
 fn one(
-    reader: &mut Reader<BufReader<std::fs::File>>,
+    reader: &mut JournalReader<BufReader<std::fs::File>>,
     session: &mut Session,
     programs: &mut BTreeMap<String, u64>,
     ended: &mut bool,

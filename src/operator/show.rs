@@ -8,7 +8,7 @@ use super::point::Operation;
 use super::session::versions;
 use super::{Store, trash};
 use crate::error::{Error, Result};
-use crate::journal::{How, Op, Record, RunId, UndoId};
+use crate::journal::{KeepMethod, Op, Record, RunId, UndoId};
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::store::layout::TRASH;
 
@@ -57,7 +57,7 @@ pub enum Whereabouts {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Former {
     /// How it was kept.
-    pub how: How,
+    pub how: KeepMethod,
     /// Its number among the session's versions; 0 where only its length is recorded.
     pub n: u64,
     /// Its size in bytes.
@@ -291,10 +291,10 @@ fn former(store: &Store, session: &str, op: &Op) -> Result<Option<Former>> {
         n: kept.n,
         size,
         on_disk: 0,
-        there: kept.how == How::Length,
+        there: kept.how == KeepMethod::Length,
         evicted_by: None,
     };
-    if kept.how != How::Length
+    if kept.how != KeepMethod::Length
         && let Some(dir) = versions(store, session)?
     {
         match dir.stat(Name::new(format!("{:08}", kept.n).as_bytes())?) {

@@ -20,7 +20,7 @@ use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::world::store::layout::TRASH;
 use crate::world::trash::trash_state::parse_entry;
 use crate::world::{
-    Caller, Dir, Id, Meta, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, Xattrs,
+    Caller, Dir, Id, Meta, NoOpenState, RenameMode, SetAttrs, SetTime, Time, World, Xattrs,
 };
 
 /// An entry of the trash.
@@ -204,7 +204,14 @@ fn move_out(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Resu
             );
         }
     }
-    let moved = world.rename(&dir, name, &new_dir, new_name, Renaming::NoReplace, caller);
+    let moved = world.rename(
+        &dir,
+        name,
+        &new_dir,
+        new_name,
+        RenameMode::NoReplace,
+        caller,
+    );
     moved.map(|moved| moved.id).map_err(|error| match error {
         Error::Exists => conflict(format!("something else is at {to} now")),
         Error::NotFound if dir.stat(name).is_ok() => hidden(&to.to_string()),

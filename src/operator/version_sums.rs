@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 use parking_lot::Mutex;
 
 use crate::error::{Kind, Result};
-use crate::journal::{Content, LenientReader, What};
-use crate::world::keep::digest::{Sum, of_version};
+use crate::journal::{DigestSubject, LenientReader, ParsedLine};
+use crate::world::keep::digest::{SizedDigest, of_version};
 use crate::world::keep::ranges;
 use crate::world::keep::version_files::versions_of;
 use crate::world::store::settle::{open_journal, sessions};
@@ -22,7 +22,7 @@ type VersionId = (String, u64);
 /// The digests of a store's versions.
 #[derive(Debug, Default)]
 pub(super) struct VersionSums {
-    sums: OnceLock<HashMap<VersionId, Sum>>,
+    sums: OnceLock<HashMap<VersionId, SizedDigest>>,
     verified: Mutex<HashMap<VersionId, bool>>,
 }
 
@@ -60,7 +60,7 @@ impl VersionSums {
 }
 
 /// Reads the digests from the seals. A journal that cannot be read has none.
-fn read_sums(state: &OwnedFd) -> Result<HashMap<VersionId, Sum>> {
+fn read_sums(state: &OwnedFd) -> Result<HashMap<VersionId, SizedDigest>> {
     let mut sums = HashMap::new();
     for session in sessions(state)? {
         let file = match open_journal(state, &session) {
@@ -69,11 +69,11 @@ fn read_sums(state: &OwnedFd) -> Result<HashMap<VersionId, Sum>> {
         };
         let mut lines = LenientReader::new(BufReader::with_capacity(1 << 17, file));
         while let Some(line) = lines.next_line()? {
-            let What::Seal { seal, .. } = line.what else {
+            let ParsedLine::Seal { seal, .. } = line.what else {
                 continue;
             };
             for digest in seal.digests {
-                if let Content::Version { n } = digest.of {
+                if let DigestSubject::Version { n } = digest.of {
                     let session = digest.session.unwrap_or_else(|| session.clone());
                     sums.insert((session, n), (digest.size, digest.sha256));
                 }

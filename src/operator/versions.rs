@@ -9,7 +9,7 @@ use super::Store;
 use super::past::{Content, Effect, Looked, Missing, NameId, NodeId, Past};
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
-use crate::journal::{Actor, How, Record};
+use crate::journal::{Actor, KeepMethod, Record};
 use crate::name::{Escaped, Name, WorldPath};
 
 /// Where a former content is kept.
@@ -19,7 +19,7 @@ pub enum KeptAs {
     /// As a version of the file.
     Version {
         /// How it was kept.
-        how: How,
+        how: KeepMethod,
         /// Its number in the session of the operation.
         n: u64,
     },

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 use super::root::{Dir, open_beneath, stat_at, stat_fd};
-use super::{Caller, Identity, World};
+use super::{Caller, FileOwnership, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Name;
@@ -62,8 +62,8 @@ impl World {
             return Err(self.view.taken(dir, name));
         }
         let owner = match self.identity {
-            Identity::Caller => (caller.uid, caller.gid),
-            Identity::Thread => {
+            FileOwnership::Caller => (caller.uid, caller.gid),
+            FileOwnership::Thread => {
                 let state = stat_fd(self.state.as_fd())?;
                 (state.uid, state.gid)
             }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use super::Id;
 use super::root::{Dir, Root, stat_fd};
 use crate::error::{Error, Result};
-use crate::journal::At;
+use crate::journal::DirTime;
 
 impl Root {
     /// Opens the store, which must be the directory that its path was looked up to before.
@@ -54,7 +54,7 @@ impl Dir {
     ///
     /// # Errors
     /// Any error from `statx(2)`.
-    pub fn changed(&self) -> Result<At> {
+    pub fn changed(&self) -> Result<DirTime> {
         let mtime = stat_fd(self.as_fd())?.mtime;
         Ok((mtime.sec, mtime.nsec, self.id.1))
     }

@@ -6,9 +6,9 @@ use rustix::fs::{AtFlags, FileType, Gid, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
 use super::open_state::{NoOpenState, OpenState};
-use super::{Caller, Identity, Located, World};
+use super::{Caller, FileOwnership, LocatedNode, World};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Rights, Was};
+use crate::journal::{FormerAttrs, Op, SetIdRights};
 use crate::name::WorldPath;
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::Meta;
@@ -29,7 +29,7 @@ impl World {
     /// from chmod(2), chown(2), truncate(2) or utimensat(2).
     pub fn set_attr(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         change: SetAttrs,
         file: Option<BorrowedFd<'_>>,
         open_state: &dyn OpenState,
@@ -47,7 +47,7 @@ impl World {
         if let Some(size) = change.size
             && let Some(node) = self.truncate(located, size, file, open_state, caller)?
         {
-            moved = Located {
+            moved = LocatedNode {
                 node,
                 path: located.path.clone(),
                 removed: false,
@@ -83,13 +83,14 @@ impl World {
         located.node.stat()
     }
 
-    fn apply(&self, located: &Located, change: SetAttrs, caller: Caller) -> Result<()> {
+    fn apply(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Result<()> {
         let mut change = change;
         if change.uid.is_some() || change.gid.is_some() {
             // The store's kernel sees the acting thread, which may be root, and not the caller.
             let meta = located.node.meta();
-            if self.identity == Identity::Caller && meta.mode & SET_IDS != 0 && !meta.is_dir() {
-                change.mode = change.mode.or(left(meta, &Rights::of(caller)));
+            if self.identity == FileOwnership::Caller && meta.mode & SET_IDS != 0 && !meta.is_dir()
+            {
+                change.mode = change.mode.or(left(meta, &SetIdRights::of(caller)));
             }
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
             rustix::fs::chownat(&located.node, "", uid, gid, AtFlags::EMPTY_PATH)
@@ -106,8 +107,8 @@ impl World {
 
     /// Clears set-user-id and set-group-id of a file whose content an unprivileged caller changed. The store's kernel
     /// does so itself if this thread is the caller; a daemon running as root must do it instead.
-    pub fn drop_setid(&self, located: &Located, caller: Caller) -> Result<()> {
-        if self.identity != Identity::Caller && !caller.origin.is_for_agent() {
+    pub fn drop_setid(&self, located: &LocatedNode, caller: Caller) -> Result<()> {
+        if self.identity != FileOwnership::Caller && !caller.origin.is_for_agent() {
             return Ok(());
         }
         match without_setid(located.node.meta(), caller) {
@@ -118,7 +119,7 @@ impl World {
 
     /// Clears these bits of a file that a caller who works for an agent has opened for writing: a shared map changes the
     /// content without a request. The record of the open has the mode before.
-    pub(super) fn drop_setid_at_open(&self, located: &Located, caller: Caller) -> Result<()> {
+    pub(super) fn drop_setid_at_open(&self, located: &LocatedNode, caller: Caller) -> Result<()> {
         if !caller.origin.is_for_agent() {
             return Ok(());
         }
@@ -139,7 +140,7 @@ impl World {
     /// `EROFS`; `EPERM` for a chown(2) by a user other than the owner that would remove something.
     pub fn drop_privileges(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         writing: bool,
         caller: Caller,
     ) -> Result<Meta> {
@@ -148,8 +149,8 @@ impl World {
         if meta.is_dir() {
             return located.node.stat();
         }
-        let rights = Rights::of(caller);
-        let left = left(meta, &rights).filter(|_| self.identity == Identity::Caller);
+        let rights = SetIdRights::of(caller);
+        let left = left(meta, &rights).filter(|_| self.identity == FileOwnership::Caller);
         if left.is_some() && !writing && caller.uid != meta.uid && !rights.acts_as_owner() {
             return Err(Error::os("chown")(Errno::PERM));
         }
@@ -193,7 +194,7 @@ impl World {
     ///
     /// # Errors
     /// `EACCES`; `EROFS` if write access is asked for and the node is read-only.
-    pub fn access(&self, located: &Located, wanted: rustix::fs::Access) -> Result<()> {
+    pub fn access(&self, located: &LocatedNode, wanted: rustix::fs::Access) -> Result<()> {
         if wanted.contains(rustix::fs::Access::WRITE_OK) {
             let is_dir = located.node.meta().is_dir();
             if !located.removed {
@@ -242,13 +243,13 @@ pub(super) fn without_setid(meta: &Meta, caller: Caller) -> Option<u32> {
     if caller.origin.is_for_agent() {
         return Some(meta.permissions() & !SET_IDS);
     }
-    let rights = Rights::of(caller);
+    let rights = SetIdRights::of(caller);
     left(meta, &rights).filter(|_| !rights.keeps())
 }
 
 /// Set-group-id without group execute permission once meant mandatory locking; members of the group keep it
 /// (`setattr_should_drop_sgid`).
-fn left(meta: &Meta, rights: &Rights) -> Option<u32> {
+fn left(meta: &Meta, rights: &SetIdRights) -> Option<u32> {
     let mode = meta.permissions();
     let goes = if mode & S_IXGRP == 0 && rights.is_in(meta.gid) {
         S_ISUID
@@ -286,7 +287,7 @@ fn attr_op(path: &WorldPath, meta: &Meta, change: &SetAttrs) -> Op {
     Op::Attr {
         path: path.clone(),
         ids: World::ids(meta.id),
-        was: Was {
+        was: FormerAttrs {
             mode: meta.permissions(),
             uid: meta.uid,
             gid: meta.gid,

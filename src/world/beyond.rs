@@ -6,8 +6,8 @@
 //! occupant sees of a restored file is decided by the view as usual.
 
 use super::root::Dir;
-use super::view::{View, Visible, in_trash};
-use super::{Caller, Located, World};
+use super::view::{View, VisibleEntry, in_trash};
+use super::{Caller, LocatedNode, World};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::store::layout::STATE;
@@ -28,14 +28,14 @@ impl View {
         dir: &'a Dir,
         name: Name<'a>,
         caller: Caller,
-    ) -> Result<Visible<'a>> {
+    ) -> Result<VisibleEntry<'a>> {
         if !is_operator(caller) {
             return self.admit(dir, name);
         }
         let meta = dir.stat(name)?;
         match meta.mount_root || self.is_state(dir, name, &meta) {
             true => Err(Error::NotFound),
-            false => Ok(Visible { dir, name, meta }),
+            false => Ok(VisibleEntry { dir, name, meta }),
         }
     }
 
@@ -88,14 +88,14 @@ impl World {
     ///
     /// # Errors
     /// As [`World::hold`].
-    pub fn hold_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Located> {
-        Located::of(&self.view.admit_for(dir, name, caller)?)
+    pub fn hold_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<LocatedNode> {
+        LocatedNode::of(&self.view.admit_for(dir, name, caller)?)
     }
 
     /// Returns whether the caller may move a symlink to a directory: for the occupant it must be visible there.
     pub(super) fn may_lead_from(
         &self,
-        found: &Visible<'_>,
+        found: &VisibleEntry<'_>,
         dir: &Dir,
         caller: Caller,
     ) -> Result<bool> {

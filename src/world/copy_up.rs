@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use super::attr::set_times;
 use super::open_state::OpenState;
-use super::outside_names::Suspect;
+use super::outside_names::SuspectFile;
 use super::root::{Dir, Root, stat_fd};
 use super::view::in_trash;
 use super::walk::walk;
-use super::{Caller, Located, OriginKind, Removed, Renaming, World};
+use super::{Caller, LocatedNode, OriginKind, RemovedNode, RenameMode, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Name, WorldPath};
@@ -51,7 +51,7 @@ pub struct CopiedName {
     /// Its name there.
     pub name: Vec<u8>,
     /// The former file.
-    pub removed: Removed,
+    pub removed: RemovedNode,
 }
 
 impl World {
@@ -62,7 +62,7 @@ impl World {
     /// [`Error::LinkedOutside`] if it may have a name outside: [`World::copy_for_store`] finds out.
     pub(super) fn expect_own(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<()> {
@@ -120,7 +120,7 @@ impl World {
     }
 
     /// Returns a file's names in the store, and whether it has others.
-    fn names_of(&self, located: &Located) -> Result<(Vec<WorldPath>, bool)> {
+    fn names_of(&self, located: &LocatedNode) -> Result<(Vec<WorldPath>, bool)> {
         self.search_links()?;
         let meta = located.node.stat()?;
         let mut names = self.links.names(meta.id).unwrap_or_default();
@@ -135,7 +135,7 @@ impl World {
     /// `EPERM` for anything but a regular file, and if the copy cannot belong to the file's owner; `EACCES` if the file
     /// cannot be read; [`Error::LinkedOutside`] if no name of it is left in the home; `ENOSPC` and any other error from the system calls.
     /// Nothing has changed then, and the file must not be changed.
-    pub fn copy_for_store(&self, located: &Located) -> Result<Option<StoreCopy<'_>>> {
+    pub fn copy_for_store(&self, located: &LocatedNode) -> Result<Option<StoreCopy<'_>>> {
         let (mut names, has_others) = self.names_of(located)?;
         if !has_others {
             return Ok(None);
@@ -175,7 +175,7 @@ impl World {
         }))
     }
 
-    fn is_at(&self, located: &Located) -> bool {
+    fn is_at(&self, located: &LocatedNode) -> bool {
         let id = located.node.meta().id;
         self.count(id, std::slice::from_ref(&located.path)) == 1
     }
@@ -231,7 +231,7 @@ impl World {
                 self.link(&file, &dir, passing, caller)?;
             }
         }
-        let outcome = self.rename(&dir, passing, &dir, name, Renaming::Replace, caller);
+        let outcome = self.rename(&dir, passing, &dir, name, RenameMode::Replace, caller);
         let removed = match outcome.map(|moved| moved.replaced) {
             Ok(Some(removed)) => removed,
             Ok(None) => return Err(Error::NotFound),
@@ -244,7 +244,7 @@ impl World {
             // Somebody has put another file there at this moment: it goes back.
             let trash = self.dir(&WorldPath::parse(TRASH)?)?;
             let entry = removed.entry.name()?;
-            self.rename(&trash, entry, &dir, name, Renaming::Replace, caller)?;
+            self.rename(&trash, entry, &dir, name, RenameMode::Replace, caller)?;
             return Err(Error::NotFound);
         }
         keep_time(&dir, before);
@@ -283,9 +283,9 @@ impl World {
     /// As [`World::copy_for_store`] and [`World::put_copy`]; those of the change.
     pub fn on_own_file<T>(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         caller: Caller,
-        change: impl Fn(&Located) -> Result<T>,
+        change: impl Fn(&LocatedNode) -> Result<T>,
     ) -> Result<T> {
         match change(located) {
             Err(Error::LinkedOutside) => {
@@ -311,7 +311,7 @@ impl World {
     /// Any error from reading the store.
     pub fn count_suspects(&self) -> Result<()> {
         self.search_links()?;
-        while let Some(Suspect { id, links, path }) = self.outside.next_suspect() {
+        while let Some(SuspectFile { id, links, path }) = self.outside.next_suspect() {
             let names = self.links.names(id).unwrap_or_default();
             if self.count(id, &names) >= u64::from(links) {
                 continue;

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use super::attr::without_new_set_ids;
 use super::open_state::OpenState;
 use super::root::{Dir, open_beneath, stat_fd};
-use super::{Caller, Identity, Located, World};
+use super::{Caller, FileOwnership, LocatedNode, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::{Escaped, Name, quoted};
@@ -20,7 +20,7 @@ const S_ISGID: u32 = 0o2000;
 
 /// A file opened for creation, new or already there.
 #[derive(Debug)]
-pub struct Created {
+pub struct CreatedFile {
     /// Its descriptor.
     pub file: OwnedFd,
     /// Its attributes.
@@ -41,7 +41,7 @@ impl World {
         mode: u32,
         open_state: &dyn OpenState,
         caller: Caller,
-    ) -> Result<Created> {
+    ) -> Result<CreatedFile> {
         let path = self.view.vacant_for(dir, name, false, caller)?;
         let (mode, dropped) = without_new_set_ids(mode, caller);
         let op = Op::Create {
@@ -74,12 +74,12 @@ impl World {
                     rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))?;
                     meta = stat_fd(file.as_fd())?;
                 }
-                Ok(Created { file, meta })
+                Ok(CreatedFile { file, meta })
             }
             Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
                 let located = self.hold(dir, name)?;
                 let file = self.open_file(&located, flags - OFlags::CREATE, open_state, caller)?;
-                Ok(Created {
+                Ok(CreatedFile {
                     file,
                     meta: located.node.stat()?,
                 })
@@ -161,7 +161,13 @@ impl World {
     ///
     /// # Errors
     /// `EPERM` for a directory; `EROFS` from or into the trash; else as [`World::mkdir`].
-    pub fn link(&self, file: &Located, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Meta> {
+    pub fn link(
+        &self,
+        file: &LocatedNode,
+        dir: &Dir,
+        name: Name<'_>,
+        caller: Caller,
+    ) -> Result<Meta> {
         if file.node.meta().is_dir() {
             // The kernel reports a taken name before it reports the directory (do_linkat).
             return Err(match self.view.admit(dir, name) {
@@ -199,7 +205,7 @@ impl World {
     /// Returns whether a new file lacks a set-group-id bit that the caller may set. The store's kernel removed it
     /// because it does not know the caller's supplementary groups; the home's kernel has already decided.
     fn lacks_setgid(&self, made: &Meta, asked: u32) -> bool {
-        self.identity == Identity::Caller && asked & S_ISGID != 0 && made.mode & S_ISGID == 0
+        self.identity == FileOwnership::Caller && asked & S_ISGID != 0 && made.mode & S_ISGID == 0
     }
 
     /// Records a creation, performs it, and returns the attributes of the new node.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::World;
 use super::root::Node;
-use super::view::Visible;
+use super::view::VisibleEntry;
 use crate::error::{Error, Result};
 use crate::world::store::state::StateDir;
 
@@ -42,7 +42,7 @@ impl World {
     ///
     /// # Errors
     /// As [`World::secure`]; `ENOENT` if something else has taken its place.
-    pub(super) fn secure_found(&self, found: &Visible<'_>, all_below: bool) -> Result<()> {
+    pub(super) fn secure_found(&self, found: &VisibleEntry<'_>, all_below: bool) -> Result<()> {
         match found.meta.kind {
             _ if !self.versions.is_durable() => Ok(()),
             FileType::Directory if all_below => self.state.sync_file_system(),

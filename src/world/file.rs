@@ -7,14 +7,14 @@ use rustix::fs::{FallocateFlags, FileType, OFlags};
 use super::attr::SET_IDS;
 use super::open_state::OpenState;
 use super::root::{Dir, Node};
-use super::{Caller, Located, World, holes};
+use super::{Caller, LocatedNode, World, holes};
 use crate::error::{Error, Result};
-use crate::journal::{Ids, Kept, Op};
-use crate::world::keep::choice::Destroys;
+use crate::journal::{InodeNumbers, Op, VersionRef};
+use crate::world::keep::choice::DestroyScope;
 
 impl World {
     /// Checks that an open node may be changed.
-    pub(super) fn changeable(&self, located: &Located, caller: Caller) -> Result<()> {
+    pub(super) fn changeable(&self, located: &LocatedNode, caller: Caller) -> Result<()> {
         if located.removed {
             // Open files survive their removal, and stay as writable as they were.
             return Ok(());
@@ -30,7 +30,7 @@ impl World {
     /// `open(2)`, such as `EACCES` and `ETXTBSY`.
     pub fn open_file(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         flags: OFlags,
         open_state: &dyn OpenState,
         caller: Caller,
@@ -51,9 +51,9 @@ impl World {
         if !truncates {
             let appends = access == OFlags::WRONLY && flags.contains(OFlags::APPEND);
             let destroys = if appends {
-                Destroys::Nothing
+                DestroyScope::Nothing
             } else {
-                Destroys::Anything
+                DestroyScope::Anything
             };
             let keeping = self.keep(located, destroys, open_state)?;
             let op = written(located, keeping.kept);
@@ -83,7 +83,7 @@ impl World {
             return Ok(file);
         }
         let size = located.node.meta().size;
-        let keeping = self.keep(located, Destroys::Range(0, size), open_state)?;
+        let keeping = self.keep(located, DestroyScope::Range(0, size), open_state)?;
         let op = cut(located, 0, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         let emptied = emptied.as_ref().unwrap_or(&file);
@@ -96,7 +96,7 @@ impl World {
     /// Truncates or extends a file. Returns the inode that has taken its place, if any.
     pub(super) fn truncate(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         size: u64,
         file: Option<BorrowedFd<'_>>,
         open_state: &dyn OpenState,
@@ -126,9 +126,9 @@ impl World {
             }
         }
         let destroys = if size < was {
-            Destroys::Range(size, was)
+            DestroyScope::Range(size, was)
         } else {
-            Destroys::Nothing
+            DestroyScope::Nothing
         };
         let keeping = self.keep(located, destroys, open_state)?;
         let op = cut(located, size, keeping.kept, None);
@@ -145,7 +145,7 @@ impl World {
     /// `EROFS`; `EOPNOTSUPP` for a mode that the store's file system does not support; any error from `fallocate(2)`.
     pub fn allocate(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         file: BorrowedFd<'_>,
         mode: u32,
         range: (u64, u64),
@@ -160,12 +160,12 @@ impl World {
             .saturating_add(range.1)
             .min(located.node.meta().size);
         // Without a look at the file only its holes are lost, and no byte of it.
-        if destroys == Destroys::Nothing
+        if destroys == DestroyScope::Nothing
             && range.0 < to
             && let Ok(source) = self.root.open_to_read(&located.node)
             && holes::has_hole(source.as_fd(), range.0, to)
         {
-            destroys = Destroys::Range(range.0, to);
+            destroys = DestroyScope::Range(range.0, to);
         }
         let keeping = self.keep(located, destroys, open_state)?;
         let (path, ids) = (located.path.clone(), World::ids(located.node.meta().id));
@@ -196,13 +196,13 @@ impl World {
     /// `ENOSPC` if it cannot be kept; it must then not be overwritten.
     pub fn before_overwriting(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         range: (u64, u64),
         open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<()> {
         let to = range.0.saturating_add(range.1);
-        let keeping = self.keep(located, Destroys::Range(range.0, to), open_state)?;
+        let keeping = self.keep(located, DestroyScope::Range(range.0, to), open_state)?;
         if keeping.kept.is_some() {
             let op = written(located, keeping.kept);
             self.journal.note(op, Some(&self.author(caller)))?;
@@ -215,7 +215,7 @@ impl World {
     ///
     /// # Errors
     /// `EINVAL` if it is not a symlink; `ENOENT` if it could lead out of the store from its present place.
-    pub fn read_link(&self, located: &Located) -> Result<Vec<u8>> {
+    pub fn read_link(&self, located: &LocatedNode) -> Result<Vec<u8>> {
         if located.node.meta().kind != FileType::Symlink {
             return Err(Error::Invalid);
         }
@@ -239,21 +239,21 @@ impl World {
 }
 
 /// Returns what a fallocate(2) is about to destroy.
-fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> Destroys {
+fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> DestroyScope {
     let shifts = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
     let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
     if flags.intersects(shifts) {
         // Everything behind the offset moves.
-        Destroys::Range(from, u64::MAX)
+        DestroyScope::Range(from, u64::MAX)
     } else if flags.intersects(clears) {
-        Destroys::Range(from, from.saturating_add(length))
+        DestroyScope::Range(from, from.saturating_add(length))
     } else {
-        Destroys::Nothing
+        DestroyScope::Nothing
     }
 }
 
 /// Returns the record of opening a file for writing.
-fn written(located: &Located, kept: Option<Kept>) -> Op {
+fn written(located: &LocatedNode, kept: Option<VersionRef>) -> Op {
     let (size, mtime, mode) = before(located);
     Op::Write {
         path: located.path.clone(),
@@ -266,7 +266,7 @@ fn written(located: &Located, kept: Option<Kept>) -> Op {
 }
 
 /// Returns the record of truncating or extending a file.
-fn cut(located: &Located, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
+fn cut(located: &LocatedNode, to: u64, kept: Option<VersionRef>, new: Option<InodeNumbers>) -> Op {
     let (size, mtime, mode) = before(located);
     Op::Truncate {
         path: located.path.clone(),
@@ -282,7 +282,7 @@ fn cut(located: &Located, to: u64, kept: Option<Kept>, new: Option<Ids>) -> Op {
 
 /// Returns the fields that a record has of a file before its content changes: size, time, and the permission bits that
 /// it may lose.
-fn before(located: &Located) -> (u64, crate::journal::Stamp, Option<u32>) {
+fn before(located: &LocatedNode) -> (u64, crate::journal::FileTime, Option<u32>) {
     let meta = located.node.meta();
     let loses = meta.mode & SET_IDS != 0;
     (

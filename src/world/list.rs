@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct DirEntry<'a> {
     /// Its name; `.` and `..` are included.
     pub name: &'a [u8],
     /// Its inode number.
@@ -28,7 +28,7 @@ pub(super) fn raw(
     root: &Root,
     dir: &Dir,
     from: u64,
-    mut visit: impl FnMut(Entry<'_>) -> bool,
+    mut visit: impl FnMut(DirEntry<'_>) -> bool,
 ) -> Result<()> {
     let fd = root.read_dir(dir)?;
     if from != 0 {
@@ -38,7 +38,7 @@ pub(super) fn raw(
     let mut entries = RawDir::new(&fd, &mut buffer);
     while let Some(entry) = entries.next() {
         let entry = entry.map_err(Error::os("getdents64"))?;
-        let given = Entry {
+        let given = DirEntry {
             name: entry.file_name().to_bytes(),
             ino: entry.ino(),
             kind: entry.file_type(),

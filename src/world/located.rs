@@ -1,14 +1,14 @@
 //! A thing and its path, for operations that come without a name.
 
 use super::root::{Node, Root};
-use super::view::Visible;
+use super::view::VisibleEntry;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use trumanfs_types::meta::Meta;
 
 /// A node and its path, for operations that come without a name.
 #[derive(Debug)]
-pub struct Located {
+pub struct LocatedNode {
     /// The node.
     pub node: Node,
     /// Its path; in the trash after it was removed.
@@ -17,15 +17,15 @@ pub struct Located {
     pub removed: bool,
 }
 
-impl Located {
+impl LocatedNode {
     /// Opens what the view has found.
     ///
     /// # Errors
     /// `ENOENT` where something else has its name by now.
-    pub(super) fn of(found: &Visible<'_>) -> Result<Located> {
+    pub(super) fn of(found: &VisibleEntry<'_>) -> Result<LocatedNode> {
         let node = found.dir.node(found.name)?;
         match node.meta().id == found.meta.id {
-            true => Ok(Located {
+            true => Ok(LocatedNode {
                 node,
                 path: found.path(),
                 removed: false,

@@ -1,15 +1,15 @@
 //! Changes that no system call makes: an operator's marks in the journal, and moving a whole tree into the trash.
 
-use super::remove::Removed;
+use super::remove::RemovedNode;
 use super::root::Dir;
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Pending, Run, RunId};
+use crate::journal::{Op, PendingRecord, Run, RunId};
 use crate::name::Name;
 
 impl World {
     /// Records the start of an undo; the changes that belong to it have the same run ([`Caller::origin`]). If the undo
-    /// changes nothing, the record is taken back ([`Pending::abort`]).
+    /// changes nothing, the record is taken back ([`PendingRecord::abort`]).
     ///
     /// # Errors
     /// Any error from the journal's `write(2)`; the undo must then not act.
@@ -19,7 +19,7 @@ impl World {
         of: Vec<(String, u64, u64)>,
         redo: bool,
         caller: Caller,
-    ) -> Result<Pending<'_>> {
+    ) -> Result<PendingRecord<'_>> {
         let op = Op::Undo { what, of, redo };
         self.journal.begin(op, &[], Some(&self.author(caller)))
     }
@@ -67,7 +67,7 @@ impl World {
     ///
     /// # Errors
     /// `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has changed.
-    pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+    pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
         let mut names = Some(self.names.read());
         let found = self.view.admit_for(dir, name, caller)?;
         let directory = found.meta.is_dir();
@@ -84,7 +84,7 @@ impl World {
         let names = names.unwrap_or_else(|| self.names.read());
         let entry = self.retire(&found, op, &self.author(caller))?;
         drop(names);
-        Ok(Removed {
+        Ok(RemovedNode {
             id: found.meta.id,
             entry,
             directory,

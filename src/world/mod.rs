@@ -1,7 +1,7 @@
 //! The world: every rule of the file system, without FUSE.
 //!
 //! [`World`] decides what exists for the occupant, what a removal means, and what is recorded. Its methods take
-//! `(&Dir, Name)` or a [`Located`] node, and each goes through the same steps: admit, prepare, record, act, settle.
+//! `(&Dir, Name)` or a [`LocatedNode`] node, and each goes through the same steps: admit, prepare, record, act, settle.
 //! There are two ways in: the FUSE daemon, and an unmounted store opened in process.
 //!
 //! Lock order: the view's pinned set, the trash's memory, the state's counts, the journal. They are never nested,
@@ -46,40 +46,40 @@ use std::sync::Arc;
 
 pub use attr::check_set_gid;
 pub use copy_up::{CopiedName, StoreCopy};
-pub use create::Created;
-pub use keep::blocks::{Blocks, copy_range};
-pub use keep::digests::Digests;
+pub use create::CreatedFile;
+pub use keep::blocks::{BlockVersion, copy_range};
+pub use keep::digests::SessionDigests;
 pub use keep::finalize::Finalizer;
-pub use keep::finals::{Final, Finals};
+pub use keep::finals::{FinalListener, FinalVersion};
 pub use keep::likeness::CAPABILITY;
 pub use keep::replace::{NewContent, version_path};
-pub use keep::writers::{Rest, Writers};
-pub use list::Entry;
-pub use located::Located;
+pub use keep::writers::{OpenWriters, WriteStatus};
+pub use list::DirEntry;
+pub use located::LocatedNode;
 pub use open_state::{NoOpenState, OpenState, StartedVersion};
-pub use options::{Identity, KeepOptions, WorldOptions};
-pub use remove::Removed;
-pub use rename::{Moved, Renaming};
+pub use options::{FileOwnership, KeepOptions, WorldOptions};
+pub use remove::RemovedNode;
+pub use rename::{RenameMode, RenameResult};
 pub use root::{Dir, Node, Root};
-pub use store::notices::Notices;
+pub use store::notices::SessionNotices;
 pub use store::offline::last_mounted_with;
-pub use store::read_only::{Claim, Locked, ReadOnlyStore};
+pub use store::read_only::{LockedStore, ReadOnlyStore, StoreClaim};
 pub use store::sessions::new_session_id;
-pub use store::settled::Settled;
+pub use store::settled::StoreFinding;
 pub use store::store_view::StoreView;
-pub use trash::purge::Purged;
+pub use trash::purge::PurgeResult;
 pub use trumanfs_types::attrs::{SetAttrs, SetTime};
 pub use trumanfs_types::meta::{Id, Meta, Time};
 pub use trumanfs_types::xattr::{Xattrs, xattrs};
-pub use view::{Symlinks, View, ViewOptions, Visible};
+pub use view::{SymlinkPolicy, View, ViewOptions, VisibleEntry};
 
 use crate::error::{Error, Result};
-use crate::journal::{Actors, Author, Journal};
-pub use crate::journal::{Caller, Kept, Origin, OriginKind, Run, RunId};
+use crate::journal::{ActorCache, Author, Journal};
+pub use crate::journal::{Caller, Origin, OriginKind, Run, RunId, VersionRef};
 use crate::name::{Name, WorldPath};
-use keep::versions::Versions;
+use keep::versions::VersionStore;
 use store::state::StateDir;
-use trash::gatherer::Gatherer;
+use trash::gatherer::GatherQueue;
 use trash::trash_state::Trash;
 
 /// A store and its rules.
@@ -88,14 +88,14 @@ pub struct World {
     root: Root,
     view: View,
     trash: Trash,
-    gatherer: Gatherer,
+    gatherer: GatherQueue,
     state: StateDir,
     journal: Arc<Journal>,
-    versions: Versions,
+    versions: VersionStore,
     finalizer: Arc<Finalizer>,
-    digests: Arc<Digests>,
-    actors: Actors,
-    identity: Identity,
+    digests: Arc<SessionDigests>,
+    actors: ActorCache,
+    identity: FileOwnership,
     session: String,
     /// Whether a home is mounted on this world.
     mounted: bool,
@@ -111,7 +111,7 @@ pub struct World {
     outside: outside_names::OutsideNames,
     /// Whether files with names outside are copied for every program, and not only for those of an executor.
     copies_up: bool,
-    notices: Notices,
+    notices: SessionNotices,
     /// Whether the store is another's by now.
     lost: std::sync::atomic::AtomicBool,
 }
@@ -132,12 +132,12 @@ impl World {
     }
 
     /// Returns the session's digests.
-    pub fn digests(&self) -> &Arc<Digests> {
+    pub fn digests(&self) -> &Arc<SessionDigests> {
         &self.digests
     }
 
     /// Returns what the one who mounted the store should know.
-    pub fn notices(&self) -> &Notices {
+    pub fn notices(&self) -> &SessionNotices {
         &self.notices
     }
 
@@ -195,7 +195,7 @@ impl World {
     ///
     /// # Errors
     /// As [`View::admit`].
-    pub fn lookup<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
+    pub fn lookup<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<VisibleEntry<'a>> {
         self.view.admit(dir, name)
     }
 
@@ -203,7 +203,7 @@ impl World {
     ///
     /// # Errors
     /// As [`View::admit`].
-    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Located> {
+    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<LocatedNode> {
         self.store_view().hold(dir, name)
     }
 
@@ -211,7 +211,7 @@ impl World {
     ///
     /// # Errors
     /// As [`StoreView::dir`] and [`View::admit`].
-    pub fn find(&self, path: &WorldPath) -> Result<Located> {
+    pub fn find(&self, path: &WorldPath) -> Result<LocatedNode> {
         self.store_view().find(path)
     }
 
@@ -225,7 +225,7 @@ impl World {
     }
 
     /// Returns the store of former contents.
-    pub fn versions(&self) -> &Versions {
+    pub fn versions(&self) -> &VersionStore {
         &self.versions
     }
 
@@ -244,11 +244,11 @@ impl World {
     }
 
     fn act_as(&self, caller: Caller) -> Option<crate::sys::creds::Acting> {
-        (self.identity == Identity::Caller)
+        (self.identity == FileOwnership::Caller)
             .then(|| crate::sys::creds::create_as(caller.uid, caller.gid))
     }
 
-    fn ids(id: Id) -> crate::journal::Ids {
+    fn ids(id: Id) -> crate::journal::InodeNumbers {
         [id.0, id.1]
     }
 }

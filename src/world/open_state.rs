@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::journal::Kept;
-use crate::world::keep::blocks::Blocks;
+use crate::journal::VersionRef;
+use crate::world::keep::blocks::BlockVersion;
 use trumanfs_types::meta::Meta;
 
 /// What the caller knows of a file's other opens, and its hooks for the file's content. The defaults hold for a caller
@@ -34,11 +34,11 @@ pub trait OpenState {
         false
     }
     /// Returns the version that is now being saved block by block.
-    fn blocks(&self) -> Option<Arc<Blocks>> {
+    fn blocks(&self) -> Option<Arc<BlockVersion>> {
         None
     }
     /// Returns the latest copy of the whole content made while the file has been open.
-    fn copy(&self) -> Option<Kept> {
+    fn copy(&self) -> Option<VersionRef> {
         None
     }
     /// Reports that a version of the whole content has been started.
@@ -69,9 +69,9 @@ pub trait OpenState {
 #[derive(Debug, Clone, Default)]
 pub struct StartedVersion {
     /// The version being saved block by block as the file is overwritten; absent if nothing is to be saved.
-    pub blocks: Option<Arc<Blocks>>,
+    pub blocks: Option<Arc<BlockVersion>>,
     /// The version that is a whole copy.
-    pub copy: Option<Kept>,
+    pub copy: Option<VersionRef>,
 }
 
 /// The open state of an in-process user: nothing is open, and writes through open files are not seen.

@@ -1,11 +1,11 @@
 //! The choices that a world is made from, and how they are told to the next session.
 
-use super::view::{Symlinks, ViewOptions};
-use crate::journal::{KeptWith, MountedWith};
+use super::view::{SymlinkPolicy, ViewOptions};
+use crate::journal::{KeepSettings, MountSettings};
 
 /// The owner of newly created files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Identity {
+pub enum FileOwnership {
     /// The acting thread's user: a home with one owner.
     #[default]
     Thread,
@@ -19,7 +19,7 @@ pub struct WorldOptions {
     /// What the occupant can see and change.
     pub view: ViewOptions,
     /// The owner of newly created files.
-    pub identity: Identity,
+    pub identity: FileOwnership,
     /// Whether each record is on disk before its act, to survive power cuts.
     pub durable: bool,
     /// The user that acts on the store, if not this process's own: the trash must belong to that user.
@@ -34,7 +34,7 @@ pub struct WorldOptions {
     /// are stopped from changing the original if not.
     pub copies_up: bool,
     /// For work on an unmounted store: what it was last mounted with, as far as a session says so ([`World::as_last_mounted`](super::World::as_last_mounted)).
-    pub last_mount: Option<MountedWith>,
+    pub last_mount: Option<MountSettings>,
 }
 
 /// The default size limit, in bytes, for copying files when they are opened for writing.
@@ -70,8 +70,8 @@ impl WorldOptions {
     ///
     /// Where no session says what the store was mounted with, symlinks that stay inside exist: what an earlier release removed can be
     /// brought back then.
-    pub fn as_last_mounted(session: String, last: Option<MountedWith>) -> WorldOptions {
-        let with = last.clone().unwrap_or_else(|| MountedWith {
+    pub fn as_last_mounted(session: String, last: Option<MountSettings>) -> WorldOptions {
+        let with = last.clone().unwrap_or_else(|| MountSettings {
             symlinks_inside: true,
             ..WorldOptions::default().mounted_with()
         });
@@ -81,8 +81,8 @@ impl WorldOptions {
                 read_only: with.read_only,
                 all_read_only: false,
                 symlinks: match with.symlinks_inside {
-                    true => Symlinks::Inside,
-                    false => Symlinks::Hidden,
+                    true => SymlinkPolicy::Inside,
+                    false => SymlinkPolicy::Hidden,
                 },
                 list_trash: with.list_trash,
             },
@@ -100,14 +100,14 @@ impl WorldOptions {
     }
 
     /// Returns what a mount with these options says in its `begin`.
-    pub(super) fn mounted_with(&self) -> MountedWith {
-        MountedWith {
+    pub(super) fn mounted_with(&self) -> MountSettings {
+        MountSettings {
             hide: self.view.hide.clone(),
             read_only: self.view.read_only.clone(),
-            symlinks_inside: self.view.symlinks == Symlinks::Inside,
+            symlinks_inside: self.view.symlinks == SymlinkPolicy::Inside,
             list_trash: self.view.list_trash,
             durable: self.durable,
-            keep: KeptWith {
+            keep: KeepSettings {
                 versions: self.keep.versions,
                 copied_up_to: self.keep.copied_up_to,
                 max: self.keep.max,

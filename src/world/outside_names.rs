@@ -14,19 +14,19 @@ const NOTICED: usize = 1 << 16;
 
 /// The files.
 #[derive(Debug, Default)]
-pub(super) struct OutsideNames(Mutex<Seen>);
+pub(super) struct OutsideNames(Mutex<OutsideNamesState>);
 
 /// A file that was changed in place and may have a name outside.
 #[derive(Debug)]
-pub(super) struct Suspect {
+pub(super) struct SuspectFile {
     pub(super) id: Id,
     pub(super) links: u32,
     pub(super) path: WorldPath,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    suspects: Vec<Suspect>,
+struct OutsideNamesState {
+    suspects: Vec<SuspectFile>,
     known: HashSet<Id>,
     /// How many were changed in place, and the first of them.
     changed: (u64, Option<WorldPath>),
@@ -42,7 +42,7 @@ impl OutsideNames {
         let mut seen = self.0.lock();
         if seen.known.len() < NOTICED && seen.known.insert(id) {
             let path = path.clone();
-            seen.suspects.push(Suspect { id, links, path });
+            seen.suspects.push(SuspectFile { id, links, path });
         }
     }
 
@@ -52,7 +52,7 @@ impl OutsideNames {
     }
 
     /// Takes a suspect.
-    pub(super) fn next_suspect(&self) -> Option<Suspect> {
+    pub(super) fn next_suspect(&self) -> Option<SuspectFile> {
         self.0.lock().suspects.pop()
     }
 

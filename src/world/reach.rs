@@ -33,17 +33,17 @@ pub(super) const REPLACE: u32 = 0o600;
 
 /// The permissions by which a store's nodes are reached.
 #[derive(Debug, Clone)]
-pub enum Reach {
+pub enum NodeAccess {
     /// The permission bits as they are: for whatever an occupant asks.
     Permitted,
     /// Also what belongs to this process's user and is closed to it: for an operator.
     Owned(Arc<BitLender>),
 }
 
-impl Reach {
+impl NodeAccess {
     /// Returns whether an error is a refusal that a grant may lift.
     pub(super) fn may_open(&self, error: &Error) -> bool {
-        matches!(self, Reach::Owned(_)) && error.is_denial()
+        matches!(self, NodeAccess::Owned(_)) && error.is_denial()
     }
 
     /// Carries out a call that needs permission bits of a node; where they refuse it, with those bits granted for that
@@ -53,8 +53,8 @@ impl Reach {
     /// As `act`.
     pub fn through<T>(&self, node: BorrowedFd<'_>, act: impl Fn() -> Result<T>) -> Result<T> {
         match self {
-            Reach::Permitted => act(),
-            Reach::Owned(lender) => lender.through(node, READ, act),
+            NodeAccess::Permitted => act(),
+            NodeAccess::Owned(lender) => lender.through(node, READ, act),
         }
     }
 }
@@ -124,7 +124,7 @@ impl BitLender {
         Ok(())
     }
 
-    /// Carries out a call that needs permission bits of a node, as [`Reach::through`]; `of_file` if it is a regular file.
+    /// Carries out a call that needs permission bits of a node, as [`NodeAccess::through`]; `of_file` if it is a regular file.
     ///
     /// # Errors
     /// As `act`.

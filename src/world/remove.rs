@@ -10,20 +10,20 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 
 use super::root::{Dir, Node, open_beneath};
-use super::view::Visible;
+use super::view::VisibleEntry;
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::store::layout::TRASH;
 use crate::world::store::reserve;
-use crate::world::trash::gatherer::Gathering;
+use crate::world::trash::gatherer::GatherJob;
 use crate::world::trash::trash_state::{EntryName, Removal, has_come, move_to};
 use trumanfs_types::meta::{Id, Meta};
 
 /// The result of a removal.
 #[derive(Debug, Clone)]
-pub struct Removed {
+pub struct RemovedNode {
     /// The removed inode.
     pub id: Id,
     /// Its trash entry.
@@ -34,7 +34,7 @@ pub struct Removed {
     pub gathered: Vec<Removal>,
 }
 
-impl Removed {
+impl RemovedNode {
     /// Returns its present path.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl World {
     /// # Errors
     /// `EISDIR`; `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has
     /// changed.
-    pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+    pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
         let _names = self.names.read();
         let found = self.view.admit(dir, name)?;
         // The kernel checks for a directory before permission to change it (may_delete), as in `rmdir`.
@@ -72,7 +72,7 @@ impl World {
     ///
     /// # Errors
     /// `ENOTDIR`; `ENOTEMPTY`; else as [`World::unlink`].
-    pub fn rmdir(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+    pub fn rmdir(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
         self.rmdir_knowing(dir, name, caller, &|_| false)
     }
 
@@ -87,7 +87,7 @@ impl World {
         name: Name<'_>,
         caller: Caller,
         in_use: &dyn Fn(&EntryName) -> bool,
-    ) -> Result<Removed> {
+    ) -> Result<RemovedNode> {
         let found = self.view.admit(dir, name)?;
         if !found.meta.is_dir() {
             return Err(Error::NotDirectory);
@@ -102,7 +102,7 @@ impl World {
             &author,
         )?;
         drop(names);
-        let gathering = Gathering {
+        let gathering = GatherJob {
             author: author.clone(),
             path: found.path(),
             entry: entry.clone(),
@@ -117,10 +117,10 @@ impl World {
     fn retired(
         &self,
         author: &Author,
-        found: &Visible<'_>,
+        found: &VisibleEntry<'_>,
         entry: EntryName,
         gathered: Vec<Removal>,
-    ) -> Removed {
+    ) -> RemovedNode {
         let removal = Removal {
             entry: entry.clone(),
             name: found.name.bytes().to_vec(),
@@ -128,7 +128,7 @@ impl World {
         };
         self.trash
             .remember(author.actor.pid, found.dir.id(), removal);
-        Removed {
+        RemovedNode {
             id: found.meta.id,
             directory: found.meta.is_dir(),
             entry,
@@ -137,7 +137,7 @@ impl World {
     }
 
     /// Checks that the occupant sees a directory as empty.
-    pub(super) fn expect_empty(&self, found: &Visible<'_>, caller: Caller) -> Result<()> {
+    pub(super) fn expect_empty(&self, found: &VisibleEntry<'_>, caller: Caller) -> Result<()> {
         self.expect_nothing_protected(&found.path(), caller)?;
         let child = found.dir.child(found.name)?;
         if child.id() != found.meta.id {
@@ -164,8 +164,8 @@ impl World {
     /// Moves an entry into the trash, recorded, and verifies what arrived.
     pub(super) fn retire(
         &self,
-        found: &Visible<'_>,
-        op: impl Fn(WorldPath, crate::journal::Ids, Escaped) -> Op,
+        found: &VisibleEntry<'_>,
+        op: impl Fn(WorldPath, crate::journal::InodeNumbers, Escaped) -> Op,
         author: &Author,
     ) -> Result<EntryName> {
         let trash = self.trash.dir(&self.root)?;
@@ -205,7 +205,7 @@ impl World {
     /// back too, and then into the one that is.
     pub(super) fn move_in(
         &self,
-        found: &Visible<'_>,
+        found: &VisibleEntry<'_>,
         trash: &Arc<OwnedFd>,
         entry: &EntryName,
     ) -> Result<()> {
@@ -225,7 +225,7 @@ impl World {
 
     fn move_into(
         &self,
-        found: &Visible<'_>,
+        found: &VisibleEntry<'_>,
         trash: BorrowedFd<'_>,
         entry: &EntryName,
     ) -> Result<()> {

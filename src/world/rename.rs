@@ -8,12 +8,12 @@ use std::os::fd::AsFd;
 use rustix::fs::RenameFlags;
 
 use super::attr::set_times;
-use super::remove::Removed;
+use super::remove::RemovedNode;
 use super::root::{Dir, Node};
-use super::view::{Visible, in_trash};
+use super::view::{VisibleEntry, in_trash};
 use super::{Caller, World};
 use crate::error::{Error, Result};
-use crate::journal::{At, Op, Replaced};
+use crate::journal::{DirTime, Op, ReplacedFile};
 use crate::name::{Escaped, Name, WorldPath, quoted};
 use crate::world::store::layout::TRASH;
 use crate::world::trash::trash_state::move_to;
@@ -22,7 +22,7 @@ use trumanfs_types::meta::{Id, Meta};
 
 /// The treatment of an existing node at the new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Renaming {
+pub enum RenameMode {
     /// It moves into the trash.
     Replace,
     /// It stays, and the rename fails (`RENAME_NOREPLACE`).
@@ -33,13 +33,13 @@ pub enum Renaming {
 
 /// The result of a rename.
 #[derive(Debug, Clone)]
-pub struct Moved {
+pub struct RenameResult {
     /// The moved inode.
     pub id: Id,
     /// The inode from the new name, if the two were exchanged.
     pub exchanged: Option<Id>,
     /// The node from the new name, if it was moved to the trash.
-    pub replaced: Option<Removed>,
+    pub replaced: Option<RemovedNode>,
     /// Whether a directory is among them.
     pub directory: bool,
 }
@@ -48,7 +48,7 @@ impl World {
     /// Moves an entry.
     ///
     /// # Errors
-    /// `ENOENT`; `EEXIST` with [`Renaming::NoReplace`]; `EISDIR`, `ENOTDIR`, `ENOTEMPTY` if the node at the new name
+    /// `ENOENT`; `EEXIST` with [`RenameMode::NoReplace`]; `EISDIR`, `ENOTDIR`, `ENOTEMPTY` if the node at the new name
     /// cannot be replaced; `EROFS` into the trash; any error from `renameat2(2)`. Both nodes are whole after any
     /// failure.
     pub fn rename(
@@ -57,15 +57,15 @@ impl World {
         name: Name<'_>,
         new_dir: &Dir,
         new_name: Name<'_>,
-        how: Renaming,
+        how: RenameMode,
         caller: Caller,
-    ) -> Result<Moved> {
+    ) -> Result<RenameResult> {
         let mut names = Some(self.names.read());
         let found = self.view.admit_for(dir, name, caller)?;
         let from_trash = in_trash(&found.path());
         if from_trash {
             // An occupant takes something back by moving it out of the trash; the trash itself stays.
-            if found.path().bytes() == TRASH || how == Renaming::Exchange {
+            if found.path().bytes() == TRASH || how == RenameMode::Exchange {
                 return Err(Error::ReadOnly);
             }
             let to = new_dir.path().join(new_name);
@@ -92,25 +92,29 @@ impl World {
         };
         let (from, to) = (found.path(), new_dir.path().join(new_name));
         let moved = match (target, how) {
-            (Some(_), Renaming::NoReplace) => Err(Error::Exists),
-            (None, Renaming::Exchange) => Err(Error::NotFound),
+            (Some(_), RenameMode::NoReplace) => Err(Error::Exists),
+            (None, RenameMode::Exchange) => Err(Error::NotFound),
             // Moving a directory into itself or onto its parent: the kernel's own answers. A kernel stops both before
             // they reach a mounted home.
             _ if to != from && from.contains(&to) => Err(Error::Invalid),
-            (_, Renaming::Exchange) if to != from && to.contains(&from) => Err(Error::Invalid),
+            (_, RenameMode::Exchange) if to != from && to.contains(&from) => Err(Error::Invalid),
             _ if to != from && to.contains(&from) => Err(Error::NotEmpty),
             // Two names of one file: rename(2) does nothing and succeeds.
-            (Some(target), Renaming::Replace) if target.meta.id == found.meta.id => Ok(Moved {
-                id: found.meta.id,
-                exchanged: None,
-                replaced: None,
-                directory: false,
-            }),
-            (Some(target), Renaming::Exchange) if !self.may_lead_from(&target, dir, caller)? => {
+            (Some(target), RenameMode::Replace) if target.meta.id == found.meta.id => {
+                Ok(RenameResult {
+                    id: found.meta.id,
+                    exchanged: None,
+                    replaced: None,
+                    directory: false,
+                })
+            }
+            (Some(target), RenameMode::Exchange)
+                if !self.may_lead_from(&target, dir, caller)? =>
+            {
                 Err(Error::NotOffered)
             }
-            (Some(target), Renaming::Exchange) => self.exchange(&found, &target, caller),
-            (Some(target), Renaming::Replace) => self.replace(&found, &target, caller),
+            (Some(target), RenameMode::Exchange) => self.exchange(&found, &target, caller),
+            (Some(target), RenameMode::Replace) => self.replace(&found, &target, caller),
             (None, _) => self.move_plainly(&found, new_dir, new_name, caller),
         }?;
         drop(names);
@@ -122,11 +126,11 @@ impl World {
 
     fn move_plainly(
         &self,
-        found: &Visible<'_>,
+        found: &VisibleEntry<'_>,
         dir: &Dir,
         name: Name<'_>,
         caller: Caller,
-    ) -> Result<Moved> {
+    ) -> Result<RenameResult> {
         let op = move_op(found, dir.path().join(name), None);
         let pending = self.journal.begin(
             op,
@@ -145,7 +149,7 @@ impl World {
         match pending.settle(act) {
             Ok(()) => {
                 self.links.moved(|| (found.path(), dir.path().join(name)));
-                Ok(Moved {
+                Ok(RenameResult {
                     id: found.meta.id,
                     exchanged: None,
                     replaced: None,
@@ -157,7 +161,12 @@ impl World {
         }
     }
 
-    fn exchange(&self, found: &Visible<'_>, target: &Visible<'_>, caller: Caller) -> Result<Moved> {
+    fn exchange(
+        &self,
+        found: &VisibleEntry<'_>,
+        target: &VisibleEntry<'_>,
+        caller: Caller,
+    ) -> Result<RenameResult> {
         self.view
             .changeable_for(&target.path(), target.meta.is_dir(), caller)?;
         if target.meta.is_dir() {
@@ -173,7 +182,7 @@ impl World {
         let pending = self.journal.begin(op, &at, Some(&self.author(caller)))?;
         pending.settle(swap(found, target))?;
         self.links.swapped(|| (found.path(), target.path()));
-        Ok(Moved {
+        Ok(RenameResult {
             id: found.meta.id,
             exchanged: Some(target.meta.id),
             replaced: None,
@@ -181,7 +190,12 @@ impl World {
         })
     }
 
-    fn replace(&self, found: &Visible<'_>, target: &Visible<'_>, caller: Caller) -> Result<Moved> {
+    fn replace(
+        &self,
+        found: &VisibleEntry<'_>,
+        target: &VisibleEntry<'_>,
+        caller: Caller,
+    ) -> Result<RenameResult> {
         match (found.meta.is_dir(), target.meta.is_dir()) {
             (true, true) => self.expect_empty(target, caller)?,
             (true, false) => return Err(Error::NotDirectory),
@@ -193,7 +207,7 @@ impl World {
         self.secure_found(target, false)?;
         loop {
             let entry = self.trash.reserve(target.name);
-            let replaced = Replaced {
+            let replaced = ReplacedFile {
                 ids: World::ids(target.meta.id),
                 trash: Escaped(entry.bytes().to_vec()),
             };
@@ -202,7 +216,7 @@ impl World {
             let pending = self.journal.begin(op, &at, Some(&author))?;
             let act = swap(found, target).and_then(|()| {
                 // The replaced node now has the old name.
-                let replaced = Visible {
+                let replaced = VisibleEntry {
                     dir: found.dir,
                     name: found.name,
                     meta: target.meta,
@@ -218,7 +232,7 @@ impl World {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     self.arrived(&target.meta);
-                    let replaced = Removed {
+                    let replaced = RemovedNode {
                         id: target.meta.id,
                         directory: target.meta.is_dir(),
                         entry,
@@ -227,7 +241,7 @@ impl World {
                     let entry = replaced.path()?;
                     self.links.moved(|| (target.path(), entry));
                     self.links.moved(|| (found.path(), target.path()));
-                    return Ok(Moved {
+                    return Ok(RenameResult {
                         id: found.meta.id,
                         exchanged: None,
                         replaced: Some(replaced),
@@ -240,7 +254,7 @@ impl World {
 
     /// Prepares a directory's move: nodes that a pattern hides must stay hidden at the new place, and a protected node
     /// cannot move away from under its pattern.
-    pub(super) fn before_moving(&self, found: &Visible<'_>, caller: Caller) -> Result<()> {
+    pub(super) fn before_moving(&self, found: &VisibleEntry<'_>, caller: Caller) -> Result<()> {
         if !self.view.depends_on_place() {
             return Ok(());
         }
@@ -273,7 +287,7 @@ impl World {
     }
 
     /// Counts a node that has left the trash.
-    fn left_trash(&self, found: &Visible<'_>, to: &WorldPath) -> Result<()> {
+    fn left_trash(&self, found: &VisibleEntry<'_>, to: &WorldPath) -> Result<()> {
         let mut bytes = self.bytes_in_trash(&found.meta);
         if found.meta.is_dir() {
             self.walk(to, |step| {
@@ -295,7 +309,7 @@ impl World {
     }
 }
 
-fn move_op(found: &Visible<'_>, to: WorldPath, replaced: Option<Replaced>) -> Op {
+fn move_op(found: &VisibleEntry<'_>, to: WorldPath, replaced: Option<ReplacedFile>) -> Op {
     let (path, ids) = (found.path(), World::ids(found.meta.id));
     if in_trash(&path) {
         Op::Restore {
@@ -316,7 +330,7 @@ fn move_op(found: &Visible<'_>, to: WorldPath, replaced: Option<Replaced>) -> Op
 
 /// Returns what the record of an exchange of two names says of directories: those that the names are in, and those that
 /// [`swap`] gives their times back, for a kill may come first.
-fn times_before_swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<Vec<At>> {
+fn times_before_swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<Vec<DirTime>> {
     let mut at = vec![one.dir.changed()?, other.dir.changed()?];
     let moved = [one, other].into_iter();
     let moved = moved.filter(|moved| gets_another_parent(moved, (one, other)));
@@ -327,13 +341,16 @@ fn times_before_swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<Vec<At>> 
     Ok(at)
 }
 
-fn gets_another_parent(moved: &Visible<'_>, (one, other): (&Visible<'_>, &Visible<'_>)) -> bool {
+fn gets_another_parent(
+    moved: &VisibleEntry<'_>,
+    (one, other): (&VisibleEntry<'_>, &VisibleEntry<'_>),
+) -> bool {
     moved.meta.is_dir() && one.dir.id() != other.dir.id()
 }
 
 /// Exchanges two names. Directories keep their times: xfs sets those of directories that get another parent so.
-fn swap(one: &Visible<'_>, other: &Visible<'_>) -> Result<()> {
-    let held = |of: &Visible<'_>| match gets_another_parent(of, (one, other)) {
+fn swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<()> {
+    let held = |of: &VisibleEntry<'_>| match gets_another_parent(of, (one, other)) {
         true => of.dir.node(of.name).map(Some),
         false => Ok(None),
     };

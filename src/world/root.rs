@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
-use super::reach::{BitGrant, BitLender, Reach};
+use super::reach::{BitGrant, BitLender, NodeAccess};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use trumanfs_types::meta::{Id, Meta};
@@ -30,7 +30,7 @@ pub struct Root {
     /// mount over `/proc` cannot redirect it.
     proc_fd: OwnedFd,
     id: Id,
-    reach: Reach,
+    reach: NodeAccess,
     pub(super) lender: Arc<BitLender>,
     /// What lets this process into a directory that its owner has closed to itself.
     pub(super) usable: Option<Arc<BitGrant<OwnedFd>>>,
@@ -42,7 +42,7 @@ pub struct Dir {
     pub(super) fd: Arc<OwnedFd>,
     pub(super) path: WorldPath,
     pub(super) id: Id,
-    pub(super) reach: Reach,
+    pub(super) reach: NodeAccess,
 }
 
 /// A verified node below the root (an `O_PATH` descriptor), open for one operation.
@@ -81,7 +81,7 @@ impl Root {
             fd,
             proc_fd,
             id,
-            reach: Reach::Permitted,
+            reach: NodeAccess::Permitted,
             lender: Arc::new(BitLender::new(top, id)),
             usable: None,
         })
@@ -95,13 +95,13 @@ impl Root {
     /// Returns the root with an operator's way through what this user has closed to itself.
     #[must_use]
     pub fn for_operator(self) -> Root {
-        let reach = Reach::Owned(self.lender.clone());
+        let reach = NodeAccess::Owned(self.lender.clone());
         Root { reach, ..self }
     }
 
     /// Returns whether this is an operator's way.
     pub(super) fn is_for_operator(&self) -> bool {
-        matches!(self.reach, Reach::Owned(_))
+        matches!(self.reach, NodeAccess::Owned(_))
     }
 
     /// Duplicates the root, without its path.

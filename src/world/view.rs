@@ -1,7 +1,7 @@
 //! What exists for the occupant.
 //!
 //! Owns every decision on visibility: reserved names, symlinks, special files, `--hide`, `--read-only`. No operation
-//! starts from a bare name: [`View::admit`] returns a [`Visible`], [`View::vacant`] a [`Vacant`], and a hidden entry
+//! starts from a bare name: [`View::admit`] returns a [`VisibleEntry`], [`View::vacant`] a [`VacantName`], and a hidden entry
 //! is [`Error::NotFound`], the same value as an absent one.
 //!
 //! Lock: a read-write lock over the set of pinned inodes, never held over a system call.
@@ -21,7 +21,7 @@ use trumanfs_types::meta::{Id, Meta};
 
 /// How symlinks are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Symlinks {
+pub enum SymlinkPolicy {
     /// Symlinks do not exist, and none can be made.
     #[default]
     Hidden,
@@ -39,7 +39,7 @@ pub struct ViewOptions {
     /// Whether everything is read-only.
     pub all_read_only: bool,
     /// How symlinks are treated.
-    pub symlinks: Symlinks,
+    pub symlinks: SymlinkPolicy,
     /// Whether `.trash` is listed in the root.
     pub list_trash: bool,
 }
@@ -47,8 +47,8 @@ pub struct ViewOptions {
 /// The rules of visibility for one world.
 #[derive(Debug)]
 pub struct View {
-    hide: Patterns,
-    read_only: Patterns,
+    hide: PathPatterns,
+    read_only: PathPatterns,
     options: ViewOptions,
     /// The state directory; absent if the store had none when this view was made.
     state: Option<Id>,
@@ -58,7 +58,7 @@ pub struct View {
 
 /// An entry that exists for the occupant.
 #[derive(Debug)]
-pub struct Visible<'a> {
+pub struct VisibleEntry<'a> {
     /// The directory it is in.
     pub dir: &'a Dir,
     /// Its name in that directory.
@@ -69,21 +69,21 @@ pub struct Visible<'a> {
 
 /// A name at which something may be created.
 #[derive(Debug)]
-pub struct Vacant<'a> {
+pub struct VacantName<'a> {
     /// The directory.
     pub dir: &'a Dir,
     /// The name.
     pub name: Name<'a>,
 }
 
-impl Visible<'_> {
+impl VisibleEntry<'_> {
     /// Returns the entry's path.
     pub fn path(&self) -> WorldPath {
         self.dir.path().join(self.name)
     }
 }
 
-impl Vacant<'_> {
+impl VacantName<'_> {
     /// Returns the path that a new entry would have.
     pub fn path(&self) -> WorldPath {
         self.dir.path().join(self.name)
@@ -98,8 +98,8 @@ impl View {
     /// [`Error::Usage`] naming the pattern that cannot be parsed.
     pub fn new(options: ViewOptions, state: Option<Id>, pinned: HashSet<Id>) -> Result<View> {
         Ok(View {
-            hide: Patterns::new("--hide", &options.hide)?,
-            read_only: Patterns::new("--read-only", &options.read_only)?,
+            hide: PathPatterns::new("--hide", &options.hide)?,
+            read_only: PathPatterns::new("--read-only", &options.read_only)?,
             options,
             state,
             pinned: RwLock::new(pinned),
@@ -110,10 +110,10 @@ impl View {
     ///
     /// # Errors
     /// `ENOENT` if it is absent or hidden, which are the same; any error from `statx(2)`.
-    pub fn admit<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
+    pub fn admit<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<VisibleEntry<'a>> {
         let meta = dir.stat(name)?;
         if self.exists(dir, name, &meta) {
-            Ok(Visible { dir, name, meta })
+            Ok(VisibleEntry { dir, name, meta })
         } else {
             Err(Error::NotFound)
         }
@@ -123,7 +123,7 @@ impl View {
     ///
     /// # Errors
     /// `ENOENT` for a hidden name, whether or not it is in use; `EROFS` as [`View::changeable`].
-    pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<Vacant<'a>> {
+    pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<VacantName<'a>> {
         if (dir.path().is_root() && name.bytes() == STATE)
             || own::is_for_git(dir.path(), name.bytes())
         {
@@ -134,7 +134,7 @@ impl View {
             return Err(Error::NotFound);
         }
         self.changeable(&path, is_dir)?;
-        Ok(Vacant { dir, name })
+        Ok(VacantName { dir, name })
     }
 
     /// Returns the error for a name that turned out to be taken.
@@ -220,7 +220,7 @@ impl View {
     /// `..` may only stand at the beginning. After a name it would be resolved from wherever that name leads (which
     /// may itself be a link), so counting levels would prove nothing.
     pub fn target_stays_inside(&self, dir: &WorldPath, target: &[u8]) -> bool {
-        if self.options.symlinks == Symlinks::Hidden
+        if self.options.symlinks == SymlinkPolicy::Hidden
             || target.is_empty()
             || target.starts_with(b"/")
         {
@@ -241,7 +241,7 @@ impl View {
 
     /// Returns whether the occupant can make symlinks at all.
     pub fn offers_symlinks(&self) -> bool {
-        self.options.symlinks == Symlinks::Inside
+        self.options.symlinks == SymlinkPolicy::Inside
     }
 
     /// Returns whether moving a directory can change what is hidden or read-only in it, so that its tree must be
@@ -279,7 +279,7 @@ impl View {
     }
 
     fn link_exists(&self, dir: &Dir, name: Name<'_>) -> bool {
-        self.options.symlinks == Symlinks::Inside
+        self.options.symlinks == SymlinkPolicy::Inside
             && rustix::fs::readlinkat(dir, name.bytes(), Vec::with_capacity(256))
                 .is_ok_and(|target| self.target_stays_inside(dir.path(), target.as_bytes()))
     }
@@ -302,15 +302,15 @@ pub fn in_trash(path: &WorldPath) -> bool {
 
 /// A list of gitignore patterns.
 #[derive(Debug)]
-struct Patterns {
+struct PathPatterns {
     set: Gitignore,
     /// Whether a pattern names a place (it has a slash before its end), so that moving a directory may change its
     /// matches.
     anchored: bool,
 }
 
-impl Patterns {
-    fn new(flag: &str, patterns: &[String]) -> Result<Patterns> {
+impl PathPatterns {
+    fn new(flag: &str, patterns: &[String]) -> Result<PathPatterns> {
         let refuse = |pattern: &str, error: &dyn std::fmt::Display| {
             Error::usage(
                 format!("{flag} {pattern}: not a pattern: {error}"),
@@ -327,7 +327,7 @@ impl Patterns {
         let anchored = patterns
             .iter()
             .any(|p| p.trim_end_matches('/').contains('/'));
-        Ok(Patterns { set, anchored })
+        Ok(PathPatterns { set, anchored })
     }
 
     fn any(&self) -> bool {
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn links_that_may_lead_out_are_absent() {
         let view = view(ViewOptions {
-            symlinks: Symlinks::Inside,
+            symlinks: SymlinkPolicy::Inside,
             ..ViewOptions::default()
         });
         for (dir, target, inside) in [

@@ -3,7 +3,7 @@
 use rustix::fs::FileType;
 
 use super::World;
-use super::list::{Entry, raw};
+use super::list::{DirEntry, raw};
 use super::root::{Dir, Root};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -29,7 +29,12 @@ impl World {
     ///
     /// # Errors
     /// As [`StoreView::list`](super::StoreView::list).
-    pub fn list(&self, dir: &Dir, from: u64, visit: impl FnMut(Entry<'_>) -> bool) -> Result<()> {
+    pub fn list(
+        &self,
+        dir: &Dir,
+        from: u64,
+        visit: impl FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<()> {
         self.store_view().list(dir, from, visit)
     }
 
@@ -47,7 +52,7 @@ impl World {
 }
 
 /// Passes all entries of a directory, including hidden ones, but not `.` and `..`.
-fn list_all(root: &Root, dir: &Dir, mut visit: impl FnMut(Entry<'_>)) -> Result<()> {
+fn list_all(root: &Root, dir: &Dir, mut visit: impl FnMut(DirEntry<'_>)) -> Result<()> {
     raw(root, dir, 0, |entry| {
         if !matches!(entry.name, b"." | b"..") {
             visit(entry);

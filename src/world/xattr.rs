@@ -7,7 +7,7 @@ use rustix::fs::XattrFlags;
 
 use super::open_state::NoOpenState;
 use super::reach::{READ, REPLACE};
-use super::{Caller, Located, World};
+use super::{Caller, LocatedNode, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Escaped;
@@ -19,18 +19,18 @@ impl World {
     ///
     /// # Errors
     /// `EOPNOTSUPP` for other namespaces; `ENODATA`.
-    pub fn get_xattr(&self, located: &Located, name: &[u8]) -> Result<Vec<u8>> {
+    pub fn get_xattr(&self, located: &LocatedNode, name: &[u8]) -> Result<Vec<u8>> {
         check_xattr(name)?;
         self.read_xattr(located, name)
     }
 
     /// Returns whether there is such an attribute. That needs no permission to read it.
-    fn has_xattr(&self, located: &Located, name: &[u8]) -> Result<bool> {
+    fn has_xattr(&self, located: &LocatedNode, name: &[u8]) -> Result<bool> {
         let names = self.list_xattr(located)?;
         Ok(names.split(|b| *b == 0).any(|other| other == name))
     }
 
-    fn read_xattr(&self, located: &Located, name: &[u8]) -> Result<Vec<u8>> {
+    fn read_xattr(&self, located: &LocatedNode, name: &[u8]) -> Result<Vec<u8>> {
         let mut value = vec![0; XATTR_SIZE_MAX];
         let path = self.proc_path(located);
         let length = rustix::fs::getxattr(path, name, &mut value).map_err(Error::os("getxattr"))?;
@@ -42,7 +42,7 @@ impl World {
     ///
     /// # Errors
     /// Any error from `listxattr(2)`.
-    pub fn list_xattr(&self, located: &Located) -> Result<Vec<u8>> {
+    pub fn list_xattr(&self, located: &LocatedNode) -> Result<Vec<u8>> {
         let mut buffer = vec![0; XATTR_SIZE_MAX];
         let path = self.proc_path(located);
         let length = rustix::fs::listxattr(path, &mut buffer).map_err(Error::os("listxattr"))?;
@@ -59,7 +59,7 @@ impl World {
     /// `EROFS`; `EOPNOTSUPP` outside `user.`; `EEXIST` and `ENODATA` as the flags require.
     pub fn set_xattr(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         name: &[u8],
         value: &[u8],
         flags: u32,
@@ -76,7 +76,7 @@ impl World {
     ///
     /// # Errors
     /// As [`World::set_xattr`].
-    pub fn remove_xattr(&self, located: &Located, name: &[u8], caller: Caller) -> Result<()> {
+    pub fn remove_xattr(&self, located: &LocatedNode, name: &[u8], caller: Caller) -> Result<()> {
         check_xattr(name)?;
         self.change_xattr(located, name, caller, |path| {
             rustix::fs::removexattr(path, name).map_err(Error::os("removexattr"))
@@ -90,7 +90,7 @@ impl World {
     /// `EROFS`; any error from `setxattr(2)` or `removexattr(2)`, mainly `EPERM`.
     pub fn put_xattr(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         name: &[u8],
         value: Option<&[u8]>,
         caller: Caller,
@@ -110,7 +110,7 @@ impl World {
 
     /// Records the capabilities of a program file whose content or owner is about to change: the kernel then removes
     /// them, and an undo restores them.
-    pub(super) fn note_capability(&self, located: &Located, caller: Caller) -> Result<()> {
+    pub(super) fn note_capability(&self, located: &LocatedNode, caller: Caller) -> Result<()> {
         // A small buffer on the stack: this runs for every file opened for writing.
         let mut value = [0; 64];
         let path = self.proc_path(located);
@@ -124,7 +124,7 @@ impl World {
 
     fn change_xattr(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         name: &[u8],
         caller: Caller,
         act: impl FnOnce(&str) -> Result<()>,
@@ -145,7 +145,7 @@ impl World {
     /// Carries out a call that needs permission bits of a file or directory, which this process's user has closed to itself.
     fn through<T>(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         of_file: u32,
         act: impl Fn() -> Result<T>,
     ) -> Result<T> {
@@ -154,13 +154,13 @@ impl World {
     }
 
     /// The calls on extended attributes take no `O_PATH` descriptor, only a path.
-    fn proc_path(&self, located: &Located) -> String {
+    fn proc_path(&self, located: &LocatedNode) -> String {
         format!("/proc/self/fd/{}", self.root.by_proc(&located.node).1)
     }
 }
 
 /// Returns the record of a change of an extended attribute.
-fn xattr_op(located: &Located, name: &[u8], was: Option<Escaped>) -> Op {
+fn xattr_op(located: &LocatedNode, name: &[u8], was: Option<Escaped>) -> Op {
     Op::Xattr {
         path: located.path.clone(),
         ids: World::ids(located.node.meta().id),

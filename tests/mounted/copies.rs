@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use crate::common::{Home, describe, need_mount, need_root, run_limited, skip, trumanfs};
-use trumanfs::journal::Link;
+use trumanfs::journal::ChainLink;
 
 const CP: &str = "cp -a \"$1\" \"$2\"";
 
@@ -267,7 +267,7 @@ fn in_a_copy_of_a_store_whose_daemon_died_nothing_is_settled_by_inode() {
 fn as_of_an_earlier_release(store: &Path) {
     for session in fs::read_dir(store.join(".trumanfs/sessions")).unwrap() {
         let journal = session.unwrap().path().join("journal.jsonl");
-        let (mut text, mut prev) = (String::new(), None::<Link>);
+        let (mut text, mut prev) = (String::new(), None::<ChainLink>);
         for line in fs::read_to_string(&journal).unwrap().lines() {
             if line.contains("\"op\":\"seal\"") {
                 continue;
@@ -281,7 +281,7 @@ fn as_of_an_earlier_release(store: &Path) {
             line.truncate(at);
             line += &prev.map_or("0".repeat(64), |prev| prev.to_string());
             line += "\"}";
-            prev = Some(Link::of(line.as_bytes()));
+            prev = Some(ChainLink::of(line.as_bytes()));
             text.push_str(&line);
             text.push('\n');
         }

@@ -12,7 +12,7 @@ use crate::common::calls::{self, Errno, Sys};
 use crate::common::{Home, need_mount, need_root};
 use crate::door::{Door, InProcess, Mounted};
 use rustix::fs::FileType;
-use trumanfs::world::{Renaming, Symlinks, ViewOptions};
+use trumanfs::world::{RenameMode, SymlinkPolicy, ViewOptions};
 
 struct Case {
     name: &'static str,
@@ -340,7 +340,7 @@ fn view(flags: &[&str]) -> ViewOptions {
             None if *flag == "--read-only" => view.all_read_only = true,
             None => match (*flag, *flags.next().unwrap()) {
                 ("--hide", pattern) => view.hide.push(pattern.to_owned()),
-                ("--symlinks", "inside") => view.symlinks = Symlinks::Inside,
+                ("--symlinks", "inside") => view.symlinks = SymlinkPolicy::Inside,
                 ("--trash", "listed") => view.list_trash = true,
                 other => panic!("{other:?}"),
             },
@@ -394,9 +394,9 @@ fn answer(door: &dyn Door, step: &str) -> String {
         "link" => ok(door.link(path, words[2])),
         "unlink" => ok(door.unlink(path)),
         "rmdir" => ok(door.rmdir(path)),
-        "rename" => ok(door.rename(path, words[2], Renaming::Replace)),
-        "noreplace" => ok(door.rename(path, words[2], Renaming::NoReplace)),
-        "exchange" => ok(door.rename(path, words[2], Renaming::Exchange)),
+        "rename" => ok(door.rename(path, words[2], RenameMode::Replace)),
+        "noreplace" => ok(door.rename(path, words[2], RenameMode::NoReplace)),
+        "exchange" => ok(door.rename(path, words[2], RenameMode::Exchange)),
         "truncate" => ok(door.truncate(path, words[2].parse().unwrap())),
         "chmod" => ok(door.chmod(path, u32::from_str_radix(words[2], 8).unwrap())),
         other => panic!("{other} is no verb"),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::random::Random;
 use crate::common::{Home, need_mount, need_root, need_tools};
-use trumanfs::journal::{How, Ids, Kept, Op, Reader, Record};
+use trumanfs::journal::{InodeNumbers, JournalReader, KeepMethod, Op, Record, VersionRef};
 use trumanfs::world::store::layout::JOURNAL;
 
 /// Doors by which the content of `$F` goes, in bash or (after `#!py`) in Python with `F` and helpers.
@@ -198,7 +198,7 @@ fn records(store: &Path) -> (PathBuf, Vec<Record>) {
 fn records_of(session: &Path) -> Vec<Record> {
     let file = fs::File::open(session.join(JOURNAL)).unwrap();
     let device = session.metadata().unwrap().dev();
-    let records: Vec<Record> = Reader::new(BufReader::new(file))
+    let records: Vec<Record> = JournalReader::new(BufReader::new(file))
         .map(|record| record.unwrap().on(device))
         .collect();
     let aborted: Vec<u64> = records
@@ -213,14 +213,14 @@ fn records_of(session: &Path) -> Vec<Record> {
 }
 
 /// The inode that took the place of the one that a record is about.
-fn became(op: &Op) -> Option<Ids> {
+fn became(op: &Op) -> Option<InodeNumbers> {
     match op {
         Op::Truncate { new, .. } | Op::Content { new, .. } => *new,
         _ => None,
     }
 }
 
-fn kept(op: &Op) -> Option<(Ids, u64, Option<Kept>)> {
+fn kept(op: &Op) -> Option<(InodeNumbers, u64, Option<VersionRef>)> {
     match op {
         Op::Write {
             ids, size, kept, ..
@@ -242,15 +242,15 @@ fn kept(op: &Op) -> Option<(Ids, u64, Option<Kept>)> {
 fn before(
     session: &Path,
     records: &[Record],
-    ids: Ids,
-    present: &dyn Fn(Ids) -> Vec<u8>,
+    ids: InodeNumbers,
+    present: &dyn Fn(InodeNumbers) -> Vec<u8>,
 ) -> Vec<u8> {
     let first = records
         .iter()
         .enumerate()
         .filter_map(|(at, record)| kept(&record.op).map(|kept| (at, kept)))
         .find(|(_, (of, _, kept))| *of == ids && kept.is_some());
-    let Some((at, (_, size, Some(Kept { how, n })))) = first else {
+    let Some((at, (_, size, Some(VersionRef { how, n })))) = first else {
         return present(ids);
     };
     let size = usize::try_from(size).unwrap();
@@ -259,8 +259,10 @@ fn before(
     let after = || before(session, &records[at + 1..], then, present);
     let map = fs::read_to_string(session.join(format!("versions/{n:08}.map")));
     match how {
-        How::Moved | How::Cloned | How::Copied if map.is_err() => fs::read(version).unwrap(),
-        How::Length => after()[..size].to_vec(),
+        KeepMethod::Moved | KeepMethod::Cloned | KeepMethod::Copied if map.is_err() => {
+            fs::read(version).unwrap()
+        }
+        KeepMethod::Length => after()[..size].to_vec(),
         _ => {
             let mut whole = after();
             whole.resize(size, 0);
@@ -282,7 +284,7 @@ fn before(
 }
 
 /// Returns the content of every inode of a store, `.trash` and the versions too.
-fn all_contents(top: &Path, found: &mut HashMap<Ids, PathBuf>) {
+fn all_contents(top: &Path, found: &mut HashMap<InodeNumbers, PathBuf>) {
     for entry in fs::read_dir(top).unwrap() {
         let entry = entry.unwrap();
         let meta = entry.path().symlink_metadata().unwrap();
@@ -365,7 +367,7 @@ fn all_doors(size: usize, options: &[&str], user: Option<u32>) {
     let (session, records) = records(home.store());
     let mut inodes = HashMap::new();
     all_contents(home.store(), &mut inodes);
-    let present = |ids: Ids| fs::read(&inodes[&ids]).unwrap();
+    let present = |ids: InodeNumbers| fs::read(&inodes[&ids]).unwrap();
     for ((door, _), name) in DOORS.iter().zip(&names) {
         let now = before(&session, &records, ids[name], &present);
         if now != whole {
@@ -535,7 +537,7 @@ fn the_oldest_contents_go(options: &[&str]) {
     assert!(!gone.is_empty() && gone.is_sorted(), "{gone:?}");
     let mut left = 0;
     for record in &records {
-        if let Some((_, _, Some(Kept { n, .. }))) = kept(&record.op) {
+        if let Some((_, _, Some(VersionRef { n, .. }))) = kept(&record.op) {
             let there = session.join(format!("versions/{n:08}")).exists();
             assert_eq!(there, !gone.contains(&n), "{n}");
             left += usize::from(there);
@@ -798,9 +800,9 @@ fn emptying_an_open_file_is_kept_once() {
             })
             .expect("a record of the cut");
         let how = if size > 1 << 20 {
-            How::Moved
+            KeepMethod::Moved
         } else {
-            How::Copied
+            KeepMethod::Copied
         };
         assert_eq!(cut.how, how);
         let versions = session.join("versions");
@@ -883,9 +885,9 @@ fn a_killed_daemon_loses_no_content() {
         let mut inodes = HashMap::new();
         all_contents(home.store(), &mut inodes);
         for record in &records {
-            if let Some((_, _, Some(Kept { how, n }))) = kept(&record.op) {
+            if let Some((_, _, Some(VersionRef { how, n }))) = kept(&record.op) {
                 let version = session.join(format!("versions/{n:08}"));
-                assert!(how == How::Length || version.exists(), "{record:?}");
+                assert!(how == KeepMethod::Length || version.exists(), "{record:?}");
             }
         }
         let all: std::collections::HashSet<String> = inodes
@@ -894,7 +896,7 @@ fn a_killed_daemon_loses_no_content() {
             .collect();
         let lost = texts.iter().filter(|text| !all.contains(*text)).count();
         assert_eq!(lost, 0, "of {}", texts.len());
-        let present = |ids: Ids| fs::read(&inodes[&ids]).unwrap();
+        let present = |ids: InodeNumbers| fs::read(&inodes[&ids]).unwrap();
         assert!(before(&session, &records, ids, &present) == original);
 
         // A version may be left that no record names, nothing else; and all that had been answered for can be undone.

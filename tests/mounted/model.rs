@@ -15,7 +15,7 @@ use crate::common::random::Random;
 use crate::common::{Home, calls, need_mount, need_root};
 use crate::door::{Door, InProcess, Mounted, Seen};
 use rustix::fs::FileType;
-use trumanfs::world::{Renaming, ViewOptions};
+use trumanfs::world::{RenameMode, ViewOptions};
 
 // ── The model ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,14 +146,14 @@ impl Model {
         Ok(())
     }
 
-    fn rename(&mut self, from: &str, to: &str, how: Renaming) -> Sys<()> {
+    fn rename(&mut self, from: &str, to: &str, how: RenameMode) -> Sys<()> {
         self.dir(split(from).0)?;
         self.dir(split(to).0)?;
         let moving = self.find(from)?;
         let target = self.find(to).ok();
         match (target, how) {
-            (Some(_), Renaming::NoReplace) => return Err(Errno::EXIST),
-            (None, Renaming::Exchange) => return Err(Errno::NOENT),
+            (Some(_), RenameMode::NoReplace) => return Err(Errno::EXIST),
+            (None, RenameMode::Exchange) => return Err(Errno::NOENT),
             _ => {}
         }
         if is_below(to, from) {
@@ -161,7 +161,7 @@ impl Model {
         }
         if is_below(from, to) {
             return Err(match how {
-                Renaming::Exchange => Errno::INVAL,
+                RenameMode::Exchange => Errno::INVAL,
                 _ => Errno::NOTEMPTY,
             });
         }
@@ -171,7 +171,7 @@ impl Model {
         match (moving, target, how) {
             _ if from == to => return Ok(()),
             (Node::File(one), Some(Node::File(other)), _) if one == other => return Ok(()),
-            (_, Some(_), Renaming::Exchange) => {
+            (_, Some(_), RenameMode::Exchange) => {
                 let (one, other) = (self.take(from), self.take(to));
                 self.put(to, one);
                 self.put(from, other);
@@ -335,8 +335,11 @@ impl<D: Door> Run<D> {
             0 => self.path(),
             _ => self.new_path(),
         };
-        let how = [Renaming::Replace, Renaming::NoReplace, Renaming::Exchange]
-            [[0, 0, 0, 1, 2][self.random(5)]];
+        let how = [
+            RenameMode::Replace,
+            RenameMode::NoReplace,
+            RenameMode::Exchange,
+        ][[0, 0, 0, 1, 2][self.random(5)]];
         let number = self.random(0o1000);
         self.doing = format!("operation {op} on {one:?} (and {two:?}, {how:?}, {number})");
         let model = &mut self.model;
@@ -418,7 +421,7 @@ impl<D: Door> Run<D> {
             return;
         };
         let from = format!(".trash/{entry}");
-        let got = self.door.rename(&from, to, Renaming::NoReplace);
+        let got = self.door.rename(&from, to, RenameMode::NoReplace);
         let wanted = self.model.free(to).map(|()| self.model.restore(to, node));
         assert_eq!(got, wanted, "{}", self.doing);
     }

@@ -412,7 +412,7 @@ fn view(flags: &[&str]) -> ViewOptions {
             None if *flag == "--read-only" => view.all_read_only = true,
             None => match (*flag, *flags.next().unwrap()) {
                 ("--hide", pattern) => view.hide.push(pattern.to_owned()),
-                ("--symlinks", "inside") => view.symlinks = trumanfs::world::Symlinks::Inside,
+                ("--symlinks", "inside") => view.symlinks = trumanfs::world::SymlinkPolicy::Inside,
                 other => panic!("{other:?}"),
             },
         }

@@ -14,7 +14,7 @@ use crate::common::random::Random;
 use crate::common::{
     Home, child, copy_program, describe, need_mount, need_root, run_limited, trumanfs, watch,
 };
-use trumanfs::journal::{At, Journal, Op, Reader, Record, Replaced};
+use trumanfs::journal::{DirTime, Journal, JournalReader, Op, Record, ReplacedFile};
 use trumanfs::name::{Escaped, WorldPath};
 use trumanfs::world::store::layout::JOURNAL;
 
@@ -299,7 +299,7 @@ fn records(store: &Path) -> Vec<(String, Vec<Record>)> {
     sessions.sort();
     let read = |dir: &PathBuf| {
         let file = BufReader::new(File::open(dir.join(JOURNAL)).unwrap());
-        let records: Result<Vec<Record>, _> = Reader::new(file).collect();
+        let records: Result<Vec<Record>, _> = JournalReader::new(file).collect();
         let records = records.unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
         (
             dir.file_name().unwrap().to_str().unwrap().to_owned(),
@@ -332,7 +332,7 @@ fn check_journals(home: &Home) {
                     promised.push((session.clone(), record.seq, trash.clone()));
                 }
                 Op::Rename {
-                    replaced: Some(Replaced { trash, .. }),
+                    replaced: Some(ReplacedFile { trash, .. }),
                     ..
                 } => promised.push((session.clone(), record.seq, trash.clone())),
                 Op::Gather { entries, .. } => gathered.extend(entries.iter().map(|e| e.0.clone())),
@@ -537,7 +537,7 @@ fn unfinished_session(store: &Path, op: Op) {
 }
 
 /// Writes the journal of a session that never ended, with more records.
-fn unfinished_session_of<const N: usize>(store: &Path, ops: [(Op, &[At]); N]) {
+fn unfinished_session_of<const N: usize>(store: &Path, ops: [(Op, &[DirTime]); N]) {
     let session = store.join(".trumanfs/sessions/29990101T000000.000000Z-0000");
     fs::create_dir(&session).unwrap();
     let file = File::options()
@@ -590,7 +590,7 @@ fn half_done_replacement(cut: Cut, dirs: bool) {
             path: path("a"),
             to: path("sub/b"),
             ids: new,
-            replaced: Some(Replaced {
+            replaced: Some(ReplacedFile {
                 ids: old,
                 trash: Escaped(entry.into()),
             }),

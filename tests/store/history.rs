@@ -410,7 +410,7 @@ fn show_says_what_did_not_happen() {
     let journal = journals(home.store()).pop().unwrap();
     let text = fs::read_to_string(&journal).unwrap();
     let last = text.lines().next_back().unwrap();
-    let hash = trumanfs::journal::Link::of(last.as_bytes());
+    let hash = trumanfs::journal::ChainLink::of(last.as_bytes());
     let seq = serde_json::from_str::<Value>(last).unwrap()["seq"]
         .as_u64()
         .unwrap()

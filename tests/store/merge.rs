@@ -18,7 +18,7 @@ use trumanfs::name::{Escaped, Name};
 use trumanfs::operator::Store;
 use trumanfs::operator::merge::{MergeRequest, run as merge};
 use trumanfs::operator::undo::{Applier, OnConflict};
-use trumanfs::world::{Caller, Dir, Removed, World};
+use trumanfs::world::{Caller, Dir, RemovedNode, World};
 
 /// A store and a fork of it, not mounted.
 pub(super) struct Pair {
@@ -446,7 +446,7 @@ impl Applier for Busy<'_> {
         self.world
     }
 
-    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed, Error> {
+    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode, Error> {
         fs::write(&self.file, "just saved\n").unwrap();
         self.world.discard(dir, name, caller)
     }

@@ -9,7 +9,7 @@ use super::fork::{run, text};
 use super::merge::{Pair, conflicts};
 use crate::common::tree::contents as tree;
 use trumanfs::name::WorldPath;
-use trumanfs::world::{Caller, Located, NoOpenState, SetAttrs, World};
+use trumanfs::world::{Caller, LocatedNode, NoOpenState, SetAttrs, World};
 
 /// Merges what the fork did, checks that the origin is as the fork is and that the merge is one run that can be undone,
 /// and leaves it merged.
@@ -121,7 +121,7 @@ fn the_attributes_of_the_root_come() {
 
 /// Sets the permission bits of a store's root as a home does.
 fn set(world: &World, mode: u32) {
-    let root = Located {
+    let root = LocatedNode {
         node: world.root().node(&WorldPath::root()).unwrap(),
         path: WorldPath::root(),
         removed: false,

@@ -9,7 +9,7 @@ use crate::common::{describe, trumanfs};
 use rustix::fs::OFlags;
 use trumanfs::name::WorldPath;
 use trumanfs::world::{
-    Caller, Located, NoOpenState, SetAttrs, World, WorldOptions, new_session_id,
+    Caller, LocatedNode, NoOpenState, SetAttrs, World, WorldOptions, new_session_id,
 };
 
 fn run(store: &Path, words: &[&str]) -> Output {
@@ -42,7 +42,7 @@ fn sessions(store: &Path) -> Vec<PathBuf> {
 }
 
 /// Does something with the file `f` of an unmounted store, in a session of its own.
-fn act(store: &Path, act: impl FnOnce(&World, &Located)) {
+fn act(store: &Path, act: impl FnOnce(&World, &LocatedNode)) {
     let options = WorldOptions {
         session: new_session_id(),
         ..WorldOptions::default()
@@ -376,7 +376,8 @@ fn version_without_a_record_is_settled_by_the_next_session() {
     ends(&run(store, &["fsck"]), 1);
     let (world, settled) = World::open(store, options()).unwrap();
     world.close();
-    let said = |found: &trumanfs::world::Settled| found.what.contains("1 content(s) had been kept");
+    let said =
+        |found: &trumanfs::world::StoreFinding| found.what.contains("1 content(s) had been kept");
     assert!(settled.iter().any(said), "{settled:?}");
     assert!(kept.exists() && !kept.with_file_name("00000002").exists());
     ends(&run(store, &["fsck"]), 0);

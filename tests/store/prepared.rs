@@ -10,7 +10,7 @@ use std::process::Output;
 
 use crate::common::{Home, describe, need_mount, need_root, trumanfs, watch};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
-use trumanfs::journal::Link;
+use trumanfs::journal::ChainLink;
 
 const NOBODY: u32 = 65534;
 
@@ -247,7 +247,7 @@ fn rewrite(store: &Path, change: impl Fn(&str) -> String) {
     sessions.sort();
     let journal = sessions.pop().unwrap().join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
-    let mut prev = None::<Link>;
+    let mut prev = None::<ChainLink>;
     let mut new = String::new();
     for line in text.lines() {
         let at = line.rfind("\"prev\":\"").unwrap() + "\"prev\":\"".len();
@@ -255,7 +255,7 @@ fn rewrite(store: &Path, change: impl Fn(&str) -> String) {
         let (was, end) = was.split_at(was.find('"').unwrap());
         let prev_digits = prev.map_or("0".repeat(was.len()), |link| link.to_string());
         let line = format!("{}{prev_digits}{end}", change(record));
-        prev = Some(Link::of(line.as_bytes()));
+        prev = Some(ChainLink::of(line.as_bytes()));
         new += &line;
         new.push('\n');
     }

@@ -10,7 +10,7 @@ use super::super::output::{Printer, Style, bytes, quote, time};
 use super::words::describe;
 use crate::client::Client;
 use crate::error::Result;
-use crate::journal::{How, Op, UndoId};
+use crate::journal::{KeepMethod, Op, UndoId};
 use crate::name::{WorldPath, escape};
 use crate::operator::show::{Former, Shown, Whereabouts};
 
@@ -146,11 +146,11 @@ fn before(op: &Op) -> Vec<String> {
 
 fn content(former: &Former) -> String {
     let how = match former.how {
-        How::Moved => "the file itself was moved aside",
-        How::Cloned => "shares the file's blocks",
-        How::Copied => "a copy",
-        How::Blocks => "the blocks that were overwritten since",
-        How::Length => {
+        KeepMethod::Moved => "the file itself was moved aside",
+        KeepMethod::Cloned => "shares the file's blocks",
+        KeepMethod::Copied => "a copy",
+        KeepMethod::Blocks => "the blocks that were overwritten since",
+        KeepMethod::Length => {
             return format!(
                 "kept by its length: its first {} are still in the file",
                 bytes(former.size)

@@ -9,7 +9,7 @@ use clap::Args;
 use super::super::exit::Exit;
 use super::super::output::{Printer, bytes, quote, say, time, warn};
 use super::metrics::{self, Source};
-use crate::client::{Client, ForkedFrom, Mount, Status, mounts};
+use crate::client::{Client, ForkOrigin, Mount, Status, mounts};
 use crate::error::Result;
 use crate::exec::totals::Totals;
 use crate::name::{escape, unescape};
@@ -79,7 +79,7 @@ struct Served<'a> {
     store: Option<String>,
     /// Of a fork, where one store was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fork: Option<&'a ForkedFrom>,
+    fork: Option<&'a ForkOrigin>,
 }
 
 impl Served<'_> {
@@ -93,7 +93,7 @@ impl Served<'_> {
     }
 }
 
-fn print_origin(fork: &ForkedFrom) {
+fn print_origin(fork: &ForkOrigin) {
     let point = fork.point.as_deref().unwrap_or("its beginning");
     say(format_args!(
         "  fork        of {} as it was at {point}, {}",

@@ -10,7 +10,7 @@ use super::super::output::{Printer, Style, bytes, quote, time, warn};
 use super::words::who;
 use crate::client::Client;
 use crate::error::Result;
-use crate::journal::How;
+use crate::journal::KeepMethod;
 use crate::name::{WorldPath, escape};
 use crate::operator::versions::{FormerContent, KeptAs};
 
@@ -91,31 +91,36 @@ fn entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &Wo
         (
             None,
             KeptAs::Version {
-                how: How::Moved, ..
+                how: KeepMethod::Moved,
+                ..
             },
         ) => "kept: the file itself".to_owned(),
         (
             None,
             KeptAs::Version {
-                how: How::Cloned, ..
+                how: KeepMethod::Cloned,
+                ..
             },
         ) => "kept: a clone".to_owned(),
         (
             None,
             KeptAs::Version {
-                how: How::Copied, ..
+                how: KeepMethod::Copied,
+                ..
             },
         ) => "kept: a copy".to_owned(),
         (
             None,
             KeptAs::Version {
-                how: How::Blocks, ..
+                how: KeepMethod::Blocks,
+                ..
             },
         ) => "kept: the blocks that were overwritten".to_owned(),
         (
             None,
             KeptAs::Version {
-                how: How::Length, ..
+                how: KeepMethod::Length,
+                ..
             },
         ) => "kept: its length, only appending followed".to_owned(),
         (None, KeptAs::Trash { entry }) => format!("in the trash: {}", escape(&entry.0)),

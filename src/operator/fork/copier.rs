@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{Attributes, NodeId, Tree};
 use crate::world::root::{Dir, Root, open_beneath, stat_fd};
-use crate::world::store::forked::Means;
+use crate::world::store::forked::ForkMethod;
 use crate::world::{Id, Meta, Xattrs, copy_range, xattrs};
 
 /// The attributes of a file or directory.
@@ -42,7 +42,7 @@ pub struct Counts {
 pub(super) struct Copier<'t> {
     /// The directory that becomes a store.
     pub(super) to: &'t Root,
-    pub(super) means: Means,
+    pub(super) means: ForkMethod,
     pub(super) counts: Counts,
     /// What could not be made, and why.
     pub(super) notes: Vec<String>,
@@ -57,7 +57,7 @@ pub(super) struct Copier<'t> {
 }
 
 impl<'t> Copier<'t> {
-    pub(super) fn new(to: &'t Root, means: Means, hidden: HashSet<Id>) -> Copier<'t> {
+    pub(super) fn new(to: &'t Root, means: ForkMethod, hidden: HashSet<Id>) -> Copier<'t> {
         Copier {
             to,
             means,
@@ -179,7 +179,7 @@ impl<'t> Copier<'t> {
         if size == 0 {
             return Ok(());
         }
-        if self.means == Means::Cloned {
+        if self.means == ForkMethod::Cloned {
             match rustix::fs::ioctl_ficlone(to, from) {
                 Ok(()) => {
                     self.shares = true;

@@ -17,7 +17,7 @@ use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{Effect, NameSlot, NodeId, Past, ROOT, ReverseRecords, Tree};
 use crate::operator::point::{Operation, Point};
-use crate::world::store::forked::Means;
+use crate::world::store::forked::ForkMethod;
 use crate::world::store::inode_lists;
 use crate::world::view::in_trash;
 use crate::world::{Id, Root};
@@ -55,7 +55,7 @@ pub fn newest(store: &Store) -> Result<Option<Operation>> {
 /// # Errors
 /// [`Error::Refused`] where blocks cannot be shared, or the store changes faster than it can be read;
 /// [`Error::Damaged`] where a journal cannot be read; those of the system calls.
-pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: Means) -> Result<Made> {
+pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: ForkMethod) -> Result<Made> {
     let point = after(at);
     let hidden = inode_lists::read(store.state().as_fd(), store.root().id().0)?.1;
     let mut trees = Trees::new(to, means, hidden);

@@ -11,13 +11,13 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use super::copier::{Copier, Looks, looks};
 use crate::error::{Error, Result};
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
 use crate::operator::past::layer::Kind;
 use crate::operator::past::{NodeId, Tree};
 use crate::world::Id;
 use crate::world::root::{Dir, Root, open_beneath};
-use crate::world::store::forked::Means;
+use crate::world::store::forked::ForkMethod;
 use crate::world::store::layout::{STATE, TRASH};
 use crate::world::trash::erase::erase;
 
@@ -45,7 +45,7 @@ pub(super) enum Again {
 pub(super) struct Round {
     /// What was made, by the inode that it was at the point, and whether content and time are known from records: what
     /// is written later does not change them.
-    pub(super) made: HashMap<Ids, bool>,
+    pub(super) made: HashMap<InodeNumbers, bool>,
     /// The directories that were listed.
     pub(super) listed: HashSet<WorldPath>,
     /// What could not be made: it had gone, or what it said did not hold together.
@@ -54,7 +54,7 @@ pub(super) struct Round {
 
 impl<'t> Trees<'t> {
     /// `hidden` are the origin's inodes that stay hidden wherever they go.
-    pub(super) fn new(to: &'t Root, means: Means, hidden: HashSet<Id>) -> Trees<'t> {
+    pub(super) fn new(to: &'t Root, means: ForkMethod, hidden: HashSet<Id>) -> Trees<'t> {
         Trees {
             copier: Copier::new(to, means, hidden),
             dirs: BTreeMap::new(),
@@ -164,7 +164,7 @@ impl<'t> Trees<'t> {
         };
         self.dirs.retain(|path, _| !at.contains(path));
         let counts = &mut self.copier.counts;
-        let mut gone = |gone: &crate::world::trash::erase::Gone<'_>| match gone.meta.kind {
+        let mut gone = |gone: &crate::world::trash::erase::ErasedName<'_>| match gone.meta.kind {
             FileType::Directory => counts.directories = counts.directories.saturating_sub(1),
             FileType::RegularFile => counts.files = counts.files.saturating_sub(1),
             _ => counts.others = counts.others.saturating_sub(1),
@@ -264,7 +264,7 @@ fn source(tree: &Tree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
 pub(super) fn dress_root(to: &Root, looks: &Looks) -> Result<Vec<String>> {
     let dir = to.dir(&WorldPath::root())?;
     let made = to.read_dir(&dir)?;
-    let mut copier = Copier::new(to, Means::Cloned, HashSet::new());
+    let mut copier = Copier::new(to, ForkMethod::Cloned, HashSet::new());
     copier.dress(&made, looks, &WorldPath::root())?;
     Ok(copier.notes)
 }

@@ -12,9 +12,9 @@ use super::finding::{Finding, Kind, Progress, Verified};
 use super::pass::Journals;
 use super::sums::{Sums, each_file};
 use crate::error::Result;
-use crate::journal::{LenientReader, Op, Record, What};
+use crate::journal::{LenientReader, Op, ParsedLine, Record};
 use crate::name::{WorldPath, escape};
-use crate::world::keep::digest::{Sum, of_file, of_version};
+use crate::world::keep::digest::{SizedDigest, of_file, of_version};
 use crate::world::keep::ranges;
 use crate::world::keep::version_files::versions_of;
 use crate::world::store::layout::version_name;
@@ -144,7 +144,7 @@ impl Journals<'_> {
         let file = open_journal(&self.store.state, session).ok()?;
         let mut survey = LenientReader::new(std::io::BufReader::with_capacity(1 << 17, file));
         while let Ok(Some(line)) = survey.next_line() {
-            if let What::Record(record) = line.what
+            if let ParsedLine::Record(record) = line.what
                 && let Some(found) = of(&record)
             {
                 return Some(found);
@@ -156,10 +156,10 @@ impl Journals<'_> {
 
 /// Reads one content and hashes it.
 fn read(
-    sum: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<Option<Sum>>,
+    sum: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<Option<SizedDigest>>,
     verified: &mut Verified,
     step: &mut dyn FnMut(Progress),
-) -> Result<Option<Sum>> {
+) -> Result<Option<SizedDigest>> {
     verified.contents += 1;
     sum(&mut |bytes| {
         verified.bytes += bytes;

@@ -14,7 +14,7 @@ use super::finding::{Finding, FsckReport, Kind, Mend, Progress};
 use super::pass::{BROKEN, Before, Here, Journals, Last, TrashEntry};
 use super::sums::Sums;
 use crate::error::{Error, Result};
-use crate::journal::{LenientReader, Line, What};
+use crate::journal::{JournalLine, LenientReader, ParsedLine};
 use crate::name::{WorldPath, escape};
 use crate::world::store::layout::{TRASH, version_name};
 use crate::world::store::settle::{open_journal, sessions};
@@ -119,9 +119,14 @@ impl<'a> Journals<'a> {
     }
 
     /// Goes through one line of the journal.
-    fn line(&mut self, here: &mut Here, line: Line, step: &mut dyn FnMut(Progress)) -> Result<()> {
+    fn line(
+        &mut self,
+        here: &mut Here,
+        line: JournalLine,
+        step: &mut dyn FnMut(Progress),
+    ) -> Result<()> {
         let seq = match &line.what {
-            What::Record(record) => {
+            ParsedLine::Record(record) => {
                 self.report.records += 1;
                 if self.report.records.is_multiple_of(STEP) {
                     step(Progress::Records(self.report.records));
@@ -129,8 +134,8 @@ impl<'a> Journals<'a> {
                 record.seq
             }
             // A seal has the number of the record before it.
-            What::Seal { seal, .. } => seal.seq + 1,
-            What::Neither { what, passed } => {
+            ParsedLine::Seal { seal, .. } => seal.seq + 1,
+            ParsedLine::Neither { what, passed } => {
                 self.unreadable(here, line.number, what);
                 here.last = Last::bad(*passed);
                 return Ok(());
@@ -140,12 +145,12 @@ impl<'a> Journals<'a> {
             self.broken(here, line.number, seq);
         }
         match line.what {
-            What::Record(record) => {
+            ParsedLine::Record(record) => {
                 here.seq = record.seq;
                 here.last = Last::Good;
                 self.record(here, *record)?;
             }
-            What::Seal {
+            ParsedLine::Seal {
                 seal,
                 whole,
                 covers,
@@ -157,7 +162,7 @@ impl<'a> Journals<'a> {
                     self.sums.digests(seal.digests);
                 }
             }
-            What::Neither { .. } => {}
+            ParsedLine::Neither { .. } => {}
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::finding::{Finding, Kind};
 use super::pass::{Gone, Journals, hash};
 use crate::error::{Error, Result};
-use crate::journal::{LenientReader, Op, What};
+use crate::journal::{LenientReader, Op, ParsedLine};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::keep::version_files::versions_of;
 use crate::world::root::stat_at;
@@ -130,7 +130,7 @@ impl Journals<'_> {
             };
             let mut survey = LenientReader::new(BufReader::with_capacity(1 << 17, file));
             while let Some(line) = survey.next_line()? {
-                if let What::Record(record) = line.what {
+                if let ParsedLine::Record(record) = line.what {
                     self.name_missing(&session, record.seq, &record.op, &mut missing);
                 }
             }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use super::finding::{Finding, Kind};
 use super::pass::{Gone, Here, Journals, RECENT, hash};
 use crate::error::{Error, Result};
-use crate::journal::{How, Ids, Kept, Op, Record, SEALED};
+use crate::journal::{InodeNumbers, KeepMethod, Op, Record, SEALED, VersionRef};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::Id;
 use crate::world::keep::ranges;
@@ -78,7 +78,7 @@ impl Journals<'_> {
     }
 
     /// Handles a record that moved something to the trash.
-    fn expect(&mut self, here: &Here, seq: u64, trash: &Escaped, ids: Ids) {
+    fn expect(&mut self, here: &Here, seq: u64, trash: &Escaped, ids: InodeNumbers) {
         if let Some(entry) = self.entries.get_mut(&trash.0) {
             entry.known = true;
             let is_other = entry.id != Id(ids[0], ids[1]);
@@ -142,10 +142,10 @@ impl Journals<'_> {
         here: &mut Here,
         seq: u64,
         path: &WorldPath,
-        kept: Kept,
+        kept: VersionRef,
         size: u64,
     ) -> Result<()> {
-        if kept.how == How::Length {
+        if kept.how == KeepMethod::Length {
             return Ok(());
         }
         here.last_n = here.last_n.max(kept.n);
@@ -156,7 +156,7 @@ impl Journals<'_> {
             files.size == Some(size)
         });
         let unfit = match found {
-            Some(true) if kept.how == How::Blocks || has_map => {
+            Some(true) if kept.how == KeepMethod::Blocks || has_map => {
                 self.unfit_map(&here.id, kept, size)?
             }
             _ => None,
@@ -177,7 +177,7 @@ impl Journals<'_> {
     }
 
     /// Checks a version's list of ranges. Returns what is wrong with it.
-    fn unfit_map(&self, session: &str, kept: Kept, size: u64) -> Result<Option<String>> {
+    fn unfit_map(&self, session: &str, kept: VersionRef, size: u64) -> Result<Option<String>> {
         let dir = versions_of(&self.store.state, session)?.ok_or(Error::NotFound)?;
         let list = match ranges::read(dir.as_fd(), kept.n) {
             Err(Error::Damaged(line)) => {
@@ -185,7 +185,7 @@ impl Journals<'_> {
             }
             list => list?,
         };
-        let by_blocks = kept.how == How::Blocks;
+        let by_blocks = kept.how == KeepMethod::Blocks;
         let what = match list {
             None if by_blocks => "has no list of its ranges".to_owned(),
             None => return Ok(None),

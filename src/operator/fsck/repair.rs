@@ -11,7 +11,7 @@ use crate::operator::Store;
 use crate::world::keep::version_files::versions_of;
 use crate::world::new_session_id;
 use crate::world::root::Root;
-use crate::world::store::holder::Holder;
+use crate::world::store::holder::StoreHolder;
 use crate::world::store::layout::{map_name, version_name};
 use crate::world::store::settle;
 use crate::world::store::state::StateDir;
@@ -28,7 +28,7 @@ pub fn repair(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> 
     if before.findings.iter().all(|finding| finding.mend.is_none()) {
         return Ok(before);
     }
-    let state = StateDir::open(&root, Holder::this_process("fsck", None), None)?;
+    let state = StateDir::open(&root, StoreHolder::this_process("fsck", None), None)?;
     for finding in &before.findings {
         if let Err(error) = mend(&root, &state, store, finding) {
             log::warn!("cannot be repaired: {}: {error}", finding.what);

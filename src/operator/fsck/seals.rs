@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Kind, Mend};
 use super::pass::{BROKEN, Here, Journals, Last};
-use crate::journal::{After, Seal};
+use crate::journal::{Seal, SessionEnd};
 
 impl Journals<'_> {
     /// Handles a seal, given its line and the first line it covers, and whether it and those lines are intact.
@@ -71,7 +71,7 @@ impl Journals<'_> {
     }
 
     /// Compares a session's reference to the previous one with how that ended.
-    pub(super) fn after(&mut self, here: &Here, after: &After) {
+    pub(super) fn after(&mut self, here: &Here, after: &SessionEnd) {
         let of = &after.session;
         let finding = match &self.before {
             Some(before) if before.session == *of => {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Op, Record};
+use crate::journal::{ContentDigest, DigestSubject, Op, Record};
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::trash_size::entries;
-use crate::world::keep::digest::Sum;
+use crate::world::keep::digest::SizedDigest;
 use crate::world::store::layout::TRASH;
 use crate::world::{Dir, Meta};
 
@@ -19,7 +19,7 @@ use crate::world::{Dir, Meta};
 pub(super) struct Removed {
     pub(super) last: (Arc<str>, u64),
     /// The time of birth and the digest.
-    pub(super) sum: Option<(u64, Sum)>,
+    pub(super) sum: Option<(u64, SizedDigest)>,
 }
 
 /// The digests found in seals.
@@ -30,7 +30,7 @@ pub(super) struct Sums {
     pub(super) device: u64,
     pub(super) session: Arc<str>,
     pub(super) removed: HashMap<u64, Removed>,
-    pub(super) versions: HashMap<(Arc<str>, u64), Sum>,
+    pub(super) versions: HashMap<(Arc<str>, u64), SizedDigest>,
     /// The inode of each entry; `None` for a directory.
     entries: HashMap<Vec<u8>, Option<u64>>,
 }
@@ -90,7 +90,7 @@ impl Sums {
     }
 
     /// Adds the digests in a seal.
-    pub(super) fn digests(&mut self, digests: Vec<Digest>) {
+    pub(super) fn digests(&mut self, digests: Vec<ContentDigest>) {
         for digest in digests.into_iter().filter(|_| self.wanted) {
             let session: Arc<str> = match digest.session {
                 Some(session) => session.into(),
@@ -98,10 +98,10 @@ impl Sums {
             };
             let sum = (digest.size, digest.sha256);
             match digest.of {
-                Content::Version { n } => {
+                DigestSubject::Version { n } => {
                     self.versions.insert((session, n), sum);
                 }
-                Content::Inode { seq, ids, born } => {
+                DigestSubject::Inode { seq, ids, born } => {
                     if let Some(removed) = self.removed.get_mut(&ids[1])
                         && removed.last <= (session, seq)
                         && ids[0] == 0

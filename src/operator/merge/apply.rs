@@ -13,7 +13,7 @@ use crate::operator::past::{NodeId, Tree};
 use crate::operator::undo::edit::Plain;
 use crate::operator::undo::{Applier, Copier, Former, Looks, put_label};
 use crate::world::keep::replace::NewContent;
-use crate::world::{Caller, Dir, Id, Located, Meta, Renaming, SetAttrs, xattrs};
+use crate::world::{Caller, Dir, Id, LocatedNode, Meta, RenameMode, SetAttrs, xattrs};
 
 /// What carries out the steps.
 pub(super) struct Steps<'t, 'a, 'h> {
@@ -113,7 +113,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
                 let Some((path, Naming::Move(from))) = later.pop() else {
                     return Err(Error::Exists);
                 };
-                self.rename(from, path, Renaming::Exchange)?;
+                self.rename(from, path, RenameMode::Exchange)?;
                 later.retain(|(other, naming)| {
                     !matches!(naming, Naming::Move(was) if was == path && other == from)
                 });
@@ -148,12 +148,12 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
                         false => now,
                     };
                 }
-                self.rename(&now, path, Renaming::NoReplace)
+                self.rename(&now, path, RenameMode::NoReplace)
             }
         }
     }
 
-    fn rename(&mut self, from: &WorldPath, to: &WorldPath, how: Renaming) -> Result<()> {
+    fn rename(&mut self, from: &WorldPath, to: &WorldPath, how: RenameMode) -> Result<()> {
         self.at = to.clone();
         let (dir, name) = self.applier.world().parent(from)?;
         let (new_dir, new_name) = self.applier.world().parent(to)?;
@@ -178,7 +178,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
             // It is no entry of any directory, and only its attributes can change.
             self.at = path.clone();
             let node = self.applier.world().root().node(path)?;
-            let located = Located {
+            let located = LocatedNode {
                 node,
                 path: path.clone(),
                 removed: false,
@@ -224,12 +224,12 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
     }
 
     /// Returns what was seen of a file when it was decided what becomes of it, unless the merge has written to it since.
-    fn seen_of(&self, located: &Located) -> Option<Seen> {
+    fn seen_of(&self, located: &LocatedNode) -> Option<Seen> {
         let is_written = self.written.contains(&located.node.meta().id);
         self.seen.get(&self.at).filter(|_| !is_written).copied()
     }
 
-    fn dress(&mut self, filling: &Filling, located: &Located) -> Result<()> {
+    fn dress(&mut self, filling: &Filling, located: &LocatedNode) -> Result<()> {
         let world = self.applier.world();
         let theirs = |node: NodeId| self.theirs.meta(node);
         let change = match filling {
@@ -277,7 +277,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
 /// A content of the fork for a file of the origin.
 struct Merged<'m> {
     content: &'m dyn NewContent,
-    located: &'m Located,
+    located: &'m LocatedNode,
     seen: Option<Seen>,
 }
 

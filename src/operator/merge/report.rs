@@ -18,7 +18,7 @@ use crate::operator::past::Tree;
 use crate::operator::point::{Operation, Point};
 use crate::operator::undo::{Applier, OnConflict};
 use crate::world::Caller;
-use crate::world::store::forked::{ForkedFrom, forked_from};
+use crate::world::store::forked::{ForkOrigin, forked_from};
 use crate::world::store::origin;
 
 /// A request for a merge.
@@ -127,7 +127,7 @@ struct Planned<'a> {
 /// Compares both stores, and plans what is wanted.
 fn plan_of<'a>(
     (store, fork): (&'a Store, &'a Store),
-    from: &ForkedFrom,
+    from: &ForkOrigin,
     request: &MergeRequest,
 ) -> Result<Planned<'a>> {
     let start = Point::After(Operation::start_of(""));

@@ -10,12 +10,12 @@ use rustix::fs::FileType;
 
 use super::contents::{At, is_same};
 use crate::error::{Error, Result};
-use crate::journal::Stamp;
+use crate::journal::FileTime;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{NodeId, Past, ROOT, Tree};
 use crate::operator::point::{Operation, Point};
-use crate::world::store::forked::ForkedFrom;
+use crate::world::store::forked::ForkOrigin;
 use crate::world::store::layout::{STATE, TRASH};
 use crate::world::view::in_trash;
 use crate::world::{Meta, Time};
@@ -58,10 +58,10 @@ pub(super) enum Base {
 #[derive(Debug)]
 pub(super) struct Origin<'a> {
     then: Tree<'a>,
-    began: Stamp,
-    done: Stamp,
+    began: FileTime,
+    done: FileTime,
     /// What changes from then on may have records that have not been read.
-    until: Stamp,
+    until: FileTime,
 }
 
 impl<'a> Origin<'a> {
@@ -72,8 +72,8 @@ impl<'a> Origin<'a> {
     /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
     pub(super) fn of(
         store: &'a Store,
-        fork: &ForkedFrom,
-        until: Stamp,
+        fork: &ForkOrigin,
+        until: FileTime,
     ) -> Result<Option<Origin<'a>>> {
         let (Some(began), Some(done)) = (fork.began, fork.done) else {
             return Ok(None);
@@ -347,7 +347,7 @@ impl Walk<'_, '_, '_> {
 
 /// Returns a time that all former changes of files are before, and all later ones not. The clock that the kernel marks
 /// files with goes in steps of up to ten milliseconds: it is waited for.
-pub(super) fn now_passed() -> Stamp {
+pub(super) fn now_passed() -> FileTime {
     const STEP: std::time::Duration = std::time::Duration::from_millis(11);
     let now = std::time::SystemTime::now();
     std::thread::sleep(STEP);
@@ -359,7 +359,7 @@ pub(super) fn now_passed() -> Stamp {
 
 /// Returns whether a time of a file is not before another one. Where a file system keeps whole seconds, the second
 /// counts.
-fn is_since(time: Time, than: Stamp) -> bool {
+fn is_since(time: Time, than: FileTime) -> bool {
     match time.nsec {
         0 => time.sec >= than.0,
         nsec => (time.sec, nsec) >= than,

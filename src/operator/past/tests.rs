@@ -12,7 +12,7 @@ use crate::name::{Name, WorldPath};
 use crate::operator::point::Operation;
 use crate::random::Random;
 use crate::world::{
-    Caller, NoOpenState, Renaming, SetAttrs, SetTime, Time, World, WorldOptions, new_session_id,
+    Caller, NoOpenState, RenameMode, SetAttrs, SetTime, Time, World, WorldOptions, new_session_id,
 };
 
 /// A store with an in-process world.
@@ -86,7 +86,7 @@ impl Lab {
         entries.is_ok_and(|mut entries| entries.next().is_none())
     }
 
-    fn mv(&self, from: &str, to: &str, how: Renaming) {
+    fn mv(&self, from: &str, to: &str, how: RenameMode) {
         let (from, to) = (path(from), path(to));
         let (dir, name) = self.world.parent(&from).unwrap();
         let (new_dir, new_name) = self.world.parent(&to).unwrap();
@@ -209,15 +209,15 @@ fn the_tree_is_what_it_was_after_each_step() {
         Box::new(|| lab.put("d/a", "a of d")),
         Box::new(|| lab.put("d/b", "b of d")),
         Box::new(|| lab.put("f", "f")),
-        Box::new(|| lab.mv("f", "d/b", Renaming::Replace)),
+        Box::new(|| lab.mv("f", "d/b", RenameMode::Replace)),
         Box::new(|| lab.attr("d/b", mode(0o600))),
         Box::new(|| lab.attr("d", time)),
         Box::new(|| lab.mkdir("d/deep")),
         Box::new(|| lab.put("d/deep/x", "x")),
-        Box::new(|| lab.mv("d", "e", Renaming::NoReplace)),
+        Box::new(|| lab.mv("d", "e", RenameMode::NoReplace)),
         Box::new(|| lab.mkdir("d")),
         Box::new(|| lab.put("d/a", "another a")),
-        Box::new(|| lab.mv("d/a", "e/deep", Renaming::Exchange)),
+        Box::new(|| lab.mv("d/a", "e/deep", RenameMode::Exchange)),
         Box::new(|| lab.rm("d/a/x")),
         Box::new(|| lab.rm("d/a")),
         Box::new(|| lab.rm("e/a")),
@@ -276,9 +276,9 @@ fn a_path_by_itself_is_what_it_is_among_all() {
                 0 if !there && has_room(one) => lab.mkdir(one),
                 1 | 2 if !there && has_room(one) => lab.put(one, &format!("{step}")),
                 3 if there && free && !inside && has_room(other) => {
-                    lab.mv(one, other, Renaming::NoReplace);
+                    lab.mv(one, other, RenameMode::NoReplace);
                 }
-                4 if there && !free && !inside => lab.mv(one, other, Renaming::Exchange),
+                4 if there && !free && !inside => lab.mv(one, other, RenameMode::Exchange),
                 5 if there && (here.join(one).is_file() || lab.is_empty(one)) => lab.rm(one),
                 _ => continue,
             }

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use chrono::{DateTime, Utc};
 
 use crate::error::Result;
-use crate::journal::{Reader, tail};
+use crate::journal::{JournalReader, tail};
 use crate::operator::Store;
 use crate::world::store::settle::open_journal;
 
@@ -32,7 +32,7 @@ pub(super) fn is_ambiguous(
             }
             continue;
         }
-        let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
+        let mut reader = JournalReader::new(BufReader::with_capacity(1 << 17, file));
         let misplaced = reader.next_where(|header| (header.seq <= seq) == is_later(&header.time));
         // A journal that is damaged is reported by whoever reads its records.
         if let Ok(Some(_)) = misplaced {

@@ -3,7 +3,7 @@
 use super::facts::{shell, shell_path};
 use super::html::{Html, many, size};
 use super::{LISTED, Page};
-use crate::journal::How;
+use crate::journal::KeepMethod;
 use crate::name::escape;
 use crate::operator::kept::KeptVersion;
 use crate::operator::trash::Listed;
@@ -89,7 +89,7 @@ impl Page {
         let who = program(version.actor.as_ref());
         html.raw(" <span class=\"what\">")
             .text(&about(version.size, &who, &version.time));
-        if version.how == How::Blocks {
+        if version.how == KeepMethod::Blocks {
             html.text(", kept block by block");
         }
         html.raw("</span></div>");

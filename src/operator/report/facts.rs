@@ -9,7 +9,7 @@ use std::io::BufReader;
 use chrono::{DateTime, Utc};
 
 use crate::error::{Error, Result};
-use crate::journal::{Op, Reader, Record};
+use crate::journal::{JournalReader, Op, Record};
 use crate::name::{WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::run::FoundRun;
@@ -95,7 +95,7 @@ pub(super) fn read(store: &Store, id: &str, run: Option<&FoundRun>) -> Result<Fa
         ..Facts::default()
     };
     let file = open_journal(store.state(), id)?;
-    let mut reader = Reader::new(BufReader::with_capacity(1 << 17, file));
+    let mut reader = JournalReader::new(BufReader::with_capacity(1 << 17, file));
     loop {
         match reader.next_record() {
             Ok(Some(record)) => facts.take(record),

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::since::{HunkState, Since};
 use crate::error::{Error, Result};
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 use crate::name::WorldPath;
 use crate::operator::past::RecordId;
 use crate::operator::point::Operation;
@@ -35,7 +35,7 @@ pub struct Lines {
     /// The file as it is now, where that differs from what it was after the latest change of the scope.
     pub(super) now: Option<Vec<u8>>,
     /// The file's inode now.
-    pub(super) ids: Option<Ids>,
+    pub(super) ids: Option<InodeNumbers>,
     /// Why there are no hunks to take back.
     pub(super) whole: Option<&'static str>,
     /// Whether nothing but these lines differs.
@@ -229,7 +229,7 @@ impl Lines {
     }
 
     /// Returns the file's inode now.
-    pub(super) fn ids(&self) -> Option<Ids> {
+    pub(super) fn ids(&self) -> Option<InodeNumbers> {
         self.ids
     }
 }

@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::name::Name;
 use crate::world::keep::replace::NewContent;
 use crate::world::{
-    Caller, Dir, Located, Meta, Moved, NoOpenState, Removed, Renaming, SetAttrs, World,
+    Caller, Dir, LocatedNode, Meta, NoOpenState, RemovedNode, RenameMode, RenameResult, SetAttrs,
+    World,
 };
 
 /// The changes that an undo consists of.
@@ -21,9 +22,9 @@ pub trait Applier {
         &self,
         from: (&Dir, Name<'_>),
         to: (&Dir, Name<'_>),
-        how: Renaming,
+        how: RenameMode,
         caller: Caller,
-    ) -> Result<Moved> {
+    ) -> Result<RenameResult> {
         self.world().rename(from.0, from.1, to.0, to.1, how, caller)
     }
 
@@ -31,7 +32,7 @@ pub trait Applier {
     ///
     /// # Errors
     /// As [`World::discard`].
-    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<Removed> {
+    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
         self.world().discard(dir, name, caller)
     }
 
@@ -41,7 +42,7 @@ pub trait Applier {
     /// As [`World::put_content`].
     fn put_content(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         content: &dyn NewContent,
         caller: Caller,
     ) -> Result<Meta> {
@@ -53,7 +54,7 @@ pub trait Applier {
     ///
     /// # Errors
     /// As [`World::set_attr`].
-    fn set_attr(&self, located: &Located, change: SetAttrs, caller: Caller) -> Result<Meta> {
+    fn set_attr(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Result<Meta> {
         self.world()
             .set_attr(located, change, None, &NoOpenState, caller)
     }

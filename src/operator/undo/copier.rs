@@ -13,7 +13,7 @@ use super::steps::put_label;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{Content, NodeId, Tree};
-use crate::world::{Caller, Dir, Located, NoOpenState, SetAttrs, SetTime, Time, check_set_gid};
+use crate::world::{Caller, Dir, LocatedNode, NoOpenState, SetAttrs, SetTime, Time, check_set_gid};
 
 /// Makes things of a tree of the past in a store.
 pub(in crate::operator) struct Copier<'t, 'a, 'h> {
@@ -143,7 +143,7 @@ impl<'t, 'a, 'h> Copier<'t, 'a, 'h> {
     ) -> Result<()> {
         let world = self.applier.world();
         let meta = then.meta;
-        let located: Located = world.hold(dir, name)?;
+        let located: LocatedNode = world.hold(dir, name)?;
         let now = located.node.meta();
         let owner = SetAttrs {
             uid: (now.uid != meta.uid).then_some(meta.uid),

@@ -7,11 +7,11 @@ use sha2::{Digest, Sha256};
 
 use super::applier::Applier;
 use crate::error::{Error, Kind, Result};
-use crate::journal::{Ids, RunId};
+use crate::journal::{InodeNumbers, RunId};
 use crate::name::{Escaped, WorldPath};
 use crate::operator::point::Operation;
 use crate::world::keep::replace::NewContent;
-use crate::world::{Caller, Id, Located, World};
+use crate::world::{Caller, Id, LocatedNode, World};
 
 /// How often a file is looked at that changes between the look and the edit.
 const LOOKS: u32 = 5;
@@ -35,7 +35,7 @@ pub struct EditRequest {
     /// The file.
     pub path: WorldPath,
     /// Its inode.
-    pub ids: Ids,
+    pub ids: InodeNumbers,
     /// SHA-256 (hex) of its content as it was seen.
     pub seen: String,
     /// How long that was: what has been added behind it since stays. `None`: nothing may have been.
@@ -124,7 +124,7 @@ fn changed_meanwhile(what: &str) -> Error {
 
 /// A file that is about to be edited, and its content before and after.
 struct Look {
-    located: Located,
+    located: LocatedNode,
     before: Vec<u8>,
     after: Vec<u8>,
     may_grow: bool,

@@ -15,12 +15,12 @@ use rustix::fs::FileType;
 use super::applier::Applier;
 use super::skipped::Skipped;
 use crate::error::{Error, Result};
-use crate::journal::Stamp;
+use crate::journal::FileTime;
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{NodeId, ROOT, Slot, Tree};
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
-use crate::world::{Caller, Dir, Id, Removed, Renaming, Time, root};
+use crate::world::{Caller, Dir, Id, RemovedNode, RenameMode, Time, root};
 
 /// How many directories are kept open.
 const OPEN: usize = 64;
@@ -38,7 +38,7 @@ pub(super) struct Mover<'a, 'h> {
     wanted: HashMap<NodeId, usize>,
     open: HashMap<NodeId, Rc<Dir>>,
     /// For each directory whose names were to change, its modification time before.
-    pub(super) times: HashMap<NodeId, Stamp>,
+    pub(super) times: HashMap<NodeId, FileTime>,
     /// The number of moves made.
     pub(super) done: u64,
 }
@@ -152,7 +152,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         }
         let source = self.source(node)?.ok_or_else(|| gone(&slot.1))?;
         let Some(other) = stands else {
-            return self.rename(&source, slot, node, Renaming::NoReplace);
+            return self.rename(&source, slot, node, RenameMode::NoReplace);
         };
         let has_place = self.wanted.get(&other).is_some_and(|left| *left > 0);
         let visible = self.path(&source)?;
@@ -161,18 +161,18 @@ impl<'a, 'h> Mover<'a, 'h> {
         // At the other place, a symlink might lead out of the home; in the trash that does no harm.
         let is_link = self.here.kind(other) == FileType::Symlink;
         if has_place && !nested && !is_link && !in_trash(&visible) {
-            self.rename(&source, slot, node, Renaming::Exchange)?;
+            self.rename(&source, slot, node, RenameMode::Exchange)?;
             self.here.set_name(source.0, &source.1, Some(other));
             self.relocate(other, slot, source);
             return Ok(());
         }
         self.discard(slot)?;
-        let moved = self.rename(&source, slot, node, Renaming::NoReplace);
+        let moved = self.rename(&source, slot, node, RenameMode::NoReplace);
         if moved.is_err()
             && let Some(lies) = self.source(other)?
         {
             // The former occupant is better than an empty name.
-            let _ = self.rename(&lies, slot, other, Renaming::NoReplace);
+            let _ = self.rename(&lies, slot, other, RenameMode::NoReplace);
         }
         moved
     }
@@ -196,7 +196,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         }
     }
 
-    fn rename(&mut self, from: &Slot, to: &Slot, node: NodeId, how: Renaming) -> Result<()> {
+    fn rename(&mut self, from: &Slot, to: &Slot, node: NodeId, how: RenameMode) -> Result<()> {
         let (dir, new_dir) = (self.dir(from.0)?, self.dir(to.0)?);
         let (name, new_name) = (Name::new(&from.1)?, Name::new(&to.1)?);
         self.verify(&dir, name, node)?;
@@ -208,7 +208,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         self.here.set_name(to.0, &to.1, Some(node));
         self.moved(node);
         self.done += 1;
-        if how == Renaming::Exchange {
+        if how == RenameMode::Exchange {
             self.open.clear();
         }
         Ok(())
@@ -221,7 +221,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         let node = stands.ok_or_else(|| gone(&slot.1))?;
         self.verify(&dir, name, node)?;
         self.note_time(slot.0, &dir)?;
-        let Removed { entry, .. } = self.applier.discard(&dir, name, self.caller)?;
+        let RemovedNode { entry, .. } = self.applier.discard(&dir, name, self.caller)?;
         self.here.set_name(slot.0, &slot.1, None);
         let lies = (self.trash, entry.bytes().into());
         self.here.set_name(lies.0, entry.bytes(), Some(node));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::journal::{Ids, Record};
+use crate::journal::{InodeNumbers, Record};
 use crate::operator::past::tree::layer::{Kind, Layer};
 use crate::operator::past::{ByNumber, NameId, NameSlot, NodeId, Past, RecordId, Tree};
 use crate::operator::point::Operation;
@@ -114,7 +114,7 @@ pub(super) struct Planner<'a, 'p> {
     /// What was lost from the trash, with the record that purged it.
     pub(super) purged: HashMap<NodeId, RecordId, ByNumber>,
     /// Files of selected records that are nowhere and were reported.
-    pub(super) missing: HashSet<Ids>,
+    pub(super) missing: HashSet<InodeNumbers>,
 }
 
 impl Planner<'_, '_> {

@@ -21,7 +21,7 @@ use crate::operator::past::{Effect, NodeId, Past, RecordId, Tree};
 use crate::operator::point::{Operation, Point};
 use crate::operator::rights::with_closed_things;
 use crate::world::view::in_trash;
-use crate::world::{CAPABILITY, Caller, Dir, Renaming};
+use crate::world::{CAPABILITY, Caller, Dir, RenameMode};
 
 /// A request to restore a path.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -321,7 +321,7 @@ fn place(
             let removed = applier.discard(dir, name, caller)?;
             restored.replaced = Some(crate::name::escape(removed.entry.bytes()));
             let (from, to) = ((dir, beside), (dir, name));
-            applier.rename(from, to, Renaming::NoReplace, caller)?;
+            applier.rename(from, to, RenameMode::NoReplace, caller)?;
             return Ok(());
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::paths::Asked;
 use super::selection::Selection;
 use crate::error::{Error, Result};
-use crate::journal::{Ids, Op, Record, RunId, UndoId};
+use crate::journal::{InodeNumbers, Op, Record, RunId, UndoId};
 use crate::name::Escaped;
 use crate::operator::Store;
 use crate::operator::past::{RecordId, ReverseRecords};
@@ -79,7 +79,7 @@ struct Pass {
     /// The records of each undo, including its own.
     parts: HashMap<(Arc<str>, UndoId), Vec<u64>>,
     /// The files that each undo changed.
-    changed_files: HashMap<(Arc<str>, UndoId), HashSet<Ids>>,
+    changed_files: HashMap<(Arc<str>, UndoId), HashSet<InodeNumbers>>,
     /// The entries of the trash that each undo made.
     put_into_trash: HashMap<(Arc<str>, UndoId), Vec<Escaped>>,
     /// The entries of the trash that undos took something out of, with a record that did.

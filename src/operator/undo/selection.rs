@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::journal::{Ids, UndoId};
+use crate::journal::{InodeNumbers, UndoId};
 
 /// The selected records.
 #[derive(Debug, Default, Clone)]
@@ -21,7 +21,7 @@ pub struct Selection {
     /// Undos that are not selected and were taken back since, and what took them back: of each the number of its pair.
     cancelled: HashMap<(Arc<str>, UndoId), CancelledUndo>,
     /// The files that the two of each pair changed.
-    files_of_pairs: HashMap<usize, HashSet<Ids>>,
+    files_of_pairs: HashMap<usize, HashSet<InodeNumbers>>,
 }
 
 /// An undo that cancels another one: together they changed nothing.
@@ -114,7 +114,7 @@ impl Selection {
     }
 
     /// Returns the files that a pair of undos changed.
-    pub(super) fn files_of(&self, pair: usize) -> impl Iterator<Item = Ids> {
+    pub(super) fn files_of(&self, pair: usize) -> impl Iterator<Item = InodeNumbers> {
         self.files_of_pairs
             .get(&pair)
             .into_iter()
@@ -123,7 +123,7 @@ impl Selection {
     }
 
     /// Notes two undos, the older one first, of which the other took it back, and the files that they changed.
-    pub(super) fn cancel(&mut self, pair: [(Arc<str>, UndoId); 2], files: HashSet<Ids>) {
+    pub(super) fn cancel(&mut self, pair: [(Arc<str>, UndoId); 2], files: HashSet<InodeNumbers>) {
         let pair_number = self.cancelled.len();
         self.files_of_pairs.insert(pair_number, files);
         for (undo, is_older) in pair.into_iter().zip([true, false]) {

@@ -20,7 +20,7 @@ use super::moves::Mover;
 use super::planner::Plan;
 use super::resolve::beside;
 use crate::error::{Error, Result};
-use crate::journal::Stamp;
+use crate::journal::FileTime;
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::past::tree::layer::{Kind, Layer};
@@ -30,7 +30,7 @@ use crate::world::holes::is_reserved_beyond_end;
 use crate::world::keep::replace::NewContent;
 use crate::world::view::in_trash;
 use crate::world::{
-    Caller, Id, Located, NoOpenState, SetAttrs, SetTime, Time, World, check_set_gid,
+    Caller, Id, LocatedNode, NoOpenState, SetAttrs, SetTime, Time, World, check_set_gid,
 };
 
 /// Carries out the steps of a plan, without a record of its own.
@@ -64,7 +64,7 @@ struct Steps<'s, 'a> {
     /// The current names.
     here: &'s Tree<'a>,
     /// The times, before the undo, of the directories whose names it changed, and of the files it wrote to.
-    times: HashMap<NodeId, Stamp>,
+    times: HashMap<NodeId, FileTime>,
     /// The permission bits, before the undo, of the files it wrote to: a write drops set-user-id and set-group-id.
     modes: HashMap<NodeId, u32>,
     applier: &'s dyn Applier,
@@ -174,14 +174,14 @@ impl Steps<'_, '_> {
     }
 
     /// Returns whether truncating to its own size would free space of a file.
-    fn is_reserved_beyond_end(&self, located: &Located) -> bool {
+    fn is_reserved_beyond_end(&self, located: &LocatedNode) -> bool {
         let root = self.applier.world().root();
         let file = root.reopen(&located.node, OFlags::RDONLY);
         file.is_ok_and(|file| is_reserved_beyond_end(file.as_fd()))
     }
 
     /// Notes a time before the undo's first change of it.
-    fn note_time(&mut self, node: NodeId, located: &Located) {
+    fn note_time(&mut self, node: NodeId, located: &LocatedNode) {
         let Time { sec, nsec } = located.node.meta().mtime;
         self.times.entry(node).or_insert((sec, nsec));
     }
@@ -215,7 +215,7 @@ impl Steps<'_, '_> {
         Ok(())
     }
 
-    fn content(&self, located: &Located, layer: Option<&Arc<Layer>>) -> Result<Content> {
+    fn content(&self, located: &LocatedNode, layer: Option<&Arc<Layer>>) -> Result<Content> {
         let open = || {
             Ok(self
                 .applier
@@ -227,7 +227,12 @@ impl Steps<'_, '_> {
         Content::open(&self.store, layer, open)
     }
 
-    fn attributes(&mut self, path: &WorldPath, located: &Located, then: &Difference) -> Result<()> {
+    fn attributes(
+        &mut self,
+        path: &WorldPath,
+        located: &LocatedNode,
+        then: &Difference,
+    ) -> Result<()> {
         let before = self.outcome.attributes;
         let parts = changes(located, then);
         let mut all = vec![parts.into_iter().fold(SetAttrs::default(), together)];
@@ -273,13 +278,13 @@ impl Steps<'_, '_> {
     }
 
     /// Opens a node, verifying that it is the one that was planned for.
-    fn hold(&self, node: NodeId, path: &WorldPath) -> Result<Located> {
+    fn hold(&self, node: NodeId, path: &WorldPath) -> Result<LocatedNode> {
         let known = self.here.disk().ids(node).map(|ids| Id(ids[0], ids[1]));
         let id = self.renewed.get(&node).copied().or(known);
         let id = id.ok_or(Error::NotFound)?;
         let world = self.applier.world();
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-            return Ok(Located {
+            return Ok(LocatedNode {
                 node: world.root().node_expecting(path, id)?,
                 path: path.clone(),
                 removed: false,
@@ -307,7 +312,7 @@ fn together(one: SetAttrs, other: SetAttrs) -> SetAttrs {
 }
 
 /// Returns the attributes to set: owner, mode and time separately.
-fn changes(located: &Located, then: &Difference) -> [SetAttrs; 3] {
+fn changes(located: &LocatedNode, then: &Difference) -> [SetAttrs; 3] {
     let meta = located.node.meta();
     let mode = then.mode.unwrap_or(meta.permissions());
     let uid = then.uid.filter(|uid| *uid != meta.uid);
@@ -352,7 +357,7 @@ impl NewContent for Former<'_> {
 /// As [`World::put_xattr`].
 pub fn put_label(
     world: &World,
-    located: &Located,
+    located: &LocatedNode,
     (name, value): (&[u8], Option<&[u8]>),
     caller: Caller,
 ) -> Result<bool> {

@@ -18,8 +18,8 @@ use crate::operator::point::{Operation, Point};
 use crate::random::Random;
 use crate::world::keep::replace::NewContent;
 use crate::world::{
-    Caller, Dir, Located, Meta, Moved, NoOpenState, Removed, Renaming, SetAttrs, SetTime, Symlinks,
-    Time, ViewOptions, World, WorldOptions, new_session_id,
+    Caller, Dir, LocatedNode, Meta, NoOpenState, RemovedNode, RenameMode, RenameResult, SetAttrs,
+    SetTime, SymlinkPolicy, Time, ViewOptions, World, WorldOptions, new_session_id,
 };
 
 mod gather;
@@ -149,7 +149,7 @@ impl Lab {
         let options = WorldOptions {
             session: new_session_id(),
             view: ViewOptions {
-                symlinks: Symlinks::Inside,
+                symlinks: SymlinkPolicy::Inside,
                 ..ViewOptions::default()
             },
             ..WorldOptions::default()
@@ -232,7 +232,7 @@ impl Lab {
         self.rm(at)
     }
 
-    fn mv(&self, from: &str, to: &str, how: Renaming) -> Sys<()> {
+    fn mv(&self, from: &str, to: &str, how: RenameMode) -> Sys<()> {
         let (from, to) = (path(from), path(to));
         let (dir, name) = self.world.parent(&from)?;
         let (new_dir, new_name) = self.world.parent(&to)?;
@@ -411,10 +411,10 @@ impl Lab {
             7 => self.rm(&at).map(|()| "rm"),
             8 => self.rm_all(&at).map(|()| "rm -r"),
             9 => self
-                .mv(&at, &self.fresh(random), Renaming::Replace)
+                .mv(&at, &self.fresh(random), RenameMode::Replace)
                 .map(|()| "mv"),
             10 => self
-                .mv(&at, &self.some(random), Renaming::Exchange)
+                .mv(&at, &self.some(random), RenameMode::Exchange)
                 .map(|()| "exchange"),
             11 => self.link(&at, &self.fresh(random)).map(|()| "ln"),
             12 if exists => {
@@ -771,7 +771,7 @@ fn what_has_no_place_is_told_by_the_same_name_each_time() {
     lab.mkdir("d").unwrap();
     lab.put("d/a", "1");
     lab.put("d/b", "2");
-    lab.mv("d/a", "d/b", Renaming::Exchange).unwrap();
+    lab.mv("d/a", "d/b", RenameMode::Exchange).unwrap();
     let swap = lab.seq();
     lab.rm_all("d").unwrap();
     let told: std::collections::BTreeSet<String> = (0..16)
@@ -792,7 +792,7 @@ fn a_directory_that_moved_takes_what_comes_back() {
     lab.put("d/f", "x");
     lab.rm("d/f").unwrap();
     let removal = lab.seq();
-    lab.mv("d", "e", Renaming::NoReplace).unwrap();
+    lab.mv("d", "e", RenameMode::NoReplace).unwrap();
     lab.undo(&op(&lab, removal));
     assert_eq!(lab.read("e/f"), "x");
 }
@@ -958,11 +958,11 @@ fn a_link_cannot_come_to_be_where_it_does_not_exist() {
     lab.put("f", "x");
     assert_eq!(lab.link("d/link", "link"), Err(Error::NotOffered));
     assert_eq!(
-        lab.mv("f", "d/link", Renaming::Exchange),
+        lab.mv("f", "d/link", RenameMode::Exchange),
         Err(Error::NotOffered)
     );
     assert_eq!(
-        lab.mv("d/link", "f", Renaming::Exchange),
+        lab.mv("d/link", "f", RenameMode::Exchange),
         Err(Error::NotOffered)
     );
     lab.link("d/link", "d/other").unwrap();
@@ -1001,26 +1001,26 @@ impl Applier for Failing<'_> {
         &self,
         from: (&Dir, Name<'_>),
         to: (&Dir, Name<'_>),
-        how: Renaming,
+        how: RenameMode,
         caller: Caller,
-    ) -> Sys<Moved> {
+    ) -> Sys<RenameResult> {
         self.next()?;
         InProcess(self.world).rename(from, to, how, caller)
     }
-    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Sys<Removed> {
+    fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Sys<RemovedNode> {
         self.next()?;
         InProcess(self.world).discard(dir, name, caller)
     }
     fn put_content(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         content: &dyn NewContent,
         caller: Caller,
     ) -> Sys<Meta> {
         self.next()?;
         InProcess(self.world).put_content(located, content, caller)
     }
-    fn set_attr(&self, located: &Located, change: SetAttrs, caller: Caller) -> Sys<Meta> {
+    fn set_attr(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Sys<Meta> {
         self.next()?;
         InProcess(self.world).set_attr(located, change, caller)
     }
@@ -1058,7 +1058,7 @@ fn undo_that_stopped_half_way_is_redone_with_a_directory() {
         lab.put("wide/w", "w");
         lab.put("o", "old");
         let start = (lab.seq(), lab.look());
-        lab.mv("wide/w", "o", Renaming::Replace).unwrap();
+        lab.mv("wide/w", "o", RenameMode::Replace).unwrap();
         lab.rm("wide").unwrap();
         lab.stop_half_way(&start, left, true);
     }
@@ -1073,7 +1073,7 @@ fn undo_that_stopped_half_way_is_redone_into_a_directory() {
         lab.mkdir("z").unwrap();
         lab.put("a", "x");
         let start = (lab.seq(), lab.look());
-        lab.mv("a", "z/up", Renaming::NoReplace).unwrap();
+        lab.mv("a", "z/up", RenameMode::NoReplace).unwrap();
         if is_whole {
             lab.rm_all("z").unwrap();
         } else {
@@ -1096,12 +1096,12 @@ fn undo_that_stopped_half_way_is_redone_with_all_that_a_directory_had() {
         lab.put("wide", "x");
         let start = (lab.seq(), lab.look());
         if moves {
-            lab.mv("wide", "other/g/b", Renaming::NoReplace).unwrap();
+            lab.mv("wide", "other/g/b", RenameMode::NoReplace).unwrap();
         } else {
             lab.mkdir("other/g/b").unwrap();
             lab.put("other/g/b/many", "many");
         }
-        lab.mv("other/g", "closed", Renaming::Exchange).unwrap();
+        lab.mv("other/g", "closed", RenameMode::Exchange).unwrap();
         lab.rm("other/g").unwrap();
         lab.stop_half_way(&start, left, true);
     }
@@ -1116,7 +1116,7 @@ fn undo_that_stopped_half_way_is_redone_with_the_content_of_hard_links() {
         lab.mkdir("wide").unwrap();
         lab.put("wide/w", "old");
         let start = (lab.seq(), lab.look());
-        lab.mv("wide", "p", Renaming::Replace).unwrap();
+        lab.mv("wide", "p", RenameMode::Replace).unwrap();
         lab.put("p/w", "newer");
         lab.mkdir("p/d").unwrap();
         lab.link("p/w", "p/d/x").unwrap();
@@ -1135,7 +1135,7 @@ fn redo_that_stopped_half_way_is_finished() {
         lab.mkdir("sticky").unwrap();
         lab.put("f", "x");
         let start = (lab.seq(), lab.look());
-        lab.mv("sticky", "empty", Renaming::Exchange).unwrap();
+        lab.mv("sticky", "empty", RenameMode::Exchange).unwrap();
         let change = SetAttrs {
             mode: Some(0o700),
             ..SetAttrs::default()

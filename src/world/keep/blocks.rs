@@ -1,7 +1,7 @@
 //! Former content kept block by block: data are saved just before they are overwritten.
 //!
 //! For files too big to copy when they are opened for writing. Owns one version of the kind
-//! [`How::Blocks`](crate::journal::How): a sparse file that has the old bytes at their own offsets, and a list of the
+//! [`How::Blocks`](crate::journal::KeepMethod): a sparse file that has the old bytes at their own offsets, and a list of the
 //! ranges that it has. A range is listed only after its bytes are saved, and overwritten only after it is listed, so a
 //! daemon that dies at any point leaves a readable version. The cost is the size of what is overwritten, never the
 //! size of the file.
@@ -16,8 +16,8 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::error::{Error, Result};
-use crate::world::keep::extents::{BLOCK, Extents, length};
-use crate::world::keep::quota::Quota;
+use crate::world::keep::extents::{BLOCK, SavedExtents, length};
+use crate::world::keep::quota::VersionQuota;
 use crate::world::root::stat_fd;
 
 /// The number of bytes requested in one copy.
@@ -29,8 +29,8 @@ pub(in crate::world) const SMALL: u64 = 64 << 10;
 
 /// What has been saved and listed.
 #[derive(Debug, Default)]
-struct Saved {
-    extents: Extents,
+struct SavedBlocks {
+    extents: SavedExtents,
     /// The length of the list as far as its lines are whole.
     listed: u64,
     /// Whether there is something behind that.
@@ -41,7 +41,7 @@ struct Saved {
 
 /// A version that grows as its file is overwritten.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct BlockVersion {
     /// The file, open for reading.
     source: OwnedFd,
     /// The version.
@@ -53,20 +53,20 @@ pub struct Blocks {
     n: u64,
     /// Whether saved data must be on disk before the original is overwritten.
     durable: bool,
-    room: Arc<Quota>,
-    saved: Mutex<Saved>,
+    room: Arc<VersionQuota>,
+    saved: Mutex<SavedBlocks>,
 }
 
-impl Blocks {
+impl BlockVersion {
     pub(in crate::world) fn new(
         source: OwnedFd,
         (version, map, durable): (OwnedFd, OwnedFd, bool),
         n: u64,
         size: u64,
-        room: Arc<Quota>,
-    ) -> Blocks {
+        room: Arc<VersionQuota>,
+    ) -> BlockVersion {
         room.set_live(n, true);
-        Blocks {
+        BlockVersion {
             source,
             version,
             map,
@@ -108,7 +108,7 @@ impl Blocks {
     }
 
     /// Saves some ranges, for which space has been taken; it is given back if that fails.
-    fn save_each(&self, saved: &mut Saved, ranges: &[(u64, u64)]) -> Result<()> {
+    fn save_each(&self, saved: &mut SavedBlocks, ranges: &[(u64, u64)]) -> Result<()> {
         let mut copied = 0;
         let each = ranges.iter().try_for_each(|(from, to)| {
             copied += copy_counted(self.source.as_fd(), self.version.as_fd(), *from, *to)?;
@@ -144,7 +144,7 @@ impl Blocks {
     }
 
     /// Lists some ranges: all of them, or none.
-    fn note(&self, saved: &mut Saved, ranges: &[(u64, u64)]) -> Result<()> {
+    fn note(&self, saved: &mut SavedBlocks, ranges: &[(u64, u64)]) -> Result<()> {
         use std::fmt::Write;
         let cut = |to| rustix::fs::ftruncate(&self.map, to).map_err(Error::os("ftruncate"));
         if saved.torn {
@@ -164,7 +164,7 @@ impl Blocks {
     }
 
     /// Counts what the list takes. A list that has grown is not refused for it: what comes next is.
-    fn count(&self, saved: &mut Saved) {
+    fn count(&self, saved: &mut SavedBlocks) {
         // An append may reserve more for a while (xfs).
         let most = saved.listed.next_multiple_of(BLOCK);
         if most > saved.counted
@@ -177,7 +177,7 @@ impl Blocks {
     }
 }
 
-impl Drop for Blocks {
+impl Drop for BlockVersion {
     fn drop(&mut self) {
         self.room.set_live(self.n, false);
     }
@@ -305,7 +305,7 @@ mod tests {
     const SIZE: u64 = 1 << 20;
 
     /// A file without zeros, and a version of it with at most so many bytes.
-    fn begun(dir: &tempfile::TempDir, max: Option<u64>) -> (Blocks, Arc<Quota>) {
+    fn begun(dir: &tempfile::TempDir, max: Option<u64>) -> (BlockVersion, Arc<VersionQuota>) {
         let file = |name: &str| {
             let mut options = std::fs::OpenOptions::new();
             let options = options.read(true).create(true);
@@ -318,9 +318,9 @@ mod tests {
         let source = file("source");
         let bytes: Vec<u8> = (0..SIZE).map(|at| (at / 7 % 255 + 1) as u8).collect();
         source.write_all_at(&bytes, 0).unwrap();
-        let quota = Quota::new(max);
+        let quota = VersionQuota::new(max);
         let files = (file("version").into(), file("map").into(), false);
-        let blocks = Blocks::new(source.into(), files, 1, SIZE, quota.clone());
+        let blocks = BlockVersion::new(source.into(), files, 1, SIZE, quota.clone());
         (blocks, quota)
     }
 
@@ -330,7 +330,7 @@ mod tests {
         let (source, mut version) = (read("source"), read("version"));
         version.resize(source.len(), 0);
         let text = String::from_utf8(read("map")).unwrap();
-        let ranges = crate::world::keep::ranges::Ranges::parse(&text)
+        let ranges = crate::world::keep::ranges::RangeList::parse(&text)
             .unwrap()
             .ranges;
         for (from, to) in &ranges {

@@ -11,12 +11,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::journal::{How, Ids, Kept, Op, Reader};
+use crate::journal::{InodeNumbers, JournalReader, KeepMethod, Op, VersionRef};
 use crate::world::store::sessions::{open_journal, sessions};
 
 /// One version in a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::world) struct Link {
+pub(in crate::world) struct VersionLink {
     pub(in crate::world) session: Arc<str>,
     pub(in crate::world) n: u64,
     /// Whether it is its session's first version of the file: the content from before the session.
@@ -25,31 +25,31 @@ pub(in crate::world) struct Link {
 
 /// The versions of all files, except evicted ones.
 #[derive(Debug, Default)]
-pub(in crate::world) struct Chains {
-    files: Vec<Vec<Link>>,
-    by_inode: HashMap<Ids, usize>,
+pub(in crate::world) struct VersionChains {
+    files: Vec<Vec<VersionLink>>,
+    by_inode: HashMap<InodeNumbers, usize>,
     by_version: HashMap<(Arc<str>, u64), usize>,
     /// The session read last, and what is needed to take back its aborted records.
     session: Option<Arc<str>>,
     begun: HashMap<(usize, Arc<str>), ()>,
-    acts: HashMap<u64, Act>,
+    acts: HashMap<u64, ChainChange>,
 }
 
 #[derive(Debug)]
-struct Act {
+struct ChainChange {
     file: usize,
     n: u64,
-    moved: Option<(Ids, Ids)>,
+    moved: Option<(InodeNumbers, InodeNumbers)>,
 }
 
-impl Chains {
+impl VersionChains {
     /// Reads the journals of all sessions, or those before a given one. Of a damaged journal, only the part before the
     /// damage.
     ///
     /// # Errors
     /// Any error from reading.
-    pub(in crate::world) fn read(state: impl AsFd, before: Option<&str>) -> Result<Chains> {
-        let mut chains = Chains::default();
+    pub(in crate::world) fn read(state: impl AsFd, before: Option<&str>) -> Result<VersionChains> {
+        let mut chains = VersionChains::default();
         for session in sessions(state.as_fd())? {
             if before.is_some_and(|before| *session >= *before) {
                 break;
@@ -58,7 +58,7 @@ impl Chains {
                 continue; // A directory without a journal.
             };
             let session: Arc<str> = session.into();
-            for record in Reader::new(BufReader::new(file)) {
+            for record in JournalReader::new(BufReader::new(file)) {
                 let Ok(record) = record else { break };
                 chains.add(&session, record.seq, &record.op);
             }
@@ -102,11 +102,11 @@ impl Chains {
         &mut self,
         session: &Arc<str>,
         seq: u64,
-        ids: Ids,
-        new: Option<Ids>,
-        kept: Option<Kept>,
+        ids: InodeNumbers,
+        new: Option<InodeNumbers>,
+        kept: Option<VersionRef>,
     ) {
-        let Some(kept) = kept.filter(|kept| kept.how != How::Length) else {
+        let Some(kept) = kept.filter(|kept| kept.how != KeepMethod::Length) else {
             return;
         };
         let file = *self.by_inode.entry(ids).or_insert_with(|| {
@@ -125,14 +125,14 @@ impl Chains {
         let first = self.begun.insert((file, session.clone()), ()).is_none();
         self.by_version.insert(key, file);
         if let Some(links) = self.files.get_mut(file) {
-            links.push(Link {
+            links.push(VersionLink {
                 session: session.clone(),
                 n: kept.n,
                 first,
             });
         }
         let n = kept.n;
-        self.acts.insert(seq, Act { file, n, moved });
+        self.acts.insert(seq, ChainChange { file, n, moved });
     }
 
     /// Removes a version.
@@ -144,7 +144,7 @@ impl Chains {
     }
 
     /// Returns the previous version of the same file.
-    pub(in crate::world) fn older(&self, session: &Arc<str>, n: u64) -> Option<&Link> {
+    pub(in crate::world) fn older(&self, session: &Arc<str>, n: u64) -> Option<&VersionLink> {
         let links = self
             .files
             .get(*self.by_version.get(&(session.clone(), n))?)?;
@@ -156,8 +156,8 @@ impl Chains {
 
     /// Returns all versions in order of eviction: first those from the middle of a session, oldest first, `this`
     /// session last; then the contents from before each older session. Contents from before this session are left out.
-    pub(in crate::world) fn order(&self, this: &str) -> Vec<Link> {
-        let mut links: Vec<&Link> = self.files.iter().flatten().collect();
+    pub(in crate::world) fn order(&self, this: &str) -> Vec<VersionLink> {
+        let mut links: Vec<&VersionLink> = self.files.iter().flatten().collect();
         links.retain(|link| !(link.first && *link.session == *this));
         links.sort_unstable_by(|one, two| {
             (one.first, &one.session, one.n).cmp(&(two.first, &two.session, two.n))

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
-use crate::journal::{How, Kept};
+use crate::journal::{KeepMethod, VersionRef};
 use crate::world::World;
-use crate::world::keep::blocks::{Blocks, SMALL, copy_range};
-use crate::world::keep::versions::{KeptContent, VersionGuard, Versions};
-use crate::world::located::Located;
+use crate::world::keep::blocks::{BlockVersion, SMALL, copy_range};
+use crate::world::keep::versions::{KeptContent, VersionGuard, VersionStore};
+use crate::world::located::LocatedNode;
 use crate::world::open_state::OpenState;
 use crate::world::root::stat_fd;
 use crate::world::store::layout::map_name;
@@ -24,7 +24,7 @@ const LONG: u64 = 4 << 20;
 
 /// The extent of what is about to be destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::world) enum Destroys {
+pub(in crate::world) enum DestroyScope {
     /// Anything, at any time: the file is opened for writing.
     Anything,
     /// The bytes between two offsets.
@@ -41,35 +41,35 @@ impl World {
     /// may then be destroyed.
     pub(in crate::world) fn keep(
         &self,
-        located: &Located,
-        destroys: Destroys,
+        located: &LocatedNode,
+        destroys: DestroyScope,
         open_state: &dyn OpenState,
     ) -> Result<KeptContent<'_>> {
         let versions = &self.versions;
         let size = located.node.meta().size;
         if !versions.options().versions || size == 0 || open_state.is_covered() {
-            if let (Destroys::Range(from, to), Some(blocks)) = (destroys, open_state.blocks()) {
+            if let (DestroyScope::Range(from, to), Some(blocks)) = (destroys, open_state.blocks()) {
                 in_time(to.min(size).saturating_sub(from), open_state)?;
                 blocks.save(from, to)?;
             }
             return Ok(KeptContent::default());
         }
-        if destroys == Destroys::Nothing {
+        if destroys == DestroyScope::Nothing {
             // The record states the former size, so the content up to there must be on disk, too.
             self.secure(&located.node)?;
-            let how = How::Length;
-            return Ok(KeptContent::already(Kept { how, n: 0 }));
+            let how = KeepMethod::Length;
+            return Ok(KeptContent::already(VersionRef { how, n: 0 }));
         }
         let source = self.root.open_to_read(&located.node)?;
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
         // both.
-        if let (Destroys::Range(..), Some(kept)) = (destroys, open_state.copy())
+        if let (DestroyScope::Range(..), Some(kept)) = (destroys, open_state.copy())
             && versions.is_copy(kept.n, &source, size)
             && self.may_stand_again(located, kept.n)
         {
             return Ok(KeptContent::already(kept));
         }
-        let content = Content {
+        let content = KeepSource {
             source,
             size,
             allocated: located.node.meta().blocks * 512,
@@ -79,23 +79,23 @@ impl World {
         let copies = versions.options().copied_up_to.min(SMALL);
         if size > copies && versions.clone_into(&version, &content.source)? {
             content.cloned(versions, &mut guard, &version)?;
-            return Ok(KeptContent::new(How::Cloned, guard, None));
+            return Ok(KeptContent::new(KeepMethod::Cloned, guard, None));
         }
         let by_blocks = match destroys {
-            Destroys::Anything => open_state.sees_writes(),
+            DestroyScope::Anything => open_state.sees_writes(),
             _ => true,
         };
         if size > versions.options().copied_up_to && by_blocks {
             let blocks = content.by_blocks(versions, &guard, version, destroys, open_state)?;
-            return Ok(KeptContent::new(How::Blocks, guard, Some(blocks)));
+            return Ok(KeptContent::new(KeepMethod::Blocks, guard, Some(blocks)));
         }
         in_time(content.allocated, open_state)?;
         content.copy(versions, &mut guard, &version)?;
-        Ok(KeptContent::new(How::Copied, guard, None))
+        Ok(KeptContent::new(KeepMethod::Copied, guard, None))
     }
 
     /// Returns whether a second record may name a version: not after anything has been punched out of it.
-    fn may_stand_again(&self, located: &Located, n: u64) -> bool {
+    fn may_stand_again(&self, located: &LocatedNode, n: u64) -> bool {
         let Id(device, inode) = located.node.meta().id;
         let own = device == self.root.id().0;
         let ids = [if own { 0 } else { device }, inode];
@@ -104,18 +104,18 @@ impl World {
 }
 
 /// A content to keep.
-struct Content {
+struct KeepSource {
     source: OwnedFd,
     size: u64,
     /// Its space on disk, in bytes.
     allocated: u64,
 }
 
-impl Content {
+impl KeepSource {
     /// Finishes a version that shares the blocks of the file.
     fn cloned(
         &self,
-        versions: &Versions,
+        versions: &VersionStore,
         guard: &mut VersionGuard<'_>,
         version: &OwnedFd,
     ) -> Result<()> {
@@ -129,15 +129,15 @@ impl Content {
     /// Begins a version that is saved as the file is overwritten.
     fn by_blocks(
         self,
-        versions: &Versions,
+        versions: &VersionStore,
         guard: &VersionGuard<'_>,
         version: OwnedFd,
-        destroys: Destroys,
+        destroys: DestroyScope,
         open_state: &dyn OpenState,
-    ) -> Result<Arc<Blocks>> {
+    ) -> Result<Arc<BlockVersion>> {
         let range = match destroys {
-            Destroys::Range(from, to) => Some((from, to.min(self.size))),
-            Destroys::Anything | Destroys::Nothing => None,
+            DestroyScope::Range(from, to) => Some((from, to.min(self.size))),
+            DestroyScope::Anything | DestroyScope::Nothing => None,
         };
         if let Some((from, to)) = range {
             in_time(to.saturating_sub(from), open_state)?;
@@ -149,7 +149,13 @@ impl Content {
         rustix::fs::ftruncate(&version, self.size).map_err(Error::os("ftruncate"))?;
         let files = (version, map, versions.is_durable());
         let quota = versions.quota().clone();
-        let blocks = Arc::new(Blocks::new(self.source, files, guard.n(), self.size, quota));
+        let blocks = Arc::new(BlockVersion::new(
+            self.source,
+            files,
+            guard.n(),
+            self.size,
+            quota,
+        ));
         if let Some((from, to)) = range {
             blocks.save(from, to)?;
         }
@@ -158,7 +164,7 @@ impl Content {
 
     fn copy(
         &self,
-        versions: &Versions,
+        versions: &VersionStore,
         guard: &mut VersionGuard<'_>,
         version: &OwnedFd,
     ) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::world::keep::extents::{BLOCK, length};
 use crate::world::keep::ranges::{merged, outside, without};
 use crate::world::keep::shared_blocks::same_blocks;
-use crate::world::keep::successor::{Successor, read_at};
+use crate::world::keep::successor::{VersionSuccessor, read_at};
 
 /// The number of bytes read at once.
 const CHUNK: usize = 1 << 18;
@@ -29,9 +29,9 @@ const SAMPLES: u64 = 128;
 
 /// What a version is compared with.
 #[derive(Clone, Copy)]
-pub(in crate::world) struct Against<'a> {
+pub(in crate::world) struct CompareTarget<'a> {
     /// What came after it.
-    pub(in crate::world) after: &'a Successor<'a>,
+    pub(in crate::world) after: &'a VersionSuccessor<'a>,
     /// The offset from which nothing is read from there.
     pub(in crate::world) limit: u64,
     /// Whether there is no more time.
@@ -40,7 +40,7 @@ pub(in crate::world) struct Against<'a> {
 
 /// The result of a comparison.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::world) struct Found {
+pub(in crate::world) struct ComparedRanges {
     /// The ranges that the version must keep: the complement of `same`.
     pub(in crate::world) differs: Vec<(u64, u64)>,
     /// The ranges that its successor has in common.
@@ -56,13 +56,13 @@ pub(in crate::world) struct Found {
 pub(in crate::world) fn compare(
     version: BorrowedFd<'_>,
     size: u64,
-    against: Against<'_>,
-) -> Result<Option<Found>> {
+    against: CompareTarget<'_>,
+) -> Result<Option<ComparedRanges>> {
     let whole = [(0, size.min(against.limit))];
     if size > SAMPLED_FROM && !sampled(version, &whole, against.after) {
         return Ok(None);
     }
-    let mut comparison = Comparison::new(version, against);
+    let mut comparison = VersionComparison::new(version, against);
     let mut hash = Sha256::new();
     let mut at = 0;
     while at < size {
@@ -72,7 +72,7 @@ pub(in crate::world) fn compare(
         at = end;
     }
     let digest = hash.finalize();
-    Ok(Some(Found {
+    Ok(Some(ComparedRanges {
         differs: without(size, &comparison.same),
         same: comparison.same,
         digest: Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()),
@@ -87,16 +87,16 @@ pub(in crate::world) fn compare_ranges(
     version: BorrowedFd<'_>,
     size: u64,
     ranges: &[(u64, u64)],
-    against: Against<'_>,
-) -> Result<Option<Found>> {
+    against: CompareTarget<'_>,
+) -> Result<Option<ComparedRanges>> {
     if length(ranges) > SAMPLED_FROM && !sampled(version, ranges, against.after) {
         return Ok(None);
     }
-    let mut comparison = Comparison::new(version, against);
+    let mut comparison = VersionComparison::new(version, against);
     for (from, to) in ranges {
         comparison.range(*from, *to, |_| {})?;
     }
-    Ok(Some(Found {
+    Ok(Some(ComparedRanges {
         differs: outside(&comparison.same, ranges, size),
         same: comparison.same,
         digest: None,
@@ -111,8 +111,8 @@ pub(in crate::world) fn compare_ranges(
 pub(in crate::world) fn compare_shared(
     version: BorrowedFd<'_>,
     size: u64,
-    against: Against<'_>,
-) -> Result<Option<Found>> {
+    against: CompareTarget<'_>,
+) -> Result<Option<ComparedRanges>> {
     let Some(file) = against.after.whole() else {
         return Ok(None);
     };
@@ -121,7 +121,7 @@ pub(in crate::world) fn compare_shared(
     if shared.is_empty() || length(&rest) > MOST {
         return Ok(None);
     }
-    let mut comparison = Comparison::new(version, against);
+    let mut comparison = VersionComparison::new(version, against);
     for (from, to) in rest {
         let mut at = from;
         while at < to {
@@ -131,7 +131,7 @@ pub(in crate::world) fn compare_shared(
         }
     }
     let same = merged([shared, comparison.same].concat());
-    Ok(Some(Found {
+    Ok(Some(ComparedRanges {
         differs: without(size, &same),
         same,
         digest: None,
@@ -139,18 +139,18 @@ pub(in crate::world) fn compare_shared(
 }
 
 /// A comparison that is going on.
-struct Comparison<'a> {
+struct VersionComparison<'a> {
     version: BorrowedFd<'a>,
-    against: Against<'a>,
+    against: CompareTarget<'a>,
     bytes: Vec<u8>,
     others: Vec<u8>,
     /// What has been found in common.
     same: Vec<(u64, u64)>,
 }
 
-impl<'a> Comparison<'a> {
-    fn new(version: BorrowedFd<'a>, against: Against<'a>) -> Comparison<'a> {
-        Comparison {
+impl<'a> VersionComparison<'a> {
+    fn new(version: BorrowedFd<'a>, against: CompareTarget<'a>) -> VersionComparison<'a> {
+        VersionComparison {
             version,
             against,
             bytes: vec![0; CHUNK],
@@ -196,7 +196,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// Returns whether any of a few blocks, evenly spread over some ranges, is the same.
-fn sampled(version: BorrowedFd<'_>, ranges: &[(u64, u64)], after: &Successor<'_>) -> bool {
+fn sampled(version: BorrowedFd<'_>, ranges: &[(u64, u64)], after: &VersionSuccessor<'_>) -> bool {
     let mut one = vec![0; offset(BLOCK)];
     let mut other = vec![0; offset(BLOCK)];
     let step = (length(ranges) / SAMPLES).max(1);

@@ -24,19 +24,19 @@ const BLOCK: u64 = 4096;
 const CHUNK: u64 = 256 << 10;
 
 /// A content's size in bytes and its digest in hexadecimal.
-pub type Sum = (u64, String);
+pub type SizedDigest = (u64, String);
 
 /// A callback that limits the work: it is called now and then with the number of bytes read, and returns whether to go
 /// on.
-pub type Patience<'a> = &'a mut dyn FnMut(u64) -> bool;
+pub type ProgressCheck<'a> = &'a mut dyn FnMut(u64) -> bool;
 
 /// Computes the digest of an open file; `None` if it was stopped.
 ///
 /// # Errors
 /// Any error from `pread(2)`.
-pub fn of_file(file: &File, on: Patience<'_>) -> Result<Option<Sum>> {
+pub fn of_file(file: &File, on: ProgressCheck<'_>) -> Result<Option<SizedDigest>> {
     let size = file.metadata().map_err(|error| io("stat", &error))?.len();
-    let mut hash = Contents::default();
+    let mut hash = ContentHasher::default();
     let whole = hash.take(file, (0, size), on)?;
     Ok(whole.then(|| (size, hash.finish())))
 }
@@ -45,7 +45,7 @@ pub fn of_file(file: &File, on: Patience<'_>) -> Result<Option<Sum>> {
 ///
 /// # Errors
 /// Any error from the system calls.
-pub fn of_version(dir: &OwnedFd, n: u64, on: Patience<'_>) -> Result<Option<Sum>> {
+pub fn of_version(dir: &OwnedFd, n: u64, on: ProgressCheck<'_>) -> Result<Option<SizedDigest>> {
     let Some(file) = open(dir, &version_name(n))? else {
         return Ok(None);
     };
@@ -55,7 +55,7 @@ pub fn of_version(dir: &OwnedFd, n: u64, on: Patience<'_>) -> Result<Option<Sum>
         return of_file(&file, on);
     };
     let size = file.metadata().map_err(|error| io("stat", &error))?.len();
-    let mut hash = Contents::default();
+    let mut hash = ContentHasher::default();
     let length = list.metadata().map_err(|error| io("stat", &error))?.len();
     if !hash.take(&list, (0, length), on)? {
         return Ok(None);
@@ -96,7 +96,7 @@ fn open(dir: &OwnedFd, name: &str) -> Result<Option<File>> {
 
 /// A digest in progress.
 #[derive(Default)]
-struct Contents {
+struct ContentHasher {
     data: Sha256,
     /// The offsets of what was left out: the current run, and all earlier ones.
     run: Option<(u64, u64)>,
@@ -104,9 +104,14 @@ struct Contents {
     buffer: Vec<u8>,
 }
 
-impl Contents {
+impl ContentHasher {
     /// Adds a file's data between two offsets; `false` if the work was stopped.
-    fn take(&mut self, file: &File, (mut at, end): (u64, u64), on: Patience<'_>) -> Result<bool> {
+    fn take(
+        &mut self,
+        file: &File,
+        (mut at, end): (u64, u64),
+        on: ProgressCheck<'_>,
+    ) -> Result<bool> {
         let mut buffer = std::mem::take(&mut self.buffer);
         while at < end {
             let stop = end.min((at / CHUNK + 1) * CHUNK);
@@ -201,7 +206,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn sum(file: &File) -> Sum {
+    fn sum(file: &File) -> SizedDigest {
         of_file(file, &mut |_| true).unwrap().unwrap()
     }
 

@@ -13,11 +13,13 @@ use parking_lot::Mutex;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::{Content, Digest, Journal, Op, Reader, Record, RecordHeader};
+use crate::journal::{
+    ContentDigest, DigestSubject, Journal, JournalReader, Op, Record, RecordHeader,
+};
 use crate::name::{Name, WorldPath};
-use crate::world::keep::digest::Sum;
-use crate::world::keep::hashing::{Hashing, Job};
-use crate::world::keep::writers::{Rest, Writers};
+use crate::world::keep::digest::SizedDigest;
+use crate::world::keep::hashing::{HashInput, HashWorker};
+use crate::world::keep::writers::{OpenWriters, WriteStatus};
 use crate::world::root::{Dir, Root, stat_fd};
 use crate::world::store::layout::TRASH;
 use crate::world::store::sessions::open_journal;
@@ -37,19 +39,19 @@ const UNSEALED: usize = 4096;
 
 /// The progress of the work.
 #[derive(Debug, Default)]
-pub(in crate::world) struct Work {
-    reader: Option<Reader<BufReader<File>>>,
+pub(in crate::world) struct DigestProgress {
+    reader: Option<JournalReader<BufReader<File>>>,
     /// The entry that is too young, or was interrupted.
     next: Option<NewTrashEntry>,
     written: VecDeque<WorldPath>,
     done: HashSet<Id>,
     /// The thread that computes the digests; without one, the caller does.
-    pub(in crate::world) hashing: Option<Hashing>,
+    pub(in crate::world) hashing: Option<HashWorker>,
 }
 
-impl Work {
-    fn hashing(&self) -> &Hashing {
-        self.hashing.as_ref().unwrap_or(&Hashing::Here)
+impl DigestProgress {
+    fn hashing(&self) -> &HashWorker {
+        self.hashing.as_ref().unwrap_or(&HashWorker::Here)
     }
 }
 
@@ -66,11 +68,11 @@ struct NewTrashEntry {
 }
 
 /// Returns whether there is still time.
-pub(in crate::world) type On<'a> = &'a mut dyn FnMut() -> bool;
+pub(in crate::world) type ContinueCheck<'a> = &'a mut dyn FnMut() -> bool;
 
 /// What the contents of one session are found by, and its versions that are final.
 #[derive(Debug)]
-pub(in crate::world) struct Contents {
+pub(in crate::world) struct DigestSource {
     pub(in crate::world) journal: Arc<Journal>,
     pub(in crate::world) root: Root,
     pub(in crate::world) state: OwnedFd,
@@ -80,15 +82,15 @@ pub(in crate::world) struct Contents {
 }
 
 /// A round of work.
-pub(in crate::world) struct Round<'a> {
-    pub(in crate::world) contents: &'a Contents,
-    pub(in crate::world) work: &'a mut Work,
-    pub(in crate::world) writers: &'a dyn Writers,
+pub(in crate::world) struct DigestRound<'a> {
+    pub(in crate::world) contents: &'a DigestSource,
+    pub(in crate::world) work: &'a mut DigestProgress,
+    pub(in crate::world) writers: &'a dyn OpenWriters,
 }
 
-impl Round<'_> {
+impl DigestRound<'_> {
     /// Works while `on` allows. Returns whether something is left to do later.
-    pub(in crate::world) fn some(&mut self, all: bool, on: On<'_>) -> Result<bool> {
+    pub(in crate::world) fn some(&mut self, all: bool, on: ContinueCheck<'_>) -> Result<bool> {
         for path in std::mem::take(&mut self.work.written) {
             match on() {
                 true => self.file_at(&path, on),
@@ -129,7 +131,7 @@ impl Round<'_> {
             Some(reader) => reader,
             none => {
                 let file = open_journal(&self.contents.state, &self.contents.session)?;
-                none.insert(Reader::new(BufReader::with_capacity(1 << 16, file)))
+                none.insert(JournalReader::new(BufReader::with_capacity(1 << 16, file)))
             }
         };
         while let Some(record) = reader.next_where(removes)? {
@@ -144,7 +146,7 @@ impl Round<'_> {
     }
 
     /// Processes a trash entry. A missing one has been gathered in another, put back or purged.
-    fn entry(&mut self, path: &WorldPath, on: On<'_>) {
+    fn entry(&mut self, path: &WorldPath, on: ContinueCheck<'_>) {
         let mut pending = vec![path.clone()];
         while let Some(path) = pending.pop() {
             let dir = match self.contents.root.dir(&path) {
@@ -184,7 +186,7 @@ impl Round<'_> {
     }
 
     /// Computes the digest of a file, unless it already has one or cannot have one.
-    fn file_at(&mut self, path: &WorldPath, on: On<'_>) {
+    fn file_at(&mut self, path: &WorldPath, on: ContinueCheck<'_>) {
         match self.file(path, on) {
             Ok(Some(digest)) => self.known(digest, on),
             Ok(None) => {}
@@ -192,7 +194,7 @@ impl Round<'_> {
         }
     }
 
-    fn file(&mut self, path: &WorldPath, on: On<'_>) -> Result<Option<Digest>> {
+    fn file(&mut self, path: &WorldPath, on: ContinueCheck<'_>) -> Result<Option<ContentDigest>> {
         // Any later change of the file has a record with a greater number.
         let seq = self.contents.journal.last();
         let node = self.contents.root.node(path)?;
@@ -205,15 +207,15 @@ impl Round<'_> {
             return Ok(None);
         }
         let file = match self.writers.rest(id, path, &mut |_| {}) {
-            Rest::AtRest(Some(file)) => file,
-            Rest::AtRest(None) => return Ok(None),
-            Rest::Written | Rest::Mapped | Rest::Busy => {
+            WriteStatus::AtRest(Some(file)) => file,
+            WriteStatus::AtRest(None) => return Ok(None),
+            WriteStatus::Written | WriteStatus::Mapped | WriteStatus::Busy => {
                 self.later(path);
                 return Ok(None);
             }
         };
         let before = stat_fd(file.as_fd())?;
-        let job = Job::File(file.try_clone().map_err(|error| io(&error))?.into());
+        let job = HashInput::File(file.try_clone().map_err(|error| io(&error))?.into());
         let Some(sum) = self.work.hashing().make(job, on)? else {
             self.later(path);
             return Ok(None);
@@ -228,7 +230,7 @@ impl Round<'_> {
         }
         self.work.done.insert(id);
         Ok(Some(digest(
-            Content::Inode {
+            DigestSubject::Inode {
                 seq,
                 ids: [0, id.1],
                 born: before.born,
@@ -244,7 +246,7 @@ impl Round<'_> {
     }
 
     /// Computes the digests of final versions.
-    fn versions(&mut self, on: On<'_>) -> Result<()> {
+    fn versions(&mut self, on: ContinueCheck<'_>) -> Result<()> {
         if self.contents.versions.lock().is_empty() {
             return Ok(());
         }
@@ -261,8 +263,8 @@ impl Round<'_> {
                 return Ok(());
             };
             let dir = dir.try_clone().map_err(|error| io(&error))?;
-            match self.work.hashing().make(Job::Version(dir, n), on) {
-                Ok(Some(sum)) => self.known(digest(Content::Version { n }, sum), on),
+            match self.work.hashing().make(HashInput::Version(dir, n), on) {
+                Ok(Some(sum)) => self.known(digest(DigestSubject::Version { n }, sum), on),
                 Ok(None) => {}
                 Err(error) => log::debug!("no digest of version {n}: {error}"),
             }
@@ -273,7 +275,7 @@ impl Round<'_> {
         }
     }
 
-    fn known(&self, digest: Digest, on: On<'_>) {
+    fn known(&self, digest: ContentDigest, on: ContinueCheck<'_>) {
         let mut waiting = self.contents.journal.digested(Some(digest));
         while waiting > UNSEALED && on() {
             std::thread::sleep(Duration::from_millis(100));
@@ -308,8 +310,8 @@ fn io(error: &std::io::Error) -> Error {
     Error::os("dup")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
 }
 
-fn digest(of: Content, (size, sha256): Sum) -> Digest {
-    Digest {
+fn digest(of: DigestSubject, (size, sha256): SizedDigest) -> ContentDigest {
+    ContentDigest {
         session: None,
         of,
         size,

@@ -18,10 +18,10 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::journal::Journal;
-use crate::world::keep::digest_round::{Contents, On, Round, Work};
-use crate::world::keep::finals::{Final, Finals};
-use crate::world::keep::hashing::{Hashing, Yielding};
-use crate::world::keep::writers::Writers;
+use crate::world::keep::digest_round::{ContinueCheck, DigestProgress, DigestRound, DigestSource};
+use crate::world::keep::finals::{FinalListener, FinalVersion};
+use crate::world::keep::hashing::{HashWorker, YieldingThread};
+use crate::world::keep::writers::OpenWriters;
 use crate::world::root::Root;
 
 /// The number of versions that may wait; any more are left out.
@@ -38,25 +38,25 @@ const AT_ONCE: Duration = Duration::from_millis(250);
 
 /// The digests of one session.
 #[derive(Debug)]
-pub struct Digests {
-    contents: Contents,
-    writers: OnceLock<Box<dyn Writers>>,
-    work: Mutex<Work>,
+pub struct SessionDigests {
+    contents: DigestSource,
+    writers: OnceLock<Box<dyn OpenWriters>>,
+    work: Mutex<DigestProgress>,
     ended: Arc<AtomicBool>,
     /// The thread that yields, once it is started.
-    yielding: OnceLock<Arc<Yielding>>,
+    yielding: OnceLock<Arc<YieldingThread>>,
 }
 
-impl Digests {
+impl SessionDigests {
     pub(in crate::world) fn new(
         journal: &Arc<Journal>,
         root: &Root,
         state: impl AsFd,
         session: &str,
-    ) -> Result<Digests> {
+    ) -> Result<SessionDigests> {
         let state = rustix::io::fcntl_dupfd_cloexec(state, 0).map_err(Error::os("fcntl"))?;
-        Ok(Digests {
-            contents: Contents {
+        Ok(SessionDigests {
+            contents: DigestSource {
                 journal: journal.clone(),
                 root: root.again()?,
                 state,
@@ -71,10 +71,10 @@ impl Digests {
     }
 
     /// Starts the thread, with the table of open files. It works after the journal's own thread has seen records.
-    pub fn start(self: &Arc<Digests>, writers: Box<dyn Writers>) {
+    pub fn start(self: &Arc<SessionDigests>, writers: Box<dyn OpenWriters>) {
         let _ = self.writers.set(writers);
         let weak = Arc::downgrade(self);
-        let hashing = Hashing::idle(self.ended.clone());
+        let hashing = HashWorker::idle(self.ended.clone());
         if let Some(thread) = hashing.thread() {
             let _ = self.yielding.set(thread);
         }
@@ -108,7 +108,7 @@ impl Digests {
 
     /// Computes the remaining digests at the end of a session, for a limited time. `writers` is used if the thread was
     /// never started.
-    pub(in crate::world) fn finish(&self, writers: &dyn Writers, mounted: bool) {
+    pub(in crate::world) fn finish(&self, writers: &dyn OpenWriters, mounted: bool) {
         let until = Instant::now() + if mounted { AT_THE_END } else { AT_ONCE };
         self.ended.store(true, Ordering::Release);
         // The thread has to run to see that, and to end with the process.
@@ -121,7 +121,7 @@ impl Digests {
     }
 
     /// Works while `on` allows; with `all`, young entries too. Returns whether something is left to do later.
-    fn work(&self, writers: &dyn Writers, all: bool, on: On<'_>) -> bool {
+    fn work(&self, writers: &dyn OpenWriters, all: bool, on: ContinueCheck<'_>) -> bool {
         // The thread does not delay a session's end: it checks after each chunk whether to go on.
         let Some(mut work) = self.work.try_lock_for(Duration::from_secs(1)) else {
             return true;
@@ -129,7 +129,7 @@ impl Digests {
         if all {
             work.hashing = None;
         }
-        let mut round = Round {
+        let mut round = DigestRound {
             contents: &self.contents,
             work: &mut work,
             writers,
@@ -142,8 +142,8 @@ impl Digests {
     }
 }
 
-impl Finals for Arc<Digests> {
-    fn became_final(&self, version: &Final<'_>) {
+impl FinalListener for Arc<SessionDigests> {
+    fn became_final(&self, version: &FinalVersion<'_>) {
         let mut versions = self.contents.versions.lock();
         if versions.len() < WAITING {
             versions.insert(version.n);

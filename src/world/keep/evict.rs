@@ -6,7 +6,7 @@
 //! itself is lost.
 //!
 //! For `--keep-evict` a thread does it when there is no space left, because the threads that act for the owner have no
-//! access to older sessions. It thins out the middle: see [`Chains::order`].
+//! access to older sessions. It thins out the middle: see [`VersionChains::order`].
 //!
 //! Lock: the finalizer's, throughout, so that what versions are read through does not change meanwhile.
 
@@ -20,9 +20,9 @@ use rustix::fs::{Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::journal::{Journal, Op};
 use crate::world::keep::blocks::copy_range;
-use crate::world::keep::chains::{Chains, Link};
+use crate::world::keep::chains::{VersionChains, VersionLink};
 use crate::world::keep::finalize::Finalizer;
-use crate::world::keep::quota::{Asked, Quota};
+use crate::world::keep::quota::{SpaceRequest, VersionQuota};
 use crate::world::keep::ranges::{self, merged, outside};
 use crate::world::keep::version_files::{delete, list, versions_of};
 use crate::world::root::{open_beneath, stat_fd};
@@ -49,17 +49,17 @@ pub(in crate::world) struct Evictor {
 
 /// The versions of one session on disk, and their sizes there.
 #[derive(Debug)]
-struct Kept {
+struct VersionSizes {
     session: Arc<str>,
     dir: Option<OwnedFd>,
     sizes: HashMap<u64, u64>,
 }
 
-impl Kept {
-    fn of(state: &OwnedFd, session: &Arc<str>) -> Result<Kept> {
+impl VersionSizes {
+    fn of(state: &OwnedFd, session: &Arc<str>) -> Result<VersionSizes> {
         let dir = versions_of(state, session)?;
         let sizes = dir.as_ref().map(list).transpose()?.unwrap_or_default();
-        Ok(Kept {
+        Ok(VersionSizes {
             session: session.clone(),
             dir,
             sizes: sizes.into_iter().collect(),
@@ -69,7 +69,7 @@ impl Kept {
 
 impl Evictor {
     /// Starts a thread that evicts versions at the limit.
-    pub(in crate::world) fn start(self, quota: &Arc<Quota>) {
+    pub(in crate::world) fn start(self, quota: &Arc<VersionQuota>) {
         let (sender, asked) = channel();
         let weak = Arc::downgrade(quota);
         let thread = std::thread::Builder::new().name("evict".to_owned());
@@ -81,7 +81,7 @@ impl Evictor {
     }
 
     /// Answers requests for space, as long as the quota exists.
-    fn serve(&self, asked: &Receiver<Asked>, room: &Weak<Quota>) {
+    fn serve(&self, asked: &Receiver<SpaceRequest>, room: &Weak<VersionQuota>) {
         let mut chains = None;
         for (wanted, answer) in asked {
             let (Some(room), Some(finalizer)) = (room.upgrade(), self.finalizer.upgrade()) else {
@@ -98,15 +98,15 @@ impl Evictor {
 
     fn make_room(
         &self,
-        chains: &mut Option<Chains>,
-        room: &Quota,
+        chains: &mut Option<VersionChains>,
+        room: &VersionQuota,
         finalizer: &Finalizer,
         wanted: u64,
     ) -> Result<u64> {
         let _working = finalizer.hold();
         let mut known = match chains.take() {
             Some(chains) => chains,
-            None => Chains::read(&self.state, Some(&self.session))?,
+            None => VersionChains::read(&self.state, Some(&self.session))?,
         };
         for (seq, op) in finalizer.pending().history() {
             known.add(&self.session, seq, &op);
@@ -114,16 +114,16 @@ impl Evictor {
         let known = chains.insert(known);
         let wanted = wanted.max(AT_ONCE.min(room.max().unwrap_or(u64::MAX) / 8));
         let mut freed = 0;
-        let mut going: Vec<(OwnedFd, Link)> = Vec::new();
-        let mut of: Option<Kept> = None;
+        let mut going: Vec<(OwnedFd, VersionLink)> = Vec::new();
+        let mut of: Option<VersionSizes> = None;
         for link in known.order(&self.session) {
             if freed >= wanted || going.len() >= NAMED_AT_ONCE {
                 break;
             }
             if of.as_ref().is_none_or(|of| of.session != link.session) {
-                of = Some(Kept::of(&self.state, &link.session)?);
+                of = Some(VersionSizes::of(&self.state, &link.session)?);
             }
-            let Some(Kept {
+            let Some(VersionSizes {
                 dir: Some(dir),
                 sizes: there,
                 ..
@@ -182,12 +182,12 @@ impl Evictor {
 /// Any error from the system calls; both versions then read as before.
 pub(in crate::world) fn fold(
     state: impl AsFd,
-    into: &Link,
-    from: &Link,
+    into: &VersionLink,
+    from: &VersionLink,
     durable: bool,
     most: Option<u64>,
 ) -> Result<Option<u64>> {
-    let open = |link: &Link, flags| {
+    let open = |link: &VersionLink, flags| {
         let dir = versions_of(state.as_fd(), &link.session)?.ok_or(Error::NotFound)?;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let name = version_name(link.n);

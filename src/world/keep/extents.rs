@@ -21,7 +21,7 @@ const RUN: u64 = 1 << 20;
 
 /// The ranges that have been saved.
 #[derive(Debug, Default)]
-pub(in crate::world) struct Extents {
+pub(in crate::world) struct SavedExtents {
     /// Starts and ends, without overlap, and none that touch.
     saved: BTreeMap<u64, u64>,
     /// Where the last save ended.
@@ -30,7 +30,7 @@ pub(in crate::world) struct Extents {
     length: u64,
 }
 
-impl Extents {
+impl SavedExtents {
     /// Returns the parts of a range that have not been saved.
     pub(in crate::world) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn only_what_has_not_been_saved_is() {
-        let mut saved = Extents::default();
+        let mut saved = SavedExtents::default();
         saved.add(&[(8, 12), (20, 24), (12, 16), (0, 4)]);
         assert_eq!(saved.saved, BTreeMap::from([(0, 4), (8, 16), (20, 24)]));
         assert_eq!(saved.gaps(0, 30), [(4, 8), (16, 20), (24, 30)]);
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_region_that_is_in_use_is_saved_whole() {
         const SIZE: u64 = 10 * REGION + 100;
-        let mut saved = Extents::default();
+        let mut saved = SavedExtents::default();
         let at = 3 * REGION;
         assert_eq!(saved.around(at, at + BLOCK, SIZE, false), (at, at + BLOCK));
         assert_eq!(saved.around(at + BLOCK, at + 2 * BLOCK, SIZE, true).0, at);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_file_that_is_written_from_start_to_end_is_saved_in_few_steps() {
         const SIZE: u64 = 16 << 20;
-        let mut saved = Extents::default();
+        let mut saved = SavedExtents::default();
         let mut steps = 0;
         for from in (0..SIZE).step_by(4096) {
             if !saved.gaps(from, from + BLOCK).is_empty() {

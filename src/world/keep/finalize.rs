@@ -3,7 +3,7 @@
 //! A version's *successor* is the content that came after it: the file's later versions, and the file. A version
 //! becomes *final* when the last open for writing of its file has ended and no shared map is left of one (with
 //! passthrough, a map outlives them, and nothing tells of its end: such a file is looked at again and again), or when
-//! the file's next version has been made: then its successor is known. [`Finalizer`] is the one place where this happens, on a thread of its own. It finally reports a [`Final`],
+//! the file's next version has been made: then its successor is known. [`Finalizer`] is the one place where this happens, on a thread of its own. It finally reports a [`FinalVersion`],
 //! so that is where to hook in work on versions that no longer change, such as digests.
 //!
 //! **Who may change a final version**: only eviction and purging, which fold a deleted version into the next older one
@@ -32,15 +32,15 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 
 use crate::error::{Error, Result};
-use crate::journal::{How, Ids};
-use crate::world::keep::compare::{Against, Found};
+use crate::journal::{InodeNumbers, KeepMethod};
+use crate::world::keep::compare::{CompareTarget, ComparedRanges};
 use crate::world::keep::extents::BLOCK;
-use crate::world::keep::finals::{Final, Finals};
+use crate::world::keep::finals::{FinalListener, FinalVersion};
 use crate::world::keep::pending::{DraftVersion, DraftVersions};
-use crate::world::keep::quota::Quota;
-use crate::world::keep::ranges::{self, Ranges, without};
-use crate::world::keep::successor::{Successor, open};
-use crate::world::keep::writers::{Rest, Writers};
+use crate::world::keep::quota::VersionQuota;
+use crate::world::keep::ranges::{self, RangeList, without};
+use crate::world::keep::successor::{VersionSuccessor, open};
+use crate::world::keep::writers::{OpenWriters, WriteStatus};
 use crate::world::root::stat_fd;
 use trumanfs_types::meta::Id;
 
@@ -54,7 +54,7 @@ const MAPPED: Duration = Duration::from_secs(5);
 const WORTH: u64 = 2 * BLOCK;
 
 /// What came of looking at a file.
-enum Looked {
+enum FinalizeOutcome {
     /// All was done that could be. What is left is queued again by whoever changes that.
     Done,
     /// Another thread had its inode lock.
@@ -70,11 +70,11 @@ pub struct Finalizer {
     session: String,
     dir: OwnedFd,
     device: u64,
-    room: Arc<Quota>,
+    room: Arc<VersionQuota>,
     durable: bool,
     cannot_punch: AtomicBool,
-    writers: OnceLock<Box<dyn Writers>>,
-    finals: OnceLock<Box<dyn Finals>>,
+    writers: OnceLock<Box<dyn OpenWriters>>,
+    finals: OnceLock<Box<dyn FinalListener>>,
     /// Versions that have a list and are still whole, because they were being read.
     read: Mutex<HashSet<u64>>,
     /// Whether a file in the queue may be written to through a map.
@@ -90,7 +90,7 @@ impl Finalizer {
     pub(in crate::world) fn new(
         (session, dir): (String, OwnedFd),
         device: u64,
-        room: Arc<Quota>,
+        room: Arc<VersionQuota>,
         durable: bool,
         pending: Arc<DraftVersions>,
     ) -> Arc<Finalizer> {
@@ -114,7 +114,7 @@ impl Finalizer {
     }
 
     /// Starts the thread, with the table of open files.
-    pub fn start(self: &Arc<Finalizer>, writers: Box<dyn Writers>) {
+    pub fn start(self: &Arc<Finalizer>, writers: Box<dyn OpenWriters>) {
         let _ = self.writers.set(writers);
         let weak = Arc::downgrade(self);
         let run = move || {
@@ -146,7 +146,7 @@ impl Finalizer {
     }
 
     /// Adds a listener for versions that become final.
-    pub fn tell(&self, finals: Box<dyn Finals>) {
+    pub fn tell(&self, finals: Box<dyn FinalListener>) {
         let _ = self.finals.set(finals);
     }
 
@@ -188,7 +188,7 @@ impl Finalizer {
 
     /// Finalizes what it can at the end of a session, for a limited time. `writers` is used if the thread was never
     /// started.
-    pub(in crate::world) fn finish(&self, writers: &dyn Writers, time: Duration) {
+    pub(in crate::world) fn finish(&self, writers: &dyn OpenWriters, time: Duration) {
         let until = Instant::now() + time;
         self.ended.store(true, Ordering::Release);
         if let Some(thread) = self.thread.get() {
@@ -208,7 +208,7 @@ impl Finalizer {
         }
     }
 
-    fn work_with(&self, writers: &dyn Writers, until: Option<Instant>) {
+    fn work_with(&self, writers: &dyn OpenWriters, until: Option<Instant>) {
         let over = || match until {
             Some(until) => Instant::now() >= until,
             None => self.ended.load(Ordering::Acquire),
@@ -223,9 +223,9 @@ impl Finalizer {
                 return;
             }
             match self.file(ids, writers, &over) {
-                Ok(Looked::Done) => {}
-                Ok(Looked::Busy) => busy.push(ids),
-                Ok(Looked::Mapped) => mapped.push(ids),
+                Ok(FinalizeOutcome::Done) => {}
+                Ok(FinalizeOutcome::Busy) => busy.push(ids),
+                Ok(FinalizeOutcome::Mapped) => mapped.push(ids),
                 Err(Error::TakesLong) => return, // The end of the session takes it up again, or leaves it whole.
                 Err(error) => log::warn!("a version stays whole: {error}"),
             }
@@ -238,7 +238,7 @@ impl Finalizer {
         }
     }
 
-    fn ids(&self, id: Id) -> Ids {
+    fn ids(&self, id: Id) -> InodeNumbers {
         [if id.0 == self.device { 0 } else { id.0 }, id.1]
     }
 
@@ -246,9 +246,14 @@ impl Finalizer {
     ///
     /// # Errors
     /// [`Error::TakesLong`] if the time is over; any error from the system calls.
-    fn file(&self, ids: Ids, writers: &dyn Writers, over: &dyn Fn() -> bool) -> Result<Looked> {
+    fn file(
+        &self,
+        ids: InodeNumbers,
+        writers: &dyn OpenWriters,
+        over: &dyn Fn() -> bool,
+    ) -> Result<FinalizeOutcome> {
         let Some(known) = self.pending.file(ids) else {
-            return Ok(Looked::Done);
+            return Ok(FinalizeOutcome::Done);
         };
         let device = if ids[0] == 0 { self.device } else { ids[0] };
         let id = Id(device, ids[1]);
@@ -256,18 +261,18 @@ impl Finalizer {
         let rest = writers.rest(id, &known.path, &mut |_| seen = self.pending.file(ids));
         let Some(file) = seen else {
             return Ok(match rest {
-                Rest::Busy => Looked::Busy,
-                _ => Looked::Done,
+                WriteStatus::Busy => FinalizeOutcome::Busy,
+                _ => FinalizeOutcome::Done,
             });
         };
         let (now, unless_done) = match rest {
-            Rest::AtRest(now) => (now, Looked::Done),
-            Rest::Mapped => (None, Looked::Mapped),
-            Rest::Written | Rest::Busy => (None, Looked::Done),
+            WriteStatus::AtRest(now) => (now, FinalizeOutcome::Done),
+            WriteStatus::Mapped => (None, FinalizeOutcome::Mapped),
+            WriteStatus::Written | WriteStatus::Busy => (None, FinalizeOutcome::Done),
         };
         let versions: Vec<DraftVersion> = file.versions.into_iter().collect();
         // The successor of the version at hand, as far as an earlier one had to be compared with it, too.
-        let mut after = Successor::new(&self.dir);
+        let mut after = VersionSuccessor::new(&self.dir);
         for (i, version) in versions.iter().enumerate() {
             if over() {
                 return Err(Error::TakesLong);
@@ -277,7 +282,7 @@ impl Finalizer {
             if saved.is_none() && !later.is_empty() && !self.grows(version) {
                 // It keeps all that it has, whatever came after it.
                 if !self.pending.take(ids, version.kept.n, None) {
-                    return Ok(Looked::Done);
+                    return Ok(FinalizeOutcome::Done);
                 }
                 self.version(version, None)?;
                 after.next();
@@ -296,7 +301,7 @@ impl Finalizer {
                 let changes = with_file.then_some(file.changes);
                 (at_rest || !with_file) && self.pending.take(ids, version.kept.n, changes)
             };
-            let against = Against {
+            let against = CompareTarget {
                 after: &after,
                 limit: version.limit,
                 over,
@@ -308,14 +313,14 @@ impl Finalizer {
             let mut taken = false;
             if with_file {
                 let mut look = |at_rest| taken = take(at_rest);
-                if let Rest::Busy = writers.rest(id, &known.path, &mut look) {
-                    return Ok(Looked::Busy);
+                if let WriteStatus::Busy = writers.rest(id, &known.path, &mut look) {
+                    return Ok(FinalizeOutcome::Busy);
                 }
             } else {
                 taken = take(true);
             }
             if !taken {
-                return Ok(Looked::Done); // Changed meanwhile: the change has queued it again, or will.
+                return Ok(FinalizeOutcome::Done); // Changed meanwhile: the change has queued it again, or will.
             }
             if found.is_some() && self.durable {
                 after.secure()?;
@@ -323,18 +328,22 @@ impl Finalizer {
             self.version(version, found)?;
             after.next();
         }
-        Ok(Looked::Done)
+        Ok(FinalizeOutcome::Done)
     }
 
     /// Gives back what a version has in common with its successor, and reports it as final.
-    fn version(&self, version: &DraftVersion, found: Option<(OwnedFd, Found)>) -> Result<()> {
+    fn version(
+        &self,
+        version: &DraftVersion,
+        found: Option<(OwnedFd, ComparedRanges)>,
+    ) -> Result<()> {
         let n = version.kept.n;
         if let Some((file, found)) = found {
             let freed: u64 = found.same.iter().map(|(start, end)| end - start).sum();
             if freed > WORTH {
-                let list = Ranges {
+                let list = RangeList {
                     ranges: found.differs,
-                    content: (version.kept.how != How::Blocks)
+                    content: (version.kept.how != KeepMethod::Blocks)
                         .then_some((version.size, found.digest)),
                     past: version.past.map(|n| (self.session.clone(), n)),
                 };
@@ -346,7 +355,7 @@ impl Finalizer {
             }
         }
         if let Some(finals) = self.finals.get() {
-            finals.became_final(&Final {
+            finals.became_final(&FinalVersion {
                 dir: &self.dir,
                 n,
                 how: version.kept.how,

@@ -2,23 +2,23 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::journal::How;
+use crate::journal::KeepMethod;
 
 /// A version that is final.
 #[derive(Debug)]
-pub struct Final<'a> {
+pub struct FinalVersion<'a> {
     /// The directory of the session's versions.
     pub dir: &'a OwnedFd,
     /// Its number in the session.
     pub n: u64,
     /// How it was kept.
-    pub how: How,
+    pub how: KeepMethod,
     /// The size of the whole content.
     pub size: u64,
 }
 
 /// A listener for versions that have become final, called on the finalizer's thread.
-pub trait Finals: Send + Sync + std::fmt::Debug {
+pub trait FinalListener: Send + Sync + std::fmt::Debug {
     /// Reports a version that has become final, with its redundant ranges already punched out.
-    fn became_final(&self, version: &Final<'_>);
+    fn became_final(&self, version: &FinalVersion<'_>);
 }

@@ -16,13 +16,13 @@ use parking_lot::Mutex;
 use crate::error::Result;
 use crate::name::Name;
 use crate::sys::sched;
-use crate::world::keep::digest::{Sum, of_file, of_version};
+use crate::world::keep::digest::{SizedDigest, of_file, of_version};
 use crate::world::root::{stat_at, stat_fd};
 use crate::world::store::layout::version_name;
 
 /// The input of a digest.
 #[derive(Debug)]
-pub(in crate::world) enum Job {
+pub(in crate::world) enum HashInput {
     /// An open file.
     File(File),
     /// A version in the directory of its session.
@@ -32,13 +32,13 @@ pub(in crate::world) enum Job {
 /// The number of bytes up to which an input is small.
 const SMALL: u64 = 8 << 10;
 
-impl Job {
+impl HashInput {
     /// Returns whether the calling thread computes the digest.
     fn is_small(&self) -> bool {
         match self {
-            Job::File(file) => stat_fd(file.as_fd()).is_ok_and(|meta| meta.size <= SMALL),
+            HashInput::File(file) => stat_fd(file.as_fd()).is_ok_and(|meta| meta.size <= SMALL),
             // A version that is kept block by block has the size of its file, and mostly a few blocks.
-            Job::Version(dir, n) => Name::new(version_name(*n).as_bytes())
+            HashInput::Version(dir, n) => Name::new(version_name(*n).as_bytes())
                 .and_then(|name| stat_at(dir.as_fd(), name))
                 .is_ok_and(|meta| meta.size <= SMALL || (1..=SMALL).contains(&(meta.blocks * 512))),
         }
@@ -46,27 +46,27 @@ impl Job {
 }
 
 /// The result; `None` if time ran out or the content is missing.
-type Answer = Result<Option<Sum>>;
+type HashResult = Result<Option<SizedDigest>>;
 
 /// The thread that computes digests.
 #[derive(Debug)]
-pub(in crate::world) enum Hashing {
+pub(in crate::world) enum HashWorker {
     /// The calling thread.
     Here,
     /// The yielding thread.
-    Idle(SyncSender<Work>, Arc<Yielding>),
+    Idle(SyncSender<HashRequest>, Arc<YieldingThread>),
 }
 
 /// The nice value of a thread that could not stop yielding. With a higher one it delays the process's end for seconds
 /// (1.5 to 3 with 19 and 20 busy processes).
 const NICE: i32 = 10;
 
-type Work = (Job, SyncSender<Answer>);
+type HashRequest = (HashInput, SyncSender<HashResult>);
 
 /// A thread whose policy is `SCHED_IDLE` while it works. Others set it: a thread that did so itself might be stopped on
 /// the way back.
 #[derive(Debug)]
-pub(in crate::world) struct Yielding {
+pub(in crate::world) struct YieldingThread {
     thread: u32,
     /// The policy to come back to; `None` where that is not permitted. Then the thread has [`NICE`] for good, which lets
     /// it run a little even under load.
@@ -75,8 +75,8 @@ pub(in crate::world) struct Yielding {
     ended: Mutex<bool>,
 }
 
-impl Yielding {
-    fn of(thread: u32) -> Yielding {
+impl YieldingThread {
+    fn of(thread: u32) -> YieldingThread {
         let usual = match sched::may_stop_yielding(thread) {
             true => sched::policy(thread).ok(),
             false => None,
@@ -85,7 +85,7 @@ impl Yielding {
             let pid = rustix::process::Pid::from_raw(thread.cast_signed());
             let _ = rustix::process::setpriority_process(pid, NICE);
         }
-        Yielding {
+        YieldingThread {
             thread,
             usual,
             ended: Mutex::new(false),
@@ -117,11 +117,11 @@ impl Yielding {
     }
 }
 
-impl Hashing {
+impl HashWorker {
     /// Starts the thread, which gives up when `ended` is set. If it cannot be started, callers compute their own
     /// digests.
-    pub(in crate::world) fn idle(ended: Arc<AtomicBool>) -> Hashing {
-        let (jobs, given) = sync_channel::<Work>(0);
+    pub(in crate::world) fn idle(ended: Arc<AtomicBool>) -> HashWorker {
+        let (jobs, given) = sync_channel::<HashRequest>(0);
         let (number, numbered) = sync_channel(1);
         let thread = std::thread::Builder::new().name("hashing".to_owned());
         let started = thread.spawn(move || {
@@ -130,20 +130,20 @@ impl Hashing {
             answer(&given, &ended);
         });
         match (started, numbered.recv()) {
-            (Ok(_), Ok(thread)) => Hashing::Idle(jobs, Arc::new(Yielding::of(thread))),
+            (Ok(_), Ok(thread)) => HashWorker::Idle(jobs, Arc::new(YieldingThread::of(thread))),
             (Err(error), _) => {
                 log::warn!("no thread that yields: {error}");
-                Hashing::Here
+                HashWorker::Here
             }
-            (Ok(_), Err(_)) => Hashing::Here,
+            (Ok(_), Err(_)) => HashWorker::Here,
         }
     }
 
     /// Returns the thread, if there is one.
-    pub(in crate::world) fn thread(&self) -> Option<Arc<Yielding>> {
+    pub(in crate::world) fn thread(&self) -> Option<Arc<YieldingThread>> {
         match self {
-            Hashing::Here => None,
-            Hashing::Idle(_, thread) => Some(thread.clone()),
+            HashWorker::Here => None,
+            HashWorker::Idle(_, thread) => Some(thread.clone()),
         }
     }
 
@@ -151,10 +151,14 @@ impl Hashing {
     ///
     /// # Errors
     /// Any error from reading.
-    pub(in crate::world) fn make(&self, job: Job, on: &mut dyn FnMut() -> bool) -> Answer {
+    pub(in crate::world) fn make(
+        &self,
+        job: HashInput,
+        on: &mut dyn FnMut() -> bool,
+    ) -> HashResult {
         let (jobs, thread) = match self {
-            Hashing::Idle(jobs, thread) if !job.is_small() => (jobs, thread),
-            Hashing::Idle(..) | Hashing::Here => return make(&job, on),
+            HashWorker::Idle(jobs, thread) if !job.is_small() => (jobs, thread),
+            HashWorker::Idle(..) | HashWorker::Here => return make(&job, on),
         };
         let (answer, answered) = sync_channel(1);
         thread.begin();
@@ -165,7 +169,7 @@ impl Hashing {
     }
 }
 
-fn answer(given: &Receiver<Work>, ended: &AtomicBool) {
+fn answer(given: &Receiver<HashRequest>, ended: &AtomicBool) {
     let _ = sched::set_idle_reads();
     while let Ok((job, answer)) = given.recv() {
         let sum = make(&job, &mut || !ended.load(Ordering::Acquire));
@@ -173,10 +177,10 @@ fn answer(given: &Receiver<Work>, ended: &AtomicBool) {
     }
 }
 
-fn make(job: &Job, on: &mut dyn FnMut() -> bool) -> Answer {
+fn make(job: &HashInput, on: &mut dyn FnMut() -> bool) -> HashResult {
     match job {
-        Job::File(file) => of_file(file, &mut |_| on()),
-        Job::Version(dir, n) => of_version(dir, *n, &mut |_| on()),
+        HashInput::File(file) => of_file(file, &mut |_| on()),
+        HashInput::Version(dir, n) => of_version(dir, *n, &mut |_| on()),
     }
 }
 
@@ -198,7 +202,7 @@ mod tests {
             std::os::unix::fs::FileExt::write_all_at(&big, &[7; 1 << 18], at << 18).unwrap();
         }
         let ended = Arc::new(AtomicBool::new(false));
-        let hashing = Hashing::idle(ended.clone());
+        let hashing = HashWorker::idle(ended.clone());
         let thread = hashing.thread().unwrap();
         if thread.usual.is_none() {
             crate::need::skip!("root", "changing a thread's policy back needs CAP_SYS_NICE");
@@ -206,11 +210,11 @@ mod tests {
         let policy = || sched::policy(thread.thread).unwrap();
         let usual = policy();
         assert_eq!(thread.usual, Some(usual));
-        let sum = hashing.make(Job::File(file), &mut || true).unwrap();
+        let sum = hashing.make(HashInput::File(file), &mut || true).unwrap();
         assert_eq!(sum.unwrap().0, SMALL + 1);
         assert_eq!(policy(), usual, "after its work");
         std::thread::scope(|threads| {
-            let work = threads.spawn(|| hashing.make(Job::File(big), &mut || true));
+            let work = threads.spawn(|| hashing.make(HashInput::File(big), &mut || true));
             let limit = Instant::now() + Duration::from_secs(20);
             while policy() == usual {
                 assert!(
@@ -232,15 +236,17 @@ mod tests {
     /// A removed file cost 33 µs of processor time behind the reply, most of which went into handing it over.
     #[test]
     fn what_is_small_is_not_handed_over() {
-        let hashing = Hashing::idle(Arc::default());
+        let hashing = HashWorker::idle(Arc::default());
         let jobs = match &hashing {
-            Hashing::Idle(jobs, _) => Some(jobs),
-            Hashing::Here => None,
+            HashWorker::Idle(jobs, _) => Some(jobs),
+            HashWorker::Here => None,
         };
         // The thread is busy: nobody takes its answer.
         let (answer, _answered) = sync_channel(0);
         let empty = || tempfile::tempfile().unwrap();
-        jobs.unwrap().send((Job::File(empty()), answer)).unwrap();
+        jobs.unwrap()
+            .send((HashInput::File(empty()), answer))
+            .unwrap();
         let dir = tempfile::tempdir().unwrap();
         let file = std::fs::File::create_new(dir.path().join(version_name(7))).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, b"former", 0).unwrap();
@@ -251,9 +257,11 @@ mod tests {
         )
         .unwrap();
         let versions = std::fs::File::open(dir.path()).unwrap().into();
-        let sum = hashing.make(Job::Version(versions, 7), &mut || true);
+        let sum = hashing.make(HashInput::Version(versions, 7), &mut || true);
         assert_eq!(sum.unwrap().unwrap().0, 1 << 30);
-        let sum = hashing.make(Job::File(empty()), &mut || true).unwrap();
+        let sum = hashing
+            .make(HashInput::File(empty()), &mut || true)
+            .unwrap();
         assert_eq!(sum.unwrap().0, 0);
     }
 }

@@ -1,6 +1,6 @@
 //! The versions that are not final yet, and their successors.
 //!
-//! Receives each record as it is written, in journal order ([`crate::journal::Listener`]), so it knows exactly what a
+//! Receives each record as it is written, in journal order ([`crate::journal::RecordListener`]), so it knows exactly what a
 //! later reader of the journal will know of a file's versions. Keeps nothing about files without such versions.
 //!
 //! Lock: one mutex, taken under the journal's; nothing is called under it.
@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 use parking_lot::Mutex;
 
-use crate::journal::{How, Ids, Kept, Listener, Op};
+use crate::journal::{InodeNumbers, KeepMethod, Op, RecordListener, VersionRef};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::store::layout::TRASH;
 
@@ -19,7 +19,7 @@ pub(in crate::world) struct DraftVersion {
     /// The number of its record.
     seq: u64,
     /// How it is kept, and its number.
-    pub(in crate::world) kept: Kept,
+    pub(in crate::world) kept: VersionRef,
     /// The size of the content.
     pub(in crate::world) size: u64,
     /// The offset from which nothing can be read from the successor: a later record says that the file ended there.
@@ -27,12 +27,12 @@ pub(in crate::world) struct DraftVersion {
     /// The later version up to which all have been evicted.
     pub(in crate::world) past: Option<u64>,
     /// The former inode, if another took the file's place.
-    was: Option<Ids>,
+    was: Option<InodeNumbers>,
 }
 
 /// A file with versions that are not final.
 #[derive(Debug, Clone, Default)]
-pub(in crate::world) struct File {
+pub(in crate::world) struct DraftFile {
     /// Its last known path.
     pub(in crate::world) path: WorldPath,
     /// Its versions, in the order of their records.
@@ -44,21 +44,21 @@ pub(in crate::world) struct File {
 /// The versions of this session that are not final.
 #[derive(Debug, Default)]
 pub(in crate::world) struct DraftVersions {
-    inner: Mutex<Inner>,
+    inner: Mutex<DraftState>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    files: HashMap<Ids, File>,
+struct DraftState {
+    files: HashMap<InodeNumbers, DraftFile>,
     /// Files to look at, in order. A file may be queued twice, or be gone.
-    queue: VecDeque<Ids>,
+    queue: VecDeque<InodeNumbers>,
     /// The records about versions since the last query, if they are remembered.
     history: Option<Vec<(u64, Op)>>,
 }
 
 impl DraftVersions {
     /// Notes that a file was closed for writing and may be at rest now. Returns whether it has versions to look at.
-    pub(in crate::world) fn closed(&self, ids: Ids) -> bool {
+    pub(in crate::world) fn closed(&self, ids: InodeNumbers) -> bool {
         if let Some(file) = self.inner.lock().files.get_mut(&ids) {
             file.changes += 1;
         }
@@ -66,7 +66,7 @@ impl DraftVersions {
     }
 
     /// Queues a file if it has versions to look at, and returns whether it has.
-    pub(in crate::world) fn queue(&self, ids: Ids) -> bool {
+    pub(in crate::world) fn queue(&self, ids: InodeNumbers) -> bool {
         let mut inner = self.inner.lock();
         let known = inner.files.contains_key(&ids);
         if known {
@@ -76,7 +76,7 @@ impl DraftVersions {
     }
 
     /// Returns the next file to look at.
-    pub(in crate::world) fn next(&self) -> Option<Ids> {
+    pub(in crate::world) fn next(&self) -> Option<InodeNumbers> {
         self.inner.lock().queue.pop_front()
     }
 
@@ -129,13 +129,13 @@ impl DraftVersions {
         inner.queue = inner.files.keys().copied().collect();
     }
 
-    pub(in crate::world) fn file(&self, ids: Ids) -> Option<File> {
+    pub(in crate::world) fn file(&self, ids: InodeNumbers) -> Option<DraftFile> {
         self.inner.lock().files.get(&ids).cloned()
     }
 
     /// Removes a file's oldest version: it is now final. `changes` requires that the file has not been changed since
     /// that count; without it, the file may have changed. Returns whether the version was removed.
-    pub(in crate::world) fn take(&self, ids: Ids, n: u64, changes: Option<u64>) -> bool {
+    pub(in crate::world) fn take(&self, ids: InodeNumbers, n: u64, changes: Option<u64>) -> bool {
         let mut inner = self.inner.lock();
         let Some(file) = inner.files.get_mut(&ids) else {
             return false;
@@ -152,7 +152,7 @@ impl DraftVersions {
     }
 
     /// Claims a version for a second record, which is allowed while it is its file's last and not final.
-    pub(in crate::world) fn claim(&self, ids: Ids, n: u64) -> bool {
+    pub(in crate::world) fn claim(&self, ids: InodeNumbers, n: u64) -> bool {
         let mut inner = self.inner.lock();
         let file = inner.files.get_mut(&ids);
         file.is_some_and(|file| {
@@ -163,7 +163,7 @@ impl DraftVersions {
 
     fn aborted(&self, of: u64) {
         let mut inner = self.inner.lock();
-        let is_it = |file: &File| file.versions.back().is_some_and(|v| v.seq == of);
+        let is_it = |file: &DraftFile| file.versions.back().is_some_and(|v| v.seq == of);
         let found = inner.files.iter().find(|(_, file)| is_it(file));
         let Some(ids) = found.map(|(ids, _)| *ids) else {
             return;
@@ -177,9 +177,9 @@ impl DraftVersions {
         }
     }
 
-    fn content(&self, seq: u64, change: &Content<'_>) {
+    fn content(&self, seq: u64, change: &ContentChange<'_>) {
         let mut inner = self.inner.lock();
-        let version = change.kept.filter(|kept| kept.how != How::Length);
+        let version = change.kept.filter(|kept| kept.how != KeepMethod::Length);
         let Some(file) = (match version {
             Some(_) => Some(inner.files.entry(change.ids).or_default()),
             None => inner.files.get_mut(&change.ids),
@@ -211,7 +211,7 @@ impl DraftVersions {
         inner.queue.push_back(ids);
     }
 
-    fn moved(&self, ids: Ids, to: Option<WorldPath>) {
+    fn moved(&self, ids: InodeNumbers, to: Option<WorldPath>) {
         if let (Some(file), Some(to)) = (self.inner.lock().files.get_mut(&ids), to) {
             file.path = to;
         }
@@ -223,7 +223,7 @@ fn tells_of_versions(op: &Op) -> bool {
         Op::Write { kept, .. }
         | Op::Allocate { kept, .. }
         | Op::Truncate { kept, .. }
-        | Op::Content { kept, .. } => kept.is_some_and(|kept| kept.how != How::Length),
+        | Op::Content { kept, .. } => kept.is_some_and(|kept| kept.how != KeepMethod::Length),
         Op::Abort { .. } | Op::Evict { .. } => true,
         _ => false,
     }
@@ -235,17 +235,17 @@ fn in_trash(entry: &Escaped) -> Option<WorldPath> {
 }
 
 /// A record's data about a content.
-struct Content<'a> {
+struct ContentChange<'a> {
     path: &'a WorldPath,
-    ids: Ids,
+    ids: InodeNumbers,
     size: u64,
-    kept: Option<Kept>,
-    new: Option<Ids>,
+    kept: Option<VersionRef>,
+    new: Option<InodeNumbers>,
     /// The size that the former content is cut to, if the record keeps no version (`operator/past/tree/inverse.rs`).
     cut: Option<u64>,
 }
 
-impl Listener for DraftVersions {
+impl RecordListener for DraftVersions {
     fn recorded(&self, seq: u64, op: &Op) {
         if let Some(history) = &mut self.inner.lock().history
             && tells_of_versions(op)
@@ -301,10 +301,10 @@ impl Listener for DraftVersions {
             Op::Unlink { ids, trash, .. } => return self.moved(*ids, in_trash(trash)),
             _ => return,
         };
-        let length = kept.is_some_and(|kept| kept.how == How::Length);
+        let length = kept.is_some_and(|kept| kept.how == KeepMethod::Length);
         self.content(
             seq,
-            &Content {
+            &ContentChange {
                 path,
                 ids: *ids,
                 size: *size,

@@ -16,34 +16,34 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 
 /// A request for so many bytes, and the channel for the answer: whether there is more space now.
-pub(in crate::world) type Asked = (u64, SyncSender<bool>);
+pub(in crate::world) type SpaceRequest = (u64, SyncSender<bool>);
 
 /// The part of the quota that is left to what is needed: one of so many.
 const SPARE: u64 = 8;
 
 /// The quota for versions.
 #[derive(Debug, Default)]
-pub struct Quota {
+pub struct VersionQuota {
     used: AtomicU64,
     max: Option<u64>,
     refused: AtomicU64,
     /// The thread that evicts versions.
-    evict: OnceLock<Sender<Asked>>,
+    evict: OnceLock<Sender<SpaceRequest>>,
     /// Versions of this session still being made or written, and by how many writers.
     live: Mutex<HashMap<u64, u32>>,
 }
 
-impl Quota {
+impl VersionQuota {
     /// Makes the quota of a session.
-    pub(in crate::world) fn new(max: Option<u64>) -> Arc<Quota> {
-        Arc::new(Quota {
+    pub(in crate::world) fn new(max: Option<u64>) -> Arc<VersionQuota> {
+        Arc::new(VersionQuota {
             max,
-            ..Quota::default()
+            ..VersionQuota::default()
         })
     }
 
     /// Names the thread that is asked for space at the limit.
-    pub(in crate::world) fn evict_by(&self, evictor: Sender<Asked>) {
+    pub(in crate::world) fn evict_by(&self, evictor: Sender<SpaceRequest>) {
         let _ = self.evict.set(evictor);
     }
 

@@ -26,7 +26,7 @@ use crate::world::store::own;
 
 /// The content of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ranges {
+pub struct RangeList {
     /// Starts and ends, in order, without overlap.
     pub ranges: Vec<(u64, u64)>,
     /// The size of the whole former content, and its SHA-256 in hexadecimal digits if that is known.
@@ -35,13 +35,13 @@ pub struct Ranges {
     pub past: Option<(String, u64)>,
 }
 
-impl Ranges {
+impl RangeList {
     /// Parses a list.
     ///
     /// # Errors
     /// The line that cannot be parsed.
-    pub fn parse(text: &str) -> std::result::Result<Ranges, String> {
-        let mut list = Ranges::default();
+    pub fn parse(text: &str) -> std::result::Result<RangeList, String> {
+        let mut list = RangeList::default();
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         for line in whole.lines() {
             list.add(line)
@@ -157,7 +157,7 @@ pub(in crate::world) fn space(dir: BorrowedFd<'_>, n: u64) -> Result<u64> {
 ///
 /// # Errors
 /// [`Error::Damaged`] with the line that cannot be parsed; any error from the system calls.
-pub fn read(dir: BorrowedFd<'_>, n: u64) -> Result<Option<Ranges>> {
+pub fn read(dir: BorrowedFd<'_>, n: u64) -> Result<Option<RangeList>> {
     use std::io::Read;
     let Some(map) = open(dir, n)? else {
         return Ok(None);
@@ -166,7 +166,7 @@ pub fn read(dir: BorrowedFd<'_>, n: u64) -> Result<Option<Ranges>> {
     std::fs::File::from(map)
         .read_to_string(&mut text)
         .map_err(|_| Error::Damaged("it is no text".to_owned()))?;
-    Ranges::parse(&text).map(Some).map_err(Error::Damaged)
+    RangeList::parse(&text).map(Some).map_err(Error::Damaged)
 }
 
 /// Sorts ranges and merges those that touch.
@@ -229,17 +229,17 @@ mod tests {
     #[test]
     fn a_list_is_read_as_it_was_written() {
         for digest in [Some("0".repeat(64)), None] {
-            let list = Ranges {
+            let list = RangeList {
                 ranges: vec![(0, 4096), (8192, 9000)],
                 content: Some((9000, digest)),
                 past: Some(("20260116T101530.123456Z-ab42".to_owned(), 7)),
             };
-            assert_eq!(Ranges::parse(&list.text()).unwrap(), list);
+            assert_eq!(RangeList::parse(&list.text()).unwrap(), list);
             let torn = &list.text()[..list.text().len() - 1];
-            assert_eq!(Ranges::parse(torn).unwrap().content, None);
+            assert_eq!(RangeList::parse(torn).unwrap().content, None);
         }
         assert_eq!(
-            Ranges::parse("8 4\n0 8\n20 0\n30 ").unwrap().ranges,
+            RangeList::parse("8 4\n0 8\n20 0\n30 ").unwrap().ranges,
             [(0, 12)]
         );
         for wrong in [
@@ -249,7 +249,7 @@ mod tests {
             "1 18446744073709551615\n",
             "past x\n",
         ] {
-            assert!(Ranges::parse(wrong).is_err(), "{wrong}");
+            assert!(RangeList::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

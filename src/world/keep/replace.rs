@@ -11,18 +11,18 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, 
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::journal::{How, Kept, Op};
+use crate::journal::{KeepMethod, Op, VersionRef};
 use crate::name::Name;
 use crate::name::quoted;
 use crate::world::attr::{SET_IDS, set_times, without_setid};
-use crate::world::keep::choice::Destroys;
+use crate::world::keep::choice::DestroyScope;
 use crate::world::keep::likeness::make_alike;
 use crate::world::keep::overwrite::{carry_over, overwrite};
 use crate::world::keep::versions::VersionGuard;
 use crate::world::open_state::OpenState;
 use crate::world::options::COPIED_UP_TO;
 use crate::world::root::{open_beneath, stat_at, stat_fd};
-use crate::world::{Caller, Located, World};
+use crate::world::{Caller, LocatedNode, World};
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::Meta;
 
@@ -31,7 +31,7 @@ const OWN_MODE: u32 = 0o600;
 
 /// A new inode that is ready to take a file's place.
 #[derive(Debug)]
-pub(in crate::world) struct Fresh<'a> {
+pub(in crate::world) struct FreshInode<'a> {
     /// The inode, open with the requested flags.
     pub(in crate::world) file: OwnedFd,
     /// Its attributes.
@@ -39,11 +39,11 @@ pub(in crate::world) struct Fresh<'a> {
     making: VersionGuard<'a>,
 }
 
-impl Fresh<'_> {
+impl FreshInode<'_> {
     /// Returns the record's description of the old inode.
-    pub(in crate::world) fn kept(&self) -> Kept {
-        Kept {
-            how: How::Moved,
+    pub(in crate::world) fn kept(&self) -> VersionRef {
+        VersionRef {
+            how: KeepMethod::Moved,
             n: self.making.n(),
         }
     }
@@ -81,12 +81,12 @@ impl World {
     /// `ENOSPC`, `EDQUOT` and `EIO`; the file must then stay as it is.
     pub(in crate::world) fn fresh(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         old: BorrowedFd<'_>,
         flags: OFlags,
         mode: u32,
         open_state: &dyn OpenState,
-    ) -> Result<Option<Fresh<'_>>> {
+    ) -> Result<Option<FreshInode<'_>>> {
         let (meta, options) = (located.node.meta(), self.versions.options());
         // A small open file has already been copied.
         let small = meta.size <= options.copied_up_to.min(COPIED_UP_TO);
@@ -101,7 +101,7 @@ impl World {
         self.secure(&located.node)?;
         let making = self.versions.make(meta.blocks * 512)?;
         match self.like(&making, (located, old), flags, mode) {
-            Ok(Some(file)) => Ok(Some(Fresh {
+            Ok(Some(file)) => Ok(Some(FreshInode {
                 meta: stat_fd(file.as_fd())?,
                 file,
                 making,
@@ -119,7 +119,7 @@ impl World {
     pub(in crate::world) fn like(
         &self,
         making: &VersionGuard<'_>,
-        (located, old): (&Located, BorrowedFd<'_>),
+        (located, old): (&LocatedNode, BorrowedFd<'_>),
         flags: OFlags,
         permissions: u32,
     ) -> Result<Option<OwnedFd>> {
@@ -166,8 +166,8 @@ impl World {
     /// changed.
     pub(in crate::world) fn put_in_place(
         &self,
-        located: &Located,
-        fresh: &mut Fresh<'_>,
+        located: &LocatedNode,
+        fresh: &mut FreshInode<'_>,
         open_state: &dyn OpenState,
     ) -> Result<()> {
         let (Some(parent), Some(name)) = (located.path.parent(), located.path.name()) else {
@@ -237,7 +237,7 @@ impl World {
     /// old content is kept and recorded.
     pub fn put_content(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         content: &dyn NewContent,
         open_state: &dyn OpenState,
         caller: Caller,
@@ -288,7 +288,7 @@ impl World {
         // The new content is complete before the old one is touched, so the file is never left half written.
         let ready = self.aside(content)?;
         let file = self.root.open_to_replace(&located.node)?;
-        let keeping = self.keep(located, Destroys::Range(0, meta.size), open_state)?;
+        let keeping = self.keep(located, DestroyScope::Range(0, meta.size), open_state)?;
         content.check(old.as_fd())?;
         let pending = self
             .journal
@@ -325,11 +325,11 @@ impl World {
     /// `ENOSPC` if the old content cannot be kept.
     pub(in crate::world) fn empty_by_moving(
         &self,
-        located: &Located,
+        located: &LocatedNode,
         old: BorrowedFd<'_>,
         flags: OFlags,
         open_state: &dyn OpenState,
-        op: impl FnOnce(Kept, crate::journal::Ids) -> Op,
+        op: impl FnOnce(VersionRef, crate::journal::InodeNumbers) -> Op,
         caller: Caller,
     ) -> Result<Option<(OwnedFd, Meta)>> {
         // The kernel clears these bits when it truncates a file; here nothing is truncated.

@@ -15,17 +15,17 @@ use crate::world::store::layout::version_name;
 
 /// The content that came after a version.
 #[derive(Debug)]
-pub(in crate::world) struct Successor<'a> {
+pub(in crate::world) struct VersionSuccessor<'a> {
     /// The directory of the versions.
     dir: &'a OwnedFd,
     /// The parts, the earliest first: the last one has all bytes.
-    parts: VecDeque<Part>,
+    parts: VecDeque<SuccessorPart>,
 }
 
 /// A later version, or the file.
 #[derive(Debug)]
-pub(in crate::world) struct Part {
-    pub(in crate::world) of: Bytes,
+pub(in crate::world) struct SuccessorPart {
+    pub(in crate::world) of: PartBytes,
     /// The ranges that it has; all, if absent.
     pub(in crate::world) ranges: Option<Vec<(u64, u64)>>,
     /// The offset from which nothing is read from the later parts.
@@ -34,7 +34,7 @@ pub(in crate::world) struct Part {
 
 /// Where the bytes of a part are.
 #[derive(Debug)]
-pub(in crate::world) enum Bytes {
+pub(in crate::world) enum PartBytes {
     /// In a version that has only some ranges.
     Version(u64),
     /// In a version that is whole.
@@ -43,17 +43,17 @@ pub(in crate::world) enum Bytes {
     File(OwnedFd),
 }
 
-impl<'a> Successor<'a> {
+impl<'a> VersionSuccessor<'a> {
     /// A successor that has no part yet.
-    pub(in crate::world) fn new(dir: &'a OwnedFd) -> Successor<'a> {
-        Successor {
+    pub(in crate::world) fn new(dir: &'a OwnedFd) -> VersionSuccessor<'a> {
+        VersionSuccessor {
             dir,
             parts: VecDeque::new(),
         }
     }
 
     /// Adds a later part.
-    pub(in crate::world) fn then(&mut self, part: Part) {
+    pub(in crate::world) fn then(&mut self, part: SuccessorPart) {
         self.parts.push_back(part);
     }
 
@@ -70,14 +70,14 @@ impl<'a> Successor<'a> {
     /// Returns whether it reaches the file, which may change.
     pub(in crate::world) fn has_file(&self) -> bool {
         let last = self.parts.back();
-        last.is_some_and(|part| matches!(part.of, Bytes::File(_)))
+        last.is_some_and(|part| matches!(part.of, PartBytes::File(_)))
     }
 
     /// Returns the earliest part, if that has all bytes.
     pub(in crate::world) fn whole(&self) -> Option<BorrowedFd<'_>> {
         match &self.parts.front()?.of {
-            Bytes::Whole(file) | Bytes::File(file) => Some(file.as_fd()),
-            Bytes::Version(_) => None,
+            PartBytes::Whole(file) | PartBytes::File(file) => Some(file.as_fd()),
+            PartBytes::Version(_) => None,
         }
     }
 
@@ -135,14 +135,16 @@ impl<'a> Successor<'a> {
         true
     }
 
-    fn read_part(&self, of: &Bytes, buffer: &mut [u8], at: u64) -> bool {
+    fn read_part(&self, of: &PartBytes, buffer: &mut [u8], at: u64) -> bool {
         let length = buffer.len();
         let read = match of {
-            Bytes::Whole(file) | Bytes::File(file) => read_at(file.as_fd(), buffer, at),
-            Bytes::Version(n) => open(self.dir, *n, OFlags::RDONLY).and_then(|file| match file {
-                Some(file) => read_at(file.as_fd(), buffer, at),
-                None => Err(Error::NotFound),
-            }),
+            PartBytes::Whole(file) | PartBytes::File(file) => read_at(file.as_fd(), buffer, at),
+            PartBytes::Version(n) => {
+                open(self.dir, *n, OFlags::RDONLY).and_then(|file| match file {
+                    Some(file) => read_at(file.as_fd(), buffer, at),
+                    None => Err(Error::NotFound),
+                })
+            }
         };
         read.ok() == Some(length)
     }
@@ -154,10 +156,10 @@ impl<'a> Successor<'a> {
     /// Any error from `fdatasync(2)`.
     pub(in crate::world) fn secure(&self) -> Result<()> {
         self.parts.iter().try_for_each(|part| match &part.of {
-            Bytes::Whole(file) | Bytes::File(file) => {
+            PartBytes::Whole(file) | PartBytes::File(file) => {
                 rustix::fs::fdatasync(file).map_err(Error::os("fdatasync"))
             }
-            Bytes::Version(_) => Ok(()),
+            PartBytes::Version(_) => Ok(()),
         })
     }
 }

@@ -16,10 +16,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::journal::{How, Kept};
-use crate::world::keep::blocks::{Blocks, same_content};
+use crate::journal::{KeepMethod, VersionRef};
+use crate::world::keep::blocks::{BlockVersion, same_content};
 use crate::world::keep::pending::DraftVersions;
-use crate::world::keep::quota::Quota;
+use crate::world::keep::quota::VersionQuota;
 use crate::world::open_state::{OpenState, StartedVersion};
 use crate::world::options::{COPIED_UP_TO, KeepOptions};
 use crate::world::root::open_beneath;
@@ -27,11 +27,11 @@ use crate::world::store::layout::version_name;
 
 /// The versions of the present session.
 #[derive(Debug)]
-pub struct Versions {
+pub struct VersionStore {
     dir: OwnedFd,
     last: AtomicU64,
     options: KeepOptions,
-    room: Arc<Quota>,
+    room: Arc<VersionQuota>,
     /// Whether a content must be on disk before it is destroyed.
     durable: bool,
     /// Whether the store's file system is known not to share blocks.
@@ -42,7 +42,7 @@ pub struct Versions {
 /// A version that is deleted unless its record stands.
 #[derive(Debug)]
 pub(in crate::world) struct VersionGuard<'a> {
-    versions: &'a Versions,
+    versions: &'a VersionStore,
     n: u64,
     taken: u64,
     stands: bool,
@@ -51,7 +51,7 @@ pub(in crate::world) struct VersionGuard<'a> {
 /// A kept content, for a record to name.
 #[derive(Debug, Default)]
 pub(in crate::world) struct KeptContent<'a> {
-    pub(in crate::world) kept: Option<Kept>,
+    pub(in crate::world) kept: Option<VersionRef>,
     making: Option<VersionGuard<'a>>,
     /// The report for the open file, once the record stands.
     began: Option<StartedVersion>,
@@ -59,7 +59,7 @@ pub(in crate::world) struct KeptContent<'a> {
 
 impl<'a> KeptContent<'a> {
     /// A version that an earlier record names as well, or that has no file.
-    pub(in crate::world) fn already(kept: Kept) -> KeptContent<'a> {
+    pub(in crate::world) fn already(kept: VersionRef) -> KeptContent<'a> {
         KeptContent {
             kept: Some(kept),
             ..KeptContent::default()
@@ -68,11 +68,11 @@ impl<'a> KeptContent<'a> {
 
     /// A version that has been made.
     pub(in crate::world) fn new(
-        how: How,
+        how: KeepMethod,
         making: VersionGuard<'a>,
-        blocks: Option<Arc<Blocks>>,
+        blocks: Option<Arc<BlockVersion>>,
     ) -> KeptContent<'a> {
-        let kept = Kept { how, n: making.n };
+        let kept = VersionRef { how, n: making.n };
         KeptContent {
             kept: Some(kept),
             making: Some(making),
@@ -104,15 +104,15 @@ impl Drop for VersionGuard<'_> {
     }
 }
 
-impl Versions {
+impl VersionStore {
     pub(in crate::world) fn new(
         dir: OwnedFd,
         options: KeepOptions,
-        room: Arc<Quota>,
+        room: Arc<VersionQuota>,
         durable: bool,
         pending: Arc<DraftVersions>,
-    ) -> Versions {
-        Versions {
+    ) -> VersionStore {
+        VersionStore {
             pending,
             dir,
             durable,
@@ -124,11 +124,11 @@ impl Versions {
     }
 
     /// Returns the quota of the versions.
-    pub fn room(&self) -> &Quota {
+    pub fn room(&self) -> &VersionQuota {
         &self.room
     }
 
-    pub(in crate::world) fn quota(&self) -> &Arc<Quota> {
+    pub(in crate::world) fn quota(&self) -> &Arc<VersionQuota> {
         &self.room
     }
 

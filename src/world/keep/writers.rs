@@ -8,7 +8,7 @@ use trumanfs_types::meta::Id;
 
 /// The answer about one file.
 #[derive(Debug)]
-pub enum Rest {
+pub enum WriteStatus {
     /// Nobody has the file open for writing. It is given open for reading; absent if it cannot be found.
     AtRest(Option<OwnedFd>),
     /// Somebody has it open for writing.
@@ -20,20 +20,20 @@ pub enum Rest {
 }
 
 /// The table of files that are open for writing.
-pub trait Writers: Send + Sync + std::fmt::Debug {
+pub trait OpenWriters: Send + Sync + std::fmt::Debug {
     /// Calls `look` with whether the file is at rest, under the file's inode lock, unless the file is busy. `path` is
     /// its last known path.
-    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest;
+    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus;
 }
 
 /// The answer for a world used in process, once it has closed all its own files.
 #[derive(Debug)]
-pub(in crate::world) struct NobodyWrites<'a>(pub(in crate::world) &'a Root);
+pub(in crate::world) struct NoWriters<'a>(pub(in crate::world) &'a Root);
 
-impl Writers for NobodyWrites<'_> {
-    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> Rest {
+impl OpenWriters for NoWriters<'_> {
+    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
         look(true);
         let node = self.0.node_expecting(path, id);
-        Rest::AtRest(node.and_then(|node| self.0.reopen_quietly(&node)).ok())
+        WriteStatus::AtRest(node.and_then(|node| self.0.reopen_quietly(&node)).ok())
     }
 }

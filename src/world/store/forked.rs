@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{OFlags, Timespec, Timestamps};
 
 use crate::error::{Error, Result};
-use crate::journal::{Stamp, StoreId};
+use crate::journal::{FileTime, StoreId};
 use crate::world::root::stat_fd;
 use crate::world::store::layout::FORK;
 use crate::world::store::own;
@@ -38,7 +38,7 @@ const LONGEST: u64 = 64 << 10;
 /// How a fork got the contents of its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Means {
+pub enum ForkMethod {
     /// Files share their blocks with those of the origin (`FICLONE`).
     Cloned,
     /// Files are copies.
@@ -47,7 +47,7 @@ pub enum Means {
 
 /// The origin of a fork, and the point at which the fork was made.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ForkedFrom {
+pub struct ForkOrigin {
     v: u32,
     /// The path of the origin then, escaped.
     pub origin: String,
@@ -59,20 +59,25 @@ pub struct ForkedFrom {
     /// When the fork was made, RFC 3339 in UTC.
     pub time: String,
     /// How the contents came along.
-    pub means: Means,
+    pub means: ForkMethod,
     /// By the clock of its files, when making it had not read anything yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub began: Option<Stamp>,
+    pub began: Option<FileTime>,
     /// By the same clock, when nothing in it was changed any more: what has changed since, its users have changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub done: Option<Stamp>,
+    pub done: Option<FileTime>,
 }
 
-impl ForkedFrom {
+impl ForkOrigin {
     /// Makes the note of a fork that is made now.
-    pub fn now(origin: String, store: StoreId, point: Option<String>, means: Means) -> ForkedFrom {
+    pub fn now(
+        origin: String,
+        store: StoreId,
+        point: Option<String>,
+        means: ForkMethod,
+    ) -> ForkOrigin {
         let now = chrono::Utc::now();
-        ForkedFrom {
+        ForkOrigin {
             v: SCHEMA,
             origin,
             store,
@@ -128,14 +133,14 @@ impl ForkedFrom {
 ///
 /// # Errors
 /// [`Error::Damaged`] where the file cannot be understood; [`Error::Refused`] where it is no plain file.
-pub fn forked_from(state: BorrowedFd<'_>) -> Result<Option<ForkedFrom>> {
+pub fn forked_from(state: BorrowedFd<'_>) -> Result<Option<ForkOrigin>> {
     let file = match own::open(state, FORK.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => return Ok(None),
         file => file?,
     };
     let text = own::read(&file, FORK, LONGEST)?;
     let said = |why: &str| Error::Damaged(format!(".trumanfs/{FORK}: {why}"));
-    let note: ForkedFrom = serde_json::from_str(&text).map_err(|error| said(&error.to_string()))?;
+    let note: ForkOrigin = serde_json::from_str(&text).map_err(|error| said(&error.to_string()))?;
     match note.v {
         SCHEMA => Ok(Some(note)),
         v => Err(said(&format!("schema {v} is of a newer release"))),

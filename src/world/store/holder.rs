@@ -21,7 +21,7 @@ pub fn boot_id() -> String {
 
 /// The process that serves a store, as shown to a second mount. `status` finds the daemon by it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Holder {
+pub struct StoreHolder {
     /// The host name.
     pub host: String,
     /// The machine's boot id: a pid means nothing after another boot.
@@ -42,10 +42,10 @@ pub struct Holder {
     pub durable: bool,
 }
 
-impl Holder {
+impl StoreHolder {
     /// Describes this process.
-    pub fn this_process(session: &str, home: Option<String>) -> Holder {
-        Holder {
+    pub fn this_process(session: &str, home: Option<String>) -> StoreHolder {
+        StoreHolder {
             host: rustix::system::uname()
                 .nodename()
                 .to_string_lossy()
@@ -65,14 +65,14 @@ impl Holder {
 ///
 /// # Errors
 /// Any error from `open(2)` or `read(2)`.
-pub fn holder(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
+pub fn holder(state: BorrowedFd<'_>) -> Result<Option<StoreHolder>> {
     match own::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(None),
         file => Ok(read_holder(&mut file?)),
     }
 }
 
-pub(in crate::world) fn read_holder(file: &mut File) -> Option<Holder> {
+pub(in crate::world) fn read_holder(file: &mut File) -> Option<StoreHolder> {
     file.rewind().ok()?;
     let text = own::read(file, LOCK, LONGEST_LOCK).ok()?;
     // Trailing bytes are from a longer text whose replacement was interrupted.

@@ -15,7 +15,7 @@ use crate::world::store::inode_lists;
 use crate::world::store::layout::LENT;
 use crate::world::store::lent_record::parse;
 use crate::world::store::own;
-use crate::world::store::settled::Settled;
+use crate::world::store::settled::StoreFinding;
 use crate::world::walk::walk;
 use trumanfs_types::meta::Id;
 
@@ -25,12 +25,12 @@ pub fn take_back(
     root: &Root,
     (state, named): (BorrowedFd<'_>, Option<&str>),
     is_fresh_copy: impl Fn() -> bool,
-) -> Vec<Settled> {
+) -> Vec<StoreFinding> {
     let told = take_all_back(root, state, &is_fresh_copy).unwrap_or_else(|error| {
         log::warn!("lent permission bits could not be taken back: {error}");
         Vec::new()
     });
-    let found = |what| Settled {
+    let found = |what| StoreFinding {
         session: named.unwrap_or_default().to_owned(),
         what,
         crash: true,

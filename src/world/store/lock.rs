@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::sys::locks;
-use crate::world::store::holder::{Holder, boot_id, is_for_requests, read_holder};
+use crate::world::store::holder::{StoreHolder, boot_id, is_for_requests, read_holder};
 use crate::world::store::layout::LOCK;
 use crate::world::store::own;
 
@@ -26,22 +26,22 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
 /// How long somebody waits for others who work on the store.
 #[derive(Clone, Copy)]
-pub struct Patience<'a> {
+pub struct LockWait<'a> {
     time: Duration,
     /// Whether the wait has become pointless.
     ended: &'a dyn Fn() -> bool,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> LockWait<'a> {
     /// Waits so long, unless it ends before.
-    pub fn of(time: Duration, ended: &'a dyn Fn() -> bool) -> Patience<'a> {
-        Patience { time, ended }
+    pub fn of(time: Duration, ended: &'a dyn Fn() -> bool) -> LockWait<'a> {
+        LockWait { time, ended }
     }
 }
 
-impl From<Duration> for Patience<'_> {
+impl From<Duration> for LockWait<'_> {
     fn from(time: Duration) -> Self {
-        Patience::of(time, &|| false)
+        LockWait::of(time, &|| false)
     }
 }
 
@@ -68,7 +68,7 @@ pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
 ///
 /// # Errors
 /// As [`is_held`].
-pub fn daemon(state: BorrowedFd<'_>) -> Result<Option<Holder>> {
+pub fn daemon(state: BorrowedFd<'_>) -> Result<Option<StoreHolder>> {
     match file(state, OFlags::RDONLY)? {
         Some(mut file) if !share(&file)? => Ok(read_holder(&mut file).filter(is_daemon)),
         _ => Ok(None),
@@ -100,7 +100,7 @@ pub(in crate::world) fn with_readers(
 /// As [`alone`].
 pub(in crate::world) fn for_changes(
     state: BorrowedFd<'_>,
-    patience: Patience<'_>,
+    patience: LockWait<'_>,
 ) -> Result<Option<File>> {
     let Some(mut file) = file(state, OFlags::RDWR)? else {
         return Ok(None);
@@ -124,7 +124,7 @@ pub(in crate::world) fn taken(state: BorrowedFd<'_>, located: Option<File>) -> R
 ///
 /// # Errors
 /// [`Error::Refused`] naming the holder; any error from `flock(2)`.
-pub(in crate::world) fn alone(file: &mut File, patience: Patience<'_>) -> Result<()> {
+pub(in crate::world) fn alone(file: &mut File, patience: LockWait<'_>) -> Result<()> {
     wait(file, patience, FlockOperation::NonBlockingLockExclusive)
 }
 
@@ -132,13 +132,13 @@ pub(in crate::world) fn alone(file: &mut File, patience: Patience<'_>) -> Result
 ///
 /// # Errors
 /// As [`alone`].
-pub(in crate::world) fn before_state(dir: OwnedFd, patience: Patience<'_>) -> Result<File> {
+pub(in crate::world) fn before_state(dir: OwnedFd, patience: LockWait<'_>) -> Result<File> {
     let mut file = File::from(dir);
     alone(&mut file, patience)?;
     Ok(file)
 }
 
-fn wait(file: &mut File, patience: Patience<'_>, how: FlockOperation) -> Result<()> {
+fn wait(file: &mut File, patience: LockWait<'_>, how: FlockOperation) -> Result<()> {
     // A time that cannot be reckoned with has no end.
     let end = Instant::now().checked_add(patience.time);
     let mut pause = PAUSE;
@@ -194,7 +194,7 @@ pub(in crate::world) fn lost_to(lock: &File, session: &str) -> Option<String> {
 /// # Errors
 /// [`Error::Refused`] naming the daemon.
 pub(in crate::world) fn refuse_unshared(
-    before: Option<&Holder>,
+    before: Option<&StoreHolder>,
     has_ended: impl FnOnce(&str) -> bool,
 ) -> Result<()> {
     let Some(holder) = before.filter(|holder| serves_still(holder)) else {
@@ -212,7 +212,7 @@ pub(in crate::world) fn refuse_unshared(
 }
 
 /// Returns whether the daemon that a lock names is alive on this machine, and not another process with its number.
-fn serves_still(holder: &Holder) -> bool {
+fn serves_still(holder: &StoreHolder) -> bool {
     let here = rustix::system::uname();
     let is_here = holder.host == here.nodename().to_string_lossy() && holder.boot == boot_id();
     is_here
@@ -238,7 +238,7 @@ pub(in crate::world) fn share(file: &File) -> Result<bool> {
 
 /// Returns whether the holder may be a daemon that serves the store: a live process, or one on another machine, which
 /// cannot be checked.
-fn is_daemon(holder: &Holder) -> bool {
+fn is_daemon(holder: &StoreHolder) -> bool {
     let here = rustix::system::uname();
     let here = here.nodename().to_string_lossy();
     holder.home.is_some()
@@ -265,7 +265,7 @@ fn lives(pid: u32) -> bool {
     }
 }
 
-fn served(holder: &Holder) -> Error {
+fn served(holder: &StoreHolder) -> Error {
     if holder.home.as_deref().is_some_and(is_for_requests) {
         return Error::refused(
             format!(
@@ -288,7 +288,7 @@ fn served(holder: &Holder) -> Error {
 }
 
 /// Returns the error that names the present holder after the wait.
-fn busy(file: &File, holder: Option<&Holder>, patience: Duration) -> Error {
+fn busy(file: &File, holder: Option<&StoreHolder>, patience: Duration) -> Error {
     let mut who: Vec<String> = locks::holders(file.as_fd())
         .iter()
         .map(|pid| format!("process {pid}"))

@@ -6,9 +6,9 @@ use parking_lot::Mutex;
 
 /// The notices of one session, each under its subject. A later one of a subject replaces the former.
 #[derive(Debug, Default)]
-pub struct Notices(Mutex<BTreeMap<&'static str, String>>);
+pub struct SessionNotices(Mutex<BTreeMap<&'static str, String>>);
 
-impl Notices {
+impl SessionNotices {
     /// Sets the notice of a subject.
     pub fn set(&self, subject: &'static str, text: String) {
         self.0.lock().insert(subject, text);

@@ -4,12 +4,12 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use crate::error::Result;
-use crate::journal::MountedWith;
+use crate::journal::MountSettings;
 use crate::world::root::Root;
 use crate::world::store::holder::read_holder;
 use crate::world::store::lock::{self, PATIENCE};
 use crate::world::store::sessions::{last_mount, new_session_id};
-use crate::world::store::settled::Settled;
+use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::{open_unlocked, refuse_strangers};
 use crate::world::{World, WorldOptions};
 
@@ -17,7 +17,7 @@ use crate::world::{World, WorldOptions};
 ///
 /// # Errors
 /// Those of opening its state and of reading its sessions.
-pub fn last_mounted_with(root: &Root) -> Result<Option<MountedWith>> {
+pub fn last_mounted_with(root: &Root) -> Result<Option<MountSettings>> {
     match open_unlocked(root)? {
         Some(state) => last_mount(state.as_fd(), None),
         None => Ok(None),
@@ -29,7 +29,7 @@ impl World {
     ///
     /// # Errors
     /// As [`World::open`].
-    pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<Settled>)> {
+    pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<StoreFinding>)> {
         let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         World::over_as_last_mounted(root)
@@ -39,7 +39,7 @@ impl World {
     ///
     /// # Errors
     /// As [`World::over`].
-    pub fn over_as_last_mounted(root: Root) -> Result<(World, Vec<Settled>)> {
+    pub fn over_as_last_mounted(root: Root) -> Result<(World, Vec<StoreFinding>)> {
         let (held, last) = match open_unlocked(&root)? {
             Some(state) => {
                 let mut held = lock::for_changes(state.as_fd(), PATIENCE.into())?;

@@ -8,30 +8,30 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, Result};
-use crate::journal::{Actors, Journal, Op};
+use crate::journal::{ActorCache, Journal, Op};
 use crate::name::Escaped;
-use crate::world::keep::digests::Digests;
+use crate::world::keep::digests::SessionDigests;
 use crate::world::keep::evict::Evictor;
 use crate::world::keep::finalize::Finalizer;
 use crate::world::keep::pending::DraftVersions;
-use crate::world::keep::quota::Quota;
-use crate::world::keep::versions::Versions;
-use crate::world::keep::writers::NobodyWrites;
+use crate::world::keep::quota::VersionQuota;
+use crate::world::keep::versions::VersionStore;
+use crate::world::keep::writers::NoWriters;
 use crate::world::outside_names::OutsideNames;
 use crate::world::root::Root;
-use crate::world::store::holder::Holder;
+use crate::world::store::holder::StoreHolder;
 use crate::world::store::lent_bits;
 use crate::world::store::link_index::LinkIndex;
-use crate::world::store::notices::Notices;
+use crate::world::store::notices::SessionNotices;
 use crate::world::store::origin;
 use crate::world::store::own;
 use crate::world::store::probe;
-use crate::world::store::read_only::Locked;
+use crate::world::store::read_only::LockedStore;
 use crate::world::store::reserve;
 use crate::world::store::settle;
-use crate::world::store::settled::Settled;
+use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::{StateDir, open_unlocked, refuse_strangers};
-use crate::world::trash::gatherer::Gatherer;
+use crate::world::trash::gatherer::GatherQueue;
 use crate::world::trash::trash_state;
 use crate::world::trash::trash_state::Trash;
 use crate::world::view::View;
@@ -46,7 +46,10 @@ impl World {
     /// # Errors
     /// [`Error::Refused`] if the store is being served, or its trash or state directory is not safe to use;
     /// [`Error::Damaged`] if the last journal cannot be read.
-    pub fn open(store: &std::path::Path, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+    pub fn open(
+        store: &std::path::Path,
+        options: WorldOptions,
+    ) -> Result<(World, Vec<StoreFinding>)> {
         let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         World::over((root, None), options)
@@ -56,7 +59,10 @@ impl World {
     ///
     /// # Errors
     /// As [`World::open`].
-    pub fn over((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+    pub fn over(
+        (root, lock): LockedStore,
+        options: WorldOptions,
+    ) -> Result<(World, Vec<StoreFinding>)> {
         let attempt = || {
             let lock = lock.as_ref().and_then(|file| file.try_clone().ok());
             begin((root.again()?, lock), options.clone())
@@ -115,8 +121,8 @@ impl World {
         }
         self.gatherer.end();
         self.gather_now();
-        self.finalizer.finish(&NobodyWrites(&self.root), AT_THE_END);
-        self.digests.finish(&NobodyWrites(&self.root), self.mounted);
+        self.finalizer.finish(&NoWriters(&self.root), AT_THE_END);
+        self.digests.finish(&NoWriters(&self.root), self.mounted);
         self.drop_scratch();
         if let Err(error) = self.journal.note(Op::End, None) {
             log::warn!("the end of the session could not be recorded: {error}");
@@ -130,13 +136,13 @@ impl World {
 }
 
 /// Begins a session like [`World::over`], on a disk that has space for one.
-fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Settled>)> {
+fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec<StoreFinding>)> {
     let home = options.home.as_deref().map(crate::name::escape);
     let mounted_with = match home {
         Some(_) => Some(options.mounted_with()),
         None => options.last_mount.clone(),
     };
-    let mut holder = Holder::this_process(&options.session, home);
+    let mut holder = StoreHolder::this_process(&options.session, home);
     holder.durable = options.durable;
     let state = StateDir::open(&root, holder.clone(), lock)?;
     open_trash(&root, &state, options.owner)?;
@@ -151,15 +157,15 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
     if !(options.view.hide.is_empty() && options.view.read_only.is_empty()) {
         probe::no_dir_folds(&root, state.as_fd())?;
     }
-    let notices = Notices::default();
+    let notices = SessionNotices::default();
     if let Some(weak) = probe::weak_identity(state.as_fd())? {
         notices.set("identity", weak);
     }
-    let unbegun = Unbegun::new(&state, &session);
+    let unbegun = NewSessionGuard::new(&state, &session);
     let file = state.new_session(&session)?;
     let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
     let (versions, finalizer) = open_versions(&root, &state, &journal, &options)?;
-    let digests = Arc::new(Digests::new(&journal, &root, &state, &session)?);
+    let digests = Arc::new(SessionDigests::new(&journal, &root, &state, &session)?);
     finalizer.tell(Box::new(digests.clone()));
     let mounted = options.home.is_some();
     let begin = Op::Begin {
@@ -183,13 +189,13 @@ fn begin((root, lock): Locked, options: WorldOptions) -> Result<(World, Vec<Sett
         root,
         view,
         trash: Trash::default(),
-        gatherer: Gatherer::default(),
+        gatherer: GatherQueue::default(),
         state,
         journal,
         versions,
         finalizer,
         digests,
-        actors: Actors::default(),
+        actors: ActorCache::default(),
         identity: options.identity,
         session,
         mounted,
@@ -221,13 +227,13 @@ fn open_versions(
     state: &StateDir,
     journal: &Arc<Journal>,
     options: &WorldOptions,
-) -> Result<(Versions, Arc<Finalizer>)> {
+) -> Result<(VersionStore, Arc<Finalizer>)> {
     let again = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(Error::os("fcntl"));
     let session = state.session().to_owned();
     let pending = Arc::new(DraftVersions::default());
     journal.listen(pending.clone());
     let dir = state.versions(&session, options.owner)?;
-    let quota = Quota::new(options.keep.max);
+    let quota = VersionQuota::new(options.keep.max);
     let finalizer = Finalizer::new(
         (session.clone(), again(dir.as_fd())?),
         root.id().0,
@@ -247,16 +253,16 @@ fn open_versions(
         evictor.start(&quota);
     }
     let keep = options.keep.clone();
-    let versions = Versions::new(dir, keep, quota, options.durable, pending);
+    let versions = VersionStore::new(dir, keep, quota, options.durable, pending);
     Ok((versions, finalizer))
 }
 
 /// A session that has not begun yet. Dropping it removes its directory.
-struct Unbegun<'a>(Option<(&'a StateDir, &'a str)>);
+struct NewSessionGuard<'a>(Option<(&'a StateDir, &'a str)>);
 
-impl<'a> Unbegun<'a> {
-    fn new(state: &'a StateDir, session: &'a str) -> Unbegun<'a> {
-        Unbegun(Some((state, session)))
+impl<'a> NewSessionGuard<'a> {
+    fn new(state: &'a StateDir, session: &'a str) -> NewSessionGuard<'a> {
+        NewSessionGuard(Some((state, session)))
     }
 
     /// Keeps the directory: the session has begun.
@@ -265,7 +271,7 @@ impl<'a> Unbegun<'a> {
     }
 }
 
-impl Drop for Unbegun<'_> {
+impl Drop for NewSessionGuard<'_> {
     fn drop(&mut self) {
         if let Some((state, session)) = self.0 {
             state.forget_session(session);

@@ -13,13 +13,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::Result;
-use crate::journal::{Backward, How, Ids, Kept, Op, Reader, Record, StoreId};
+use crate::journal::{
+    InodeNumbers, JournalReader, KeepMethod, Op, Record, ReverseReader, StoreId, VersionRef,
+};
 use crate::name::{Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::{Root, open_beneath, stat_at, stat_fd};
 use crate::world::store::layout::{SESSIONS, TRASH, VERSIONS, version_name};
 use crate::world::store::sessions::{newest, open_journal, sessions};
-use crate::world::store::settled::Settled;
+use crate::world::store::settled::StoreFinding;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The number of records to compare with the disk, in a session that does not say where it was recorded.
@@ -55,16 +57,16 @@ pub fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
 
 /// What a copied store contains of its original.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyOrigin {
     /// The newest session recorded in the original. It and all earlier ones name inodes of the original.
     pub last: String,
     /// Whether no session has begun in the copy yet.
     pub is_fresh: bool,
 }
 
-impl Copied {
+impl CopyOrigin {
     /// Reports what no longer holds in a fresh copy. `shown` is the number of nodes that were hidden by inode.
-    pub(in crate::world) fn told(&self, shown: usize, is_fuse: bool) -> Vec<Settled> {
+    pub(in crate::world) fn told(&self, shown: usize, is_fuse: bool) -> Vec<StoreFinding> {
         let mut what = Vec::new();
         if self.is_fresh {
             what.push("the store is a copy: this session and those before it can be taken back in the original only".to_owned());
@@ -86,7 +88,7 @@ impl Copied {
             ));
         }
         let session = || self.last.clone();
-        let told = what.into_iter().map(|what| Settled {
+        let told = what.into_iter().map(|what| StoreFinding {
             session: session(),
             what,
             crash: false,
@@ -100,7 +102,11 @@ impl Copied {
 ///
 /// # Errors
 /// Any error from the system calls.
-pub fn copied(root: &Root, state: BorrowedFd<'_>, named: Option<&str>) -> Result<Option<Copied>> {
+pub fn copied(
+    root: &Root,
+    state: BorrowedFd<'_>,
+    named: Option<&str>,
+) -> Result<Option<CopyOrigin>> {
     let here = here(state)?;
     let of_newest = match newest(state, named, OFlags::RDONLY)? {
         Some((_, file)) => recorded(file),
@@ -110,7 +116,7 @@ pub fn copied(root: &Root, state: BorrowedFd<'_>, named: Option<&str>) -> Result
         && there == here
     {
         let is_fresh = false;
-        return Ok(copied.map(|last| Copied { last, is_fresh }));
+        return Ok(copied.map(|last| CopyOrigin { last, is_fresh }));
     }
     let (mut silent, mut is_fresh) = (0, true);
     for session in sessions(state)?.into_iter().rev() {
@@ -133,14 +139,14 @@ pub fn copied(root: &Root, state: BorrowedFd<'_>, named: Option<&str>) -> Result
                 Some(session)
             }
         };
-        return Ok(found.map(|last| Copied { last, is_fresh }));
+        return Ok(found.map(|last| CopyOrigin { last, is_fresh }));
     }
     Ok(None)
 }
 
 /// Reads where a session was recorded and what it says was copied; `None` if it has no `begin`.
 fn recorded(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
-    match Reader::new(BufReader::new(journal)).next_record() {
+    match JournalReader::new(BufReader::new(journal)).next_record() {
         Ok(Some(Record {
             op: Op::Begin { store, copied, .. },
             ..
@@ -151,13 +157,13 @@ fn recorded(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
 
 /// The number of inodes that match their records, and of those that do not.
 #[derive(Debug, Default)]
-struct Met {
+struct MatchCounts {
     same: u64,
     other: u64,
 }
 
-impl Met {
-    fn note(&mut self, there: Option<Meta>, may_be: &[Ids]) {
+impl MatchCounts {
+    fn note(&mut self, there: Option<Meta>, may_be: &[InodeNumbers]) {
         let Some(meta) = there else {
             return; // Put back, gathered or purged.
         };
@@ -176,9 +182,9 @@ fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Re
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = format!("{SESSIONS}/{session}/{VERSIONS}");
     let versions = open_beneath(state, path.as_bytes(), flags, Mode::empty()).ok();
-    let (mut kept, mut named) = (Met::default(), Met::default());
+    let (mut kept, mut named) = (MatchCounts::default(), MatchCounts::default());
     let (mut changed, mut moved) = (HashSet::new(), Vec::new());
-    let mut records = Backward::new(open_journal(state, session)?)?.trusting();
+    let mut records = ReverseReader::new(open_journal(state, session)?)?.trusting();
     for _ in 0..LOOKED_AT {
         let Ok(Some(record)) = records.next_record() else {
             break;
@@ -231,12 +237,13 @@ fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Re
 
 /// Returns the version that an inode was moved to, and its possible inodes: also the new one, in case the two had not
 /// changed places yet.
-fn moved_aside(op: &Op) -> Option<(u64, Vec<Ids>)> {
+fn moved_aside(op: &Op) -> Option<(u64, Vec<InodeNumbers>)> {
     match op {
         Op::Truncate { kept, ids, new, .. } | Op::Content { kept, ids, new, .. } => match kept {
-            Some(Kept { how: How::Moved, n }) => {
-                Some((*n, new.iter().copied().chain([*ids]).collect()))
-            }
+            Some(VersionRef {
+                how: KeepMethod::Moved,
+                n,
+            }) => Some((*n, new.iter().copied().chain([*ids]).collect())),
             _ => None,
         },
         _ => None,
@@ -263,7 +270,7 @@ fn directories(record: &Record) -> Vec<(WorldPath, u64)> {
 
 /// Returns the paths that an operation changed, the last one first, and the inodes that may be there where known. A
 /// daemon that died may not have done the last of them.
-fn left_at(op: &Op) -> Vec<(WorldPath, Vec<Ids>)> {
+fn left_at(op: &Op) -> Vec<(WorldPath, Vec<InodeNumbers>)> {
     match op {
         Op::Create { path, .. }
         | Op::Mkdir { path, .. }

@@ -13,9 +13,9 @@ use chrono::{DateTime, SecondsFormat, TimeDelta};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
-use crate::journal::{Op, Reader, Tail};
+use crate::journal::{JournalReader, JournalTail, Op};
 use crate::world::root::open_beneath;
-use crate::world::store::holder::{Holder, boot_id};
+use crate::world::store::holder::{StoreHolder, boot_id};
 use crate::world::store::layout::{POWER_CUT, of_session};
 use crate::world::store::sessions::open_journal;
 use crate::world::store::state::{StateDir, io};
@@ -28,7 +28,7 @@ const WRITTEN_OUT: TimeDelta = TimeDelta::seconds(60);
 pub(in crate::world) fn mark(
     state: &StateDir,
     session: &str,
-    tail: Option<&Tail>,
+    tail: Option<&JournalTail>,
 ) -> Result<Option<String>> {
     let Some(tail) = tail.filter(|_| went_down(state.as_fd(), session, state.before.as_ref()))
     else {
@@ -52,7 +52,7 @@ pub(in crate::world) fn mark(
 pub fn doubtful_since(
     state: BorrowedFd<'_>,
     session: &str,
-    last: Option<&Holder>,
+    last: Option<&StoreHolder>,
 ) -> Option<String> {
     let path = of_session(session, POWER_CUT);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -75,12 +75,12 @@ pub fn doubtful_since(
 }
 
 /// Returns whether a session without an end began before the machine's last boot and did not wait for the disk.
-fn went_down(state: BorrowedFd<'_>, session: &str, holder: Option<&Holder>) -> bool {
+fn went_down(state: BorrowedFd<'_>, session: &str, holder: Option<&StoreHolder>) -> bool {
     if holder.is_some_and(|holder| holder.durable && holder.session == session) {
         return false;
     }
     let first = open_journal(state, session)
-        .and_then(|file| Reader::new(std::io::BufReader::new(file)).next_record());
+        .and_then(|file| JournalReader::new(std::io::BufReader::new(file)).next_record());
     matches!(
         first.ok().flatten().map(|record| record.op),
         Some(Op::Begin { boot, .. }) if boot != boot_id()

@@ -16,14 +16,14 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::world::options::WorldOptions;
 use crate::world::root::{Root, stat_fd};
-use crate::world::store::holder::{Holder, holder, read_holder};
+use crate::world::store::holder::{StoreHolder, holder, read_holder};
 use crate::world::store::inode_lists;
 use crate::world::store::lent_bits;
-use crate::world::store::lock::{self, Patience};
+use crate::world::store::lock::{self, LockWait};
 use crate::world::store::origin;
 use crate::world::store::sessions::{last_mount, new_session_id};
 use crate::world::store::settle;
-use crate::world::store::settled::Settled;
+use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::{StateDir, open_unlocked, refuse_strangers};
 use crate::world::store::store_view::StoreView;
 use crate::world::view::{View, ViewOptions};
@@ -41,17 +41,17 @@ pub struct ReadOnlyStore {
     /// The lock's text when the store was opened: the last session begun, and the number of sessions so far.
     seen: Option<(String, u64)>,
     /// The exclusive lock, held for a line that may change something.
-    claim: Mutex<Option<Claim>>,
+    claim: Mutex<Option<StoreClaim>>,
     /// What a session of it begins with.
     options: WorldOptions,
 }
 
 /// An open store, and its lock if it is held exclusively.
-pub type Locked = (Root, Option<File>);
+pub type LockedStore = (Root, Option<File>);
 
 /// An exclusive lock, held for changes to come.
 #[derive(Debug)]
-pub enum Claim {
+pub enum StoreClaim {
     /// The store's lock.
     Store(File),
     /// A lock on the directory itself, which never was a store.
@@ -68,7 +68,7 @@ impl ReadOnlyStore {
         store: &Path,
         narrow: impl FnOnce(ViewOptions) -> ViewOptions,
         patience: Duration,
-    ) -> Result<(ReadOnlyStore, Vec<Settled>)> {
+    ) -> Result<(ReadOnlyStore, Vec<StoreFinding>)> {
         let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         let with = |last| {
@@ -152,7 +152,7 @@ impl ReadOnlyStore {
     ///
     /// # Errors
     /// [`Error::Refused`] naming the holder; any error from the system calls.
-    pub fn claim(&self, patience: Patience<'_>) -> Result<bool> {
+    pub fn claim(&self, patience: LockWait<'_>) -> Result<bool> {
         let mut claim = self.claim.lock();
         if claim.is_some() {
             return Ok(true);
@@ -162,7 +162,7 @@ impl ReadOnlyStore {
             let dir = rustix::fs::openat(&self.root, ".", flags, Mode::empty());
             let dir = lock::before_state(dir.map_err(Error::os("openat"))?, patience)?;
             if open_unlocked(&self.root)?.is_none() {
-                *claim = Some(Claim::Directory(dir));
+                *claim = Some(StoreClaim::Directory(dir));
                 return Ok(true);
             }
         }
@@ -183,13 +183,13 @@ impl ReadOnlyStore {
             }
         };
         let now = read_holder(&mut file).map(|holder| (holder.session, holder.epoch));
-        *claim = Some(Claim::Store(file));
+        *claim = Some(StoreClaim::Store(file));
         Ok(now == self.seen)
     }
 
     /// Returns the exclusive lock for the session that begins. Without one, the shared lock is released so that the
     /// session can take it.
-    pub fn claimed(&self) -> Option<Claim> {
+    pub fn claimed(&self) -> Option<StoreClaim> {
         let claim = self.claim.lock().take();
         if claim.is_none() {
             self.let_go();
@@ -224,7 +224,7 @@ fn settled(
     root: &Root,
     state: BorrowedFd<'_>,
     patience: Duration,
-) -> Result<(Option<File>, Vec<Settled>)> {
+) -> Result<(Option<File>, Vec<StoreFinding>)> {
     let Some(mut file) = lock::with_readers(state, patience)? else {
         return Ok((None, Vec::new()));
     };
@@ -236,7 +236,7 @@ fn settled(
     // The session that the lock names stays the newest.
     let session = named.unwrap_or_else(new_session_id);
     let located = lock::for_changes(state, patience.into())?;
-    let alone = StateDir::open(root, Holder::this_process(&session, None), located)?;
+    let alone = StateDir::open(root, StoreHolder::this_process(&session, None), located)?;
     let settled = settle::last_session(root, &alone)?.settled;
     drop(alone);
     Ok((lock::with_readers(state, patience)?, settled))

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
-use crate::journal::{MountedWith, Op, Reader};
+use crate::journal::{JournalReader, MountSettings, Op};
 use crate::name::Name;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::{self, JOURNAL, SESSIONS};
@@ -142,7 +142,7 @@ pub(in crate::world) fn newest(
 pub(in crate::world) fn last_mount(
     state: BorrowedFd<'_>,
     named: Option<&str>,
-) -> Result<Option<MountedWith>> {
+) -> Result<Option<MountSettings>> {
     if let Some((_, file)) = newest(state, named, OFlags::RDONLY)?
         && let Some(said) = said(file)
     {
@@ -154,8 +154,8 @@ pub(in crate::world) fn last_mount(
 }
 
 /// Reads what a session says; `None` where it has no `begin`.
-fn said(journal: File) -> Option<Option<MountedWith>> {
-    match Reader::new(BufReader::new(journal)).next_record() {
+fn said(journal: File) -> Option<Option<MountSettings>> {
+    match JournalReader::new(BufReader::new(journal)).next_record() {
         Ok(Some(record)) => match record.op {
             Op::Begin { mounted, .. } => Some(mounted.map(|with| *with)),
             _ => None,

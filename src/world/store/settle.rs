@@ -14,15 +14,17 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::journal::{After, Ids, Journal, Op, Reader, Record, Replaced, Tail};
+use crate::journal::{
+    InodeNumbers, Journal, JournalReader, JournalTail, Op, Record, ReplacedFile, SessionEnd,
+};
 use crate::name::{Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::Root;
 use crate::world::store::layout::SESSIONS;
 use crate::world::store::sessions::{newest, open_session_file};
 pub use crate::world::store::sessions::{open_journal, sessions};
-use crate::world::store::settle_names::Around;
-use crate::world::store::settled::Settled;
+use crate::world::store::settle_names::SurroundingRecords;
+use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::StateDir;
 use crate::world::trash::trash_state::move_to;
 use trumanfs_types::meta::Id;
@@ -83,7 +85,7 @@ pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
 }
 
 /// Returns a journal's last records, its length, and whether its session ended cleanly.
-fn end(session: &str, file: &File) -> Result<(Option<Tail>, u64, bool)> {
+fn end(session: &str, file: &File) -> Result<(Option<JournalTail>, u64, bool)> {
     let length = file.metadata().map(|m| m.len()).unwrap_or(0);
     let tail = crate::journal::tail(file).map_err(|error| damaged(session, &error))?;
     let clean = match &tail {
@@ -95,11 +97,11 @@ fn end(session: &str, file: &File) -> Result<(Option<Tail>, u64, bool)> {
 
 /// The newest session before the one that begins.
 #[derive(Debug, Default)]
-pub struct Last {
+pub struct LastSession {
     /// The findings, if it had not ended cleanly.
-    pub settled: Vec<Settled>,
+    pub settled: Vec<StoreFinding>,
     /// The link to its end for the next `begin`; absent if there was no session.
-    pub after: Option<After>,
+    pub after: Option<SessionEnd>,
 }
 
 /// Settles the newest session, if it did not end cleanly. The caller holds the store's lock. What the session's occupant has
@@ -107,22 +109,22 @@ pub struct Last {
 ///
 /// # Errors
 /// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
-pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
+pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
     let root = &root.again()?.for_operator();
     let flags = OFlags::RDWR | OFlags::APPEND;
     let Some((session, file)) = newest(state, state.before(), flags)? else {
-        return Ok(Last::default());
+        return Ok(LastSession::default());
     };
     let (tail, length, clean) = end(&session, &file)?;
     if clean {
         let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
-        return Ok(Last {
+        return Ok(LastSession {
             after: Some(after(session, &journal)?),
             settled: Vec::new(),
         });
     }
-    let mut settled: Vec<Settled> = Vec::new();
-    let found = |what: String| Settled {
+    let mut settled: Vec<StoreFinding> = Vec::new();
+    let found = |what: String| StoreFinding {
         session: session.clone(),
         what,
         crash: true,
@@ -167,7 +169,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<Last> {
     }
     // Its reserve is for the session that begins now.
     journal.trim();
-    Ok(Last {
+    Ok(LastSession {
         after: Some(after(session, &journal)?),
         settled,
     })
@@ -190,7 +192,7 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
         }
         let stands = |record: &&Record| !not_done.contains(&record.seq);
         let (before, later) = window.split_at(index);
-        let around = Around {
+        let around = SurroundingRecords {
             before: before.iter().filter(stands).collect(),
             later: later.iter().skip(1).filter(stands).collect(),
         };
@@ -198,14 +200,14 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
             // An ordinary user's occupant can close what is looked at to them. That must not keep the store shut.
             Err(error) if matches!(error.errno(), Errno::ACCESS | Errno::PERM) => {
                 log::warn!("record {} cannot be settled: {error}", record.seq);
-                Fate::Done
+                RecordOutcome::Done
             }
             fate => fate?,
         };
         match fate {
-            Fate::Done => {}
-            Fate::Finished(what) => told.push(what),
-            Fate::NotDone => {
+            RecordOutcome::Done => {}
+            RecordOutcome::Finished(what) => told.push(what),
+            RecordOutcome::NotDone => {
                 let of = record.seq;
                 not_done.insert(of);
                 let error = "the daemon ended before it was done".to_owned();
@@ -220,9 +222,9 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
     Ok(told)
 }
 
-fn after(session: String, journal: &Journal) -> Result<After> {
+fn after(session: String, journal: &Journal) -> Result<SessionEnd> {
     let (seq, hash) = journal.end()?;
-    Ok(After { session, seq, hash })
+    Ok(SessionEnd { session, seq, hash })
 }
 
 fn damaged(session: &str, error: &Error) -> Error {
@@ -254,7 +256,7 @@ fn last_records(session: &str, file: &File, device: u64) -> Result<LastRecords> 
         is_of_this_boot: true,
         ..LastRecords::default()
     };
-    for record in Reader::new(BufReader::new(file)) {
+    for record in JournalReader::new(BufReader::new(file)) {
         let record = record.map_err(|error| damaged(session, &error))?.on(device);
         if let Op::Begin { boot, .. } = &record.op
             && *boot != this_boot
@@ -273,33 +275,39 @@ fn last_records(session: &str, file: &File, device: u64) -> Result<LastRecords> 
     Ok(last)
 }
 
-enum Fate {
+enum RecordOutcome {
     Done,
     NotDone,
     /// It was half done, and has been finished.
     Finished(String),
 }
 
-fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
-    let done = |done: bool| Ok(if done { Fate::Done } else { Fate::NotDone });
+fn outcome(root: &Root, record: &Record, around: &SurroundingRecords<'_>) -> Result<RecordOutcome> {
+    let done = |done: bool| {
+        Ok(if done {
+            RecordOutcome::Done
+        } else {
+            RecordOutcome::NotDone
+        })
+    };
     let mut places = Vec::new();
     let dirs = record.at.iter().map(|at| Some(at.2)).chain(repeat(None));
     for (path, dir) in record.op.paths().zip(dirs) {
         match around.find(root, path, dir)? {
             Some(place) => places.push(place),
-            None => return Ok(Fate::Done),
+            None => return Ok(RecordOutcome::Done),
         }
     }
     let mut places = places.iter();
     let Some(path) = places.next() else {
-        return Ok(Fate::Done);
+        return Ok(RecordOutcome::Done);
     };
     match &record.op {
         // What a later one has moved to such a name is not a copy.
         Op::Create { path: made, .. } | Op::Link { path: made, .. }
             if made == path && crate::world::copy_up::drop_passing(root, made)? =>
         {
-            Ok(Fate::NotDone)
+            Ok(RecordOutcome::NotDone)
         }
         Op::Create { .. } | Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } => {
             done(stat(root, path)?.is_some())
@@ -346,19 +354,24 @@ fn outcome(root: &Root, record: &Record, around: &Around<'_>) -> Result<Fate> {
 }
 
 /// Does the second step of a replacement: the replaced node still has the old name.
-fn finish(root: &Root, path: &WorldPath, to: &WorldPath, replaced: &Replaced) -> Result<Fate> {
+fn finish(
+    root: &Root,
+    path: &WorldPath,
+    to: &WorldPath,
+    replaced: &ReplacedFile,
+) -> Result<RecordOutcome> {
     let trash = crate::world::trash::trash_state::open(root)?;
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
-        return Ok(Fate::Done);
+        return Ok(RecordOutcome::Done);
     };
     let (dir, entry) = (root.dir(&parent)?, Name::new(&replaced.trash.0)?);
     dir.reach
         .through(dir.as_fd(), || move_to(&dir, name, &trash, entry))?;
-    Ok(Fate::Finished(format!(
+    Ok(RecordOutcome::Finished(format!(
         "{to} had been replaced; what stood there is now in the trash"
     )))
 }
 
-fn is(root: &Root, path: &WorldPath, ids: Ids) -> Result<bool> {
+fn is(root: &Root, path: &WorldPath, ids: InodeNumbers) -> Result<bool> {
     Ok(stat(root, path)?.is_some_and(|meta| meta.id == Id(ids[0], ids[1])))
 }

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::error::Result;
-use crate::journal::{Ids, Op, Record};
+use crate::journal::{InodeNumbers, Op, Record};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::Root;
@@ -52,7 +52,7 @@ pub(in crate::world) fn settle(root: &Root, state: &StateDir, window: &[Record])
 }
 
 /// Returns what a record moved to the trash, and as which entry.
-fn removed(op: &Op) -> Option<(Ids, &Escaped)> {
+fn removed(op: &Op) -> Option<(InodeNumbers, &Escaped)> {
     match op {
         Op::Unlink { ids, trash, .. } => Some((*ids, trash)),
         Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced
@@ -63,7 +63,7 @@ fn removed(op: &Op) -> Option<(Ids, &Escaped)> {
 }
 
 /// Returns the file of an entry of the trash if it has other names.
-fn has_links(root: &Root, (ids, entry): (Ids, &Escaped)) -> Result<Option<Id>> {
+fn has_links(root: &Root, (ids, entry): (InodeNumbers, &Escaped)) -> Result<Option<Id>> {
     let path = WorldPath::parse(TRASH)?.join(Name::new(&entry.0)?);
     let there = stat(root, &path)?;
     Ok(there

@@ -10,12 +10,12 @@ use crate::world::root::Root;
 use crate::world::store::moved_paths::{carry, moved_paths};
 
 /// The records before and after one, without those whose acts were not done.
-pub(in crate::world) struct Around<'r> {
+pub(in crate::world) struct SurroundingRecords<'r> {
     pub(in crate::world) before: Vec<&'r Record>,
     pub(in crate::world) later: Vec<&'r Record>,
 }
 
-impl Around<'_> {
+impl SurroundingRecords<'_> {
     /// Returns where a name in a directory is now; `None` where a later act was about the same name, so that the one
     /// before had ended, or where the directory is not found.
     pub(in crate::world) fn find(
@@ -118,7 +118,7 @@ mod tests {
             renamed("/z", "/b"),
         ];
         let later = [renamed("/b/a", "/c")];
-        let around = Around {
+        let around = SurroundingRecords {
             before: before.iter().collect(),
             later: later.iter().collect(),
         };

@@ -2,7 +2,7 @@
 
 /// Something found when a store was opened, after a crash or in a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
+pub struct StoreFinding {
     /// The session it belongs to.
     pub session: String,
     /// What was found, in plain English.
@@ -11,7 +11,7 @@ pub struct Settled {
     pub crash: bool,
 }
 
-impl std::fmt::Display for Settled {
+impl std::fmt::Display for StoreFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let when = if self.crash { "after a crash, " } else { "" };
         write!(f, "{when}session {}: {}", self.session, self.what)

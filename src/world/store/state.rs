@@ -14,17 +14,17 @@ use rustix::fs::{Access, AtFlags, FallocateFlags, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::root::{BENEATH, Root, open_beneath, stat_at, stat_fd};
-use crate::world::store::holder::{Holder, read_holder};
+use crate::world::store::holder::{StoreHolder, read_holder};
 use crate::world::store::inode_lists::{self, parse_links, parse_pinned};
 use crate::world::store::layout::{
     self, JOURNAL, LINKS, LOCK, LOG, PINNED, SESSIONS, STATE, VERSIONS,
 };
 use crate::world::store::lock;
-use crate::world::store::origin::{self, Copied};
+use crate::world::store::origin::{self, CopyOrigin};
 use crate::world::store::own;
 use crate::world::store::probe;
 use crate::world::store::sessions;
-use crate::world::store::settled::Settled;
+use crate::world::store::settled::StoreFinding;
 use trumanfs_types::meta::Id;
 
 /// The space that a session's log has on a disk that gets full, in bytes.
@@ -37,20 +37,20 @@ pub struct StateDir {
     id: Id,
     session: String,
     /// The previous holder of the lock.
-    pub(in crate::world) before: Option<Holder>,
-    copied: Option<Copied>,
+    pub(in crate::world) before: Option<StoreHolder>,
+    copied: Option<CopyOrigin>,
     /// Whether this opening has made it.
     pub(in crate::world) is_new: bool,
     /// The number of nodes that the original's lists kept hidden.
     shown: usize,
     /// Kept open for its lock.
     pub(in crate::world) lock: File,
-    links: Mutex<Counts>,
+    links: Mutex<LinkCounts>,
     pub(in crate::world) pinned: Mutex<File>,
 }
 
 #[derive(Debug)]
-struct Counts {
+struct LinkCounts {
     file: File,
     by_id: HashMap<Id, u32>,
 }
@@ -125,7 +125,7 @@ impl StateDir {
     /// # Errors
     /// [`Error::Refused`] naming the process that serves the store, or what its file system cannot do; any error from
     /// the system calls.
-    pub fn open(root: &Root, mut holder: Holder, located: Option<File>) -> Result<StateDir> {
+    pub fn open(root: &Root, mut holder: StoreHolder, located: Option<File>) -> Result<StateDir> {
         let made = match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
             Ok(()) => true,
             Err(rustix::io::Errno::EXIST) => false,
@@ -187,7 +187,7 @@ impl StateDir {
         let by_id = parse_links(&own::read(&links, LINKS, inode_lists::LONGEST)?, id.0);
         let pinned = list(PINNED)?;
         own::not_for_git(fd.as_fd());
-        let links = Mutex::new(Counts { file: links, by_id });
+        let links = Mutex::new(LinkCounts { file: links, by_id });
         Ok(StateDir {
             fd,
             id,
@@ -224,7 +224,7 @@ impl StateDir {
     }
 
     /// Reports what no longer holds in a copy, on its first opening.
-    pub(in crate::world) fn tell_of_copy(&self) -> Vec<Settled> {
+    pub(in crate::world) fn tell_of_copy(&self) -> Vec<StoreFinding> {
         let copied = self.copied.as_ref();
         copied.map_or_else(Vec::new, |copied| {
             copied.told(self.shown, probe::is_fuse(self.fd.as_fd()))

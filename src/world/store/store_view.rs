@@ -9,11 +9,11 @@ use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::list::{Entry, raw};
-use crate::world::located::Located;
+use crate::world::list::{DirEntry, raw};
+use crate::world::located::LocatedNode;
 use crate::world::root::{Dir, Root, stat_at, stat_fd};
 use crate::world::store::layout::STATE;
-use crate::world::view::{View, Visible};
+use crate::world::view::{View, VisibleEntry};
 use trumanfs_types::meta::{Id, Meta};
 
 /// A store and the rules of what exists in it.
@@ -102,7 +102,7 @@ impl<'s> StoreView<'s> {
     ///
     /// # Errors
     /// As [`View::admit`].
-    pub fn lookup<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<Visible<'a>> {
+    pub fn lookup<'a>(&self, dir: &'a Dir, name: Name<'a>) -> Result<VisibleEntry<'a>> {
         self.view.admit(dir, name)
     }
 
@@ -110,17 +110,17 @@ impl<'s> StoreView<'s> {
     ///
     /// # Errors
     /// As [`View::admit`].
-    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<Located> {
-        Located::of(&self.view.admit(dir, name)?)
+    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<LocatedNode> {
+        LocatedNode::of(&self.view.admit(dir, name)?)
     }
 
     /// Looks up a path, which may be the root, and opens what is there.
     ///
     /// # Errors
     /// As [`StoreView::dir`] and [`View::admit`].
-    pub fn find(&self, path: &WorldPath) -> Result<Located> {
+    pub fn find(&self, path: &WorldPath) -> Result<LocatedNode> {
         if path.is_root() {
-            return Ok(Located {
+            return Ok(LocatedNode {
                 node: self.root.node(path)?,
                 path: path.clone(),
                 removed: false,
@@ -134,7 +134,7 @@ impl<'s> StoreView<'s> {
     ///
     /// # Errors
     /// `EISDIR`; `EINVAL` if it is not a regular file; any error from `open(2)`, such as `EACCES`.
-    pub fn read(&self, located: &Located) -> Result<OwnedFd> {
+    pub fn read(&self, located: &LocatedNode) -> Result<OwnedFd> {
         match located.node.meta().is_dir() {
             true => Err(Error::IsDirectory),
             false => self.root.reopen(&located.node, OFlags::RDONLY),
@@ -149,7 +149,7 @@ impl<'s> StoreView<'s> {
         &self,
         dir: &Dir,
         from: u64,
-        mut visit: impl FnMut(Entry<'_>) -> bool,
+        mut visit: impl FnMut(DirEntry<'_>) -> bool,
     ) -> Result<()> {
         raw(self.root, dir, from, |entry| {
             let exists = match Name::new(entry.name) {

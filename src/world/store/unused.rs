@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::error::{Error, Result};
-use crate::journal::Reader;
+use crate::journal::JournalReader;
 use crate::name::Name;
 use crate::world::root::{Root, open_beneath};
 use crate::world::store::layout::{GIT_IGNORE, STATE, TRASH};
@@ -40,7 +40,7 @@ pub fn forget(root: &Root) -> Result<()> {
         return Ok(());
     };
     for session in sessions(state.as_fd())? {
-        let mut reader = Reader::new(BufReader::new(open_journal(state.as_fd(), &session)?));
+        let mut reader = JournalReader::new(BufReader::new(open_journal(state.as_fd(), &session)?));
         if reader
             .next_where(|header| !matches!(&*header.op, "begin" | "end"))?
             .is_some()

@@ -16,7 +16,7 @@ use trumanfs_types::meta::{Id, Meta};
 
 /// A name that has been deleted. Its inode is still open, so the inode number cannot have been reused.
 #[derive(Debug)]
-pub struct Gone<'a> {
+pub struct ErasedName<'a> {
     /// Its attributes just before.
     pub meta: &'a Meta,
     /// Whether it was the last name: the content is gone.
@@ -24,7 +24,7 @@ pub struct Gone<'a> {
 }
 
 /// A directory being emptied.
-struct Level {
+struct EraseLevel {
     id: Id,
     name: Vec<u8>,
     /// Its subdirectories still to be deleted.
@@ -42,7 +42,7 @@ pub fn erase(
     root: &Root,
     dir: BorrowedFd<'_>,
     name: Name<'_>,
-    gone: &mut dyn FnMut(&Gone<'_>),
+    gone: &mut dyn FnMut(&ErasedName<'_>),
 ) -> Result<()> {
     let node = open(dir, name)?;
     if !node.meta().is_dir() {
@@ -95,15 +95,15 @@ fn enter(
     root: &Root,
     node: &Node,
     name: Name<'_>,
-    gone: &mut dyn FnMut(&Gone<'_>),
-) -> Result<(OwnedFd, Level)> {
+    gone: &mut dyn FnMut(&ErasedName<'_>),
+) -> Result<(OwnedFd, EraseLevel)> {
     let meta = node.meta();
     if meta.permissions() & 0o700 != 0o700 {
         // Only the owner can change the mode, and only the owner needs to; the calls below show whether it was enough.
         let _ = root.chmod(node, meta.permissions() | 0o700);
     }
     let here = root.reopen(node, OFlags::RDONLY | OFlags::DIRECTORY)?;
-    let mut level = Level {
+    let mut level = EraseLevel {
         id: meta.id,
         name: name.bytes().to_vec(),
         waiting: Vec::new(),
@@ -151,11 +151,11 @@ fn unlink(
     dir: BorrowedFd<'_>,
     name: Name<'_>,
     node: &Node,
-    gone: &mut dyn FnMut(&Gone<'_>),
+    gone: &mut dyn FnMut(&ErasedName<'_>),
 ) -> Result<()> {
     rustix::fs::unlinkat(dir, name.bytes(), AtFlags::empty())
         .map_err(Error::os_on("unlinkat", || quoted(name.bytes())))?;
-    gone(&Gone {
+    gone(&ErasedName {
         meta: node.meta(),
         last: node.stat()?.nlink == 0,
     });
@@ -166,12 +166,12 @@ fn remove_dir(
     parent: BorrowedFd<'_>,
     name: Name<'_>,
     located: &OwnedFd,
-    gone: &mut dyn FnMut(&Gone<'_>),
+    gone: &mut dyn FnMut(&ErasedName<'_>),
 ) -> Result<()> {
     let meta = stat_fd(located.as_fd())?;
     rustix::fs::unlinkat(parent, name.bytes(), AtFlags::REMOVEDIR)
         .map_err(Error::os_on("unlinkat", || quoted(name.bytes())))?;
-    gone(&Gone {
+    gone(&ErasedName {
         meta: &meta,
         last: true,
     });

@@ -24,7 +24,7 @@ use crate::name::{Escaped, Name, WorldPath};
 use crate::world::World;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::TRASH;
-use crate::world::trash::gatherer::Gathering;
+use crate::world::trash::gatherer::GatherJob;
 use crate::world::trash::trash_state::{EntryName, Removal, parse_entry};
 
 /// The number of entries that one `gather` record names, which bounds a journal line.
@@ -101,7 +101,7 @@ impl World {
     /// gathered at once: without a thread all, else only what is in use.
     pub(in crate::world) fn gather(
         &self,
-        mut gathering: Gathering,
+        mut gathering: GatherJob,
         in_use: &dyn Fn(&EntryName) -> bool,
     ) -> Vec<Removal> {
         let removals = self.trash.recall(gathering.author.actor.pid, gathering.id);
@@ -126,7 +126,7 @@ impl World {
 
     /// Moves removals under their directory's entry, recorded. A removal that cannot be moved is safe as an entry of
     /// its own. Returns those that were moved.
-    fn collect(&self, gathering: &Gathering) -> Vec<Removal> {
+    fn collect(&self, gathering: &GatherJob) -> Vec<Removal> {
         let mut gathered = Vec::new();
         if let Err(error) = self.collect_into(&mut gathered, gathering) {
             log::debug!("not gathered: {error}");
@@ -134,7 +134,7 @@ impl World {
         gathered
     }
 
-    fn collect_into(&self, gathered: &mut Vec<Removal>, gathering: &Gathering) -> Result<()> {
+    fn collect_into(&self, gathered: &mut Vec<Removal>, gathering: &GatherJob) -> Result<()> {
         let trash = self.trash.dir(&self.root)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let into = open_beneath(trash.as_fd(), gathering.entry.bytes(), flags, Mode::empty())?;

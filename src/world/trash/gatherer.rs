@@ -23,7 +23,7 @@ const WAITING: usize = if cfg!(test) { 500 } else { 50_000 };
 
 /// A directory in the trash, and what is to be gathered under its entry.
 #[derive(Debug)]
-pub(in crate::world) struct Gathering {
+pub(in crate::world) struct GatherJob {
     /// Who removed it.
     pub author: Author,
     /// Where it was.
@@ -38,8 +38,8 @@ pub(in crate::world) struct Gathering {
 
 /// What waits to be gathered, and the thread that does it.
 #[derive(Debug, Default)]
-pub(in crate::world) struct Gatherer {
-    queue: Mutex<Queue>,
+pub(in crate::world) struct GatherQueue {
+    queue: Mutex<GatherQueueState>,
     /// The number of directories that wait or are being worked on, to be read without a lock.
     pending: AtomicUsize,
     /// Held while a directory is worked on.
@@ -51,9 +51,9 @@ pub(in crate::world) struct Gatherer {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct GatherQueueState {
     /// The oldest first. The one that is being worked on is still in it.
-    waiting: VecDeque<Arc<Gathering>>,
+    waiting: VecDeque<Arc<GatherJob>>,
     /// The removals in all of them.
     removals: usize,
     /// How many have been done.
@@ -62,9 +62,9 @@ struct Queue {
     grows: bool,
 }
 
-impl Gatherer {
+impl GatherQueue {
     /// Adds a directory, and sees to it that the thread comes to it.
-    pub(in crate::world) fn put(&self, gathering: Gathering) {
+    pub(in crate::world) fn put(&self, gathering: GatherJob) {
         let mut queue = self.queue.lock();
         queue.removals += gathering.removals.len();
         queue.waiting.push_back(Arc::new(gathering));
@@ -99,13 +99,13 @@ impl Gatherer {
     }
 
     /// Returns the next directory, unless `last` are done.
-    pub(in crate::world) fn next(&self, last: u64) -> Option<Arc<Gathering>> {
+    pub(in crate::world) fn next(&self, last: u64) -> Option<Arc<GatherJob>> {
         let queue = self.queue.lock();
         let next = || queue.waiting.front().cloned();
         (queue.done < last).then(next).flatten()
     }
 
-    /// Takes away the directory that [`Gatherer::next`] returned.
+    /// Takes away the directory that [`GatherQueue::next`] returned.
     pub(in crate::world) fn done(&self) {
         let mut queue = self.queue.lock();
         if let Some(done) = queue.waiting.pop_front() {

@@ -15,12 +15,12 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{Escaped, Name, escape};
-use crate::world::keep::chains::{Chains, Link};
+use crate::world::keep::chains::{VersionChains, VersionLink};
 use crate::world::keep::evict::fold;
 use crate::world::keep::version_files::versions_of;
 use crate::world::root::{open_beneath, stat_at};
 use crate::world::store::layout::{PURGING, map_name, version_name};
-use crate::world::trash::erase::{Gone, erase};
+use crate::world::trash::erase::{ErasedName, erase};
 use crate::world::{Caller, World};
 
 /// The number of entries that one record names, which bounds a journal line.
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 200;
 
 /// The result of a purge.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Purged {
+pub struct PurgeResult {
     /// The number of trash entries or versions that are gone.
     pub entries: u64,
     /// The number of names deleted with them.
@@ -46,9 +46,9 @@ pub struct Purged {
     pub left: Vec<(Escaped, String)>,
 }
 
-impl Purged {
+impl PurgeResult {
     /// Adds the result of another purge.
-    pub fn add(&mut self, other: Purged) {
+    pub fn add(&mut self, other: PurgeResult) {
         self.entries += other.entries;
         self.names += other.names;
         self.bytes += other.bytes;
@@ -58,7 +58,7 @@ impl Purged {
     }
 
     /// Returns what was done before an error, or the error itself if nothing was done.
-    fn until(mut self, outcome: Result<()>) -> Result<Purged> {
+    fn until(mut self, outcome: Result<()>) -> Result<PurgeResult> {
         match outcome {
             Err(error) if self.names == 0 => Err(error),
             outcome => {
@@ -80,7 +80,7 @@ impl World {
         entries: &[Escaped],
         caller: Caller,
         step: &mut dyn FnMut(u64),
-    ) -> Result<Purged> {
+    ) -> Result<PurgeResult> {
         self.gather_now();
         let _counting = self.trash.still();
         let mut purged = self.finish(step)?;
@@ -90,7 +90,7 @@ impl World {
 
     fn purge_into(
         &self,
-        purged: &mut Purged,
+        purged: &mut PurgeResult,
         entries: &[Escaped],
         author: &Author,
         step: &mut dyn FnMut(u64),
@@ -133,15 +133,15 @@ impl World {
         versions: &[(String, u64)],
         caller: Caller,
         step: &mut dyn FnMut(u64),
-    ) -> Result<Purged> {
-        let mut purged = Purged::default();
+    ) -> Result<PurgeResult> {
+        let mut purged = PurgeResult::default();
         let outcome = self.evict_into(&mut purged, versions, &self.author(caller), step);
         purged.until(outcome)
     }
 
     fn evict_into(
         &self,
-        purged: &mut Purged,
+        purged: &mut PurgeResult,
         versions: &[(String, u64)],
         author: &Author,
         step: &mut dyn FnMut(u64),
@@ -152,8 +152,8 @@ impl World {
         self.finalizer.now();
         let _working = self.finalizer.hold();
         let mut chains = match versions.is_empty() {
-            true => Chains::default(),
-            false => Chains::read(&self.state, None)?,
+            true => VersionChains::default(),
+            false => VersionChains::read(&self.state, None)?,
         };
         for some in versions.chunks(AT_ONCE) {
             let (there, missing): (Vec<_>, Vec<_>) =
@@ -190,7 +190,7 @@ impl World {
     /// Makes other versions independent of one that is about to be deleted, or returns why it must stay.
     fn let_go(
         &self,
-        chains: &mut Chains,
+        chains: &mut VersionChains,
         (session, n): &(String, u64),
     ) -> std::result::Result<(), String> {
         let (own, pending) = (*session == self.session, self.finalizer.pending());
@@ -199,7 +199,7 @@ impl World {
         }
         let session: Arc<str> = session.as_str().into();
         if let Some(older) = chains.older(&session, *n) {
-            let link = Link {
+            let link = VersionLink {
                 session: session.clone(),
                 n: *n,
                 first: false,
@@ -231,13 +231,13 @@ impl World {
     ///
     /// # Errors
     /// Any error from reading the directory.
-    pub fn finish_purges(&self) -> Result<Purged> {
+    pub fn finish_purges(&self) -> Result<PurgeResult> {
         let _counting = self.trash.still();
         self.finish(&mut |_| {})
     }
 
-    fn finish(&self, step: &mut dyn FnMut(u64)) -> Result<Purged> {
-        let mut purged = Purged::default();
+    fn finish(&self, step: &mut dyn FnMut(u64)) -> Result<PurgeResult> {
+        let mut purged = PurgeResult::default();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let state = self.state.as_fd();
         let purging = match open_beneath(state, PURGING.as_bytes(), flags, Mode::empty()) {
@@ -276,7 +276,7 @@ impl World {
         &self,
         purging: &OwnedFd,
         name: Name<'_>,
-        purged: &mut Purged,
+        purged: &mut PurgeResult,
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         erase(&self.root, purging.as_fd(), name, &mut |gone| {
@@ -291,7 +291,7 @@ impl World {
 
     /// Removes a deleted name from the counts. Its inode number is still in use at this moment, so nothing new can be
     /// hidden or counted by mistake.
-    fn forget(&self, gone: &Gone<'_>) {
+    fn forget(&self, gone: &ErasedName<'_>) {
         let id = gone.meta.id;
         // Another name of it is outside, or in the trash as well.
         if gone.last {
@@ -314,7 +314,7 @@ impl World {
         &self,
         session: &str,
         n: u64,
-        purged: &mut Purged,
+        purged: &mut PurgeResult,
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         Name::new(session.as_bytes())?;

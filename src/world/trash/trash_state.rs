@@ -72,7 +72,7 @@ pub struct Removal {
 #[derive(Debug, Default)]
 pub struct Trash {
     last: AtomicI64,
-    memory: Mutex<Memory>,
+    memory: Mutex<RemovalMemory>,
     open: Mutex<Option<(Arc<OwnedFd>, Instant)>>,
     /// The bytes allocated in the trash, as far as they have been counted.
     bytes: AtomicU64,
@@ -81,7 +81,7 @@ pub struct Trash {
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct RemovalMemory {
     by_place: HashMap<(u32, Id), Vec<Removal>>,
     order: std::collections::VecDeque<(u32, Id)>,
     total: usize,

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, OFlags};
 use trumanfs::error::{Error, Result};
-use trumanfs::journal::{Reader, Record};
+use trumanfs::journal::{JournalReader, Record};
 use trumanfs::name::{Name, WorldPath};
 use trumanfs::world::store::layout::JOURNAL;
 use trumanfs::world::{
-    Caller, Located, NoOpenState, Renaming, SetAttrs, ViewOptions, World, WorldOptions,
+    Caller, LocatedNode, NoOpenState, RenameMode, SetAttrs, ViewOptions, World, WorldOptions,
     new_session_id,
 };
 
@@ -43,7 +43,7 @@ pub(crate) trait Door {
     fn link(&self, from: &str, path: &str) -> Sys<()>;
     fn unlink(&self, path: &str) -> Sys<()>;
     fn rmdir(&self, path: &str) -> Sys<()>;
-    fn rename(&self, from: &str, to: &str, how: Renaming) -> Sys<()>;
+    fn rename(&self, from: &str, to: &str, how: RenameMode) -> Sys<()>;
     fn truncate(&self, path: &str, size: u64) -> Sys<()>;
     fn chmod(&self, path: &str, mode: u32) -> Sys<()>;
     /// Ends the session and begins another.
@@ -89,7 +89,11 @@ impl InProcess {
         work().map_err(|error| error.errno())
     }
 
-    fn located<T>(&self, path: &str, act: impl FnOnce(&World, &Located) -> Result<T>) -> Sys<T> {
+    fn located<T>(
+        &self,
+        path: &str,
+        act: impl FnOnce(&World, &LocatedNode) -> Result<T>,
+    ) -> Sys<T> {
         self.at(path, |world, dir, name| act(world, &world.hold(dir, name)?))
     }
 
@@ -211,7 +215,7 @@ impl Door for InProcess {
         removed.map(drop)
     }
 
-    fn rename(&self, from: &str, to: &str, how: Renaming) -> Sys<()> {
+    fn rename(&self, from: &str, to: &str, how: RenameMode) -> Sys<()> {
         let moved = self.at(from, |world, dir, name| {
             let to = WorldPath::parse(to.as_bytes())?;
             let (new_dir, new_name) = world.parent(&to)?;
@@ -340,11 +344,11 @@ impl Door for Mounted {
         calls::rmdir(self.p(path))
     }
 
-    fn rename(&self, from: &str, to: &str, how: Renaming) -> Sys<()> {
+    fn rename(&self, from: &str, to: &str, how: RenameMode) -> Sys<()> {
         let flags = match how {
-            Renaming::Replace => 0,
-            Renaming::NoReplace => calls::RENAME_NOREPLACE,
-            Renaming::Exchange => calls::RENAME_EXCHANGE,
+            RenameMode::Replace => 0,
+            RenameMode::NoReplace => calls::RENAME_NOREPLACE,
+            RenameMode::Exchange => calls::RENAME_EXCHANGE,
         };
         calls::renameat2(self.p(from), self.p(to), flags)
     }
@@ -382,7 +386,7 @@ pub(crate) fn journals(store: &Path) -> Vec<Record> {
     let mut all = Vec::new();
     for session in sessions {
         let file = BufReader::new(File::open(session.join(JOURNAL)).unwrap());
-        for (record, seq) in Reader::new(file).zip(1..) {
+        for (record, seq) in JournalReader::new(file).zip(1..) {
             let record = record.unwrap_or_else(|error| panic!("{}: {error}", session.display()));
             assert_eq!(record.seq, seq, "{}", session.display());
             all.push(record);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::disk::inode::Inode;
@@ -200,7 +200,7 @@ impl<'a> DiskTree<'a> {
     }
 
     /// Returns the node of an inode, if it is known already.
-    pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
+    pub fn by_ids(&self, ids: InodeNumbers) -> Option<NodeId> {
         let index = self.index.borrow();
         index.by_inode(index.devices.known(ids)?)
     }
@@ -211,12 +211,12 @@ impl<'a> DiskTree<'a> {
     }
 
     /// Returns the compact form of an inode.
-    pub(in crate::operator::past) fn inode(&self, ids: Ids) -> Inode {
+    pub(in crate::operator::past) fn inode(&self, ids: InodeNumbers) -> Inode {
         self.index.borrow_mut().devices.inode(ids)
     }
 
     /// Returns the current inode of a node; `None` for a lost one.
-    pub fn ids(&self, node: NodeId) -> Option<Ids> {
+    pub fn ids(&self, node: NodeId) -> Option<InodeNumbers> {
         let index = self.index.borrow();
         let inode = index.nodes.get(node.index())?.inode?;
         index.devices.ids(inode)

@@ -4,7 +4,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 
 /// The device's index in the list plus one, and the two halves of the inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,7 +14,7 @@ pub(in crate::operator::past) struct Inode(NonZeroU32, u32, u32);
 pub(in crate::operator::past) struct Devices(Vec<u64>);
 
 impl Devices {
-    pub(in crate::operator::past) fn inode(&mut self, ids: Ids) -> Inode {
+    pub(in crate::operator::past) fn inode(&mut self, ids: InodeNumbers) -> Inode {
         if !self.0.contains(&ids[0]) {
             self.0.push(ids[0]);
         }
@@ -24,7 +24,7 @@ impl Devices {
     }
 
     /// Returns the compact form of an inode; `None` for an unknown device.
-    pub(in crate::operator::past) fn known(&self, ids: Ids) -> Option<Inode> {
+    pub(in crate::operator::past) fn known(&self, ids: InodeNumbers) -> Option<Inode> {
         let device = self.0.iter().position(|device| *device == ids[0])?;
         let device = NonZeroU32::new(u32::try_from(device + 1).ok()?)?;
         let (high, low) = (ids[1] >> 32, ids[1] & u64::from(u32::MAX));
@@ -32,7 +32,7 @@ impl Devices {
         Some(Inode(device, high, low))
     }
 
-    pub(in crate::operator::past) fn ids(&self, inode: Inode) -> Option<Ids> {
+    pub(in crate::operator::past) fn ids(&self, inode: Inode) -> Option<InodeNumbers> {
         let device = self.0.get(inode.0.get() as usize - 1)?;
         Some([*device, u64::from(inode.1) << 32 | u64::from(inode.2)])
     }

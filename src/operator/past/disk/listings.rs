@@ -5,12 +5,12 @@ use std::hash::RandomState;
 
 use rustix::fs::FileType;
 
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 use crate::operator::past::disk::interner::ByNumber;
 use crate::operator::past::disk::node_id::NodeId;
 
 /// The inode and type of a directory entry.
-pub(in crate::operator::past) type Found = (Ids, FileType);
+pub(in crate::operator::past) type Found = (InodeNumbers, FileType);
 
 /// The cache of listings.
 #[derive(Debug, Default)]

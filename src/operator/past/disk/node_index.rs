@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use rustix::fs::FileType;
 
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 use crate::operator::past::disk::inode::{Devices, Inode};
 use crate::operator::past::disk::interner::{ByNumber, Interner, NameId};
 use crate::operator::past::disk::listings::Listings;
@@ -32,7 +32,7 @@ pub(super) struct NodeIndex {
     pub(super) listings: Listings,
     pub(super) open: HashMap<NodeId, Rc<Dir>, ByNumber>,
     /// Inodes for which the whole store has been searched.
-    pub(super) searched: HashSet<Ids>,
+    pub(super) searched: HashSet<InodeNumbers>,
     /// A cache of attributes: directories are looked at again and again.
     pub(super) stats: HashMap<NodeId, Meta, ByNumber>,
 }
@@ -74,7 +74,7 @@ impl NodeIndex {
         self.entries.get(&dir).is_some_and(|entries| entries.whole)
     }
 
-    pub(super) fn intern(&mut self, ids: Ids, kind: FileType, place: NameSlot) -> NodeId {
+    pub(super) fn intern(&mut self, ids: InodeNumbers, kind: FileType, place: NameSlot) -> NodeId {
         let inode = self.devices.inode(ids);
         if let Some(node) = self.by_inode(inode) {
             self.others.entry(node).or_default().push(place);

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::Ids;
+use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::disk_tree::DiskTree;
 use crate::operator::past::disk::node_id::ROOT;
@@ -18,7 +18,7 @@ impl DiskTree<'_> {
     ///
     /// # Errors
     /// Those of reading the directories.
-    pub fn search(&self, wanted: &HashSet<Ids>) -> Result<()> {
+    pub fn search(&self, wanted: &HashSet<InodeNumbers>) -> Result<()> {
         let fresh: Vec<bool> = {
             let mut index = self.index.borrow_mut();
             wanted

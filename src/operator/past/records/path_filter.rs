@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use crate::error::Result;
-use crate::journal::{Ids, RecordHeader, Ref};
+use crate::journal::{InodeNumbers, RecordHeader, RecordRef};
 use crate::name::WorldPath;
 use crate::operator::Store;
 use crate::operator::past::disk::interner::ByNumber;
@@ -58,7 +58,7 @@ impl PathFilter {
     pub(in crate::operator::past) fn of(
         store: &Store,
         path: &WorldPath,
-        inode: Option<Ids>,
+        inode: Option<InodeNumbers>,
         until: Option<&Point>,
     ) -> Result<Option<PathFilter>> {
         let mut names = Names::default();
@@ -116,9 +116,9 @@ impl Names {
         let mut paths = [0; 15];
         let mut count = 0;
         let told = header.words(|word| match word {
-            Ref::Changed(name) => words.push(hash(name)),
-            Ref::Inode(number) => words.push(small(hasher.hash_one(number))),
-            Ref::Through(path) => {
+            RecordRef::Changed(name) => words.push(hash(name)),
+            RecordRef::Inode(number) => words.push(small(hasher.hash_one(number))),
+            RecordRef::Through(path) => {
                 let key = hash(path);
                 let names = || path.split(|b| *b == b'/').map(hash).collect();
                 through.entry(key).or_insert_with(names);

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::journal::{Backward, Record};
+use crate::journal::{Record, ReverseReader};
 
 /// How many records one batch holds.
 const BATCH: usize = 256;
@@ -31,7 +31,7 @@ struct Batch {
 
 impl Prefetch {
     /// Starts reading. `None` where no thread can be started.
-    pub(super) fn new(records: Backward) -> Option<Prefetch> {
+    pub(super) fn new(records: ReverseReader) -> Option<Prefetch> {
         let (sender, batches) = sync_channel(WAITING);
         let reader = std::thread::Builder::new().name("journal".to_owned());
         let reader = reader.spawn(move || read(records, &sender)).ok()?;
@@ -43,7 +43,7 @@ impl Prefetch {
         })
     }
 
-    /// As [`Backward::next_record`].
+    /// As [`ReverseReader::next_record`].
     pub(super) fn next_record(&mut self) -> Result<Option<Record>> {
         loop {
             if let Some(record) = self.batch.next() {
@@ -74,7 +74,7 @@ impl Drop for Prefetch {
     }
 }
 
-fn read(mut records: Backward, batches: &SyncSender<Batch>) {
+fn read(mut records: ReverseReader, batches: &SyncSender<Batch>) {
     loop {
         let mut batch = Batch {
             records: Vec::with_capacity(BATCH),
@@ -101,10 +101,10 @@ mod tests {
     use sha2::{Digest, Sha256};
     use std::io::Write;
 
-    fn backward(text: &str) -> Backward {
+    fn backward(text: &str) -> ReverseReader {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        Backward::new(file).unwrap()
+        ReverseReader::new(file).unwrap()
     }
 
     fn journal(records: usize) -> String {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::journal::{Backward, Op, Record, RecordHeader};
+use crate::journal::{Op, Record, RecordHeader, ReverseReader};
 use crate::operator::Store;
 use crate::operator::past::records::prefetch::Prefetch;
 use crate::world::store::settle::{open_journal, sessions};
@@ -33,7 +33,7 @@ struct Session {
 /// The source of a session's records.
 #[derive(Debug)]
 enum Source {
-    Here(Box<Backward>),
+    Here(Box<ReverseReader>),
     /// A second thread, which parses all of them.
     Prefetch(Prefetch),
 }
@@ -158,7 +158,7 @@ impl<'a> ReverseRecords<'a> {
         let here = || {
             let file = open_journal(self.store.state(), id)?;
             let is_long = file.metadata().is_ok_and(|meta| meta.len() > LONG);
-            let mut records = Backward::new(file)?;
+            let mut records = ReverseReader::new(file)?;
             if self.trusting {
                 records = records.trusting();
             }

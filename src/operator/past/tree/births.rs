@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use chrono::DateTime;
 
 use crate::error::{Error, Result};
-use crate::journal::{Op, Reader, Record};
+use crate::journal::{JournalReader, Op, Record};
 use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::tree::past_tree::Tree;
 use crate::world::root::stat_fd;
@@ -65,7 +65,9 @@ impl Tree<'_> {
         let lead = || {
             let file = open_journal(self.disk().store().state(), session).ok()?;
             let born = stat_fd(file.as_fd()).ok()?.born;
-            let first = Reader::new(BufReader::new(file)).next_record().ok()??;
+            let first = JournalReader::new(BufReader::new(file))
+                .next_record()
+                .ok()??;
             born.checked_sub(nanoseconds(&first.time)?)
         };
         lead().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! The directories that records name: where they are, or were by their inode numbers.
 
 use crate::error::Result;
-use crate::journal::At;
+use crate::journal::DirTime;
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
 use crate::operator::past::tree::past_tree::Tree;
@@ -43,7 +43,7 @@ impl Tree<'_> {
     ///
     /// # Errors
     /// As [`Tree::lookup`].
-    pub fn dir_at(&mut self, path: &WorldPath, at: Option<&At>) -> Result<NodeId> {
+    pub fn dir_at(&mut self, path: &WorldPath, at: Option<&DirTime>) -> Result<NodeId> {
         let Some((_, _, number)) = at else {
             return self.dir_of(path);
         };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::Result;
-use crate::journal::{At, Ids, Record, Stamp};
+use crate::journal::{DirTime, FileTime, InodeNumbers, Record};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
@@ -42,7 +42,7 @@ pub enum Effect {
         /// Its size before; the same as after where absent.
         size: Option<u64>,
         /// The inode it was before, where another took its place.
-        was: Option<Ids>,
+        was: Option<InodeNumbers>,
     },
     /// The permission bits before.
     Mode(NodeId, u32),
@@ -51,7 +51,7 @@ pub enum Effect {
     /// The group before.
     Group(NodeId, u32),
     /// The modification time before.
-    Time(NodeId, Stamp),
+    Time(NodeId, FileTime),
     /// An extended attribute and its value before.
     Xattr(NodeId, Vec<u8>, Option<Vec<u8>>),
 }
@@ -155,7 +155,7 @@ impl Tree<'_> {
     pub(in crate::operator::past) fn place(
         &mut self,
         path: &WorldPath,
-        at: Option<&At>,
+        at: Option<&DirTime>,
     ) -> Result<(NodeId, NameId)> {
         let dir = self.dir_at(path, at)?;
         let name = path.name().map_or(&b""[..], Name::bytes);
@@ -166,8 +166,8 @@ impl Tree<'_> {
     pub(in crate::operator::past) fn expect(
         &mut self,
         path: &WorldPath,
-        at: Option<&At>,
-        ids: Option<Ids>,
+        at: Option<&DirTime>,
+        ids: Option<InodeNumbers>,
         kind: FileType,
     ) -> Result<(NodeId, NameId, NodeId)> {
         let (dir, name) = self.place(path, at)?;
@@ -179,7 +179,7 @@ impl Tree<'_> {
         &mut self,
         dir: NodeId,
         name: NameId,
-        ids: Option<Ids>,
+        ids: Option<InodeNumbers>,
         kind: FileType,
     ) -> Result<NodeId> {
         let there = self.lookup_id(dir, name)?;
@@ -209,7 +209,7 @@ impl Tree<'_> {
     pub(in crate::operator::past) fn find(
         &mut self,
         path: &WorldPath,
-        ids: Ids,
+        ids: InodeNumbers,
     ) -> Result<Option<NodeId>> {
         let there = self.resolve_near(path)?;
         if there.is_some_and(|node| self.ids(node) == Some(ids)) {
@@ -222,7 +222,11 @@ impl Tree<'_> {
     }
 
     /// Returns whether a record's file is at its path, or known by its inode.
-    pub(in crate::operator::past) fn knows(&mut self, path: &WorldPath, ids: Ids) -> Result<bool> {
+    pub(in crate::operator::past) fn knows(
+        &mut self,
+        path: &WorldPath,
+        ids: InodeNumbers,
+    ) -> Result<bool> {
         let there = self.resolve_near(path)?;
         let is_it = there.is_some_and(|node| self.ids(node) == Some(ids));
         Ok(is_it || self.elsewhere(ids)?.is_some())
@@ -230,7 +234,7 @@ impl Tree<'_> {
 
     /// Returns the node of an inode, also where it was removed during the change: its record has the path that it was
     /// opened by.
-    fn elsewhere(&mut self, ids: Ids) -> Result<Option<NodeId>> {
+    fn elsewhere(&mut self, ids: InodeNumbers) -> Result<Option<NodeId>> {
         if self.by_ids(ids).is_none()
             && let Some(trash) = self.disk().lookup(ROOT, TRASH)?
         {
@@ -267,7 +271,7 @@ impl Tree<'_> {
     fn displaced(
         &mut self,
         path: &WorldPath,
-        ids: Ids,
+        ids: InodeNumbers,
         (known, there): (Option<NodeId>, Option<NodeId>),
     ) -> Result<NodeId> {
         let node = match (known, there) {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::Result;
-use crate::journal::{At, How, Ids, Kept, Op, Record, Replaced, Stamp};
+use crate::journal::{
+    DirTime, FileTime, InodeNumbers, KeepMethod, Op, Record, ReplacedFile, VersionRef,
+};
 use crate::name::{Escaped, WorldPath};
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::NodeId;
@@ -102,8 +104,8 @@ impl Tree<'_> {
         &mut self,
         effects: &mut Vec<Effect>,
         record: &Record,
-        (path, to, ids): (&WorldPath, &WorldPath, Ids),
-        replaced: Option<&Replaced>,
+        (path, to, ids): (&WorldPath, &WorldPath, InodeNumbers),
+        replaced: Option<&ReplacedFile>,
     ) -> Result<()> {
         let (at, at_to) = (record.at.first(), record.at.get(1));
         let (to_dir, to_name, node) = self.expect(to, at_to, Some(ids), FileType::Unknown)?;
@@ -164,8 +166,8 @@ impl Tree<'_> {
     fn removed(
         &mut self,
         effects: &mut Vec<Effect>,
-        (path, at): (&WorldPath, Option<&At>),
-        ids: Ids,
+        (path, at): (&WorldPath, Option<&DirTime>),
+        ids: InodeNumbers,
         entry: &Escaped,
         kind: FileType,
     ) -> Result<()> {
@@ -181,9 +183,9 @@ impl Tree<'_> {
     fn replaced(
         &mut self,
         effects: &mut Vec<Effect>,
-        replaced: Option<&Replaced>,
+        replaced: Option<&ReplacedFile>,
     ) -> Result<Option<NodeId>> {
-        let Some(Replaced { ids, trash: entry }) = replaced else {
+        let Some(ReplacedFile { ids, trash: entry }) = replaced else {
             return Ok(None);
         };
         let trash = self.trash()?;
@@ -257,17 +259,19 @@ fn is_known_by_size(op: &Op) -> bool {
 fn content(
     node: NodeId,
     session: &Arc<str>,
-    kept: Option<Kept>,
+    kept: Option<VersionRef>,
     size: u64,
     cut: Option<u64>,
-    was: Option<Ids>,
+    was: Option<InodeNumbers>,
 ) -> Effect {
     let (kind, size) = match kept {
         None => (Kind::Same, cut),
-        Some(Kept { how, n }) => match how {
-            How::Moved | How::Cloned | How::Copied => (Kind::Whole(session.clone(), n), Some(size)),
-            How::Blocks => (Kind::Ranges(session.clone(), n), Some(size)),
-            How::Length => (Kind::Same, Some(size)),
+        Some(VersionRef { how, n }) => match how {
+            KeepMethod::Moved | KeepMethod::Cloned | KeepMethod::Copied => {
+                (Kind::Whole(session.clone(), n), Some(size))
+            }
+            KeepMethod::Blocks => (Kind::Ranges(session.clone(), n), Some(size)),
+            KeepMethod::Length => (Kind::Same, Some(size)),
         },
     };
     Effect::Content {
@@ -283,7 +287,7 @@ fn content(
 fn times_of_moved(
     effects: &mut Vec<Effect>,
     record: &Record,
-    moved: impl Iterator<Item = (Ids, NodeId)>,
+    moved: impl Iterator<Item = (InodeNumbers, NodeId)>,
 ) {
     let times = record.at.get(2..).unwrap_or_default();
     for (ids, node) in moved {
@@ -292,7 +296,7 @@ fn times_of_moved(
     }
 }
 
-fn before(effects: &mut Vec<Effect>, node: NodeId, mtime: Stamp, mode: Option<u32>) {
+fn before(effects: &mut Vec<Effect>, node: NodeId, mtime: FileTime, mode: Option<u32>) {
     if mtime != (0, 0) {
         effects.push(Effect::Time(node, mtime));
     }

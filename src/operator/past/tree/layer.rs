@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::operator::Store;
-use crate::world::keep::ranges::{self, Ranges};
+use crate::world::keep::ranges::{self, RangeList};
 use crate::world::keep::version_files::versions_of;
 use crate::world::root::{Node, open_beneath};
 use crate::world::store::layout::version_name;
@@ -127,7 +127,7 @@ pub(super) struct Opened {
     /// Its file, locked so that nothing is punched out while it is open.
     pub(super) file: File,
     /// The ranges that it holds; `None` where it holds everything.
-    pub(super) list: Option<Ranges>,
+    pub(super) list: Option<RangeList>,
 }
 
 /// Names a layer's record in a message.
@@ -181,7 +181,7 @@ pub(super) fn version(
     })?;
     match (kind, &list) {
         (Kind::Ranges(..), None) => Err(missing(Error::NotFound)),
-        (Kind::Whole(..), Some(Ranges { content: None, .. })) => Err(Error::Damaged(format!(
+        (Kind::Whole(..), Some(RangeList { content: None, .. })) => Err(Error::Damaged(format!(
             "the list of what is kept of the content before {} is not whole: the power went before it was on the disk",
             of()
         ))),

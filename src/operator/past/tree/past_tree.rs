@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::{Ids, Record, Stamp};
+use crate::journal::{FileTime, InodeNumbers, Record};
 use crate::name::{WorldPath, escape};
 use crate::operator::past::disk::disk_tree::DiskTree;
 use crate::operator::past::disk::inode::Inode;
@@ -40,14 +40,14 @@ pub struct Attributes {
     /// Size in bytes.
     pub size: u64,
     /// The modification time: seconds and nanoseconds.
-    pub mtime: Stamp,
+    pub mtime: FileTime,
 }
 
 /// A node's differences from the disk.
 #[derive(Debug, Clone, Default)]
 pub struct Difference {
     /// The inode that it was then.
-    pub ids: Option<Ids>,
+    pub ids: Option<InodeNumbers>,
     /// Permission bits.
     pub mode: Option<u32>,
     /// Owner.
@@ -55,7 +55,7 @@ pub struct Difference {
     /// Group.
     pub gid: Option<u32>,
     /// The modification time.
-    pub mtime: Option<Stamp>,
+    pub mtime: Option<FileTime>,
     /// Extended attributes by name; `None` for one that did not exist.
     pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// The content, as layers over the one on the disk.
@@ -133,13 +133,13 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns the inode that a node was; `None` where that is unknown.
-    pub fn ids(&self, node: NodeId) -> Option<Ids> {
+    pub fn ids(&self, node: NodeId) -> Option<InodeNumbers> {
         let then = self.nodes.get(&node).and_then(|difference| difference.ids);
         then.or_else(|| self.disk.ids(node))
     }
 
     /// Returns the node that had an inode.
-    pub fn by_ids(&self, ids: Ids) -> Option<NodeId> {
+    pub fn by_ids(&self, ids: InodeNumbers) -> Option<NodeId> {
         match self.by_ids.get(&self.disk.inode(ids)) {
             Some(node) => *node,
             None => self
@@ -284,7 +284,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Notes that a node had another inode.
-    pub fn set_ids(&mut self, node: NodeId, ids: Ids) {
+    pub fn set_ids(&mut self, node: NodeId, ids: InodeNumbers) {
         if let Some(now) = self.ids(node) {
             self.by_ids.insert(self.disk.inode(now), None);
         }
@@ -309,7 +309,7 @@ impl<'a> Tree<'a> {
     pub(in crate::operator::past) fn dir_by_ids(
         &mut self,
         path: &WorldPath,
-        ids: Ids,
+        ids: InodeNumbers,
     ) -> Result<NodeId> {
         if self.by_ids(ids).is_none() {
             self.disk.search(&HashSet::from([ids]))?;

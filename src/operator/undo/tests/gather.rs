@@ -115,7 +115,7 @@ fn what_nobody_gathered_is_taken_back_as_well() {
         lab.rm_all("proj").unwrap();
         lab.mkdir("proj").unwrap();
         lab.put("proj/a", "new");
-        lab.mv("proj", "away/proj", Renaming::NoReplace).unwrap();
+        lab.mv("proj", "away/proj", RenameMode::NoReplace).unwrap();
         if done > 1 {
             lab.world.gather_now();
         }
@@ -182,7 +182,7 @@ fn a_restore_goes_back_to_before_the_last_removal_of_a_name() {
     let lab = restored(
         &|lab| {
             second(lab);
-            lab.mv("proj", "away/proj", Renaming::NoReplace).unwrap();
+            lab.mv("proj", "away/proj", RenameMode::NoReplace).unwrap();
         },
         "proj",
     );

@@ -33,8 +33,8 @@ fn change_in_a_directory_that_moved_meanwhile_is_undone() {
     let lab = Lab::with_files();
     let (from, before) = (lab.seq(), lab.look());
     lab.cut_after("proj/sub/deep/d", || {
-        lab.mv("proj/sub", "away/sub", Renaming::Replace).unwrap();
-        lab.mv("away", "elsewhere", Renaming::Replace).unwrap();
+        lab.mv("proj/sub", "away/sub", RenameMode::Replace).unwrap();
+        lab.mv("away", "elsewhere", RenameMode::Replace).unwrap();
         lab.mkdir("proj/sub").unwrap();
         lab.mkdir("proj/sub/deep").unwrap();
         lab.put("proj/sub/deep/d", "another");
@@ -47,7 +47,7 @@ fn change_in_an_exchanged_directory_is_undone() {
     let lab = Lab::with_files();
     let (from, before) = (lab.seq(), lab.look());
     lab.cut_after("proj/sub/c", || {
-        lab.mv("proj/sub", "away", Renaming::Exchange).unwrap();
+        lab.mv("proj/sub", "away", RenameMode::Exchange).unwrap();
     });
     lab.undo_and_redo(from, &before);
 }
@@ -65,7 +65,7 @@ fn former_content_of_a_file_in_a_moved_directory_is_found() {
     let lab = Lab::with_files();
     let from = lab.op(lab.seq());
     lab.cut_after("proj/sub/c", || {
-        lab.mv("proj/sub", "away/sub", Renaming::Replace).unwrap();
+        lab.mv("proj/sub", "away/sub", RenameMode::Replace).unwrap();
     });
     let store = Store::of(&lab.world).unwrap();
     for at in ["away/sub/c", "proj/sub/c"] {

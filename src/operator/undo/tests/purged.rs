@@ -21,7 +21,7 @@ fn what_was_made_after_the_point_and_purged_is_not_missed() {
     let (start, before) = (lab.seq(), lab.look());
     lab.put("f", "x");
     lab.put("f", "y");
-    lab.mv("f", "g", Renaming::NoReplace).unwrap();
+    lab.mv("f", "g", RenameMode::NoReplace).unwrap();
     lab.rm("g").unwrap();
     lab.mkdir("d").unwrap();
     lab.put("d/h", "x");
@@ -63,7 +63,7 @@ fn what_was_there_at_the_point_and_was_purged_is_a_conflict_with_the_purge() {
     lab.put("new", "y");
     let start = lab.seq();
     lab.rm("gone").unwrap();
-    lab.mv("new", "over", Renaming::Replace).unwrap();
+    lab.mv("new", "over", RenameMode::Replace).unwrap();
     purge(&lab, "");
     let (last, after) = (lab.seq(), lab.look());
     let all = since(Point::After(lab.op(start)));

@@ -168,7 +168,7 @@ fn restored_directory(lab: &Lab, dir: &str) -> (u64, Snapshot) {
     lab.put("d/k", "keep");
     lab.put("f", "x");
     let then = lab.seq();
-    lab.mv("f", &format!("{dir}/g"), Renaming::NoReplace)
+    lab.mv("f", &format!("{dir}/g"), RenameMode::NoReplace)
         .unwrap();
     let (moved, before) = (lab.seq(), lab.look());
     put_back(lab, "d", Some(then), &InProcess(&lab.world)).unwrap();

@@ -120,13 +120,13 @@ fn a_directory_keeps_the_time_of_what_is_not_undone() {
             lab.put("proj/a", "made again");
         }),
         ("moved", &|lab| {
-            lab.mv("proj/a", "away/x", Renaming::NoReplace).unwrap();
+            lab.mv("proj/a", "away/x", RenameMode::NoReplace).unwrap();
         }),
         ("replaced", &|lab| {
-            lab.mv("proj/sub/c", "proj/a", Renaming::Replace).unwrap();
+            lab.mv("proj/sub/c", "proj/a", RenameMode::Replace).unwrap();
         }),
         ("exchanged", &|lab| {
-            lab.mv("proj/sub", "proj/a", Renaming::Exchange).unwrap();
+            lab.mv("proj/sub", "proj/a", RenameMode::Exchange).unwrap();
         }),
     ];
     for (what, history) in histories {
@@ -230,8 +230,8 @@ fn directory_that_a_killed_exchange_left_with_a_new_time_gets_its_own_back() {
         lab.put("a/moved/f", "x");
         let start = (lab.seq(), lab.look());
         let how = match onto_empty {
-            true => Renaming::Replace,
-            false => Renaming::Exchange,
+            true => RenameMode::Replace,
+            false => RenameMode::Exchange,
         };
         lab.mv("a/moved", "b/other", how).unwrap();
         lab.touch_behind("b/other");

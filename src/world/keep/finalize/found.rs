@@ -7,18 +7,20 @@ use rustix::fs::OFlags;
 
 use super::{Finalizer, WORTH};
 use crate::error::{Error, Result};
-use crate::journal::How;
-use crate::world::keep::compare::{Against, Found, MOST, compare, compare_ranges, compare_shared};
+use crate::journal::KeepMethod;
+use crate::world::keep::compare::{
+    CompareTarget, ComparedRanges, MOST, compare, compare_ranges, compare_shared,
+};
 use crate::world::keep::extents::length;
 use crate::world::keep::pending::DraftVersion;
-use crate::world::keep::ranges::{self, Ranges};
-use crate::world::keep::successor::{Bytes, Part, Successor, open};
+use crate::world::keep::ranges::{self, RangeList};
+use crate::world::keep::successor::{PartBytes, SuccessorPart, VersionSuccessor, open};
 use crate::world::options::COPIED_UP_TO;
 
 /// What there is to compare of a version.
-pub(super) struct Saved {
+pub(super) struct CompareCandidate {
     /// The list of a version that was kept block by block.
-    list: Option<Ranges>,
+    list: Option<RangeList>,
     /// The number of bytes that it has.
     has: u64,
     /// Whether it may share its blocks with its successor.
@@ -28,7 +30,7 @@ pub(super) struct Saved {
 impl Finalizer {
     /// Returns whether a version still grows.
     pub(super) fn grows(&self, version: &DraftVersion) -> bool {
-        version.kept.how == How::Blocks && self.room.is_live(version.kept.n)
+        version.kept.how == KeepMethod::Blocks && self.room.is_live(version.kept.n)
     }
 
     /// Opens a version's successor: the later versions up to one that is whole, or else the file. `None` if one of
@@ -37,26 +39,26 @@ impl Finalizer {
         &self,
         later: &[DraftVersion],
         now: Option<&OwnedFd>,
-    ) -> Result<Option<Successor<'_>>> {
+    ) -> Result<Option<VersionSuccessor<'_>>> {
         // Before anything is read: a file that is opened again and again has many.
-        let whole = later.iter().position(|v| v.kept.how != How::Blocks);
+        let whole = later.iter().position(|v| v.kept.how != KeepMethod::Blocks);
         let chain = later.get(..whole.unwrap_or(later.len()));
         if chain.into_iter().flatten().any(|v| self.grows(v)) || whole.is_none() && now.is_none() {
             return Ok(None);
         }
-        let mut successor = Successor::new(&self.dir);
+        let mut successor = VersionSuccessor::new(&self.dir);
         for next in later {
             let n = next.kept.n;
             let list = ranges::read(self.dir.as_fd(), n)?;
             let is_whole = list.is_none();
             let of = match is_whole {
                 true => match open(&self.dir, n, OFlags::RDONLY)? {
-                    Some(file) => Bytes::Whole(file),
+                    Some(file) => PartBytes::Whole(file),
                     None => return Ok(None),
                 },
-                false => Bytes::Version(n),
+                false => PartBytes::Version(n),
             };
-            successor.then(Part {
+            successor.then(SuccessorPart {
                 of,
                 ranges: list.map(|list| list.ranges),
                 limit: next.limit.min(next.size),
@@ -69,8 +71,8 @@ impl Finalizer {
             return Ok(None);
         };
         let again = rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?;
-        successor.then(Part {
-            of: Bytes::File(again),
+        successor.then(SuccessorPart {
+            of: PartBytes::File(again),
             ranges: None,
             limit: u64::MAX,
         });
@@ -78,12 +80,12 @@ impl Finalizer {
     }
 
     /// Returns what there is to compare of a version, if that is worthwhile.
-    pub(super) fn worth(&self, version: &DraftVersion) -> Result<Option<Saved>> {
+    pub(super) fn worth(&self, version: &DraftVersion) -> Result<Option<CompareCandidate>> {
         if self.cannot_punch.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let list = match version.kept.how {
-            How::Blocks => match ranges::read(self.dir.as_fd(), version.kept.n)? {
+            KeepMethod::Blocks => match ranges::read(self.dir.as_fd(), version.kept.n)? {
                 Some(list) if !self.grows(version) => Some(list),
                 _ => return Ok(None),
             },
@@ -92,9 +94,9 @@ impl Finalizer {
         let has = list
             .as_ref()
             .map_or(version.size, |list| length(&list.ranges));
-        let may_share = version.kept.how == How::Cloned && version.size > COPIED_UP_TO;
+        let may_share = version.kept.how == KeepMethod::Cloned && version.size > COPIED_UP_TO;
         let worth = has > WORTH && (has <= MOST || may_share);
-        Ok(worth.then_some(Saved {
+        Ok(worth.then_some(CompareCandidate {
             list,
             has,
             may_share,
@@ -108,9 +110,9 @@ impl Finalizer {
     pub(super) fn find(
         &self,
         version: &DraftVersion,
-        saved: &Saved,
-        against: Against<'_>,
-    ) -> Result<Option<(OwnedFd, Found)>> {
+        saved: &CompareCandidate,
+        against: CompareTarget<'_>,
+    ) -> Result<Option<(OwnedFd, ComparedRanges)>> {
         let Some(file) = open(&self.dir, version.kept.n, OFlags::RDWR).unwrap_or_default() else {
             return Ok(None);
         };
