@@ -21,19 +21,19 @@ use super::record::Actor;
 use crate::name::escape;
 use trumanfs_types::origin::{Origin, OriginKind, RunId};
 
-/// How long a cache entry is valid.
+/// The time that a cache entry is valid.
 const FRESH: Duration = Duration::from_millis(100);
 
-/// How long a request waits to learn its program.
+/// The time that a request waits to learn its program.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// The maximum number of cache entries; each may have a descriptor.
 const KEPT: usize = 128;
 
-/// How long an idle process stays in the cache.
+/// The time that an idle process stays in the cache.
 const REMEMBERED: Duration = Duration::from_secs(2);
 
-/// How often a process in the middle of an `execve` is looked at again.
+/// The maximum number of inspections of a process in the middle of an `execve`.
 const LOOKS: usize = 3;
 
 /// The sender of a request, as reported by the kernel.
@@ -124,7 +124,7 @@ type ProcessIds = (u32, Option<u32>);
 struct ProgramFile {
     exe: String,
     image: Option<Arc<ProgramImage>>,
-    /// Whether the process can run another program unnoticed.
+    /// True if the process can run another program unnoticed.
     fleeting: bool,
 }
 
@@ -214,7 +214,7 @@ fn answer(
 ) {
     let mut idle = false;
     loop {
-        // It waits without a timeout only after an idle period: by then every answer is in the cache.
+        // Waits without a timeout only after an idle period: by then every answer is in the cache.
         let question = match idle && seen.lock().is_empty() {
             true => questions.recv().map_err(RecvTimeoutError::from),
             false => questions.recv_timeout(REMEMBERED),

@@ -18,51 +18,51 @@ pub struct StoreId {
     pub generation: Option<u32>,
 }
 
-/// What a home was mounted with, as far as it says what exists, what can be changed and what is kept. Work on the store while nothing
-/// is mounted goes by it.
+/// The settings of a mount that decide what exists, what can be changed and what is kept. Work on an unmounted store
+/// uses those of the last mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountSettings {
-    /// Patterns of what does not exist.
+    /// The patterns of hidden paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hide: Vec<String>,
-    /// Patterns of what cannot be changed.
+    /// The patterns of read-only paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_only: Vec<String>,
-    /// Whether symlinks that stay inside exist.
+    /// True if symlinks that stay inside the store exist.
     #[serde(default)]
     pub symlinks_inside: bool,
-    /// Whether `.trash` is listed.
+    /// True if `.trash` is listed.
     #[serde(default)]
     pub list_trash: bool,
-    /// Whether each record is on the disk before its act.
+    /// True if each record is on the disk before its act.
     #[serde(default)]
     pub durable: bool,
-    /// What is kept of contents.
+    /// The settings for keeping former contents.
     pub keep: KeepSettings,
 }
 
-/// What is kept of contents.
+/// The settings for keeping former contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeepSettings {
-    /// Whether contents are kept as well as removals.
+    /// True if contents are kept as well as removals.
     pub versions: bool,
-    /// Files up to this size are copied when they are opened for writing, in bytes.
+    /// The size limit, in bytes, for copying files when they are opened for writing.
     pub copied_up_to: u64,
-    /// The most that the versions of all sessions may take together, in bytes.
+    /// The limit, in bytes, for the versions of all sessions together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// Whether the oldest make room at that limit.
+    /// True if the oldest versions are evicted at that limit.
     #[serde(default)]
     pub evict: bool,
 }
 
-/// The end of the previous session, which therefore cannot be cut off unnoticed.
+/// The end of the previous session. Naming it makes a cut-off journal noticeable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionEnd {
     /// The session.
     pub session: String,
-    /// The number of its last record; 0 where it had none.
+    /// The number of the session's last record; 0 if it had none.
     pub seq: u64,
-    /// SHA-256 (hex) of its last line, without its newline; 64 zeros where it had none.
+    /// The SHA-256 (hex) of the session's last line, without the newline; 64 zeros if it had none.
     pub hash: String,
 }

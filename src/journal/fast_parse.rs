@@ -1,9 +1,8 @@
 //! Fast parsing of records in the form in which [`Record`] is written: fields in their fixed order, no text with an
 //! escape.
 //!
-//! Never decides a meaning: whatever it accepts, serde would read the same way; everything else (a rare operation, a
-//! name with a backslash, a line of another program) is left to serde. It saves most of the time of reading a
-//! journal.
+//! Decides no meaning: serde would read every accepted line the same way. Other lines (a rare operation, a name with a
+//! backslash, a line of another program) are left to serde. This saves most of the time of reading a journal.
 
 use super::former::{FormerAttrs, KeepMethod, ReplacedFile, VersionRef};
 use super::ids::InodeNumbers;

@@ -1,4 +1,4 @@
-//! What was there before an operation: attributes, a replaced file, a former content.
+//! The state before an operation, as records describe it: attributes, a replaced file, a former content.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,13 +23,13 @@ pub struct FormerAttrs {
 /// A file replaced by a rename.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplacedFile {
-    /// Its inode.
+    /// The file's inode.
     pub ids: InodeNumbers,
-    /// Its entry in the trash.
+    /// The file's entry in the trash.
     pub trash: Escaped,
 }
 
-/// How a former content was kept.
+/// The method by which a former content was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum KeepMethod {
@@ -46,7 +46,7 @@ pub enum KeepMethod {
 }
 
 impl KeepMethod {
-    /// Returns its word in records.
+    /// Returns the method's word in records.
     pub fn word(self) -> &'static str {
         match self {
             KeepMethod::Moved => "moved",
@@ -58,11 +58,11 @@ impl KeepMethod {
     }
 }
 
-/// A former content.
+/// A reference to a former content, which is a version of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionRef {
-    /// How it was kept.
+    /// The method by which the content was kept.
     pub how: KeepMethod,
-    /// Its number among the session's versions; 0 for [`KeepMethod::Length`], which has no file.
+    /// The number of the version in its session; 0 for [`KeepMethod::Length`], which has no file.
     pub n: u64,
 }

@@ -1,9 +1,9 @@
-//! How lines write a hash and a time, and what a line says of the line before it.
+//! The link from each line to the line before it, and the text of hashes and times.
 //!
-//! Up to schema 4, a line had the SHA-256 of the line before it. Computing that took half of the time that a record cost a caller
-//! on a processor without instructions for it. Since schema 5 it is a checksum, XXH3, which shows damage and a careless change at
-//! the line where it is; whoever changes lines on purpose can compute it anew, as they could a SHA-256. What shows that is the
-//! SHA-256 of all lines in each seal (`seal.rs`), which nobody waits for.
+//! Up to schema 4, a line had the SHA-256 of the line before it, which took half of the time of a record on a processor
+//! without instructions for it. Since schema 5 it is a checksum, XXH3. A checksum shows damage and a careless change at
+//! its line. Somebody who changes lines on purpose can compute it anew, as they could a SHA-256; the SHA-256 of all
+//! lines in each seal (`seal.rs`) shows such a change, and no request waits for a seal.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::header;
 /// The first schema whose lines have a checksum of the line before.
 pub(super) const SUMMED: u32 = 5;
 
-/// What a line says of the line before it (`prev`), in hexadecimal digits.
+/// A line's checksum or hash of the line before it (`prev`), in hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ChainLink {
     digits: [u8; 64],
@@ -22,7 +22,7 @@ pub struct ChainLink {
 }
 
 impl ChainLink {
-    /// Returns what the first line of a journal says: zeros.
+    /// Returns the link of a journal's first line: zeros.
     pub(super) fn first(v: u32) -> ChainLink {
         ChainLink {
             digits: [b'0'; 64],
@@ -30,12 +30,12 @@ impl ChainLink {
         }
     }
 
-    /// Returns whether this is what the first line of a journal says.
+    /// Returns whether this is the link of a journal's first line.
     pub(super) fn is_first(&self) -> bool {
         self.bytes().iter().all(|digit| *digit == b'0')
     }
 
-    /// Returns what the line after this one has to say, by the schema of this one.
+    /// Returns the link that the line after this one must have, by the schema of this one.
     pub fn of(line: &[u8]) -> ChainLink {
         match header::schema(line) {
             v if v >= SUMMED => ChainLink::by_sum(line),
@@ -43,12 +43,12 @@ impl ChainLink {
         }
     }
 
-    /// The same for several lines.
+    /// Returns the links that the lines after several lines must have.
     pub(super) fn of_all(lines: &[&[u8]]) -> Vec<ChainLink> {
         lines.iter().map(|line| ChainLink::of(line)).collect()
     }
 
-    /// Returns the digits of a `prev`, if it is one.
+    /// Parses the digits of a `prev`; `None` if they are not a link.
     pub(super) fn parse(digits: &[u8]) -> Option<ChainLink> {
         let mut link = ChainLink::first(if digits.len() == 16 { SUMMED } else { 0 });
         if !digits.iter().all(u8::is_ascii_hexdigit) || digits.len() != link.length {

@@ -1,4 +1,4 @@
-//! The first fields of a line, read without parsing it: most questions concern few of many records.
+//! The first fields of a line, read without parsing the line: most queries concern few of many records.
 //!
 //! Relies on the fixed order in which [`Record`](super::Record) writes its first fields. A line in another order
 //! (none that this program wrote) is parsed in full, so that the answer is the same.
@@ -14,7 +14,7 @@ use trumanfs_types::origin::{Origin, OriginKind};
 pub struct RecordHeader<'a> {
     /// The schema.
     pub v: u32,
-    /// Its number in the session.
+    /// The record's number in the session.
     pub seq: u64,
     /// The time, RFC 3339.
     #[serde(borrow)]
@@ -109,7 +109,7 @@ pub(super) fn check(line: &[u8]) -> Option<(&[u8], &[u8])> {
     hash(line.strip_suffix(b"\"}")?, b",\"check\":\"", 64)
 }
 
-/// Returns the schema of a line; 0 where that cannot be told.
+/// Returns the schema of a line; 0 if it cannot be determined.
 pub(super) fn schema(line: &[u8]) -> u32 {
     let ordered = line.strip_prefix(b"{\"v\":").and_then(number);
     match ordered {
@@ -118,7 +118,7 @@ pub(super) fn schema(line: &[u8]) -> u32 {
     }
 }
 
-/// Splits off a field with so many hexadecimal digits at the end of a text.
+/// Splits off a field with the given number of hexadecimal digits at the end of a text.
 fn hash<'a>(text: &'a [u8], field: &[u8], digits: usize) -> Option<(&'a [u8], &'a [u8])> {
     let (before, hash) = text.split_at_checked(text.len().checked_sub(digits)?)?;
     let before = before.strip_suffix(field)?;

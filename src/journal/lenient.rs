@@ -1,7 +1,7 @@
 //! Lenient reading of a journal that may be damaged: returns every line, with what is wrong with it.
 //!
-//! [`Reader`](super::JournalReader) stops at the first break; this one goes on, since the lines after a break form a chain
-//! again.
+//! [`Reader`](super::JournalReader) stops at the first break; this one goes on, since the lines after a break form a
+//! chain again.
 
 use std::io::BufRead;
 
@@ -17,10 +17,10 @@ use super::record::Record;
 use super::seal::{self, Seal, SealVerifier};
 use crate::error::Result;
 
-/// How many of the last lines are remembered.
+/// The number of last lines that are remembered.
 const LAST: usize = 8;
 
-/// The kind of a line.
+/// A line, parsed.
 #[derive(Debug)]
 pub enum ParsedLine {
     /// A record.
@@ -29,18 +29,18 @@ pub enum ParsedLine {
     Seal {
         /// The seal.
         seal: Box<Seal>,
-        /// Whether it is intact, by its own check.
+        /// True if the seal is intact, by its own check.
         whole: bool,
-        /// Whether the lines that it covers match its digest.
+        /// True if the lines that the seal covers match its digest.
         covers: bool,
-        /// The first of these lines.
+        /// The number of the first of these lines.
         first: u64,
     },
-    /// Neither record nor seal.
+    /// A line that is neither record nor seal.
     Neither {
-        /// What is wrong with it.
+        /// The error of parsing the line.
         what: String,
-        /// Whether readers still take it for a seal and skip it.
+        /// True if readers still take the line for a seal and skip it.
         passed: bool,
     },
 }
@@ -48,11 +48,11 @@ pub enum ParsedLine {
 /// A complete line.
 #[derive(Debug)]
 pub struct JournalLine {
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     pub number: u64,
-    /// Its kind.
+    /// The parsed line.
     pub what: ParsedLine,
-    /// Whether it says of the line before it what that is.
+    /// True if the line's `prev` matches the line before it.
     pub follows: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct LenientReader<R> {
     lines: LineReader<R>,
     number: u64,
     length: u64,
-    /// What the next line has to say.
+    /// The link that the next line must have.
     prev: Option<ChainLink>,
     /// The last lines, oldest first.
     last: VecDeque<Vec<u8>>,
@@ -70,7 +70,7 @@ pub struct LenientReader<R> {
 }
 
 impl<R: BufRead> LenientReader<R> {
-    /// Makes a reader at the start of a journal.
+    /// Creates a reader at the start of a journal.
     pub fn new(lines: R) -> LenientReader<R> {
         LenientReader {
             lines: LineReader::new(lines),
@@ -150,8 +150,8 @@ impl<R: BufRead> LenientReader<R> {
         self.number
     }
 
-    /// Returns the SHA-256 (hex) of each of the last lines. The session after this one refers to its end by one of them: `fsck --repair`
-    /// appends lines after the one that was last.
+    /// Returns the SHA-256 (hex) of each of the last lines. The session after this one refers to its end by one of
+    /// them: `fsck --repair` appends lines after the one that was last.
     pub fn last_hashes(&self) -> Vec<[u8; 64]> {
         let hash = |line: &Vec<u8>| hex(&Sha256::digest(line));
         self.last.iter().map(hash).collect()

@@ -1,8 +1,8 @@
-//! The text of a record's line: byte for byte what serde makes of a [`Record`](super::Record), without making one.
+//! The text of a record's line: byte for byte what serde writes for a [`Record`](super::Record), without creating one.
 //!
-//! Owns what was formatted for the line before and still holds: the time to the second, and the actor. It is on the way of each
-//! change, so it allocates nothing as long as its buffers are long enough. What is rare (an operation of an operator, a name with
-//! an escape) is left to serde.
+//! Caches formatted text that stays valid from line to line: the time to the second, and the actor. This code runs for
+//! each change, so it allocates nothing as long as its buffers are long enough. Rare records (an operation of an
+//! operator, a name with an escape) are left to serde.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ pub(super) struct RecordParts<'a> {
     pub(super) prev: &'a ChainLink,
 }
 
-/// Writes lines.
+/// An encoder of records as lines.
 #[derive(Debug, Default)]
 pub(super) struct LineEncoder {
-    /// The second of the line before, and its text up to the point.
+    /// The second of the line before, and its text up to the decimal point.
     second: i64,
     time: String,
-    /// The actor of the line before, and its text. It is held, so that no other one gets its address.
+    /// The actor of the line before, and its text. The reference keeps another actor from getting the same address.
     actor: Option<(Arc<Actor>, Vec<u8>)>,
 }
 

@@ -1,7 +1,7 @@
-//! The complete lines of a journal, each with what the line after it has to say. Up to schema 4 that is a hash, computed for several
-//! lines at once.
+//! The complete lines of a journal, each with the link that the line after it must have. Up to schema 4 that is a hash,
+//! computed for several lines at once.
 //!
-//! Owns the bytes after the last newline: they are torn, or still being written, and a later call completes them.
+//! Owns the bytes after the last newline: they are torn or still being written, and a later call may complete them.
 
 use std::io::{BufRead, Read};
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The maximum length of a line. Lines that name many files name some hundreds, and paths may be long.
 pub(super) const LONGEST: u64 = 16 << 20;
 
-/// Returns the error for a line longer than that.
+/// Returns the error for a line longer than [`LONGEST`].
 pub(super) fn too_long() -> Error {
     Error::Damaged(format!("a line is longer than {} MiB", LONGEST >> 20))
 }
@@ -19,13 +19,14 @@ pub(super) fn too_long() -> Error {
 /// The number of lines that are read and checked together.
 pub(super) const BATCH: usize = 8;
 
-/// Iterates over complete lines.
+/// A reader of complete lines.
 #[derive(Debug)]
 pub(super) struct LineReader<R> {
     source: R,
     /// Lines that have been read but not returned yet, and those returned last.
     text: Vec<u8>,
-    /// Start and end of the lines not returned yet, and what the line after each has to say; the next one last.
+    /// Start and end of the lines not returned yet, each with the link that the line after it must have; the next line
+    /// last.
     ready: Vec<(usize, usize, ChainLink)>,
     /// The bytes after the last newline.
     torn: Vec<u8>,
@@ -41,7 +42,8 @@ impl<R: BufRead> LineReader<R> {
         }
     }
 
-    /// Returns the next line without its newline, and what the line after it has to say; `None` at the end, for now.
+    /// Returns the next line without its newline, and the link that the line after it must have; `None` at the end, for
+    /// now.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], ChainLink)>> {
         if self.ready.is_empty() {
             self.read()?;

@@ -15,7 +15,7 @@ use trumanfs_types::origin::RunId;
 pub enum Op {
     /// A session began.
     Begin {
-        /// Its id.
+        /// The session's id.
         session: String,
         /// The release of trumanfs.
         version: String,
@@ -26,7 +26,7 @@ pub enum Op {
         /// The home; absent where the store was not mounted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         home: Option<Escaped>,
-        /// How the previous session ended; absent for the first.
+        /// The end of the previous session; absent for the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<SessionEnd>,
         /// The identity of the store; absent in records of an earlier release.
@@ -35,7 +35,8 @@ pub enum Op {
         /// In a copied store, the newest session that was recorded in the original.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         copied: Option<String>,
-        /// What the store was last mounted with; absent where no session says, and in records of an earlier release.
+        /// The settings of the store's last mount; absent if no session names them, and in records of an earlier
+        /// release.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mounted: Option<Box<MountSettings>>,
     },
@@ -74,7 +75,7 @@ pub enum Op {
         path: WorldPath,
         /// Type and permission bits asked for, without those in `dropped`.
         mode: u32,
-        /// As of [`Op::Create`].
+        /// The bits not given, as in [`Op::Create`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dropped: Option<u32>,
     },
@@ -191,7 +192,7 @@ pub enum Op {
         /// The new group, if it was set.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gid: Option<u32>,
-        /// Whether the times were set.
+        /// True if the times were set.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         times: bool,
     },
@@ -245,7 +246,7 @@ pub enum Op {
         to: WorldPath,
         /// Its inode.
         ids: InodeNumbers,
-        /// What it replaced.
+        /// The file that it replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<ReplacedFile>,
     },
@@ -268,7 +269,7 @@ pub enum Op {
         to: WorldPath,
         /// Its inode.
         ids: InodeNumbers,
-        /// What it replaced.
+        /// The file that it replaced.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaced: Option<ReplacedFile>,
     },
@@ -284,7 +285,7 @@ pub enum Op {
         /// The records that were undone: session and range of numbers.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         of: Vec<(String, u64, u64)>,
-        /// Whether it undid an undo.
+        /// True if an undo was undone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         redo: bool,
     },
@@ -292,7 +293,7 @@ pub enum Op {
     Accept {
         /// The command in words.
         what: String,
-        /// The run whose changes these are; absent where whoever made them does not matter.
+        /// The run whose changes these are; absent if the changes may be of any run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<RunId>,
         /// The accepted records: session and range of numbers.
@@ -315,7 +316,7 @@ pub enum Op {
     Abort {
         /// The number of that record.
         of: u64,
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
@@ -329,7 +330,7 @@ macro_rules! words {
 pub const MERGE: &str = "merge";
 
 impl Op {
-    /// Returns whether it is the record of a merge, which is no undo of anything.
+    /// Returns whether the operation is the record of a merge, which undoes no record.
     pub fn is_merge(&self) -> bool {
         let Op::Undo { what, of, redo } = self else {
             return false;

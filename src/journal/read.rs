@@ -19,15 +19,15 @@ use crate::error::{Error, Result};
 pub struct JournalReader<R> {
     lines: LineReader<R>,
     line: Vec<u8>,
-    /// Whether `line` has been returned.
+    /// True if `line` has been returned.
     given: bool,
-    /// The line after it, and what the line after that has to say.
+    /// The line after `line`, and the link that the line after that must have.
     ahead: Vec<u8>,
     link: Option<ChainLink>,
-    /// Whether `ahead` holds a complete line.
+    /// True if `ahead` holds a complete line.
     whole: bool,
     number: u64,
-    /// What the line ahead has to say; `None` before the first.
+    /// The link that the line ahead must have; `None` before the first.
     prev: Option<ChainLink>,
 }
 
@@ -36,7 +36,7 @@ pub struct JournalReader<R> {
 pub struct JournalTail {
     /// The last complete record.
     pub record: Record,
-    /// What a line after it has to say.
+    /// The link that a line after it must have.
     pub link: ChainLink,
     /// The SHA-256 (hex) of the last complete line, which may be a seal.
     pub hash: [u8; 64],
@@ -45,7 +45,7 @@ pub struct JournalTail {
 }
 
 impl<R: BufRead> JournalReader<R> {
-    /// Makes a reader at the start of a journal.
+    /// Creates a reader at the start of a journal.
     pub fn new(lines: R) -> JournalReader<R> {
         JournalReader {
             lines: LineReader::new(lines),
@@ -67,8 +67,8 @@ impl<R: BufRead> JournalReader<R> {
         self.next_where(|_| true)
     }
 
-    /// Reads the next record that is wanted. The chain is checked for the others too, but they are not parsed, which
-    /// would take most of the time.
+    /// Reads the next record that `wanted` accepts. The chain is checked for the others too, but they are not parsed,
+    /// which would take most of the time.
     ///
     /// # Errors
     /// As [`JournalReader::next_record`].
@@ -84,8 +84,8 @@ impl<R: BufRead> JournalReader<R> {
         Ok(None)
     }
 
-    /// Advances to the next record. Returns whether there is one, for now. A line is returned only if the next line,
-    /// where there is one, says so. Seals are skipped; a seal at the very end is verified by its own check.
+    /// Advances to the next record. Returns whether there is one, for now. A line is returned only if the next line, if
+    /// any, confirms it. Seals are skipped; a seal at the very end is verified by its own check.
     ///
     /// # Errors
     /// As [`JournalReader::next_record`].
@@ -114,13 +114,13 @@ impl<R: BufRead> JournalReader<R> {
         } else if header::check(&self.line).is_some() {
             check_seal(&self.line, &format!("line {}", self.number))?;
         } else {
-            // No later line vouches for the last one, so it must at least parse.
+            // No later line confirms the last one, so the last one must at least parse.
             parse(&self.line, self.number)?;
         }
         Ok(true)
     }
 
-    /// Reads the line after the current one, if that has not been done; `false` at the end, for now.
+    /// Reads the line after the current one, unless it has been read; returns `false` at the end, for now.
     fn read_ahead(&mut self) -> Result<bool> {
         if self.whole {
             return Ok(true);
@@ -134,7 +134,7 @@ impl<R: BufRead> JournalReader<R> {
         Ok(self.whole)
     }
 
-    /// Checks that the line ahead says of the line before it what that is.
+    /// Checks that the `prev` of the line ahead matches the line before it.
     fn check_follows(&self, number: u64) -> Result<()> {
         let prev = match header::prev(&self.ahead) {
             Some(prev) => Cow::Borrowed(prev),
@@ -205,7 +205,7 @@ pub(super) fn check_schema(v: u32, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Verifies a seal in the last line, for which no later line vouches.
+/// Verifies a seal in the last line, which no later line confirms.
 pub(super) fn check_seal(line: &[u8], place: &str) -> Result<()> {
     match seal::is_whole(line) {
         true => Ok(()),
@@ -224,7 +224,7 @@ pub fn tail(file: &File) -> Result<Option<JournalTail>> {
     last_record(file, false)
 }
 
-/// As [`tail`], for a damaged journal: lines that are not records are skipped, too.
+/// Finds the last complete record as [`tail`] does, in a damaged journal: lines that are not records are skipped, too.
 ///
 /// # Errors
 /// [`Error::Damaged`] where there is no record at all; those of `read(2)`.
@@ -333,7 +333,7 @@ pub fn seq_at(file: &File, time: chrono::DateTime<chrono::Utc>) -> Result<Option
     Ok(found)
 }
 
-/// Finds the first line that begins at or after an offset, and where it begins; none from `end` on.
+/// Finds the first line that begins at or after an offset and before `end`, and its offset.
 fn line_at(mut file: &File, offset: u64, end: u64) -> Result<(u64, Option<Vec<u8>>)> {
     // Starts at the byte before: a newline there means that a line begins at the offset itself.
     let from = offset.saturating_sub(1);

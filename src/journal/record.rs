@@ -17,20 +17,20 @@ pub const SCHEMA: u32 = 5;
 /// The first schema with seals; an older journal gets none.
 pub const SEALED: u32 = 2;
 
-/// One line of a journal.
+/// A record: one line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The schema.
     pub v: u32,
-    /// Its number in the session, from 1.
+    /// The number of the record in the session, from 1.
     pub seq: u64,
-    /// UTC, RFC 3339 with microseconds.
+    /// The time: UTC, RFC 3339 with microseconds.
     pub time: String,
     /// The operation about to happen.
     #[serde(flatten)]
     pub op: Op,
-    /// The directories that the act changes: that of `path`, then that of `to`. Their inode numbers identify them
-    /// even if they moved between the resolving of a path and the record; an undo restores their times. Then those that an
+    /// The directories that the act changes: that of `path`, then that of `to`. Their inode numbers identify them even
+    /// if they moved between the resolving of a path and the record; an undo restores their times. Then those that an
     /// exchange gives another parent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub at: Vec<DirTime>,
@@ -40,8 +40,8 @@ pub struct Record {
     /// The origin; absent for a process without a run.
     #[serde(skip_serializing_if = "Origin::is_plain", default)]
     pub origin: Origin,
-    /// What the line before is, without its newline: its XXH3 (16 hexadecimal digits), up to schema 4 its SHA-256 (64); zeros for the
-    /// first.
+    /// The link to the line before, without its newline: XXH3 (16 hexadecimal digits), up to schema 4 SHA-256 (64);
+    /// zeros for the first line.
     pub prev: String,
 }
 
@@ -76,16 +76,16 @@ impl Record {
 /// The process that asked for a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
-    /// Its process id (not a thread's), in the daemon's PID namespace; 0 if it has none there.
+    /// The process id (not a thread's) in the daemon's PID namespace; 0 if the process has none there.
     pub pid: u32,
-    /// The user it acted as.
+    /// The user that the process acted as.
     pub uid: u32,
-    /// The group it acted as.
+    /// The group that the process acted as.
     pub gid: u32,
-    /// Its name (`/proc/pid/comm`); empty where it had ended before that could be read.
+    /// The process's name (`/proc/pid/comm`); empty if the process ended before the name was read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comm: String,
-    /// Its program (`/proc/pid/exe`), escaped.
+    /// The process's program (`/proc/pid/exe`), escaped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub exe: String,
     /// Up to schema 2, the undo that the change is part of: the number of its record in the session.

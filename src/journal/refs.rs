@@ -1,5 +1,5 @@
-//! The names and inodes in a line, extracted without parsing it into a record: for a question about one path, most
-//! lines end here.
+//! The names and inodes in a line, extracted without parsing the line into a record: this rules out most lines in a
+//! query about one path.
 //!
 //! Owns, for each operation, which names and inodes it changes and which directories are only on its paths. A line in
 //! this program's usual form is scanned in place; any other is parsed, and a test compares the two.
@@ -88,7 +88,7 @@ fn usual(line: &[u8], note: &mut impl FnMut(RecordRef<'_>)) -> Option<()> {
                 rest.skip_to(b'}')?;
                 rest.skip(b"}")?;
             }
-            // It is the last field, so none was overlooked.
+            // `prev` is the last field, so none was overlooked.
             b"prev" => {
                 rest.value_text()?;
                 return (rest.0 == b"}").then_some(());
@@ -98,7 +98,7 @@ fn usual(line: &[u8], note: &mut impl FnMut(RecordRef<'_>)) -> Option<()> {
     }
 }
 
-/// The rest of the line.
+/// A scanner over the rest of the line.
 struct LineScanner<'a>(&'a [u8]);
 
 impl<'a> LineScanner<'a> {

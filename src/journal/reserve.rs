@@ -18,13 +18,13 @@ pub(super) enum LinePriority {
     Occupant,
     /// A change by an operator, who may make room.
     Operator,
-    /// A correction of what has been written, or the session's end.
+    /// An abort of a written record, or the session's end.
     Truth,
 }
 
 impl LinePriority {
-    /// Returns how many bytes must be left for higher priorities. 64 changes may be in progress, each of which takes
-    /// some hundred bytes to abort.
+    /// Returns the number of bytes that must be left for higher priorities. 64 changes may be in progress, each of
+    /// which takes some hundred bytes to abort.
     fn leaves(self) -> u64 {
         match self {
             LinePriority::Occupant => 96 << 10,
@@ -37,7 +37,7 @@ impl LinePriority {
 /// The space left for occupants when the disk becomes full: between half of this and all of it.
 const AHEAD: u64 = 128 << 10;
 
-/// How many more bytes are written before a full disk is tried again.
+/// The number of bytes written before space is requested again from a full disk.
 const AGAIN: u64 = 4 << 10;
 
 /// The space reserved for one journal.
@@ -45,9 +45,9 @@ const AGAIN: u64 = 4 << 10;
 pub(super) struct SpaceReserve {
     /// The offset up to which space is allocated.
     until: u64,
-    /// Whether the file system cannot reserve space (NFS): then only the write itself can find the disk full.
+    /// True if the file system cannot reserve space (NFS): then only the write itself can find the disk full.
     cannot: bool,
-    /// Whether the disk was full at the last attempt, and the length at which to try again.
+    /// True if the disk was full at the last attempt; `again` is the length at which to try again.
     full: bool,
     again: u64,
 }

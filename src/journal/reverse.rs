@@ -1,6 +1,6 @@
 //! Reading a journal backwards: newest record first, in blocks, with little memory.
 //!
-//! The chain is checked on the way: each line says what the line read next is. A line that was changed or is not a
+//! The chain is checked on the way: each line has the link to the line read next. A line that was changed or is not a
 //! record is an error that names its place. Bytes after the last newline were being written when the writer died, or
 //! are being written now: they are not a record yet.
 
@@ -15,10 +15,10 @@ use super::read::{check_schema, check_seal};
 use super::record::Record;
 use crate::error::{Error, Result};
 
-/// How many bytes are read at once.
+/// The number of bytes read at once.
 const BLOCK: u64 = 256 * 1024;
 
-/// Reads records from the last to the first. Lines appended meanwhile are not seen.
+/// A reader of records from the last to the first. Lines appended meanwhile are not seen.
 #[derive(Debug)]
 pub struct ReverseReader {
     file: File,
@@ -26,16 +26,16 @@ pub struct ReverseReader {
     start: u64,
     /// The bytes read but not returned yet; ends with a newline.
     buffer: Vec<u8>,
-    /// What the line after each of the next lines has to say, the next one last: several are computed at once.
+    /// The links that the lines after the next lines must have, the next one last: several are computed at once.
     hashed: Vec<ChainLink>,
-    /// What the line read last says of the next one.
+    /// The link to the next line in the line read last.
     expected: Option<ChainLink>,
     checks: bool,
     parse: fn(&[u8]) -> serde_json::Result<Record>,
 }
 
 impl ReverseReader {
-    /// Makes a reader at the end of a journal.
+    /// Creates a reader at the end of a journal.
     ///
     /// # Errors
     /// Those of `read(2)`.
@@ -58,7 +58,8 @@ impl ReverseReader {
         Ok(backward)
     }
 
-    /// Stops checking the chain, which up to schema 4 takes half of the time: for a journal that is also read with the check.
+    /// Stops checking the chain, which up to schema 4 takes half of the time: for a journal that is also read with the
+    /// check.
     pub fn trusting(mut self) -> ReverseReader {
         self.checks = false;
         self
@@ -78,7 +79,7 @@ impl ReverseReader {
         self.next_where(|_| true)
     }
 
-    /// As [`ReverseReader::next_record`], for the next record that is wanted; others are not parsed.
+    /// Returns the previous record that `wanted` accepts, as [`ReverseReader::next_record`]; others are not parsed.
     ///
     /// # Errors
     /// As [`ReverseReader::next_record`].
@@ -134,7 +135,7 @@ impl ReverseReader {
         Ok(())
     }
 
-    /// Compares a line with what the line after it says. Returns what it says of the line before.
+    /// Compares a line with the link in the line after it. Returns the line's own link to the line before.
     fn check(&self, line: &[u8], at: u64, link: Option<&ChainLink>) -> Result<ChainLink> {
         let damaged = |error: &serde_json::Error| {
             Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))

@@ -1,8 +1,8 @@
 //! Seals: lines that authenticate the lines since the seal before.
 //!
-//! Owns their form and what they vouch for: the lines that they cover, themselves, and the contents whose digests
-//! they have. A seal is not a record. It has the number of the record before it, so record numbers are the same as
-//! without seals, and readers of records skip it. Each seal covers the line of the seal before it, so the seals form
+//! Owns the form of seals and what they authenticate: the lines that they cover, themselves, and the contents whose
+//! digests they have. A seal is not a record. It has the number of the record before it, so record numbers are the same
+//! as without seals, and readers of records skip it. Each seal covers the line of the seal before it, so the seals form
 //! a chain of their own.
 //!
 //! Anyone who can write to a journal can also seal the result: a seal is evidence, not proof.
@@ -26,22 +26,23 @@ pub(super) const WORD: &str = "seal";
 pub struct Seal {
     /// The schema.
     pub v: u32,
-    /// The number of the last record before it.
+    /// The number of the last record before the seal.
     pub seq: u64,
     /// The time, as in a record.
     pub time: String,
     /// Always `seal`.
     pub op: String,
-    /// The number of the first record that it covers; one more than `seq` where only digests are new.
+    /// The number of the first record that the seal covers; one more than `seq` if only digests are new.
     pub from: u64,
-    /// SHA-256 (hex) of the lines that it covers, with their newlines: all since the seal before, and that seal.
+    /// The SHA-256 (hex) of the lines that the seal covers, with their newlines: all since the seal before, and that
+    /// seal.
     pub lines: String,
     /// The digests computed since the seal before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<ContentDigest>,
-    /// What it says of the line before, as in a record.
+    /// The link to the line before, as in a record.
     pub prev: String,
-    /// SHA-256 (hex) of this line up to the comma before this field.
+    /// The SHA-256 (hex) of this line up to the comma before this field.
     #[serde(default)]
     pub check: String,
 }
@@ -49,15 +50,15 @@ pub struct Seal {
 /// The digest of a content that will not change any more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentDigest {
-    /// The content's session; absent where that is the journal's own.
+    /// The content's session; absent if that is the journal's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The content.
     #[serde(flatten)]
     pub of: DigestSubject,
-    /// Its size in bytes.
+    /// The size of the content in bytes.
     pub size: u64,
-    /// SHA-256 (hex), as computed by `world/keep/digest.rs`.
+    /// The SHA-256 (hex) of the content, as computed by `world/keep/digest.rs`.
     pub sha256: String,
 }
 
@@ -97,7 +98,7 @@ impl Seal {
         }
     }
 
-    /// Returns the line, with its check and without a newline, and what the line after it has to say.
+    /// Returns the line, with its check and without a newline, and the link that the line after it must have.
     pub(super) fn line(&self) -> Result<(Vec<u8>, ChainLink)> {
         let io = |_| Error::os("write")(rustix::io::Errno::IO);
         let mut line = serde_json::to_vec(self).map_err(io)?;
@@ -210,14 +211,14 @@ impl UnsealedLines {
     }
 }
 
-/// What has to be sealed.
+/// The lines and digests that the next seals cover.
 #[derive(Debug, Default)]
 pub(super) struct SealQueue {
     pub(super) unsealed: Option<UnsealedLines>,
     pub(super) digests: Vec<ContentDigest>,
 }
 
-/// Hashes the lines since the last seal, for verification.
+/// A verifier of seals, which hashes the lines since the last seal.
 #[derive(Debug)]
 pub(super) struct SealVerifier {
     hash: Sha256,

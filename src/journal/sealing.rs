@@ -1,8 +1,8 @@
 //! Sealing a journal while it is written, and the thread that does so regularly.
 //!
-//! Owns when a seal is made: a second after the first record since the last one, at the session's end, and before
-//! anyone relies on the last lines. The lines are read back from the file, not hashed while a record waits: only
-//! those written at that very moment are hashed under the journal's lock.
+//! Owns the times of sealing: a second after the first record since the last seal, at the session's end, and before a
+//! reader relies on the last lines. The lines are read back from the file, not hashed while a record waits: only those
+//! written at that very moment are hashed under the journal's lock.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::seal::{ContentDigest, Seal, UnsealedLines, WORD};
 use super::writer::Journal;
 use crate::error::{Error, Result};
 
-/// How long after the first of several records they are written out and sealed.
+/// The delay between the first of several records and their being written out and sealed.
 const SOON: Duration = Duration::from_secs(1);
 
 /// The maximum number of digests in a seal, which bounds the length of its line.
 const DIGESTS: usize = 100;
 
-/// How many bytes may be left to be hashed under the journal's lock.
+/// The maximum number of bytes left to be hashed under the journal's lock.
 const LEFT: u64 = 16 << 10;
 
-/// How many attempts are made to get there while others write.
+/// The maximum number of attempts to get below [`LEFT`] while others write.
 const ROUNDS: usize = 8;
 
 impl Journal {
@@ -99,7 +99,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Finds the lines that are not sealed.
+    /// Finds the lines that no seal covers.
     fn unsealed(&self) -> Result<UnsealedLines> {
         let (file, length) = {
             let state = self.state.lock();
@@ -163,7 +163,7 @@ impl Journal {
         self.tell_of_records();
     }
 
-    /// Unparks that thread.
+    /// Unparks the thread registered by [`Journal::set_record_watcher`].
     pub fn tell_of_records(&self) {
         if let Some(thread) = self.told.get() {
             thread.unpark();

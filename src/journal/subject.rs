@@ -12,11 +12,11 @@ use crate::name::{Escaped, WorldPath};
 /// A file or directory that became an entry of the trash: removed, or replaced by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrashedNode<'a> {
-    /// Its path before.
+    /// The path before.
     pub path: &'a WorldPath,
-    /// Its inode.
+    /// The node's inode.
     pub ids: InodeNumbers,
-    /// Its entry.
+    /// The node's entry in the trash.
     pub entry: &'a Escaped,
 }
 

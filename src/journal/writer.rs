@@ -1,11 +1,11 @@
 //! Writing a journal: each record before its act, and an abort after an act that failed.
 //!
-//! Owns the order of lines, the rule that the record of a run stands before the first record that the run causes, and what is owed
-//! where an abort could not be written.
+//! Owns the order of lines, the rule that the record of a run stands before the first record that the run causes, and
+//! the aborts that could not be written yet.
 //!
-//! Locks: one mutex over the chain of lines and the file, held during the one `write(2)`, since the order of lines is the order
-//! of checksums; only the [`RecordListener`] is called under it. Another one, over what has to be sealed (`sealing.rs`), is
-//! taken before it, and never while answering a request.
+//! Locks: one mutex over the chain of lines and the file, held during the one `write(2)`, since the order of lines is
+//! the order of checksums; only the [`RecordListener`] is called under it. Another mutex, over the queue of what the
+//! next seal covers (`sealing.rs`), is taken before it, and never while answering a request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -38,7 +38,7 @@ pub struct Journal {
     /// The schema of its lines: a journal begun by an older release continues in its own.
     pub(super) v: u32,
     pub(super) sealing: Mutex<SealQueue>,
-    /// Whether there are records that the attending thread has not seen yet, and that thread.
+    /// True if there are records that the attending thread has not seen yet; `attendant` is that thread.
     pub(super) behind: AtomicBool,
     pub(super) attendant: OnceLock<Thread>,
     /// The thread that is unparked when there are records.
@@ -57,7 +57,7 @@ pub trait RecordListener: Send + Sync + std::fmt::Debug {
 pub(super) struct WriterState {
     pub(super) file: OwnedFd,
     pub(super) seq: u64,
-    /// What the next line has to say of the last one.
+    /// The link that the next line must have.
     pub(super) prev: ChainLink,
     pub(super) length: u64,
     pub(super) reserve: SpaceReserve,
@@ -67,7 +67,7 @@ pub(super) struct WriterState {
     pub(super) runs: HashMap<RunId, Option<Op>>,
     pub(super) line: Vec<u8>,
     pub(super) text: LineEncoder,
-    /// Whether the journal is another's by now.
+    /// True if another process has the store's lock by now: nothing more is written.
     pub(super) stopped: bool,
 }
 
@@ -77,13 +77,13 @@ pub(super) struct WriterState {
 pub struct PendingRecord<'a> {
     journal: &'a Journal,
     seq: u64,
-    /// An abort is the doing of the same run.
+    /// The origin of the record, which an abort has, too.
     origin: Origin,
 }
 
 impl Journal {
-    /// Takes a file that is open for appending, and continues where `tail` says it ends. `device` is the store's,
-    /// which records write as 0.
+    /// Creates a writer to a file that is open for appending, and continues at the end that `tail` gives. `device` is
+    /// the store's device, which records write as 0.
     pub fn new(file: OwnedFd, tail: Option<&JournalTail>, durable: bool, device: u64) -> Journal {
         let v = tail.map_or(SCHEMA, |t| t.record.v);
         Journal {
@@ -115,7 +115,7 @@ impl Journal {
         let _ = self.listener.set(listener);
     }
 
-    /// Writes nothing more: the store is another's by now.
+    /// Stops all writing: another process has the store's lock by now.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
     }
@@ -193,7 +193,8 @@ impl Journal {
         self.state.lock().seq
     }
 
-    /// Returns the journal's end: the number of the last record, and the SHA-256 (hex) of the last line; 0 and zeros where there is none.
+    /// Returns the journal's end: the number of the last record, and the SHA-256 (hex) of the last line; 0 and zeros
+    /// where there is none.
     ///
     /// # Errors
     /// As [`super::read::end_of`], where the file can be read; those of `fcntl(2)`.

@@ -1,7 +1,7 @@
-//! Files that come into the home whole: an executor writes one beside the home, and one step gives it its name.
+//! Adoption of files that an executor writes beside the home: one step gives each its name in the home.
 //!
-//! Owns the directory of what is not whole yet, `.trumanfs/staged`. What lies there exists for nobody in the home; an
-//! executor that is killed leaves it there, and removes it when it settles what was under way.
+//! Owns the directory of unfinished files, `.trumanfs/staged`. Those files do not exist for the occupant. An executor
+//! that is killed leaves them there, and removes them when it settles its open tasks.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -18,10 +18,10 @@ use crate::world::store::own::made_by;
 use crate::world::trash::trash_state::move_to;
 use trumanfs_types::meta::Meta;
 
-/// Opens the directory of what is not whole yet, in the state directory of a store, and makes it where it is absent.
+/// Opens the directory of unfinished files in the state directory of a store, creating it if needed.
 ///
 /// # Errors
-/// What `mkdir(2)` and `openat2(2)` say; [`Error::Refused`] where somebody else has made it.
+/// Any error from `mkdir(2)` and `openat2(2)`; [`Error::Refused`] if another user created the directory.
 pub fn staged(state: impl AsFd) -> Result<OwnedFd> {
     match rustix::fs::mkdirat(&state, STAGED, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -36,12 +36,13 @@ pub fn staged(state: impl AsFd) -> Result<OwnedFd> {
 }
 
 impl World {
-    /// Gives a file that an executor has written beside the home a name in it, at which nothing is. It belongs to whoever
-    /// would own a file made there.
+    /// Gives a file that an executor has written beside the home a free name in the home. The file gets the owner that
+    /// a new file there would have.
     ///
     /// # Errors
-    /// `EEXIST`; `ENOENT` at a hidden name, and where nothing of this name was written; `EINVAL` for what is no regular
-    /// file, or has another name; `EROFS`; any error from `renameat2(2)`. On failure the file stays where it was written.
+    /// `EEXIST`; `ENOENT` at a hidden name, and if no file of this name was written; `EINVAL` if it is not a regular
+    /// file or has another name; `EROFS`; any error from `renameat2(2)`. On failure the file stays where it was
+    /// written.
     pub fn adopt(
         &self,
         written: Name<'_>,
@@ -57,7 +58,7 @@ impl World {
         if meta.kind != FileType::RegularFile || meta.nlink != 1 {
             return Err(Error::Invalid);
         }
-        // Looking first, because a record of what did not happen helps nobody.
+        // Checked first, to write no record of an act that would fail.
         if dir.stat(name).is_ok() {
             return Err(self.view.taken(dir, name));
         }
@@ -86,7 +87,7 @@ impl World {
             if arrived.id == meta.id {
                 return Ok(arrived);
             }
-            // Somebody put another file there at this moment: it goes back.
+            // Another file was put there behind the mount at this moment: it goes back.
             move_to(dir, name, &staged, written)?;
             Err(Error::NotFound)
         });

@@ -1,4 +1,4 @@
-//! A directory that one operation has found and a later one uses, and what a record says of it; a store likewise.
+//! Reuse of an open directory or store by a later operation, and a directory's reference in a record.
 
 use std::os::fd::AsFd;
 
@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::journal::DirTime;
 
 impl Root {
-    /// Opens the store, which must be the directory that its path was looked up to before.
+    /// Opens the store, which must be the directory to which its path led before.
     ///
     /// # Errors
-    /// As [`Root::open`]; [`Error::Refused`] where the path leads to another directory by now.
+    /// As [`Root::open`]; [`Error::Refused`] if the path leads to another directory by now.
     pub fn open_expecting(path: &std::path::Path, id: Id) -> Result<Root> {
         let root = Root::open(path)?;
         if root.id() == id {
@@ -26,8 +26,8 @@ impl Root {
         ))
     }
 
-    /// Duplicates the root for changes as its user may make them: without an operator's way, and with its directory made
-    /// usable.
+    /// Duplicates the root for changes with its user's own rights: without an operator's access, and with its directory
+    /// made usable.
     ///
     /// # Errors
     /// As [`Root::over`] and [`Root::made_usable`].
@@ -38,7 +38,7 @@ impl Root {
 }
 
 impl Dir {
-    /// Returns the directory for another operation, which does not resolve it again.
+    /// Duplicates the directory for another operation, which then does not resolve it again.
     #[must_use]
     pub fn again(&self) -> Dir {
         Dir {
@@ -49,8 +49,9 @@ impl Dir {
         }
     }
 
-    /// Returns the directory as a record refers to it: its mtime before the operation, and its inode number. To be asked before
-    /// the operation changes it, under the lock of names: while a file is emptied, its directory has another time for a moment.
+    /// Returns the directory as a record refers to it: its mtime before the operation, and its inode number. Call this
+    /// before the operation changes the directory, under the lock of names: while a file is emptied, its directory has
+    /// another time for a moment.
     ///
     /// # Errors
     /// Any error from `statx(2)`.

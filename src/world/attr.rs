@@ -25,7 +25,7 @@ impl World {
     /// permissions no longer allow opening it.
     ///
     /// # Errors
-    /// `EROFS`; `EPERM` where a caller who works for an agent would add set-user-id or set-group-id to a file; any error
+    /// `EROFS`; `EPERM` if a caller who works for an agent would add set-user-id or set-group-id to a file; any error
     /// from chmod(2), chown(2), truncate(2) or utimensat(2).
     pub fn set_attr(
         &self,
@@ -67,7 +67,7 @@ impl World {
             };
             if change.size.is_some() && change == only_time {
                 match self.apply(located, change, caller) {
-                    // The file belongs to somebody else: the store's kernel has set the time.
+                    // The file belongs to another user: the store's kernel has set the time.
                     Err(error) if error.errno() == Errno::PERM => {}
                     applied => applied?,
                 }
@@ -117,14 +117,14 @@ impl World {
         }
     }
 
-    /// Clears these bits of a file that a caller who works for an agent has opened for writing: a shared map changes the
-    /// content without a request. The record of the open has the mode before.
+    /// Clears set-user-id and set-group-id of a file that a caller who works for an agent has opened for writing: a
+    /// shared map changes the content without a request. The record of the open has the mode before.
     pub(super) fn drop_setid_at_open(&self, located: &LocatedNode, caller: Caller) -> Result<()> {
         if !caller.origin.is_for_agent() {
             return Ok(());
         }
         match self.drop_setid(located, caller) {
-            // It is another user's. This process's writes and maps are that user's then, as anywhere.
+            // The file is another user's, so its bits stay, as in any other file system.
             Err(Error::Os {
                 errno: Errno::PERM, ..
             }) => Ok(()),
@@ -208,7 +208,7 @@ impl World {
     }
 }
 
-/// Returns an error where set-group-id was asked for and chmod(2) has dropped it, which it does without an error for a
+/// Returns an error if set-group-id was requested and chmod(2) dropped it, which chmod(2) does without an error for a
 /// caller that is neither root nor in the file's group.
 pub fn check_set_gid(asked: &SetAttrs, now: &Meta) -> Result<()> {
     let mode = asked.mode.unwrap_or(0);
@@ -225,8 +225,8 @@ pub fn check_set_gid(asked: &SetAttrs, now: &Meta) -> Result<()> {
     ))
 }
 
-/// Splits the permission bits asked for a new file into those that it gets, and set-user-id and set-group-id where a
-/// caller who works for an agent does not get them.
+/// Splits the permission bits requested for a new file into those that it gets, and the set-user-id and set-group-id
+/// bits that a caller who works for an agent does not get.
 pub(super) fn without_new_set_ids(mode: u32, caller: Caller) -> (u32, Option<u32>) {
     let dropped = match caller.origin.is_for_agent() {
         true => mode & SET_IDS,
@@ -247,8 +247,8 @@ pub(super) fn without_setid(meta: &Meta, caller: Caller) -> Option<u32> {
     left(meta, &rights).filter(|_| !rights.keeps())
 }
 
-/// Set-group-id without group execute permission once meant mandatory locking; members of the group keep it
-/// (`setattr_should_drop_sgid`).
+/// Returns the permission bits left after the bits to be cleared are gone; `None` if all stay. Set-group-id without
+/// group execute permission once meant mandatory locking; members of the group keep it (`setattr_should_drop_sgid`).
 fn left(meta: &Meta, rights: &SetIdRights) -> Option<u32> {
     let mode = meta.permissions();
     let goes = if mode & S_IXGRP == 0 && rights.is_in(meta.gid) {

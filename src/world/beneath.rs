@@ -1,4 +1,4 @@
-//! System calls on a descriptor and one path below it, which never leave what lies beneath.
+//! System calls on a descriptor and one path below it, which never lead out of the directory.
 //!
 //! Owns the resolution flags. It does not decide what the occupant may see, and holds no locks.
 
@@ -66,7 +66,7 @@ pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
     }
 }
 
-/// Returns attributes as they are apart from what an operator is granted at this moment.
+/// Returns the attributes without the permission bits that an operator is granted at this moment.
 fn seen(x: &Statx) -> Meta {
     let mut meta = Meta::from_statx(x);
     meta.mode = granted::mode_of((meta.id.0, meta.id.1), meta.mode);

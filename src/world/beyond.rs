@@ -1,9 +1,9 @@
 //! An operator's rights beyond the occupant's. Patterns and the rule for symbolic links bind only the occupant.
 //!
-//! An undo puts things back where they were, and an occupant must not be able to block it, for example by moving a
-//! link to a place where it is hidden; nor may a later mount that hides or protects a path. The limits that stay: the
-//! store's own directory and other file systems do not exist, and nothing is changed within the trash. What the
-//! occupant sees of a restored file is decided by the view as usual.
+//! An undo moves nodes back to their former places, and an occupant must not be able to block it, for example by moving
+//! a link to a place where it is hidden; nor may a later mount that hides or protects a path. The limits that stay: the
+//! store's own directory and other file systems do not exist, and nothing is changed within the trash. The view decides
+//! as usual whether the occupant sees a restored file.
 
 use super::root::Dir;
 use super::view::{View, VisibleEntry, in_trash};
@@ -13,7 +13,7 @@ use crate::name::{Name, WorldPath};
 use crate::world::store::layout::STATE;
 use trumanfs_types::meta::Meta;
 
-/// Returns whether an operator acts.
+/// Returns whether the caller is an operator.
 fn is_operator(caller: Caller) -> bool {
     caller.origin.is_undo()
 }

@@ -1,10 +1,10 @@
-//! Files that have a name outside the store: what an occupant changes is the store's alone.
+//! Copying of files that have a name outside the store, so that an occupant's change stays in the store.
 //!
 //! A package manager links its cache into a project, so a file there may be the cache's as well. Before its first
 //! change by a program of an executor such a file is replaced in the store by a copy: each of its names there moves to
 //! the copy, by a record of its own as if a program had written a new file and renamed it onto the old one, and the
 //! original lies in the trash. An undo takes it back from there, so that its names are links to the original again. In
-//! a home that somebody mounted for another purpose, programs that no executor started change the file, with a notice.
+//! a home mounted for another purpose, programs that no executor started change the file itself, with a notice.
 //!
 //! A search of the whole store finds the names (`link_index.rs`), once.
 
@@ -39,27 +39,27 @@ pub struct StoreCopy<'a> {
     making: VersionGuard<'a>,
     meta: Meta,
     original: Meta,
-    /// The names in the store, the one that was asked for first.
+    /// The names in the store, the requested one first.
     names: Vec<WorldPath>,
 }
 
 /// A name that has moved from a file to its copy.
 #[derive(Debug)]
 pub struct CopiedName {
-    /// Its directory.
+    /// The name's directory.
     pub dir: Dir,
-    /// Its name there.
+    /// The name in the directory.
     pub name: Vec<u8>,
     /// The former file.
     pub removed: RemovedNode,
 }
 
 impl World {
-    /// Checks that a file that is about to change is the store's alone, if it is a program of an executor that changes
-    /// it. Searches nothing.
+    /// Checks that a file has no name outside the store, if a program of an executor is about to change it. Does not
+    /// search the store.
     ///
     /// # Errors
-    /// [`Error::LinkedOutside`] if it may have a name outside: [`World::copy_for_store`] finds out.
+    /// [`Error::LinkedOutside`] if the file may have a name outside: [`World::copy_for_store`] determines that.
     pub(super) fn expect_own(
         &self,
         located: &LocatedNode,
@@ -73,7 +73,7 @@ impl World {
         if self.copies_up || caller.origin.kind != OriginKind::Process {
             return match self.links.names(meta.id) {
                 Some(names) if self.count(meta.id, &names) >= u64::from(meta.nlink) => Ok(()),
-                // It was the store's alone when it was opened, and who writes to it must go on with the same file.
+                // The file had no other name when it was opened, and its writers must go on with the same file.
                 _ if open_state.is_written() => Ok(()),
                 _ => Err(Error::LinkedOutside),
             };
@@ -82,7 +82,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns how many of these names are a file's.
+    /// Returns the number of these names that lead to a file.
     fn count(&self, id: Id, names: &[WorldPath]) -> u64 {
         let Ok(root) = self.root.again().map(Root::for_operator) else {
             return 0;
@@ -94,8 +94,9 @@ impl World {
         names.iter().filter(is_it).count() as u64
     }
 
-    /// Searches the store for files with several names, if that has not been done. What the owner has closed to itself is
-    /// searched, too; a directory of somebody else that cannot be read is passed over, and names there do not count.
+    /// Searches the store for files with several names, unless that has been done. Directories that the owner has
+    /// closed to itself are searched, too; another user's directory that cannot be read is skipped, and names there do
+    /// not count.
     fn search_links(&self) -> Result<()> {
         let Some(_search) = self.links.begin() else {
             return Ok(());
@@ -129,12 +130,12 @@ impl World {
         Ok((names, has_others))
     }
 
-    /// Makes a copy of a file that has names outside the store; `None` if it has none.
+    /// Creates a copy of a file that has names outside the store; `None` if it has none.
     ///
     /// # Errors
     /// `EPERM` for anything but a regular file, and if the copy cannot belong to the file's owner; `EACCES` if the file
-    /// cannot be read; [`Error::LinkedOutside`] if no name of it is left in the home; `ENOSPC` and any other error from the system calls.
-    /// Nothing has changed then, and the file must not be changed.
+    /// cannot be read; [`Error::LinkedOutside`] if no name of it is left in the home; `ENOSPC` and any other error from
+    /// the system calls. Nothing has changed then, and the file must not be changed.
     pub fn copy_for_store(&self, located: &LocatedNode) -> Result<Option<StoreCopy<'_>>> {
         let (mut names, has_others) = self.names_of(located)?;
         if !has_others {
@@ -204,7 +205,7 @@ impl World {
         Ok(moved)
     }
 
-    /// Moves one name to the copy, which lies with the versions, or has the name `first` by now.
+    /// Moves one name to the copy, which lies in the directory of versions, or has the name `first` already.
     fn move_name(
         &self,
         path: &WorldPath,
@@ -241,7 +242,7 @@ impl World {
             }
         };
         if removed.id != copy.original.id {
-            // Somebody has put another file there at this moment: it goes back.
+            // Another file was put there behind the mount at this moment: it goes back.
             let trash = self.dir(&WorldPath::parse(TRASH)?)?;
             let entry = removed.entry.name()?;
             self.rename(&trash, entry, &dir, name, RenameMode::Replace, caller)?;
@@ -277,7 +278,7 @@ impl World {
         pending.settle(move_to(from, Name::new(version.as_bytes())?, dir, name))
     }
 
-    /// Changes a file in process, after a copy has taken its place if it has to be the store's alone and is not.
+    /// Changes a file in process. If the file has a name outside the store and must not, a copy takes its place first.
     ///
     /// # Errors
     /// As [`World::copy_for_store`] and [`World::put_copy`]; those of the change.
@@ -304,8 +305,8 @@ impl World {
         self.outside.has_suspects()
     }
 
-    /// Finds out which of the files that were changed in place have names outside the store, and sets the notice.
-    /// Slow at first; meant for a thread of its own.
+    /// Determines which of the files that were changed in place have names outside the store, and sets the notice. Slow
+    /// at first; meant for a thread of its own.
     ///
     /// # Errors
     /// Any error from reading the store.
@@ -330,7 +331,8 @@ fn passing_suffix(copy: Id) -> String {
     format!(".copy-{:x}", copy.1)
 }
 
-/// Removes a copy that had not taken the original's name when the daemon died. Returns whether that is what lies at a path.
+/// Removes the copy at a path, if it had not taken the original's name when the daemon died. Returns whether there was
+/// such a copy.
 pub(super) fn drop_passing(root: &Root, path: &WorldPath) -> Result<bool> {
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
         return Ok(false);
@@ -346,7 +348,7 @@ pub(super) fn drop_passing(root: &Root, path: &WorldPath) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives a directory back the mtime that it had: to whoever looks, a file in it has changed and none came or went.
+/// Restores a directory's mtime, since no file in it was added or removed: one has only changed.
 fn keep_time(dir: &Dir, mtime: super::Time) {
     let times = Timestamps {
         last_access: Timespec {

@@ -21,15 +21,15 @@ const S_ISGID: u32 = 0o2000;
 /// A file opened for creation, new or already there.
 #[derive(Debug)]
 pub struct CreatedFile {
-    /// Its descriptor.
+    /// The file's descriptor.
     pub file: OwnedFd,
-    /// Its attributes.
+    /// The file's attributes.
     pub meta: Meta,
 }
 
 impl World {
-    /// Creates and opens a regular file. Without `O_EXCL`, an existing one is opened. Who works for an agent gets it
-    /// without set-user-id and set-group-id.
+    /// Creates and opens a regular file. Without `O_EXCL`, an existing file is opened. For a caller who works for an
+    /// agent, a new file has no set-user-id and no set-group-id bit.
     ///
     /// # Errors
     /// `EEXIST` with `O_EXCL`; `ENOENT` at a hidden name; `EROFS`; any error from `open(2)`.

@@ -1,4 +1,4 @@
-//! What `--durable` waits for: data about to be destroyed reach the disk first.
+//! Waiting for the disk with `--durable`: data about to be destroyed reach the disk first.
 //!
 //! A content is synced when it becomes a former one (`versions.rs`, `replace.rs`) or goes into the trash (`remove.rs`,
 //! `rename.rs`), before its record; records sync themselves (`journal`). A session's directories are on disk before
@@ -38,7 +38,8 @@ impl World {
         self.state.sync_file_system()
     }
 
-    /// Does the same for an entry that goes into the trash, with everything below it if it is a directory.
+    /// Secures an entry that goes into the trash, as [`World::secure`]; with `all_below`, everything in a directory
+    /// too.
     ///
     /// # Errors
     /// As [`World::secure`]; `ENOENT` if something else has taken its place.

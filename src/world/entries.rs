@@ -1,4 +1,4 @@
-//! The entries of a directory: each looked at and opened by its one name, beneath the directory, through no link.
+//! The entries of a directory, each inspected and opened by its name, beneath the directory and through no link.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

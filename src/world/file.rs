@@ -1,4 +1,4 @@
-//! The content of an open node: opening, size, space. What is about to be destroyed is first kept (`versions.rs`).
+//! The content of an open node: opening, size, space. Content is kept before it is destroyed (`versions.rs`).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -159,7 +159,7 @@ impl World {
             .0
             .saturating_add(range.1)
             .min(located.node.meta().size);
-        // Without a look at the file only its holes are lost, and no byte of it.
+        // Allocating space destroys no byte, but it fills the file's holes.
         if destroys == DestroyScope::Nothing
             && range.0 < to
             && let Ok(source) = self.root.open_to_read(&located.node)
@@ -190,7 +190,7 @@ impl World {
         self.drop_setid(located, caller)
     }
 
-    /// Keeps what copy_file_range(2), or a write through the daemon, is about to overwrite in an open file.
+    /// Keeps the content that copy_file_range(2), or a write through the daemon, is about to overwrite in an open file.
     ///
     /// # Errors
     /// `ENOSPC` if it cannot be kept; it must then not be overwritten.
@@ -238,7 +238,7 @@ impl World {
     }
 }
 
-/// Returns what a fallocate(2) is about to destroy.
+/// Returns the range that a fallocate(2) is about to destroy.
 fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> DestroyScope {
     let shifts = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
     let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
@@ -280,8 +280,8 @@ fn cut(located: &LocatedNode, to: u64, kept: Option<VersionRef>, new: Option<Ino
     }
 }
 
-/// Returns the fields that a record has of a file before its content changes: size, time, and the permission bits that
-/// it may lose.
+/// Returns the state of a file before its content changes, for a record: size, time, and the permission bits if some
+/// may be lost.
 fn before(located: &LocatedNode) -> (u64, crate::journal::FileTime, Option<u32>) {
     let meta = located.node.meta();
     let loses = meta.mode & SET_IDS != 0;

@@ -1,4 +1,4 @@
-//! The modes that nodes have apart from the bits that this process grants them at this moment.
+//! The modes of nodes without the bits that this process grants them at this moment.
 //!
 //! The lock is the innermost one, and is not held over a system call.
 
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// The modes of the nodes that are granted bits at this moment, and those that they have meanwhile, by device and inode.
+/// The own modes of the nodes that are granted bits at this moment, and their present modes, by device and inode.
 static GRANTED: Mutex<BTreeMap<(u64, u64), (u32, u32)>> = Mutex::new(BTreeMap::new());
 
-/// True while there are any: a look at attributes asks that each time.
+/// True while there are any grants; checked at each query of attributes.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Returns the permission bits that a node has without a grant. `mode` has its type, too.

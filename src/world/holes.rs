@@ -1,7 +1,7 @@
 //! Reserved space without data (fallocate(2)): it reads as zeros, but `du` does not count it as a hole.
 //!
-//! `lseek(2)` reports such space as a hole until somebody has read it and as data from then on, because the page cache
-//! then has pages of zeros (iomap's `SEEK_DATA`). So where holes matter, the file's extents are asked for instead.
+//! `lseek(2)` reports such space as a hole until it has been read and as data from then on, because the page cache then
+//! has pages of zeros (iomap's `SEEK_DATA`). So where holes matter, the file's extents are queried instead.
 
 use std::os::fd::BorrowedFd;
 
@@ -25,8 +25,8 @@ pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
     reserved
 }
 
-/// Returns the starts and ends of the parts of a range that hold no data although lseek(2) may say so: what is reserved,
-/// and on xfs also holes that were read while space was reserved for copies of shared blocks near them.
+/// Returns the starts and ends of the parts of a range that hold no data although lseek(2) may say so: what is
+/// reserved, and on xfs also holes that were read while space was reserved for copies of shared blocks near them.
 pub fn without_data(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
     let Ok(found) = extents(file, (from, to), Look::Now) else {
         return Vec::new();
@@ -54,14 +54,14 @@ pub(super) fn has_hole(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {
     seeks_hole(file, at, to)
 }
 
-/// Returns whether a file has space behind its end (`FALLOC_FL_KEEP_SIZE`).
+/// Returns whether a file has reserved space behind its end (`FALLOC_FL_KEEP_SIZE`).
 pub fn is_reserved_beyond_end(file: BorrowedFd<'_>) -> bool {
     let Ok(meta) = stat_fd(file) else {
         return false;
     };
     let end = meta.size.next_multiple_of(BLOCK);
     match extents(file, (end, u64::MAX - end), Look::Now) {
-        // What xfs adds to a file that grows is not counted: it has no extent before it is written.
+        // Space that xfs adds to a growing file is not counted: it has no extent before it is written.
         Ok(found) => found
             .iter()
             .any(|extent| extent.is_unwritten() && extent.end() > end),

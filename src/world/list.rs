@@ -10,16 +10,16 @@ use rustix::fs::{FileType, RawDir, SeekFrom};
 use super::root::{Dir, Root};
 use crate::error::{Error, Result};
 
-/// One entry of a directory.
+/// An entry of a directory, as listed.
 #[derive(Debug, Clone, Copy)]
 pub struct DirEntry<'a> {
-    /// Its name; `.` and `..` are included.
+    /// The name; `.` and `..` are included.
     pub name: &'a [u8],
-    /// Its inode number.
+    /// The inode number.
     pub ino: u64,
-    /// Its type, or `Unknown` if the file system does not report it.
+    /// The type, or `Unknown` if the file system does not report it.
     pub kind: FileType,
-    /// The position after it.
+    /// The position after the entry.
     pub next: u64,
 }
 

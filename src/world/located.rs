@@ -1,4 +1,4 @@
-//! A thing and its path, for operations that come without a name.
+//! A node with its path, for operations that come without a name.
 
 use super::root::{Node, Root};
 use super::view::VisibleEntry;
@@ -11,17 +11,17 @@ use trumanfs_types::meta::Meta;
 pub struct LocatedNode {
     /// The node.
     pub node: Node,
-    /// Its path; in the trash after it was removed.
+    /// The node's path; in the trash after the node was removed.
     pub path: WorldPath,
-    /// Whether it was removed while open: it stays as writable as it was before, wherever it lies.
+    /// True if the node was removed while open: it stays as writable as it was before, wherever it lies.
     pub removed: bool,
 }
 
 impl LocatedNode {
-    /// Opens what the view has found.
+    /// Opens an entry that the view has admitted.
     ///
     /// # Errors
-    /// `ENOENT` where something else has its name by now.
+    /// `ENOENT` if another node has its name by now.
     pub(super) fn of(found: &VisibleEntry<'_>) -> Result<LocatedNode> {
         let node = found.dir.node(found.name)?;
         match node.meta().id == found.meta.id {
@@ -35,7 +35,7 @@ impl LocatedNode {
     }
 }
 
-/// Returns the attributes of what is at a path of the store, if anything is.
+/// Returns the attributes of the node at a path of the store, if there is one.
 ///
 /// # Errors
 /// Any other error from the system calls.

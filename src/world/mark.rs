@@ -1,4 +1,5 @@
-//! Changes that no system call makes: an operator's marks in the journal, and moving a whole tree into the trash.
+//! Operations without a system call: an operator's records, the beginning and end of runs, and moving a whole tree into
+//! the trash.
 
 use super::remove::RemovedNode;
 use super::root::Dir;
@@ -36,7 +37,7 @@ impl World {
         })
     }
 
-    /// Records that a run has ended. Returns whether anything of it was recorded.
+    /// Records that a run has ended. Returns whether the run recorded anything.
     pub fn end_run(&self, id: RunId) -> bool {
         // Its last record is written before its end.
         self.gather_now();

@@ -97,22 +97,22 @@ pub struct World {
     actors: ActorCache,
     identity: FileOwnership,
     session: String,
-    /// Whether a home is mounted on this world.
+    /// True if a home is mounted on this world.
     mounted: bool,
     /// The reserved space that removals are given on a full disk.
     spare: Option<std::fs::File>,
-    /// Whether the scratch directory has been made.
+    /// True if the scratch directory has been created.
     scratch: parking_lot::Mutex<bool>,
-    /// Read-held from the look at a directory's time until a name in it has moved, write-held while another inode takes a file's
-    /// place (`replace.rs`).
+    /// Read-held from reading a directory's time until a name in it has moved, write-held while another inode takes a
+    /// file's place (`replace.rs`).
     names: parking_lot::RwLock<()>,
-    /// The names of files with several.
+    /// The names of files with several hard links.
     links: store::link_index::LinkIndex,
     outside: outside_names::OutsideNames,
-    /// Whether files with names outside are copied for every program, and not only for those of an executor.
+    /// True if files with names outside the store are copied for every program, not only for those of an executor.
     copies_up: bool,
     notices: SessionNotices,
-    /// Whether the store is another's by now.
+    /// True if another process has the store's lock by now.
     lost: std::sync::atomic::AtomicBool,
 }
 
@@ -136,7 +136,7 @@ impl World {
         &self.digests
     }
 
-    /// Returns what the one who mounted the store should know.
+    /// Returns the notices for the user who mounted the store.
     pub fn notices(&self) -> &SessionNotices {
         &self.notices
     }

@@ -1,4 +1,4 @@
-//! The caller's knowledge of a file's other opens, and its hooks for the file's content.
+//! The other opens of a file, as the caller of the world knows them, and hooks for the file's content.
 //!
 //! Keeping a content (`versions.rs`, `replace.rs`) depends on it: writes through an open file may bypass the daemon,
 //! and an open file must not be left with another inode than its name has. The FUSE daemon implements it; in-process
@@ -12,12 +12,13 @@ use crate::journal::VersionRef;
 use crate::world::keep::blocks::BlockVersion;
 use trumanfs_types::meta::Meta;
 
-/// What the caller knows of a file's other opens, and its hooks for the file's content. The defaults hold for a caller
-/// that sees nothing.
+/// The other opens of a file, as the caller of the world knows them, and hooks for the file's content. The defaults
+/// hold for a caller that sees nothing.
 pub trait OpenState {
     /// Returns whether the file is open.
     fn is_open(&self) -> bool;
-    /// Returns whether somebody has the file open for writing, or may write to it through a map: its inode cannot be left.
+    /// Returns whether the file is open for writing or may be written to through a map: then its writers cannot change
+    /// to another inode.
     fn is_written(&self) -> bool {
         false
     }
@@ -29,7 +30,8 @@ pub trait OpenState {
     fn sees_writes(&self) -> bool {
         false
     }
-    /// Returns whether an earlier record of the same open file has already kept what is about to be destroyed.
+    /// Returns whether an earlier record of the same open file has already kept the content that is about to be
+    /// destroyed.
     fn is_covered(&self) -> bool {
         false
     }
@@ -43,8 +45,8 @@ pub trait OpenState {
     }
     /// Reports that a version of the whole content has been started.
     fn kept(&self, _begun: StartedVersion) {}
-    /// Reports that the open in progress only appends, and that nothing but this length has been kept: whatever destroys
-    /// a byte before it has to keep it first.
+    /// Reports that the open in progress only appends, and that only this length has been kept: an operation that
+    /// destroys a byte before it has to keep the content first.
     fn note_length_kept(&self, _length: u64) {}
     /// Returns whether another inode may take the file's place while it is open: all openers get the new inode, and no
     /// pending write can reach the old one.

@@ -1,4 +1,4 @@
-//! The choices that a world is made from, and how they are told to the next session.
+//! The options of a world, and their form in the journal for the next session.
 
 use super::view::{SymlinkPolicy, ViewOptions};
 use crate::journal::{KeepSettings, MountSettings};
@@ -16,24 +16,26 @@ pub enum FileOwnership {
 /// The options of a world.
 #[derive(Debug, Clone, Default)]
 pub struct WorldOptions {
-    /// What the occupant can see and change.
+    /// The limits of what the occupant can see and change.
     pub view: ViewOptions,
     /// The owner of newly created files.
     pub identity: FileOwnership,
-    /// Whether each record is on disk before its act, to survive power cuts.
+    /// True if each record is on disk before its act, to survive power cuts.
     pub durable: bool,
     /// The user that acts on the store, if not this process's own: the trash must belong to that user.
     pub owner: Option<(u32, u32)>,
-    /// Which former contents are kept.
+    /// The options for keeping former contents.
     pub keep: KeepOptions,
-    /// The id of the session, unless that would not be the newest ([`StateDir::session`](crate::world::store::state::StateDir::session)); it names its directory.
+    /// The id of the session, which names its directory; replaced if it would not be the newest
+    /// ([`StateDir::session`](crate::world::store::state::StateDir::session)).
     pub session: String,
     /// The home's mountpoint, for the record; absent for an unmounted store.
     pub home: Option<Vec<u8>>,
-    /// Whether files with a name outside the store are copied before any program changes them; only those of an executor
-    /// are stopped from changing the original if not.
+    /// True if files with a name outside the store are copied before any program changes them. Otherwise only programs
+    /// of an executor are kept from changing the original.
     pub copies_up: bool,
-    /// For work on an unmounted store: what it was last mounted with, as far as a session says so ([`World::as_last_mounted`](super::World::as_last_mounted)).
+    /// The settings of the store's last mount, for work on an unmounted store, if a session names them
+    /// ([`World::as_last_mounted`](super::World::as_last_mounted)).
     pub last_mount: Option<MountSettings>,
 }
 
@@ -43,13 +45,13 @@ pub(super) const COPIED_UP_TO: u64 = 1 << 20;
 /// Options for keeping contents.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct KeepOptions {
-    /// Whether contents are kept as well as removals.
+    /// True if contents are kept as well as removals.
     pub versions: bool,
     /// The size limit, in bytes, for copying files when they are opened for writing.
     pub copied_up_to: u64,
     /// The most bytes that the versions of all sessions may take together.
     pub max: Option<u64>,
-    /// Whether old versions are evicted at that limit; if not, the write fails.
+    /// True if old versions are evicted at that limit; otherwise the write fails.
     pub evict: bool,
 }
 
@@ -65,11 +67,11 @@ impl Default for KeepOptions {
 }
 
 impl WorldOptions {
-    /// Returns the options of a session in which nothing is mounted. That a mount was read-only (`-o ro`) was said of that mount, and
-    /// not of the store.
+    /// Returns the options of a session without a mount. A read-only mount (`-o ro`) does not make later sessions
+    /// read-only.
     ///
-    /// Where no session says what the store was mounted with, symlinks that stay inside exist: what an earlier release removed can be
-    /// brought back then.
+    /// If no session names the settings of a mount, symlinks that stay inside exist, so that removals by an earlier
+    /// release can be undone.
     pub fn as_last_mounted(session: String, last: Option<MountSettings>) -> WorldOptions {
         let with = last.clone().unwrap_or_else(|| MountSettings {
             symlinks_inside: true,
@@ -99,7 +101,7 @@ impl WorldOptions {
         }
     }
 
-    /// Returns what a mount with these options says in its `begin`.
+    /// Returns the settings that a mount with these options has in its `begin` record.
     pub(super) fn mounted_with(&self) -> MountSettings {
         MountSettings {
             hide: self.view.hide.clone(),

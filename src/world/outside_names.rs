@@ -1,4 +1,5 @@
-//! What a session knows of files with names outside the store: which are suspected, changed or copied, and the words for it.
+//! The files of a session that have, or may have, names outside the store: suspected, changed or copied ones, and the
+//! notices about them.
 //!
 //! Lock: one mutex, never held over a system call.
 
@@ -9,10 +10,10 @@ use parking_lot::Mutex;
 use crate::name::WorldPath;
 use trumanfs_types::meta::Id;
 
-/// The most files of which a session remembers that they were suspected.
+/// The maximum number of suspected files that a session remembers.
 const NOTICED: usize = 1 << 16;
 
-/// The files.
+/// The files with names outside the store, as far as the session knows them.
 #[derive(Debug, Default)]
 pub(super) struct OutsideNames(Mutex<OutsideNamesState>);
 
@@ -28,9 +29,9 @@ pub(super) struct SuspectFile {
 struct OutsideNamesState {
     suspects: Vec<SuspectFile>,
     known: HashSet<Id>,
-    /// How many were changed in place, and the first of them.
+    /// The number of files changed in place, and the first of them.
     changed: (u64, Option<WorldPath>),
-    /// How many were copied, and the first of them.
+    /// The number of files copied, and the first of them.
     copied: (u64, Option<WorldPath>),
     /// A name that could not move to the copy.
     left: Option<WorldPath>,

@@ -1,15 +1,15 @@
-//! An operator's way through what the owner of a store has closed to itself.
+//! An operator's access to directories and files that the owner of a store has closed to itself.
 //!
 //! An ordinary user who mounts a home is also the occupant's user: a `chmod 0` in the home keeps that user from the
-//! directory, in the home and in the store. The occupant shall meet that; the operator's verbs shall not be defeated by
-//! it. Only the owner can have closed the directory, so the owner can open it.
+//! directory, in the home and in the store. That shall bind the occupant, not the operator's verbs. Only the owner can
+//! have closed the directory, so the owner can open it.
 //!
-//! Owns the grant: the owner's missing permission bits, for the length of one system call that they refused; those of the
-//! store's own directory, without which nothing in it can be worked on, for as long as it is mounted or worked on; those
-//! of all that is closed, while an undo changes something there (`operator/rights.rs`). They are recorded first
-//! (`lent_bits.rs`), so that they are taken back after a kill; the store's own directory has to be open for that, and is
-//! open to its owner only where the kill comes between the two. The mode is restored at the end, unless somebody has changed it
-//! meanwhile; until then this process shows and records the node's own mode.
+//! Owns the grants of the owner's missing permission bits: for one system call that was refused without them; on the
+//! store's own directory, which all work needs, as long as the store is mounted or worked on; on all closed nodes while
+//! an undo changes something there (`operator/rights.rs`). Grants are recorded first (`lent_bits.rs`), so that they are
+//! taken back after a kill. The store's own directory has to be open for that; a kill between granting and recording
+//! leaves it open to its owner. The mode is restored at the end, unless it was changed meanwhile; until then this
+//! process shows and records the node's own mode.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::world::store::lent_record::LentRecord;
 use trumanfs_types::meta::Id;
 
-/// How often a call is tried again while another process grants and takes away the same bits.
+/// The maximum number of attempts while another process grants and takes away the same bits.
 const ATTEMPTS: u32 = 20;
 
 /// The owner's bits that reading a file needs.
@@ -34,9 +34,9 @@ pub(super) const REPLACE: u32 = 0o600;
 /// The permissions by which a store's nodes are reached.
 #[derive(Debug, Clone)]
 pub enum NodeAccess {
-    /// The permission bits as they are: for whatever an occupant asks.
+    /// The permission bits as they are: for requests of an occupant.
     Permitted,
-    /// Also what belongs to this process's user and is closed to it: for an operator.
+    /// The permission bits, and grants for nodes that this process's user has closed to itself: for an operator.
     Owned(Arc<BitLender>),
 }
 
@@ -46,8 +46,8 @@ impl NodeAccess {
         matches!(self, NodeAccess::Owned(_)) && error.is_denial()
     }
 
-    /// Carries out a call that needs permission bits of a node; where they refuse it, with those bits granted for that
-    /// long.
+    /// Carries out a call that needs permission bits of a node. If they are missing, they are granted for the length of
+    /// the call.
     ///
     /// # Errors
     /// As `act`.
@@ -63,12 +63,12 @@ impl NodeAccess {
 #[derive(Debug)]
 pub struct PlannedGrant {
     id: Id,
-    /// The mode without it, and with it.
+    /// The mode without the grant, and with it.
     modes: (u32, u32),
 }
 
 impl PlannedGrant {
-    /// Returns the grant that opens a node to its owner for reading; `None` where it is open, or cannot be opened.
+    /// Returns the grant that opens a node to its owner for reading; `None` if it is open, or cannot be opened.
     pub fn of(node: BorrowedFd<'_>) -> Option<PlannedGrant> {
         let stat = rustix::fs::fstat(node).ok()?;
         let modes = missing(&stat, READ).ok()??;
@@ -77,18 +77,18 @@ impl PlannedGrant {
     }
 }
 
-/// Grants permission bits in one store.
+/// A lender of permission bits in one store.
 #[derive(Debug)]
 pub struct BitLender {
     record: LentRecord,
     /// The store's directory.
     top: Id,
-    /// Whether the grant of a killed process to that directory is this one's by now.
+    /// True if this lender has taken over a killed process's grant on that directory.
     has_taken_over: AtomicBool,
 }
 
 impl BitLender {
-    /// Makes the lender of a store, from its directory.
+    /// Creates the lender of a store, from its directory.
     pub(super) fn new(fd: OwnedFd, top: Id) -> BitLender {
         BitLender {
             record: LentRecord::new(fd, top.0),
@@ -97,7 +97,7 @@ impl BitLender {
         }
     }
 
-    /// Makes the record, for threads that may not make it.
+    /// Creates the record, for threads that may not create it.
     ///
     /// # Errors
     /// As [`LentRecord::prepare`].
@@ -105,7 +105,7 @@ impl BitLender {
         self.record.prepare()
     }
 
-    /// Ends what was taken over, and removes the record, if nothing is granted.
+    /// Ends the grant that was taken over, and removes the record if nothing is granted.
     pub(super) fn close(&self) {
         if self.has_taken_over.swap(false, Ordering::AcqRel) {
             self.narrow(self.record.top());
@@ -113,7 +113,7 @@ impl BitLender {
         self.record.close();
     }
 
-    /// Goes on with what a killed process granted to the store's directory, which this one works in already.
+    /// Takes over a killed process's grant on the store's directory, in which this process already works.
     ///
     /// # Errors
     /// As [`LentRecord::note`].
@@ -124,7 +124,8 @@ impl BitLender {
         Ok(())
     }
 
-    /// Carries out a call that needs permission bits of a node, as [`NodeAccess::through`]; `of_file` if it is a regular file.
+    /// Carries out a call that needs permission bits of a node, as [`NodeAccess::through`]; a regular file needs the
+    /// bits `of_file`.
     ///
     /// # Errors
     /// As `act`.
@@ -142,7 +143,7 @@ impl BitLender {
             let Ok(is_granted) = self.widen(node, of_file) else {
                 break;
             };
-            // Without a grant, because the bits are there by now: another operator's grant.
+            // Without a grant, the bits are there by now: another operator's grant.
             done = act();
             if is_granted {
                 self.narrow(node);
@@ -155,7 +156,7 @@ impl BitLender {
     /// Records the grants that are about to be made, all at once.
     ///
     /// # Errors
-    /// Any error from `open(2)`, `write(2)` or `fsync(2)`; `ENOENT` where the directory is no store.
+    /// Any error from `open(2)`, `write(2)` or `fsync(2)`; `ENOENT` if the directory is no store.
     pub fn announce(&self, grants: &[PlannedGrant]) -> Result<()> {
         for planned in grants {
             self.record.note(planned.id, planned.modes, false)?;
@@ -163,11 +164,11 @@ impl BitLender {
         self.record.sync()
     }
 
-    /// Grants the bits that are missing of a directory or a regular file; `of_file`: those that a file needs. Returns
-    /// whether any were.
+    /// Grants the missing bits of a directory or a regular file, which needs the bits `of_file`. Returns whether any
+    /// were missing.
     ///
     /// # Errors
-    /// Any error from `fchmodat2(2)`, or of recording it; `EACCES` where a grant would lose something.
+    /// Any error from `fchmodat2(2)`, or of recording it; `EACCES` if a grant would lose a set-group-id bit.
     pub fn widen(&self, node: BorrowedFd<'_>, of_file: u32) -> rustix::io::Result<bool> {
         let stat = rustix::fs::fstat(node)?;
         let id = Id(stat.st_dev, stat.st_ino);
@@ -180,14 +181,14 @@ impl BitLender {
             Err(error) if error.is_denial() && id == self.top => true,
             // An agent's own directory is no store.
             Err(Error::NotFound) => false,
-            // What makes room needs a way, too.
+            // Operations that make room on a full disk need access, too.
             Err(error) if matches!(error.errno(), Errno::NOSPC | Errno::DQUOT) => {
                 log::warn!("lent permission bits are not recorded: {error}");
                 false
             }
             Err(error) => return Err(error.errno()),
         };
-        // Noted first: nobody shall take the wide mode for the node's own.
+        // Noted first, so that no reader takes the wide mode for the node's own.
         granted::insert((id.0, id.1), (mode, wide));
         set_mode(node, wide).inspect_err(|_| {
             granted::remove((id.0, id.1));
@@ -199,7 +200,7 @@ impl BitLender {
         Ok(true)
     }
 
-    /// Restores the mode of a node that was granted bits, unless somebody has changed it meanwhile.
+    /// Restores the mode of a node that was granted bits, unless the mode was changed meanwhile.
     pub fn narrow(&self, node: BorrowedFd<'_>) {
         let Ok(stat) = rustix::fs::fstat(node) else {
             return;
@@ -214,7 +215,7 @@ impl BitLender {
         self.record.strike(Id(stat.st_dev, stat.st_ino));
     }
 
-    /// Notes that a node is given a mode to stay: it is not restored.
+    /// Forgets the grant on a node that is given a permanent mode.
     pub(super) fn forget(&self, id: Id) {
         granted::remove((id.0, id.1));
         self.record.strike(id);
@@ -227,11 +228,11 @@ impl Drop for BitLender {
     }
 }
 
-/// Returns the mode of a node, and the mode with the bits that it lacks; `None` where it lacks none. `of_file`: those that a
-/// regular file needs.
+/// Returns the mode of a node, and the mode with the missing bits; `None` if none is missing. A regular file needs the
+/// bits `of_file`.
 ///
 /// # Errors
-/// `EACCES` and `EPERM` where it cannot be given any.
+/// `EACCES` and `EPERM` if no bits can be granted.
 fn missing(stat: &rustix::fs::Stat, of_file: u32) -> rustix::io::Result<Option<(u32, u32)>> {
     let wanted = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => 0o700,
@@ -257,7 +258,7 @@ fn missing(stat: &rustix::fs::Stat, of_file: u32) -> rustix::io::Result<Option<(
     )))
 }
 
-/// Permission bits that a node is granted for as long as this lives.
+/// A grant of permission bits on a node, which ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct BitGrant<F: AsFd> {
     lender: Arc<BitLender>,
@@ -265,7 +266,7 @@ pub(super) struct BitGrant<F: AsFd> {
 }
 
 impl<F: AsFd> BitGrant<F> {
-    /// Grants the bits that are missing; `None` where none is.
+    /// Grants the missing bits; `None` if none is missing.
     ///
     /// # Errors
     /// As [`BitLender::widen`].

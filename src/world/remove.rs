@@ -21,21 +21,21 @@ use crate::world::trash::gatherer::GatherJob;
 use crate::world::trash::trash_state::{EntryName, Removal, has_come, move_to};
 use trumanfs_types::meta::{Id, Meta};
 
-/// The result of a removal.
+/// A removed node: the result of a removal.
 #[derive(Debug, Clone)]
 pub struct RemovedNode {
     /// The removed inode.
     pub id: Id,
-    /// Its trash entry.
+    /// The node's trash entry.
     pub entry: EntryName,
-    /// Whether it was a directory.
+    /// True if it was a directory.
     pub directory: bool,
     /// The former trash entries gathered under it by now, and their names there.
     pub gathered: Vec<Removal>,
 }
 
 impl RemovedNode {
-    /// Returns its present path.
+    /// Returns the node's present path.
     ///
     /// # Errors
     /// None for a real removal.
@@ -76,8 +76,8 @@ impl World {
         self.rmdir_knowing(dir, name, caller, &|_| false)
     }
 
-    /// Removes a directory like [`World::rmdir`]. `in_use` tells of a former removal whether whoever calls still has a
-    /// use for what lies there, by its trash entry: such a one is gathered before this returns.
+    /// Removes a directory like [`World::rmdir`]. `in_use` returns, for the trash entry of a former removal, whether
+    /// the caller still uses that node; such removals are gathered before this function returns.
     ///
     /// # Errors
     /// As [`World::rmdir`].
@@ -201,8 +201,8 @@ impl World {
         self.trash.counted(self.bytes_in_trash(meta));
     }
 
-    /// Performs the move. If another node arrived, it goes back. If the trash is not the store's any more, the node goes
-    /// back too, and then into the one that is.
+    /// Performs the move. If another node arrived, it goes back. If the open trash is no longer the store's, the node
+    /// goes back too, and then into the present trash.
     pub(super) fn move_in(
         &self,
         found: &VisibleEntry<'_>,

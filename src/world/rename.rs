@@ -23,11 +23,11 @@ use trumanfs_types::meta::{Id, Meta};
 /// The treatment of an existing node at the new name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenameMode {
-    /// It moves into the trash.
+    /// The existing node moves into the trash.
     Replace,
-    /// It stays, and the rename fails (`RENAME_NOREPLACE`).
+    /// The existing node stays, and the rename fails (`RENAME_NOREPLACE`).
     NoReplace,
-    /// It takes the old name (`RENAME_EXCHANGE`).
+    /// The existing node takes the old name (`RENAME_EXCHANGE`).
     Exchange,
 }
 
@@ -40,7 +40,7 @@ pub struct RenameResult {
     pub exchanged: Option<Id>,
     /// The node from the new name, if it was moved to the trash.
     pub replaced: Option<RemovedNode>,
-    /// Whether a directory is among them.
+    /// True if a directory is among these nodes.
     pub directory: bool,
 }
 
@@ -80,7 +80,7 @@ impl World {
             return Err(Error::NotOffered);
         }
         if found.meta.is_dir() && !from_trash {
-            // Its tree may be deep, and no inode takes a directory's place, so the lock is not needed.
+            // The tree may be deep, and no inode takes a directory's place, so the lock is not needed.
             names = None;
             self.before_moving(&found, caller)?;
         }
@@ -328,8 +328,8 @@ fn move_op(found: &VisibleEntry<'_>, to: WorldPath, replaced: Option<ReplacedFil
     }
 }
 
-/// Returns what the record of an exchange of two names says of directories: those that the names are in, and those that
-/// [`swap`] gives their times back, for a kill may come first.
+/// Returns the directories' times for the record of an exchange of two names: of the directories that hold the names,
+/// and of those whose times [`swap`] restores, since a kill may come before that.
 fn times_before_swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<Vec<DirTime>> {
     let mut at = vec![one.dir.changed()?, other.dir.changed()?];
     let moved = [one, other].into_iter();
@@ -373,7 +373,7 @@ fn swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Gives a directory that was just moved the time that it had when it was opened. Whoever does not own it cannot.
+/// Restores the mtime that a directory had when it was opened, after a move. Only the owner can.
 fn keep_time(dir: &Node) {
     let was = dir.meta().mtime;
     if dir.stat().is_ok_and(|now| now.mtime != was) {

@@ -1,9 +1,10 @@
 //! Capabilities on the store: [`Root`], [`Dir`] and [`Node`], and the only place where a path becomes a descriptor.
 //!
 //! The store is opened once, by [`Root::open`]. Every later step starts at the root's descriptor and goes down with
-//! `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)`, so neither `..`, a
-//! link, a magic link nor a mount can lead out. A directory is resolved anew for every operation, unless the caller has
-//! just had it ([`Dir::again`]), and no number of known files can use up the descriptors. The result is then checked by device and inode against what was expected.
+//! `openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)`, so neither `..`, a link,
+//! a magic link nor a mount can lead out. A directory is resolved anew for every operation, unless the caller has just
+//! used it ([`Dir::duplicate`]), so no number of known files can use up the descriptors. The result is then checked by
+//! device and inode against what was expected.
 //!
 //! This file does not decide what the occupant may see; `view.rs` does. It holds no locks.
 
@@ -32,7 +33,7 @@ pub struct Root {
     id: Id,
     reach: NodeAccess,
     pub(super) lender: Arc<BitLender>,
-    /// What lets this process into a directory that its owner has closed to itself.
+    /// The grant that lets this process into the store's directory if its owner has closed it to itself.
     pub(super) usable: Option<Arc<BitGrant<OwnedFd>>>,
 }
 
@@ -63,10 +64,10 @@ impl Root {
         Root::over(fd)
     }
 
-    /// Makes a root of the descriptor of a directory.
+    /// Creates a root from the descriptor of a directory.
     ///
     /// # Errors
-    /// Any error from `statx(2)`; [`Error::Refused`] where /proc is not mounted.
+    /// Any error from `statx(2)`; [`Error::Refused`] if /proc is not mounted.
     pub fn over(fd: OwnedFd) -> Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc_fd = rustix::fs::open("/proc/self/fd", flags, Mode::empty()).map_err(|_| {
@@ -87,19 +88,19 @@ impl Root {
         })
     }
 
-    /// Returns what lends permission bits in the store.
+    /// Returns the lender of permission bits in the store.
     pub fn lender(&self) -> &BitLender {
         &self.lender
     }
 
-    /// Returns the root with an operator's way through what this user has closed to itself.
+    /// Returns the root with an operator's access to nodes that this user has closed to itself.
     #[must_use]
     pub fn for_operator(self) -> Root {
         let reach = NodeAccess::Owned(self.lender.clone());
         Root { reach, ..self }
     }
 
-    /// Returns whether this is an operator's way.
+    /// Returns whether this root has an operator's access.
     pub(super) fn is_for_operator(&self) -> bool {
         matches!(self.reach, NodeAccess::Owned(_))
     }
@@ -120,7 +121,7 @@ impl Root {
         })
     }
 
-    /// Carries out a call that may need permission bits of the root, by its reach.
+    /// Carries out a call that may need permission bits of the root, with the root's access.
     ///
     /// # Errors
     /// As `act`.
@@ -128,7 +129,7 @@ impl Root {
         self.reach.through(self.fd.as_fd(), act)
     }
 
-    /// Carries out a call that may need permission bits of a node, by the root's reach.
+    /// Carries out a call that may need permission bits of a node, with the root's access.
     ///
     /// # Errors
     /// As `act`.

@@ -1,8 +1,8 @@
-//! The scratch directory: what is `/tmp` for everything that an executor runs in a home.
+//! The scratch directory: `/tmp` for everything that an executor runs in a home.
 //!
-//! Owns when it exists: from the first request that needs it until the session ends. What lies in it is neither
-//! recorded nor kept. It lies in the state directory, so for the occupant it is another file system than the home: no
-//! file can be moved or linked from one to the other.
+//! Owns its lifetime: from the first request that needs it until the session ends. Its files are neither recorded nor
+//! kept. It lies in the state directory, so for the occupant it is another file system than the home: no file can be
+//! moved or linked from one to the other.
 
 use std::os::fd::AsFd;
 
@@ -16,11 +16,11 @@ use crate::world::store::layout::SCRATCH;
 use crate::world::store::own::give_to;
 
 impl World {
-    /// Makes the session's scratch directory, unless it exists, and gives it to the owner of the home. A scratch directory
-    /// that a killed session left behind is moved aside to be deleted.
+    /// Creates the session's scratch directory, unless it exists, and gives it to the owner of the home. A scratch
+    /// directory that a killed session left behind is moved aside to be deleted.
     ///
     /// # Errors
-    /// What `mkdir(2)`, `chown(2)` and `rename(2)` say.
+    /// Any error from `mkdir(2)`, `chown(2)` and `rename(2)`.
     pub fn make_scratch(&self, owner: Option<(u32, u32)>) -> Result<()> {
         let mut made = self.scratch.lock();
         if *made {
@@ -34,8 +34,8 @@ impl World {
         Ok(())
     }
 
-    /// Deletes the scratch directory with everything in it. The next purge tries again to delete what could not be
-    /// deleted.
+    /// Deletes the scratch directory with everything in it. Remains that could not be deleted are left for the next
+    /// purge.
     pub(super) fn drop_scratch(&self) {
         let mut made = self.scratch.lock();
         if !std::mem::take(&mut *made) {
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Gives the scratch directory back to its owner: what ran there may have closed it.
+    /// Opens the scratch directory to its owner again: a program that ran there may have closed it.
     fn make_scratch_usable(&self) -> Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let node = open_beneath(self.state.as_fd(), SCRATCH.as_bytes(), flags, Mode::empty());
@@ -59,17 +59,17 @@ impl World {
         }
     }
 
-    /// Moves what has the name of the scratch directory, whatever it is, to what is being deleted.
+    /// Moves the node at the name of the scratch directory, of whatever kind, into the purging directory.
     fn put_scratch_aside(&self) -> Result<()> {
         let name = Name::new(SCRATCH.as_bytes())?;
         if let Err(Error::NotFound) = stat_at(self.state.as_fd(), name) {
             return Ok(());
         }
-        // Its owner has to be allowed to write to it, for it to be moved.
+        // Moving a directory needs its owner's write permission.
         self.make_scratch_usable()?;
         let purging = self.purging()?;
         let aside = format!("{SCRATCH}.{}", self.session);
-        // What has the name in there is an earlier one that could not be deleted, of this very session.
+        // A name in use there is an earlier scratch directory of this session that could not be deleted.
         let free = (0..).map(|n| format!("{aside}.{n}")).find(|aside| {
             Name::new(aside.as_bytes())
                 .is_ok_and(|name| matches!(stat_at(purging.as_fd(), name), Err(Error::NotFound)))

@@ -1,4 +1,4 @@
-//! Space used by the trash and the versions: counted once, and left out of what `df` shows.
+//! Space used by the trash and the versions: counted once, and shown as free by `df`.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ impl World {
         Ok(fs)
     }
 
-    /// Returns the bytes that a node takes in the trash: none as long as it has a name outside.
+    /// Returns the bytes that a node takes in the trash: none as long as it has a name outside the trash.
     pub(super) fn bytes_in_trash(&self, meta: &Meta) -> u64 {
         let is_outside =
             !meta.is_dir() && meta.nlink > 1 && self.state.trashed_links(meta.id) < meta.nlink;

@@ -1,8 +1,8 @@
-//! What exists for the occupant.
+//! The view: the entries of a store that exist for the occupant.
 //!
 //! Owns every decision on visibility: reserved names, symlinks, special files, `--hide`, `--read-only`. No operation
-//! starts from a bare name: [`View::admit`] returns a [`VisibleEntry`], [`View::vacant`] a [`VacantName`], and a hidden entry
-//! is [`Error::NotFound`], the same value as an absent one.
+//! starts from a bare name: [`View::admit`] returns a [`VisibleEntry`], [`View::vacant`] a [`VacantName`], and a hidden
+//! entry is [`Error::NotFound`], the same value as an absent one.
 //!
 //! Lock: a read-write lock over the set of pinned inodes, never held over a system call.
 
@@ -19,7 +19,7 @@ use crate::world::store::layout::{STATE, TRASH};
 use crate::world::store::own;
 use trumanfs_types::meta::{Id, Meta};
 
-/// How symlinks are treated.
+/// The treatment of symlinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SymlinkPolicy {
     /// Symlinks do not exist, and none can be made.
@@ -36,11 +36,11 @@ pub struct ViewOptions {
     pub hide: Vec<String>,
     /// Patterns of read-only paths.
     pub read_only: Vec<String>,
-    /// Whether everything is read-only.
+    /// True if everything is read-only.
     pub all_read_only: bool,
-    /// How symlinks are treated.
+    /// The treatment of symlinks.
     pub symlinks: SymlinkPolicy,
-    /// Whether `.trash` is listed in the root.
+    /// True if `.trash` is listed in the root.
     pub list_trash: bool,
 }
 
@@ -91,7 +91,7 @@ impl VacantName<'_> {
 }
 
 impl View {
-    /// Makes a view. `state` is the directory that never exists for the occupant; without it, nothing of that name
+    /// Creates a view. `state` is the directory that never exists for the occupant; without it, nothing of that name
     /// exists in the root.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl View {
         }
     }
 
-    /// Returns a name at which something may be created. Creating it finds out whether the name is free.
+    /// Returns a name at which something may be created. Only the creation shows whether the name is free.
     ///
     /// # Errors
     /// `ENOENT` for a hidden name, whether or not it is in use; `EROFS` as [`View::changeable`].
@@ -172,7 +172,8 @@ impl View {
         by_kind && !(self.hide.any() && self.hide.matches(&dir.path().join(name), meta.is_dir()))
     }
 
-    /// Returns the same for an entry of the root; `None` if a link's target or a pattern would decide.
+    /// Returns whether an entry of the root exists for the occupant; `None` if a link's target or a pattern would
+    /// decide.
     pub(super) fn exists_in_root(&self, name: Name<'_>, meta: &Meta) -> Option<bool> {
         let a_link = meta.kind == FileType::Symlink && self.offers_symlinks();
         let alone = !a_link && !self.hide.any();
@@ -193,7 +194,7 @@ impl View {
         is_state || self.pinned.read().contains(&meta.id)
     }
 
-    /// Returns whether readdir shows an entry. `kind` is the directory's own word on its type.
+    /// Returns whether readdir shows an entry. `kind` is the entry's type according to the directory.
     pub fn listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
         let may_be_state = self.state.is_none_or(|id| id.1 == ino);
         if may_be_state && name.bytes() == STATE && dir.path().is_root() {
@@ -304,7 +305,7 @@ pub fn in_trash(path: &WorldPath) -> bool {
 #[derive(Debug)]
 struct PathPatterns {
     set: Gitignore,
-    /// Whether a pattern names a place (it has a slash before its end), so that moving a directory may change its
+    /// True if a pattern names a place (it has a slash before its end), so that moving a directory may change its
     /// matches.
     anchored: bool,
 }

@@ -1,4 +1,4 @@
-//! Going through the store's own entries, hidden ones too: a directory's, or all below it.
+//! Walks through the store's own entries, hidden ones too: those of one directory, or all below it.
 
 use rustix::fs::FileType;
 
@@ -9,18 +9,18 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use trumanfs_types::meta::Id;
 
-/// One node found on a walk.
+/// A node found on a walk.
 #[derive(Debug)]
 pub(super) struct WalkEntry<'a> {
     /// The directory it is in.
     pub(super) dir: &'a Dir,
-    /// Its name there.
+    /// The node's name there.
     pub(super) name: Name<'a>,
     /// Its path.
     pub(super) path: &'a WorldPath,
-    /// Whether it is a directory.
+    /// True if the node is a directory.
     pub(super) is_dir: bool,
-    /// Which inode.
+    /// The inode.
     pub(super) id: Id,
 }
 
@@ -73,7 +73,7 @@ pub(super) fn walk(
     let mut pending = vec![top.clone()];
     while let Some(path) = pending.pop() {
         let dir = match root.dir(&path) {
-            // It is gone or not a directory: nothing is below it.
+            // The path is gone or not a directory: nothing is below it.
             Err(Error::NotFound | Error::NotDirectory) => continue,
             dir => dir?,
         };

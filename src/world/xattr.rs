@@ -24,7 +24,7 @@ impl World {
         self.read_xattr(located, name)
     }
 
-    /// Returns whether there is such an attribute. That needs no permission to read it.
+    /// Returns whether there is such an attribute, which needs no permission to read it.
     fn has_xattr(&self, located: &LocatedNode, name: &[u8]) -> Result<bool> {
         let names = self.list_xattr(located)?;
         Ok(names.split(|b| *b == 0).any(|other| other == name))
@@ -83,8 +83,8 @@ impl World {
         })
     }
 
-    /// Restores an extended attribute of any namespace, for an operator, also where the file is closed to its own user; `None`
-    /// removes it.
+    /// Restores an extended attribute of any namespace, for an operator, also where the file is closed to its own user;
+    /// `None` removes it.
     ///
     /// # Errors
     /// `EROFS`; any error from `setxattr(2)` or `removexattr(2)`, mainly `EPERM`.
@@ -132,7 +132,7 @@ impl World {
         self.changeable(located, caller)?;
         self.expect_own(located, &NoOpenState, caller)?;
         let path = self.proc_path(located);
-        // A user who may write to the file may set what only its reader can keep.
+        // A user who may write to the file may set an attribute, but only a reader can record its former value.
         let was = match self.through(located, READ, || self.read_xattr(located, name)) {
             Err(error) if error.is_denial() && self.has_xattr(located, name)? => return Err(error),
             was => was.ok().map(Escaped),
@@ -142,7 +142,8 @@ impl World {
         pending.settle(act(&path))
     }
 
-    /// Carries out a call that needs permission bits of a file or directory, which this process's user has closed to itself.
+    /// Carries out a call that needs permission bits of a file or directory that this process's user has closed to
+    /// itself.
     fn through<T>(
         &self,
         located: &LocatedNode,
@@ -153,7 +154,7 @@ impl World {
         lender.through(located.node.as_fd(), of_file, act)
     }
 
-    /// The calls on extended attributes take no `O_PATH` descriptor, only a path.
+    /// Returns a path of a node for the calls on extended attributes, which take no `O_PATH` descriptor.
     fn proc_path(&self, located: &LocatedNode) -> String {
         format!("/proc/self/fd/{}", self.root.by_proc(&located.node).1)
     }

@@ -1,10 +1,10 @@
 //! Former content kept block by block: data are saved just before they are overwritten.
 //!
 //! For files too big to copy when they are opened for writing. Owns one version of the kind
-//! [`How::Blocks`](crate::journal::KeepMethod): a sparse file that has the old bytes at their own offsets, and a list of the
-//! ranges that it has. A range is listed only after its bytes are saved, and overwritten only after it is listed, so a
-//! daemon that dies at any point leaves a readable version. The cost is the size of what is overwritten, never the
-//! size of the file.
+//! [`How::Blocks`](crate::journal::KeepMethod): a sparse file that has the old bytes at their own offsets, and a list
+//! of the ranges that it has. A range is listed only after its bytes are saved, and overwritten only after it is
+//! listed, so a daemon that dies at any point leaves a readable version. The cost is the size of what is overwritten,
+//! never the size of the file.
 //!
 //! Lock: one mutex over the saved ranges, held during the saving: two writers of one block must not both pass.
 
@@ -23,23 +23,23 @@ use crate::world::root::stat_fd;
 /// The number of bytes requested in one copy.
 const AT_ONCE: usize = 1 << 30;
 
-/// The size in bytes up to which reading and writing costs less than sharing blocks, for which the kernel first writes
-/// out what is in memory only, and changes the extents of both files (benches/results/ext4-xfs-2026-11-24.md).
+/// The size in bytes up to which reading and writing costs less than sharing blocks. Sharing makes the kernel write out
+/// data that are only in memory, and change the extents of both files (benches/results/ext4-xfs-2026-11-24.md).
 pub(in crate::world) const SMALL: u64 = 64 << 10;
 
-/// What has been saved and listed.
+/// The ranges that have been saved and listed.
 #[derive(Debug, Default)]
 struct SavedBlocks {
     extents: SavedExtents,
     /// The length of the list as far as its lines are whole.
     listed: u64,
-    /// Whether there is something behind that.
+    /// True if the list has bytes behind that length.
     torn: bool,
     /// The list's space on disk, in bytes, as far as the quota knows.
     counted: u64,
 }
 
-/// A version that grows as its file is overwritten.
+/// A version kept block by block: it grows as its file is overwritten.
 #[derive(Debug)]
 pub struct BlockVersion {
     /// The file, open for reading.
@@ -51,7 +51,7 @@ pub struct BlockVersion {
     /// The file's size when the version began: nothing existed behind it.
     size: u64,
     n: u64,
-    /// Whether saved data must be on disk before the original is overwritten.
+    /// True if saved data must be on disk before the original is overwritten.
     durable: bool,
     room: Arc<VersionQuota>,
     saved: Mutex<SavedBlocks>,
@@ -78,7 +78,8 @@ impl BlockVersion {
         }
     }
 
-    /// Saves a range before it is overwritten, truncated or punched out, and what is likely to be overwritten next.
+    /// Saves a range before it is overwritten, truncated or punched out, along with ranges that are likely to be
+    /// overwritten next.
     ///
     /// # Errors
     /// `ENOSPC` if there is no space for it; any error from the system calls. The range must then not be overwritten.
@@ -96,7 +97,7 @@ impl BlockVersion {
         // A durable save waits for the disk twice, whatever its size.
         let (start, end) = saved.extents.around(from, to, self.size, self.durable);
         let wide = saved.extents.gaps(start, end);
-        // What is not needed yet evicts nothing, and where it finds no space, what is needed may still find some.
+        // Ranges not needed yet evict nothing; if there is no space for them, the needed range may still find some.
         if wide != lacks
             && self.room.take_spare(length(&wide))
             && self.save_each(&mut saved, &wide).is_ok()
@@ -107,7 +108,7 @@ impl BlockVersion {
         self.save_each(&mut saved, &lacks)
     }
 
-    /// Saves some ranges, for which space has been taken; it is given back if that fails.
+    /// Saves some ranges, for which space has been taken; the space is given back if saving fails.
     fn save_each(&self, saved: &mut SavedBlocks, ranges: &[(u64, u64)]) -> Result<()> {
         let mut copied = 0;
         let each = ranges.iter().try_for_each(|(from, to)| {
@@ -163,7 +164,7 @@ impl BlockVersion {
         Ok(())
     }
 
-    /// Counts what the list takes. A list that has grown is not refused for it: what comes next is.
+    /// Counts the space of the list. A list is not refused for having grown: the next save is.
     fn count(&self, saved: &mut SavedBlocks) {
         // An append may reserve more for a while (xfs).
         let most = saved.listed.next_multiple_of(BLOCK);
@@ -196,7 +197,7 @@ pub fn copy_range(
     copy_counted(source, target, from, to).map(drop)
 }
 
-/// As [`copy_range`]; returns how many bytes were no hole.
+/// Copies a range as [`copy_range`], and returns the number of bytes that were no hole.
 fn copy_counted(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64) -> Result<u64> {
     let (mut at, mut copied) = (from, 0);
     while at < to {
@@ -239,7 +240,7 @@ fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64)
     Ok(())
 }
 
-/// As [`copy_data`], but never by sharing blocks, as copy_file_range(2) does where the file system can.
+/// Copies data as [`copy_data`], but never by sharing blocks, as copy_file_range(2) does where the file system can.
 fn copy_small(source: BorrowedFd<'_>, target: BorrowedFd<'_>, mut at: u64, to: u64) -> Result<()> {
     let left = |at| usize::try_from(to - at).unwrap_or(AT_ONCE);
     let mut buffer = vec![0; left(at)];
@@ -259,7 +260,7 @@ fn copy_small(source: BorrowedFd<'_>, target: BorrowedFd<'_>, mut at: u64, to: u
     Ok(())
 }
 
-/// Returns whether two files have the same content, of this size.
+/// Returns whether two files have the same content, of the given size.
 pub(in crate::world) fn same_content(
     one: BorrowedFd<'_>,
     other: BorrowedFd<'_>,

@@ -14,12 +14,12 @@ use crate::error::Result;
 use crate::journal::{InodeNumbers, JournalReader, KeepMethod, Op, VersionRef};
 use crate::world::store::sessions::{open_journal, sessions};
 
-/// One version in a chain.
+/// A version in a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::world) struct VersionLink {
     pub(in crate::world) session: Arc<str>,
     pub(in crate::world) n: u64,
-    /// Whether it is its session's first version of the file: the content from before the session.
+    /// True if it is its session's first version of the file: the content from before the session.
     pub(in crate::world) first: bool,
 }
 
@@ -29,7 +29,7 @@ pub(in crate::world) struct VersionChains {
     files: Vec<Vec<VersionLink>>,
     by_inode: HashMap<InodeNumbers, usize>,
     by_version: HashMap<(Arc<str>, u64), usize>,
-    /// The session read last, and what is needed to take back its aborted records.
+    /// The session read last; the next two fields serve to take back its aborted records.
     session: Option<Arc<str>>,
     begun: HashMap<(usize, Arc<str>), ()>,
     acts: HashMap<u64, ChainChange>,

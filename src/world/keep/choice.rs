@@ -1,6 +1,6 @@
-//! The decision how a content is kept before it is destroyed.
+//! The choice of the method by which a content is kept before it is destroyed.
 //!
-//! Move the inode whole (`replace.rs`), share its blocks, copy a small file, save what is overwritten as it is
+//! Move the inode whole (`replace.rs`), share its blocks, copy a small file, save blocks just before they are
 //! overwritten, or note the length where only appending follows. Where keeping fails, the act is not done.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,7 +37,7 @@ impl World {
     /// Keeps a content that is about to be destroyed.
     ///
     /// # Errors
-    /// [`Error::TakesLong`] if there is no time for it; `ENOSPC` and any other error from the system calls. Nothing
+    /// [`Error::TakesLong`] if there is no time to keep it; `ENOSPC` and any other error from the system calls. Nothing
     /// may then be destroyed.
     pub(in crate::world) fn keep(
         &self,
@@ -103,11 +103,11 @@ impl World {
     }
 }
 
-/// A content to keep.
+/// A content that is about to be kept.
 struct KeepSource {
     source: OwnedFd,
     size: u64,
-    /// Its space on disk, in bytes.
+    /// The content's space on disk, in bytes.
     allocated: u64,
 }
 
@@ -179,7 +179,7 @@ impl KeepSource {
     }
 }
 
-/// Checks that there is time to copy so many bytes.
+/// Checks that there is time to copy a number of bytes.
 fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
     if bytes > LONG && !open_state.may_wait() {
         Err(Error::TakesLong)

@@ -18,7 +18,7 @@ use crate::world::keep::successor::{VersionSuccessor, read_at};
 /// The number of bytes read at once.
 const CHUNK: usize = 1 << 18;
 
-/// The most bytes of a version that are read.
+/// The maximum number of bytes read of a version.
 pub(in crate::world) const MOST: u64 = 4 << 30;
 
 /// Bigger files, in bytes, are sampled first.
@@ -27,14 +27,14 @@ const SAMPLED_FROM: u64 = 8 << 20;
 /// The number of samples.
 const SAMPLES: u64 = 128;
 
-/// What a version is compared with.
+/// The successor that a version is compared with, and the limits of the comparison.
 #[derive(Clone, Copy)]
 pub(in crate::world) struct CompareTarget<'a> {
-    /// What came after it.
+    /// The successor of the version.
     pub(in crate::world) after: &'a VersionSuccessor<'a>,
-    /// The offset from which nothing is read from there.
+    /// The offset from which nothing is read from the successor.
     pub(in crate::world) limit: u64,
-    /// Whether there is no more time.
+    /// Returns whether there is no more time.
     pub(in crate::world) over: &'a dyn Fn() -> bool,
 }
 
@@ -43,7 +43,7 @@ pub(in crate::world) struct CompareTarget<'a> {
 pub(in crate::world) struct ComparedRanges {
     /// The ranges that the version must keep: the complement of `same`.
     pub(in crate::world) differs: Vec<(u64, u64)>,
-    /// The ranges that its successor has in common.
+    /// The ranges that its successor has in common with it.
     pub(in crate::world) same: Vec<(u64, u64)>,
     /// The SHA-256 of the whole version, if all of it was read.
     pub(in crate::world) digest: Option<String>,
@@ -79,7 +79,7 @@ pub(in crate::world) fn compare(
     }))
 }
 
-/// As [`compare`], for a version that has only some ranges, and no digest.
+/// Compares as [`compare`] a version that has only some ranges; there is no digest.
 ///
 /// # Errors
 /// As [`compare`].
@@ -103,8 +103,8 @@ pub(in crate::world) fn compare_ranges(
     }))
 }
 
-/// As [`compare`], for a big version that shares its blocks with its successor: only what it does not share is read, and
-/// there is no digest. `None` if it shares nothing, or what is left is too much to read.
+/// Compares as [`compare`] a big version that shares its blocks with its successor: only the other blocks are read, and
+/// there is no digest. `None` if no block is shared, or the others are too many to read.
 ///
 /// # Errors
 /// As [`compare`].
@@ -138,13 +138,13 @@ pub(in crate::world) fn compare_shared(
     }))
 }
 
-/// A comparison that is going on.
+/// A comparison in progress.
 struct VersionComparison<'a> {
     version: BorrowedFd<'a>,
     against: CompareTarget<'a>,
     bytes: Vec<u8>,
     others: Vec<u8>,
-    /// What has been found in common.
+    /// The ranges found in common.
     same: Vec<(u64, u64)>,
 }
 

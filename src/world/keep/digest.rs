@@ -26,8 +26,7 @@ const CHUNK: u64 = 256 << 10;
 /// A content's size in bytes and its digest in hexadecimal.
 pub type SizedDigest = (u64, String);
 
-/// A callback that limits the work: it is called now and then with the number of bytes read, and returns whether to go
-/// on.
+/// A callback that limits the work: called now and then with the number of bytes read, it returns whether to go on.
 pub type ProgressCheck<'a> = &'a mut dyn FnMut(u64) -> bool;
 
 /// Computes the digest of an open file; `None` if it was stopped.
@@ -98,7 +97,7 @@ fn open(dir: &OwnedFd, name: &str) -> Result<Option<File>> {
 #[derive(Default)]
 struct ContentHasher {
     data: Sha256,
-    /// The offsets of what was left out: the current run, and all earlier ones.
+    /// The offsets of blocks left out: the current run, and all earlier ones.
     run: Option<(u64, u64)>,
     left_out: Option<Sha256>,
     buffer: Vec<u8>,

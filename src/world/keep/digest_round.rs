@@ -1,4 +1,4 @@
-//! One round of computing digests: of new trash entries, as the journal names them, and of final versions.
+//! A round of computing digests: of new trash entries, as the journal names them, and of final versions.
 //!
 //! Used only by `digests.rs`. It holds no lock except the round's own.
 
@@ -37,7 +37,7 @@ const REMEMBERED: usize = 1 << 15;
 /// The number of digests that may wait to be sealed.
 const UNSEALED: usize = 4096;
 
-/// The progress of the work.
+/// The progress of computing digests, kept from round to round.
 #[derive(Debug, Default)]
 pub(in crate::world) struct DigestProgress {
     reader: Option<JournalReader<BufReader<File>>>,
@@ -59,25 +59,25 @@ impl DigestProgress {
 #[derive(Debug, Clone)]
 struct NewTrashEntry {
     path: WorldPath,
-    /// Its inode, which may have been in the trash before and have been changed since.
+    /// The entry's inode, which may have been in the trash before and have been changed since.
     inode: u64,
     /// The time of removal; absent once it no longer matters.
     since: Option<chrono::DateTime<chrono::Utc>>,
-    /// Whether it is known not to be a directory.
+    /// True if the entry is known not to be a directory.
     is_file: bool,
 }
 
-/// Returns whether there is still time.
+/// A callback that returns whether there is still time.
 pub(in crate::world) type ContinueCheck<'a> = &'a mut dyn FnMut() -> bool;
 
-/// What the contents of one session are found by, and its versions that are final.
+/// The journal, store and session in which contents are found, and the session's final versions.
 #[derive(Debug)]
 pub(in crate::world) struct DigestSource {
     pub(in crate::world) journal: Arc<Journal>,
     pub(in crate::world) root: Root,
     pub(in crate::world) state: OwnedFd,
     pub(in crate::world) session: String,
-    /// Versions that are final.
+    /// The final versions that have no digest yet.
     pub(in crate::world) versions: Mutex<BTreeSet<u64>>,
 }
 
@@ -145,7 +145,7 @@ impl DigestRound<'_> {
         Ok(None)
     }
 
-    /// Processes a trash entry. A missing one has been gathered in another, put back or purged.
+    /// Processes a trash entry. A missing entry has been gathered in another, put back or purged.
     fn entry(&mut self, path: &WorldPath, on: ContinueCheck<'_>) {
         let mut pending = vec![path.clone()];
         while let Some(path) = pending.pop() {

@@ -1,13 +1,13 @@
 //! Background computation of digests, of the trash and of final versions.
 //!
-//! Owns what gets a digest, and when. The journal itself is the queue: a thread reads it behind the requests and
-//! processes each trash entry a few seconds after its removal, when the rest of its tree has been gathered in it. So
-//! no request waits, no listing of the trash blocks a removal, and no queue grows in memory. The reading and hashing
-//! is left to a thread that yields to all others (`hashing.rs`). The end of a session works on the rest for a limited
-//! time and leaves out what remains; a kill leaves out more. `fsck` counts what has no digest.
+//! Owns the choice of contents that get a digest, and the time. The journal itself is the queue: a thread reads it
+//! behind the requests and processes each trash entry a few seconds after its removal, when the rest of its tree has
+//! been gathered in it. So no request waits, no listing of the trash blocks a removal, and no queue grows in memory.
+//! The reading and hashing is left to a thread that yields to all others (`hashing.rs`). The end of a session works on
+//! the rest for a limited time and leaves out the remainder; a kill leaves out more. `fsck` counts what has no digest.
 //!
-//! A file in the trash gets a digest when it is at rest: nobody has it open for writing, and it has no other name. The
-//! digest names the last record before it; any later record that names the inode ends its validity.
+//! A file in the trash gets a digest when it is at rest: not open for writing, and without another name. The digest
+//! names the last record before it; any later record that names the inode ends its validity.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ const AT_THE_END: Duration = Duration::from_secs(2);
 /// The time for remaining digests when a command on an unmounted store ends.
 const AT_ONCE: Duration = Duration::from_millis(250);
 
-/// The digests of one session.
+/// The digests of one session, and the thread that computes them.
 #[derive(Debug)]
 pub struct SessionDigests {
     contents: DigestSource,
@@ -111,7 +111,7 @@ impl SessionDigests {
     pub(in crate::world) fn finish(&self, writers: &dyn OpenWriters, mounted: bool) {
         let until = Instant::now() + if mounted { AT_THE_END } else { AT_ONCE };
         self.ended.store(true, Ordering::Release);
-        // The thread has to run to see that, and to end with the process.
+        // The thread has to run to see `ended`, and to end with the process.
         if let Some(thread) = self.yielding.get() {
             thread.end();
         }

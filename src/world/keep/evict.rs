@@ -37,7 +37,7 @@ const NAMED_AT_ONCE: usize = 500;
 /// The smallest gain, in bytes, for which a version is evicted.
 const WORTH: u64 = 4096;
 
-/// The evicting thread's resources.
+/// The evicting thread, with its resources.
 #[derive(Debug)]
 pub(in crate::world) struct Evictor {
     pub(in crate::world) state: OwnedFd,

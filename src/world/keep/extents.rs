@@ -1,22 +1,23 @@
-//! Which ranges of a file have been saved, and how far the next save goes.
+//! The saved ranges of a file, and the extent of the next save.
 //!
-//! A save costs a copy and a line in the list, so the neighbours of what is about to be overwritten are saved along with
-//! it where they are likely to be overwritten next. The first writes to a region of [`REGION`] bytes save their blocks
-//! alone, for they may be the only ones; once [`IN_USE`] bytes of it are saved, the next one saves the region; and for
-//! who goes on where the last save ended, twice as much is saved each time, up to [`RUN`].
+//! A save costs a copy and a line in the list, so the neighbours of a range that is about to be overwritten are saved
+//! with it if they are likely to be overwritten next. The first writes to a region of [`REGION`] bytes save their
+//! blocks alone, for they may be the only ones; once [`IN_USE`] bytes of it are saved, the next one saves the region;
+//! and for a writer that goes on where the last save ended, each save is twice as long as the one before, up to
+//! [`RUN`].
 
 use std::collections::BTreeMap;
 
 /// The blocks of a version, in bytes: whole ones are saved.
 pub(in crate::world) const BLOCK: u64 = 4096;
 
-/// What is saved at once where several writes have shown that a part of the file is in use.
+/// The bytes saved at once where several writes have shown that a part of the file is in use.
 const REGION: u64 = 64 << 10;
 
-/// How much of a region must be saved for the rest of it to be saved with the next write.
+/// The bytes of a region that must be saved for the rest of it to be saved with the next write.
 const IN_USE: u64 = 2 * BLOCK;
 
-/// The most that is saved ahead of a program that goes through the file from start to end.
+/// The maximum number of bytes saved ahead of a program that goes through the file from start to end.
 const RUN: u64 = 1 << 20;
 
 /// The ranges that have been saved.
@@ -24,9 +25,9 @@ const RUN: u64 = 1 << 20;
 pub(in crate::world) struct SavedExtents {
     /// Starts and ends, without overlap, and none that touch.
     saved: BTreeMap<u64, u64>,
-    /// Where the last save ended.
+    /// The end of the last save.
     end: u64,
-    /// How much it saved.
+    /// The number of bytes of the last save.
     length: u64,
 }
 
@@ -51,8 +52,8 @@ impl SavedExtents {
         gaps
     }
 
-    /// Returns what to save where a range is about to be overwritten, in a file of this size. With `always`, whole
-    /// regions.
+    /// Returns the range to save if a range is about to be overwritten in a file of the given size. With `always`,
+    /// whole regions.
     pub(in crate::world) fn around(
         &self,
         from: u64,
@@ -71,7 +72,7 @@ impl SavedExtents {
         (start, end.min(size))
     }
 
-    /// Returns how much of a range has been saved.
+    /// Returns the number of saved bytes in a range.
     fn within(&self, from: u64, to: u64) -> u64 {
         (to - from) - length(&self.gaps(from, to))
     }
@@ -102,7 +103,7 @@ impl SavedExtents {
     }
 }
 
-/// Returns how many bytes some ranges have.
+/// Returns the number of bytes in some ranges.
 pub(in crate::world) fn length(ranges: &[(u64, u64)]) -> u64 {
     ranges.iter().map(|(from, to)| to - from).sum()
 }

@@ -2,9 +2,10 @@
 //!
 //! A version's *successor* is the content that came after it: the file's later versions, and the file. A version
 //! becomes *final* when the last open for writing of its file has ended and no shared map is left of one (with
-//! passthrough, a map outlives them, and nothing tells of its end: such a file is looked at again and again), or when
-//! the file's next version has been made: then its successor is known. [`Finalizer`] is the one place where this happens, on a thread of its own. It finally reports a [`FinalVersion`],
-//! so that is where to hook in work on versions that no longer change, such as digests.
+//! passthrough, a map outlives them, and its end is not reported: such a file is inspected again and again), or when
+//! the file's next version has been made: then its successor is known. [`Finalizer`] is the one place where this
+//! happens, on a thread of its own. It finally reports a [`FinalVersion`], so that is where to hook in work on versions
+//! that no longer change, such as digests.
 //!
 //! **Who may change a final version**: only eviction and purging, which fold a deleted version into the next older one
 //! of the same file and then put a new list of ranges beside that (`evict.rs`). The list (`{n}.map`) always says what
@@ -12,7 +13,7 @@
 //! readable version. Versions that are not final when the session ends stay whole, which costs only space.
 //!
 //! Why it is safe: a record is written before any change that it announces, and [`DraftVersions`] receives it at that
-//! moment. So if no record about the file came during the comparison, and nobody had the file open for writing when it
+//! moment. So if no record about the file came during the comparison, and the file was not open for writing when it
 //! began (which is checked under the file's inode lock), all bytes were those of the successor; and every later write
 //! first keeps those bytes. A reader of a version locks it (`flock`, shared) before it looks for a list, and a version
 //! that is being read is punched later.
@@ -47,19 +48,19 @@ use trumanfs_types::meta::Id;
 /// The delay between a file's close and its comparison: files are often reopened at once.
 const SOON: Duration = Duration::from_millis(200);
 
-/// The delay before a file is looked at again that may be written to through a map.
+/// The delay before a file that may be written to through a map is inspected again.
 const MAPPED: Duration = Duration::from_secs(5);
 
 /// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
 const WORTH: u64 = 2 * BLOCK;
 
-/// What came of looking at a file.
+/// The outcome of inspecting a file.
 enum FinalizeOutcome {
-    /// All was done that could be. What is left is queued again by whoever changes that.
+    /// Everything possible was done. An event that allows more queues the file again.
     Done,
-    /// Another thread had its inode lock.
+    /// Another thread had the file's inode lock.
     Busy,
-    /// It may be written to through a map.
+    /// The file may be written to through a map.
     Mapped,
 }
 
@@ -77,7 +78,7 @@ pub struct Finalizer {
     finals: OnceLock<Box<dyn FinalListener>>,
     /// Versions that have a list and are still whole, because they were being read.
     read: Mutex<HashSet<u64>>,
-    /// Whether a file in the queue may be written to through a map.
+    /// True if a file in the queue may be written to through a map.
     mapped: AtomicBool,
     /// Held during work.
     working: Mutex<()>,
@@ -280,7 +281,7 @@ impl Finalizer {
             let later = versions.get(i + 1..).unwrap_or_default();
             let saved = self.worth(version)?;
             if saved.is_none() && !later.is_empty() && !self.grows(version) {
-                // It keeps all that it has, whatever came after it.
+                // The version keeps all its ranges, whatever its successor has.
                 if !self.pending.take(ids, version.kept.n, None) {
                     return Ok(FinalizeOutcome::Done);
                 }
@@ -291,7 +292,7 @@ impl Finalizer {
             if after.is_empty() {
                 match self.successor(later, now.as_ref())? {
                     Some(successor) => after = successor,
-                    // It is still being written, or is gone. The same holds for all later versions.
+                    // The successor is still being written, or is gone. The same holds for all later versions.
                     None => return Ok(unless_done),
                 }
             }
@@ -365,7 +366,8 @@ impl Finalizer {
         Ok(())
     }
 
-    /// Punches out of a version what its list, already in place, does not name; postponed while somebody reads it.
+    /// Punches out of a version the ranges that its list, already in place, does not name; postponed while the version
+    /// is being read.
     fn punch(&self, n: u64, file: &OwnedFd, same: &[(u64, u64)]) {
         if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
             self.read.lock().insert(n);
@@ -377,8 +379,8 @@ impl Finalizer {
         };
         let (before, size) = space(file);
         for (start, end) in same {
-            // The last block of a file is freed whole. No other: what follows in it may be all that is left of the
-            // former content, where a block of the file system is smaller than ours.
+            // The last block of a file is freed whole. No other block: if a block of the file system is smaller than
+            // ours, the rest may be all that is left of the former content.
             let end = if *end == size {
                 end.next_multiple_of(BLOCK)
             } else {

@@ -4,14 +4,14 @@ use std::os::fd::OwnedFd;
 
 use crate::journal::KeepMethod;
 
-/// A version that is final.
+/// A version that has become final.
 #[derive(Debug)]
 pub struct FinalVersion<'a> {
     /// The directory of the session's versions.
     pub dir: &'a OwnedFd,
-    /// Its number in the session.
+    /// The version's number in the session.
     pub n: u64,
-    /// How it was kept.
+    /// The method by which the content was kept.
     pub how: KeepMethod,
     /// The size of the whole content.
     pub size: u64,

@@ -1,9 +1,10 @@
 //! The place where digests are computed: the calling thread, or a thread that yields to every other.
 //!
-//! The yielding thread takes nobody's lock and opens nothing: under load it may not run for seconds, and then only
-//! the thread that gave it a file may wait for it. A process ends with the last of its threads, so this one yields
-//! only while it has work, and no longer once the session ends. What is small is computed by the calling thread: to hand
-//! it over takes two switches between threads and two changes of policy, several times what reading and hashing it takes.
+//! The yielding thread takes no lock that another thread takes, and opens nothing: under load it may not run for
+//! seconds, and then only the thread that gave it a file may wait for it. A process ends with the last of its threads,
+//! so this one yields only while it has work, and no longer once the session ends. Small inputs are hashed by the
+//! calling thread: handing one over takes two switches between threads and two changes of policy, several times the
+//! cost of reading and hashing it.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,15 +64,15 @@ const NICE: i32 = 10;
 
 type HashRequest = (HashInput, SyncSender<HashResult>);
 
-/// A thread whose policy is `SCHED_IDLE` while it works. Others set it: a thread that did so itself might be stopped on
-/// the way back.
+/// A thread whose policy is `SCHED_IDLE` while it works. Other threads set the policy: a thread that did so itself
+/// might be stopped on the way back.
 #[derive(Debug)]
 pub(in crate::world) struct YieldingThread {
     thread: u32,
-    /// The policy to come back to; `None` where that is not permitted. Then the thread has [`NICE`] for good, which lets
+    /// The policy to come back to; `None` if that is not permitted. Then the thread has [`NICE`] for good, which lets
     /// it run a little even under load.
     usual: Option<sched::Policy>,
-    /// Whether it yields no more. Held while the policy is set, which never blocks.
+    /// True once the thread yields no more. Held while the policy is set, which never blocks.
     ended: Mutex<bool>,
 }
 
@@ -110,7 +111,7 @@ impl YieldingThread {
         }
     }
 
-    /// Makes it an ordinary thread for good, so that the end of the process does not wait for it.
+    /// Makes the thread an ordinary one for good, so that the end of the process does not wait for it.
     pub(in crate::world) fn end(&self) {
         *self.ended.lock() = true;
         self.rest();
@@ -191,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    /// A daemon at rest once took 13 seconds to end where others wanted its processors (16 busy loops in its cgroup): the
-    /// thread yielded from its start, and so it did when it had to end.
+    /// A daemon at rest once took 13 seconds to end where others wanted its processors (16 busy loops in its cgroup):
+    /// the thread yielded from its start, and so it did when it had to end.
     #[test]
     fn the_thread_yields_while_it_works_and_no_longer_at_the_end() {
         let file = tempfile::tempfile().unwrap();

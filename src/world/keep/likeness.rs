@@ -1,6 +1,6 @@
-//! What a new inode must share with the one whose place it takes, besides mode, owner and content: all extended
-//! attributes including system labels, the flags of chattr(1), the project id. Decides what counts as alike; where two
-//! inodes cannot be made alike, the caller keeps the old one in place.
+//! Likeness of a new inode to the inode whose place it takes. Besides mode, owner and content, they must share all
+//! extended attributes including system labels, the flags of chattr(1) and the project id. If two inodes cannot be made
+//! alike, the caller keeps the old one in place.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,4 +1,4 @@
-//! Former contents: how one is kept before it is destroyed, what of it is needed, and what may go.
+//! Former contents: keeping them before they are destroyed, reducing them to the needed ranges, and evicting them.
 
 pub(in crate::world) mod blocks;
 pub(in crate::world) mod chains;

@@ -1,4 +1,4 @@
-//! A new content in the place of an old one, in the same inode, while others have the file open and add to it.
+//! Overwriting of a file's content in the same inode, while other processes have the file open and append to it.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -9,12 +9,12 @@ use crate::error::{Error, Result};
 use crate::world::keep::blocks::copy_range;
 use crate::world::root::stat_fd;
 
-/// How many bytes are carried over at once.
+/// The number of bytes carried over at once.
 const CHUNK: usize = 1 << 20;
 
-/// Writes a new content of so many bytes, ready in a file of its own, over the old one, and behind it what has been added
-/// to the old one since it had `was` bytes. Whoever has the file open goes on adding to it: between looking how long it is
-/// and setting its length there is nothing else.
+/// Overwrites a file with a new content of `size` bytes, which is ready in a file of its own, followed by the bytes
+/// appended to the old content since it had `was` bytes. Other processes may go on appending, so nothing happens
+/// between querying the length and setting it.
 pub(in crate::world) fn overwrite(
     file: &OwnedFd,
     ready: &OwnedFd,
@@ -31,7 +31,7 @@ pub(in crate::world) fn overwrite(
     }
     copy_range(ready.as_fd(), file.as_fd(), 0, to)?;
     if !punch(ready, file, to)? {
-        // The old content goes at once, and what is added comes behind the new one.
+        // The old content goes at once; appended bytes come behind the new content.
         truncate(0)?;
         truncate(to)?;
         return copy_range(ready.as_fd(), file.as_fd(), 0, to);
@@ -47,7 +47,7 @@ pub(in crate::world) fn overwrite(
     Ok(())
 }
 
-/// Makes holes in a file where another one has them; `false` if the file system makes none.
+/// Punches holes into a file where another file has them; `false` if the file system cannot.
 fn punch(of: &OwnedFd, file: &OwnedFd, end: u64) -> Result<bool> {
     let mut at = 0;
     while at < end {
@@ -73,7 +73,7 @@ fn punch(of: &OwnedFd, file: &OwnedFd, end: u64) -> Result<bool> {
     Ok(true)
 }
 
-/// Copies what is between two offsets of a file to an offset of another one, or to an earlier one of the same.
+/// Copies the bytes between two offsets of a file to an offset of another file, or to an earlier offset of the same.
 pub(in crate::world) fn carry_over(
     source: &OwnedFd,
     target: &OwnedFd,

@@ -1,7 +1,8 @@
 //! The versions that are not final yet, and their successors.
 //!
-//! Receives each record as it is written, in journal order ([`crate::journal::RecordListener`]), so it knows exactly what a
-//! later reader of the journal will know of a file's versions. Keeps nothing about files without such versions.
+//! Receives each record as it is written, in journal order ([`crate::journal::RecordListener`]), so it knows exactly
+//! what a later reader of the journal will know about a file's versions. Keeps nothing about files without such
+//! versions.
 //!
 //! Lock: one mutex, taken under the journal's; nothing is called under it.
 
@@ -18,7 +19,7 @@ use crate::world::store::layout::TRASH;
 pub(in crate::world) struct DraftVersion {
     /// The number of its record.
     seq: u64,
-    /// How it is kept, and its number.
+    /// The method by which the content is kept, and the version's number.
     pub(in crate::world) kept: VersionRef,
     /// The size of the content.
     pub(in crate::world) size: u64,
@@ -33,9 +34,9 @@ pub(in crate::world) struct DraftVersion {
 /// A file with versions that are not final.
 #[derive(Debug, Clone, Default)]
 pub(in crate::world) struct DraftFile {
-    /// Its last known path.
+    /// The file's last known path.
     pub(in crate::world) path: WorldPath,
-    /// Its versions, in the order of their records.
+    /// The file's versions, in the order of their records.
     pub(in crate::world) versions: VecDeque<DraftVersion>,
     /// The number of records that have changed it.
     pub(in crate::world) changes: u64,
@@ -50,7 +51,7 @@ pub(in crate::world) struct DraftVersions {
 #[derive(Debug, Default)]
 struct DraftState {
     files: HashMap<InodeNumbers, DraftFile>,
-    /// Files to look at, in order. A file may be queued twice, or be gone.
+    /// The files to inspect, in order. A file may be queued twice, or be gone.
     queue: VecDeque<InodeNumbers>,
     /// The records about versions since the last query, if they are remembered.
     history: Option<Vec<(u64, Op)>>,

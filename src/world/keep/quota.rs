@@ -1,4 +1,4 @@
-//! The disk space that versions take, and may take (`--keep-max`).
+//! The disk space that versions take, and its limit (`--keep-max`).
 //!
 //! At the limit a version cannot be made, so the write that needs it fails with `ENOSPC`. With `--keep-evict`, other
 //! versions are evicted instead (`evict.rs`).
@@ -15,10 +15,10 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// A request for so many bytes, and the channel for the answer: whether there is more space now.
+/// A request for a number of bytes, and the channel for the answer: true if there is more space now.
 pub(in crate::world) type SpaceRequest = (u64, SyncSender<bool>);
 
-/// The part of the quota that is left to what is needed: one of so many.
+/// The divisor of the quota that gives the part left for needed versions.
 const SPARE: u64 = 8;
 
 /// The quota for versions.
@@ -34,7 +34,7 @@ pub struct VersionQuota {
 }
 
 impl VersionQuota {
-    /// Makes the quota of a session.
+    /// Creates the quota of a session.
     pub(in crate::world) fn new(max: Option<u64>) -> Arc<VersionQuota> {
         Arc::new(VersionQuota {
             max,
@@ -42,7 +42,7 @@ impl VersionQuota {
         })
     }
 
-    /// Names the thread that is asked for space at the limit.
+    /// Sets the thread that is asked for space at the limit.
     pub(in crate::world) fn evict_by(&self, evictor: Sender<SpaceRequest>) {
         let _ = self.evict.set(evictor);
     }
@@ -51,7 +51,7 @@ impl VersionQuota {
         self.max
     }
 
-    /// Takes space for so many bytes.
+    /// Takes space for a number of bytes.
     ///
     /// # Errors
     /// `ENOSPC` at the limit.

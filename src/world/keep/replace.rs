@@ -26,7 +26,7 @@ use crate::world::{Caller, LocatedNode, World};
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::Meta;
 
-/// What the store's own user needs of a version.
+/// The permission bits that the store's own user needs on a version.
 const OWN_MODE: u32 = 0o600;
 
 /// A new inode that is ready to take a file's place.
@@ -34,13 +34,13 @@ const OWN_MODE: u32 = 0o600;
 pub(in crate::world) struct FreshInode<'a> {
     /// The inode, open with the requested flags.
     pub(in crate::world) file: OwnedFd,
-    /// Its attributes.
+    /// The inode's attributes.
     pub(in crate::world) meta: Meta,
     making: VersionGuard<'a>,
 }
 
 impl FreshInode<'_> {
-    /// Returns the record's description of the old inode.
+    /// Returns the reference to the old inode, for a record.
     pub(in crate::world) fn kept(&self) -> VersionRef {
         VersionRef {
             how: KeepMethod::Moved,
@@ -49,33 +49,33 @@ impl FreshInode<'_> {
     }
 }
 
-/// A content for a file.
+/// A new content for a file.
 pub trait NewContent {
-    /// Returns its size in bytes.
+    /// Returns the content's size in bytes.
     fn size(&self) -> u64;
-    /// Writes it to an empty file, skipping its holes.
+    /// Writes the content to an empty file, skipping its holes.
     ///
     /// # Errors
     /// Any error from reading or writing.
     fn write_to(&self, file: BorrowedFd<'_>) -> Result<()>;
-    /// Returns the size in bytes of the content that this one was made of; `None`: of the one that it replaces. What is
-    /// behind that when it takes its place has been added since, by somebody who has the file open, and stays.
+    /// Returns the size in bytes of the content that this one was derived from; `None` for the size of the content that
+    /// it replaces. Bytes behind that size at the replacement were appended since by another process, and stay.
     fn made_of(&self) -> Option<u64> {
         None
     }
-    /// Checks that a file still has the content that this one was made of. Called just before it is replaced; by then, a file
-    /// that is not open cannot be changed through the home.
+    /// Checks that a file still has the content that this one was derived from. Called just before the replacement; by
+    /// then, a file that is not open cannot be changed through the home.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where it has another one; nothing is changed then.
+    /// [`Error::Conflict`] if the content is another; nothing is changed then.
     fn check(&self, _old: BorrowedFd<'_>) -> Result<()> {
         Ok(())
     }
 }
 
 impl World {
-    /// Makes an inode for a file's place, with these permission bits; `None` if the old one, open as `old`, cannot
-    /// move away and its content has to be kept in another way.
+    /// Creates an inode for a file's place, with the given permission bits; `None` if the old one, open as `old`,
+    /// cannot move away and its content has to be kept in another way.
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT` and `EIO`; the file must then stay as it is.
@@ -114,8 +114,8 @@ impl World {
         }
     }
 
-    /// Creates an empty file with these permission bits that is like another in everything else; `None` if something
-    /// cannot be copied.
+    /// Creates an empty file with the given permission bits that is like another in everything else; `None` if
+    /// something cannot be copied.
     pub(in crate::world) fn like(
         &self,
         making: &VersionGuard<'_>,
@@ -203,8 +203,7 @@ impl World {
             if arrived.is_ok_and(|meta| is_it(&meta)) {
                 return Ok(());
             }
-            // Somebody put another file there behind the mount at this moment. If it cannot go back, it stays as a
-            // version.
+            // Another file was put there behind the mount at this moment. If it cannot go back, it stays as a version.
             swap().inspect_err(|_| making.stands())?;
             Err(Error::NotFound)
         })?;
@@ -233,8 +232,8 @@ impl World {
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL` if it is not a regular file; `EROFS`; `ENOSPC` if the old content cannot be kept; as
-    /// [`NewContent::check`]. On failure nothing has changed, except with [`Error::Partly`]: writing stopped half-way, and the
-    /// old content is kept and recorded.
+    /// [`NewContent::check`]. On failure nothing has changed, except with [`Error::Partly`]: writing stopped half-way,
+    /// and the old content is kept and recorded.
     pub fn put_content(
         &self,
         located: &LocatedNode,
@@ -296,7 +295,7 @@ impl World {
         let was = content.made_of().unwrap_or(meta.size);
         let written =
             overwrite(&file, &ready, content.size(), was).and_then(|()| put_set_ids(&file, &meta));
-        // Stopped half-way, by a full disk say, the file is neither: what it was must stay kept.
+        // Stopped half-way, by a full disk for example, the file has neither content: the old one must stay kept.
         pending.done();
         keeping.stands(open_state);
         written.map_err(half_written)?;
@@ -356,8 +355,8 @@ impl World {
     }
 }
 
-/// Gives a file the set-user-id and set-group-id bits that another one had: a write by an operator who is not root clears
-/// them.
+/// Gives a file the set-user-id and set-group-id bits that another one had: a write by an operator who is not root
+/// clears them.
 fn put_set_ids(file: &OwnedFd, of: &Meta) -> Result<()> {
     if of.mode & SET_IDS == 0 {
         return Ok(());

@@ -6,11 +6,12 @@ use crate::sys::extents::{Extent, Look, extents};
 use crate::world::keep::extents::BLOCK;
 use crate::world::root::stat_fd;
 
-/// Returns the parts of two files that lie at the same place on disk, up to an offset, after both have been written out:
-/// whole blocks of [`BLOCK`] bytes, and what is left at the end of the first file if the other is as long. Empty if the
-/// file system does not say.
+/// Returns the parts of two files that lie at the same place on disk, up to an offset, after both have been written
+/// out: whole blocks of [`BLOCK`] bytes, and the partial block at the end of the first file if the other is as long.
+/// Empty if the file system does not report extents.
 ///
-/// Holds as long as nobody can write to either: what is overwritten gets another place as it is written out.
+/// The result holds as long as neither file can be written to: an overwritten block gets another place as it is written
+/// out.
 pub(in crate::world) fn same_blocks(
     (one, size): (BorrowedFd<'_>, u64),
     other: BorrowedFd<'_>,

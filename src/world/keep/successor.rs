@@ -1,4 +1,4 @@
-//! What came after a version: the later versions of its file up to one that is whole, or else the file.
+//! The successor of a version: the later versions of its file up to one that is whole, or else the file.
 //!
 //! Reads only. Later versions are opened one at a time: a file has as many of them as it was opened for writing, more
 //! than a process may have open.
@@ -26,13 +26,13 @@ pub(in crate::world) struct VersionSuccessor<'a> {
 #[derive(Debug)]
 pub(in crate::world) struct SuccessorPart {
     pub(in crate::world) of: PartBytes,
-    /// The ranges that it has; all, if absent.
+    /// The ranges that the part has; all, if absent.
     pub(in crate::world) ranges: Option<Vec<(u64, u64)>>,
     /// The offset from which nothing is read from the later parts.
     pub(in crate::world) limit: u64,
 }
 
-/// Where the bytes of a part are.
+/// The place of a part's bytes.
 #[derive(Debug)]
 pub(in crate::world) enum PartBytes {
     /// In a version that has only some ranges.
@@ -44,7 +44,7 @@ pub(in crate::world) enum PartBytes {
 }
 
 impl<'a> VersionSuccessor<'a> {
-    /// A successor that has no part yet.
+    /// Creates a successor without parts.
     pub(in crate::world) fn new(dir: &'a OwnedFd) -> VersionSuccessor<'a> {
         VersionSuccessor {
             dir,
@@ -57,7 +57,7 @@ impl<'a> VersionSuccessor<'a> {
         self.parts.push_back(part);
     }
 
-    /// Returns whether it has no part.
+    /// Returns whether there is no part.
     pub(in crate::world) fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -67,7 +67,7 @@ impl<'a> VersionSuccessor<'a> {
         self.parts.pop_front();
     }
 
-    /// Returns whether it reaches the file, which may change.
+    /// Returns whether the last part is the file, which may change.
     pub(in crate::world) fn has_file(&self) -> bool {
         let last = self.parts.back();
         last.is_some_and(|part| matches!(part.of, PartBytes::File(_)))
@@ -149,8 +149,8 @@ impl<'a> VersionSuccessor<'a> {
         read.ok() == Some(length)
     }
 
-    /// Waits until its data are on disk: a durable version is about to lose its own copy, and they may not have been
-    /// written back yet. What versions have by ranges is on disk before it is listed.
+    /// Waits until the successor's data are on disk: a durable version is about to lose its own copy of them. Ranges of
+    /// versions are on disk before they are listed.
     ///
     /// # Errors
     /// Any error from `fdatasync(2)`.

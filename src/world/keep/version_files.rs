@@ -42,7 +42,7 @@ pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
 }
 
 /// Deletes lists whose versions are gone: a crash came between the two deletions, or before the version was made.
-/// Returns the message for the operator. Nobody else has the store.
+/// Returns the message for the operator. The caller has the store's lock.
 ///
 /// # Errors
 /// Any error from reading the directory.

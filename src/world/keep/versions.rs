@@ -1,4 +1,4 @@
-//! Former contents: what a file held before a change destroyed it.
+//! Former contents: the contents of files before changes destroyed them.
 //!
 //! Owns `sessions/{id}/versions/` and the decision how a content is kept, at bounded cost: move the whole inode, share
 //! its blocks, copy a small file, save blocks just before they are overwritten, or note the length if only appending
@@ -6,7 +6,7 @@
 //! never names a missing version. If keeping fails, the act is not done.
 //!
 //! With kernel passthrough writes bypass the daemon, so the decision is made when a file is opened for writing.
-//! [`OpenState`] tells what the caller knows of other opens.
+//! [`OpenState`] reports the other opens, as far as the caller knows them.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -32,9 +32,9 @@ pub struct VersionStore {
     last: AtomicU64,
     options: KeepOptions,
     room: Arc<VersionQuota>,
-    /// Whether a content must be on disk before it is destroyed.
+    /// True if a content must be on disk before it is destroyed.
     durable: bool,
-    /// Whether the store's file system is known not to share blocks.
+    /// True if the store's file system is known not to share blocks.
     cannot_clone: AtomicBool,
     pending: Arc<DraftVersions>,
 }
@@ -58,7 +58,7 @@ pub(in crate::world) struct KeptContent<'a> {
 }
 
 impl<'a> KeptContent<'a> {
-    /// A version that an earlier record names as well, or that has no file.
+    /// Returns the content of a version that an earlier record names as well, or that has no file.
     pub(in crate::world) fn already(kept: VersionRef) -> KeptContent<'a> {
         KeptContent {
             kept: Some(kept),
@@ -66,7 +66,7 @@ impl<'a> KeptContent<'a> {
         }
     }
 
-    /// A version that has been made.
+    /// Returns the content of a new version.
     pub(in crate::world) fn new(
         how: KeepMethod,
         making: VersionGuard<'a>,
@@ -212,7 +212,7 @@ impl VersionStore {
 }
 
 impl VersionGuard<'_> {
-    /// Takes space for it, which is given back with it.
+    /// Takes space for the version, which is given back with it.
     pub(in crate::world) fn take(&mut self, bytes: u64) -> Result<()> {
         self.versions.room.take(bytes)?;
         self.taken += bytes;

@@ -1,4 +1,4 @@
-//! The world's question to its caller: does anybody have this file open for writing?
+//! The interface by which the world asks its caller whether a file is open for writing.
 
 use std::os::fd::OwnedFd;
 
@@ -6,14 +6,14 @@ use crate::name::WorldPath;
 use crate::world::root::Root;
 use trumanfs_types::meta::Id;
 
-/// The answer about one file.
+/// The status of a file's writers.
 #[derive(Debug)]
 pub enum WriteStatus {
-    /// Nobody has the file open for writing. It is given open for reading; absent if it cannot be found.
+    /// The file is not open for writing. It comes open for reading; absent if it cannot be found.
     AtRest(Option<OwnedFd>),
-    /// Somebody has it open for writing.
+    /// The file is open for writing.
     Written,
-    /// Somebody may write to it through a map. No close will tell of its end.
+    /// The file may be written to through a map. No close will report the end of the map.
     Mapped,
     /// Another thread holds the file's inode lock.
     Busy,
@@ -26,7 +26,7 @@ pub trait OpenWriters: Send + Sync + std::fmt::Debug {
     fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus;
 }
 
-/// The answer for a world used in process, once it has closed all its own files.
+/// The table of a world used in process, once it has closed all its own files.
 #[derive(Debug)]
 pub(in crate::world) struct NoWriters<'a>(pub(in crate::world) &'a Root);
 

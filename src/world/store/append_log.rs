@@ -1,11 +1,11 @@
-//! Logs in the state directory that every process appends to, a line with one `write(2)`: so lines do not mix, and
-//! nobody waits.
+//! Logs in the state directory that every process appends to, each line with one `write(2)`: so lines do not mix, and
+//! no process waits.
 //!
-//! Owns how such a log is bounded. When it has become too long it takes a second name, and what had that name is gone:
-//! so it takes twice its length at most. Whoever appends while that happens writes to the one or to the other.
+//! Owns the bound of such a log. A log that has become too long takes a second name, and the file of that name is gone:
+//! so both take twice the length at most. A process that appends meanwhile writes to either file.
 //!
-//! Lock: `flock(2)` on the log, for the moment of its renaming; whoever does not get it leaves that to the one who has
-//! it.
+//! Lock: `flock(2)` on the log, for the moment of its renaming; a process that does not get the lock leaves the
+//! renaming to its holder.
 
 use std::fs::File;
 use std::io::Write;
@@ -21,24 +21,24 @@ use crate::world::store::layout::STATE;
 use crate::world::store::own;
 use crate::world::store::state::open_unlocked;
 
-/// A log: its name below the state directory, the name of the one before it, and how long it may become.
+/// A log: its name below the state directory, the name of the log before it, and its maximum length.
 #[derive(Debug, Clone, Copy)]
 pub struct AppendLog {
     /// The name.
     pub name: &'static str,
-    /// The name that it takes when it has become too long.
+    /// The name that the log takes when it has become too long.
     pub former: &'static str,
-    /// How many bytes it has before that.
+    /// The number of bytes up to which the log keeps its name.
     pub longest: u64,
 }
 
 impl AppendLog {
-    /// Appends a line, without its end, to the log of a store. Returns whether there is a place for it: a directory
-    /// that never was a store stays none, and nothing is written to a state directory that this user has not made,
-    /// unless a daemon serves it, which has looked at it.
+    /// Appends a line, given without its newline, to the log of a store. Returns whether it was written: a directory
+    /// that never was a store stays none, and nothing is written to a state directory of another user, unless a daemon
+    /// serves it, which has checked it.
     ///
     /// # Errors
-    /// What the system calls say; [`Error::Refused`] where something else stands in the log's place.
+    /// Any error from the system calls; [`Error::Refused`] if the log is not a plain file of this store.
     pub fn append(&self, store: &Root, line: &[u8], is_served: bool) -> Result<bool> {
         let Some(state) = open_unlocked(store)? else {
             return Ok(false);
@@ -63,10 +63,10 @@ impl AppendLog {
         Ok(true)
     }
 
-    /// Opens what there is of the log of a store, for reading: the older part first.
+    /// Opens the existing files of a store's log for reading, the older one first.
     ///
     /// # Errors
-    /// What `openat2(2)` says; [`Error::Refused`] where something else stands in the log's place.
+    /// Any error from `openat2(2)`; [`Error::Refused`] if the log is not a plain file of this store.
     pub fn files(&self, store: &Root) -> Result<Vec<File>> {
         let Some(state) = open_unlocked(store)? else {
             return Ok(Vec::new());
@@ -81,12 +81,12 @@ impl AppendLog {
         Ok(found)
     }
 
-    /// Gives the log its second name, unless somebody else does.
+    /// Gives the log its second name, unless another process does.
     fn put_aside(&self, state: BorrowedFd<'_>, file: &File) -> Result<bool> {
         if rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(false);
         }
-        // Somebody may have done it just before, and not have made the next one yet.
+        // Another process may have done so just before, and not have created the next log yet.
         let there = match own::open(state, self.name.as_bytes(), OFlags::RDONLY) {
             Err(Error::NotFound) => return Ok(true),
             there => there?,
@@ -101,8 +101,8 @@ impl AppendLog {
 }
 
 /// Reserves the space of a line, so that a full disk takes none of it rather than its first part: a kernel writes one
-/// page after the other. Somebody else may take the space, and not every file system reserves any; then the next line ends
-/// what was cut off ([`after`]).
+/// page after the other. Another process may take the space, and not every file system reserves any; then the next line
+/// terminates the truncated one ([`after`]).
 fn reserve(file: &File, length: usize) -> Result<()> {
     let end = file.metadata().map_or(0, |meta| meta.len());
     let keep = FallocateFlags::KEEP_SIZE;
@@ -112,7 +112,7 @@ fn reserve(file: &File, length: usize) -> Result<()> {
     }
 }
 
-/// Returns what has to stand before a line: its end, where a full disk cut the line before it off.
+/// Returns the prefix of a line: a newline if a full disk truncated the line before it.
 fn after(file: &File) -> &'static [u8] {
     let mut last = [b'\n'];
     let length = file.metadata().map_or(0, |meta| meta.len());
@@ -122,8 +122,8 @@ fn after(file: &File) -> &'static [u8] {
     }
 }
 
-/// Gives a log that root has made to whom the state directory belongs, who appends to it too. Should that fail, root
-/// made it.
+/// Gives a log that root has created to the owner of the state directory, who appends to it too. If that fails, the log
+/// stays root's.
 fn give_to_owner(state: BorrowedFd<'_>, file: &File) {
     let (Ok(owner), Ok(own)) = (stat_fd(state), stat_fd(file.as_fd())) else {
         return;

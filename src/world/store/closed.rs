@@ -1,4 +1,4 @@
-//! Opening what a store's owner has closed to itself: the store's own directory, and files.
+//! Opening of nodes that a store's owner has closed to itself: the store's own directory, and files.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ impl Root {
         if rustix::fs::accessat(self.as_fd(), ".", Access::EXEC_OK, search) == Err(Errno::ACCESS) {
             let fd =
                 rustix::io::fcntl_dupfd_cloexec(self.as_fd(), 0).map_err(Error::os("fcntl"))?;
-            // Whoever may not is told so by the next step.
+            // If the bits cannot be granted, the next step reports that.
             self.usable = BitGrant::of(&self.lender, fd).ok().flatten().map(Arc::new);
         }
         Ok(self)
     }
 
-    /// Ends what [`Root::made_usable`] has granted.
+    /// Ends the grant of [`Root::made_usable`].
     pub fn end_use(&self) {
         if let Some(grant) = &self.usable {
             grant.end();
@@ -38,7 +38,7 @@ impl Root {
     /// Opens a file for reading even if its mode forbids that to its own owner: the bits are lent for that long.
     ///
     /// # Errors
-    /// `EACCES` if it belongs to somebody else and may not be read. Nothing of it may then be destroyed.
+    /// `EACCES` if the file belongs to another user and may not be read. Nothing of it may then be destroyed.
     pub fn open_to_read(&self, node: &Node) -> Result<OwnedFd> {
         // Only the owner may use O_NOATIME.
         match self.open_owned(node, OFlags::RDONLY | OFlags::NOATIME, READ) {

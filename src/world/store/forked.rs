@@ -1,4 +1,4 @@
-//! What a fork remembers of its origin: the file `fork` in its state directory.
+//! The origin of a fork, as recorded in the file `fork` in its state directory.
 //!
 //! Owns the format of that file. It is written when making the fork begins, once more when it is whole, and never
 //! changed.
@@ -18,7 +18,7 @@ use crate::world::store::own;
 /// The schema of the file.
 const SCHEMA: u32 = 1;
 
-/// How many milliseconds are waited for the clock of files: it goes a step in ten at most.
+/// The maximum wait for a step of the file system's clock, in milliseconds: it makes a step at least every ten.
 const CLOCK_STEPS: u32 = 100;
 
 const NOW: Timestamps = {
@@ -35,7 +35,7 @@ const NOW: Timestamps = {
 /// The longest such file, in bytes: a path may have 4096, each escaped as four characters.
 const LONGEST: u64 = 64 << 10;
 
-/// How a fork got the contents of its origin.
+/// The method by which a fork got the contents of its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ForkMethod {
@@ -51,25 +51,25 @@ pub struct ForkOrigin {
     v: u32,
     /// The path of the origin then, escaped.
     pub origin: String,
-    /// Which store the origin is, wherever it has been moved to since.
+    /// The identity of the origin, wherever it has been moved to since.
     pub store: StoreId,
-    /// The origin's newest record that the fork includes, as `SESSION:NUMBER`; absent where the origin had none.
+    /// The origin's newest record that the fork includes, as `SESSION:NUMBER`; absent if the origin had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point: Option<String>,
-    /// When the fork was made, RFC 3339 in UTC.
+    /// The time of making the fork, RFC 3339 in UTC.
     pub time: String,
-    /// How the contents came along.
+    /// The method by which the contents were copied.
     pub means: ForkMethod,
-    /// By the clock of its files, when making it had not read anything yet.
+    /// The time, by the clock of the fork's files, before anything of the origin was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<FileTime>,
-    /// By the same clock, when nothing in it was changed any more: what has changed since, its users have changed.
+    /// The time, by the same clock, after the last change of making the fork: its users made all later changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<FileTime>,
 }
 
 impl ForkOrigin {
-    /// Makes the note of a fork that is made now.
+    /// Creates the note of a fork that is made now.
     pub fn now(
         origin: String,
         store: StoreId,
@@ -101,8 +101,8 @@ impl ForkOrigin {
         Ok(file)
     }
 
-    /// Writes into the note that the fork is whole. `last` is what was changed last in it: the clock of files goes in
-    /// steps of some milliseconds, and the next one is waited for.
+    /// Writes into the note that the fork is whole. `last` is the node that was changed last in it: the clock of files
+    /// goes in steps of some milliseconds, and the next step is waited for.
     ///
     /// # Errors
     /// Those of the system calls.
@@ -123,16 +123,16 @@ impl ForkOrigin {
     fn write(&self, file: &File) -> Result<()> {
         let mut text = serde_json::to_vec(self).unwrap_or_default();
         text.push(b'\n');
-        // It gets longer only.
+        // The text only gets longer.
         file.write_all_at(&text, 0)
             .map_err(|error| Error::io("write", &error))
     }
 }
 
-/// Reads what a store remembers of its origin; `None` where it is no fork. `state` is its `.trumanfs`.
+/// Reads the note of a store's origin; `None` if the store is no fork. `state` is its `.trumanfs`.
 ///
 /// # Errors
-/// [`Error::Damaged`] where the file cannot be understood; [`Error::Refused`] where it is no plain file.
+/// [`Error::Damaged`] if the file cannot be parsed; [`Error::Refused`] if it is no plain file.
 pub fn forked_from(state: BorrowedFd<'_>) -> Result<Option<ForkOrigin>> {
     let file = match own::open(state, FORK.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => return Ok(None),

@@ -1,4 +1,4 @@
-//! Who serves a store: what the text in its lock says.
+//! The process that serves a store, as named by the text in its lock.
 
 use std::fs::File;
 use std::io::Seek;
@@ -26,18 +26,18 @@ pub struct StoreHolder {
     pub host: String,
     /// The machine's boot id: a pid means nothing after another boot.
     pub boot: String,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// The session.
+    /// The session id.
     pub session: String,
     /// The home's mountpoint, escaped; absent for an unmounted store.
     pub home: Option<String>,
     /// The time the lock was taken, RFC 3339.
     pub since: String,
-    /// How often this store has been locked.
+    /// The number of times that this store has been locked.
     #[serde(default)]
     pub epoch: u64,
-    /// Whether records and former contents reach the disk before the original is destroyed.
+    /// True if records and former contents reach the disk before the original is destroyed.
     #[serde(default)]
     pub durable: bool,
 }
@@ -80,8 +80,8 @@ pub(in crate::world) fn read_holder(file: &mut File) -> Option<StoreHolder> {
     holders.next()?.ok()
 }
 
-/// Returns whether a home was mounted for requests of an executor, at a directory that nobody chose: by its name, because
-/// the session may be another machine's, or another user's.
+/// Returns whether a home was mounted for requests of an executor, at a directory of its choice: determined by the
+/// name, because the session may be another machine's, or another user's.
 pub fn is_for_requests(home: &str) -> bool {
     let mut names = home.rsplit('/');
     let id = names.next().unwrap_or_default();

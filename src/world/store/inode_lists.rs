@@ -90,7 +90,7 @@ fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
     }
 }
 
-/// Rewrites both lists. The caller holds the store's lock, and nobody has them open.
+/// Rewrites both lists. The caller holds the store's lock, and no process has them open.
 ///
 /// # Errors
 /// Any error from the system calls; each list is then either the old or the new one.
@@ -112,7 +112,7 @@ pub fn rewrite(
 }
 
 /// Renames both lists away because their inodes are those of another store. Returns how many nodes were kept hidden.
-/// The caller holds the store's lock, and nobody has the lists open.
+/// The caller holds the store's lock, and no process has the lists open.
 ///
 /// # Errors
 /// Any error from the system calls.

@@ -1,4 +1,4 @@
-//! The names of what lies in a store and is not the occupant's: the trash, and everything below `.trumanfs`.
+//! The names of a store's own files and directories: the trash, and everything below `.trumanfs`.
 //!
 //! Owns every one of them, and nothing else: no other file writes such a name out. Paths below `.trumanfs` start there.
 
@@ -7,7 +7,7 @@ pub const TRASH: &[u8] = b".trash";
 /// The state directory, an entry of the store's root.
 pub const STATE: &[u8] = b".trumanfs";
 
-/// What keeps git on the host from adding the trash and the state directory; one lies in each.
+/// The file that keeps git on the host from adding the trash and the state directory; one lies in each.
 pub const GIT_IGNORE: &str = ".gitignore";
 
 /// The file whose lock says that the store is being served.
@@ -22,11 +22,11 @@ pub const PINNED: &str = "pinned";
 pub const LENT: &str = "lent.";
 /// The directory of entries of the trash that are being deleted.
 pub const PURGING: &str = "purging";
-/// The directory of what is kept free for a full disk.
+/// The directory of files that keep space free for a full disk.
 pub const RESERVE: &str = "reserve";
-/// What takes space, in [`RESERVE`]; the other files there take an inode each.
+/// The file that takes space, in [`RESERVE`]; the other files there take an inode each.
 pub const SPACE: &str = "space";
-/// The directory that is `/tmp` for what executors run; there only while a session needs it.
+/// The directory that is `/tmp` for programs of executors; present only while a session needs it.
 pub const SCRATCH: &str = "scratch";
 /// The directory of files that executors write and that are not whole yet.
 pub const STAGED: &str = "staged";
@@ -34,11 +34,11 @@ pub const STAGED: &str = "staged";
 pub const AGENTS: &str = "agents";
 /// The directory of marks of agents that are running, or that were killed.
 pub const AGENT_RUNS: &str = "agent-runs";
-/// The log of what executors were asked for.
+/// The log of requests to executors.
 pub const AUDIT: &str = "audit.jsonl";
-/// The log of executors before that, when it became too long.
+/// The former log of requests, put aside when it became too long.
 pub const FORMER_AUDIT: &str = "audit.1.jsonl";
-/// What a fork remembers of its origin.
+/// The note of a fork's origin.
 pub const FORK: &str = "fork";
 /// The directory of sessions.
 pub const SESSIONS: &str = "sessions";
@@ -52,9 +52,9 @@ pub const POWER_CUT: &str = "power-cut";
 /// The directory of former contents, in that of their session.
 pub const VERSIONS: &str = "versions";
 
-/// How the name of a version's list of ranges ends.
+/// The suffix of the name of a version's list of ranges.
 const MAP: &str = ".map";
-/// How the name of a file ends that takes the place of another when it is whole.
+/// The suffix of the name of a file that takes the place of another when it is whole.
 const NEW: &str = ".new";
 
 /// Returns the path of a session's directory.
@@ -85,28 +85,28 @@ pub fn map_name(n: u64) -> String {
     format!("{n:08}{MAP}")
 }
 
-/// Returns the name under which a file is written that shall take the place of another.
+/// Returns the temporary name of a file that will take the place of another.
 pub fn new_name(name: &str) -> String {
     format!("{name}{NEW}")
 }
 
-/// Returns the name under which a list is put aside that is the original's, in a copy of a store.
+/// Returns the name under which a copy of a store puts aside a list of the original's.
 pub fn original_name(name: &str) -> String {
     format!("{name}.original")
 }
 
-/// What a file in a directory of versions is, by its name.
+/// The kind of a file in a directory of versions, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionFile {
     /// The version of this number.
     Version(u64),
-    /// Its list of ranges.
+    /// The list of ranges of the version of this number.
     Map(u64),
     /// A list that has not taken its place yet.
     NewMap(u64),
 }
 
-/// Returns what a file in a directory of versions is; `None` for what no mount makes.
+/// Returns the kind of a file in a directory of versions; `None` if no mount makes such a file.
 pub fn version_file(name: &[u8]) -> Option<VersionFile> {
     let number = |digits: &[u8]| {
         let are_digits = digits.len() >= 8 && digits.iter().all(u8::is_ascii_digit);

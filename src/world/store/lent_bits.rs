@@ -1,6 +1,6 @@
-//! Taking back permission bits that a process had lent when it was killed.
+//! Taking back of permission bits that a process had lent when it was killed.
 //!
-//! That is done by inode, wherever the node is by now, and takes nothing but the owner's bits, whatever the record says: it may
+//! Nodes are found by inode, wherever they are by now. Only the owner's bits are taken, whatever the record has: it may
 //! have come along with the files of the store.
 
 use std::collections::HashMap;
@@ -19,8 +19,8 @@ use crate::world::store::settled::StoreFinding;
 use crate::world::walk::walk;
 use trumanfs_types::meta::Id;
 
-/// Takes back what killed processes have lent. Returns a finding for each node that still had the bits, of the session
-/// that the lock names. `is_fresh_copy`: the records are those of another store, and are removed.
+/// Takes back the bits that killed processes have lent. Returns a finding for each node that still had them, for the
+/// session that the lock names. If `is_fresh_copy` returns true, the records are another store's and are only removed.
 pub fn take_back(
     root: &Root,
     (state, named): (BorrowedFd<'_>, Option<&str>),
@@ -52,7 +52,7 @@ fn take_all_back(
                 continue;
             }
         };
-        // Its process is under way.
+        // Its process is still running.
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
@@ -81,8 +81,8 @@ fn left_behind(state: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// Takes lent bits back from whatever in the store still has them. The store's own directory keeps them for as long as this
-/// process works in it, unless it looks as an operator, who gets into a closed directory.
+/// Takes lent bits back from all nodes of the store that still have them. The store's own directory keeps them as long
+/// as this process works in it, unless the process has an operator's access to closed directories.
 fn restore(root: &Root, state: Id, lent: &HashMap<Id, Vec<(u32, u32)>>) -> Result<Vec<String>> {
     let takes_over = !root.is_for_operator();
     let root = root.again()?.for_operator();
@@ -112,7 +112,7 @@ fn restore(root: &Root, state: Id, lent: &HashMap<Id, Vec<(u32, u32)>>) -> Resul
         Ok(step.is_dir && step.id != state && !listed().is_err_and(|error| error.is_denial()))
     })?;
     let mut told = Vec::new();
-    // What lies below a directory comes before it.
+    // Nodes below a directory come before it.
     found.sort_by(|(one, ..), (two, ..)| two.cmp(one));
     for (path, id, mode) in found {
         let node = root.node_expecting(&path, id);

@@ -1,9 +1,9 @@
-//! The record of permission bits that a process lends to what its own user is kept out of.
+//! The record of permission bits that a process lends on nodes that are closed to its own user.
 //!
-//! Owns one file for each lending process in the state directory, locked as long as the process lives. A line of it has a
-//! node, its mode, and its mode with the bits; it is on the disk before the node has them for the first time, and is marked
-//! when they have gone. A process that is killed leaves the file, and whoever opens the store next takes the bits back
-//! (`lent_bits.rs`).
+//! Owns one file for each lending process in the state directory, locked as long as the process lives. A line has a
+//! node, its mode, and its mode with the bits. The line is on the disk before the node has the bits for the first time,
+//! and is marked when they are gone. A killed process leaves the file, and the next process that opens the store takes
+//! the bits back (`lent_bits.rs`).
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,7 +27,7 @@ const OWNERS: u32 = 0o700;
 pub(in crate::world) struct LentRecord {
     /// The store's directory.
     top: OwnedFd,
-    /// Its device.
+    /// The store's device.
     device: u64,
     file: Mutex<Option<RecordFile>>,
 }
@@ -38,7 +38,7 @@ struct RecordFile {
     name: String,
     file: File,
     end: u64,
-    /// The lines that there are, by node and mode with the bits.
+    /// The lines of the file, by node and mode with the bits.
     lines: HashMap<(Id, u32), LentLine>,
 }
 
@@ -60,10 +60,10 @@ impl LentRecord {
         self.top.as_fd()
     }
 
-    /// Makes the file, for threads that may not do that.
+    /// Creates the file, for threads that may not create it.
     ///
     /// # Errors
-    /// Any error from the system calls; `ENOENT` where the directory is no store.
+    /// Any error from the system calls; `ENOENT` if the directory is no store.
     pub(in crate::world) fn prepare(&self) -> Result<()> {
         let mut file = self.file.lock();
         if file.is_none() {
@@ -72,8 +72,8 @@ impl LentRecord {
         Ok(())
     }
 
-    /// Records a mode before a node is given another one. What is new is on the disk when this returns, unless
-    /// [`LentRecord::sync`] will see to it.
+    /// Records a mode before a node is given another one. With `syncs`, a new line is on the disk when this returns;
+    /// otherwise after [`LentRecord::sync`].
     ///
     /// # Errors
     /// As [`LentRecord::prepare`]; any error from `write(2)`.
@@ -105,7 +105,7 @@ impl LentRecord {
         if syncs { self.sync() } else { Ok(()) }
     }
 
-    /// Waits until what was recorded is on the disk.
+    /// Waits until the recorded lines are on the disk.
     ///
     /// # Errors
     /// Any error from `fsync(2)`.
@@ -163,7 +163,7 @@ impl RecordFile {
                 made => File::from(made?),
             };
             rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(Error::os("flock"))?;
-            // Between the two calls it looked like one that a killed process had left.
+            // Between the two calls the file looked like one left by a killed process, and may have been removed.
             if file.metadata().is_ok_and(|meta| meta.nlink() > 0) {
                 return Ok(RecordFile {
                     state,
@@ -188,7 +188,7 @@ fn write_at(file: &File, bytes: &[u8], at: u64) -> Result<()> {
     written.map_err(|error| Error::io("write", &error))
 }
 
-/// Returns how a line names a node.
+/// Returns the name of a node in a line.
 fn line(id: Id, device: u64) -> String {
     let device = if id.0 == device { 0 } else { id.0 };
     format!("{device} {}\n", id.1)

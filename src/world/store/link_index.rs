@@ -1,8 +1,8 @@
 //! The names that files with several hard links have in the store, the trash included.
 //!
-//! Filled by one search of the whole store, the first time that it matters, and kept up to date by what the world
-//! moves and links. A name is checked before it counts, so a name that is missing here, because somebody made it behind
-//! the mount, makes a file look as if it had a name outside; never the other way round.
+//! Filled by one search of the whole store, the first time that it matters, and kept up to date with the world's moves
+//! and links. A name is checked before it counts. A name that is missing here, because it was created behind the mount,
+//! makes a file look as if it had a name outside; never the other way round.
 //!
 //! Lock: one mutex over the names, never held over a system call.
 
@@ -13,11 +13,11 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::name::WorldPath;
 use trumanfs_types::meta::Id;
 
-/// The index.
+/// An index of the names of files with several hard links.
 #[derive(Debug, Default)]
 pub(in crate::world) struct LinkIndex {
     state: Mutex<IndexState>,
-    /// Held by the one who searches the store.
+    /// Held while the store is searched.
     search: Mutex<()>,
 }
 
@@ -26,7 +26,7 @@ enum IndexState {
     /// The store has not been searched.
     #[default]
     Empty,
-    /// The store is being searched; what has changed since the search began.
+    /// The store is being searched; the changes since the search began.
     Searching(Vec<NameChange>),
     /// The names are known.
     Known(LinkNames),
@@ -65,7 +65,7 @@ impl LinkNames {
         Some(id)
     }
 
-    /// Takes the names at and below a path out.
+    /// Removes the names at and below a path, and returns them.
     fn take(&mut self, top: &[u8]) -> Vec<(Vec<u8>, Id)> {
         let below = [top, b"/"].concat();
         let range = self.by_path.range(below.clone()..);
@@ -163,7 +163,7 @@ impl LinkIndex {
         Some(search)
     }
 
-    /// Ends a search with the names that it has found; `None`: it has failed.
+    /// Ends a search with the names that it has found; `None` if it has failed.
     pub(in crate::world) fn end(&self, found: Option<Vec<(Id, WorldPath)>>) {
         let mut state = self.state.lock();
         let before = std::mem::take(&mut *state);

@@ -24,16 +24,16 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(16);
 
-/// How long somebody waits for others who work on the store.
+/// The time to wait for other processes that work on the store, and a condition that ends the wait.
 #[derive(Clone, Copy)]
 pub struct LockWait<'a> {
     time: Duration,
-    /// Whether the wait has become pointless.
+    /// Returns whether the wait has become pointless.
     ended: &'a dyn Fn() -> bool,
 }
 
 impl<'a> LockWait<'a> {
-    /// Waits so long, unless it ends before.
+    /// Returns a wait of the given time, which ends earlier if `ended` returns true.
     pub fn of(time: Duration, ended: &'a dyn Fn() -> bool) -> LockWait<'a> {
         LockWait { time, ended }
     }
@@ -64,7 +64,7 @@ pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
     }
 }
 
-/// Returns the daemon that has the store at this moment, as far as one has it: not a command, which ends soon.
+/// Returns the daemon that has the store at this moment, if any. A command is not returned: it ends soon.
 ///
 /// # Errors
 /// As [`is_held`].
@@ -139,7 +139,7 @@ pub(in crate::world) fn before_state(dir: OwnedFd, patience: LockWait<'_>) -> Re
 }
 
 fn wait(file: &mut File, patience: LockWait<'_>, how: FlockOperation) -> Result<()> {
-    // A time that cannot be reckoned with has no end.
+    // A time too long to be added has no end.
     let end = Instant::now().checked_add(patience.time);
     let mut pause = PAUSE;
     loop {
@@ -169,9 +169,9 @@ fn is_read(file: &File) -> Result<bool> {
     Ok(shared)
 }
 
-/// Returns who has taken the exclusive lock from a session that had it, if somebody has.
+/// Describes the process that has taken the exclusive lock from a session that had it, if any.
 pub(in crate::world) fn lost_to(lock: &File, session: &str) -> Option<String> {
-    // Whoever still has it has it at once; whoever lost it to nobody has it again.
+    // A holder that still has the lock gets it at once; one that lost it to no other process gets it again.
     let is_taken =
         rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
     let holder = lock
@@ -188,8 +188,8 @@ pub(in crate::world) fn lost_to(lock: &File, session: &str) -> Option<String> {
     }
 }
 
-/// Refuses a store that a living daemon of this machine serves although its lock was free: the file system keeps locks for each
-/// of its mounts apart, as one in user space may that is mounted twice.
+/// Refuses a store that a living daemon of this machine serves although its lock was free: the file system keeps locks
+/// for each of its mounts apart, as one in user space may that is mounted twice.
 ///
 /// # Errors
 /// [`Error::Refused`] naming the daemon.
@@ -200,7 +200,7 @@ pub(in crate::world) fn refuse_unshared(
     let Some(holder) = before.filter(|holder| serves_still(holder)) else {
         return Ok(());
     };
-    // A session that ended has let go of the lock.
+    // A session that ended has released the lock.
     if has_ended(&holder.session) {
         return Ok(());
     }
@@ -227,7 +227,7 @@ pub(in crate::world) fn let_go(file: &File) {
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }
 
-/// Takes the shared lock, unless somebody has the exclusive one.
+/// Takes the shared lock, unless another process has the exclusive one. Returns whether it was taken.
 pub(in crate::world) fn share(file: &File) -> Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => Ok(true),
@@ -253,7 +253,7 @@ fn lives(pid: u32) -> bool {
         return false;
     };
     match pidfd_open(pid, PidfdFlags::empty()) {
-        // One that has ended, and that nobody has waited for yet, still has its number.
+        // A process that has ended and was not waited for yet still has its number.
         Ok(fd) => {
             let at_once = Timespec {
                 tv_sec: 0,

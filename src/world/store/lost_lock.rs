@@ -1,7 +1,7 @@
 //! The loss of the store's lock: on a network's file system it may go to another machine while this one is paused.
 //!
-//! Whoever has lost it writes nothing more, neither records nor changes. What the kernel itself writes to files that were
-//! open in passthrough is out of reach.
+//! A process that has lost the lock writes nothing more, neither records nor changes. Writes of the kernel itself to
+//! files that were open in passthrough are out of reach.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use crate::world::World;
 use crate::world::store::probe;
 
 impl World {
-    /// Returns whether the lock may be lost on this file system, so that [`World::keeps_lock`] has to be asked.
+    /// Returns whether the lock may be lost on this file system, so that [`World::keeps_lock`] has to be called.
     pub fn may_lose_lock(&self) -> bool {
         probe::may_lose_locks(self.state.as_fd())
     }
 
-    /// Checks that the store is still locked by this process, and ends all changes if not. Returns whether it is.
+    /// Returns whether the store is still locked by this process, and ends all changes if not.
     pub fn keeps_lock(&self) -> bool {
         if self.has_lost_lock() {
             return false;

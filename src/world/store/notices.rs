@@ -1,10 +1,10 @@
-//! What the one who mounts a store should know of it: said in the daemon's log, by `mount`, `status` and `agent`.
+//! Notices for the user who mounts a store: shown in the daemon's log, by `mount`, `status` and `agent`.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-/// The notices of one session, each under its subject. A later one of a subject replaces the former.
+/// The notices of one session, each under its subject. A later notice of a subject replaces the former.
 #[derive(Debug, Default)]
 pub struct SessionNotices(Mutex<BTreeMap<&'static str, String>>);
 

@@ -1,4 +1,4 @@
-//! The world of a store that nobody has mounted, with what it was last mounted with.
+//! The world of an unmounted store, with the settings of its last mount.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::{open_unlocked, refuse_strangers};
 use crate::world::{World, WorldOptions};
 
-/// Returns what a store was last mounted with, as far as a session says it.
+/// Returns the settings of a store's last mount, if a session names them.
 ///
 /// # Errors
 /// Those of opening its state and of reading its sessions.
@@ -25,7 +25,7 @@ pub fn last_mounted_with(root: &Root) -> Result<Option<MountSettings>> {
 }
 
 impl World {
-    /// Opens a store that nobody has mounted, as [`World::open`], with what it was last mounted with.
+    /// Opens an unmounted store, as [`World::open`], with the settings of its last mount.
     ///
     /// # Errors
     /// As [`World::open`].

@@ -1,7 +1,7 @@
 //! The beginning and the end of a session.
 //!
-//! Owns their order: the lock and what it names, the trash, what an earlier session left open, then the session's own
-//! directory, journal and threads. A session that cannot begin leaves no directory.
+//! Owns the order of both: the lock and the session that it names, the trash, the settling of an earlier session, then
+//! the session's own directory, journal and threads. A session that cannot begin leaves no directory.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -37,11 +37,12 @@ use crate::world::trash::trash_state::Trash;
 use crate::world::view::View;
 use crate::world::{World, WorldOptions};
 
-/// How long the end of a session waits for versions to become final. A version that is not final by then stays whole.
+/// The time that the end of a session waits for versions to become final. A version that is not final by then stays
+/// whole.
 const AT_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl World {
-    /// Opens and locks a store, settles what an earlier session left open, and begins a session.
+    /// Opens and locks a store, settles the acts that an earlier session left open, and begins a session.
     ///
     /// # Errors
     /// [`Error::Refused`] if the store is being served, or its trash or state directory is not safe to use;
@@ -91,7 +92,8 @@ impl World {
         }
     }
 
-    /// Ends a session whose home could not be mounted: it leaves no trace, and neither does a store that was made for it.
+    /// Ends a session whose home could not be mounted. The session leaves no trace, and neither does a store created
+    /// for it.
     pub fn abandon(&self) {
         if self.journal.last() > 1 {
             return self.close();
@@ -109,7 +111,7 @@ impl World {
 
     /// Ends the session and releases the store. A session without a home and without a change leaves no trace.
     pub fn close(&self) {
-        // It is another's by now.
+        // The store is another process's by now.
         if self.has_lost_lock() {
             return;
         }
@@ -213,7 +215,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
     Ok((world, settled))
 }
 
-/// Makes the trash if it is missing, and gives it to whoever acts on the store.
+/// Creates the trash if it is missing, and gives it to the user that acts on the store.
 fn open_trash(root: &Root, state: &StateDir, owner: Option<(u32, u32)>) -> Result<()> {
     let dir = trash_state::open(root)?;
     trash_state::ours(&dir, owner, state)?;
@@ -221,7 +223,7 @@ fn open_trash(root: &Root, state: &StateDir, owner: Option<(u32, u32)>) -> Resul
     own::give_to(dir.as_fd(), owner)
 }
 
-/// Makes the session's directory of versions, and starts what makes them final and what evicts them.
+/// Creates the session's directory of versions, and starts the finalizer and the evictor.
 fn open_versions(
     root: &Root,
     state: &StateDir,
@@ -257,7 +259,7 @@ fn open_versions(
     Ok((versions, finalizer))
 }
 
-/// A session that has not begun yet. Dropping it removes its directory.
+/// A guard of a session that has not begun yet. Dropping the guard removes the session's directory.
 struct NewSessionGuard<'a>(Option<(&'a StateDir, &'a str)>);
 
 impl<'a> NewSessionGuard<'a> {

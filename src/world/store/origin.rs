@@ -1,9 +1,10 @@
-//! Whether the inode numbers in the journals hold here: in a copy of the store they belong to other files.
+//! The store's identity, and the detection of copies: in a copy of a store, the inode numbers in the journals belong to
+//! other files.
 //!
-//! Owns what tells a store from its copies. Each session says where it was recorded ([`StoreId`]); the first one in a
-//! copy also names the newest session that was copied with it, so the newest session's `begin` is enough. Sessions of
-//! earlier releases do not say where they were recorded; for them the trash and the versions are compared with the
-//! records.
+//! Owns the distinction between a store and its copies. Each session records the identity of its store ([`StoreId`]);
+//! the first one in a copy also names the newest session that was copied with it, so the newest session's `begin` is
+//! enough. Sessions of earlier releases do not record an identity; for them the trash and the versions are compared
+//! with the records.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,10 +25,10 @@ use crate::world::store::sessions::{newest, open_journal, sessions};
 use crate::world::store::settled::StoreFinding;
 use trumanfs_types::meta::{Id, Meta};
 
-/// The number of records to compare with the disk, in a session that does not say where it was recorded.
+/// The number of records to compare with the disk, in a session that does not name its store.
 const LOOKED_AT: usize = 4096;
 
-/// The number of such sessions to look at.
+/// The number of such sessions to inspect.
 const SESSIONS_LOOKED_AT: usize = 64;
 
 /// Returns the identity of this store, for new sessions and for forks. `state` is the store's `.trumanfs`.
@@ -55,17 +56,18 @@ pub fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
     Ok(id)
 }
 
-/// What a copied store contains of its original.
+/// The part of a copied store that was recorded in its original.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyOrigin {
     /// The newest session recorded in the original. It and all earlier ones name inodes of the original.
     pub last: String,
-    /// Whether no session has begun in the copy yet.
+    /// True if no session has begun in the copy yet.
     pub is_fresh: bool,
 }
 
 impl CopyOrigin {
-    /// Reports what no longer holds in a fresh copy. `shown` is the number of nodes that were hidden by inode.
+    /// Returns the findings about records that no longer hold in a fresh copy. `shown` is the number of nodes that were
+    /// hidden by inode.
     pub(in crate::world) fn told(&self, shown: usize, is_fuse: bool) -> Vec<StoreFinding> {
         let mut what = Vec::new();
         if self.is_fresh {
@@ -97,8 +99,8 @@ impl CopyOrigin {
     }
 }
 
-/// Returns what a copied store contains of its original; `None` if all its sessions were recorded here. `named` is the
-/// session that the lock names.
+/// Returns the part of a copied store that was recorded in its original; `None` if all its sessions were recorded here.
+/// `named` is the session that the lock names.
 ///
 /// # Errors
 /// Any error from the system calls.
@@ -144,7 +146,8 @@ pub fn copied(
     Ok(None)
 }
 
-/// Reads where a session was recorded and what it says was copied; `None` if it has no `begin`.
+/// Reads the identity of the store in which a session was recorded, and the newest copied session that it names; `None`
+/// if it has no `begin`.
 fn recorded(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
     match JournalReader::new(BufReader::new(journal)).next_record() {
         Ok(Some(Record {

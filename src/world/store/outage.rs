@@ -1,9 +1,9 @@
 //! Power cuts: the sessions during which the machine went down, and their former contents that may not have reached
 //! the disk.
 //!
-//! Owns the mark `sessions/{id}/power-cut`, which holds the time of the last record. Without `--durable` nobody waits
-//! for the disk, so a recently kept content may be incomplete, or hold older data, without showing it. It is still
-//! given back, but reported as doubtful.
+//! Owns the mark `sessions/{id}/power-cut`, which holds the time of the last record. Without `--durable` no request
+//! waits for the disk, so a recently kept content may be incomplete, or hold older data, without showing it. Such a
+//! content is still returned, but reported as doubtful.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -23,8 +23,8 @@ use crate::world::store::state::{StateDir, io};
 /// The longest time until data reach the disk by themselves: the kernel starts after 30 s, and checks every 5 s.
 const WRITTEN_OUT: TimeDelta = TimeDelta::seconds(60);
 
-/// Marks the session being settled if the machine went down during it and nobody had waited for the disk. Returns the
-/// message for the operator.
+/// Marks the session being settled if the machine went down during it and its requests had not waited for the disk.
+/// Returns the message for the operator.
 pub(in crate::world) fn mark(
     state: &StateDir,
     session: &str,

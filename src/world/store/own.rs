@@ -1,9 +1,9 @@
-//! Safe opening of what lies in the state directory. Somebody else may have prepared it: a cloned repository or an
+//! Safe opening of files in the state directory. Another user may have prepared them: a cloned repository or an
 //! unpacked archive can contain a `.trumanfs`.
 //!
-//! Owns what counts as made by this program. Directories are entered one beneath the other and through no link. A file
-//! must be a regular one, because a FIFO would block and a device would act. A file to be written must have no second
-//! name, which could be anywhere on the same file system.
+//! Owns the criteria for files made by this program. Directories are entered one beneath the other and through no link.
+//! A file must be a regular one, because a FIFO would block and a device would act. A file to be written must have no
+//! second name, which could be anywhere on the same file system.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,8 +18,8 @@ use crate::world::root::{Root, open_beneath, stat_at, stat_fd};
 use crate::world::store::layout::{GIT_IGNORE, STATE, TRASH};
 use trumanfs_types::meta::Meta;
 
-/// Checks that the acting user can have made this directory: it must belong to that user and be closed to everybody
-/// else.
+/// Checks that one of the users `uids` can have created this directory: it must belong to that user and be closed to
+/// all others.
 ///
 /// # Errors
 /// [`Error::Refused`] with the remedy.
@@ -43,7 +43,7 @@ pub(in crate::world) fn made_by(name: &[u8], meta: &Meta, uids: &[u32]) -> Resul
     ))
 }
 
-/// Gives a directory of ours to whoever acts on the store, if that is not this process.
+/// Gives one of the store's own directories to the user that acts on the store, if that is not this process's.
 ///
 /// # Errors
 /// As `fchownat(2)`.
@@ -56,8 +56,8 @@ pub(in crate::world) fn give_to(dir: BorrowedFd<'_>, owner: Option<(u32, u32)>) 
         .map_err(Error::os("fchownat"))
 }
 
-/// Gives a store's own directories to those to whom another store's belong: root may have made the first as a fork of a
-/// user's. Nobody else may be able to change anything in it yet.
+/// Gives a store's own directories to the owners of another store's: root may have made the first as a fork of a user's
+/// store. No other user may be able to change anything in it yet.
 ///
 /// # Errors
 /// As `fchownat(2)`; those of listing the directories.
@@ -178,7 +178,7 @@ pub(in crate::world) fn make(
 /// The file that keeps git, on the host, from adding the store's own directories.
 const FOR_GIT: (&str, &[u8]) = (GIT_IGNORE, b"*\n");
 
-/// Makes git ignore a directory. Nothing depends on its success.
+/// Makes git ignore a directory. Nothing depends on the success.
 pub(in crate::world) fn not_for_git(dir: BorrowedFd<'_>) {
     let (name, text) = FOR_GIT;
     let Ok(mut file) = make(dir, name.as_bytes(), OFlags::WRONLY, 0o644) else {
@@ -189,8 +189,8 @@ pub(in crate::world) fn not_for_git(dir: BorrowedFd<'_>) {
     }
 }
 
-/// Returns whether a name in the trash is the file that `not_for_git` creates: it is not an entry, and absent for the
-/// occupant.
+/// Returns whether a name in the trash is the file that `not_for_git` creates: that file is no entry, and absent for
+/// the occupant.
 pub fn is_for_git(dir: &WorldPath, name: &[u8]) -> bool {
     name == FOR_GIT.0.as_bytes() && dir.bytes() == TRASH
 }

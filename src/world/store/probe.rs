@@ -1,9 +1,9 @@
 //! A test of the store's file system, before anything else is done on it.
 //!
-//! Owns the list of requirements: moves that replace nothing and exchanges, of which every removal and replacement is
-//! made; modes, which keep others out of the state directory; and names that differ in every byte, by which `.trash`,
-//! `.trumanfs` and the patterns of an operator are known. The test uses names of its own in the state
-//! directory, under the store's lock, and removes them afterwards.
+//! Owns the list of requirements: moves that replace nothing and exchanges, which every removal and replacement needs;
+//! modes, which keep others out of the state directory; and names that differ in every byte, by which `.trash`,
+//! `.trumanfs` and the patterns of an operator are known. The test uses names of its own in the state directory, under
+//! the store's lock, and removes them afterwards.
 
 use std::os::fd::BorrowedFd;
 
@@ -18,7 +18,7 @@ use trumanfs_types::meta::Meta;
 /// The names used by the test.
 const TRIED: [&str; 2] = ["tried.1", "tried.2"];
 
-/// Names that some file systems take for one, and in what they differ.
+/// Names that some file systems take for the same, and their difference.
 const ALIKE: [(&str, &str, &str); 2] = [
     ("tried.1", "TRIED.1", "upper and lower case"),
     (
@@ -46,7 +46,7 @@ const LOCAL: [u64; 7] = [
     0x2fc1_2fc1,
 ];
 
-/// Tests the file system of a state directory; `made` is whether the directory is new.
+/// Tests the file system of a state directory; `made` is true if the directory is new.
 ///
 /// # Errors
 /// [`Error::Refused`] naming what is missing; any error from the system calls.
@@ -124,7 +124,7 @@ fn keeps_modes(made: &Meta) -> Result<()> {
     }
 }
 
-/// Checks that names which differ are different names.
+/// Checks that the file system keeps different names apart.
 fn keeps_names_apart(state: BorrowedFd<'_>) -> Result<()> {
     for (name, other, differ) in ALIKE {
         let _ = rustix::fs::unlinkat(state, name, AtFlags::empty());
@@ -150,8 +150,9 @@ fn names_fold(what: &str, differ: &str) -> Error {
     )
 }
 
-/// Checks, for a mount with patterns, that no directory of the store ignores case: on some file systems (ext4, f2fs, tmpfs with
-/// the feature casefold) each directory can be told to. Goes through the store only on such a one.
+/// Checks, for a mount with patterns, that no directory of the store ignores case: on some file systems (ext4, f2fs,
+/// tmpfs with the feature casefold) each directory can be set to do so. Walks through the store only on such a file
+/// system.
 ///
 /// # Errors
 /// [`Error::Refused`] naming the directory.
@@ -185,7 +186,7 @@ pub(in crate::world) fn no_dir_folds(root: &Root, state: BorrowedFd<'_>) -> Resu
     Ok(())
 }
 
-/// Returns whether directories of this file system can be told to ignore case, by telling one.
+/// Returns whether directories of this file system can be set to ignore case, by setting one.
 fn may_fold(state: BorrowedFd<'_>) -> bool {
     let [name, _] = TRIED;
     if rustix::fs::mkdirat(state, name, Mode::RWXU).is_err() {
@@ -205,7 +206,8 @@ fn kind(of: BorrowedFd<'_>) -> Option<u64> {
     u64::try_from(found.f_type).ok()
 }
 
-/// Returns whether a lock on this file system may be lost without its holder's doing: it is a network's, or in user space.
+/// Returns whether a lock on this file system may be lost without an act of its holder: on a network's file system, or
+/// one in user space.
 pub(in crate::world) fn may_lose_locks(state: BorrowedFd<'_>) -> bool {
     kind(state).is_none_or(|kind| !LOCAL.contains(&kind))
 }
@@ -215,7 +217,7 @@ pub(in crate::world) fn is_fuse(state: BorrowedFd<'_>) -> bool {
     kind(state) == Some(FUSE)
 }
 
-/// Returns what the one who mounts should know of a file system that does not say when a file was born.
+/// Returns the notice about a file system that does not report files' times of birth.
 pub(in crate::world) fn weak_identity(state: BorrowedFd<'_>) -> Result<Option<String>> {
     if stat_fd(state)?.born != 0 {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! [`ReadOnlyStore`]: a store open for reading. It begins no session and writes nothing.
+//! [`ReadOnlyStore`]: a store open for reading, without a session and without writes.
 //!
-//! Readers share the store's lock, so nobody changes the store meanwhile. A directory that never was a store has no
-//! lock, and a reader leaves no sign of itself there.
+//! Readers share the store's lock, so no other process changes the store meanwhile. A directory that never was a store
+//! has no lock, and a reader writes nothing there.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -38,11 +38,11 @@ pub struct ReadOnlyStore {
     /// The number of hard links in the trash, by file.
     links: HashMap<Id, u32>,
     lock: Option<File>,
-    /// The lock's text when the store was opened: the last session begun, and the number of sessions so far.
+    /// The text of the lock when the store was opened: the last session begun, and the number of sessions so far.
     seen: Option<(String, u64)>,
     /// The exclusive lock, held for a line that may change something.
     claim: Mutex<Option<StoreClaim>>,
-    /// What a session of it begins with.
+    /// The options of a session that begins in this store.
     options: WorldOptions,
 }
 
@@ -59,11 +59,11 @@ pub enum StoreClaim {
 }
 
 impl ReadOnlyStore {
-    /// Opens a store with what it was last mounted with; `narrow` may hide and protect more, or less. What an earlier session left
-    /// open is settled first, which is the only reason for this to write.
+    /// Opens a store with the settings of its last mount; `narrow` may hide and protect more, or less. The acts that an
+    /// earlier session left open are settled first, which is the only reason to write.
     ///
     /// # Errors
-    /// As [`World::open`](crate::world::World::open), except for what only keeps a store from being changed.
+    /// As [`World::open`](crate::world::World::open), except for obstacles to changing the store only.
     pub fn open(
         store: &Path,
         narrow: impl FnOnce(ViewOptions) -> ViewOptions,
@@ -124,7 +124,7 @@ impl ReadOnlyStore {
         &self.root
     }
 
-    /// Returns the options for a session that begins here: each time with another id.
+    /// Returns the options for a session that begins here, each time with another id.
     pub fn options(&self) -> WorldOptions {
         WorldOptions {
             session: new_session_id(),
@@ -210,7 +210,7 @@ impl ReadOnlyStore {
         }
     }
 
-    /// Takes the shared lock again after the exclusive one was not available. If somebody else now has it, reading
+    /// Takes the shared lock again after the exclusive one was not available. If another process has it by now, reading
     /// goes on without a lock.
     pub fn take_again(&self) {
         if let Some(file) = &self.lock {

@@ -106,8 +106,8 @@ fn start(id: &str) -> Option<(chrono::NaiveDateTime, &str)> {
 /// Opens the journal of the newest session; `None` if there is none, or the daemon died before creating it.
 ///
 /// A session begins under the lock, after the lock file names it. So the named session, if it exists, is the newest,
-/// and the directory need not be listed, which takes longer with every session. Listing is needed only if somebody has
-/// added sessions since.
+/// and the directory need not be listed, which takes longer with every session. Listing is needed only if sessions were
+/// added since.
 pub(in crate::world) fn newest(
     state: impl AsFd,
     named: Option<&str>,
@@ -133,12 +133,13 @@ pub(in crate::world) fn newest(
     }
 }
 
-/// Returns what a store was last mounted with; `None` where no session says. Each mount says in its `begin` what exists in the home and
-/// what is kept, and each session without a mount says again what the one before it said: so the newest tells. `named` is the session that the lock names. A session
-/// whose `begin` cannot be read says nothing: the one before it is asked.
+/// Returns the settings of a store's last mount; `None` if no session names them. Each mount records its settings in
+/// its `begin`, and each session without a mount repeats those of the session before it, so the newest session has
+/// them. `named` is the session that the lock names. A session whose `begin` cannot be read is skipped for the one
+/// before it.
 ///
 /// # Errors
-/// What reading the sessions says.
+/// Any error from reading the sessions.
 pub(in crate::world) fn last_mount(
     state: BorrowedFd<'_>,
     named: Option<&str>,
@@ -153,7 +154,7 @@ pub(in crate::world) fn last_mount(
     Ok(others.find_map(said).flatten())
 }
 
-/// Reads what a session says; `None` where it has no `begin`.
+/// Reads the mount settings that a session records; the outer `None` if it has no `begin`.
 fn said(journal: File) -> Option<Option<MountSettings>> {
     match JournalReader::new(BufReader::new(journal)).next_record() {
         Ok(Some(record)) => match record.op {

@@ -1,4 +1,4 @@
-//! Crash recovery: finding out which of the last records' acts were done.
+//! Crash recovery: determining which of the last records' acts were done.
 //!
 //! A record is written before its act, so when the daemon dies the last few (one per worker thread) may name acts that
 //! never happened. The state of the disk decides, seen through what later records did to the same names. A replacement
@@ -33,7 +33,8 @@ use trumanfs_types::meta::Id;
 /// threads, because a run may have a record of its own before its first change.
 const WINDOW: usize = 128;
 
-/// The same after the machine went down: records and acts of several seconds reach the disk in any order.
+/// The number of such records after the machine went down: records and acts of several seconds reach the disk in any
+/// order.
 const WINDOW_AFTER_REBOOT: usize = 4096;
 
 /// Truncates a journal after its last whole line: the rest is a record that was being written when its writer died, so
@@ -98,14 +99,14 @@ fn end(session: &str, file: &File) -> Result<(Option<JournalTail>, u64, bool)> {
 /// The newest session before the one that begins.
 #[derive(Debug, Default)]
 pub struct LastSession {
-    /// The findings, if it had not ended cleanly.
+    /// The findings, if the session had not ended cleanly.
     pub settled: Vec<StoreFinding>,
-    /// The link to its end for the next `begin`; absent if there was no session.
+    /// The session's end, for the next `begin`; absent if there was no session.
     pub after: Option<SessionEnd>,
 }
 
-/// Settles the newest session, if it did not end cleanly. The caller holds the store's lock. What the session's occupant has
-/// closed is looked into as an operator does.
+/// Settles the newest session, if it did not end cleanly. The caller holds the store's lock. Directories that the
+/// session's occupant has closed are entered with an operator's access.
 ///
 /// # Errors
 /// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
@@ -197,7 +198,8 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
             later: later.iter().skip(1).filter(stands).collect(),
         };
         let fate = match outcome(root, record, &around) {
-            // An ordinary user's occupant can close what is looked at to them. That must not keep the store shut.
+            // An occupant with an ordinary user's rights can close the inspected directories. That must not keep the
+            // store shut.
             Err(error) if matches!(error.errno(), Errno::ACCESS | Errno::PERM) => {
                 log::warn!("record {} cannot be settled: {error}", record.seq);
                 RecordOutcome::Done
@@ -234,14 +236,14 @@ fn damaged(session: &str, error: &Error) -> Error {
     ))
 }
 
-/// The end of a journal, and what is known of all of it.
+/// The last records of a journal, and facts about all its records.
 #[derive(Debug, Default)]
 struct LastRecords {
     /// The last records, some of which may not have been done.
     window: Vec<Record>,
     /// The versions that any record names.
     versions: HashSet<u64>,
-    /// Whether the machine has been up since the session began: then no record is missing.
+    /// True if the machine has been up since the session began: then no record is missing.
     is_of_this_boot: bool,
 }
 
@@ -278,7 +280,7 @@ fn last_records(session: &str, file: &File, device: u64) -> Result<LastRecords> 
 enum RecordOutcome {
     Done,
     NotDone,
-    /// It was half done, and has been finished.
+    /// The act was half done, and has been finished.
     Finished(String),
 }
 
@@ -303,7 +305,7 @@ fn outcome(root: &Root, record: &Record, around: &SurroundingRecords<'_>) -> Res
         return Ok(RecordOutcome::Done);
     };
     match &record.op {
-        // What a later one has moved to such a name is not a copy.
+        // A node that a later act has moved to such a name is not a copy.
         Op::Create { path: made, .. } | Op::Link { path: made, .. }
             if made == path && crate::world::copy_up::drop_passing(root, made)? =>
         {
@@ -328,7 +330,7 @@ fn outcome(root: &Root, record: &Record, around: &SurroundingRecords<'_>) -> Res
         Op::Truncate { new: Some(new), .. } | Op::Content { new: Some(new), .. } => {
             let moved = record.op.path().map(|path| around.moved_places(path));
             let mut moved = moved.iter().flatten();
-            // Of the places that it may have moved to, one that cannot be looked at tells nothing.
+            // A possible place that cannot be inspected is ignored.
             done(moved.any(|place| is(root, place, *new).unwrap_or(false)) || is(root, path, *new)?)
         }
         // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
@@ -353,7 +355,7 @@ fn outcome(root: &Root, record: &Record, around: &SurroundingRecords<'_>) -> Res
     }
 }
 
-/// Does the second step of a replacement: the replaced node still has the old name.
+/// Finishes a replacement with its second step: the replaced node still has the old name.
 fn finish(
     root: &Root,
     path: &WorldPath,

@@ -1,7 +1,7 @@
 //! The list of hard links in the trash after a crash: the last moves may lack their lines.
 //!
-//! A line is written after the move that it counts. Only where one of the last records moved something that has several
-//! names is the trash gone through.
+//! A line is written after the move that it counts. The trash is searched only if one of the last records moved a file
+//! with several names.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use trumanfs_types::meta::Id;
 /// Counts the links in the trash anew, of the files on the list and of those that the last records moved.
 ///
 /// # Errors
-/// Those of reading the trash.
+/// Any error from reading the trash.
 pub(in crate::world) fn settle(root: &Root, state: &StateDir, window: &[Record]) -> Result<()> {
     let listed = state.all_trashed_links();
     let mut found: HashMap<Id, u32> = listed.keys().map(|id| (*id, 0)).collect();
@@ -51,7 +51,7 @@ pub(in crate::world) fn settle(root: &Root, state: &StateDir, window: &[Record])
     Ok(())
 }
 
-/// Returns what a record moved to the trash, and as which entry.
+/// Returns the inode that a record moved to the trash, and its entry.
 fn removed(op: &Op) -> Option<(InodeNumbers, &Escaped)> {
     match op {
         Op::Unlink { ids, trash, .. } => Some((*ids, trash)),

@@ -1,4 +1,5 @@
-//! Where a name of a record is now, as the records around it tell: for finding out whether the record's act was done.
+//! The present place of a name in a record, determined from the records around it, to find out whether the record's act
+//! was done.
 //!
 //! Records name a directory by its inode as well. A path alone can be that of a moment before: a directory above moves
 //! while something is made in it, and the record of the move comes first.
@@ -16,8 +17,8 @@ pub(in crate::world) struct SurroundingRecords<'r> {
 }
 
 impl SurroundingRecords<'_> {
-    /// Returns where a name in a directory is now; `None` where a later act was about the same name, so that the one
-    /// before had ended, or where the directory is not found.
+    /// Returns the present path of a name in a directory; `None` if a later act concerned the same name, so that the
+    /// one before had ended, or if the directory is not found.
     pub(in crate::world) fn find(
         &self,
         root: &Root,
@@ -45,7 +46,7 @@ impl SurroundingRecords<'_> {
         Ok(None)
     }
 
-    /// Returns where a path may be now that was outdated when it was recorded, the likeliest place first.
+    /// Returns the possible present places of a path that was outdated when it was recorded, the likeliest first.
     pub(in crate::world) fn moved_places(&self, path: &WorldPath) -> Vec<WorldPath> {
         let before: Vec<&Record> = self.before.iter().rev().copied().collect();
         let moved = moved_paths(path, &before);
@@ -72,8 +73,8 @@ fn holds(root: &Root, path: &WorldPath, dir: Option<u64>) -> Result<bool> {
     }
 }
 
-/// Returns where a name is after later acts, which may have moved a directory above it; `None` where one of them was
-/// about this name, or removed or replaced a directory above it.
+/// Returns the path of a name after later acts, which may have moved a directory above it; `None` if one of them
+/// concerned this name, or removed or replaced a directory above it.
 fn follow(path: &WorldPath, later: &[&Record]) -> Option<WorldPath> {
     let mut at = path.clone();
     for record in later {

@@ -1,13 +1,13 @@
 //! A finding from opening a store, for an operator to read.
 
-/// Something found when a store was opened, after a crash or in a copy.
+/// A finding when a store was opened, after a crash or in a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreFinding {
-    /// The session it belongs to.
+    /// The session that the finding belongs to.
     pub session: String,
-    /// What was found, in plain English.
+    /// The text of the finding, in plain English.
     pub what: String,
-    /// Whether a crash caused it.
+    /// True if a crash caused it.
     pub crash: bool,
 }
 

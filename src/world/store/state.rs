@@ -39,7 +39,7 @@ pub struct StateDir {
     /// The previous holder of the lock.
     pub(in crate::world) before: Option<StoreHolder>,
     copied: Option<CopyOrigin>,
-    /// Whether this opening has made it.
+    /// True if this opening has created the directory.
     pub(in crate::world) is_new: bool,
     /// The number of nodes that the original's lists kept hidden.
     shown: usize,
@@ -75,11 +75,11 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
     root.through_top(open)
 }
 
-/// Fails for a store that this user may not work on as an operator, before a system call says no more than that
-/// something is denied. `at` is the store's path.
+/// Refuses a store that this user may not work on as an operator, before a system call fails with a bare denial. `at`
+/// is the store's path.
 ///
 /// # Errors
-/// [`Error::System`] naming the store, the user, and who may.
+/// [`Error::System`] naming the store, the user, and the permitted users.
 pub fn refuse_strangers(root: &Root, at: &std::path::Path) -> Result<()> {
     let may = Access::READ_OK | Access::EXEC_OK;
     let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
@@ -223,7 +223,7 @@ impl StateDir {
         self.copied.as_ref().is_some_and(|copied| copied.is_fresh)
     }
 
-    /// Reports what no longer holds in a copy, on its first opening.
+    /// Returns the findings about records that no longer hold in a copy, on its first opening.
     pub(in crate::world) fn tell_of_copy(&self) -> Vec<StoreFinding> {
         let copied = self.copied.as_ref();
         copied.map_or_else(Vec::new, |copied| {
@@ -364,7 +364,7 @@ impl StateDir {
         Ok(parse_pinned(&text, self.id.0))
     }
 
-    /// Returns who has taken the lock from this process, if somebody has.
+    /// Describes the process that has taken the lock from this one, if any.
     pub fn lock_lost_to(&self) -> Option<String> {
         lock::lost_to(&self.lock, &self.session)
     }

@@ -1,7 +1,7 @@
 //! The read-only view of a store: paths resolved as the occupant sees them.
 //!
-//! Owns the lookup of paths for both kinds of users: a [`World`](crate::world::World), which changes the store, and a reader
-//! ([`ReadOnlyStore`](crate::world::ReadOnlyStore)).
+//! Owns the lookup of paths for both kinds of users: a [`World`](crate::world::World), which changes the store, and a
+//! reader ([`ReadOnlyStore`](crate::world::ReadOnlyStore)).
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -16,7 +16,7 @@ use crate::world::store::layout::STATE;
 use crate::world::view::{View, VisibleEntry};
 use trumanfs_types::meta::{Id, Meta};
 
-/// A store and the rules of what exists in it.
+/// A store and the rules that decide what exists in it.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreView<'a> {
     pub(in crate::world) root: &'a Root,

@@ -1,7 +1,7 @@
-//! Removing what was made of a directory for a store that nothing was ever done in.
+//! Removal of the store's own files from a directory that was made a store and never used as one.
 //!
-//! Owns what counts as that: no session has a record but of its beginning and its end, and nothing lies in the trash. The
-//! store's lock is held alone meanwhile.
+//! Owns the criterion: no session has a record except of its beginning and its end, and the trash is empty. The store's
+//! lock is held exclusively meanwhile.
 
 use std::io::BufReader;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,7 +27,7 @@ pub fn is_store(root: &Root) -> Result<bool> {
     Ok(open_unlocked(&root.again()?.for_operator())?.is_some())
 }
 
-/// Makes a store a directory like any other again, unless something was done in it or somebody has it.
+/// Turns a store back into an ordinary directory, unless it was used or another process has its lock.
 ///
 /// # Errors
 /// Any error from the system calls.
@@ -54,7 +54,7 @@ pub fn forget(root: &Root) -> Result<()> {
 /// Removes the store's own directories, if the trash is empty.
 ///
 /// # Errors
-/// Any error from the system calls; `ENOTEMPTY` where something lies in the trash.
+/// Any error from the system calls; `ENOTEMPTY` if the trash has entries.
 pub(in crate::world) fn remove(root: &Root) -> Result<()> {
     let name = |name| Name::new(name);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,9 +1,10 @@
 //! Permanent deletion of a tree, by descriptors: an operator's purge deletes what an occupant made.
 //!
-//! `purge.rs` calls it on a tree that it has already moved out of everybody's reach, a fork on what it has made itself. Every step takes a directory's
-//! descriptor and one name, opened beneath it: no link is followed and no other file system entered (`openat2`,
-//! `root.rs`). One directory is open at a time, and the way up is verified by device and inode, so a tree may have any
-//! depth; memory holds only the names of the directories still to be deleted. Holds no locks.
+//! `purge.rs` calls it on a tree that it has already moved out of everybody's reach, a fork on its own unfinished
+//! store. Every step takes a directory's descriptor and one name, opened beneath it: no link is followed and no other
+//! file system entered (`openat2`, `root.rs`). One directory is open at a time, and the way up is verified by device
+//! and inode, so a tree may have any depth; memory holds only the names of the directories still to be deleted. Holds
+//! no locks.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,9 +18,9 @@ use trumanfs_types::meta::{Id, Meta};
 /// A name that has been deleted. Its inode is still open, so the inode number cannot have been reused.
 #[derive(Debug)]
 pub struct ErasedName<'a> {
-    /// Its attributes just before.
+    /// The attributes just before the deletion.
     pub meta: &'a Meta,
-    /// Whether it was the last name: the content is gone.
+    /// True if it was the last name: the content is gone.
     pub last: bool,
 }
 
@@ -27,7 +28,7 @@ pub struct ErasedName<'a> {
 struct EraseLevel {
     id: Id,
     name: Vec<u8>,
-    /// Its subdirectories still to be deleted.
+    /// The subdirectories still to be deleted.
     waiting: Vec<Vec<u8>>,
     /// The first error of an entry that could not be deleted.
     left: Option<Error>,
@@ -61,7 +62,7 @@ pub fn erase(
                     here = fd;
                     levels.push(level);
                 }
-                // Somebody removed it behind the mount.
+                // The directory was removed behind the mount.
                 Err(Error::NotFound) => {}
                 Err(error) => level.left = level.left.take().or(Some(error)),
             }
@@ -185,7 +186,7 @@ fn climb(from: &OwnedFd, expected: Id) -> Result<OwnedFd> {
     if stat_fd(up.as_fd())?.id == expected {
         Ok(up)
     } else {
-        // Somebody is moving directories behind the mount; the rest stays for the next purge.
+        // Directories are being moved behind the mount; the rest stays for the next purge.
         Err(Error::NotFound)
     }
 }

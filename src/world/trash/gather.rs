@@ -1,17 +1,17 @@
-//! Gathering: what a process removed from a directory moves back under the directory's own entry in the trash.
+//! Gathering: nodes that a process removed from a directory move under the directory's own entry in the trash.
 //!
 //! Owns the moves and their records. While a home is mounted, the removal of a directory is answered as soon as the
 //! directory lies in the trash, and a thread gathers a moment later. It works in the order in which directories were
-//! removed, because what was removed from `a/b` has to lie under b's entry before that moves under a's. In a world that
+//! removed, because nodes removed from `a/b` have to lie under b's entry before that moves under a's. In a world that
 //! is used in process there is no such thread, and the removal gathers.
 //!
-//! What nobody has done when the daemon dies stays in entries of its own, and no record says otherwise: the record of a
-//! gathering is written just before its moves. Whoever relies on what lies where in the trash calls
-//! [`World::gather_now`] first, and so does the end of a session. What the caller still has in use is gathered at once,
-//! so that it is never looked for in its former place.
+//! Nodes not gathered when the daemon dies stay in entries of their own, and no record says otherwise: the record of a
+//! gathering is written just before its moves. Code that relies on places in the trash calls [`World::gather_now`]
+//! first, and so does the end of a session. Nodes that the caller still uses are gathered at once, so that they are
+//! never looked for in their former places.
 //!
-//! The queue, its order and its locks are in `gatherer.rs`. Requests of the home wait for it only to look into the trash, or
-//! when too much waits.
+//! The queue, its order and its locks are in `gatherer.rs`. Requests of the home wait for gathering only to look into
+//! the trash, or when the queue is too long.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -30,12 +30,12 @@ use crate::world::trash::trash_state::{EntryName, Removal, parse_entry};
 /// The number of entries that one `gather` record names, which bounds a journal line.
 const GATHERED_AT_ONCE: usize = 1000;
 
-/// How long no directory must have been removed before the thread gathers. `rm -r` removes many in one go: waking the
+/// The time without a removal of a directory after which the thread gathers. `rm -r` removes many in one go: waking the
 /// thread for each would cost more than gathering a small one, and its moves and those of the removals would wait for
 /// each other, because the kernel lets only one at a time move something from one directory to another.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How often the thread waits for that before it gathers all the same.
+/// The maximum number of such waits before the thread gathers all the same.
 const WAITS: u32 = 50;
 
 impl World {
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Gathers what waits now, on the calling thread.
+    /// Gathers the queued directories on the calling thread.
     pub fn gather_now(&self) {
         if self.gatherer.is_idle() {
             return;
@@ -90,15 +90,15 @@ impl World {
         }
     }
 
-    /// Gathers what waits, if that is too much to wait any longer.
+    /// Gathers the queued directories if the queue is too long.
     pub fn gather_overdue(&self) {
         if self.gatherer.is_full() {
             self.gather_now();
         }
     }
 
-    /// Gathers under a removed directory what its remover had removed from it, sooner or later. Returns what was
-    /// gathered at once: without a thread all, else only what is in use.
+    /// Gathers under a removed directory the nodes that the same process had removed from it, now or later. Returns
+    /// those gathered at once: all without a thread, else only those in use.
     pub(in crate::world) fn gather(
         &self,
         mut gathering: GatherJob,

@@ -2,8 +2,8 @@
 //!
 //! Owns the order, the bound, and when the thread is woken. Knows no store.
 //!
-//! Locks: the queue's mutex, never held over a system call; and `working`, which whoever works
-//! the queue off holds, one directory at a time.
+//! Locks: the queue's mutex, never held over a system call; and `working`, held by the thread that works the queue off,
+//! one directory at a time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,26 +17,26 @@ use crate::name::WorldPath;
 use crate::world::trash::trash_state::{EntryName, Removal};
 use trumanfs_types::meta::Id;
 
-/// The number of removals that may wait. Past it, whoever removes a directory gathers: a queue that grows faster than
-/// it is worked off would only take memory. Unit tests cannot wait for so many.
+/// The number of removals that may wait. Past it, the thread that removes a directory gathers: a queue that grows
+/// faster than it is worked off would only take memory. Unit tests cannot wait for so many.
 const WAITING: usize = if cfg!(test) { 500 } else { 50_000 };
 
-/// A directory in the trash, and what is to be gathered under its entry.
+/// A directory in the trash, and the removals to be gathered under its entry.
 #[derive(Debug)]
 pub(in crate::world) struct GatherJob {
-    /// Who removed it.
+    /// The author of the removal.
     pub author: Author,
-    /// Where it was.
+    /// The directory's former path.
     pub path: WorldPath,
-    /// Its trash entry.
+    /// The directory's trash entry.
     pub entry: EntryName,
-    /// Its inode.
+    /// The directory's inode.
     pub id: Id,
-    /// What the same process had removed from it.
+    /// The removals by the same process from that directory.
     pub removals: Vec<Removal>,
 }
 
-/// What waits to be gathered, and the thread that does it.
+/// The queue of directories to gather, and the thread that works it off.
 #[derive(Debug, Default)]
 pub(in crate::world) struct GatherQueue {
     queue: Mutex<GatherQueueState>,
@@ -44,7 +44,7 @@ pub(in crate::world) struct GatherQueue {
     pending: AtomicUsize,
     /// Held while a directory is worked on.
     pub(in crate::world) working: Mutex<()>,
-    /// Whether the thread runs; without it nothing waits.
+    /// True if the thread runs; without it nothing is queued.
     attended: AtomicBool,
     woken: AtomicBool,
     thread: OnceLock<Thread>,
@@ -52,18 +52,18 @@ pub(in crate::world) struct GatherQueue {
 
 #[derive(Debug, Default)]
 struct GatherQueueState {
-    /// The oldest first. The one that is being worked on is still in it.
+    /// The queued directories, the oldest first, including the one being worked on.
     waiting: VecDeque<Arc<GatherJob>>,
     /// The removals in all of them.
     removals: usize,
-    /// How many have been done.
+    /// The number of directories done.
     done: u64,
-    /// Whether something has been added lately.
+    /// True if a directory has been added since the last call of `is_due`.
     grows: bool,
 }
 
 impl GatherQueue {
-    /// Adds a directory, and sees to it that the thread comes to it.
+    /// Adds a directory and wakes the thread.
     pub(in crate::world) fn put(&self, gathering: GatherJob) {
         let mut queue = self.queue.lock();
         queue.removals += gathering.removals.len();
@@ -78,21 +78,21 @@ impl GatherQueue {
         }
     }
 
-    /// Returns whether nothing was added since this was called last, or too much waits already.
+    /// Returns whether no directory was added since the last call, or the queue is long already.
     pub(in crate::world) fn is_due(&self) -> bool {
         let mut queue = self.queue.lock();
         let grew = std::mem::take(&mut queue.grows);
         !grew || queue.removals > WAITING / 2
     }
 
-    /// Returns whether one of these removals is that of a directory for which something waits.
+    /// Returns whether one of these removals is that of a queued directory.
     pub(in crate::world) fn awaits(&self, removals: &[Removal]) -> bool {
         let queue = self.queue.lock();
         let entries = || queue.waiting.iter().map(|gathering| &gathering.entry);
         removals.iter().any(|r| entries().any(|e| *e == r.entry))
     }
 
-    /// Returns how many directories will have been done when all that wait now are.
+    /// Returns the number of directories that will have been done when all queued ones are.
     pub(in crate::world) fn last(&self) -> u64 {
         let queue = self.queue.lock();
         queue.done + queue.waiting.len() as u64
@@ -105,7 +105,7 @@ impl GatherQueue {
         (queue.done < last).then(next).flatten()
     }
 
-    /// Takes away the directory that [`GatherQueue::next`] returned.
+    /// Removes the directory that [`GatherQueue::next`] returned.
     pub(in crate::world) fn done(&self) {
         let mut queue = self.queue.lock();
         if let Some(done) = queue.waiting.pop_front() {
@@ -115,33 +115,33 @@ impl GatherQueue {
         self.pending.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Has a thread work off what waits from now on.
+    /// Sets the thread that works off the queue from now on.
     pub(in crate::world) fn attend(&self, thread: Thread) {
         let _ = self.thread.set(thread);
         self.attended.store(true, Ordering::SeqCst);
     }
 
-    /// Returns whether the thread works off what waits.
+    /// Returns whether a thread works off the queue.
     pub(in crate::world) fn is_attended(&self) -> bool {
         self.attended.load(Ordering::SeqCst)
     }
 
-    /// Has whatever is added from now on wake the thread.
+    /// Lets the next addition wake the thread.
     pub(in crate::world) fn sleeps(&self) {
         self.woken.store(false, Ordering::SeqCst);
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether the queue is empty.
     pub(in crate::world) fn is_idle(&self) -> bool {
         self.pending.load(Ordering::SeqCst) == 0
     }
 
-    /// Returns whether more waits than may.
+    /// Returns whether the queue is too long.
     pub(in crate::world) fn is_full(&self) -> bool {
         !self.is_idle() && self.queue.lock().removals > WAITING
     }
 
-    /// Has whoever removes a directory gather from now on.
+    /// Lets the thread that removes a directory gather from now on.
     pub(in crate::world) fn end(&self) {
         self.attended.store(false, Ordering::SeqCst);
         if let Some(thread) = self.thread.get() {

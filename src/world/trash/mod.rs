@@ -1,4 +1,4 @@
-//! The trash: what it remembers of each entry, gathering what belongs together, and permanent deletion for operators.
+//! The trash: its entries, the gathering of removed trees, and permanent deletion for operators.
 
 pub mod erase;
 pub(in crate::world) mod gather;

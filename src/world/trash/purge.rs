@@ -1,10 +1,10 @@
 //! Purging: the permanent deletion of trash entries and former contents, for operators only.
 //!
 //! No request of an occupant leads here; `quota.rs` deletes versions too, but only under `--keep-evict`. Each purge is
-//! recorded first; then an entry moves to `.trumanfs/purging`, where nobody in the home can reach it or take it back,
-//! and only then is its tree deleted (`erase.rs`). If the daemon dies meanwhile, the next purge deletes the rest.
+//! recorded first; then an entry moves to `.trumanfs/purging`, out of reach of everybody in the home, and only then is
+//! its tree deleted (`erase.rs`). If the daemon dies meanwhile, the next purge deletes the rest.
 //!
-//! Lock: one mutex, so that nobody counts the trash while it is being deleted. It is held over system calls, and no
+//! Lock: one mutex, so that the trash is not counted while it is being deleted. It is held over system calls, and no
 //! request of the home takes it.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,13 +35,13 @@ pub struct PurgeResult {
     pub names: u64,
     /// The disk space freed, in bytes; a content with another hard link frees none.
     pub bytes: u64,
-    /// Requested entries that do not exist.
+    /// The requested entries that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Escaped>,
     /// The reason for stopping before the end, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Entries that could not be deleted in full, and why.
+    /// The entries that could not be deleted in full, and the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<(Escaped, String)>,
 }
@@ -57,7 +57,7 @@ impl PurgeResult {
         self.stopped = self.stopped.take().or(other.stopped);
     }
 
-    /// Returns what was done before an error, or the error itself if nothing was done.
+    /// Returns the result up to an error, or the error itself if nothing was deleted.
     fn until(mut self, outcome: Result<()>) -> Result<PurgeResult> {
         match outcome {
             Err(error) if self.names == 0 => Err(error),
@@ -187,7 +187,7 @@ impl World {
         Ok(())
     }
 
-    /// Makes other versions independent of one that is about to be deleted, or returns why it must stay.
+    /// Makes other versions independent of one that is about to be deleted, or returns the reason why it must stay.
     fn let_go(
         &self,
         chains: &mut VersionChains,
@@ -227,7 +227,7 @@ impl World {
         })
     }
 
-    /// Deletes what an interrupted purge left, and returns what that was.
+    /// Deletes the remains of an interrupted purge, and returns the result.
     ///
     /// # Errors
     /// Any error from reading the directory.
@@ -261,7 +261,7 @@ impl World {
         Ok(purged)
     }
 
-    /// Opens the directory of what is being deleted, and makes it where it is missing.
+    /// Opens the directory of entries being deleted, creating it if needed.
     pub(in crate::world) fn purging(&self) -> Result<OwnedFd> {
         match rustix::fs::mkdirat(&self.state, PURGING, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}

@@ -1,11 +1,11 @@
-//! The trash: the names of entries, the memory of who removed what from where, and the space used.
+//! The trash: the names of entries, the memory of removals by process and directory, and the space used.
 //!
 //! Owns `.trash` and its layout, one entry `{timestamp}_{name}` for each removal. The moves are made by `remove.rs`
 //! and `rename.rs`.
 //!
-//! The trash is kept open from one removal to the next, and opened anew once a second. So whoever moves something into
-//! it asks by its path, from the store's root, whether it has arrived: a trash that was moved away, replaced or mounted
-//! over behind the mount is noticed at that removal, which is then repeated with the one that is there.
+//! The trash is kept open from one removal to the next, and opened anew once a second. So each move into it is verified
+//! by the entry's path from the store's root: a trash that was moved away, replaced or mounted over behind the mount is
+//! noticed at that removal, which is then repeated with the one that is there.
 //!
 //! Locks: one mutex over the memory of removals and one over the open trash, never held over a system call. Another
 //! keeps counting and purging apart; it is held long, and no request of the home takes it.
@@ -35,7 +35,7 @@ const STAMP: &str = "%Y%m%dT%H%M%S%.6fZ";
 /// what was removed from them stays in entries of its own.
 const REMEMBERED: usize = 1_000_000;
 
-/// How long the trash is kept open before it is opened anew.
+/// The time that the trash is kept open before it is opened anew.
 const KEPT_OPEN: Duration = Duration::from_secs(1);
 
 /// The name of a trash entry.
@@ -60,11 +60,11 @@ impl EntryName {
 /// A removal, as far as gathering needs it.
 #[derive(Debug, Clone)]
 pub struct Removal {
-    /// Its trash entry.
+    /// The trash entry.
     pub entry: EntryName,
-    /// Its former name.
+    /// The node's former name.
     pub name: Vec<u8>,
-    /// Its inode.
+    /// The node's inode.
     pub id: Id,
 }
 
@@ -170,7 +170,7 @@ impl Trash {
         dir
     }
 
-    /// Opens the trash if another one has taken the place of this.
+    /// Opens the present trash if it is another directory than `dir`.
     ///
     /// # Errors
     /// As [`Trash::open_anew`].

@@ -1,4 +1,4 @@
-//! What a version has in common with its successor.
+//! Opening a version and its successor, and finding the ranges that they have in common.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -17,13 +17,13 @@ use crate::world::keep::ranges::{self, RangeList};
 use crate::world::keep::successor::{PartBytes, SuccessorPart, VersionSuccessor, open};
 use crate::world::options::COPIED_UP_TO;
 
-/// What there is to compare of a version.
+/// A version that is worth comparing with its successor.
 pub(super) struct CompareCandidate {
     /// The list of a version that was kept block by block.
     list: Option<RangeList>,
-    /// The number of bytes that it has.
+    /// The number of bytes that the version has.
     has: u64,
-    /// Whether it may share its blocks with its successor.
+    /// True if the version may share its blocks with its successor.
     may_share: bool,
 }
 
@@ -79,7 +79,7 @@ impl Finalizer {
         Ok(Some(successor))
     }
 
-    /// Returns what there is to compare of a version, if that is worthwhile.
+    /// Returns a version to compare with its successor, if that is worthwhile.
     pub(super) fn worth(&self, version: &DraftVersion) -> Result<Option<CompareCandidate>> {
         if self.cannot_punch.load(Ordering::Relaxed) {
             return Ok(None);
