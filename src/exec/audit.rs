@@ -157,7 +157,7 @@ impl AuditLog for Audit {
         self.append(&line)
     }
 
-    fn happened(
+    fn write_event(
         &self,
         run: RunId,
         kind: &'static str,

@@ -223,7 +223,7 @@ impl Home for MountedHome {
         Ok(Arc::new(MountedHome::of(root, runs, run)))
     }
 
-    fn work(&self, part: &mut dyn FnMut()) {
+    fn run_part(&self, part: &mut dyn FnMut()) {
         let (Some(runs), Some(registered)) = (&self.runs, &self.run) else {
             return part();
         };
@@ -284,7 +284,7 @@ impl Home for MountedHome {
 
     fn open_write(&self, path: &WorldPath, how: WriteMode, mode: u32) -> Result<File> {
         if path.is_root() {
-            return Err(how.onto_directory());
+            return Err(how.directory_error());
         }
         let (dir, name) = self.parent(path)?;
         let flags = how.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;

@@ -183,7 +183,7 @@ impl Home for OfflineHome {
 
     fn open_write(&self, path: &WorldPath, how: WriteMode, mode: u32) -> Result<File> {
         if path.is_root() {
-            return Err(how.onto_directory());
+            return Err(how.directory_error());
         }
         let (dir, name) = self.store_view().parent(path)?;
         for _ in 0..TRIES {

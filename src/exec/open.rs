@@ -46,7 +46,7 @@ pub fn open_in(root: &Path, programs: &Programs) -> Result<HomeContext> {
         Site::Store => let_in(root, programs.place())?,
     };
     let scratch = Arc::new(MountedHome::over(programs.scratch()?, None));
-    Ok(place.with(|home| Arc::new(WithScratch::new(home, scratch))))
+    Ok(place.map_home(|home| Arc::new(WithScratch::new(home, scratch))))
 }
 
 /// Opens a directory in a mounted home, or a store that nobody has mounted, as the root of what exists for an executor.
@@ -97,7 +97,7 @@ pub fn open(root: &Path, access: &Access) -> Result<HomeContext> {
         }
     };
     let place = HomeContext::new(home, root.as_os_str().as_bytes(), audit);
-    Ok(place.at(prefix.unwrap_or_default()))
+    Ok(place.with_prefix(prefix.unwrap_or_default()))
 }
 
 /// Opens the home behind a TARGET for its files alone. A store is mounted, for as long as the hold lasts that is returned;

@@ -43,8 +43,8 @@ impl Home for WithScratch {
         Ok(Arc::new(WithScratch::new(home, self.scratch.clone())))
     }
 
-    fn work(&self, part: &mut dyn FnMut()) {
-        self.home.work(part);
+    fn run_part(&self, part: &mut dyn FnMut()) {
+        self.home.run_part(part);
     }
 
     fn add_program(&self, process: u32) {

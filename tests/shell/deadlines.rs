@@ -252,7 +252,7 @@ fn every_command_that_waits_for_its_input_ends_with_its_time() {
         "echo x > /dev/null; cat",
     ] {
         let (silent, _kept_open) = silence();
-        let outcome = shell.gather(line.as_bytes(), Some(silent));
+        let outcome = shell.run_with_stdin(line.as_bytes(), Some(silent));
         is_late(&outcome, line);
     }
     assert_eq!(shell.run(b"echo on").stdout, b"on\n");

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 /// The size of one read, in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// Copies a pipe to a writer until the pipe's end, or until `ended` is readable or closed and the pipe is empty. Stops at
-/// the first write error: the program gets `SIGPIPE` once the pipe is closed.
+/// Copies a pipe to a writer until the pipe's end, or until `ended` is readable or closed and the pipe is empty. Stops
+/// at the first write error: the program gets `SIGPIPE` once the pipe is closed.
 pub fn drain(pipe: &OwnedFd, ended: &OwnedFd, to: &mut dyn Write) {
     let mut chunk = vec![0; CHUNK];
     // Reads must not block once the program has ended.

@@ -63,7 +63,7 @@ impl WriteMode {
     }
 
     /// Returns the error for a path that is a directory.
-    pub fn onto_directory(self) -> Error {
+    pub fn directory_error(self) -> Error {
         match self {
             WriteMode::Truncate | WriteMode::Append => Error::IsDirectory,
             WriteMode::New => Error::Exists,
@@ -117,7 +117,7 @@ pub trait Home: Send + Sync {
 
     /// Runs a part of this request that may change something, on this thread: the thread's changes belong to the run
     /// meanwhile.
-    fn work(&self, part: &mut dyn FnMut()) {
+    fn run_part(&self, part: &mut dyn FnMut()) {
         part();
     }
 
@@ -147,14 +147,15 @@ pub trait Home: Send + Sync {
     /// Returns the attributes of a path (lstat(2)).
     fn stat(&self, path: &WorldPath) -> Result<Meta>;
 
-    /// Returns the attributes of entries of one directory, in the order of `names`: one operation, so that the directory is
-    /// resolved once.
+    /// Returns the attributes of entries of one directory, in the order of `names`: one operation, so that the
+    /// directory is resolved once.
     fn stat_entries(&self, dir: &WorldPath, names: &[&[u8]]) -> Result<Vec<Result<Meta>>>;
 
     /// Opens a regular file for reading; `EISDIR` for a directory, `EINVAL` for anything else.
     fn open(&self, path: &WorldPath) -> Result<File>;
 
-    /// Opens a regular file for writing, and creates it with this mode if it is absent. The umask of the process applies.
+    /// Opens a regular file for writing, and creates it with this mode if it is absent. The umask of the process
+    /// applies.
     fn open_write(&self, path: &WorldPath, how: WriteMode, mode: u32) -> Result<File>;
 
     /// Returns the entries of a directory in no order, without `.` and `..`.
@@ -169,8 +170,9 @@ pub trait Home: Send + Sync {
     /// Moves an empty directory into the trash (rmdir(2)).
     fn remove_dir(&self, path: &WorldPath) -> Result<()>;
 
-    /// Moves a directory and everything in it into the trash, as one entry. If that takes a step for each entry, `go_on`
-    /// is called before each; once it returns false, the call fails with `EINTR`, and removed entries stay removed.
+    /// Moves a directory and everything in it into the trash, as one entry. If that takes a step for each entry,
+    /// `go_on` is called before each; once it returns false, the call fails with `EINTR`, and removed entries stay
+    /// removed.
     fn remove_tree(&self, path: &WorldPath, go_on: &dyn Fn() -> bool) -> Result<()>;
 
     /// Moves an entry (renameat2(2)). An entry at the new name goes into the trash; with `replace` false the call fails

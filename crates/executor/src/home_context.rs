@@ -9,13 +9,13 @@ use trumanfs_types::origin::{OriginKind, RunId};
 
 /// The audit log of a store. Each line is one request, or one event within a request.
 pub trait AuditLog: Send + Sync {
-    /// Writes the line of a request with its command and its working directory. Returns a warning for the operator if the
-    /// line could not be written.
+    /// Writes the line of a request with its command and its working directory. Returns a warning for the operator if
+    /// the line could not be written.
     fn write(&self, kind: OriginKind, asked: (&[u8], &[u8]), outcome: &Outcome) -> Option<String>;
 
     /// Writes a line about an event within a request: its kind, and its details. `event` is its name if an operator
     /// should look at it. Returns a warning for the operator if the line could not be written.
-    fn happened(
+    fn write_event(
         &self,
         run: RunId,
         kind: &'static str,
@@ -35,8 +35,8 @@ pub struct HomeContext {
 }
 
 impl HomeContext {
-    /// Makes the context of a home. `root` is the absolute path shown for its root. Without an audit log, requests leave
-    /// no line.
+    /// Makes the context of a home. `root` is the absolute path shown for its root. Without an audit log, requests
+    /// leave no line.
     pub fn new(home: Arc<dyn Home>, root: &[u8], audit: Option<Arc<dyn AuditLog>>) -> HomeContext {
         let end = root
             .iter()
@@ -51,12 +51,12 @@ impl HomeContext {
     }
 
     /// Returns the same context with its root at this path of the whole home.
-    pub fn at(self, prefix: WorldPath) -> HomeContext {
+    pub fn with_prefix(self, prefix: WorldPath) -> HomeContext {
         HomeContext { prefix, ..self }
     }
 
     /// Returns the same context with another home.
-    pub fn with(self, other: impl FnOnce(Arc<dyn Home>) -> Arc<dyn Home>) -> HomeContext {
+    pub fn map_home(self, other: impl FnOnce(Arc<dyn Home>) -> Arc<dyn Home>) -> HomeContext {
         HomeContext {
             home: other(self.home.clone()),
             ..self
@@ -64,7 +64,7 @@ impl HomeContext {
     }
 
     /// Converts a path below the root into a path of the whole home.
-    pub fn in_home(&self, path: &WorldPath) -> WorldPath {
+    pub fn path_in_home(&self, path: &WorldPath) -> WorldPath {
         let joined = [self.prefix.bytes(), path.bytes()].join(&b'/');
         WorldPath::parse(&joined).unwrap_or_default()
     }

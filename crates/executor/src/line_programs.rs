@@ -11,13 +11,14 @@ use trumanfs_types::origin::RunId;
 /// The real programs that lines may run.
 pub trait ProgramProvider: Send + Sync {
     /// Returns whether there is a program of this name.
-    fn knows(&self, name: &[u8]) -> bool;
+    fn has_program(&self, name: &[u8]) -> bool;
 
-    /// Prepares what any program of the next line will need. Called while the caller waits for that line; returns at once.
+    /// Prepares what any program of the next line will need. Called while the caller waits for that line; returns at
+    /// once.
     fn prepare(&self);
 
     /// Begins a line, whose changes belong to a run in this home.
-    fn begin(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms>;
+    fn begin_line(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms>;
 }
 
 /// The programs of one line. Those that still run end when this is dropped.
@@ -43,22 +44,22 @@ pub trait AdmittedProgram {
     /// Returns the rule for the part of its output that leaves the line.
     fn output(&self) -> OutputRule;
 
-    /// Runs the program to its end, with these streams: standard input, output and error. `go_on` is called repeatedly, and
-    /// the program is ended once it returns false. Returns the status.
+    /// Runs the program to its end, with these streams: standard input, output and error. `go_on` is called repeatedly,
+    /// and the program is ended once it returns false. Returns the status.
     ///
     /// # Errors
     /// The refusal of the program, or the end of the line.
     fn run(&self, streams: [OwnedFd; 3], go_on: &dyn Fn() -> bool) -> Result<u8, ProgramError>;
 }
 
-/// The rule for output that a program writes to the streams of the line itself. Output into a pipe, a file or a variable
-/// is not affected.
+/// The rule for output that a program writes to the streams of the line itself. Output into a pipe, a file or a
+/// variable is not affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputRule {
     /// The maximum number of bytes of each stream that leave the line.
     pub bytes: u64,
     /// True if the output of a program that succeeds is dropped.
-    pub only_of_failures: bool,
+    pub failures_only: bool,
 }
 
 /// An environment variable and its value.

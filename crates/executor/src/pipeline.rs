@@ -127,7 +127,7 @@ pub struct RequestEnd {
 
 impl RequestEnd {
     /// Returns the end of a request that ran to its end.
-    pub fn ran(return_code: u8) -> RequestEnd {
+    pub fn finished(return_code: u8) -> RequestEnd {
         RequestEnd {
             status: match return_code {
                 0 => Status::Success,
@@ -141,8 +141,8 @@ impl RequestEnd {
         }
     }
 
-    /// Returns the end of a cancelled request, with the return code for its signal, or for SIGINT without one. `what` begins
-    /// the message.
+    /// Returns the end of a cancelled request, with the return code for its signal, or for SIGINT without one. `what`
+    /// begins the message.
     pub fn cancelled(cancel: &CancelToken, what: &str) -> RequestEnd {
         let signal = cancel.signal();
         let name = signal.and_then(|signal| signal_name(signal.into()));
@@ -151,7 +151,7 @@ impl RequestEnd {
             None => what.to_owned(),
         };
         let number = signal.unwrap_or(SIGINT);
-        RequestEnd::early(Status::Cancelled, 128_u8.saturating_add(number), message)
+        RequestEnd::ended_early(Status::Cancelled, 128_u8.saturating_add(number), message)
     }
 
     /// Turns a success into a failure if the output could not be written.
@@ -159,7 +159,7 @@ impl RequestEnd {
         match (self.status, failed) {
             (Status::Success, Some(errno)) => {
                 let message = format!("standard output: {}", reason(&errno.into()));
-                RequestEnd::early(Status::Failed, 1, message)
+                RequestEnd::ended_early(Status::Failed, 1, message)
             }
             _ => self,
         }
@@ -178,7 +178,7 @@ impl RequestEnd {
     }
 
     /// Returns an early end, with its message, which is still to be written.
-    pub fn early(status: Status, return_code: u8, message: impl Into<Vec<u8>>) -> RequestEnd {
+    pub fn ended_early(status: Status, return_code: u8, message: impl Into<Vec<u8>>) -> RequestEnd {
         RequestEnd {
             status,
             return_code,
@@ -192,7 +192,7 @@ impl RequestEnd {
 
 impl From<Refusal> for RequestEnd {
     fn from(refusal: Refusal) -> RequestEnd {
-        RequestEnd::early(Status::Blocked, refusal.return_code, refusal.message)
+        RequestEnd::ended_early(Status::Blocked, refusal.return_code, refusal.message)
     }
 }
 
@@ -305,7 +305,7 @@ fn run_admitted<E: Executor>(
         id: outcome.run,
         kind: E::KIND,
         command: Escaped(request.command.clone()),
-        cwd: executor.context().in_home(executor.directory()),
+        cwd: executor.context().path_in_home(executor.directory()),
     };
     let beginning = RequestStart {
         run: &run,

@@ -100,8 +100,8 @@ impl OutputSample {
     }
 }
 
-/// The result of a request, the same for every executor. The JSON form has the names of the fields; bytes of streams that
-/// are not UTF-8 are replaced there (U+FFFD), and names are escaped as in the log.
+/// The result of a request, the same for every executor. The JSON form has the names of the fields; bytes of streams
+/// that are not UTF-8 are replaced there (U+FFFD), and names are escaped as in the log.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The run of the request; the records of its changes carry it too.

@@ -60,12 +60,12 @@ impl PathResolver<'_> {
         Ok(path)
     }
 
-    /// Resolves the path of a file to be created: as [`PathResolver::resolve`], except that a trailing slash is `EISDIR`, as with
-    /// open(2) and `O_CREAT`.
+    /// Resolves the path of a file to be created: as [`PathResolver::resolve`], except that a trailing slash is
+    /// `EISDIR`, as with open(2) and `O_CREAT`.
     ///
     /// # Errors
     /// As [`PathResolver::resolve`].
-    pub fn resolve_to_make(&self, typed: &[u8]) -> Result<WorldPath> {
+    pub fn resolve_new_file(&self, typed: &[u8]) -> Result<WorldPath> {
         match self.resolve(typed) {
             Err(Error::NotFound) if typed.ends_with(b"/") => Err(Error::IsDirectory),
             path => path,

@@ -2,8 +2,8 @@
 //!
 //! Owns the limits on output, and the first write error of each stream.
 //!
-//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so the end of
-//! a request only tries to lock it.
+//! Lock: one mutex for each stream, held for one write. A thread that was left behind may hold it for ever, so the end
+//! of a request only tries to lock it.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -64,7 +64,7 @@ impl SharedOutput {
         self.note_error(limited.finish()).unwrap_or(false)
     }
 
-    /// Returns the first write error, if any. `EPIPE` is none: a reader that closes a pipe early wants no more.
+    /// Returns the first write error, if any. `EPIPE` does not count: a reader that closes a pipe early wants no more.
     pub fn write_error(&self) -> Option<Errno> {
         self.failed
             .get()

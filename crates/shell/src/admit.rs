@@ -149,7 +149,7 @@ fn unsupported(what: &[u8]) -> LineRejection {
 }
 
 /// Returns the rejection of a name that is neither a bundled command nor a program.
-pub(super) fn absent(name: &[u8], state: &ShellState) -> LineRejection {
+pub(super) fn reject_name(name: &[u8], state: &ShellState) -> LineRejection {
     if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
         return unsupported(&[name, b": this builtin is"].concat());
     }
@@ -169,8 +169,8 @@ pub(super) fn absent(name: &[u8], state: &ShellState) -> LineRejection {
 ///
 /// # Errors
 /// The part of the line that is not supported.
-pub(super) fn line(list: &CommandList, state: &ShellState) -> Result<(), LineRejection> {
-    let rejected = commands_of(list, state);
+pub(super) fn admit_line(list: &CommandList, state: &ShellState) -> Result<(), LineRejection> {
+    let rejected = admit_list(list, state);
     // After a single command it is obvious that nothing has run.
     let lone =
         matches!(&list[..], [AndOr { first, rest }] if rest.is_empty() && first.stages.len() == 1);
@@ -183,30 +183,30 @@ pub(super) fn line(list: &CommandList, state: &ShellState) -> Result<(), LineRej
     })
 }
 
-fn commands_of(list: &CommandList, state: &ShellState) -> Result<(), LineRejection> {
+fn admit_list(list: &CommandList, state: &ShellState) -> Result<(), LineRejection> {
     for AndOr { first, rest } in list {
         let rest = rest.iter().map(|(_, pipeline)| pipeline);
         for pipeline in std::iter::once(first).chain(rest) {
             for each in &pipeline.stages {
-                stage(each, state)?;
+                admit_stage(each, state)?;
             }
         }
     }
     Ok(())
 }
 
-fn stage(stage: &Stage, state: &ShellState) -> Result<(), LineRejection> {
+fn admit_stage(stage: &Stage, state: &ShellState) -> Result<(), LineRejection> {
     match &stage.what {
-        StageBody::Subshell(list) | StageBody::Group(list) => commands_of(list, state)?,
+        StageBody::Subshell(list) | StageBody::Group(list) => admit_list(list, state)?,
         StageBody::Simple { assignments, words } => {
             for (name, value) in assignments {
-                word(value, state)?;
-                assignment(name, value, words)?;
+                admit_word(value, state)?;
+                admit_assignment(name, value, words)?;
             }
             for each in words {
-                word(each, state)?;
+                admit_word(each, state)?;
             }
-            command(words, state)?;
+            admit_command(words, state)?;
         }
     }
     for redirect in &stage.redirects {
@@ -215,7 +215,7 @@ fn stage(stage: &Stage, state: &ShellState) -> Result<(), LineRejection> {
             | RedirectTarget::Write(each)
             | RedirectTarget::Append(each)
             | RedirectTarget::Here(each) => {
-                word(each, state)?;
+                admit_word(each, state)?;
             }
             RedirectTarget::Same(_) => {}
         }
@@ -223,10 +223,10 @@ fn stage(stage: &Stage, state: &ShellState) -> Result<(), LineRejection> {
     Ok(())
 }
 
-fn word(word: &Word, state: &ShellState) -> Result<(), LineRejection> {
+fn admit_word(word: &Word, state: &ShellState) -> Result<(), LineRejection> {
     for (at, atom) in word.0.iter().enumerate() {
         match (atom, word.0.get(at + 1)) {
-            (WordAtom::Command(list, _), _) => commands_of(list, state)?,
+            (WordAtom::Command(list, _), _) => admit_list(list, state)?,
             (WordAtom::Plain(b'~'), Some(WordAtom::Plain(sign @ (b'+' | b'-' | b'0'..=b'9'))))
                 if at == 0 =>
             {
@@ -234,7 +234,7 @@ fn word(word: &Word, state: &ShellState) -> Result<(), LineRejection> {
                     &[b"~", &[*sign][..], b": this tilde is"].concat(),
                 ));
             }
-            (WordAtom::Variable(name, _) | WordAtom::Bare(name), _) if is_bashs(name) => {
+            (WordAtom::Variable(name, _) | WordAtom::Bare(name), _) if is_bash_variable(name) => {
                 return Err(unsupported(
                     &[b"$", &name[..], b": this variable is"].concat(),
                 ));
@@ -245,22 +245,22 @@ fn word(word: &Word, state: &ShellState) -> Result<(), LineRejection> {
     Ok(())
 }
 
-fn command(words: &[Word], state: &ShellState) -> Result<(), LineRejection> {
-    let Some(name) = words.first().and_then(literal) else {
+fn admit_command(words: &[Word], state: &ShellState) -> Result<(), LineRejection> {
+    let Some(name) = words.first().and_then(literal_text) else {
         return Ok(());
     };
-    if state.registry.named(&name).is_none() && !state.is_program(&name) {
-        return Err(absent(&name, state));
+    if state.registry.find(&name).is_none() && !state.is_program(&name) {
+        return Err(reject_name(&name, state));
     }
     if name == b"find" {
-        let mut words = words.iter().map(literal);
+        let mut words = words.iter().map(literal_text);
         while let Some(each) = words.next() {
             if each.as_deref() == Some(b"-exec")
                 && let Some(Some(name)) = words.next()
                 && name != b";"
                 && !runs_for_find(&name, state)
             {
-                return Err(absent(&name, state));
+                return Err(reject_name(&name, state));
             }
         }
     }
@@ -269,12 +269,12 @@ fn command(words: &[Word], state: &ShellState) -> Result<(), LineRejection> {
 
 /// Returns whether `find -exec` can run a name.
 pub(super) fn runs_for_find(name: &[u8], state: &ShellState) -> bool {
-    let command = state.registry.named(name);
+    let command = state.registry.find(name);
     command.is_some_and(|command| command.runs_for_find)
 }
 
 /// Returns a word's text where that does not depend on the shell's state; otherwise `None`.
-pub(super) fn literal(word: &Word) -> Option<Vec<u8>> {
+pub(super) fn literal_text(word: &Word) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(word.0.len());
     for (at, atom) in word.0.iter().enumerate() {
         match atom {
@@ -290,14 +290,14 @@ pub(super) fn literal(word: &Word) -> Option<Vec<u8>> {
     Some(text)
 }
 
-fn is_bashs(name: &[u8]) -> bool {
+fn is_bash_variable(name: &[u8]) -> bool {
     name.starts_with(b"BASH_") || SET_BY_BASH.iter().any(|own| own.as_bytes() == name)
 }
 
 /// Admits an assignment, before `words` or by itself.
-fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), LineRejection> {
-    let text = literal(value);
-    let is_date = || words.first().and_then(literal).as_deref() == Some(b"date");
+fn admit_assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), LineRejection> {
+    let text = literal_text(value);
+    let is_date = || words.first().and_then(literal_text).as_deref() == Some(b"date");
     let known = match name {
         b"TZ" => {
             is_date()
@@ -306,7 +306,7 @@ fn assignment(name: &[u8], value: &Word, words: &[Word]) -> Result<(), LineRejec
         b"LANG" | b"LANGUAGE" => is_plain_locale(text),
         name if name.starts_with(b"LC_") => is_plain_locale(text),
         name => {
-            !is_bashs(name)
+            !is_bash_variable(name)
                 && !BEHAVIOUR_VARIABLES
                     .iter()
                     .any(|heeded| heeded.as_bytes() == name)

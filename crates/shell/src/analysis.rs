@@ -1,7 +1,7 @@
 //! Analysis of a line's text before it runs: its programs and its effects, for callers that decide about a line which
 //! another process will run.
 
-use super::admit::literal;
+use super::admit::literal_text;
 use super::call::CommandRegistry;
 use super::effect;
 use super::line::ParsedLine;
@@ -43,31 +43,31 @@ pub(super) fn analyze(line: &ParsedLine, registry: CommandRegistry) -> LineAnaly
         is_lone,
         ..LineAnalysis::default()
     };
-    commands(list, registry, &mut found);
+    analyze_list(list, registry, &mut found);
     found
 }
 
-fn commands(list: &CommandList, registry: CommandRegistry, found: &mut LineAnalysis) {
+fn analyze_list(list: &CommandList, registry: CommandRegistry, found: &mut LineAnalysis) {
     for AndOr { first, rest } in list {
         let rest = rest.iter().map(|(_, pipeline)| pipeline);
         let stages = std::iter::once(first)
             .chain(rest)
             .flat_map(|pipeline| &pipeline.stages);
         for each in stages {
-            stage(each, registry, found);
+            analyze_stage(each, registry, found);
         }
     }
 }
 
-fn stage(stage: &Stage, registry: CommandRegistry, found: &mut LineAnalysis) {
+fn analyze_stage(stage: &Stage, registry: CommandRegistry, found: &mut LineAnalysis) {
     match &stage.what {
-        StageBody::Subshell(list) | StageBody::Group(list) => commands(list, registry, found),
+        StageBody::Subshell(list) | StageBody::Group(list) => analyze_list(list, registry, found),
         StageBody::Simple { assignments, words } => {
             let values = assignments.iter().map(|(_, value)| value);
             for each in values.chain(words) {
-                word(each, registry, found);
+                analyze_word(each, registry, found);
             }
-            command(assignments, words, registry, found);
+            analyze_command(assignments, words, registry, found);
         }
     }
     for redirect in &stage.redirects {
@@ -75,21 +75,21 @@ fn stage(stage: &Stage, registry: CommandRegistry, found: &mut LineAnalysis) {
             RedirectTarget::Read(each)
             | RedirectTarget::Write(each)
             | RedirectTarget::Append(each)
-            | RedirectTarget::Here(each) => word(each, registry, found),
+            | RedirectTarget::Here(each) => analyze_word(each, registry, found),
             RedirectTarget::Same(_) => {}
         }
     }
 }
 
-fn word(word: &Word, registry: CommandRegistry, found: &mut LineAnalysis) {
+fn analyze_word(word: &Word, registry: CommandRegistry, found: &mut LineAnalysis) {
     for atom in &word.0 {
         if let WordAtom::Command(list, _) = atom {
-            commands(list, registry, found);
+            analyze_list(list, registry, found);
         }
     }
 }
 
-fn command(
+fn analyze_command(
     assignments: &[(Vec<u8>, Word)],
     words: &[Word],
     registry: CommandRegistry,
@@ -98,13 +98,14 @@ fn command(
     let Some(name) = words.first() else {
         return;
     };
-    match literal(name) {
+    match literal_text(name) {
         Some(name) if name == b"cd" => found.stays = false,
-        Some(name) if registry.named(&name).is_some() => {}
+        Some(name) if registry.find(&name).is_some() => {}
         Some(_) => {
             found.runs_programs = true;
-            let value = |(name, value): &(Vec<u8>, Word)| Some((name.clone(), literal(value)?));
-            let words = words.iter().map(literal).collect::<Option<_>>();
+            let value =
+                |(name, value): &(Vec<u8>, Word)| Some((name.clone(), literal_text(value)?));
+            let words = words.iter().map(literal_text).collect::<Option<_>>();
             let env = assignments.iter().map(value).collect::<Option<_>>();
             if let (Some(words), Some(env)) = (words, env) {
                 found.programs.push(PlannedProgram { words, env });

@@ -8,7 +8,7 @@ use super::syntax::{Word, WordAtom};
 ///
 /// # Errors
 /// A missing closing quote.
-pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), SyntaxRefusal> {
+pub(super) fn parse_quotes(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), SyntaxRefusal> {
     let start = word.0.len();
     // A NUL ends the text, as in bash.
     let mut ended = false;
@@ -18,7 +18,7 @@ pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), Synta
         };
         let bytes = match byte {
             b'\'' => break,
-            b'\\' => after_backslash(lexer)?,
+            b'\\' => parse_escape(lexer)?,
             byte => vec![byte],
         };
         for byte in bytes {
@@ -34,7 +34,7 @@ pub(super) fn quoted(lexer: &mut Lexer<'_>, word: &mut Word) -> Result<(), Synta
     Ok(())
 }
 
-fn after_backslash(lexer: &mut Lexer<'_>) -> Result<Vec<u8>, SyntaxRefusal> {
+fn parse_escape(lexer: &mut Lexer<'_>) -> Result<Vec<u8>, SyntaxRefusal> {
     let Some((letter, after)) = lexer.rest().split_first() else {
         return Err(SyntaxRefusal::unclosed(b'\''));
     };

@@ -20,12 +20,17 @@ pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
     if braces.count() > MOST_BRACES {
         return None;
     }
-    let words = atoms(&word.0)?;
-    Some(words.into_iter().map(|word| Word(lengthen(word))).collect())
+    let words = expand_atoms(&word.0)?;
+    Some(
+        words
+            .into_iter()
+            .map(|word| Word(lengthen_names(word)))
+            .collect(),
+    )
 }
 
 /// Lengthens the names of variables by the bytes after them: `$x{a,b}` is `$xa $xb`.
-fn lengthen(word: Vec<WordAtom>) -> Vec<WordAtom> {
+fn lengthen_names(word: Vec<WordAtom>) -> Vec<WordAtom> {
     let mut atoms = Vec::with_capacity(word.len());
     for atom in word {
         match (atoms.last_mut(), atom) {
@@ -38,20 +43,20 @@ fn lengthen(word: Vec<WordAtom>) -> Vec<WordAtom> {
     atoms
 }
 
-fn atoms(word: &[WordAtom]) -> Option<Vec<Vec<WordAtom>>> {
+fn expand_atoms(word: &[WordAtom]) -> Option<Vec<Vec<WordAtom>>> {
     for (at, _) in word
         .iter()
         .enumerate()
         .filter(|(_, atom)| **atom == WordAtom::Plain(b'{'))
     {
-        let Some((inside, after)) = group(word.get(at + 1..)?) else {
+        let Some((inside, after)) = split_group(word.get(at + 1..)?) else {
             continue;
         };
         let Some(choices) = choices(inside) else {
             continue;
         };
         let before = word.get(..at)?;
-        let after = atoms(after)?;
+        let after = expand_atoms(after)?;
         let mut words = Vec::new();
         let mut bytes = 0;
         for choice in choices? {
@@ -70,7 +75,7 @@ fn atoms(word: &[WordAtom]) -> Option<Vec<Vec<WordAtom>>> {
 }
 
 /// Splits the text after a brace into the part up to its partner, and the rest.
-fn group(text: &[WordAtom]) -> Option<(&[WordAtom], &[WordAtom])> {
+fn split_group(text: &[WordAtom]) -> Option<(&[WordAtom], &[WordAtom])> {
     let mut depth = 0;
     for (at, atom) in text.iter().enumerate() {
         match atom {
@@ -102,11 +107,11 @@ fn choices(inside: &[WordAtom]) -> Option<Option<Vec<Vec<WordAtom>>>> {
         parts.last_mut()?.push(atom.clone());
     }
     if parts.len() == 1 {
-        return sequence(&Word(inside.to_vec()).plain()?);
+        return expand_sequence(&Word(inside.to_vec()).plain()?);
     }
     let mut all = Vec::new();
     for part in &parts {
-        let Some(expanded) = atoms(part) else {
+        let Some(expanded) = expand_atoms(part) else {
             return Some(None);
         };
         all.extend(expanded);
@@ -118,7 +123,7 @@ fn choices(inside: &[WordAtom]) -> Option<Option<Vec<Vec<WordAtom>>>> {
 }
 
 /// Returns the members of a sequence such as `1..9` or `a..e`, with an optional step.
-fn sequence(text: &[u8]) -> Option<Option<Vec<Vec<WordAtom>>>> {
+fn expand_sequence(text: &[u8]) -> Option<Option<Vec<Vec<WordAtom>>>> {
     let text = std::str::from_utf8(text).ok()?;
     let mut parts = text.split("..");
     let (from, to, step) = (parts.next()?, parts.next()?, parts.next());

@@ -1,4 +1,4 @@
-//! One command's call: its arguments, its streams, and its access to the shell. Commands see nothing else.
+//! The call of a command: its arguments, its streams, and its access to the shell. Commands see nothing else.
 //!
 //! Owns the wording of errors: `command: path as typed: reason`. No reason says "denied": a path that a command may not
 //! touch is absent.
@@ -51,7 +51,7 @@ pub(super) struct ShellState {
 
 impl ShellState {
     /// Formats a path as the shell's user sees it.
-    pub(super) fn shown(&self, path: &WorldPath) -> Vec<u8> {
+    pub(super) fn display_path(&self, path: &WorldPath) -> Vec<u8> {
         if let Some(inside) = path.in_scratch() {
             let slash: &[u8] = if inside.is_root() { b"" } else { b"/" };
             return [TMP, slash, inside.bytes()].concat();
@@ -78,8 +78,8 @@ impl ShellState {
     ///
     /// # Errors
     /// As [`ShellState::path`].
-    pub(super) fn path_to_make(&self, typed: &[u8]) -> Result<WorldPath, Error> {
-        self.base().resolve_to_make(typed)
+    pub(super) fn new_file_path(&self, typed: &[u8]) -> Result<WorldPath, Error> {
+        self.base().resolve_new_file(typed)
     }
 
     fn base(&self) -> PathResolver<'_> {
@@ -146,7 +146,7 @@ pub(super) struct CommandRegistry(pub(super) &'static [BundledCommand]);
 
 impl CommandRegistry {
     /// Returns the command with a name.
-    pub(super) fn named(self, name: &[u8]) -> Option<BundledCommand> {
+    pub(super) fn find(self, name: &[u8]) -> Option<BundledCommand> {
         let found = self.0.iter().find(|known| known.name.as_bytes() == name);
         found.copied()
     }
@@ -235,18 +235,18 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// Write errors.
-    pub(super) fn complain(&mut self, typed: &[u8], error: &Error) -> io::Result<()> {
+    pub(super) fn report_path_error(&mut self, typed: &[u8], error: &Error) -> io::Result<()> {
         let mut message = self.state.as_typed(typed);
         message.extend_from_slice(b": ");
         message.extend_from_slice(reason(error.errno()).as_bytes());
-        self.say(&message)
+        self.report(&message)
     }
 
     /// Reports an error: `command: message`. Earlier output is flushed first.
     ///
     /// # Errors
     /// Write errors.
-    pub(super) fn say(&mut self, message: &[u8]) -> io::Result<()> {
+    pub(super) fn report(&mut self, message: &[u8]) -> io::Result<()> {
         self.out.flush()?;
         let mut line = self.name.as_bytes().to_vec();
         line.extend_from_slice(b": ");
@@ -267,7 +267,11 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// Write errors; `TimedOut`.
-    pub(super) fn nested(&mut self, command: BundledCommand, args: &[Vec<u8>]) -> io::Result<u8> {
+    pub(super) fn run_nested(
+        &mut self,
+        command: BundledCommand,
+        args: &[Vec<u8>],
+    ) -> io::Result<u8> {
         self.out.flush()?;
         let outputs = (self.out.get_ref().clone(), self.err.clone());
         invoke(command, args, &mut Input::empty(), outputs, self.state)
@@ -309,12 +313,12 @@ pub(super) fn invoke(
             // Only a read can fail so.
             io::ErrorKind::IsADirectory => (b"-: Is a directory".to_vec(), 1),
             _ => (
-                format!("write error: {}", reason(of_io(&error).errno())).into_bytes(),
+                format!("write error: {}", reason(from_io_error(&error).errno())).into_bytes(),
                 1,
             ),
         },
     };
-    // The message is lost where nobody reads standard error.
+    // The message is lost if standard error has no reader.
     let _ = err.write_all(&[command.name.as_bytes(), b": ", &message, b"\n"].concat());
     Ok(status)
 }
@@ -336,8 +340,8 @@ impl LineRejection {
     }
 }
 
-/// Reports an error of the shell itself. The message is lost where nobody reads standard error.
-pub(super) fn tell(err: &mut Output, parts: &[&[u8]]) {
+/// Reports an error of the shell itself. The message is lost if standard error has no reader.
+pub(super) fn report_shell_error(err: &mut Output, parts: &[&[u8]]) {
     let message = [b"bash: ", &parts.concat()[..], b"\n"].concat();
     let _ = err.write_all(&message);
 }
@@ -346,7 +350,7 @@ pub(super) fn tell(err: &mut Output, parts: &[&[u8]]) {
 pub(super) const NULL: &[u8] = b"/dev/null";
 
 /// Converts an I/O error of the standard library into the world's error.
-pub(super) fn of_io(error: &io::Error) -> Error {
+pub(super) fn from_io_error(error: &io::Error) -> Error {
     let errno = error
         .raw_os_error()
         .map_or(Errno::IO, Errno::from_raw_os_error);
@@ -354,6 +358,6 @@ pub(super) fn of_io(error: &io::Error) -> Error {
 }
 
 /// Makes a [`CommandError::Usage`] with status 1.
-pub(super) fn usage(message: impl Into<Vec<u8>>) -> CommandError {
+pub(super) fn usage_error(message: impl Into<Vec<u8>>) -> CommandError {
     CommandError::Usage(message.into(), 1)
 }

@@ -1,6 +1,6 @@
 //! The effect of a line, as far as it can be determined before it runs: whether it may change anything.
 
-use super::admit::literal;
+use super::admit::literal_text;
 use super::call::{CommandRegistry, NULL};
 use super::syntax::{AndOr, CommandList, RedirectTarget, Stage, StageBody, Word, WordAtom};
 
@@ -9,22 +9,27 @@ pub(super) fn may_change(list: &CommandList, registry: CommandRegistry) -> bool 
     let mut pipelines = list.iter().flat_map(|AndOr { first, rest }| {
         std::iter::once(first).chain(rest.iter().map(|(_, pipeline)| pipeline))
     });
-    pipelines.any(|pipeline| pipeline.stages.iter().any(|each| stage(each, registry)))
+    pipelines.any(|pipeline| {
+        pipeline
+            .stages
+            .iter()
+            .any(|each| stage_may_change(each, registry))
+    })
 }
 
-fn stage(stage: &Stage, registry: CommandRegistry) -> bool {
+fn stage_may_change(stage: &Stage, registry: CommandRegistry) -> bool {
     let word = |each: &Word| word(each, registry);
     let does = match &stage.what {
         StageBody::Subshell(list) | StageBody::Group(list) => may_change(list, registry),
         StageBody::Simple { assignments, words } => {
             assignments.iter().any(|(_, value)| word(value))
                 || words.iter().any(word)
-                || command(words, registry)
+                || command_may_change(words, registry)
         }
     };
     does || stage.redirects.iter().any(|redirect| match &redirect.to {
         RedirectTarget::Write(each) | RedirectTarget::Append(each) => {
-            literal(each).as_deref() != Some(NULL)
+            literal_text(each).as_deref() != Some(NULL)
         }
         RedirectTarget::Read(each) | RedirectTarget::Here(each) => word(each),
         RedirectTarget::Same(_) => false,
@@ -38,18 +43,18 @@ fn word(word: &Word, registry: CommandRegistry) -> bool {
     })
 }
 
-fn command(words: &[Word], registry: CommandRegistry) -> bool {
+fn command_may_change(words: &[Word], registry: CommandRegistry) -> bool {
     let Some((name, rest)) = words.split_first() else {
         return false;
     };
-    match literal(name) {
+    match literal_text(name) {
         Some(name) if name == b"find" => rest.iter().any(|word| {
             // The word's expansion is unknown, or it is an action.
-            literal(word)
+            literal_text(word)
                 .is_none_or(|text| text == b"-delete" || text == b"-exec" || text.contains(&b'{'))
         }),
         // An unknown command ends the line.
-        Some(name) => registry.named(&name).is_none_or(|command| command.changes),
+        Some(name) => registry.find(&name).is_none_or(|command| command.changes),
         None => true,
     }
 }

@@ -1,7 +1,7 @@
 //! The escapes common to `echo -e` and `$'…'`.
 
-/// Returns the meaning of a letter after a backslash and the following text, and the rest of that text. `None` where
-/// it is not an escape common to both.
+/// Decodes the escape of a letter after a backslash and the text that follows. Returns its bytes, and the rest of that
+/// text; `None` if this is not an escape common to both.
 pub(super) fn decode_escape(letter: u8, after: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let byte = match letter {
         b'a' => 7,

@@ -36,7 +36,7 @@ impl From<io::Error> for ExpansionError {
 }
 
 /// Expands the words of a command.
-pub(super) fn fields(
+pub(super) fn expand_words(
     words: &[Word],
     state: &mut ShellState,
     run: &mut SubstitutionFn<'_>,
@@ -47,7 +47,7 @@ pub(super) fn fields(
             return Err(ExpansionError::Message(b"braces: too many words".to_vec()));
         };
         for word in braced {
-            for part in split(&word, state, run)? {
+            for part in split_word(&word, state, run)? {
                 part.globbed(state, &mut fields)?;
             }
         }
@@ -56,7 +56,7 @@ pub(super) fn fields(
 }
 
 /// Expands a word without splitting it: the value of an assignment, the text of a here-document.
-pub(super) fn text(
+pub(super) fn expand_text(
     word: &Word,
     state: &mut ShellState,
     run: &mut SubstitutionFn<'_>,
@@ -65,16 +65,16 @@ pub(super) fn text(
     for (at, atom) in word.0.iter().enumerate() {
         match atom {
             WordAtom::Plain(b'~') if begins_tilde(&word.0, at) => {
-                text.extend_from_slice(&root_of(state))
+                text.extend_from_slice(&root_path(state))
             }
             WordAtom::Plain(byte) | WordAtom::Quoted(byte) => text.push(*byte),
             WordAtom::Nothing => {}
             WordAtom::Variable(name, _) | WordAtom::Bare(name) => {
-                let value = variable(name, state);
+                let value = variable_value(name, state);
                 state.deadline.hold(value.len())?;
                 text.extend(value);
             }
-            WordAtom::Command(list, _) => text.extend(output(run(state, list)?)),
+            WordAtom::Command(list, _) => text.extend(clean_output(run(state, list)?)),
         }
     }
     Ok(text)
@@ -91,11 +91,11 @@ fn begins_tilde(atoms: &[WordAtom], at: usize) -> bool {
     begins && ends
 }
 
-fn root_of(state: &ShellState) -> Vec<u8> {
-    state.shown(&trumanfs_types::name::WorldPath::root())
+fn root_path(state: &ShellState) -> Vec<u8> {
+    state.display_path(&trumanfs_types::name::WorldPath::root())
 }
 
-fn variable(name: &[u8], state: &ShellState) -> Vec<u8> {
+fn variable_value(name: &[u8], state: &ShellState) -> Vec<u8> {
     match name {
         b"?" => state.status.to_string().into_bytes(),
         name => state.variables.get(name).cloned().unwrap_or_default(),
@@ -103,7 +103,7 @@ fn variable(name: &[u8], state: &ShellState) -> Vec<u8> {
 }
 
 /// Removes trailing newlines and NUL bytes from a command's output, as in bash.
-fn output(mut bytes: Vec<u8>) -> Vec<u8> {
+fn clean_output(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.retain(|b| *b != 0);
     let end = bytes
         .iter()
@@ -170,7 +170,7 @@ impl WordPart {
     }
 }
 
-fn split(
+fn split_word(
     word: &Word,
     state: &mut ShellState,
     run: &mut SubstitutionFn<'_>,
@@ -180,7 +180,7 @@ fn split(
     for (at, atom) in word.0.iter().enumerate() {
         let (value, quoted) = match atom {
             WordAtom::Plain(b'~') if at == 0 && begins_tilde(&word.0, at) => {
-                let root = root_of(state);
+                let root = root_path(state);
                 part.tilde = root.len();
                 part.push(root, false);
                 continue;
@@ -198,9 +198,9 @@ fn split(
                 part.kept = true;
                 continue;
             }
-            WordAtom::Variable(name, quoted) => (variable(name, state), *quoted),
-            WordAtom::Bare(name) => (variable(name, state), false),
-            WordAtom::Command(list, quoted) => (output(run(state, list)?), *quoted),
+            WordAtom::Variable(name, quoted) => (variable_value(name, state), *quoted),
+            WordAtom::Bare(name) => (variable_value(name, state), false),
+            WordAtom::Command(list, quoted) => (clean_output(run(state, list)?), *quoted),
         };
         // Each byte is stored with a flag.
         state.deadline.hold(value.len().saturating_mul(2))?;

@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 100;
 pub(super) fn expand(state: &ShellState, pattern: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let parts: Vec<&[u8]> = pattern.split(|b| *b == b'/').collect();
-    matches(state, Vec::new(), &parts, &mut found)?;
+    match_parts(state, Vec::new(), &parts, &mut found)?;
     found.sort();
     found.dedup();
     Ok(found)
@@ -48,7 +48,7 @@ pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
 }
 
 /// Matches the remaining parts below `so_far`, a path that ends with a slash or is empty.
-fn matches(
+fn match_parts(
     state: &ShellState,
     so_far: Vec<u8>,
     parts: &[&[u8]],
@@ -59,23 +59,23 @@ fn matches(
         return Ok(());
     };
     if *first == b"**" {
-        return anywhere(state, so_far, rest, found, 0);
+        return match_globstar(state, so_far, rest, found, 0);
     }
     if !is_pattern(first) {
         let mut path = so_far;
         path.extend(unescaped(first));
         if rest.is_empty() {
-            if there(state, &path) {
+            if exists(state, &path) {
                 found.push(path);
             }
             return Ok(());
         }
         path.push(b'/');
-        return matches(state, path, rest, found);
+        return match_parts(state, path, rest, found);
     }
     let pattern = GlobPattern::new(first);
     let hidden = first.starts_with(b".") || first.starts_with(b"\\.");
-    for entry in entries(state, &so_far) {
+    for entry in list_entries(state, &so_far) {
         if (entry.name.starts_with(b".") && !hidden) || !pattern.matches(&entry.name) {
             continue;
         }
@@ -85,14 +85,14 @@ fn matches(
             found.push(path);
         } else if entry.kind == FileType::Directory {
             path.push(b'/');
-            matches(state, path, rest, found)?;
+            match_parts(state, path, rest, found)?;
         }
     }
     Ok(())
 }
 
 /// Matches `**` with no directory and with each directory below.
-fn anywhere(
+fn match_globstar(
     state: &ShellState,
     so_far: Vec<u8>,
     rest: &[&[u8]],
@@ -103,12 +103,12 @@ fn anywhere(
     if depth == 0 {
         match rest {
             // `a/**` also matches `a/`.
-            [] if !so_far.is_empty() && there(state, &so_far) => found.push(so_far.clone()),
+            [] if !so_far.is_empty() && exists(state, &so_far) => found.push(so_far.clone()),
             [b""] => {}
-            rest => matches(state, so_far.clone(), rest, found)?,
+            rest => match_parts(state, so_far.clone(), rest, found)?,
         }
     }
-    for entry in entries(state, &so_far) {
+    for entry in list_entries(state, &so_far) {
         if entry.name.starts_with(b".") {
             continue;
         }
@@ -122,15 +122,15 @@ fn anywhere(
             match rest {
                 [] => {}
                 [b""] => found.push(path.clone()),
-                rest => matches(state, path.clone(), rest, found)?,
+                rest => match_parts(state, path.clone(), rest, found)?,
             }
-            anywhere(state, path, rest, found, depth + 1)?;
+            match_globstar(state, path, rest, found, depth + 1)?;
         }
     }
     Ok(())
 }
 
-fn there(state: &ShellState, path: &[u8]) -> bool {
+fn exists(state: &ShellState, path: &[u8]) -> bool {
     state
         .path(path)
         .and_then(|path| state.home.stat(&path))
@@ -138,7 +138,7 @@ fn there(state: &ShellState, path: &[u8]) -> bool {
 }
 
 /// Lists a directory; in one that cannot be listed nothing matches.
-fn entries(state: &ShellState, dir: &[u8]) -> Vec<DirEntry> {
+fn list_entries(state: &ShellState, dir: &[u8]) -> Vec<DirEntry> {
     let dir = if dir.is_empty() { b"." } else { dir };
     let listed: Result<_, Error> = state.path(dir).and_then(|dir| state.home.list(&dir));
     listed.unwrap_or_default()

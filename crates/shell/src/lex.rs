@@ -103,7 +103,7 @@ impl<'l> Lexer<'l> {
     }
 
     /// Skips an escaped newline, after which the line continues.
-    pub(super) fn continuation(&mut self, bytes: usize) {
+    pub(super) fn skip_continuation(&mut self, bytes: usize) {
         self.skip(bytes);
         self.continued |= self.rest().is_empty();
     }
@@ -114,11 +114,11 @@ impl<'l> Lexer<'l> {
     }
 
     /// Skips blanks, comments and escaped newlines.
-    pub(super) fn blanks(&mut self) {
+    pub(super) fn skip_blanks(&mut self) {
         loop {
             match self.rest() {
                 [b' ' | b'\t', ..] => self.skip(1),
-                [b'\\', b'\n', ..] => self.continuation(2),
+                [b'\\', b'\n', ..] => self.skip_continuation(2),
                 [b'#', ..] => {
                     let end = self.rest().iter().position(|b| *b == b'\n');
                     self.skip(end.unwrap_or(self.rest().len()));
@@ -129,7 +129,7 @@ impl<'l> Lexer<'l> {
     }
 
     /// Takes the rest of the current line, without its newline.
-    pub(super) fn line(&mut self) -> Option<&'l [u8]> {
+    pub(super) fn take_line(&mut self) -> Option<&'l [u8]> {
         let rest = self.rest();
         if rest.is_empty() {
             return None;

@@ -116,7 +116,7 @@ impl Shell {
             programs: None,
             line_programs: None,
         };
-        let root = state.shown(&WorldPath::root());
+        let root = state.display_path(&WorldPath::root());
         state.variables.insert(b"HOME".to_vec(), root.clone());
         state.variables.insert(b"PWD".to_vec(), root);
         Shell {
@@ -143,7 +143,7 @@ impl Shell {
 
     /// Returns the working directory, as `pwd` prints it.
     pub fn cwd(&self) -> Vec<u8> {
-        self.state.shown(&self.state.cwd)
+        self.state.display_path(&self.state.cwd)
     }
 
     /// Returns the working directory as a prompt shows it: the root is `~`.
@@ -169,8 +169,8 @@ impl Shell {
         Ok(())
     }
 
-    /// Forgets variables, the largest first, until the remaining ones hold at most so many bytes, names included. Returns
-    /// the names of the forgotten ones.
+    /// Forgets variables, the largest first, until the remaining ones hold at most so many bytes, names included.
+    /// Returns the names of the forgotten ones.
     pub fn forget_large_variables(&mut self, most: usize) -> Vec<Vec<u8>> {
         let variables = &mut self.state.variables;
         let size = |(name, value): (&Vec<u8>, &Vec<u8>)| name.len() + value.len();
@@ -211,7 +211,7 @@ impl Shell {
             b"" => self.state.path(b"."),
             [b'~', b'/', rest @ ..] => self
                 .state
-                .path(&[&self.state.shown(&WorldPath::root())[..], b"/", rest].concat()),
+                .path(&[&self.state.display_path(&WorldPath::root())[..], b"/", rest].concat()),
             dir => self.state.path(dir),
         };
         let entries = inside
@@ -257,11 +257,11 @@ impl Shell {
 
     /// Runs a line with empty standard input, and collects its output.
     pub fn run(&mut self, line: &[u8]) -> Outcome {
-        self.gather(line, None)
+        self.run_with_stdin(line, None)
     }
 
     /// Runs a line with the given standard input, and collects its output.
-    pub fn gather(&mut self, line: &[u8], stdin: Option<OwnedFd>) -> Outcome {
+    pub fn run_with_stdin(&mut self, line: &[u8], stdin: Option<OwnedFd>) -> Outcome {
         let request = self.request(line);
         pipeline::execute_gathering(self, &request, stdin)
     }
@@ -306,7 +306,7 @@ impl Executor for Shell {
             message: refusal.message,
             return_code: REFUSED,
         })?;
-        let admitted = admit::line(&list, &self.state);
+        let admitted = admit::admit_line(&list, &self.state);
         admitted.map_err(|LineRejection { message, status }| Refusal {
             message,
             return_code: status,

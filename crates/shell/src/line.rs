@@ -1,13 +1,13 @@
 //! Carries out an admitted line within its time and memory, and words its end.
 //!
-//! A line with a token runs on a thread of its own. Each wait and each loop checks the token, so the line ends by itself,
-//! unless a system call hangs in a disk or in another file system. Then the thread is left behind with everything it
-//! holds, and the caller goes on.
+//! A line with a token runs on a thread of its own. Each wait and each loop checks the token, so the line ends by
+//! itself, unless a system call hangs in a disk or in another file system. Then the thread is left behind with
+//! everything it holds, and the caller goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::{ShellState, of_io, reason};
+use super::call::{ShellState, from_io_error, reason};
 use super::deadline::{Deadline, LineStream};
 use super::run::{self, CommandStreams};
 use super::stream::{Input, Output};
@@ -45,17 +45,17 @@ pub(super) fn carry_out(
     state.line_programs = state
         .programs
         .as_ref()
-        .map(|programs| programs.begin(home.clone(), admitted.run()));
+        .map(|programs| programs.begin_line(home.clone(), admitted.run()));
     state.home = home;
     state.deadline = Deadline::new(cancel.clone().unwrap_or_default(), admitted.memory(), held);
     let threads = state.threads.clone();
     let line = move || {
-        let mut done = RequestEnd::ran(0);
+        let mut done = RequestEnd::finished(0);
         let mut streams = Some(streams);
         let home = state.home.clone();
-        home.work(&mut || {
+        home.run_part(&mut || {
             if let Some(streams) = streams.take() {
-                done = line(&admitted, streams, &mut state);
+                done = run_line(&admitted, streams, &mut state);
             }
         });
         (done, Some(state))
@@ -67,7 +67,7 @@ pub(super) fn carry_out(
         Ok(working) => match working.join_within(&cancel, GRACE) {
             JoinResult::Done(ended) => ended,
             JoinResult::Panicked => (
-                RequestEnd::early(Status::Error, 1, "bash: the line broke off"),
+                RequestEnd::ended_early(Status::Error, 1, "bash: the line broke off"),
                 None,
             ),
             JoinResult::LeftBehind => {
@@ -75,23 +75,23 @@ pub(super) fn carry_out(
                 (
                     RequestEnd {
                         left_behind,
-                        ..early(&cancel)
+                        ..ended_early(&cancel)
                     },
                     None,
                 )
             }
         },
         Err(error) => {
-            let why = reason(of_io(&error).errno());
+            let why = reason(from_io_error(&error).errno());
             (
-                RequestEnd::early(Status::Error, 1, format!("bash: {why}")),
+                RequestEnd::ended_early(Status::Error, 1, format!("bash: {why}")),
                 None,
             )
         }
     }
 }
 
-fn line(
+fn run_line(
     admitted: &AdmittedRequest<ParsedLine>,
     streams: pipeline::RequestStreams,
     state: &mut ShellState,
@@ -104,20 +104,20 @@ fn line(
         out: Output::line_output(streams.stdout, LineStream::Stdout),
         err: Output::line_output(streams.stderr, LineStream::Stderr),
     };
-    let ended = run::list(&admitted.plan().0, &mut streams, state);
+    let ended = run::run_list(&admitted.plan().0, &mut streams, state);
     let deadline = &state.deadline;
     let done = match deadline.refused() {
-        _ if ended.is_err() && state.is_lost() => lost(),
+        _ if ended.is_err() && state.is_lost() => home_lost(),
         Some(status) if deadline.is_exhausted() => {
             let most = admitted.memory() >> 20;
             let message = format!("bash: the line needs more than {most} MiB of memory");
-            RequestEnd::early(Status::Error, status, message)
+            RequestEnd::ended_early(Status::Error, status, message)
         }
         // The message was written where the refusal happened.
         Some(status) => RequestEnd::blocked(status, deadline.reason()),
         None => match ended {
-            Ok(_) => RequestEnd::ran(state.status),
-            Err(_) => early(&deadline.cancel),
+            Ok(_) => RequestEnd::finished(state.status),
+            Err(_) => ended_early(&deadline.cancel),
         },
     };
     RequestEnd {
@@ -132,16 +132,16 @@ pub(super) fn interrupted(cancel: &CancelToken) -> RequestEnd {
 }
 
 /// Returns the end of a line whose home went away.
-fn lost() -> RequestEnd {
+fn home_lost() -> RequestEnd {
     let message = "bash: the daemon of the home ended while the line ran; the rest of the line did not run. What was \
                    changed until then is recorded; `trumanfs umount` takes the home away, then mount it again";
-    RequestEnd::early(Status::Error, run::LOST, message)
+    RequestEnd::ended_early(Status::Error, run::LOST, message)
 }
 
 /// Returns the end of a line whose token has ended.
-fn early(cancel: &CancelToken) -> RequestEnd {
+fn ended_early(cancel: &CancelToken) -> RequestEnd {
     match cancel.ended() {
         Some(CancelReason::Cancelled) => interrupted(cancel),
-        _ => RequestEnd::early(Status::Timeout, LATE, "bash: the line's time is up"),
+        _ => RequestEnd::ended_early(Status::Timeout, LATE, "bash: the line's time is up"),
     }
 }

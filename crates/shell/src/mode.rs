@@ -15,7 +15,7 @@ struct ModeClause {
     /// The bits of the classes named; 0 without a class.
     who: u32,
     what: ModeBits,
-    /// The bits mentioned in the text, so that a directory's set-id bits change only if they are meant.
+    /// The bits mentioned in the text, so that a directory's set-id bits change only if the text names them.
     mentioned: u32,
 }
 
@@ -32,7 +32,7 @@ impl ModeChange {
     /// Parses a change; `None` where it is malformed.
     pub(super) fn parse(text: &[u8]) -> Option<ModeChange> {
         if text.first()?.is_ascii_digit() {
-            let bits = octal(text)?;
+            let bits = parse_octal(text)?;
             // With fewer than five digits, a directory's set-id bits are kept unless they are set explicitly.
             let mentioned = if text.len() < 5 {
                 bits & SET_IDS | ALL & !SET_IDS
@@ -52,11 +52,11 @@ impl ModeChange {
             let (who, mut rest) = clause.split_at(start);
             let who = who
                 .iter()
-                .try_fold(0, |who, letter| Some(who | class(*letter)?))?;
+                .try_fold(0, |who, letter| Some(who | class_bits(*letter)?))?;
             while let [op, after @ ..] = rest {
                 let end = after.iter().position(|b| b"+-=".contains(b));
                 let (value, next) = after.split_at(end.unwrap_or(after.len()));
-                steps.push(step(*op, who, value)?);
+                steps.push(parse_step(*op, who, value)?);
                 // Octal digits end a clause.
                 if !next.is_empty() && value.first().is_some_and(u8::is_ascii_digit) {
                     return None;
@@ -99,7 +99,7 @@ impl ModeChange {
     }
 }
 
-fn step(op: u8, who: u32, value: &[u8]) -> Option<ModeClause> {
+fn parse_step(op: u8, who: u32, value: &[u8]) -> Option<ModeClause> {
     let step = |who, what, mentioned| ModeClause {
         op,
         who,
@@ -107,7 +107,7 @@ fn step(op: u8, who: u32, value: &[u8]) -> Option<ModeClause> {
         mentioned,
     };
     if value.first().is_some_and(u8::is_ascii_digit) {
-        let bits = octal(value)?;
+        let bits = parse_octal(value)?;
         return (who == 0).then(|| step(ALL, ModeBits::Bits(bits), ALL));
     }
     if let [class @ (b'u' | b'g' | b'o')] = value {
@@ -134,14 +134,14 @@ fn step(op: u8, who: u32, value: &[u8]) -> Option<ModeClause> {
     Some(step(who, what, mentioned))
 }
 
-fn octal(text: &[u8]) -> Option<u32> {
+fn parse_octal(text: &[u8]) -> Option<u32> {
     text.iter().try_fold(0, |mode: u32, digit| {
         let digit = char::from(*digit).to_digit(8)?;
         Some(mode * 8 + digit).filter(|mode| *mode <= ALL)
     })
 }
 
-fn class(letter: u8) -> Option<u32> {
+fn class_bits(letter: u8) -> Option<u32> {
     Some(match letter {
         b'u' => 0o4700,
         b'g' => 0o2070,

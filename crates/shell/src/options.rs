@@ -1,7 +1,7 @@
 //! Options as parsed by GNU's getopt_long(3): clusters, attached or separate values, long names shortened as long as
 //! they are unique, options after operands, `--`. An unknown option is an error in GNU's words, never ignored.
 
-use super::call::{CommandError, usage};
+use super::call::{CommandError, usage_error};
 
 /// The rule for the value of a long option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl OptSpec {
 }
 
 fn wrong(before: &[u8], what: &[u8], after: &[u8]) -> CommandError {
-    usage([before, what, after].concat())
+    usage_error([before, what, after].concat())
 }
 
 #[cfg(test)]

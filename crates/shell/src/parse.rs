@@ -17,9 +17,9 @@ use parser::{LineParser, ListEnd};
 pub enum InputState {
     /// The input can run.
     Complete,
-    /// The input needs more lines: a quote is open, a here-document has no end, the last byte is a backslash.
+    /// The input needs more lines: a quote is open, a here-document lacks its end, the last byte is a backslash.
     Open,
-    /// The input will not run, whatever follows.
+    /// The input will not run, even with more lines.
     Refused {
         /// True if the input still needs more lines: the rest of a loop, for example.
         open: bool,

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::call::{ShellState, of_io, reason, tell};
+use super::call::{ShellState, from_io_error, reason, report_shell_error};
 use super::deadline::{Deadline, LineStream};
 use super::stream::{CHUNK, Input, Output, empty_file};
 use super::thread_pool::{RunningJob, ThreadPool};
@@ -26,11 +26,12 @@ impl ShellState {
     /// Returns whether a real program has this name, and no bundled command does.
     pub(super) fn is_program(&self, name: &[u8]) -> bool {
         let programs = self.programs.as_ref();
-        self.registry.named(name).is_none() && programs.is_some_and(|programs| programs.knows(name))
+        self.registry.find(name).is_none()
+            && programs.is_some_and(|programs| programs.has_program(name))
     }
 
-    /// Returns whether the line has to end because its home is gone. Only lines that may run programs know this, because
-    /// they hold the home.
+    /// Returns whether the line has to end because its home is gone. Only lines that may run programs know this,
+    /// because they hold the home.
     pub(super) fn is_lost(&self) -> bool {
         self.line_programs
             .as_ref()
@@ -54,12 +55,12 @@ pub(super) fn run(
     let program = ProgramRequest {
         words,
         env,
-        cwd: state.shown(&state.cwd),
+        cwd: state.display_path(&state.cwd),
     };
     let ended = match programs.admit(program) {
         Ok(program) => {
             let rule = program.output();
-            let ends = stdin(input, state).and_then(|stdin| {
+            let ends = stdin_descriptor(input, state).and_then(|stdin| {
                 Ok((
                     stdin,
                     ProgramOutputs::open(output, error_output, rule, state)?,
@@ -68,7 +69,10 @@ pub(super) fn run(
             let (stdin, outputs) = match ends {
                 Ok(ends) => ends,
                 Err(error) => {
-                    tell(error_output, &[reason(of_io(&error).errno()).as_bytes()]);
+                    report_shell_error(
+                        error_output,
+                        &[reason(from_io_error(&error).errno()).as_bytes()],
+                    );
                     return Ok(BLOCKED);
                 }
             };
@@ -87,14 +91,14 @@ pub(super) fn run(
         Err(ProgramError::LineEnded) => Err(io::ErrorKind::TimedOut.into()),
         Err(ProgramError::Refused(why, status)) => {
             let name = words.first().map_or(&b""[..], Vec::as_slice);
-            tell(error_output, &[name, b": ", &why]);
+            report_shell_error(error_output, &[name, b": ", &why]);
             Ok(status)
         }
     }
 }
 
 /// Returns a descriptor of an input. An input that is not a file becomes a pipe, and stays one.
-fn stdin(input: &mut Input, state: &ShellState) -> io::Result<OwnedFd> {
+fn stdin_descriptor(input: &mut Input, state: &ShellState) -> io::Result<OwnedFd> {
     if input.is_empty() {
         let file = empty_file().map_err(|error| io::Error::from(error.errno()))?;
         return Ok(file.into());
@@ -127,8 +131,8 @@ struct ProgramOutputs {
 }
 
 impl ProgramOutputs {
-    /// Opens the outputs. The program itself writes to files. If both outputs lead to the same place, the program writes both
-    /// into one pipe, which keeps the order of its writes.
+    /// Opens the outputs. The program itself writes to files. If both outputs lead to the same place, the program
+    /// writes both into one pipe, which keeps the order of its writes.
     fn open(
         out: &Output,
         err: &Output,
@@ -167,7 +171,8 @@ struct LineOutput {
     to: Output,
     by: LineStream,
     limited: SharedOutput,
-    /// The buffer that holds the output until the program has succeeded or failed; `None` if the rule does not ask for it.
+    /// The buffer that holds the output until the program has succeeded or failed; `None` if the rule does not ask for
+    /// it.
     held: Option<OutputBuffer>,
 }
 
@@ -225,7 +230,7 @@ impl OutputForwarder {
 
 impl LineOutput {
     fn new(to: Output, by: LineStream, rule: OutputRule) -> LineOutput {
-        let held = rule.only_of_failures.then(OutputBuffer::default);
+        let held = rule.failures_only.then(OutputBuffer::default);
         let limits = Limits {
             // 0 would be no limit.
             bytes: rule.bytes.max(1),

@@ -30,7 +30,7 @@ pub(super) fn open(
 ) -> io::Result<Result<OpenedTarget, Vec<u8>>> {
     let word = match to {
         RedirectTarget::Here(text) => {
-            let text = expand::text(text, state, substitute)?;
+            let text = expand::expand_text(text, state, substitute)?;
             return Ok(Ok(OpenedTarget::In(Input::bytes(text))));
         }
         RedirectTarget::Read(word) | RedirectTarget::Write(word) | RedirectTarget::Append(word) => {
@@ -38,17 +38,17 @@ pub(super) fn open(
         }
         RedirectTarget::Same(_) => return Ok(Ok(OpenedTarget::Out(err.clone()))),
     };
-    let path = match one(word, state, substitute) {
+    let path = match expand_target(word, state, substitute) {
         Ok(field) => field,
         Err(ExpansionError::Stopped(error)) => return Err(error),
         Err(ExpansionError::Message(message)) => return Ok(Err(message)),
     };
     let shown = path.tilde.as_ref().unwrap_or(&path.text);
-    Ok(end(to, &path.text, state)
+    Ok(open_path(to, &path.text, state)
         .map_err(|error| [shown, &b": "[..], reason(error.errno()).as_bytes()].concat()))
 }
 
-fn end(to: &RedirectTarget, path: &[u8], state: &ShellState) -> Result<OpenedTarget, Error> {
+fn open_path(to: &RedirectTarget, path: &[u8], state: &ShellState) -> Result<OpenedTarget, Error> {
     let how = match to {
         RedirectTarget::Write(_) => WriteMode::Truncate,
         RedirectTarget::Append(_) => WriteMode::Append,
@@ -68,7 +68,7 @@ fn end(to: &RedirectTarget, path: &[u8], state: &ShellState) -> Result<OpenedTar
     if path == NULL {
         return Ok(OpenedTarget::Out(Output::null()));
     }
-    let path = state.path_to_make(path)?;
+    let path = state.new_file_path(path)?;
     state
         .home
         .open_write(&path, how, NEW_FILE_MODE)
@@ -76,12 +76,12 @@ fn end(to: &RedirectTarget, path: &[u8], state: &ShellState) -> Result<OpenedTar
 }
 
 /// Expands the word of a redirect, which must yield a single word.
-fn one(
+fn expand_target(
     word: &Word,
     state: &mut ShellState,
     run: &mut SubstitutionFn<'_>,
 ) -> Result<ExpandedWord, ExpansionError> {
-    let mut fields = expand::fields(std::slice::from_ref(word), state, run)?;
+    let mut fields = expand::expand_words(std::slice::from_ref(word), state, run)?;
     match (fields.pop(), fields.is_empty()) {
         (Some(field), true) => Ok(field),
         _ => {

@@ -3,12 +3,12 @@
 use std::io;
 
 use super::admit;
-use super::call::{ShellState, invoke, tell};
+use super::call::{ShellState, invoke, report_shell_error};
 use super::expand::{self, ExpandedWord, ExpansionError};
 use super::programs;
 use super::redirect::{self, OpenedTarget};
 use super::stream::{Input, Output, pipe};
-use super::substitute::{CollectedOutput, copy, only_read};
+use super::substitute::{CollectedOutput, copy_rest, file_read_only};
 use super::syntax::{
     AndOr, AndOrOperator, CommandList, Pipeline, Redirect, RedirectTarget, Stage, StageBody,
 };
@@ -27,31 +27,31 @@ pub(super) struct CommandStreams<'s> {
 ///
 /// # Errors
 /// `TimedOut` only: the line has to end.
-pub(super) fn list(
+pub(super) fn run_list(
     list: &CommandList,
     streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
 ) -> io::Result<u8> {
     for AndOr { first, rest } in list {
-        pipeline(first, streams, state)?;
+        run_pipeline(first, streams, state)?;
         for (join, next) in rest {
             if (state.status == 0) == (*join == AndOrOperator::And) {
-                pipeline(next, streams, state)?;
+                run_pipeline(next, streams, state)?;
             }
         }
     }
     Ok(state.status)
 }
 
-fn pipeline(
+fn run_pipeline(
     line: &Pipeline,
     streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
 ) -> io::Result<()> {
     state.deadline.check()?;
     let status = match line.stages.split_last() {
-        Some((only, [])) => stage(only, streams, state)?,
-        Some((last, before)) => stages(before, last, streams, state)?,
+        Some((only, [])) => run_stage(only, streams, state)?,
+        Some((last, before)) => run_stages(before, last, streams, state)?,
         None => 0,
     };
     if state.is_lost() {
@@ -67,7 +67,7 @@ fn pipeline(
 
 /// Runs the stages concurrently, each with a copy of the shell's state. The last one runs on this thread; its status
 /// is the pipeline's.
-fn stages(
+fn run_stages(
     before: &[Stage],
     last: &Stage,
     streams: &mut CommandStreams<'_>,
@@ -90,7 +90,7 @@ fn stages(
             };
             let mut status = Ok(0);
             let home = state.home.clone();
-            home.work(&mut || status = stage(&each, &mut streams, &mut state));
+            home.run_part(&mut || status = run_stage(&each, &mut streams, &mut state));
             (status, (number == 0).then_some(stdin))
         });
         match started {
@@ -107,7 +107,7 @@ fn stages(
             out: streams.out.clone(),
             err: streams.err.clone(),
         };
-        stage(last, &mut streams, &mut state.clone())
+        run_stage(last, &mut streams, &mut state.clone())
     });
     // Drop the last pipe's reader, so that stages still writing to it end.
     drop(next);
@@ -124,7 +124,7 @@ fn stages(
     ended.and(status)
 }
 
-fn stage(
+fn run_stage(
     stage: &Stage,
     streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
@@ -132,13 +132,13 @@ fn stage(
     let (assignments, words) = match &stage.what {
         StageBody::Simple { assignments, words } => (assignments, words),
         StageBody::Subshell(inner) => {
-            return redirected(&stage.redirects, streams, state, |streams, state| {
-                list(inner, streams, &mut state.clone())
+            return with_redirects(&stage.redirects, streams, state, |streams, state| {
+                run_list(inner, streams, &mut state.clone())
             });
         }
         StageBody::Group(inner) => {
-            return redirected(&stage.redirects, streams, state, |streams, state| {
-                list(inner, streams, state)
+            return with_redirects(&stage.redirects, streams, state, |streams, state| {
+                run_list(inner, streams, state)
             });
         }
     };
@@ -146,35 +146,35 @@ fn stage(
     let mut substituted = 0;
     let err = streams.err.clone();
     let mut substitute = |state: &mut ShellState, list: &CommandList| {
-        let output = substitution(list, &err, state)?;
+        let output = run_substitution(list, &err, state)?;
         substituted = state.status;
         Ok(output)
     };
-    let fields = match expand::fields(words, state, &mut substitute) {
+    let fields = match expand::expand_words(words, state, &mut substitute) {
         Ok(fields) => fields,
         Err(ExpansionError::Stopped(error)) => return Err(error),
         Err(ExpansionError::Message(message)) => {
-            tell(&mut streams.err, &[&message]);
+            report_shell_error(&mut streams.err, &[&message]);
             return Ok(1);
         }
     };
     // Before the redirects: a command that does not exist must not truncate a file.
     if let Some(first) = fields.first()
-        && state.registry.named(&first.text).is_none()
+        && state.registry.find(&first.text).is_none()
         && !state.is_program(&first.text)
     {
-        return Err(admit::absent(&first.text, state).end_line(&mut streams.err, state));
+        return Err(admit::reject_name(&first.text, state).end_line(&mut streams.err, state));
     }
     let mut before = Vec::new();
     for (name, value) in assignments {
-        let value = expand::text(value, state, &mut substitute)?;
+        let value = expand::expand_text(value, state, &mut substitute)?;
         before.push((name, state.variables.insert(name.clone(), value)));
     }
-    redirected(&stage.redirects, streams, state, |streams, state| {
+    with_redirects(&stage.redirects, streams, state, |streams, state| {
         if fields.is_empty() {
             return Ok(substituted);
         }
-        let status = command(fields, &before, streams, state);
+        let status = run_command(fields, &before, streams, state);
         // An assignment before a command lasts for that command only.
         for (name, value) in before.into_iter().rev() {
             match value {
@@ -187,7 +187,7 @@ fn stage(
 }
 
 /// Runs a command; `before` are the variables that the line sets for it.
-fn command(
+fn run_command(
     fields: Vec<ExpandedWord>,
     before: &[(&Vec<u8>, Option<Vec<u8>>)],
     streams: &mut CommandStreams<'_>,
@@ -204,7 +204,7 @@ fn command(
     let Some((name, args)) = words.split_first() else {
         return Ok(0);
     };
-    match state.registry.named(name) {
+    match state.registry.find(name) {
         Some(command) => {
             let outputs = (streams.out.clone(), streams.err.clone());
             invoke(command, args, streams.stdin, outputs, state)
@@ -218,31 +218,35 @@ fn command(
             let CommandStreams { stdin, out, err } = streams;
             programs::run((&words, &env), stdin, (out, err), state)
         }
-        None => Err(admit::absent(name, state).end_line(&mut streams.err, state)),
+        None => Err(admit::reject_name(name, state).end_line(&mut streams.err, state)),
     }
 }
 
 /// Runs a list in a copy of the shell and adopts its status. Returns its output.
-fn substitution(inner: &CommandList, err: &Output, state: &mut ShellState) -> io::Result<Vec<u8>> {
+fn run_substitution(
+    inner: &CommandList,
+    err: &Output,
+    state: &mut ShellState,
+) -> io::Result<Vec<u8>> {
     let collected = CollectedOutput::counted(&state.deadline);
     let mut out = Output::writer(collected.clone());
     let mut copied = state.clone();
-    state.status = match only_read(inner) {
+    state.status = match file_read_only(inner) {
         None => {
             let mut streams = CommandStreams {
                 stdin: &mut Input::empty(),
                 out,
                 err: err.clone(),
             };
-            list(inner, &mut streams, &mut copied)?
+            run_list(inner, &mut streams, &mut copied)?
         }
         Some(file) => match open(file, err, &mut copied)? {
             Ok(OpenedTarget::In(mut input)) => {
-                copy(&mut input, &mut out, &mut err.clone(), &copied)?
+                copy_rest(&mut input, &mut out, &mut err.clone(), &copied)?
             }
             Ok(OpenedTarget::Out(_)) => 0,
             Err(message) => {
-                tell(&mut err.clone(), &[&message]);
+                report_shell_error(&mut err.clone(), &[&message]);
                 1
             }
         },
@@ -257,12 +261,12 @@ fn open(
     state: &mut ShellState,
 ) -> io::Result<Result<OpenedTarget, Vec<u8>>> {
     let mut substitute =
-        |state: &mut ShellState, list: &CommandList| substitution(list, err, state);
+        |state: &mut ShellState, list: &CommandList| run_substitution(list, err, state);
     redirect::open(to, err, state, &mut substitute)
 }
 
 /// Runs `act` with its streams redirected, from left to right; not at all where a redirect fails.
-fn redirected(
+fn with_redirects(
     redirects: &[Redirect],
     streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
@@ -285,7 +289,7 @@ fn redirected(
         let end = match open(&each.to, &err, state)? {
             Ok(end) => end,
             Err(message) => {
-                tell(&mut err, &[&message]);
+                report_shell_error(&mut err, &[&message]);
                 return Ok(1);
             }
         };

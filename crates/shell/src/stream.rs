@@ -194,8 +194,8 @@ impl BufRead for Input {
                 InputSource::Bytes(bytes) => self.chunk = std::mem::take(bytes).into_inner(),
                 InputSource::Pipe(pipe) => self.chunk = pipe.next()?,
                 InputSource::File(file, deadline) => {
-                    wait_for(file, deadline)?;
-                    refill(&mut self.chunk, file)?;
+                    wait_until_ready(file, deadline)?;
+                    read_chunk(&mut self.chunk, file)?;
                 }
             }
         }
@@ -208,7 +208,7 @@ impl BufRead for Input {
 }
 
 /// Waits until there is data to read, or the end. Files on disks are always ready.
-fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
+fn wait_until_ready(file: &File, deadline: &Deadline) -> io::Result<()> {
     loop {
         deadline.check()?;
         let glance = Timespec::try_from(deadline.cancel.remaining(CHECK_INTERVAL)).ok();
@@ -221,7 +221,7 @@ fn wait_for(file: &File, deadline: &Deadline) -> io::Result<()> {
     }
 }
 
-fn refill(chunk: &mut Vec<u8>, from: &mut File) -> io::Result<()> {
+fn read_chunk(chunk: &mut Vec<u8>, from: &mut File) -> io::Result<()> {
     chunk.resize(CHUNK, 0);
     let read = loop {
         match from.read(chunk) {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::call::{ShellState, of_io, reason, tell};
+use super::call::{ShellState, from_io_error, reason, report_shell_error};
 use super::deadline::Deadline;
 use super::stream::{Input, Output};
 use super::syntax::{AndOr, CommandList, Redirect, RedirectTarget, StageBody};
 
 /// Returns the redirect of `$(< file)`, which stands for the file's content.
-pub(super) fn only_read(list: &CommandList) -> Option<&RedirectTarget> {
+pub(super) fn file_read_only(list: &CommandList) -> Option<&RedirectTarget> {
     let [AndOr { first, rest }] = &list[..] else {
         return None;
     };
@@ -34,7 +34,7 @@ pub(super) fn only_read(list: &CommandList) -> Option<&RedirectTarget> {
 ///
 /// # Errors
 /// `TimedOut`; write errors.
-pub(super) fn copy(
+pub(super) fn copy_rest(
     from: &mut Input,
     to: &mut Output,
     err: &mut Output,
@@ -50,7 +50,7 @@ pub(super) fn copy(
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
             Err(error) => {
-                tell(err, &[reason(of_io(&error).errno()).as_bytes()]);
+                report_shell_error(err, &[reason(from_io_error(&error).errno()).as_bytes()]);
                 return Ok(1);
             }
         };

@@ -857,7 +857,7 @@ fn the_status_of_a_line_that_did_not_run_is_known_to_the_next() {
     }
     bench.shell.limits.time = Some(Duration::from_millis(50));
     let (silent, _kept_open) = rustix::pipe::pipe().unwrap();
-    bench.shell.gather(b"cat", Some(silent));
+    bench.shell.run_with_stdin(b"cat", Some(silent));
     bench.shell.limits.time = Some(Duration::from_secs(10));
     bench.writes("echo $?", "124\n");
 }

@@ -51,7 +51,7 @@ impl ThreadPool {
             let waiting = self.0.lock().pop();
             let worker = match waiting {
                 Some(worker) => worker,
-                None => new()?,
+                None => spawn_worker()?,
             };
             match worker.send(job) {
                 Ok(()) => {
@@ -83,7 +83,7 @@ impl<T> RunningJob<T> {
     /// Waits for the job to end. Returns its result; `None` where it panicked.
     pub(super) fn join(self) -> Option<T> {
         let result = self.done.recv().ok()?;
-        self.keep();
+        self.return_to_pool();
         Some(result)
     }
 
@@ -93,7 +93,7 @@ impl<T> RunningJob<T> {
         loop {
             match self.done.recv_timeout(CHECK_INTERVAL) {
                 Ok(result) => {
-                    self.keep();
+                    self.return_to_pool();
                     return JoinResult::Done(result);
                 }
                 Err(RecvTimeoutError::Disconnected) => return JoinResult::Panicked,
@@ -108,7 +108,7 @@ impl<T> RunningJob<T> {
     }
 
     /// Returns the thread to the pool.
-    fn keep(self) {
+    fn return_to_pool(self) {
         let mut waiting = self.threads.0.lock();
         if waiting.len() < MAX_IDLE {
             waiting.push(self.worker);
@@ -116,7 +116,7 @@ impl<T> RunningJob<T> {
     }
 }
 
-fn new() -> io::Result<Sender<PoolJob>> {
+fn spawn_worker() -> io::Result<Sender<PoolJob>> {
     let (worker, jobs) = channel::<PoolJob>();
     std::thread::Builder::new().spawn(move || {
         for job in jobs {

@@ -226,19 +226,19 @@ impl Executor for FileRequest<'_> {
             cancel: &cancel,
         };
         let mut done = Ok(None);
-        home.work(&mut || done = self.perform(&work, &mut streams));
+        home.run_part(&mut || done = self.perform(&work, &mut streams));
         match done {
             Ok(found) => {
                 self.found = found;
-                RequestEnd::ran(0)
+                RequestEnd::finished(0)
             }
             Err(_) if cancel.ended() == Some(CancelReason::Cancelled) => {
                 RequestEnd::cancelled(&cancel, "cancelled")
             }
             Err(_) if cancel.ended().is_some() => {
-                RequestEnd::early(Status::Timeout, LATE, "the time is up")
+                RequestEnd::ended_early(Status::Timeout, LATE, "the time is up")
             }
-            Err(message) => RequestEnd::early(Status::Failed, 1, message),
+            Err(message) => RequestEnd::ended_early(Status::Failed, 1, message),
         }
     }
 }

@@ -43,7 +43,7 @@ impl Work<'_> {
 
     /// Resolves the path of a file to be made.
     pub(super) fn path_to_make(&self, typed: &[u8]) -> Result<WorldPath, Failed> {
-        let path = self.base.resolve_to_make(typed);
+        let path = self.base.resolve_new_file(typed);
         path.map_err(|error| at(typed, &error))
     }
 

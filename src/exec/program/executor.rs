@@ -300,14 +300,18 @@ impl Executor for Execution<'_> {
         let opened = match ready.network.clone().map(Settings::open).transpose() {
             Ok(opened) => opened,
             Err(why) => {
-                return RequestEnd::early(Status::Blocked, BLOCKED, format!("blocked: {why}"));
+                return RequestEnd::ended_early(
+                    Status::Blocked,
+                    BLOCKED,
+                    format!("blocked: {why}"),
+                );
             }
         };
         let beside = (&*home, admitted.run());
         let (ended, is_read) = match self.run(ready, &cancel, beside, opened, streams) {
             Ok(ended) => ended,
             Err(error) => {
-                return RequestEnd::early(Status::Blocked, BLOCKED, error.to_string());
+                return RequestEnd::ended_early(Status::Blocked, BLOCKED, error.to_string());
             }
         };
         let done = match self.programs.is_lost() {
@@ -324,17 +328,17 @@ impl Executor for Execution<'_> {
 /// Returns what a request ends with whose program has ended.
 fn done(ended: &Ended, cancel: &CancelToken, allowed: &Allowed) -> RequestEnd {
     match &ended.end {
-        End::Exited(code) => RequestEnd::ran(u8::try_from(*code & 0xff).unwrap_or(1)),
+        End::Exited(code) => RequestEnd::finished(u8::try_from(*code & 0xff).unwrap_or(1)),
         End::Signalled(signal) => {
             let code = u8::try_from(128 + (signal & 0x7f)).unwrap_or(255);
             let message = format!("signal {signal} ended the program");
-            RequestEnd::early(Status::Failed, code, message)
+            RequestEnd::ended_early(Status::Failed, code, message)
         }
         End::Deadline | End::Cancelled => match cancel.ended() {
             Some(CancelReason::Cancelled) => RequestEnd::cancelled(cancel, "cancelled"),
             _ => {
                 let limit = allowed.timeout.as_secs_f64();
-                RequestEnd::early(
+                RequestEnd::ended_early(
                     Status::Timeout,
                     TIMEOUT,
                     format!("the time limit of {limit} s is up: everything that ran was killed"),
@@ -346,9 +350,9 @@ fn done(ended: &Ended, cancel: &CancelToken, allowed: &Allowed) -> RequestEnd {
                 "the limit of {} is passed: everything that ran was killed",
                 limit.name()
             );
-            RequestEnd::early(Status::Error, 137, what)
+            RequestEnd::ended_early(Status::Error, 137, what)
         }
-        End::Killed => RequestEnd::early(Status::Error, 137, "somebody killed the sandbox"),
+        End::Killed => RequestEnd::ended_early(Status::Error, 137, "somebody killed the sandbox"),
         End::NotStarted(error) => not_started(error, allowed),
     }
 }
@@ -359,7 +363,7 @@ fn not_started(error: &LaunchError, allowed: &Allowed) -> RequestEnd {
         (Step::Program, Some(Errno::NOENT)) => (127, allowed.argv.first()),
         (Step::Program, _) => (126, allowed.argv.first()),
         (Step::Directory, _) => (BLOCKED, Some(&allowed.cwd)),
-        _ => return RequestEnd::early(Status::Error, 126, error.to_string()),
+        _ => return RequestEnd::ended_early(Status::Error, 126, error.to_string()),
     };
     let what = what.map(|what| escape(what)).unwrap_or_default();
     let reason = error
@@ -368,7 +372,7 @@ fn not_started(error: &LaunchError, allowed: &Allowed) -> RequestEnd {
         .unwrap_or_default();
     let advice = error.advice().map(|advice| format!("; {advice}"));
     let message = format!("{what}: {reason}{}", advice.unwrap_or_default());
-    RequestEnd::early(Status::Error, code, message)
+    RequestEnd::ended_early(Status::Error, code, message)
 }
 
 /// Returns what a request ends with whose home went away while its program ran.
@@ -381,5 +385,5 @@ fn lost(ended: &Ended) -> RequestEnd {
     let message = format!(
         "the daemon of the home ended while the program ran; {how}. What was changed until then is recorded"
     );
-    RequestEnd::early(Status::Error, BLOCKED, message)
+    RequestEnd::ended_early(Status::Error, BLOCKED, message)
 }

@@ -74,7 +74,7 @@ impl LineSource {
 }
 
 impl line_programs::ProgramProvider for LineSource {
-    fn knows(&self, name: &[u8]) -> bool {
+    fn has_program(&self, name: &[u8]) -> bool {
         self.policy()
             .programs()
             .any(|known| known.as_bytes() == name)
@@ -84,7 +84,7 @@ impl line_programs::ProgramProvider for LineSource {
         self.programs.prepare();
     }
 
-    fn begin(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms> {
+    fn begin_line(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms> {
         Arc::new(OneLine {
             programs: self.programs.clone(),
             policy: self.policy(),
@@ -198,7 +198,7 @@ impl AdmittedProgram for OneProgram<'_> {
     fn output(&self) -> OutputRule {
         OutputRule {
             bytes: self.ready.allowed.max_output_bytes,
-            only_of_failures: self.ready.allowed.suppress_success_output,
+            failures_only: self.ready.allowed.suppress_success_output,
         }
     }
 

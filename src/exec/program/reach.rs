@@ -30,7 +30,7 @@ pub(super) fn reach(
         if let Some(audit) = &audit {
             let connection = serde_json::to_value(connection).unwrap_or_default();
             // The line of the request has a warning where none can be written.
-            let _ = audit.happened(run, "connection", event, &connection);
+            let _ = audit.write_event(run, "connection", event, &connection);
         }
     };
     let failed = |error: std::io::Error| LaunchError {

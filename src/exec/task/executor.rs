@@ -190,9 +190,9 @@ impl Executor for Task<'_, '_> {
     ) -> RequestEnd {
         let came = self.perform(admitted.run(), admitted.cancel());
         let done = match &came {
-            Ok(_) => RequestEnd::ran(0),
+            Ok(_) => RequestEnd::finished(0),
             Err(NotDone::Failed(failure) | NotDone::Unsettled(failure)) => {
-                RequestEnd::early(Status::Failed, 1, failure.to_string())
+                RequestEnd::ended_early(Status::Failed, 1, failure.to_string())
             }
         };
         self.came = Some(came);

@@ -172,13 +172,13 @@ impl Ground {
 struct Known(Policy);
 
 impl ProgramProvider for Known {
-    fn knows(&self, name: &[u8]) -> bool {
+    fn has_program(&self, name: &[u8]) -> bool {
         self.0.programs().any(|known| known.as_bytes() == name)
     }
 
     fn prepare(&self) {}
 
-    fn begin(&self, _: Arc<dyn Home>, _: RunId) -> Arc<dyn LinePrograms> {
+    fn begin_line(&self, _: Arc<dyn Home>, _: RunId) -> Arc<dyn LinePrograms> {
         Arc::new(Nothing)
     }
 }

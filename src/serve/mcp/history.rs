@@ -168,7 +168,7 @@ fn path_in_home(work: &Work, typed: &str) -> Result<String> {
     let below = whole.strip_prefix(&root).ok_or(Error::NotFound)?;
     let path = WorldPath::parse(below.as_bytes())?;
     let mut pattern = "/".to_owned();
-    for letter in String::from_utf8_lossy(place.in_home(&path).bytes()).chars() {
+    for letter in String::from_utf8_lossy(place.path_in_home(&path).bytes()).chars() {
         if matches!(letter, '\\' | '*' | '?' | '[' | ']' | '{' | '}') {
             pattern.push('\\');
         }

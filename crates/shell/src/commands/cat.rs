@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use super::reading::{OperandError, chunk, copy, or_standard, read};
+use super::reading::{OperandError, copy, next_chunk, or_standard_input, read};
 use crate::call::{Call, CommandResult};
 use crate::options::{OptSpec, OptionArg};
 use crate::stream::Input;
@@ -37,7 +37,7 @@ pub(super) fn cat(call: &mut Call<'_>) -> CommandResult {
     };
     let plain = !any("AbeEnstTv");
     let mut status = 0;
-    for operand in or_standard(typed.operands) {
+    for operand in or_standard_input(typed.operands) {
         let mut endless = false;
         let good = read(
             call,
@@ -53,7 +53,7 @@ pub(super) fn cat(call: &mut Call<'_>) -> CommandResult {
             },
         )?;
         if endless {
-            call.say(&[operand, b": input file is output file"].concat())?;
+            call.report(&[operand, b": input file is output file"].concat())?;
         }
         if endless || !good {
             status = 1;
@@ -85,7 +85,7 @@ struct CatFormatter {
 impl CatFormatter {
     fn copy(&mut self, call: &mut Call<'_>, input: &mut Input) -> Result<(), OperandError> {
         loop {
-            let chunk = chunk(call, input)?;
+            let chunk = next_chunk(call, input)?;
             if chunk.is_empty() {
                 return Ok(());
             }
@@ -264,7 +264,7 @@ mod tests {
         let file = OpenOptions::new().append(true).open(&path).unwrap();
         let args = [b"a".to_vec()];
         let status = crate::call::invoke(
-            crate::commands::REGISTRY.named(b"cat").unwrap(),
+            crate::commands::REGISTRY.find(b"cat").unwrap(),
             &args,
             &mut Input::empty(),
             (Output::file(file), Output::null()),

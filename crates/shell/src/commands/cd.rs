@@ -2,38 +2,38 @@
 
 use std::io::Write;
 
-use crate::call::{Call, CommandError, CommandResult, usage};
+use crate::call::{Call, CommandError, CommandResult, usage_error};
 use trumanfs_types::error::Error;
 use trumanfs_types::name::WorldPath;
 
 /// Changes the working directory and updates `PWD` and `OLDPWD`.
 pub(super) fn cd(call: &mut Call<'_>) -> CommandResult {
     // There are no symlinks, so -L and -P are the same, and what -e asks for always holds.
-    let operands = operands(call.args, b"LPe@")?;
+    let operands = parse_operands(call.args, b"LPe@")?;
     let variable = |name: &[u8]| call.state.variables.get(name).cloned();
     let (typed, tell) = match operands {
         [] => (
-            variable(b"HOME").ok_or_else(|| usage("HOME not set"))?,
+            variable(b"HOME").ok_or_else(|| usage_error("HOME not set"))?,
             false,
         ),
         [back] if back == b"-" => (
-            variable(b"OLDPWD").ok_or_else(|| usage("OLDPWD not set"))?,
+            variable(b"OLDPWD").ok_or_else(|| usage_error("OLDPWD not set"))?,
             true,
         ),
         [typed] => (typed.clone(), false),
-        _ => return Err(usage("too many arguments")),
+        _ => return Err(usage_error("too many arguments")),
     };
     // As in bash, `cd ''` stays.
     if !typed.is_empty() {
-        match directory(call, &typed) {
+        match resolve_directory(call, &typed) {
             Ok(path) => call.state.cwd = path,
             Err(error) => {
-                call.complain(&typed, &error)?;
+                call.report_path_error(&typed, &error)?;
                 return Ok(1);
             }
         }
     }
-    let here = call.state.shown(&call.state.cwd);
+    let here = call.state.display_path(&call.state.cwd);
     if tell {
         call.out.write_all(&here)?;
         call.out.write_all(b"\n")?;
@@ -46,14 +46,14 @@ pub(super) fn cd(call: &mut Call<'_>) -> CommandResult {
 
 /// Prints the working directory.
 pub(super) fn pwd(call: &mut Call<'_>) -> CommandResult {
-    operands(call.args, b"LP")?;
-    let here = call.state.shown(&call.state.cwd);
+    parse_operands(call.args, b"LP")?;
+    let here = call.state.display_path(&call.state.cwd);
     call.out.write_all(&here)?;
     call.out.write_all(b"\n")?;
     Ok(0)
 }
 
-fn directory(call: &Call<'_>, typed: &[u8]) -> Result<WorldPath, Error> {
+fn resolve_directory(call: &Call<'_>, typed: &[u8]) -> Result<WorldPath, Error> {
     let path = call.path(typed)?;
     match call.state.home.stat(&path)?.is_dir() {
         true => Ok(path),
@@ -62,7 +62,7 @@ fn directory(call: &Call<'_>, typed: &[u8]) -> Result<WorldPath, Error> {
 }
 
 /// Reads the options of a builtin, which end at the first operand. Returns the operands.
-fn operands<'a>(args: &'a [Vec<u8>], known: &[u8]) -> Result<&'a [Vec<u8>], CommandError> {
+fn parse_operands<'a>(args: &'a [Vec<u8>], known: &[u8]) -> Result<&'a [Vec<u8>], CommandError> {
     let mut rest = args;
     while let Some((arg, after)) = rest.split_first() {
         match arg.as_slice() {

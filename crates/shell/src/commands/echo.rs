@@ -1,4 +1,4 @@
-//! `echo`, as in bash: a word that looks like an option but is none is printed.
+//! `echo`, as in bash: a word that looks like an option but is not one is printed.
 
 use std::io::{self, Write};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::call::{Call, CommandResult, usage};
+use crate::call::{Call, CommandResult, usage_error};
 use crate::mode::{ModeChange, umask};
 use crate::options::{OptSpec, OptionArg};
 use crate::quote::quoted;
@@ -29,13 +29,15 @@ const INHERITED: u32 = 0o2000;
 pub(super) fn mkdir(call: &mut Call<'_>) -> CommandResult {
     let typed = MKDIR.read(call.args)?;
     if typed.operands.is_empty() {
-        return Err(usage("missing operand"));
+        return Err(usage_error("missing operand"));
     }
     let mut mode = None;
     for (_, value) in typed.options.iter().filter(|(letter, _)| *letter == 'm') {
         let text = value.unwrap_or_default();
         let change = ModeChange::parse(text);
-        mode = Some(change.ok_or_else(|| usage([b"invalid mode ", &quoted(text)[..]].concat()))?);
+        mode = Some(
+            change.ok_or_else(|| usage_error([b"invalid mode ", &quoted(text)[..]].concat()))?,
+        );
     }
     let mode = mode.map(|change| change.for_directory(ANYTHING, umask()));
     let (parents, verbose) = (typed.has('p'), typed.has('v'));
@@ -43,16 +45,16 @@ pub(super) fn mkdir(call: &mut Call<'_>) -> CommandResult {
     for operand in &typed.operands {
         call.check()?;
         let made = match parents {
-            true => make_all(call, operand, mode, verbose)?,
+            true => make_with_parents(call, operand, mode, verbose)?,
             false => call
                 .path(without_slashes(operand))
-                .and_then(|path| make(call, &path, mode)),
+                .and_then(|path| make_directory(call, &path, mode)),
         };
         match made {
             Ok(()) if verbose && !parents => announce(call, operand)?,
             Ok(()) => {}
             Err(error) => {
-                call.complain(operand, &error)?;
+                call.report_path_error(operand, &error)?;
                 status = 1;
             }
         }
@@ -61,7 +63,11 @@ pub(super) fn mkdir(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// Makes one directory; `mode` holds the mode bits, and which of them were given.
-fn make(call: &Call<'_>, path: &WorldPath, mode: Option<(u32, u32)>) -> Result<(), Error> {
+fn make_directory(
+    call: &Call<'_>,
+    path: &WorldPath,
+    mode: Option<(u32, u32)>,
+) -> Result<(), Error> {
     let home = call.home();
     let Some((mode, said)) = mode else {
         return home.mkdir(path, ANYTHING);
@@ -81,7 +87,7 @@ fn make(call: &Call<'_>, path: &WorldPath, mode: Option<(u32, u32)>) -> Result<(
 }
 
 /// Makes a directory and its missing parents.
-fn make_all(
+fn make_with_parents(
     call: &mut Call<'_>,
     typed: &[u8],
     mode: Option<(u32, u32)>,
@@ -105,7 +111,7 @@ fn make_all(
             Err(Error::NotFound) if typed.starts_with(b"/") && !last => continue,
             Err(error) => return Ok(Err(error)),
         };
-        match make(call, &path, mode.filter(|_| last)) {
+        match make_directory(call, &path, mode.filter(|_| last)) {
             Ok(()) if verbose => {
                 announce(
                     call,

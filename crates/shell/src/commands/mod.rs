@@ -130,7 +130,7 @@ pub(super) mod tests {
             let (out, err) = (CollectedOutput::default(), CollectedOutput::default());
             let mut stdin = Input::bytes(stdin.as_ref().to_vec());
             let outputs = (Output::writer(out.clone()), Output::writer(err.clone()));
-            let command = REGISTRY.named(&words[0]).unwrap();
+            let command = REGISTRY.find(&words[0]).unwrap();
             let status =
                 invoke(command, &words[1..], &mut stdin, outputs, &mut self.state).unwrap();
             let text = |from: CollectedOutput| String::from_utf8_lossy(&from.take()).into_owned();

@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use super::cp::copy_to_move;
 use super::rm::remove_moved;
 use super::target::{
-    blame, clash, is_recent, just_created, last_part, pairs, place, same_file, source,
+    is_recent, just_created_message, last_part, look_up_destination, look_up_source, pair_operands,
+    report_transfer_error, same_file_message, type_conflict,
 };
 use crate::call::{Call, CommandResult, reason};
 use crate::options::{OptSpec, OptionArg};
@@ -43,7 +44,7 @@ struct MoveRun {
 /// `mv [-fnTuv] [-t DIRECTORY] SOURCE... [DESTINATION]`
 pub(super) fn mv(call: &mut Call<'_>) -> CommandResult {
     let typed = MV.read(call.args)?;
-    let Some(pairs) = pairs(call, &typed)? else {
+    let Some(pairs) = pair_operands(call, &typed)? else {
         return Ok(1);
     };
     let last = typed
@@ -70,14 +71,14 @@ pub(super) fn mv(call: &mut Call<'_>) -> CommandResult {
 impl MoveRun {
     /// Moves one operand. Returns whether it succeeded.
     fn move_operand(&mut self, call: &mut Call<'_>, from: &[u8], to: &[u8]) -> io::Result<bool> {
-        let Some((path, meta)) = source(call, from)? else {
+        let Some((path, meta)) = look_up_source(call, from)? else {
             return Ok(false);
         };
         if matches!(last_part(from), b"." | b"..") {
-            call.complain(from, &Error::os("rename")(Errno::BUSY))?;
+            call.report_path_error(from, &Error::os("rename")(Errno::BUSY))?;
             return Ok(false);
         }
-        let Some((new, there)) = place(call, (from, &meta), to)? else {
+        let Some((new, there)) = look_up_destination(call, (from, &meta), to)? else {
             return Ok(false);
         };
         if let Some(there) = there {
@@ -85,16 +86,16 @@ impl MoveRun {
                 return Ok(true);
             }
             let refused = if there.id == meta.id {
-                Some(same_file(from, to))
+                Some(same_file_message(from, to))
             } else if self.update && is_recent(&there, &meta) {
                 return Ok(true);
-            } else if let Some(clash) = clash((from, &meta), (to, &there)) {
+            } else if let Some(clash) = type_conflict((from, &meta), (to, &there)) {
                 Some(clash)
             } else {
-                (!meta.is_dir() && self.made.contains(&new)).then(|| just_created(from, to))
+                (!meta.is_dir() && self.made.contains(&new)).then(|| just_created_message(from, to))
             };
             if let Some(message) = refused {
-                call.say(&message)?;
+                call.report(&message)?;
                 return Ok(false);
             }
         }
@@ -108,7 +109,7 @@ impl MoveRun {
             Err(Error::Exists) if self.keep => return Ok(true),
             Err(error) if error.errno() == Errno::INVAL && path.contains(&new) => {
                 let (from, to) = (quoted(from), quoted(to));
-                call.say(
+                call.report(
                     &[
                         b"cannot move ",
                         &from[..],
@@ -120,7 +121,7 @@ impl MoveRun {
                 return Ok(false);
             }
             Err(error) => {
-                blame(call, from, to, &error)?;
+                report_transfer_error(call, from, to, &error)?;
                 return Ok(false);
             }
         }
@@ -157,7 +158,7 @@ impl MoveRun {
                 &quoted(to),
                 b"; unable to remove target",
             ];
-            call.say(&[&what.concat()[..], b": ", reason(error.errno()).as_bytes()].concat())?;
+            call.report(&[&what.concat()[..], b": ", reason(error.errno()).as_bytes()].concat())?;
             return Ok(false);
         }
         let copied = copy_to_move(

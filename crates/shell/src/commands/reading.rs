@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, Write};
 use std::mem;
 
-use crate::call::{Call, CommandError, of_io};
+use crate::call::{Call, CommandError, from_io_error};
 use crate::stream::Input;
 use trumanfs_types::error::Error;
 
@@ -27,7 +27,7 @@ impl From<io::Error> for OperandError {
 }
 
 /// Returns the operands, or standard input if there are none.
-pub(super) fn or_standard(operands: Vec<&[u8]>) -> Vec<&[u8]> {
+pub(super) fn or_standard_input(operands: Vec<&[u8]>) -> Vec<&[u8]> {
     match operands.is_empty() {
         true => vec![STANDARD],
         false => operands,
@@ -71,7 +71,7 @@ pub(super) fn read(
         Ok(()) => Ok(true),
         Err(OperandError::Command(stop)) => Err(stop),
         Err(OperandError::Operand(error)) => {
-            call.complain(typed, &error)?;
+            call.report_path_error(typed, &error)?;
             Ok(false)
         }
     }
@@ -81,33 +81,36 @@ pub(super) fn read(
 ///
 /// # Errors
 /// Read errors; the line's time limit has passed.
-pub(super) fn chunk<'i>(call: &Call<'_>, input: &'i mut Input) -> Result<&'i [u8], OperandError> {
+pub(super) fn next_chunk<'i>(
+    call: &Call<'_>,
+    input: &'i mut Input,
+) -> Result<&'i [u8], OperandError> {
     call.check()?;
-    input.fill_buf().map_err(of_reading)
+    input.fill_buf().map_err(read_error)
 }
 
 /// Turns a read error into the operand's, unless the line's time limit has passed.
-pub(super) fn of_reading(error: io::Error) -> OperandError {
+pub(super) fn read_error(error: io::Error) -> OperandError {
     match error.kind() {
         io::ErrorKind::TimedOut => error.into(),
-        _ => OperandError::Operand(of_io(&error)),
+        _ => OperandError::Operand(from_io_error(&error)),
     }
 }
 
 /// Copies the rest of the input to standard output.
 pub(super) fn copy(call: &mut Call<'_>, input: &mut Input) -> Result<(), OperandError> {
-    copy_some(call, input, u64::MAX)
+    copy_bytes(call, input, u64::MAX)
 }
 
 /// Copies at most so many bytes to standard output.
-pub(super) fn copy_some(
+pub(super) fn copy_bytes(
     call: &mut Call<'_>,
     input: &mut Input,
     bytes: u64,
 ) -> Result<(), OperandError> {
     let mut left = bytes;
     while left > 0 {
-        let chunk = chunk(call, input)?;
+        let chunk = next_chunk(call, input)?;
         if chunk.is_empty() {
             break;
         }

@@ -6,7 +6,7 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::target::last_part;
-use crate::call::{Call, CommandError, CommandResult, usage};
+use crate::call::{Call, CommandError, CommandResult, usage_error};
 use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::quote::quoted;
 use trumanfs_types::error::Error;
@@ -56,12 +56,12 @@ pub(super) fn rm(call: &mut Call<'_>) -> CommandResult {
     if typed.operands.is_empty() {
         return match options.force {
             true => Ok(0),
-            false => Err(usage("missing operand")),
+            false => Err(usage_error("missing operand")),
         };
     }
     if options.ask == PromptMode::Once && (options.recursive || typed.operands.len() > MAX_UNASKED)
     {
-        call.say(b"nothing removed, for nobody can be asked (-I)")?;
+        call.report(b"nothing removed, for nobody can be asked (-I)")?;
         return Ok(1);
     }
     let mut status = 0;
@@ -100,7 +100,7 @@ fn read_options(typed: &ParsedArgs<'_>) -> Result<RemoveOptions, CommandError> {
                     &quoted(other)[..],
                     b" for '--interactive'",
                 ];
-                return Err(usage(message.concat()));
+                return Err(usage_error(message.concat()));
             }
             _ => (force, ask),
         };
@@ -132,7 +132,7 @@ fn remove(call: &mut Call<'_>, typed: &[u8], options: RemoveOptions) -> io::Resu
         _ => None,
     };
     if let Some(message) = refused.filter(|_| is_dir || options.recursive) {
-        call.say(&[message, &quoted(typed)].concat())?;
+        call.report(&[message, &quoted(typed)].concat())?;
         return Ok(false);
     }
     let (_, path) = match found {
@@ -195,7 +195,7 @@ fn remove_each(
                     pending.push((shown.clone(), path.clone(), RemoveStep::Close));
                     for entry in entries.into_iter().rev() {
                         if let Ok(name) = Name::new(&entry.name) {
-                            let shown = super::target::joined(&shown, &entry.name);
+                            let shown = super::target::join_path(&shown, &entry.name);
                             pending.push((shown, path.join(name), RemoveStep::Remove(entry.kind)));
                         }
                     }
@@ -249,13 +249,13 @@ fn absent(
     if options.force && gone {
         return Ok(true);
     }
-    call.complain(typed, error)?;
+    call.report_path_error(typed, error)?;
     Ok(false)
 }
 
 fn refuse(call: &mut Call<'_>, typed: &[u8], why: &[u8]) -> io::Result<bool> {
     let message = [&call.state.as_typed(typed), why].concat();
-    call.say(&message)?;
+    call.report(&message)?;
     Ok(false)
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::call::{Call, CommandError, usage};
+use crate::call::{Call, CommandError, usage_error};
 use crate::options::ParsedArgs;
 use crate::quote::quoted;
 use trumanfs_types::error::Error;
@@ -21,26 +21,28 @@ pub(super) type DestinationEntry = (WorldPath, Option<Meta>);
 ///
 /// # Errors
 /// [`CommandError::Usage`] in GNU's words.
-pub(super) fn pairs<'a>(
+pub(super) fn pair_operands<'a>(
     call: &mut Call<'_>,
     typed: &ParsedArgs<'a>,
 ) -> Result<Option<Vec<SourceTarget<'a>>>, CommandError> {
     let mut targets = typed.options.iter().filter(|(letter, _)| *letter == 't');
     let target = targets.next().map(|(_, value)| value.unwrap_or_default());
     if targets.next().is_some() {
-        return Err(usage("multiple target directories specified"));
+        return Err(usage_error("multiple target directories specified"));
     }
     let operands = typed.operands.as_slice();
     let (directory, sources) = match (operands, target) {
-        ([], _) => return Err(usage("missing file operand")),
-        ([_], None) => return Err(usage("missing destination file operand")),
+        ([], _) => return Err(usage_error("missing file operand")),
+        ([_], None) => return Err(usage_error("missing destination file operand")),
         (_, Some(_)) if typed.has('T') => {
-            return Err(usage(
+            return Err(usage_error(
                 "cannot combine --target-directory (-t) and --no-target-directory (-T)",
             ));
         }
         ([_, _, extra, ..], None) if typed.has('T') => {
-            return Err(usage([b"extra operand ", &quoted(extra)[..]].concat()));
+            return Err(usage_error(
+                [b"extra operand ", &quoted(extra)[..]].concat(),
+            ));
         }
         ([source, to], None) if typed.has('T') => return Ok(Some(vec![(source, to.to_vec())])),
         (sources, Some(directory)) => (directory, sources),
@@ -56,12 +58,12 @@ pub(super) fn pairs<'a>(
     };
     match (error, sources) {
         (None, sources) => {
-            let within = |source: &&'a [u8]| (*source, named_in(directory, source));
+            let within = |source: &&'a [u8]| (*source, path_in_directory(directory, source));
             Ok(Some(sources.iter().map(within).collect()))
         }
         (Some(_), [source]) if target.is_none() => Ok(Some(vec![(source, directory.to_vec())])),
         (Some(error), _) => {
-            call.complain(directory, &error)?;
+            call.report_path_error(directory, &error)?;
             Ok(None)
         }
     }
@@ -69,10 +71,10 @@ pub(super) fn pairs<'a>(
 
 /// Returns the destination of a source in a directory. A source that ends in `..` is copied onto the directory
 /// itself.
-fn named_in(directory: &[u8], source: &[u8]) -> Vec<u8> {
+fn path_in_directory(directory: &[u8], source: &[u8]) -> Vec<u8> {
     match last_part(source) {
         b".." => directory.to_vec(),
-        name => joined(directory, name),
+        name => join_path(directory, name),
     }
 }
 
@@ -83,13 +85,16 @@ pub(super) fn last_part(typed: &[u8]) -> &[u8] {
 }
 
 /// Returns the path of an entry of a directory as typed.
-pub(super) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(super) fn join_path(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let slash: &[u8] = if directory.ends_with(b"/") { b"" } else { b"/" };
     [directory, slash, name].concat()
 }
 
 /// Looks an operand up; `None`, after reporting it, where that fails.
-pub(super) fn source(call: &mut Call<'_>, typed: &[u8]) -> io::Result<Option<(WorldPath, Meta)>> {
+pub(super) fn look_up_source(
+    call: &mut Call<'_>,
+    typed: &[u8],
+) -> io::Result<Option<(WorldPath, Meta)>> {
     let home = call.home();
     match call
         .path(typed)
@@ -97,7 +102,7 @@ pub(super) fn source(call: &mut Call<'_>, typed: &[u8]) -> io::Result<Option<(Wo
     {
         Ok((meta, path)) => Ok(Some((path, meta))),
         Err(error) => {
-            call.complain(typed, &error)?;
+            call.report_path_error(typed, &error)?;
             Ok(None)
         }
     }
@@ -105,7 +110,7 @@ pub(super) fn source(call: &mut Call<'_>, typed: &[u8]) -> io::Result<Option<(Wo
 
 /// Looks a destination up; `None`, after reporting it, where nothing can be put there. A directory's name may end in
 /// a slash.
-pub(super) fn place(
+pub(super) fn look_up_destination(
     call: &mut Call<'_>,
     (source, meta): (&[u8], &Meta),
     to: &[u8],
@@ -124,14 +129,14 @@ pub(super) fn place(
     match there {
         Ok(place) => Ok(Some(place)),
         Err(error) => {
-            blame(call, source, to, &error)?;
+            report_transfer_error(call, source, to, &error)?;
             Ok(None)
         }
     }
 }
 
 /// Reports that a source could not be put at a destination. For a missing destination, the message names the source.
-pub(super) fn blame(
+pub(super) fn report_transfer_error(
     call: &mut Call<'_>,
     source: &[u8],
     to: &[u8],
@@ -147,13 +152,13 @@ pub(super) fn blame(
         Errno::DQUOT,
     ];
     match at_the_place.contains(&error.errno()) {
-        true => call.complain(to, error),
-        false => call.complain(source, error),
+        true => call.report_path_error(to, error),
+        false => call.report_path_error(source, error),
     }
 }
 
 /// Returns why a source cannot replace a destination, if it cannot.
-pub(super) fn clash(source: (&[u8], &Meta), to: (&[u8], &Meta)) -> Option<Vec<u8>> {
+pub(super) fn type_conflict(source: (&[u8], &Meta), to: (&[u8], &Meta)) -> Option<Vec<u8>> {
     let (from, there) = (quoted(source.0), quoted(to.0));
     match (source.1.is_dir(), to.1.is_dir()) {
         (true, false) => Some(
@@ -178,7 +183,7 @@ pub(super) fn clash(source: (&[u8], &Meta), to: (&[u8], &Meta)) -> Option<Vec<u8
 }
 
 /// Returns the message that two operands are the same file.
-pub(super) fn same_file(from: &[u8], to: &[u8]) -> Vec<u8> {
+pub(super) fn same_file_message(from: &[u8], to: &[u8]) -> Vec<u8> {
     [
         &quoted(from)[..],
         b" and ",
@@ -189,7 +194,7 @@ pub(super) fn same_file(from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the message that a directory cannot be copied into itself.
-pub(super) fn into_itself(from: &[u8], to: &[u8]) -> Vec<u8> {
+pub(super) fn into_itself_message(from: &[u8], to: &[u8]) -> Vec<u8> {
     let (from, to) = (quoted(from), quoted(to));
     [
         b"cannot copy a directory, ",
@@ -206,7 +211,7 @@ pub(super) fn is_recent(there: &Meta, source: &Meta) -> bool {
 }
 
 /// Returns the message that two operands have the same destination.
-pub(super) fn just_created(from: &[u8], to: &[u8]) -> Vec<u8> {
+pub(super) fn just_created_message(from: &[u8], to: &[u8]) -> Vec<u8> {
     let (from, to) = (quoted(from), quoted(to));
     [
         b"will not overwrite just-created ",

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Datelike, Local, NaiveDate, TimeZone};
 
-use crate::call::{Call, CommandError, CommandResult, usage};
+use crate::call::{Call, CommandError, CommandResult, usage_error};
 use crate::datetime;
 use trumanfs_executor::home::WriteMode;
 use trumanfs_types::error::Error;
@@ -30,11 +30,11 @@ const PLAIN: u32 = 0o666;
 /// `touch [-acm] [-d DATE | -t STAMP] [-r FILE] FILE...`
 pub(super) fn touch(call: &mut Call<'_>) -> CommandResult {
     let typed = TOUCH.read(call.args)?;
-    let Some(change) = times(call, &typed)? else {
+    let Some(change) = parse_times(call, &typed)? else {
         return Ok(1);
     };
     if typed.operands.is_empty() {
-        return Err(usage("missing file operand"));
+        return Err(usage_error("missing file operand"));
     }
     let mut status = 0;
     // `-` is standard output, which is not itself a file of the home.
@@ -45,7 +45,7 @@ pub(super) fn touch(call: &mut Call<'_>) -> CommandResult {
         match touch_one(call, operand, &change, only) {
             Err(Error::NotFound) if typed.has('c') => {}
             Err(error) => {
-                call.complain(operand, &error)?;
+                call.report_path_error(operand, &error)?;
                 status = 1;
             }
             Ok(()) => {}
@@ -70,7 +70,10 @@ fn touch_one(call: &Call<'_>, typed: &[u8], change: &SetAttrs, only: bool) -> Re
 }
 
 /// Returns the times to set; `None`, after reporting it, where the reference cannot be read.
-fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>, CommandError> {
+fn parse_times(
+    call: &mut Call<'_>,
+    typed: &ParsedArgs<'_>,
+) -> Result<Option<SetAttrs>, CommandError> {
     let (mut stamp, mut date, mut reference) = (None, None, None);
     let (mut atime, mut mtime) = (false, false);
     for (letter, value) in &typed.options {
@@ -80,20 +83,22 @@ fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>
             'm' => mtime = true,
             'd' => date = Some(value),
             'r' => reference = Some(value),
-            't' => stamp = Some(moment(value, from_stamp(value))?),
+            't' => stamp = Some(to_time(value, parse_stamp(value))?),
             '=' => match value {
                 b"atime" | b"access" | b"use" => atime = true,
                 b"mtime" | b"modify" => mtime = true,
                 other => {
                     let message = [b"invalid argument ", &quoted(other)[..], b" for '--time'"];
-                    return Err(usage(message.concat()));
+                    return Err(usage_error(message.concat()));
                 }
             },
             _ => {}
         }
     }
     if stamp.is_some() && (date.is_some() || reference.is_some()) {
-        return Err(usage("cannot specify times from more than one source"));
+        return Err(usage_error(
+            "cannot specify times from more than one source",
+        ));
     }
     let (mut access, mut content) = match stamp {
         Some(time) => (SetTime::To(time), SetTime::To(time)),
@@ -103,17 +108,17 @@ fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>
         match call.path(typed).and_then(|path| call.home().stat(&path)) {
             Ok(meta) => (access, content) = (SetTime::To(meta.atime), SetTime::To(meta.mtime)),
             Err(error) => {
-                call.complain(typed, &error)?;
+                call.report_path_error(typed, &error)?;
                 return Ok(None);
             }
         }
     }
     if let Some(text) = date {
         // Relative to now, or to the reference's times.
-        let shift = |from| moment(text, from_date(text, from)).map(SetTime::To);
+        let shift = |from| to_time(text, parse_date(text, from)).map(SetTime::To);
         (access, content) = match (access, content) {
             (SetTime::To(access), SetTime::To(content)) => {
-                (shift(local(access))?, shift(local(content))?)
+                (shift(to_local(access))?, shift(to_local(content))?)
             }
             _ => {
                 let time = shift(Some(Local::now()))?;
@@ -136,8 +141,8 @@ fn times(call: &mut Call<'_>, typed: &ParsedArgs<'_>) -> Result<Option<SetAttrs>
 }
 
 /// Converts a parsed time, or reports the text that could not be parsed.
-fn moment(typed: &[u8], time: Option<DateTime<Local>>) -> Result<Time, CommandError> {
-    let wrong = || usage([b"invalid date format ", &quoted(typed)[..]].concat());
+fn to_time(typed: &[u8], time: Option<DateTime<Local>>) -> Result<Time, CommandError> {
+    let wrong = || usage_error([b"invalid date format ", &quoted(typed)[..]].concat());
     time.map(|time| Time {
         sec: time.timestamp(),
         nsec: time.timestamp_subsec_nanos(),
@@ -145,16 +150,16 @@ fn moment(typed: &[u8], time: Option<DateTime<Local>>) -> Result<Time, CommandEr
     .ok_or_else(wrong)
 }
 
-fn from_date(text: &[u8], from: Option<DateTime<Local>>) -> Option<DateTime<Local>> {
+fn parse_date(text: &[u8], from: Option<DateTime<Local>>) -> Option<DateTime<Local>> {
     datetime::parse(text, from?)
 }
 
-fn local(time: Time) -> Option<DateTime<Local>> {
+fn to_local(time: Time) -> Option<DateTime<Local>> {
     Some(DateTime::from_timestamp(time.sec, time.nsec)?.with_timezone(&Local))
 }
 
 /// Parses `[[CC]YY]MMDDhhmm[.ss]`.
-fn from_stamp(text: &[u8]) -> Option<DateTime<Local>> {
+fn parse_stamp(text: &[u8]) -> Option<DateTime<Local>> {
     let (digits, seconds) = match text.iter().position(|b| *b == b'.') {
         Some(dot) => (text.get(..dot)?, Some(text.get(dot + 1..)?)),
         None => (text, None),

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Write};
 
 use rustix::fs::FileType;
 
-use super::reading::{OperandError, STANDARD, chunk, or_standard, read};
-use crate::call::{Call, CommandError, CommandResult, NULL, usage};
+use super::reading::{OperandError, STANDARD, next_chunk, or_standard_input, read};
+use crate::call::{Call, CommandError, CommandResult, NULL, usage_error};
 use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::stream::Input;
 
@@ -32,7 +32,7 @@ pub(super) fn wc(call: &mut Call<'_>) -> CommandResult {
     let columns = CountColumns::of(&typed);
     // Without operands, no name is printed.
     let unnamed = typed.operands.is_empty();
-    let operands = or_standard(typed.operands);
+    let operands = or_standard_input(typed.operands);
     let width = match total {
         TotalMode::Only => 1,
         _ => columns.width(call, &operands),
@@ -91,7 +91,7 @@ impl TotalMode {
                 b"never" => TotalMode::Never,
                 other => {
                     let message = [b"invalid argument '", other, b"' for '--total'"];
-                    return Err(usage(message.concat()));
+                    return Err(usage_error(message.concat()));
                 }
             };
         }
@@ -210,7 +210,7 @@ impl TextCounts {
         }
         let mut line = LinePosition::default();
         loop {
-            let chunk = chunk(call, input)?;
+            let chunk = next_chunk(call, input)?;
             if chunk.is_empty() {
                 break;
             }

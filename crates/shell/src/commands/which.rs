@@ -20,7 +20,7 @@ pub(super) fn which(call: &mut Call<'_>) -> CommandResult {
     let mut status = u8::from(typed.operands.is_empty());
     for name in &typed.operands {
         call.check()?;
-        match call.state.registry.named(name) {
+        match call.state.registry.find(name) {
             None => status = 1,
             // With -s, only the status tells.
             Some(_) if typed.has('s') => {}

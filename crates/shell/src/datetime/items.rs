@@ -28,35 +28,35 @@ pub(super) struct DateItems {
 
 impl DateItems {
     /// Parses the longest item at the start. Returns the words after it.
-    pub(super) fn item<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
+    pub(super) fn parse_item<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
         use DateWord::{Day, Half, Mark, Ordinal, Shift, Signed, T, Unsigned, Zone};
         if let Some(rest) = self.calendar_date(words) {
             return match (words, rest) {
                 // 2026-01-02T03:04
-                ([Unsigned(_), Signed(_), Signed(_), ..], [T, rest @ ..]) => self.time(rest),
+                ([Unsigned(_), Signed(_), Signed(_), ..], [T, rest @ ..]) => self.parse_time(rest),
                 _ => Some(rest),
             };
         }
         Some(match *words {
             [Day(day), ref rest @ ..] => {
-                self.weekday(0, day);
+                self.set_weekday(0, day);
                 match rest {
                     [Mark(b','), rest @ ..] => rest,
                     rest => rest,
                 }
             }
             [Ordinal(number), Day(day), ref rest @ ..] => {
-                self.weekday(number, day);
+                self.set_weekday(number, day);
                 rest
             }
             [Unsigned(number), Day(day), ref rest @ ..] => {
-                self.weekday(number.value, day);
+                self.set_weekday(number.value, day);
                 rest
             }
-            [T, ref rest @ ..] => self.zone(-7 * 3600, rest)?,
-            [Zone(zone), ref rest @ ..] => self.zone(zone, rest)?,
+            [T, ref rest @ ..] => self.parse_zone(-7 * 3600, rest)?,
+            [Zone(zone), ref rest @ ..] => self.parse_zone(zone, rest)?,
             [Shift(days), ref rest @ ..] => {
-                self.add(TimeUnit::Day, days, 0)?;
+                self.add_relative(TimeUnit::Day, days, 0)?;
                 rest
             }
             // 20260102 +1 day: here the sign belongs to the unit.
@@ -66,12 +66,12 @@ impl DateItems {
                 DateWord::Unit(unit, size),
                 ref rest @ ..,
             ] => {
-                self.digits(number);
-                self.add(unit, many.value.checked_mul(size)?, 0)?;
+                self.take_number(number);
+                self.add_relative(unit, many.value.checked_mul(size)?, 0)?;
                 rest
             }
-            [Unsigned(_), Mark(b':') | Signed(_) | Half(_), ..] => self.time(words)?,
-            _ => self.amount(words)?,
+            [Unsigned(_), Mark(b':') | Signed(_) | Half(_), ..] => self.parse_time(words)?,
+            _ => self.parse_amount(words)?,
         })
     }
 
@@ -120,12 +120,12 @@ impl DateItems {
             [Month(month), Unsigned(day), ref rest @ ..] => (None, month, day.value, rest),
             _ => return None,
         };
-        self.date(year, month, day);
+        self.set_date(year, month, day);
         Some(rest)
     }
 
     /// Parses an amount of time, optionally with `ago`, or a number by itself. Returns the words after it.
-    fn amount<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
+    fn parse_amount<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
         use DateWord::{Ago, Ordinal, Signed, Unsigned};
         let (unit, many, nanos, rest) = match *words {
             [
@@ -143,7 +143,7 @@ impl DateItems {
                 ref rest @ ..,
             ] => (TimeUnit::Second, whole, i64::from(nanos), rest),
             [Unsigned(number), ref rest @ ..] => {
-                self.digits(number);
+                self.take_number(number);
                 return Some(rest);
             }
             _ => return None,
@@ -152,11 +152,11 @@ impl DateItems {
             [Ago(factor), ref rest @ ..] => (factor, rest),
             _ => (1, rest),
         };
-        self.add(unit, many.checked_mul(factor)?, nanos * factor)?;
+        self.add_relative(unit, many.checked_mul(factor)?, nanos * factor)?;
         Some(rest)
     }
 
-    fn date(&mut self, year: Option<TypedNumber>, month: i64, day: i64) {
+    fn set_date(&mut self, year: Option<TypedNumber>, month: i64, day: i64) {
         self.dates += 1;
         // Two-digit years follow XPG4: 69 to 99 are in the last century.
         self.year = year.map(|year| match year.value {
@@ -167,22 +167,22 @@ impl DateItems {
         (self.month, self.day) = (month, day);
     }
 
-    fn weekday(&mut self, ordinal: i64, day: i64) {
+    fn set_weekday(&mut self, ordinal: i64, day: i64) {
         self.days += 1;
         (self.ordinal, self.weekday) = (ordinal, day);
     }
 
     /// Takes a number by itself: a year after a date without one, a date, or a time.
-    fn digits(&mut self, number: TypedNumber) {
+    fn take_number(&mut self, number: TypedNumber) {
         let TypedNumber { value, digits } = number;
         let bare = self.dates > 0 && self.year.is_none() && !self.relative;
         if bare && (self.times > 0 || digits > 2) {
-            self.date(Some(number), self.month, self.day);
+            self.set_date(Some(number), self.month, self.day);
             self.dates -= 1;
         } else if digits > 4 {
             let (value, day) = (value / 100, value % 100);
             let (value, digits) = (value / 100, digits - 4);
-            self.date(
+            self.set_date(
                 Some(TypedNumber { value, digits }),
                 number.value / 100 % 100,
                 day,
@@ -198,7 +198,7 @@ impl DateItems {
     }
 
     /// Parses `3pm`, `3:04`, `3:04:05.6 am`, `03:04+01:00`, `03+01`.
-    fn time<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
+    fn parse_time<'w>(&mut self, words: &'w [DateWord]) -> Option<&'w [DateWord]> {
         use DateWord::{Decimal, Half, Mark, Signed, Unsigned};
         let (hour, minute, (second, nanos), rest) = match *words {
             [
@@ -229,7 +229,7 @@ impl DateItems {
         };
         self.set_time(hour.value, minute, second, nanos, half);
         match *rest {
-            [Signed(east), ref rest @ ..] if half.is_none() => self.offset(0, east, rest),
+            [Signed(east), ref rest @ ..] if half.is_none() => self.parse_offset(0, east, rest),
             _ => Some(rest),
         }
     }
@@ -248,11 +248,11 @@ impl DateItems {
         self.time = time.unwrap_or_default();
     }
 
-    fn zone<'w>(&mut self, zone: i64, rest: &'w [DateWord]) -> Option<&'w [DateWord]> {
+    fn parse_zone<'w>(&mut self, zone: i64, rest: &'w [DateWord]) -> Option<&'w [DateWord]> {
         match *rest {
             // The number belongs to an item of its own.
             [DateWord::Signed(_), DateWord::Unit(..), ..] => {}
-            [DateWord::Signed(east), ref rest @ ..] => return self.offset(zone, east, rest),
+            [DateWord::Signed(east), ref rest @ ..] => return self.parse_offset(zone, east, rest),
             [DateWord::Summer, ref rest @ ..] => {
                 self.set_zone(zone + 3600);
                 return Some(rest);
@@ -269,7 +269,7 @@ impl DateItems {
     }
 
     /// Parses the offset after a zone: `+1`, `+01`, `+0130`, `+1:30`.
-    fn offset<'w>(
+    fn parse_offset<'w>(
         &mut self,
         from: i64,
         east: TypedNumber,
@@ -299,7 +299,7 @@ impl DateItems {
         Some(rest)
     }
 
-    fn add(&mut self, unit: TimeUnit, many: i64, nanos: i64) -> Option<()> {
+    fn add_relative(&mut self, unit: TimeUnit, many: i64, nanos: i64) -> Option<()> {
         self.relative = true;
         let [years, months, days] = &mut self.calendar;
         let (slot, seconds) = match unit {

@@ -14,13 +14,13 @@ use chrono::{
 };
 
 use items::DateItems;
-use words::{DateWord, words};
+use words::{DateWord, split_words};
 pub(super) use zone::NamedZone;
 
 /// Parses a date; `None` where it is malformed or there is no such moment. Times without a zone are in the zone of
 /// `now`.
 pub(super) fn parse<Z: TimeZone>(text: &[u8], now: DateTime<Z>) -> Option<DateTime<Z>> {
-    let words = words(text)?;
+    let words = split_words(text)?;
     let mut rest = words.as_slice();
     if let [DateWord::Mark(b'@'), seconds] = rest {
         let (seconds, nanos) = match *seconds {
@@ -33,7 +33,7 @@ pub(super) fn parse<Z: TimeZone>(text: &[u8], now: DateTime<Z>) -> Option<DateTi
     }
     let mut items = DateItems::default();
     while !rest.is_empty() {
-        rest = items.item(rest)?;
+        rest = items.parse_item(rest)?;
     }
     items.at(&now)
 }

@@ -34,7 +34,7 @@ pub(super) enum DateWord {
     Day(i64),
     /// `last`, `this`, `next`, `third`.
     Ordinal(i64),
-    /// A unit, and how many of it the name stands for: a week is 7 days.
+    /// A unit, and the number of units that the name means: a week is 7 days.
     Unit(TimeUnit, i64),
     /// `yesterday`, `today`, `tomorrow`, in days.
     Shift(i64),
@@ -52,25 +52,25 @@ pub(super) enum DateWord {
 }
 
 /// Splits a text into words; `None` where a word is unknown.
-pub(super) fn words(text: &[u8]) -> Option<Vec<DateWord>> {
+pub(super) fn split_words(text: &[u8]) -> Option<Vec<DateWord>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((first, after)) = rest.split_first() {
         match first {
             byte if is_space(*byte) => rest = after,
-            b'0'..=b'9' => rest = number(rest, None, &mut found)?,
+            b'0'..=b'9' => rest = parse_number(rest, None, &mut found)?,
             b'+' | b'-' => {
                 rest = after.trim_ascii_start();
                 // A sign is ignored before anything but a digit, as in GNU's.
                 if rest.first().is_some_and(u8::is_ascii_digit) {
-                    rest = number(rest, Some(*first == b'-'), &mut found)?;
+                    rest = parse_number(rest, Some(*first == b'-'), &mut found)?;
                 }
             }
             b'(' => rest = after_comment(rest),
             byte if byte.is_ascii_alphabetic() => {
                 let is_part = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'.';
                 let (word, after) = split(rest, is_part);
-                found.push(named(&word.to_ascii_uppercase())?);
+                found.push(look_up_word(&word.to_ascii_uppercase())?);
                 rest = after;
             }
             byte => {
@@ -108,7 +108,7 @@ fn after_comment(text: &[u8]) -> &[u8] {
 }
 
 /// Parses a number; `negative` is its sign, if it has one. Returns the text after it.
-fn number<'t>(
+fn parse_number<'t>(
     text: &'t [u8],
     negative: Option<bool>,
     found: &mut Vec<DateWord>,
@@ -237,7 +237,7 @@ const ZONES: &[(&str, i64)] = &[
 ];
 
 /// Looks up a word of letters and periods in upper case.
-fn named(word: &[u8]) -> Option<DateWord> {
+fn look_up_word(word: &[u8]) -> Option<DateWord> {
     match word {
         b"AM" | b"A.M." => return Some(DateWord::Half(false)),
         b"PM" | b"P.M." => return Some(DateWord::Half(true)),
@@ -257,27 +257,27 @@ fn named(word: &[u8]) -> Option<DateWord> {
     find(MONTHS_AND_DAYS, &|name| {
         name == word || short.len() == 3 && name.starts_with(short)
     })
-    .or_else(|| zone(word))
+    .or_else(|| look_up_zone(word))
     .or_else(|| find(UNITS, &|name| name == word || name == singular))
     .or_else(|| find(RELATIVE, &|name| name == word))
     .or_else(|| match word {
-        [letter] => military(*letter),
+        [letter] => look_up_military_zone(*letter),
         word if word.contains(&b'.') => {
             let bare: Vec<u8> = word.iter().copied().filter(|b| *b != b'.').collect();
-            zone(&bare)
+            look_up_zone(&bare)
         }
         _ => None,
     })
 }
 
-fn zone(word: &[u8]) -> Option<DateWord> {
+fn look_up_zone(word: &[u8]) -> Option<DateWord> {
     let has = |names: &str| names.split(' ').any(|name| name.as_bytes() == word);
     let found = ZONES.iter().find(|(names, _)| has(names))?;
     Some(DateWord::Zone(found.1 * 60))
 }
 
 /// Looks up a military zone of one letter; there is no `J`, and `T` is not only a zone.
-fn military(letter: u8) -> Option<DateWord> {
+fn look_up_military_zone(letter: u8) -> Option<DateWord> {
     let hours = match letter {
         b'A'..=b'I' => letter - b'A' + 1,
         b'K'..=b'M' => letter - b'K' + 10,

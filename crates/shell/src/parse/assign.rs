@@ -32,7 +32,7 @@ impl LineParser<'_> {
         }
         let value = value.get(1..).unwrap_or_default().to_vec();
         if value.is_empty() && self.lexer.rest().starts_with(b"(") {
-            self.extent(b')')?;
+            self.skip_extent(b')')?;
             self.note([&name[..], b"=( ): arrays are"].concat());
         } else if is_element {
             self.note([&name[..], b"[ ]=: arrays are"].concat());

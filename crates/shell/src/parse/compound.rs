@@ -34,10 +34,10 @@ impl<'l> LineParser<'l> {
     pub(super) fn compound(&mut self) -> Result<bool, SyntaxRefusal> {
         let begins: [(&str, &str, CompoundReader<'l>); 9] = [
             ("if", "if: conditions are", Self::condition),
-            ("while", "while: loops are", Self::turns),
-            ("until", "until: loops are", Self::turns),
-            ("for", "for: loops are", Self::each),
-            ("select", "select: loops are", Self::each),
+            ("while", "while: loops are", Self::loop_body),
+            ("until", "until: loops are", Self::loop_body),
+            ("for", "for: loops are", Self::for_loop),
+            ("select", "select: loops are", Self::for_loop),
             ("case", "case: conditions are", Self::case),
             ("function", "function: functions are", Self::named_function),
             ("coproc", "coproc: job control is", |parser| {
@@ -57,23 +57,23 @@ impl<'l> LineParser<'l> {
     }
 
     fn condition(&mut self) -> Result<(), SyntaxRefusal> {
-        self.part(&["then"])?;
+        self.list_until(&["then"])?;
         loop {
-            match self.part(&["elif", "else", "fi"])? {
-                "elif" => self.part(&["then"])?,
-                "else" => return self.part(&["fi"]).map(drop),
+            match self.list_until(&["elif", "else", "fi"])? {
+                "elif" => self.list_until(&["then"])?,
+                "else" => return self.list_until(&["fi"]).map(drop),
                 _ => return Ok(()),
             };
         }
     }
 
-    fn turns(&mut self) -> Result<(), SyntaxRefusal> {
-        self.part(&["do"])?;
-        self.part(&["done"]).map(drop)
+    fn loop_body(&mut self) -> Result<(), SyntaxRefusal> {
+        self.list_until(&["do"])?;
+        self.list_until(&["done"]).map(drop)
     }
 
     /// Reads a non-empty list and the word that ends it. Returns that word.
-    fn part(&mut self, ends: &'static [&'static str]) -> Result<&'static str, SyntaxRefusal> {
+    fn list_until(&mut self, ends: &'static [&'static str]) -> Result<&'static str, SyntaxRefusal> {
         let list = self.list(ListEnd::Words(ends))?;
         let end = ends.iter().find(|end| self.is_word(end.as_bytes()));
         let end = end.copied().unwrap_or_default();
@@ -84,10 +84,10 @@ impl<'l> LineParser<'l> {
         Ok(end)
     }
 
-    fn each(&mut self) -> Result<(), SyntaxRefusal> {
-        self.lexer.blanks();
+    fn for_loop(&mut self) -> Result<(), SyntaxRefusal> {
+        self.lexer.skip_blanks();
         if self.lexer.rest().starts_with(b"((") {
-            self.extent(b')')?;
+            self.skip_extent(b')')?;
         } else {
             self.operand()?;
             self.newlines()?;
@@ -96,14 +96,14 @@ impl<'l> LineParser<'l> {
                 self.words()?;
             }
         }
-        self.lexer.blanks();
+        self.lexer.skip_blanks();
         self.lexer.eat(b";");
         self.newlines()?;
         if self.is_word(b"{") {
             return self.group(ListEnd::Brace).map(drop);
         }
         self.reserved("do")?;
-        self.part(&["done"]).map(drop)
+        self.list_until(&["done"]).map(drop)
     }
 
     fn case(&mut self) -> Result<(), SyntaxRefusal> {
@@ -119,7 +119,7 @@ impl<'l> LineParser<'l> {
             self.lexer.eat(b"(");
             loop {
                 self.operand()?;
-                self.lexer.blanks();
+                self.lexer.skip_blanks();
                 if !self.lexer.eat(b"|") {
                     break;
                 }
@@ -138,9 +138,9 @@ impl<'l> LineParser<'l> {
     /// Reads the rest of a definition after `function`: a name, optionally `()`, and a body.
     fn named_function(&mut self) -> Result<(), SyntaxRefusal> {
         self.operand()?;
-        self.lexer.blanks();
+        self.lexer.skip_blanks();
         if self.lexer.eat(b"(") {
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             if !self.lexer.eat(b")") {
                 return Err(self.unexpected());
             }
@@ -157,7 +157,7 @@ impl<'l> LineParser<'l> {
         let name = name.and_then(Word::plain);
         let mut after = self.lexer.clone();
         after.skip(1);
-        after.blanks();
+        after.skip_blanks();
         let Some(name) = name.filter(|_| after.eat(b")")) else {
             return Err(SyntaxRefusal::unexpected(b"("));
         };
@@ -187,7 +187,7 @@ impl<'l> LineParser<'l> {
     /// Reads words up to the end of the line or a `;`.
     fn words(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             if self.word()?.0.is_empty() {
                 return Ok(());
             }
@@ -196,7 +196,7 @@ impl<'l> LineParser<'l> {
 
     /// Reads a required word.
     fn operand(&mut self) -> Result<(), SyntaxRefusal> {
-        self.lexer.blanks();
+        self.lexer.skip_blanks();
         match self.word()?.0.is_empty() {
             true => Err(self.unexpected()),
             false => Ok(()),

@@ -8,7 +8,7 @@ impl LineParser<'_> {
     ///
     /// # Errors
     /// A missing partner.
-    pub(crate) fn extent(&mut self, close: u8) -> Result<(), SyntaxRefusal> {
+    pub(crate) fn skip_extent(&mut self, close: u8) -> Result<(), SyntaxRefusal> {
         self.lexer.skip(1);
         // The delimiters expected, innermost last. A quote among them determines how its content is read.
         let mut awaited = vec![close];

@@ -2,7 +2,7 @@
 
 use super::assign::names_stream;
 use super::parser::{LineParser, ListEnd};
-use super::redirect::fill;
+use super::redirect::fill_list;
 use crate::lex::SyntaxRefusal;
 use crate::syntax::{
     AndOr, AndOrOperator, CommandList, Pipeline, Redirect, RedirectTarget, Stage, StageBody,
@@ -17,7 +17,9 @@ const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"]
 impl LineParser<'_> {
     /// Parses the whole input. Something unsupported takes precedence over errors after it.
     pub(super) fn whole(mut self) -> Result<CommandList, SyntaxRefusal> {
-        let parsed = self.list(ListEnd::Input).and_then(|list| self.filled(list));
+        let parsed = self
+            .list(ListEnd::Input)
+            .and_then(|list| self.fill_here_documents(list));
         match self.noted.take() {
             Some(refusal) => Err(refusal),
             None => parsed,
@@ -33,23 +35,26 @@ impl LineParser<'_> {
         let list = list?;
         inner.lexer.skip(1);
         self.lexer = inner.lexer.clone();
-        let list = inner.filled(list);
+        let list = inner.fill_here_documents(list);
         self.noted = self.noted.take().or(inner.noted.take());
         list
     }
 
     /// Parses the whole input as a list.
-    pub(super) fn alone(&mut self) -> Result<CommandList, SyntaxRefusal> {
+    pub(super) fn parse_whole_list(&mut self) -> Result<CommandList, SyntaxRefusal> {
         let list = self.list(ListEnd::Input)?;
-        self.filled(list)
+        self.fill_here_documents(list)
     }
 
     /// Fills in the texts of here-documents.
-    pub(super) fn filled(&mut self, mut list: CommandList) -> Result<CommandList, SyntaxRefusal> {
+    pub(super) fn fill_here_documents(
+        &mut self,
+        mut list: CommandList,
+    ) -> Result<CommandList, SyntaxRefusal> {
         self.here_documents()?;
         let mut texts = std::mem::take(&mut self.texts).into_iter();
         if self.noted.is_none() {
-            fill(&mut list, &mut texts);
+            fill_list(&mut list, &mut texts);
         }
         Ok(list)
     }
@@ -63,7 +68,7 @@ impl LineParser<'_> {
                 return Ok(list);
             }
             list.push(self.and_or()?);
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             match self.lexer.rest() {
                 [b';', b';', ..] | [b';', b'&', ..] if close == ListEnd::Case => return Ok(list),
                 [b';', b';', ..] => return Err(SyntaxRefusal::unexpected(b";;")),
@@ -83,7 +88,7 @@ impl LineParser<'_> {
         let first = self.pipeline()?;
         let mut rest = Vec::new();
         loop {
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             let join = if self.lexer.eat(b"&&") {
                 AndOrOperator::And
             } else if self.lexer.eat(b"||") {
@@ -98,7 +103,7 @@ impl LineParser<'_> {
 
     pub(super) fn pipeline(&mut self) -> Result<Pipeline, SyntaxRefusal> {
         let mut negated = false;
-        self.lexer.blanks();
+        self.lexer.skip_blanks();
         loop {
             if self.is_word(b"!") {
                 self.lexer.skip(1);
@@ -106,18 +111,18 @@ impl LineParser<'_> {
             } else if self.is_word(b"time") {
                 self.note("time: timing is");
                 self.lexer.skip(4);
-                self.lexer.blanks();
+                self.lexer.skip_blanks();
                 if self.is_word(b"-p") {
                     self.lexer.skip(2);
                 }
             } else {
                 break;
             }
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
         }
         let mut stages = vec![self.stage()?];
         loop {
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             match self.lexer.rest() {
                 [b'|', b'|', ..] => break,
                 [b'|', b'&', ..] => {
@@ -145,11 +150,11 @@ impl LineParser<'_> {
     }
 
     pub(super) fn stage(&mut self) -> Result<Stage, SyntaxRefusal> {
-        self.lexer.blanks();
+        self.lexer.skip_blanks();
         let what = match self.lexer.rest() {
             [b'(', b'(', ..] => {
                 self.note("((: arithmetic is");
-                self.extent(b')')?;
+                self.skip_extent(b')')?;
                 StageBody::Group(CommandList::new())
             }
             [b'(', ..] => StageBody::Subshell(self.group(ListEnd::Paren)?),
@@ -159,7 +164,7 @@ impl LineParser<'_> {
         };
         let mut redirects = Vec::new();
         loop {
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             if !self.redirect(&mut redirects)? {
                 return Ok(Stage { what, redirects });
             }
@@ -183,7 +188,7 @@ impl LineParser<'_> {
     pub(super) fn simple(&mut self) -> Result<Stage, SyntaxRefusal> {
         let (mut assignments, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
         loop {
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             if self.redirect(&mut redirects)? {
                 continue;
             }
@@ -207,7 +212,7 @@ impl LineParser<'_> {
                 self.note("{NAME}: streams by the name of a variable are");
             }
             words.push(word);
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             if self.lexer.rest().starts_with(b"(") {
                 let alone = words.len() == 1 && assignments.is_empty() && redirects.is_empty();
                 self.function(words.first().filter(|_| alone))?;
@@ -224,7 +229,7 @@ impl LineParser<'_> {
     /// Skips newlines. After the first one, the texts of here-documents are read.
     pub(super) fn newlines(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
-            self.lexer.blanks();
+            self.lexer.skip_blanks();
             if !self.lexer.eat(b"\n") {
                 return Ok(());
             }

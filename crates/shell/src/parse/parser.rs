@@ -1,10 +1,10 @@
-//! [`LineParser`]: the state of parsing a line, and what all parts of the grammar need from it. The parts are methods in
-//! files of their own, which depend on this file and not on each other.
+//! [`LineParser`]: the state of parsing a line, and what all parts of the grammar need from it. The parts are methods
+//! in files of their own, which depend on this file and not on each other.
 
 use crate::lex::{Lexer, SyntaxRefusal, ends_word};
 use crate::syntax::Word;
 
-/// How deep groups and substitutions may nest; deeper ones could exhaust the stack.
+/// The maximum nesting of groups and substitutions; deeper ones could exhaust the stack.
 const MAX_DEPTH: usize = 50;
 
 /// The end of a list.
@@ -18,7 +18,7 @@ pub(super) enum ListEnd {
     Brace,
     /// `;;`, `;&`, `;;&` or `esac`.
     Case,
-    /// One of some reserved words.
+    /// Any of some reserved words.
     Words(&'static [&'static str]),
 }
 
@@ -73,7 +73,7 @@ impl<'l> LineParser<'l> {
     }
 
     /// Parses a text cut out of the line as a whole: later input cannot continue it.
-    pub(super) fn apart<T>(
+    pub(super) fn parse_inner<T>(
         &mut self,
         text: &[u8],
         parse: impl FnOnce(&mut LineParser<'_>) -> Result<T, SyntaxRefusal>,

@@ -15,7 +15,7 @@ impl LineParser<'_> {
         let number = match rest.get(digits) {
             Some(b'<' | b'>') => rest.get(..digits).unwrap_or_default(),
             Some(b'&') if digits == 0 && rest.get(1) == Some(&b'>') => {
-                return self.both(redirects).map(|()| true);
+                return self.redirect_both(redirects).map(|()| true);
             }
             _ => return Ok(false),
         };
@@ -27,27 +27,27 @@ impl LineParser<'_> {
             [b'<', b'(', ..] | [b'>', b'(', ..] => {
                 self.note("<( ) and >( ): process substitution is");
                 self.lexer.skip(1);
-                self.extent(b')')?;
+                self.skip_extent(b')')?;
                 return Ok(true);
             }
             [b'<', b'>', ..] => {
                 self.note("<>: opening for both is");
                 self.lexer.skip(2);
-                RedirectTarget::Read(self.target()?)
+                RedirectTarget::Read(self.redirect_word()?)
             }
             [b'<', b'<', b'<', ..] => {
                 self.lexer.skip(3);
-                let mut text = self.target()?;
+                let mut text = self.redirect_word()?;
                 text.0.push(WordAtom::Plain(b'\n'));
                 RedirectTarget::Here(text)
             }
             [b'<', b'<', ..] => {
                 self.lexer.skip(2);
-                self.await_text()?
+                self.here_document()?
             }
             [b'<', b'&', ..] | [b'>', b'&', ..] => {
                 self.lexer.skip(2);
-                match self.same(reads, number.is_empty())? {
+                match self.duplicate_target(reads, number.is_empty())? {
                     Ok(stream) => RedirectTarget::Same(stream),
                     Err(word) => {
                         push_both(redirects, RedirectTarget::Write(word));
@@ -57,17 +57,17 @@ impl LineParser<'_> {
             }
             [b'<', ..] => {
                 self.lexer.skip(1);
-                RedirectTarget::Read(self.target()?)
+                RedirectTarget::Read(self.redirect_word()?)
             }
             [_, b'>', ..] => {
                 self.lexer.skip(2);
-                RedirectTarget::Append(self.target()?)
+                RedirectTarget::Append(self.redirect_word()?)
             }
             rest => {
                 // `>|` overrides `set -C`, which does not exist here.
                 self.lexer
                     .skip(if rest.get(1) == Some(&b'|') { 2 } else { 1 });
-                RedirectTarget::Write(self.target()?)
+                RedirectTarget::Write(self.redirect_word()?)
             }
         };
         redirects.push(Redirect { stream, to });
@@ -89,8 +89,12 @@ impl LineParser<'_> {
     }
 
     /// Parses the rest after `<&` or `>&`: the stream to duplicate, or the file of `>&file`, which means `&>file`.
-    fn same(&mut self, reads: bool, no_number: bool) -> Result<Result<u8, Word>, SyntaxRefusal> {
-        let word = self.target()?;
+    fn duplicate_target(
+        &mut self,
+        reads: bool,
+        no_number: bool,
+    ) -> Result<Result<u8, Word>, SyntaxRefusal> {
+        let word = self.redirect_word()?;
         let plain = word.plain();
         let is_file = |text: &[u8]| text != b"-" && !text.iter().all(u8::is_ascii_digit);
         match (plain.as_deref(), reads) {
@@ -105,10 +109,10 @@ impl LineParser<'_> {
     }
 
     /// Parses `&> word` or `&>> word`.
-    fn both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), SyntaxRefusal> {
+    fn redirect_both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), SyntaxRefusal> {
         self.lexer.skip(2);
         let appends = self.lexer.eat(b">");
-        let word = self.target()?;
+        let word = self.redirect_word()?;
         let to = if appends {
             RedirectTarget::Append(word)
         } else {
@@ -118,8 +122,8 @@ impl LineParser<'_> {
         Ok(())
     }
 
-    fn target(&mut self) -> Result<Word, SyntaxRefusal> {
-        self.lexer.blanks();
+    fn redirect_word(&mut self) -> Result<Word, SyntaxRefusal> {
+        self.lexer.skip_blanks();
         let word = self.word()?;
         if word.0.is_empty() {
             return Err(self.unexpected());
@@ -128,9 +132,9 @@ impl LineParser<'_> {
     }
 
     /// Parses the operator of a here-document, whose text follows the line.
-    fn await_text(&mut self) -> Result<RedirectTarget, SyntaxRefusal> {
+    fn here_document(&mut self) -> Result<RedirectTarget, SyntaxRefusal> {
         let tabs_stripped = self.lexer.eat(b"-");
-        let word = self.target()?;
+        let word = self.redirect_word()?;
         let mut end = Vec::new();
         let mut quoted = false;
         for atom in &word.0 {
@@ -161,7 +165,7 @@ impl LineParser<'_> {
             let mut text = Vec::new();
             // Without its end, the text extends to the end of the input, as in bash.
             let mut ended = false;
-            while let Some(mut line) = self.lexer.line() {
+            while let Some(mut line) = self.lexer.take_line() {
                 if awaited.tabs_stripped {
                     let start = line.iter().take_while(|b| **b == b'\t').count();
                     line = line.get(start..).unwrap_or_default();
@@ -169,7 +173,7 @@ impl LineParser<'_> {
                 let mut whole = line.to_vec();
                 // A continued line is joined with the next before the end is looked for (`2.7.4 Here-Document`).
                 while !awaited.quoted && is_continued(&whole) {
-                    let Some(next) = self.lexer.line() else {
+                    let Some(next) = self.lexer.take_line() else {
                         break;
                     };
                     whole.pop();
@@ -209,13 +213,13 @@ fn push_both(redirects: &mut Vec<Redirect>, to: RedirectTarget) {
 }
 
 /// Fills in the here-documents of a list in order.
-pub(super) fn fill(list: &mut CommandList, texts: &mut impl Iterator<Item = Word>) {
+pub(super) fn fill_list(list: &mut CommandList, texts: &mut impl Iterator<Item = Word>) {
     for and_or in list {
         let rest = and_or.rest.iter_mut().map(|(_, pipeline)| pipeline);
         for pipeline in std::iter::once(&mut and_or.first).chain(rest) {
             for stage in &mut pipeline.stages {
                 match &mut stage.what {
-                    StageBody::Subshell(list) | StageBody::Group(list) => fill(list, texts),
+                    StageBody::Subshell(list) | StageBody::Group(list) => fill_list(list, texts),
                     StageBody::Simple { .. } => {}
                 }
                 for redirect in &mut stage.redirects {

@@ -17,12 +17,12 @@ impl LineParser<'_> {
                     self.lexer.skip(1);
                     match self.lexer.take() {
                         Some(b'\n') => {
-                            self.lexer.continuation(0);
+                            self.lexer.skip_continuation(0);
                             self.refuse_split_number(&word);
                         }
                         Some(byte) => word.0.push(WordAtom::Quoted(byte)),
                         None => {
-                            self.lexer.continuation(0);
+                            self.lexer.skip_continuation(0);
                             word.0.push(WordAtom::Quoted(b'\\'));
                         }
                     }
@@ -48,7 +48,7 @@ impl LineParser<'_> {
                 b'$' => match self.lexer.rest() {
                     [_, b'\'', ..] => {
                         self.lexer.skip(2);
-                        ansi::quoted(&mut self.lexer, &mut word)?;
+                        ansi::parse_quotes(&mut self.lexer, &mut word)?;
                     }
                     // `$"…"` is translated in bash; there are no translations here.
                     [_, b'"', ..] => self.lexer.skip(1),
@@ -64,7 +64,7 @@ impl LineParser<'_> {
         Ok(word)
     }
 
-    /// Refuses a redirect whose number stands on the line before.
+    /// Refuses a redirect whose number is on the line before.
     fn refuse_split_number(&mut self, word: &Word) {
         let is_number = |text: Vec<u8>| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         if matches!(self.lexer.peek(), Some(b'<' | b'>')) && word.plain().is_some_and(is_number) {
@@ -112,7 +112,7 @@ impl LineParser<'_> {
 
     /// Parses the text of a here-document in which variables and commands are expanded.
     pub(super) fn here_text(&mut self, text: &[u8]) -> Result<Word, SyntaxRefusal> {
-        self.apart(text, |inner| {
+        self.parse_inner(text, |inner| {
             let mut word = Word::default();
             while inner.lexer.peek().is_some() {
                 inner.in_double_quotes(&mut word, b"$`\\")?;
@@ -129,7 +129,7 @@ impl LineParser<'_> {
             [b'(', b'(', ..] => {
                 self.note("$((: arithmetic is");
                 self.lexer.skip(1);
-                self.extent(b')')?;
+                self.skip_extent(b')')?;
                 word.0.push(WordAtom::Nothing);
             }
             [b'(', ..] => {
@@ -146,7 +146,7 @@ impl LineParser<'_> {
                     return Ok(());
                 }
                 self.lexer.skip(1);
-                self.extent(b'}')?;
+                self.skip_extent(b'}')?;
                 // The message quotes its first line.
                 let typed = rest.get(..rest.len() - self.lexer.rest().len());
                 let typed = typed.and_then(|typed| typed.split(|b| *b == b'\n').next());
@@ -167,7 +167,7 @@ impl LineParser<'_> {
             [b'[', ..] => {
                 self.note("$[: arithmetic is");
                 self.lexer.skip(1);
-                self.extent(b']')?;
+                self.skip_extent(b']')?;
                 word.0.push(WordAtom::Nothing);
             }
             [b'\\', b'\n', ..] => {
@@ -226,7 +226,7 @@ impl LineParser<'_> {
                 None => return Err(SyntaxRefusal::unclosed(b'`')),
             }
         }
-        let list = self.apart(&inner, |inner| inner.alone())?;
+        let list = self.parse_inner(&inner, |inner| inner.parse_whole_list())?;
         word.0.push(WordAtom::Command(Box::new(list), quoted));
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use crate::call::{Call, of_io};
+use crate::call::{Call, from_io_error};
 use crate::stream::CHUNK;
 use trumanfs_types::error::Error;
 
@@ -43,21 +43,21 @@ pub(super) fn copy_content(call: &Call<'_>, from: &File, to: &File) -> Result<()
             Ok(start) => start,
             // Only a hole follows.
             Err(Errno::NXIO) => break,
-            Err(_) => return copying.range(at, u64::MAX).map(drop),
+            Err(_) => return copying.copy_range(at, u64::MAX).map(drop),
         };
         let end = rustix::fs::seek(from, SeekFrom::Hole(start)).unwrap_or(u64::MAX);
-        at = copying.range(start, end)?;
+        at = copying.copy_range(start, end)?;
         if at < end {
             return Ok(());
         }
     }
     let length = from
         .metadata()
-        .map_err(|error| CopyError::Read(of_io(&error)))?
+        .map_err(|error| CopyError::Read(from_io_error(&error)))?
         .len();
     if length > at {
         to.set_len(length)
-            .map_err(|error| CopyError::Write(of_io(&error)))?;
+            .map_err(|error| CopyError::Write(from_io_error(&error)))?;
     }
     Ok(())
 }
@@ -73,13 +73,13 @@ struct ContentCopier<'a> {
 
 impl ContentCopier<'_> {
     /// Copies the bytes between two offsets, or up to the end of the file. Returns the offset reached.
-    fn range(&mut self, mut at: u64, end: u64) -> Result<u64, CopyError> {
+    fn copy_range(&mut self, mut at: u64, end: u64) -> Result<u64, CopyError> {
         while at < end {
             self.call.check().map_err(CopyError::TimedOut)?;
             let left = usize::try_from(end - at).unwrap_or(usize::MAX);
             let copied = match self.in_kernel {
-                true => self.kernel(at, left.min(RANGE_SIZE)),
-                false => self.chunk(at, left.min(CHUNK))?,
+                true => self.copy_in_kernel(at, left.min(RANGE_SIZE)),
+                false => self.copy_chunk(at, left.min(CHUNK))?,
             };
             match copied {
                 // Not every file system supports this, and some report 0 bytes instead of an error.
@@ -91,7 +91,7 @@ impl ContentCopier<'_> {
         Ok(at)
     }
 
-    fn kernel(&self, at: u64, length: usize) -> u64 {
+    fn copy_in_kernel(&self, at: u64, length: usize) -> u64 {
         let (mut read, mut written) = (at, at);
         rustix::fs::copy_file_range(
             self.from,
@@ -103,18 +103,18 @@ impl ContentCopier<'_> {
         .map_or(0, |copied| copied as u64)
     }
 
-    fn chunk(&mut self, at: u64, length: usize) -> Result<u64, CopyError> {
+    fn copy_chunk(&mut self, at: u64, length: usize) -> Result<u64, CopyError> {
         self.chunk.resize(length, 0);
         let read = loop {
             match self.from.read_at(&mut self.chunk, at) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read.map_err(|error| CopyError::Read(of_io(&error)))?,
+                read => break read.map_err(|error| CopyError::Read(from_io_error(&error)))?,
             }
         };
         let read_off = self.chunk.get(..read).unwrap_or_default();
         self.to
             .write_all_at(read_off, at)
-            .map_err(|error| CopyError::Write(of_io(&error)))?;
+            .map_err(|error| CopyError::Write(from_io_error(&error)))?;
         Ok(read as u64)
     }
 }

@@ -10,7 +10,9 @@ mod xattr;
 use std::collections::HashSet;
 use std::io;
 
-use super::target::{blame, just_created, pairs, place, source};
+use super::target::{
+    just_created_message, look_up_destination, look_up_source, pair_operands, report_transfer_error,
+};
 use crate::call::{Call, CommandResult, NULL};
 use crate::options::{OptSpec, OptionArg};
 use crate::quote::quoted;
@@ -68,15 +70,15 @@ pub(super) fn cp(call: &mut Call<'_>) -> CommandResult {
         },
         ..CopyRun::default()
     };
-    let Some(pairs) = pairs(call, &typed)? else {
+    let Some(pairs) = pair_operands(call, &typed)? else {
         return Ok(1);
     };
     let mut status = 0;
     for (from, to) in pairs {
         call.check()?;
         let copied = match from {
-            NULL => copies.nothing(call, &to)?,
-            from => copies.operand(call, from, &to)?,
+            NULL => copies.copy_null(call, &to)?,
+            from => copies.copy_operand(call, from, &to)?,
         };
         if !copied {
             status = 1;
@@ -104,7 +106,7 @@ pub(super) fn copy_to_move(
 
 impl CopyRun {
     /// Copies `/dev/null`: the destination becomes an empty file.
-    fn nothing(&mut self, call: &mut Call<'_>, to: &[u8]) -> io::Result<bool> {
+    fn copy_null(&mut self, call: &mut Call<'_>, to: &[u8]) -> io::Result<bool> {
         let home = call.home();
         let made = call.path(to).and_then(|path| {
             if self.options.no_clobber && home.stat(&path).is_ok() {
@@ -114,17 +116,17 @@ impl CopyRun {
         });
         match made {
             Ok(()) => Ok(true),
-            Err(error) => blame(call, NULL, to, &error).map(|()| false),
+            Err(error) => report_transfer_error(call, NULL, to, &error).map(|()| false),
         }
     }
 
     /// Copies an operand and everything below it. Returns whether all of it was copied.
-    fn operand(&mut self, call: &mut Call<'_>, typed: &[u8], to: &[u8]) -> io::Result<bool> {
-        let Some((path, meta)) = source(call, typed)? else {
+    fn copy_operand(&mut self, call: &mut Call<'_>, typed: &[u8], to: &[u8]) -> io::Result<bool> {
+        let Some((path, meta)) = look_up_source(call, typed)? else {
             return Ok(false);
         };
         if meta.is_dir() && !self.recursive {
-            call.say(&[b"-r not specified; omitting directory ", &quoted(typed)[..]].concat())?;
+            call.report(&[b"-r not specified; omitting directory ", &quoted(typed)[..]].concat())?;
             return Ok(false);
         }
         let first = self.seen.insert((typed.to_vec(), meta.id));
@@ -135,7 +137,7 @@ impl CopyRun {
                 b"file "
             };
             let typed = quoted(typed);
-            call.say(
+            call.report(
                 &[
                     b"warning: source ",
                     what,
@@ -146,14 +148,14 @@ impl CopyRun {
             )?;
             return Ok(true);
         }
-        let Some((new, there)) = place(call, (typed, &meta), to)? else {
+        let Some((new, there)) = look_up_destination(call, (typed, &meta), to)? else {
             return Ok(false);
         };
         if there.is_some() && !meta.is_dir() && self.made.contains(&new) {
             if self.options.no_clobber {
                 return Ok(true);
             }
-            call.say(&just_created(typed, to))?;
+            call.report(&just_created_message(typed, to))?;
             return Ok(false);
         }
         let copy = CopyPair {

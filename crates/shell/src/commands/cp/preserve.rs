@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::call::{CommandError, usage};
+use crate::call::{CommandError, usage_error};
 use crate::mode::umask;
 use crate::options::ParsedArgs;
 use crate::quote::quoted;
@@ -65,7 +65,7 @@ impl PreservedAttrs {
                             &quoted(other)[..],
                             b" for '--preserve'",
                         ];
-                        return Err(usage(text.concat()));
+                        return Err(usage_error(text.concat()));
                     }
                 }
             }
@@ -74,12 +74,12 @@ impl PreservedAttrs {
     }
 
     /// Returns the mode that a file is created with.
-    pub(super) fn file(self, meta: &Meta) -> u32 {
+    pub(super) fn file_mode(self, meta: &Meta) -> u32 {
         meta.permissions() & if self.owner { OWNER_BITS } else { FILE_BITS }
     }
 
     /// Returns the mode that a directory is created with.
-    pub(super) fn directory(self, meta: &Meta) -> u32 {
+    pub(super) fn directory_mode(self, meta: &Meta) -> u32 {
         meta.permissions()
             & if self.owner {
                 OWNER_BITS
@@ -93,7 +93,7 @@ impl PreservedAttrs {
     ///
     /// # Errors
     /// As [`Home::set_attrs`].
-    pub(super) fn give(
+    pub(super) fn apply(
         self,
         home: &dyn Home,
         path: &WorldPath,
@@ -124,23 +124,23 @@ impl PreservedAttrs {
         if self.owner {
             let now = home.stat(path)?;
             if (now.uid, now.gid) != (meta.uid, meta.gid) {
-                return give_away(home, path, meta, change);
+                return change_owner(home, path, meta, change);
             }
         }
         match change == SetAttrs::default() {
             true => Ok(()),
-            false => set(home, path, change),
+            false => set_attrs(home, path, change),
         }
     }
 }
 
 /// Sets attributes and the owner. A caller who may not give the file away remains its owner: the copy loses
 /// set-user-id and set-group-id, and gets the group where that is permitted.
-fn give_away(home: &dyn Home, path: &WorldPath, meta: &Meta, change: SetAttrs) -> Result<()> {
+fn change_owner(home: &dyn Home, path: &WorldPath, meta: &Meta, change: SetAttrs) -> Result<()> {
     let (uid, gid) = (Some(meta.uid), Some(meta.gid));
     let refused =
         |error: &Error| matches!(error.errno(), Errno::PERM | Errno::INVAL | Errno::ACCESS);
-    match set(home, path, SetAttrs { uid, gid, ..change }) {
+    match set_attrs(home, path, SetAttrs { uid, gid, ..change }) {
         Err(error) if refused(&error) => {
             let of_group = SetAttrs {
                 gid,
@@ -155,7 +155,7 @@ fn give_away(home: &dyn Home, path: &WorldPath, meta: &Meta, change: SetAttrs) -
 }
 
 /// Sets attributes. A home that gives no file set-user-id and set-group-id gets the others.
-fn set(home: &dyn Home, path: &WorldPath, change: SetAttrs) -> Result<()> {
+fn set_attrs(home: &dyn Home, path: &WorldPath, change: SetAttrs) -> Result<()> {
     let has_set_ids = change.mode.is_some_and(|mode| mode & SET_IDS != 0);
     match home.set_attrs(path, &change) {
         Err(error) if has_set_ids && error.errno() == Errno::PERM => {

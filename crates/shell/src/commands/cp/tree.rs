@@ -5,7 +5,10 @@ use std::io::{self, Write};
 
 use rustix::fs::FileType;
 
-use super::super::target::{blame, clash, into_itself, is_recent, joined, same_file};
+use super::super::target::{
+    into_itself_message, is_recent, join_path, report_transfer_error, same_file_message,
+    type_conflict,
+};
 use super::content::{CopyError, copy_content};
 use super::preserve::PreservedAttrs;
 use super::xattr::copy_user_xattrs;
@@ -56,7 +59,7 @@ pub(super) struct CopyOptions {
 impl CopyOptions {
     /// Copies a tree. Returns whether all of it was copied.
     pub(super) fn copy_tree(&self, call: &mut Call<'_>, top: CopyPair) -> io::Result<bool> {
-        let inside = into_itself(&top.from.1, &top.to.1);
+        let inside = into_itself_message(&top.from.1, &top.to.1);
         let mut tree = TreeCopy {
             reported: false,
             within: top.from.0.contains(&top.to.0).then(HashSet::new),
@@ -67,7 +70,7 @@ impl CopyOptions {
             call.check()?;
             let copy = match step {
                 CopyTask::Close(copy, meta, made) => {
-                    done &= self.attributes(call, &copy, &meta, made)?;
+                    done &= self.apply_attributes(call, &copy, &meta, made)?;
                     continue;
                 }
                 CopyTask::Copy(copy) => copy,
@@ -76,7 +79,7 @@ impl CopyOptions {
             let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
             if tree.within.as_ref().is_some_and(of_copy) {
                 if !std::mem::replace(&mut tree.reported, true) {
-                    call.say(&inside)?;
+                    call.report(&inside)?;
                 }
                 done = false;
                 continue;
@@ -84,17 +87,19 @@ impl CopyOptions {
             let meta = match call.home().stat(&copy.from.0) {
                 Ok(meta) => meta,
                 Err(error) => {
-                    call.complain(&copy.from.1, &error)?;
+                    call.report_path_error(&copy.from.1, &error)?;
                     done = false;
                     continue;
                 }
             };
             done &= match meta.kind {
-                FileType::Directory => self.directory(call, copy, meta, &mut tree)?,
-                FileType::RegularFile => self.file(call, &copy, &meta)?,
+                FileType::Directory => self.copy_directory(call, copy, meta, &mut tree)?,
+                FileType::RegularFile => self.copy_file(call, &copy, &meta)?,
                 _ => {
                     let shown = call.state.as_typed(&copy.from.1);
-                    call.say(&[&shown[..], b": not copied, for it is no regular file"].concat())?;
+                    call.report(
+                        &[&shown[..], b": not copied, for it is no regular file"].concat(),
+                    )?;
                     false
                 }
             };
@@ -103,7 +108,7 @@ impl CopyOptions {
     }
 
     /// Creates a directory and queues the copies of its source's entries.
-    fn directory(
+    fn copy_directory(
         &self,
         call: &mut Call<'_>,
         copy: CopyPair,
@@ -115,18 +120,18 @@ impl CopyOptions {
         match home.stat(&copy.to.0) {
             Ok(there) => {
                 let refused = match there.id == meta.id {
-                    true => Some(same_file(&copy.from.1, &copy.to.1)),
-                    false => clash((&copy.from.1, &meta), (&copy.to.1, &there)),
+                    true => Some(same_file_message(&copy.from.1, &copy.to.1)),
+                    false => type_conflict((&copy.from.1, &meta), (&copy.to.1, &there)),
                 };
                 if let Some(message) = refused {
-                    call.say(&message)?;
+                    call.report(&message)?;
                     return Ok(false);
                 }
             }
             Err(_) => {
-                let mode = self.keep.directory(&meta);
+                let mode = self.keep.directory_mode(&meta);
                 if let Err(error) = home.mkdir(&copy.to.0, mode) {
-                    blame(call, &copy.from.1, &copy.to.1, &error)?;
+                    report_transfer_error(call, &copy.from.1, &copy.to.1, &error)?;
                     return Ok(false);
                 }
                 made = Some(mode);
@@ -139,14 +144,14 @@ impl CopyOptions {
         let mut entries = match home.list(&copy.from.0) {
             Ok(entries) => entries,
             Err(error) => {
-                call.complain(&copy.from.1, &error)?;
+                call.report_path_error(&copy.from.1, &error)?;
                 return Ok(false);
             }
         };
         // GNU cp goes through a directory in the order of inode numbers; entries are popped from the end.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.ino));
         let below = |(path, shown): &(WorldPath, Vec<u8>), name: &[u8]| {
-            let joined = joined(shown, name);
+            let joined = join_path(shown, name);
             Name::new(name).map(|name| (path.join(name), joined))
         };
         let inner = entries.iter().filter_map(|entry| {
@@ -161,12 +166,12 @@ impl CopyOptions {
         Ok(true)
     }
 
-    fn file(&self, call: &mut Call<'_>, copy: &CopyPair, meta: &Meta) -> io::Result<bool> {
+    fn copy_file(&self, call: &mut Call<'_>, copy: &CopyPair, meta: &Meta) -> io::Result<bool> {
         let there = match call.home().stat(&copy.to.0) {
             Ok(there) => Some(there),
             Err(Error::NotFound) => None,
             Err(error) => {
-                call.complain(&copy.to.1, &error)?;
+                call.report_path_error(&copy.to.1, &error)?;
                 return Ok(false);
             }
         };
@@ -175,14 +180,14 @@ impl CopyOptions {
                 return Ok(true);
             }
             let refused = if there.id == meta.id {
-                Some(same_file(&copy.from.1, &copy.to.1))
+                Some(same_file_message(&copy.from.1, &copy.to.1))
             } else if self.update && is_recent(there, meta) {
                 return Ok(true);
             } else {
-                clash((&copy.from.1, meta), (&copy.to.1, there))
+                type_conflict((&copy.from.1, meta), (&copy.to.1, there))
             };
             if let Some(message) = refused {
-                call.say(&message)?;
+                call.report(&message)?;
                 return Ok(false);
             }
         }
@@ -190,16 +195,16 @@ impl CopyOptions {
         let from = match call.home().open(&copy.from.0) {
             Ok(from) => from,
             Err(error) => {
-                call.complain(&copy.from.1, &error)?;
+                call.report_path_error(&copy.from.1, &error)?;
                 return Ok(false);
             }
         };
-        let mode = self.keep.file(meta);
-        let to = match self.write(call, copy, there.is_some(), mode)? {
+        let mode = self.keep.file_mode(meta);
+        let to = match self.open_destination(call, copy, there.is_some(), mode)? {
             Ok(to) => to,
             Err(Error::Exists) if self.no_clobber => return Ok(true),
             Err(error) => {
-                blame(call, &copy.from.1, &copy.to.1, &error)?;
+                report_transfer_error(call, &copy.from.1, &copy.to.1, &error)?;
                 return Ok(false);
             }
         };
@@ -207,11 +212,11 @@ impl CopyOptions {
             Ok(()) => {}
             Err(CopyError::TimedOut(error)) => return Err(error),
             Err(CopyError::Read(error)) => {
-                call.complain(&copy.from.1, &error)?;
+                call.report_path_error(&copy.from.1, &error)?;
                 return Ok(false);
             }
             Err(CopyError::Write(error)) => {
-                call.complain(&copy.to.1, &error)?;
+                call.report_path_error(&copy.to.1, &error)?;
                 return Ok(false);
             }
         }
@@ -219,15 +224,15 @@ impl CopyOptions {
             && let Err(error) = copy_user_xattrs(&from, &to)
         {
             // The move goes on, as GNU's does.
-            call.complain(&copy.to.1, &error)?;
+            call.report_path_error(&copy.to.1, &error)?;
         }
         // Closed first, so that no later write changes the time that is set.
         drop(to);
-        self.attributes(call, copy, meta, there.is_none().then_some(mode))
+        self.apply_attributes(call, copy, meta, there.is_none().then_some(mode))
     }
 
     /// Opens a destination for writing. With `-f`, a destination that cannot be opened is moved to the trash.
-    fn write(
+    fn open_destination(
         &self,
         call: &mut Call<'_>,
         copy: &CopyPair,
@@ -254,16 +259,16 @@ impl CopyOptions {
     }
 
     /// Sets the preserved attributes on a copy. `made` is the mode that it was created with, if this call created it.
-    fn attributes(
+    fn apply_attributes(
         &self,
         call: &mut Call<'_>,
         copy: &CopyPair,
         meta: &Meta,
         made: Option<u32>,
     ) -> io::Result<bool> {
-        match self.keep.give(&*call.home(), &copy.to.0, meta, made) {
+        match self.keep.apply(&*call.home(), &copy.to.0, meta, made) {
             Ok(()) => Ok(true),
-            Err(error) => call.complain(&copy.to.1, &error).map(|()| false),
+            Err(error) => call.report_path_error(&copy.to.1, &error).map(|()| false),
         }
     }
 

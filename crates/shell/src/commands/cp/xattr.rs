@@ -12,8 +12,8 @@ use trumanfs_types::xattr::xattrs;
 /// The prefix of the attributes that belong to a file's owner; others belong to the system.
 const USER: &[u8] = b"user.";
 
-/// Copies the attributes `user.*` of one file to another. Missing support in either file system is not an error, as with
-/// mv(1).
+/// Copies the attributes `user.*` of one file to another. Missing support in either file system is not an error, as
+/// with mv(1).
 ///
 /// # Errors
 /// Those of fsetxattr(2), such as `ENOSPC`, and any error from reading.

@@ -1,6 +1,6 @@
 //! `date +FORMAT`: GNU's directives in the C locale, with their flags (`- _ 0 ^ #`) and widths.
 //!
-//! The flag `+` is not supported; a directive with it is printed as it stands, like any unknown directive.
+//! The flag `+` is not supported; a directive with it is printed as typed, like any unknown directive.
 
 use chrono::{DateTime, Datelike, Local, NaiveDateTime, Offset, Timelike, Utc};
 
@@ -43,7 +43,7 @@ const DAYS: [&str; 7] = [
     "Saturday",
 ];
 
-/// One directive: the flags, width and letter after a `%`.
+/// A directive: the flags, width and letter after a `%`.
 #[derive(Debug, Clone, Copy, Default)]
 struct FormatDirective {
     pad: Option<u8>,
@@ -171,7 +171,7 @@ impl WallTime {
                     written.extend_from_slice(&text);
                     rest = after;
                 }
-                // An unknown directive stands for itself.
+                // An unknown directive is printed as typed.
                 None => written.push(b'%'),
             }
         }

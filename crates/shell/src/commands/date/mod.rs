@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 
 use chrono::{DateTime, Local, Utc};
 
-use crate::call::{Call, CommandError, CommandResult, usage};
+use crate::call::{Call, CommandError, CommandResult, usage_error};
 use crate::datetime;
 use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::stream::buffered;
@@ -79,34 +79,34 @@ pub(super) fn date(call: &mut Call<'_>) -> CommandResult {
         // Admission has already refused lines with an unknown zone.
         Some(text) => datetime::NamedZone::find(text).map_or(OutputZone::Utc, OutputZone::Named),
     };
-    let (source, mut set) = source(&typed)?;
-    let mut format = format_of(&typed)?;
+    let (source, mut set) = parse_source(&typed)?;
+    let mut format = parse_format(&typed)?;
     let mut operands = typed.operands.iter();
     if let Some(operand) = operands.next() {
         if let Some(extra) = operands.next() {
-            return Err(usage(quoted(b"extra operand ", extra, b"")));
+            return Err(usage_error(quoted(b"extra operand ", extra, b"")));
         }
         match operand.strip_prefix(b"+") {
             Some(_) if format.is_some() => {
-                return Err(usage("multiple output formats specified"));
+                return Err(usage_error("multiple output formats specified"));
             }
             Some(typed) => format = Some(typed),
             None if set.is_some() || !matches!(source, DateSource::Now) => {
-                return Err(usage(quoted(
+                return Err(usage_error(quoted(
                     b"the argument ",
                     operand,
                     b" lacks a leading '+'",
                 )));
             }
-            None if !is_clock(operand) => return invalid(call, operand),
+            None if !is_clock(operand) => return report_invalid(call, operand),
             None => set = Some(b"now"),
         }
     }
     if let Some(text) = set {
         return match place.read(text) {
-            None => invalid(call, text),
+            None => report_invalid(call, text),
             Some(_) => {
-                call.say(b"cannot set date: Operation not supported")?;
+                call.report(b"cannot set date: Operation not supported")?;
                 Ok(1)
             }
         };
@@ -115,7 +115,7 @@ pub(super) fn date(call: &mut Call<'_>) -> CommandResult {
     match source {
         DateSource::Now => print(call, Some(place.moment(Utc::now())), format),
         DateSource::Text(text) => match place.read(text) {
-            None => invalid(call, text),
+            None => report_invalid(call, text),
             found => print(call, found, format),
         },
         DateSource::File(file) => {
@@ -126,16 +126,18 @@ pub(super) fn date(call: &mut Call<'_>) -> CommandResult {
                     print(call, at.map(|at| place.moment(at)), format)
                 }
                 Err(error) => {
-                    call.complain(file, &error)?;
+                    call.report_path_error(file, &error)?;
                     Ok(1)
                 }
             }
         }
-        DateSource::Lines(file) => lines(call, file, &place, format),
+        DateSource::Lines(file) => print_lines(call, file, &place, format),
     }
 }
 
-fn source<'a>(typed: &ParsedArgs<'a>) -> Result<(DateSource<'a>, Option<&'a [u8]>), CommandError> {
+fn parse_source<'a>(
+    typed: &ParsedArgs<'a>,
+) -> Result<(DateSource<'a>, Option<&'a [u8]>), CommandError> {
     let (mut source, mut set) = (DateSource::Now, None);
     let mut kinds: Vec<char> = Vec::new();
     for (letter, value) in &typed.options {
@@ -156,33 +158,33 @@ fn source<'a>(typed: &ParsedArgs<'a>) -> Result<(DateSource<'a>, Option<&'a [u8]
     }
     if kinds.len() > 1 {
         let message = "the options to specify dates for printing are mutually exclusive";
-        return Err(usage(message));
+        return Err(usage_error(message));
     }
     if set.is_some() && !kinds.is_empty() {
         let message = "the options to print and set the time may not be used together";
-        return Err(usage(message));
+        return Err(usage_error(message));
     }
     Ok((source, set))
 }
 
-fn format_of(typed: &ParsedArgs<'_>) -> Result<Option<&'static [u8]>, CommandError> {
+fn parse_format(typed: &ParsedArgs<'_>) -> Result<Option<&'static [u8]>, CommandError> {
     let mut format = None;
     for (letter, value) in &typed.options {
         let one = match letter {
-            'I' => chosen(ISO_8601, value.unwrap_or(b"date"), b"--iso-8601")?,
-            '3' => chosen(RFC_3339, value.unwrap_or_default(), b"--rfc-3339")?,
+            'I' => find_format(ISO_8601, value.unwrap_or(b"date"), b"--iso-8601")?,
+            '3' => find_format(RFC_3339, value.unwrap_or_default(), b"--rfc-3339")?,
             'R' => RFC_5322,
             _ => continue,
         };
         if format.replace(one).is_some() {
-            return Err(usage("multiple output formats specified"));
+            return Err(usage_error("multiple output formats specified"));
         }
     }
     Ok(format)
 }
 
 /// Finds a format by its name or a prefix of it.
-fn chosen(
+fn find_format(
     formats: &[(&str, &'static [u8])],
     typed: &[u8],
     option: &[u8],
@@ -199,7 +201,7 @@ fn chosen(
                 b"invalid argument "
             };
             let option = quoted(b" for ", option, b"");
-            Err(usage(quoted(what, typed, &option)))
+            Err(usage_error(quoted(what, typed, &option)))
         }
     }
 }
@@ -215,13 +217,18 @@ fn is_clock(operand: &[u8]) -> bool {
 }
 
 /// Prints the dates listed in a file, one a line.
-fn lines(call: &mut Call<'_>, file: &[u8], place: &OutputZone, format: &[u8]) -> CommandResult {
+fn print_lines(
+    call: &mut Call<'_>,
+    file: &[u8],
+    place: &OutputZone,
+    format: &[u8],
+) -> CommandResult {
     let mut opened = None;
     if file != b"-" {
         match call.open(file) {
             Ok(file) => opened = Some(buffered(file)),
             Err(error) => {
-                call.complain(file, &error)?;
+                call.report_path_error(file, &error)?;
                 return Ok(1);
             }
         }
@@ -239,7 +246,7 @@ fn lines(call: &mut Call<'_>, file: &[u8], place: &OutputZone, format: &[u8]) ->
         }
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         status |= match place.read(text) {
-            None => invalid(call, text)?,
+            None => report_invalid(call, text)?,
             found => print(call, found, format)?,
         };
     }
@@ -268,7 +275,7 @@ impl OutputZone {
 /// Prints a moment; `None` is a moment beyond the years that can be printed.
 fn print(call: &mut Call<'_>, at: Option<WallTime>, format: &[u8]) -> CommandResult {
     let Some(at) = at else {
-        call.say(b"time is out of range")?;
+        call.report(b"time is out of range")?;
         return Ok(1);
     };
     let mut line = at.format(format);
@@ -277,8 +284,8 @@ fn print(call: &mut Call<'_>, at: Option<WallTime>, format: &[u8]) -> CommandRes
     Ok(0)
 }
 
-fn invalid(call: &mut Call<'_>, text: &[u8]) -> CommandResult {
-    call.say(&quoted(b"invalid date ", text, b""))?;
+fn report_invalid(call: &mut Call<'_>, text: &[u8]) -> CommandResult {
+    call.report(&quoted(b"invalid date ", text, b""))?;
     Ok(1)
 }
 

@@ -130,9 +130,13 @@ impl<'a, 'c> FindRun<'a, 'c> {
     }
 
     /// Reports an error for a path; the walk goes on.
-    pub(super) fn complain(&mut self, shown: &[u8], error: &Error) -> Result<(), CommandError> {
+    pub(super) fn report_path_error(
+        &mut self,
+        shown: &[u8],
+        error: &Error,
+    ) -> Result<(), CommandError> {
         self.status = 1;
-        Ok(self.call.complain(shown, error)?)
+        Ok(self.call.report_path_error(shown, error)?)
     }
 
     /// Evaluates the expression for an entry that is deep enough. Returns whether a directory is pruned.
@@ -198,7 +202,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
                 }
             }),
             FindTest::Age(clock, TimeSpan(after, until)) => self.meta(visit)?.is_some_and(|meta| {
-                let at = clock.of(&meta);
+                let at = clock.time_of(&meta);
                 *after < at && at <= *until
             }),
             FindTest::Mode(compare, wanted) => self.meta(visit)?.is_some_and(|meta| {
@@ -224,7 +228,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
                 true
             }
             FindTest::Delete => self.delete(visit)?,
-            FindTest::Exec(template) => template.each(self.call, visit.shown)?,
+            FindTest::Exec(template) => template.run_for_path(self.call, visit.shown)?,
             FindTest::ExecMany(number) => {
                 let template = self.plan.gathered.get(*number);
                 if let (Some(gathered), Some(template)) = (self.gathered.get_mut(*number), template)
@@ -246,7 +250,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
         match found {
             Ok(meta) => Ok(Some(*visit.meta.get_or_init(|| meta))),
             Err(error) => {
-                self.complain(visit.shown, &error)?;
+                self.report_path_error(visit.shown, &error)?;
                 Ok(None)
             }
         }
@@ -260,7 +264,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
         match visit.path().and_then(|path| self.call.home().list(&path)) {
             Ok(entries) => Ok(entries.is_empty()),
             Err(error) => {
-                self.complain(visit.shown, &error)?;
+                self.report_path_error(visit.shown, &error)?;
                 Ok(false)
             }
         }
@@ -280,7 +284,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
         match removed {
             Ok(()) => Ok(true),
             Err(error) => {
-                self.complain(visit.shown, &error)?;
+                self.report_path_error(visit.shown, &error)?;
                 Ok(false)
             }
         }

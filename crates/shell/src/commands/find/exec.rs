@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::messages::{invalid, missing};
-use crate::admit::{absent, runs_for_find};
-use crate::call::{Call, CommandError, ShellState, usage};
+use super::messages::{invalid_argument, missing_argument};
+use crate::admit::{reject_name, runs_for_find};
+use crate::call::{Call, CommandError, ShellState, usage_error};
 
 /// The maximum size of the paths for one command, in bytes: GNU's default.
 const MAX_PATH_BYTES: usize = 128 * 1024;
@@ -34,28 +34,28 @@ impl ExecAction {
         while let Some((word, after)) = rest.split_first() {
             *rest = after;
             match (&word[..], words.last().map(Vec::as_slice)) {
-                (b";", None) => return Err(invalid(b";", b"-exec")),
+                (b";", None) => return Err(invalid_argument(b";", b"-exec")),
                 (b";", _) => return template(words, state).map(ExecAction::Each),
                 (b"+", Some(b"{}")) => {
                     words.pop();
-                    if words.iter().any(|word| has_place(word)) {
+                    if words.iter().any(|word| has_placeholder(word)) {
                         let message = "Only one instance of {} is supported with -exec ... +";
-                        return Err(usage(message));
+                        return Err(usage_error(message));
                     }
                     if words.is_empty() {
-                        return Err(invalid(b"{}", b"-exec"));
+                        return Err(invalid_argument(b"{}", b"-exec"));
                     }
                     return template(words, state).map(ExecAction::Many);
                 }
-                (b"+", Some(last)) if has_place(last) => {
+                (b"+", Some(last)) if has_placeholder(last) => {
                     let message =
                         b"In '-exec ... {} +' the '{}' must appear by itself, but you specified '";
-                    return Err(usage([&message[..], last, b"'"].concat()));
+                    return Err(usage_error([&message[..], last, b"'"].concat()));
                 }
                 _ => words.push(word.clone()),
             }
         }
-        Err(missing(b"-exec"))
+        Err(missing_argument(b"-exec"))
     }
 }
 
@@ -63,12 +63,12 @@ impl ExecAction {
 fn template(words: Vec<Vec<u8>>, state: &ShellState) -> Result<CommandTemplate, CommandError> {
     let first = words.first();
     match first.filter(|name| !runs_for_find(name, state)) {
-        Some(name) => Err(CommandError::Rejected(absent(name, state))),
+        Some(name) => Err(CommandError::Rejected(reject_name(name, state))),
         None => Ok(CommandTemplate(words)),
     }
 }
 
-fn has_place(word: &[u8]) -> bool {
+fn has_placeholder(word: &[u8]) -> bool {
     word.windows(2).any(|pair| pair == b"{}")
 }
 
@@ -77,13 +77,17 @@ impl CommandTemplate {
     ///
     /// # Errors
     /// As [`Call::nested`].
-    pub(super) fn each(&self, call: &mut Call<'_>, path: &[u8]) -> io::Result<bool> {
-        let words: Vec<Vec<u8>> = self.0.iter().map(|word| filled(word, path)).collect();
+    pub(super) fn run_for_path(&self, call: &mut Call<'_>, path: &[u8]) -> io::Result<bool> {
+        let words: Vec<Vec<u8>> = self
+            .0
+            .iter()
+            .map(|word| fill_placeholders(word, path))
+            .collect();
         Ok(run(call, &words)? == Some(0))
     }
 
     /// Runs the command with paths at its end. Returns whether it succeeded.
-    fn many(&self, call: &mut Call<'_>, paths: Vec<Vec<u8>>) -> io::Result<bool> {
+    fn run_for_paths(&self, call: &mut Call<'_>, paths: Vec<Vec<u8>>) -> io::Result<bool> {
         let mut words = self.0.clone();
         words.extend(paths);
         Ok(run(call, &words)? == Some(0))
@@ -91,7 +95,7 @@ impl CommandTemplate {
 }
 
 /// Replaces each `{}` in a word by a path.
-fn filled(word: &[u8], path: &[u8]) -> Vec<u8> {
+fn fill_placeholders(word: &[u8], path: &[u8]) -> Vec<u8> {
     let mut filled = Vec::new();
     let mut rest = word;
     while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
@@ -106,8 +110,8 @@ fn filled(word: &[u8], path: &[u8]) -> Vec<u8> {
 /// Runs a command. Returns its status; `None` where there is no such command.
 fn run(call: &mut Call<'_>, words: &[Vec<u8>]) -> io::Result<Option<u8>> {
     match words.split_first() {
-        Some((name, args)) => match call.state.registry.named(name) {
-            Some(command) => call.nested(command, args).map(Some),
+        Some((name, args)) => match call.state.registry.find(name) {
+            Some(command) => call.run_nested(command, args).map(Some),
             None => Ok(None),
         },
         None => Ok(None),
@@ -152,6 +156,6 @@ impl PendingPaths {
             return Ok(true);
         }
         self.bytes = 0;
-        template.many(call, std::mem::take(&mut self.paths))
+        template.run_for_paths(call, std::mem::take(&mut self.paths))
     }
 }

@@ -18,7 +18,7 @@ use trumanfs_types::name::{Name, WorldPath};
 
 pub(crate) fn find(call: &mut Call<'_>) -> CommandResult {
     let args = call.args;
-    let (starts, expression) = split(args);
+    let (starts, expression) = split_args(args);
     let plan = FindPlan::read(expression, call)?;
     let mut finder = FindRun::new(call, &plan);
     let here = [b".".to_vec()];
@@ -32,7 +32,7 @@ pub(crate) fn find(call: &mut Call<'_>) -> CommandResult {
 }
 
 /// Splits starting points from the expression, which begins with the first word that can only belong to one.
-fn split(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
+fn split_args(args: &[Vec<u8>]) -> (&[Vec<u8>], &[Vec<u8>]) {
     let is_option = |arg: &Vec<u8>| matches!(&arg[..], b"-H" | b"-L" | b"-P");
     let options = args.iter().take_while(|arg| is_option(arg)).count();
     let mut rest = args.get(options..).unwrap_or_default();
@@ -68,7 +68,7 @@ fn walk(finder: &mut FindRun<'_, '_>, start: &[u8]) -> Result<(), CommandError> 
     let found = found.and_then(|path| Ok((finder.call.home().stat(&path)?, path)));
     let (meta, mut path) = match found {
         Ok(found) => found,
-        Err(error) => return finder.complain(start, &error),
+        Err(error) => return finder.report_path_error(start, &error),
     };
     // The path, as printed, of the current directory, and for a moment of an entry in it.
     let mut shown = start.to_vec();
@@ -119,7 +119,7 @@ fn enter(
     match listed {
         Ok(entries) => Ok(Some(entries)),
         Err(error) => {
-            finder.complain(visit.shown, &error)?;
+            finder.report_path_error(visit.shown, &error)?;
             // With `-depth`, it is still evaluated on the way out.
             Ok(plan.contents_first.then(Vec::new))
         }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::exec::CommandTemplate;
 use super::predicate::{FindTest, PredicateReader, WalkSettings};
-use crate::call::{Call, CommandError, usage};
+use crate::call::{Call, CommandError, usage_error};
 
 /// The maximum nesting of parentheses: each level is a stack frame.
 const MAX_NESTING: usize = 200;
@@ -50,7 +50,7 @@ enum FindToken<'a> {
 
 impl FindToken<'_> {
     /// Returns the text of a binary operator.
-    fn binary(&self) -> Option<&[u8]> {
+    fn operator_text(&self) -> Option<&[u8]> {
         match self {
             FindToken::And(typed) | FindToken::Or(typed) | FindToken::Comma(typed) => Some(typed),
             _ => None,
@@ -64,8 +64,9 @@ impl FindPlan {
     /// # Errors
     /// A malformed expression, in GNU's words.
     pub(super) fn read(words: &[Vec<u8>], call: &Call<'_>) -> Result<FindPlan, CommandError> {
-        let (tokens, settings) = tokens(words, call)?;
-        let acts = |token: &FindToken<'_>| matches!(token, FindToken::Test(test) if test.acts());
+        let (tokens, settings) = tokenize(words, call)?;
+        let acts =
+            |token: &FindToken<'_>| matches!(token, FindToken::Test(test) if test.is_action());
         let silent = tokens.iter().any(acts);
         let mut expression = FindExpr::Test(FindTest::Constant(true));
         if !tokens.is_empty() {
@@ -74,9 +75,9 @@ impl FindPlan {
                 before: PrecedingToken::Start,
                 nested: 0,
             };
-            expression = parser.list()?;
+            expression = parser.parse_list()?;
             if parser.tokens.peek().is_some() {
-                return Err(usage("you have too many ')'"));
+                return Err(usage_error("you have too many ')'"));
             }
         }
         if !silent {
@@ -93,7 +94,7 @@ impl FindPlan {
     }
 }
 
-fn tokens<'a>(
+fn tokenize<'a>(
     words: &'a [Vec<u8>],
     call: &Call<'_>,
 ) -> Result<(Vec<FindToken<'a>>, WalkSettings), CommandError> {
@@ -118,7 +119,7 @@ fn tokens<'a>(
             [b'-', _, ..] => FindToken::Test(reader.read(typed, &mut rest)?),
             _ => {
                 let message = [b"paths must precede expression: `", typed, b"'"];
-                return Err(usage(message.concat()));
+                return Err(usage_error(message.concat()));
             }
         });
     }
@@ -140,32 +141,32 @@ struct FindParser<'a, T: Iterator<Item = FindToken<'a>>> {
 }
 
 impl<'a, T: Iterator<Item = FindToken<'a>>> FindParser<'a, T> {
-    fn list(&mut self) -> Result<FindExpr, CommandError> {
-        let mut all = vec![self.or()?];
+    fn parse_list(&mut self) -> Result<FindExpr, CommandError> {
+        let mut all = vec![self.parse_or()?];
         while let Some(FindToken::Comma(typed)) = self
             .tokens
             .next_if(|token| matches!(token, FindToken::Comma(_)))
         {
             self.before = PrecedingToken::Operator(typed);
-            all.push(self.or()?);
+            all.push(self.parse_or()?);
         }
-        Ok(single(all, FindExpr::List))
+        Ok(unwrap_single(all, FindExpr::List))
     }
 
-    fn or(&mut self) -> Result<FindExpr, CommandError> {
-        let mut all = vec![self.and()?];
+    fn parse_or(&mut self) -> Result<FindExpr, CommandError> {
+        let mut all = vec![self.parse_and()?];
         while let Some(FindToken::Or(typed)) = self
             .tokens
             .next_if(|token| matches!(token, FindToken::Or(_)))
         {
             self.before = PrecedingToken::Operator(typed);
-            all.push(self.and()?);
+            all.push(self.parse_and()?);
         }
-        Ok(single(all, FindExpr::Or))
+        Ok(unwrap_single(all, FindExpr::Or))
     }
 
-    fn and(&mut self) -> Result<FindExpr, CommandError> {
-        let mut all = vec![self.unary()?];
+    fn parse_and(&mut self) -> Result<FindExpr, CommandError> {
+        let mut all = vec![self.parse_unary()?];
         loop {
             match self.tokens.peek() {
                 Some(FindToken::And(typed)) => {
@@ -173,13 +174,13 @@ impl<'a, T: Iterator<Item = FindToken<'a>>> FindParser<'a, T> {
                     self.tokens.next();
                 }
                 Some(FindToken::Open | FindToken::Not(_) | FindToken::Test(_)) => {}
-                _ => return Ok(single(all, FindExpr::And)),
+                _ => return Ok(unwrap_single(all, FindExpr::And)),
             }
-            all.push(self.unary()?);
+            all.push(self.parse_unary()?);
         }
     }
 
-    fn unary(&mut self) -> Result<FindExpr, CommandError> {
+    fn parse_unary(&mut self) -> Result<FindExpr, CommandError> {
         let mut not = false;
         while let Some(FindToken::Not(typed)) = self
             .tokens
@@ -190,8 +191,8 @@ impl<'a, T: Iterator<Item = FindToken<'a>>> FindParser<'a, T> {
         }
         let expression = match self.tokens.next() {
             Some(FindToken::Test(test)) => FindExpr::Test(test),
-            Some(FindToken::Open) => self.parentheses()?,
-            token => return Err(self.expected(token)),
+            Some(FindToken::Open) => self.parse_parentheses()?,
+            token => return Err(self.missing_expression(token)),
         };
         Ok(if not {
             FindExpr::Not(Box::new(expression))
@@ -200,25 +201,25 @@ impl<'a, T: Iterator<Item = FindToken<'a>>> FindParser<'a, T> {
         })
     }
 
-    fn parentheses(&mut self) -> Result<FindExpr, CommandError> {
+    fn parse_parentheses(&mut self) -> Result<FindExpr, CommandError> {
         self.nested += 1;
         if self.nested > MAX_NESTING {
-            return Err(usage("parentheses are nested too deep"));
+            return Err(usage_error("parentheses are nested too deep"));
         }
         self.before = PrecedingToken::Open;
-        let expression = self.list()?;
+        let expression = self.parse_list()?;
         self.nested -= 1;
         match self.tokens.next() {
             Some(FindToken::Close) => Ok(expression),
-            _ => Err(usage(
+            _ => Err(usage_error(
                 "invalid expression; I was expecting to find a ')' somewhere but did not see one.",
             )),
         }
     }
 
     /// Returns the error for a place where an expression should begin.
-    fn expected(&self, token: Option<FindToken<'_>>) -> CommandError {
-        let operator = token.as_ref().and_then(FindToken::binary);
+    fn missing_expression(&self, token: Option<FindToken<'_>>) -> CommandError {
+        let operator = token.as_ref().and_then(FindToken::operator_text);
         let message: Vec<u8> = match (self.before, &token, operator) {
             (_, _, Some(typed)) => [
                 b"invalid expression; you have used a binary operator '",
@@ -242,12 +243,12 @@ impl<'a, T: Iterator<Item = FindToken<'a>>> FindParser<'a, T> {
             }
             (PrecedingToken::Start, ..) => b"you have too many ')'".to_vec(),
         };
-        usage(message)
+        usage_error(message)
     }
 }
 
 /// Leaves out a list that holds a single expression.
-fn single(mut all: Vec<FindExpr>, several: fn(Vec<FindExpr>) -> FindExpr) -> FindExpr {
+fn unwrap_single(mut all: Vec<FindExpr>, several: fn(Vec<FindExpr>) -> FindExpr) -> FindExpr {
     match (all.pop(), all.is_empty()) {
         (Some(only), true) => only,
         (last, _) => {

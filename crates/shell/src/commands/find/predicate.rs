@@ -4,8 +4,8 @@ use chrono::Local;
 use rustix::fs::FileType;
 
 use super::exec::{CommandTemplate, ExecAction};
-use super::messages::{invalid, missing};
-use crate::call::{Call, CommandError, reason, usage};
+use super::messages::{invalid_argument, missing_argument};
+use crate::call::{Call, CommandError, reason, usage_error};
 use crate::datetime;
 use crate::mode::ModeChange;
 use crate::pattern::GlobPattern;
@@ -35,7 +35,7 @@ pub(super) enum FindTest {
 
 impl FindTest {
     /// Returns whether this is an action, so that paths are not printed by default.
-    pub(super) fn acts(&self) -> bool {
+    pub(super) fn is_action(&self) -> bool {
         matches!(
             self,
             FindTest::Print(_) | FindTest::Delete | FindTest::Exec(_) | FindTest::ExecMany(_)
@@ -60,7 +60,7 @@ pub(super) enum TimeField {
 }
 
 impl TimeField {
-    pub(super) fn of(self, meta: &Meta) -> i128 {
+    pub(super) fn time_of(self, meta: &Meta) -> i128 {
         nanos(match self {
             TimeField::Access => meta.atime,
             TimeField::Content => meta.mtime,
@@ -152,34 +152,34 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
             b"-ipath" | b"-iwholename" => {
                 |_, _, arg| Ok(FindTest::Path(GlobPattern::new(arg).ignoring_case()))
             }
-            b"-type" => |_, _, arg| kinds(arg).map(FindTest::Kind),
-            b"-size" => |_, _, arg| size(arg),
-            b"-perm" => |_, _, arg| mode(arg),
+            b"-type" => |_, _, arg| parse_kinds(arg).map(FindTest::Kind),
+            b"-size" => |_, _, arg| parse_size(arg),
+            b"-perm" => |_, _, arg| parse_mode(arg),
             b"-maxdepth" => |reader, typed, arg| {
-                reader.settings.deepest = Some(depth(typed, arg)?);
+                reader.settings.deepest = Some(parse_depth(typed, arg)?);
                 Ok(FindTest::Constant(true))
             },
             b"-mindepth" => |reader, typed, arg| {
-                reader.settings.least = depth(typed, arg)?;
+                reader.settings.least = parse_depth(typed, arg)?;
                 Ok(FindTest::Constant(true))
             },
-            b"-mtime" | b"-atime" | b"-ctime" => Self::days,
-            b"-mmin" | b"-amin" | b"-cmin" => Self::minutes,
+            b"-mtime" | b"-atime" | b"-ctime" => Self::parse_days,
+            b"-mmin" | b"-amin" | b"-cmin" => Self::parse_minutes,
             b"-newer" => |reader, _, arg| {
                 let found = reader.call.path(arg);
                 match found.and_then(|path| reader.call.home().stat(&path)) {
-                    Ok(meta) => Ok(newer(nanos(meta.mtime))),
+                    Ok(meta) => Ok(newer_than(nanos(meta.mtime))),
                     Err(error) => {
                         let reason = reason(error.errno());
-                        Err(usage([arg, b": ", reason.as_bytes()].concat()))
+                        Err(usage_error([arg, b": ", reason.as_bytes()].concat()))
                     }
                 }
             },
             b"-newermt" => |_, _, arg| match datetime::parse(arg, Local::now()) {
-                Some(at) => Ok(newer(
+                Some(at) => Ok(newer_than(
                     i128::from(at.timestamp()) * SECOND + i128::from(at.timestamp_subsec_nanos()),
                 )),
-                None => Err(usage(
+                None => Err(usage_error(
                     [
                         b"I cannot figure out how to interpret '",
                         arg,
@@ -188,21 +188,21 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
                     .concat(),
                 )),
             },
-            _ => return Err(usage([b"unknown predicate `", typed, b"'"].concat())),
+            _ => return Err(usage_error([b"unknown predicate `", typed, b"'"].concat())),
         };
         let Some((arg, after)) = rest.split_first() else {
-            return Err(missing(typed));
+            return Err(missing_argument(typed));
         };
         *rest = after;
         read(self, typed, arg)
     }
 
-    fn days(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
+    fn parse_days(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
         let day = 86_400 * SECOND;
-        let (compare, age) = self.age(typed, arg, day)?;
+        let (compare, age) = self.parse_age(typed, arg, day)?;
         let at = self.now - day - age;
         Ok(FindTest::Age(
-            clock(typed),
+            time_field(typed),
             match compare {
                 // GNU adds a second here.
                 CompareMode::Less => TimeSpan(self.now - SECOND - age, i128::MAX),
@@ -212,12 +212,12 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
         ))
     }
 
-    fn minutes(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
+    fn parse_minutes(&mut self, typed: &[u8], arg: &[u8]) -> Result<FindTest, CommandError> {
         let minute = 60 * SECOND;
-        let (compare, age) = self.age(typed, arg, minute)?;
+        let (compare, age) = self.parse_age(typed, arg, minute)?;
         let at = self.now - age;
         Ok(FindTest::Age(
-            clock(typed),
+            time_field(typed),
             match compare {
                 CompareMode::Less => TimeSpan(at, i128::MAX),
                 CompareMode::Same => TimeSpan(at, at + minute),
@@ -227,13 +227,13 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
     }
 
     /// Parses `-N`, `N` or `+N` units, where `N` may have a fraction.
-    fn age(
+    fn parse_age(
         &self,
         typed: &[u8],
         arg: &[u8],
         unit: i128,
     ) -> Result<(CompareMode, i128), CommandError> {
-        let (compare, number) = compared(arg);
+        let (compare, number) = parse_comparison(arg);
         let is_number = number.first().is_some_and(u8::is_ascii_digit)
             && number.iter().all(|b| b.is_ascii_digit() || *b == b'.');
         let units = std::str::from_utf8(number)
@@ -246,12 +246,12 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
                 let whole = (units.trunc() as i128) * unit;
                 Ok((compare, whole + (units.fract() * unit as f64) as i128))
             }
-            _ => Err(invalid(arg, typed)),
+            _ => Err(invalid_argument(arg, typed)),
         }
     }
 }
 
-fn clock(typed: &[u8]) -> TimeField {
+fn time_field(typed: &[u8]) -> TimeField {
     match typed.get(1) {
         Some(b'a') => TimeField::Access,
         Some(b'c') => TimeField::Attributes,
@@ -259,11 +259,11 @@ fn clock(typed: &[u8]) -> TimeField {
     }
 }
 
-fn newer(than: i128) -> FindTest {
+fn newer_than(than: i128) -> FindTest {
     FindTest::Age(TimeField::Content, TimeSpan(than, i128::MAX))
 }
 
-fn compared(arg: &[u8]) -> (CompareMode, &[u8]) {
+fn parse_comparison(arg: &[u8]) -> (CompareMode, &[u8]) {
     match arg {
         [b'+', number @ ..] => (CompareMode::More, number),
         [b'-', number @ ..] => (CompareMode::Less, number),
@@ -271,25 +271,25 @@ fn compared(arg: &[u8]) -> (CompareMode, &[u8]) {
     }
 }
 
-fn whole(digits: &[u8]) -> Option<u64> {
+fn parse_number(digits: &[u8]) -> Option<u64> {
     let is_number = digits.iter().all(u8::is_ascii_digit);
     let digits = std::str::from_utf8(digits).ok().filter(|_| is_number);
     digits?.parse().ok()
 }
 
-fn depth(typed: &[u8], arg: &[u8]) -> Result<usize, CommandError> {
-    let depth = whole(arg).and_then(|depth| usize::try_from(depth).ok());
+fn parse_depth(typed: &[u8], arg: &[u8]) -> Result<usize, CommandError> {
+    let depth = parse_number(arg).and_then(|depth| usize::try_from(depth).ok());
     depth.ok_or_else(|| {
         let what = b"Expected a positive decimal integer argument to ";
-        usage([&what[..], typed, b", but got '", arg, b"'"].concat())
+        usage_error([&what[..], typed, b", but got '", arg, b"'"].concat())
     })
 }
 
 /// Parses letters separated by commas. There are no symlinks and no devices: their letters are accepted and match
 /// nothing.
-fn kinds(arg: &[u8]) -> Result<Vec<FileType>, CommandError> {
+fn parse_kinds(arg: &[u8]) -> Result<Vec<FileType>, CommandError> {
     if arg.is_empty() {
-        return Err(usage(
+        return Err(usage_error(
             "Arguments to -type should contain at least one letter",
         ));
     }
@@ -304,17 +304,17 @@ fn kinds(arg: &[u8]) -> Result<Vec<FileType>, CommandError> {
             b"b" => FileType::BlockDevice,
             b"c" => FileType::CharacterDevice,
             b"" => {
-                return Err(usage(
+                return Err(usage_error(
                     "Last file type in list argument to -type is missing, i.e., list is ending on: ','",
                 ));
             }
             [_, _, ..] => {
-                return Err(usage(
+                return Err(usage_error(
                     "Must separate multiple arguments to -type using: ','",
                 ));
             }
             letter => {
-                return Err(usage([b"Unknown argument to -type: ", letter].concat()));
+                return Err(usage_error([b"Unknown argument to -type: ", letter].concat()));
             }
         });
     }
@@ -327,14 +327,14 @@ fn kinds(arg: &[u8]) -> Result<Vec<FileType>, CommandError> {
     Ok(kinds)
 }
 
-fn size(arg: &[u8]) -> Result<FindTest, CommandError> {
-    let (compare, text) = compared(arg);
+fn parse_size(arg: &[u8]) -> Result<FindTest, CommandError> {
+    let (compare, text) = parse_comparison(arg);
     let Some((last, digits)) = text.split_last() else {
         let message: &[u8] = match arg {
             b"" => b"invalid null argument to -size",
             _ => &[b"invalid -size type `", arg, b"'"].concat(),
         };
-        return Err(usage(message));
+        return Err(usage_error(message));
     };
     let (unit, digits) = match last {
         b'0'..=b'9' => (512, text),
@@ -345,27 +345,29 @@ fn size(arg: &[u8]) -> Result<FindTest, CommandError> {
         b'M' => (1 << 20, digits),
         b'G' => (1 << 30, digits),
         _ => {
-            return Err(usage(
+            return Err(usage_error(
                 [b"invalid -size type `", &[*last][..], b"'"].concat(),
             ));
         }
     };
-    match whole(digits) {
+    match parse_number(digits) {
         Some(units) => Ok(FindTest::Size(compare, units, unit)),
-        None => Err(usage([b"Invalid argument `", arg, b"' to -size"].concat())),
+        None => Err(usage_error(
+            [b"Invalid argument `", arg, b"' to -size"].concat(),
+        )),
     }
 }
 
-fn mode(arg: &[u8]) -> Result<FindTest, CommandError> {
+fn parse_mode(arg: &[u8]) -> Result<FindTest, CommandError> {
     let (compare, text) = match arg {
         [b'-', text @ ..] => (CompareMode::More, text),
         [b'/', text @ ..] => (CompareMode::Less, text),
         text => (CompareMode::Same, text),
     };
-    // `+` with digits once meant what `/` means now; GNU find no longer reads it.
+    // `+` with digits is the old form of `/`, which GNU find no longer reads.
     let old = matches!(text, [b'+', b'0'..=b'9', ..]);
     match ModeChange::parse(text).filter(|_| !old) {
         Some(change) => Ok(FindTest::Mode(compare, change.for_directory(0, 0).0)),
-        None => Err(usage([b"invalid mode '", arg, b"'"].concat())),
+        None => Err(usage_error([b"invalid mode '", arg, b"'"].concat())),
     }
 }

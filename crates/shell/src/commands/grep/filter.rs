@@ -15,12 +15,12 @@ pub(super) struct FileFilter {
 
 impl FileFilter {
     /// Adds a pattern that includes or excludes files.
-    pub(super) fn files(&mut self, pattern: &[u8], include: bool) {
+    pub(super) fn add_file_pattern(&mut self, pattern: &[u8], include: bool) {
         self.files.push((GlobPattern::new(pattern), include));
     }
 
     /// Adds a pattern that excludes directories.
-    pub(super) fn directories(&mut self, pattern: &[u8]) {
+    pub(super) fn add_directory_pattern(&mut self, pattern: &[u8]) {
         let end = pattern
             .iter()
             .rposition(|b| *b != b'/')
@@ -30,13 +30,13 @@ impl FileFilter {
     }
 
     /// Returns whether a file found in a directory is searched.
-    pub(super) fn takes_found(&self, name: &[u8]) -> bool {
-        self.takes(|pattern| pattern.matches(name))
+    pub(super) fn accepts_found(&self, name: &[u8]) -> bool {
+        self.accepts(|pattern| pattern.matches(name))
     }
 
     /// Returns whether an operand is searched.
-    pub(super) fn takes_typed(&self, typed: &[u8]) -> bool {
-        self.takes(|pattern| somewhere(pattern, typed))
+    pub(super) fn accepts_operand(&self, typed: &[u8]) -> bool {
+        self.accepts(|pattern| matches_from_component(pattern, typed))
     }
 
     /// Returns whether a directory found in another is searched.
@@ -45,15 +45,15 @@ impl FileFilter {
     }
 
     /// Returns whether an operand that is a directory is searched.
-    pub(super) fn enters_typed(&self, typed: &[u8]) -> bool {
+    pub(super) fn enters_operand(&self, typed: &[u8]) -> bool {
         !self
             .directories
             .iter()
-            .any(|pattern| somewhere(pattern, typed))
+            .any(|pattern| matches_from_component(pattern, typed))
     }
 
     /// Applies the last pattern that matches; where none does, the opposite of the first.
-    fn takes(&self, matches: impl Fn(&GlobPattern) -> bool) -> bool {
+    fn accepts(&self, matches: impl Fn(&GlobPattern) -> bool) -> bool {
         let Some((_, first)) = self.files.first() else {
             return true;
         };
@@ -66,7 +66,7 @@ impl FileFilter {
     }
 }
 
-fn somewhere(pattern: &GlobPattern, typed: &[u8]) -> bool {
+fn matches_from_component(pattern: &GlobPattern, typed: &[u8]) -> bool {
     let mut rest = typed;
     loop {
         if pattern.matches(rest) {

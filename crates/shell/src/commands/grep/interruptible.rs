@@ -13,8 +13,8 @@ use regex_syntax::hir::{Hir, HirKind};
 
 use crate::deadline::Deadline;
 
-/// The number of copies of repeated parts above which an expression is large. Below this, the ordinary search takes microseconds for
-/// a byte at worst.
+/// The number of copies of repeated parts above which an expression is large. Below this, the ordinary search takes
+/// microseconds for a byte at worst.
 const MAX_COPIES: u64 = 1000;
 
 /// The number of bytes between two checks of the deadline: each may take a hundred microseconds.

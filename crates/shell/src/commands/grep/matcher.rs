@@ -39,11 +39,11 @@ impl LineMatcher {
             .build_from_hir(hir)
             .map_err(|_| too_big)?;
         let longest = match exact {
-            true => Some(longest(hir).ok_or(too_big)?),
+            true => Some(compile_longest(hir).ok_or(too_big)?),
             false => None,
         };
         let interruptible = match is_big(hir) {
-            true => Some(InterruptibleDfa::new(automaton(hir).ok_or(too_big)?)),
+            true => Some(InterruptibleDfa::new(compile_dfa(hir).ok_or(too_big)?)),
             false => None,
         };
         let cache = regex.create_cache();
@@ -59,7 +59,7 @@ impl LineMatcher {
     ///
     /// # Errors
     /// `TimedOut`, for an expression that may take long.
-    pub(super) fn line(
+    pub(super) fn find_line(
         &mut self,
         text: &[u8],
         lines: Range<usize>,
@@ -84,7 +84,7 @@ impl LineMatcher {
     }
 
     /// Returns the longest of the leftmost matches in a range that ends where its line does.
-    pub(super) fn part(&mut self, text: &[u8], range: Range<usize>) -> Option<Range<usize>> {
+    pub(super) fn find_match(&mut self, text: &[u8], range: Range<usize>) -> Option<Range<usize>> {
         let end = range.end;
         let input = Input::new(text).range(range);
         let found = self.regex.search_with(&mut self.cache, &input)?.range();
@@ -110,13 +110,13 @@ fn line_of(text: &[u8], lines: Range<usize>, at: usize) -> Option<Range<usize>> 
     Some(start..end)
 }
 
-fn longest(hir: &Hir) -> Option<(DFA, Cache)> {
-    let dfa = automaton(hir)?;
+fn compile_longest(hir: &Hir) -> Option<(DFA, Cache)> {
+    let dfa = compile_dfa(hir)?;
     let cache = dfa.create_cache();
     Some((dfa, cache))
 }
 
-fn automaton(hir: &Hir) -> Option<DFA> {
+fn compile_dfa(hir: &Hir) -> Option<DFA> {
     let config = thompson::Config::new().utf8(false);
     let nfa = NFA::compiler().configure(config).build_from_hir(hir).ok()?;
     // With all matches reported, the last one is the longest. Skipping the check makes room for states of any size.

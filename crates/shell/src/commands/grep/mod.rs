@@ -24,7 +24,7 @@ use std::os::unix::fs::MetadataExt;
 use self::matcher::LineMatcher;
 use self::options::{DirectoryMode, GrepOptions, OutputMode, TROUBLE};
 use self::search::{FileMatches, FileSearch};
-use crate::call::{Call, CommandError, CommandResult, of_io};
+use crate::call::{Call, CommandError, CommandResult, from_io_error};
 use trumanfs_types::error::Error;
 
 /// Searches files, or standard input.
@@ -50,7 +50,7 @@ pub(crate) fn grep(call: &mut Call<'_>) -> CommandResult {
         trouble: false,
         call,
     };
-    run.operands()?;
+    run.search_operands()?;
     Ok(match (run.matched, run.trouble) {
         (true, _) if run.is_done() => 0,
         (_, true) => TROUBLE,
@@ -73,55 +73,55 @@ struct GrepRun<'r, 'c> {
 }
 
 impl GrepRun<'_, '_> {
-    fn operands(&mut self) -> io::Result<()> {
+    fn search_operands(&mut self) -> io::Result<()> {
         let operands = std::mem::take(&mut self.options.operands);
         if operands.is_empty() && self.options.directories == DirectoryMode::Recurse {
             self.names = self.options.names.unwrap_or(true);
             return self.walk(b"", self.call.state.cwd.clone());
         }
         if operands.is_empty() {
-            return self.standard_input();
+            return self.search_standard_input();
         }
         for typed in &operands {
             if self.is_done() {
                 break;
             }
             match *typed {
-                b"-" => self.standard_input()?,
-                _ => self.operand(typed, operands.len() == 1)?,
+                b"-" => self.search_standard_input()?,
+                _ => self.search_operand(typed, operands.len() == 1)?,
             }
         }
         Ok(())
     }
 
-    fn operand(&mut self, typed: &[u8], only: bool) -> io::Result<()> {
+    fn search_operand(&mut self, typed: &[u8], only: bool) -> io::Result<()> {
         let filter = &self.options.filter;
         match (self.call.open(typed), self.options.directories) {
-            (Ok(_), _) if !filter.takes_typed(typed) => Ok(()),
-            (Ok(file), _) => self.file(typed, file),
+            (Ok(_), _) if !filter.accepts_operand(typed) => Ok(()),
+            (Ok(file), _) => self.search_file(typed, file),
             (Err(Error::IsDirectory), DirectoryMode::Skip) => Ok(()),
-            (Err(Error::IsDirectory), _) if !filter.enters_typed(typed) => Ok(()),
+            (Err(Error::IsDirectory), _) if !filter.enters_operand(typed) => Ok(()),
             (Err(Error::IsDirectory), DirectoryMode::Recurse) => {
                 if only {
                     self.names = self.options.names.unwrap_or(true);
                 }
                 match self.call.path(typed) {
                     Ok(path) => self.walk(typed, path),
-                    Err(error) => self.complain(typed, &error),
+                    Err(error) => self.report_path_error(typed, &error),
                 }
             }
             // GNU grep tries to read it and fails; so do we.
             (Err(error @ Error::IsDirectory), DirectoryMode::Read) => {
-                self.complain(typed, &error)?;
+                self.report_path_error(typed, &error)?;
                 self.report_file(typed, &FileMatches::default())
             }
-            (Err(error), _) => self.complain(typed, &error),
+            (Err(error), _) => self.report_path_error(typed, &error),
         }
     }
 
-    fn standard_input(&mut self) -> io::Result<()> {
+    fn search_standard_input(&mut self) -> io::Result<()> {
         let label = self.options.label;
-        let found = self.search.file(
+        let found = self.search.search_file(
             self.call.stdin,
             self.names.then_some(label),
             &self.options,
@@ -133,17 +133,17 @@ impl GrepRun<'_, '_> {
     }
 
     /// Searches a file under the name to be printed.
-    fn file(&mut self, name: &[u8], mut file: File) -> io::Result<()> {
+    fn search_file(&mut self, name: &[u8], mut file: File) -> io::Result<()> {
         if self.is_output(&file) {
             self.trouble = true;
             if self.options.silent {
                 return Ok(());
             }
             let message: &[u8] = b": input file is also the output";
-            return self.call.say(&[name, message].concat());
+            return self.call.report(&[name, message].concat());
         }
         let from: &mut dyn Read = &mut file;
-        let found = self.search.file(
+        let found = self.search.search_file(
             from,
             self.names.then_some(name),
             &self.options,
@@ -175,20 +175,21 @@ impl GrepRun<'_, '_> {
         }
         self.matched |= found.count > 0;
         if found.binary {
-            self.call.say(&[name, b": binary file matches"].concat())?;
+            self.call
+                .report(&[name, b": binary file matches"].concat())?;
         }
         match &found.error {
-            Some(error) => self.complain(name, &of_io(error)),
+            Some(error) => self.report_path_error(name, &from_io_error(error)),
             None => Ok(()),
         }
     }
 
-    fn complain(&mut self, name: &[u8], error: &Error) -> io::Result<()> {
+    fn report_path_error(&mut self, name: &[u8], error: &Error) -> io::Result<()> {
         self.trouble = true;
         if self.options.silent {
             return Ok(());
         }
-        self.call.complain(name, error)
+        self.call.report_path_error(name, error)
     }
 
     /// Returns whether the status is known and nothing is to be printed.

@@ -7,7 +7,7 @@ use std::io::Read;
 
 use super::expression::{MatchScope, PatternSyntax};
 use super::filter::FileFilter;
-use crate::call::{Call, CommandError, of_io, reason, usage};
+use crate::call::{Call, CommandError, from_io_error, reason, usage_error};
 use crate::options::{OptSpec, OptionArg};
 
 /// The exit status for any error.
@@ -91,7 +91,7 @@ pub(super) enum OutputMode {
 /// The treatment of a file with NUL bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BinaryMode {
-    /// A note says that it matches; its lines are not printed.
+    /// A note that it matches replaces its lines.
     Noted,
     /// As text.
     Text,
@@ -113,7 +113,7 @@ pub(super) enum DirectoryMode {
 /// The options and operands of one call.
 #[derive(Debug)]
 pub(super) struct GrepOptions<'a> {
-    /// The patterns, each followed by a newline; empty where there is none (`-f` of an empty file).
+    /// The patterns, each followed by a newline; empty without patterns (`-f` of an empty file).
     pub(super) patterns: Vec<u8>,
     pub(super) syntax: PatternSyntax,
     pub(super) whole: MatchScope,
@@ -159,31 +159,31 @@ impl<'a> GrepOptions<'a> {
         for (letter, value) in typed.options {
             let value = value.unwrap_or_default();
             match letter {
-                'A' => after = Some(context(value)?),
-                'B' => before = Some(context(value)?),
-                'C' => around = Some(context(value)?),
+                'A' => after = Some(parse_context(value)?),
+                'B' => before = Some(parse_context(value)?),
+                'C' => around = Some(parse_context(value)?),
                 '0'..='9' => {
                     // The digits of one number arrive one by one.
                     let digit = u64::from(letter.to_digit(10).unwrap_or_default());
                     let tens = around.filter(|_| last.is_ascii_digit()).unwrap_or(0);
                     around = Some(tens.saturating_mul(10).saturating_add(digit));
                 }
-                'E' => choose(&mut syntax, PatternSyntax::Extended)?,
-                'F' => choose(&mut syntax, PatternSyntax::Fixed)?,
-                'G' => choose(&mut syntax, PatternSyntax::Basic)?,
-                'P' => return Err(trouble("Perl expressions (-P) are not supported")),
+                'E' => set_syntax(&mut syntax, PatternSyntax::Extended)?,
+                'F' => set_syntax(&mut syntax, PatternSyntax::Fixed)?,
+                'G' => set_syntax(&mut syntax, PatternSyntax::Basic)?,
+                'P' => return Err(fatal_usage("Perl expressions (-P) are not supported")),
                 'H' => options.names = Some(true),
                 'h' => options.names = Some(false),
                 'I' => options.binary = BinaryMode::Skipped,
                 'a' => options.binary = BinaryMode::Text,
-                BINARY_FILES => options.binary = binary(value)?,
-                'L' => options.list(OutputMode::NamesWithoutMatch),
-                'l' => options.list(OutputMode::MatchingNames),
+                BINARY_FILES => options.binary = parse_binary_mode(value)?,
+                'L' => options.set_output_mode(OutputMode::NamesWithoutMatch),
+                'l' => options.set_output_mode(OutputMode::MatchingNames),
                 'q' => options.report = OutputMode::Nothing,
                 'c' if options.report == OutputMode::Lines => options.report = OutputMode::Count,
                 'c' => {}
                 'R' | 'r' => options.directories = DirectoryMode::Recurse,
-                'd' => options.directories = directories(value)?,
+                'd' => options.directories = parse_directory_mode(value)?,
                 'Z' => options.null = true,
                 'b' => options.offsets = true,
                 'e' => {
@@ -194,7 +194,7 @@ impl<'a> GrepOptions<'a> {
                 'f' => read_patterns(call, value, patterns.get_or_insert_default())?,
                 'i' => options.ignore_case = true,
                 NO_IGNORE_CASE => options.ignore_case = false,
-                'm' => options.most = most(value)?,
+                'm' => options.most = parse_max_count(value)?,
                 'n' => options.numbers = true,
                 'o' => options.only_matching = true,
                 's' => options.silent = true,
@@ -202,10 +202,10 @@ impl<'a> GrepOptions<'a> {
                 'x' => options.whole = MatchScope::Line,
                 'w' if options.whole == MatchScope::Line => {}
                 'w' => options.whole = MatchScope::Word,
-                COLOR => color(value)?,
-                EXCLUDE => options.filter.files(value, false),
-                INCLUDE => options.filter.files(value, true),
-                EXCLUDE_DIR => options.filter.directories(value),
+                COLOR => check_color(value)?,
+                EXCLUDE => options.filter.add_file_pattern(value, false),
+                INCLUDE => options.filter.add_file_pattern(value, true),
+                EXCLUDE_DIR => options.filter.add_directory_pattern(value),
                 GROUP_SEPARATOR => separator = Some(value),
                 NO_GROUP_SEPARATOR => separator = None,
                 LABEL => options.label = value,
@@ -221,7 +221,7 @@ impl<'a> GrepOptions<'a> {
         options.separator = separator.filter(|_| grouped);
         options.patterns = match patterns {
             Some(patterns) => patterns,
-            None if options.operands.is_empty() => return Err(trouble("no pattern was given")),
+            None if options.operands.is_empty() => return Err(fatal_usage("no pattern was given")),
             None => [options.operands.remove(0), b"\n"].concat(),
         };
         Ok(options)
@@ -255,38 +255,42 @@ impl<'a> GrepOptions<'a> {
     }
 
     /// Sets the output mode. `-q` overrides `-l` and `-L`, which override `-c`.
-    fn list(&mut self, report: OutputMode) {
+    fn set_output_mode(&mut self, report: OutputMode) {
         if self.report != OutputMode::Nothing {
             self.report = report;
         }
     }
 }
 
-fn trouble(message: impl Into<Vec<u8>>) -> CommandError {
+fn fatal_usage(message: impl Into<Vec<u8>>) -> CommandError {
     CommandError::Usage(message.into(), TROUBLE)
 }
 
-fn choose(syntax: &mut Option<PatternSyntax>, chosen: PatternSyntax) -> Result<(), CommandError> {
+fn set_syntax(
+    syntax: &mut Option<PatternSyntax>,
+    chosen: PatternSyntax,
+) -> Result<(), CommandError> {
     match syntax.replace(chosen) {
-        Some(before) if before != chosen => Err(trouble("conflicting matchers specified")),
+        Some(before) if before != chosen => Err(fatal_usage("conflicting matchers specified")),
         _ => Ok(()),
     }
 }
 
-fn context(value: &[u8]) -> Result<u64, CommandError> {
-    number(value).ok_or_else(|| trouble([value, b": invalid context length argument"].concat()))
+fn parse_context(value: &[u8]) -> Result<u64, CommandError> {
+    parse_number(value)
+        .ok_or_else(|| fatal_usage([value, b": invalid context length argument"].concat()))
 }
 
-fn most(value: &[u8]) -> Result<u64, CommandError> {
+fn parse_max_count(value: &[u8]) -> Result<u64, CommandError> {
     match value {
         // A negative number means no limit.
-        [b'-', digits @ ..] if number(digits).is_some() => Ok(u64::MAX),
-        _ => number(value).ok_or_else(|| trouble("invalid max count")),
+        [b'-', digits @ ..] if parse_number(digits).is_some() => Ok(u64::MAX),
+        _ => parse_number(value).ok_or_else(|| fatal_usage("invalid max count")),
     }
 }
 
 /// Parses digits; a number too large to represent saturates.
-fn number(value: &[u8]) -> Option<u64> {
+fn parse_number(value: &[u8]) -> Option<u64> {
     let digits = value.strip_prefix(b"+").unwrap_or(value);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -299,33 +303,35 @@ fn number(value: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-fn binary(value: &[u8]) -> Result<BinaryMode, CommandError> {
+fn parse_binary_mode(value: &[u8]) -> Result<BinaryMode, CommandError> {
     match value {
         b"binary" => Ok(BinaryMode::Noted),
         b"text" => Ok(BinaryMode::Text),
         b"without-match" => Ok(BinaryMode::Skipped),
-        _ => Err(trouble("unknown binary-files type")),
+        _ => Err(fatal_usage("unknown binary-files type")),
     }
 }
 
-fn directories(value: &[u8]) -> Result<DirectoryMode, CommandError> {
+fn parse_directory_mode(value: &[u8]) -> Result<DirectoryMode, CommandError> {
     match value {
         b"read" => Ok(DirectoryMode::Read),
         b"recurse" => Ok(DirectoryMode::Recurse),
         b"skip" => Ok(DirectoryMode::Skip),
         // GNU grep's status here too, unlike its other errors.
-        _ => Err(usage(
+        _ => Err(usage_error(
             [b"invalid argument '", value, b"' for '--directories'"].concat(),
         )),
     }
 }
 
 /// Accepts values that mean output without colours: it never goes to a terminal.
-fn color(value: &[u8]) -> Result<(), CommandError> {
+fn check_color(value: &[u8]) -> Result<(), CommandError> {
     match value {
         b"" | b"auto" | b"tty" | b"if-tty" | b"never" | b"no" | b"none" => Ok(()),
-        b"always" | b"yes" | b"force" => Err(trouble("colours (--color=always) are not supported")),
-        _ => Err(trouble(
+        b"always" | b"yes" | b"force" => {
+            Err(fatal_usage("colours (--color=always) are not supported"))
+        }
+        _ => Err(fatal_usage(
             [b"invalid argument '", value, b"' for '--color'"].concat(),
         )),
     }
@@ -339,7 +345,7 @@ fn read_patterns(
 ) -> Result<(), CommandError> {
     let wrong = |error: trumanfs_types::error::Error| {
         let reason = reason(error.errno());
-        trouble([typed, b": ", reason.as_bytes()].concat())
+        fatal_usage([typed, b": ", reason.as_bytes()].concat())
     };
     let before = patterns.len();
     let read = match typed {
@@ -347,7 +353,7 @@ fn read_patterns(
         _ => call.open(typed).map_err(wrong)?.read_to_end(patterns),
     };
     call.check()?;
-    read.map_err(|error| wrong(of_io(&error)))?;
+    read.map_err(|error| wrong(from_io_error(&error)))?;
     if patterns.len() > before && patterns.last() != Some(&b'\n') {
         patterns.push(b'\n');
     }

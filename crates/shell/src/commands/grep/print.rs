@@ -47,7 +47,7 @@ impl<'p> LinePrinter<'p> {
     ///
     /// # Errors
     /// Write errors.
-    pub(super) fn line(
+    pub(super) fn print_line(
         &mut self,
         text: &[u8],
         line: Range<usize>,
@@ -55,10 +55,10 @@ impl<'p> LinePrinter<'p> {
         matcher: &mut LineMatcher,
     ) -> io::Result<()> {
         if !self.options.only_matching {
-            self.head(text, line.start, line.end, mark)?;
+            self.print_prefix(text, line.start, line.end, mark)?;
             self.out.write_all(text.get(line).unwrap_or_default())?;
         } else if (mark == SELECTED) != self.options.invert {
-            self.matches(text, line, mark, matcher)?;
+            self.print_matches(text, line, mark, matcher)?;
         }
         if self.options.flush {
             self.out.flush()?;
@@ -70,20 +70,20 @@ impl<'p> LinePrinter<'p> {
     ///
     /// # Errors
     /// Write errors.
-    pub(super) fn separator(&mut self, separator: &[u8]) -> io::Result<()> {
+    pub(super) fn print_separator(&mut self, separator: &[u8]) -> io::Result<()> {
         self.out.write_all(separator)?;
         self.out.write_all(b"\n")
     }
 
     /// Adjusts the offsets for a text whose first `before` bytes are dropped.
     pub(super) fn forget(&mut self, text: &[u8], before: usize) {
-        self.count(text, before);
+        self.count_lines(text, before);
         self.counted -= before;
         self.base += before as u64;
     }
 
     /// Writes each non-empty match.
-    fn matches(
+    fn print_matches(
         &mut self,
         text: &[u8],
         line: Range<usize>,
@@ -92,14 +92,14 @@ impl<'p> LinePrinter<'p> {
     ) -> io::Result<()> {
         let mut at = line.start;
         while at + 1 < line.end {
-            let Some(part) = matcher.part(text, at..line.end - 1) else {
+            let Some(part) = matcher.find_match(text, at..line.end - 1) else {
                 break;
             };
             if part.is_empty() {
                 at = part.start + 1;
                 continue;
             }
-            self.head(text, part.start, line.end, mark)?;
+            self.print_prefix(text, part.start, line.end, mark)?;
             at = part.end;
             self.out.write_all(text.get(part).unwrap_or_default())?;
             self.out.write_all(b"\n")?;
@@ -107,24 +107,30 @@ impl<'p> LinePrinter<'p> {
         Ok(())
     }
 
-    fn head(&mut self, text: &[u8], start: usize, line_end: usize, mark: u8) -> io::Result<()> {
+    fn print_prefix(
+        &mut self,
+        text: &[u8],
+        start: usize,
+        line_end: usize,
+        mark: u8,
+    ) -> io::Result<()> {
         if let Some(name) = self.name {
             self.out.write_all(name)?;
             let after = if self.options.null { 0 } else { mark };
             self.out.write_all(&[after])?;
         }
         if self.options.numbers {
-            self.count(text, line_end);
-            number(self.out, self.lines, mark)?;
+            self.count_lines(text, line_end);
+            print_number(self.out, self.lines, mark)?;
         }
         if self.options.offsets {
-            number(self.out, self.base + start as u64, mark)?;
+            print_number(self.out, self.base + start as u64, mark)?;
         }
         Ok(())
     }
 
     /// Counts the lines up to the end of a line, unless they are counted already.
-    fn count(&mut self, text: &[u8], end: usize) {
+    fn count_lines(&mut self, text: &[u8], end: usize) {
         if let Some(new) = text.get(self.counted..end) {
             if self.options.numbers {
                 self.lines += memchr_iter(b'\n', new).count() as u64;
@@ -134,6 +140,6 @@ impl<'p> LinePrinter<'p> {
     }
 }
 
-fn number(out: &mut BufWriter<Output>, number: u64, mark: u8) -> io::Result<()> {
+fn print_number(out: &mut BufWriter<Output>, number: u64, mark: u8) -> io::Result<()> {
     write!(out, "{number}{}", char::from(mark))
 }

@@ -49,7 +49,7 @@ impl FileSearch {
     ///
     /// # Errors
     /// Write errors; `TimedOut`.
-    pub(super) fn file(
+    pub(super) fn search_file(
         &mut self,
         from: &mut dyn Read,
         name: Option<&[u8]>,
@@ -110,9 +110,9 @@ impl FileSearch {
                 continue;
             };
             let limit = if at_end { text.len() } else { last };
-            scan.lines(text, searched..limit)?;
+            scan.search_lines(text, searched..limit)?;
             if scan.pending > 0 {
-                scan.trail(text, limit)?;
+                scan.print_trailing_context(text, limit)?;
             }
             let since = scan.count - text_count.unwrap_or(0);
             let full = scan.count >= options.most && scan.pending == 0;
@@ -178,8 +178,8 @@ impl<'s> FileScan<'s> {
         }
     }
 
-    /// Returns the number of bytes read after the last wanted line; 0 where lines are not counted, since the search then ends
-    /// at no certain place.
+    /// Returns the number of bytes read after the last wanted line; 0 where lines are not counted, since the search
+    /// then ends at no certain place.
     fn unread(&self, read: u64) -> u64 {
         let is_counted = matches!(self.options.report, OutputMode::Lines | OutputMode::Count);
         let enough_at = self.enough_at.filter(|_| is_counted);
@@ -187,10 +187,10 @@ impl<'s> FileScan<'s> {
     }
 
     /// Selects among whole lines.
-    fn lines(&mut self, text: &[u8], range: Range<usize>) -> io::Result<()> {
+    fn search_lines(&mut self, text: &[u8], range: Range<usize>) -> io::Result<()> {
         let mut at = range.start;
         while at < range.end && self.count < self.options.most {
-            let found = self.matcher.line(text, at..range.end, self.deadline)?;
+            let found = self.matcher.find_line(text, at..range.end, self.deadline)?;
             let selected = match (self.options.invert, &found) {
                 (false, None) => break,
                 (false, Some(found)) => found.clone(),
@@ -199,7 +199,7 @@ impl<'s> FileScan<'s> {
             };
             at = found.map_or(range.end, |found| found.end);
             if !selected.is_empty() {
-                self.select(text, selected)?;
+                self.select_lines(text, selected)?;
                 if self.first_only {
                     break;
                 }
@@ -209,7 +209,7 @@ impl<'s> FileScan<'s> {
     }
 
     /// Selects consecutive lines, up to the maximum.
-    fn select(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
+    fn select_lines(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
         let left = self.options.most - self.count;
         let end = match self.options.invert {
             true => nth_line_end(text, &lines, left),
@@ -225,7 +225,7 @@ impl<'s> FileScan<'s> {
             self.pending = 0;
         } else {
             if self.pending > 0 {
-                self.trail(text, lines.start)?;
+                self.print_trailing_context(text, lines.start)?;
             }
             let floor = self.printed.unwrap_or(0);
             let start = lines_back(text, lines.start, self.options.before, floor);
@@ -233,10 +233,10 @@ impl<'s> FileScan<'s> {
                 && *self.used
                 && self.printed != Some(start)
             {
-                self.printer.separator(separator)?;
+                self.printer.print_separator(separator)?;
             }
-            self.print(text, start..lines.start, u64::MAX, CONTEXT)?;
-            self.count += self.print(text, lines, left, SELECTED)?;
+            self.print_lines(text, start..lines.start, u64::MAX, CONTEXT)?;
+            self.count += self.print_lines(text, lines, left, SELECTED)?;
             self.pending = self.options.after;
         }
         *self.used = true;
@@ -247,18 +247,24 @@ impl<'s> FileScan<'s> {
     }
 
     /// Prints trailing context up to an offset.
-    fn trail(&mut self, text: &[u8], until: usize) -> io::Result<()> {
+    fn print_trailing_context(&mut self, text: &[u8], until: usize) -> io::Result<()> {
         let start = self.printed.unwrap_or(0);
-        self.pending -= self.print(text, start..until, self.pending, CONTEXT)?;
+        self.pending -= self.print_lines(text, start..until, self.pending, CONTEXT)?;
         Ok(())
     }
 
     /// Prints at most so many lines. Returns their number.
-    fn print(&mut self, text: &[u8], lines: Range<usize>, most: u64, mark: u8) -> io::Result<u64> {
+    fn print_lines(
+        &mut self,
+        text: &[u8],
+        lines: Range<usize>,
+        most: u64,
+        mark: u8,
+    ) -> io::Result<u64> {
         let (mut at, mut count) = (lines.start, 0);
         while at < lines.end && count < most {
             let end = line_end(text, at);
-            self.printer.line(text, at..end, mark, self.matcher)?;
+            self.printer.print_line(text, at..end, mark, self.matcher)?;
             (at, count) = (end, count + 1);
             self.printed = Some(end);
         }

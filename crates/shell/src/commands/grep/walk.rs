@@ -21,8 +21,8 @@ use trumanfs_executor::home::DirEntry;
 use trumanfs_types::error::Result;
 use trumanfs_types::name::{Name, WorldPath};
 
-/// The number of files in a batch, chosen so that the two threads seldom wait for each other. At most three batches are open
-/// at a time.
+/// The number of files in a batch, chosen so that the two threads seldom wait for each other. At most three batches are
+/// open at a time.
 const BATCH: usize = 24;
 
 impl GrepRun<'_, '_> {
@@ -57,8 +57,8 @@ impl GrepRun<'_, '_> {
             for (shown, opened) in found.into_iter().flatten() {
                 self.call.check()?;
                 match opened {
-                    Ok(file) => self.file(&shown, file)?,
-                    Err(error) => self.complain(&shown, &error)?,
+                    Ok(file) => self.search_file(&shown, file)?,
+                    Err(error) => self.report_path_error(&shown, &error)?,
                 }
                 if self.is_done() {
                     break;
@@ -120,7 +120,7 @@ impl Iterator for FileWalk {
             self.shown.truncate(level.shown);
             self.shown.extend_from_slice(&entry.name);
             match entry.kind {
-                FileType::RegularFile if self.filter.takes_found(&entry.name) => {
+                FileType::RegularFile if self.filter.accepts_found(&entry.name) => {
                     return Some((self.shown.clone(), self.home.open(&path)));
                 }
                 FileType::Directory if self.filter.enters_found(&entry.name) => {

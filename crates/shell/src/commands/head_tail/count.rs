@@ -1,17 +1,17 @@
 //! Numbers as `head` and `tail` parse them, with GNU's size suffixes.
 
 use super::CountUnit;
-use crate::call::{CommandError, usage};
+use crate::call::{CommandError, usage_error};
 
 /// Parses a number. The error message names the unit.
-pub(super) fn count(text: &[u8], unit: CountUnit) -> Result<u64, CommandError> {
+pub(super) fn parse_count(text: &[u8], unit: CountUnit) -> Result<u64, CommandError> {
     let what = match unit {
         CountUnit::Bytes => "bytes",
         CountUnit::Lines(_) => "lines",
     };
     let wrong = |why: &str| {
         let begin = format!("invalid number of {what}: '");
-        usage([begin.as_bytes(), text, b"'", why.as_bytes()].concat())
+        usage_error([begin.as_bytes(), text, b"'", why.as_bytes()].concat())
     };
     let Some((digits, factor)) = split(text) else {
         return Err(wrong(""));
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<u64, String> {
-        count(text.as_bytes(), CountUnit::Bytes).map_err(|stop| match stop {
+        parse_count(text.as_bytes(), CountUnit::Bytes).map_err(|stop| match stop {
             CommandError::Usage(message, 1) => String::from_utf8(message).unwrap(),
             other => format!("{other:?}"),
         })

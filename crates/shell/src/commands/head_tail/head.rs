@@ -2,11 +2,11 @@
 
 use std::io::{BufRead, Seek, Write};
 
-use super::count::count;
+use super::count::parse_count;
 use super::window::{TailWindow, start_of_last};
-use super::{CountUnit, LONG, each, wanted};
-use crate::call::{Call, CommandError, CommandResult, usage};
-use crate::commands::reading::{OperandError, chunk, copy, copy_some, of_reading};
+use super::{CountUnit, LONG, for_each_operand, selected_part};
+use crate::call::{Call, CommandError, CommandResult, usage_error};
+use crate::commands::reading::{OperandError, copy, copy_bytes, next_chunk, read_error};
 use crate::options::OptSpec;
 use crate::stream::Input;
 
@@ -37,14 +37,14 @@ pub(crate) fn head(call: &mut Call<'_>) -> CommandResult {
             .map(|(letter, value)| (*letter, value.as_deref()));
         typed.options = options.chain(typed.options).collect();
     }
-    let (part, unit) = wanted(&typed, HeadPart::First(10), part)?;
-    each(call, &typed, |call, input| match (part, unit) {
-        (HeadPart::First(count), CountUnit::Bytes) => copy_some(call, input, count),
+    let (part, unit) = selected_part(&typed, HeadPart::First(10), parse_part)?;
+    for_each_operand(call, &typed, |call, input| match (part, unit) {
+        (HeadPart::First(count), CountUnit::Bytes) => copy_bytes(call, input, count),
         (HeadPart::First(count), CountUnit::Lines(delimiter)) => {
-            lines(call, input, count, delimiter)
+            print_lines(call, input, count, delimiter)
         }
         (HeadPart::AllBut(0), _) => copy(call, input),
-        (HeadPart::AllBut(count), unit) => all_but(call, input, count, unit),
+        (HeadPart::AllBut(count), unit) => print_all_but(call, input, count, unit),
     })
 }
 
@@ -71,7 +71,7 @@ fn old_style(args: &[Vec<u8>]) -> Result<Option<OptionList>, CommandError> {
             b'l' => unit = 'n',
             b'q' | b'v' | b'z' => options.push((char::from(*letter), None)),
             other => {
-                return Err(usage(
+                return Err(usage_error(
                     [b"invalid trailing option -- ", &[*other][..]].concat(),
                 ));
             }
@@ -83,15 +83,15 @@ fn old_style(args: &[Vec<u8>]) -> Result<Option<OptionList>, CommandError> {
     Ok(Some(options))
 }
 
-fn part(number: &[u8], unit: CountUnit) -> Result<HeadPart, CommandError> {
+fn parse_part(number: &[u8], unit: CountUnit) -> Result<HeadPart, CommandError> {
     Ok(match number {
-        [b'-', number @ ..] => HeadPart::AllBut(count(number, unit)?),
-        number => HeadPart::First(count(number, unit)?),
+        [b'-', number @ ..] => HeadPart::AllBut(parse_count(number, unit)?),
+        number => HeadPart::First(parse_count(number, unit)?),
     })
 }
 
 /// Prints so many lines, and leaves the rest in the input.
-fn lines(
+fn print_lines(
     call: &mut Call<'_>,
     input: &mut Input,
     count: u64,
@@ -99,7 +99,7 @@ fn lines(
 ) -> Result<(), OperandError> {
     let mut left = count;
     while left > 0 {
-        let chunk = chunk(call, input)?;
+        let chunk = next_chunk(call, input)?;
         if chunk.is_empty() {
             break;
         }
@@ -117,20 +117,20 @@ fn lines(
     Ok(())
 }
 
-fn all_but(
+fn print_all_but(
     call: &mut Call<'_>,
     input: &mut Input,
     count: u64,
     unit: CountUnit,
 ) -> Result<(), OperandError> {
     if let Some(mut file) = input.as_file().filter(|file| is_regular(file)) {
-        let from = file.stream_position().map_err(of_reading)?;
-        let end = start_of_last(call, file, from, (count, unit)).map_err(of_reading)?;
-        return copy_some(call, input, end - from);
+        let from = file.stream_position().map_err(read_error)?;
+        let end = start_of_last(call, file, from, (count, unit)).map_err(read_error)?;
+        return copy_bytes(call, input, end - from);
     }
     let mut window = TailWindow::new(count, unit);
     loop {
-        let chunk = chunk(call, input)?;
+        let chunk = next_chunk(call, input)?;
         if chunk.is_empty() {
             break;
         }

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 pub(crate) use head::head;
 pub(crate) use tail::tail;
 
-use super::reading::{OperandError, STANDARD, or_standard, read};
+use super::reading::{OperandError, STANDARD, or_standard_input, read};
 use crate::call::{Call, CommandError, CommandResult};
 use crate::options::{OptionArg, ParsedArgs};
 use crate::stream::Input;
@@ -37,7 +37,7 @@ enum CountUnit {
 }
 
 /// Calls `work` for each operand, with headings where there are several operands or `-v` asks for them.
-fn each(
+fn for_each_operand(
     call: &mut Call<'_>,
     typed: &ParsedArgs<'_>,
     mut work: impl FnMut(&mut Call<'_>, &mut Input) -> Result<(), OperandError>,
@@ -49,9 +49,9 @@ fn each(
     let headings = asked.map_or(typed.operands.len() > 1, |letter| letter == 'v');
     let mut first = true;
     let mut status = 0;
-    for operand in or_standard(typed.operands.clone()) {
+    for operand in or_standard_input(typed.operands.clone()) {
         let opened = |call: &mut Call<'_>| match headings {
-            true => heading(operand, std::mem::take(&mut first), &mut call.out),
+            true => print_heading(operand, std::mem::take(&mut first), &mut call.out),
             false => Ok(()),
         };
         if !read(call, operand, opened, &mut work)? {
@@ -62,7 +62,7 @@ fn each(
 }
 
 /// Returns the part that the last of the options `-c` and `-n` selects, in bytes or in lines.
-fn wanted<P>(
+fn selected_part<P>(
     typed: &ParsedArgs<'_>,
     usual: P,
     part: impl Fn(&[u8], CountUnit) -> Result<P, CommandError>,
@@ -80,7 +80,7 @@ fn wanted<P>(
     Ok(wanted)
 }
 
-fn heading(operand: &[u8], first: bool, out: &mut dyn Write) -> io::Result<()> {
+fn print_heading(operand: &[u8], first: bool, out: &mut dyn Write) -> io::Result<()> {
     let name = match operand {
         STANDARD => b"standard input",
         operand => operand,

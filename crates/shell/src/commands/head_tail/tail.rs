@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, Seek, SeekFrom, Write};
 
-use super::count::count;
+use super::count::parse_count;
 use super::head::is_regular;
 use super::window::{TailWindow, start_of_last};
-use super::{CountUnit, LONG, each, wanted};
-use crate::call::{Call, CommandError, CommandResult, usage};
-use crate::commands::reading::{OperandError, chunk, copy, of_reading};
+use super::{CountUnit, LONG, for_each_operand, selected_part};
+use crate::call::{Call, CommandError, CommandResult, usage_error};
+use crate::commands::reading::{OperandError, copy, next_chunk, read_error};
 use crate::options::{OptSpec, OptionArg};
 use crate::stream::Input;
 
@@ -42,18 +42,18 @@ pub(crate) fn tail(call: &mut Call<'_>) -> CommandResult {
         typed.options.insert(0, (*letter, Some(value)));
     }
     if typed.has('f') || typed.has('F') {
-        return Err(usage(
+        return Err(usage_error(
             "-f is not supported: a line ends, and cannot wait for what is written later",
         ));
     }
-    let (part, unit) = wanted(&typed, TailPart::Last(10), part)?;
+    let (part, unit) = selected_part(&typed, TailPart::Last(10), parse_part)?;
     // GNU tail does not even open the files then.
     if part == TailPart::Last(0) {
         return Ok(0);
     }
-    each(call, &typed, |call, input| match part {
-        TailPart::After(count) => after(call, input, count, unit),
-        TailPart::Last(count) => last(call, input, count, unit),
+    for_each_operand(call, &typed, |call, input| match part {
+        TailPart::After(count) => print_after(call, input, count, unit),
+        TailPart::Last(count) => print_last(call, input, count, unit),
     })
 }
 
@@ -91,15 +91,15 @@ fn old_style(args: &[Vec<u8>]) -> Option<(char, Vec<u8>)> {
     Some((unit, [sign, digits, factor].concat()))
 }
 
-fn part(number: &[u8], unit: CountUnit) -> Result<TailPart, CommandError> {
+fn parse_part(number: &[u8], unit: CountUnit) -> Result<TailPart, CommandError> {
     Ok(match number {
         // Counting starts at 1; 0 means the same.
-        [b'+', ..] => TailPart::After(count(number, unit)?.saturating_sub(1)),
-        [b'-', number @ ..] | number => TailPart::Last(count(number, unit)?),
+        [b'+', ..] => TailPart::After(parse_count(number, unit)?.saturating_sub(1)),
+        [b'-', number @ ..] | number => TailPart::Last(parse_count(number, unit)?),
     })
 }
 
-fn after(
+fn print_after(
     call: &mut Call<'_>,
     input: &mut Input,
     count: u64,
@@ -108,16 +108,16 @@ fn after(
     if let Some(mut file) = input.as_file().filter(|file| is_regular(file))
         && unit == CountUnit::Bytes
     {
-        let from = file.stream_position().map_err(of_reading)?;
+        let from = file.stream_position().map_err(read_error)?;
         file.seek(SeekFrom::Start(
             from.saturating_add(count).min(i64::MAX as u64),
         ))
-        .map_err(of_reading)?;
+        .map_err(read_error)?;
         return copy(call, input);
     }
     let mut left = count;
     while left > 0 {
-        let chunk = chunk(call, input)?;
+        let chunk = next_chunk(call, input)?;
         if chunk.is_empty() {
             break;
         }
@@ -142,21 +142,21 @@ fn after(
     copy(call, input)
 }
 
-fn last(
+fn print_last(
     call: &mut Call<'_>,
     input: &mut Input,
     count: u64,
     unit: CountUnit,
 ) -> Result<(), OperandError> {
     if let Some(mut file) = input.as_file().filter(|file| is_regular(file)) {
-        let from = file.stream_position().map_err(of_reading)?;
-        let start = start_of_last(call, file, from, (count, unit)).map_err(of_reading)?;
-        file.seek(SeekFrom::Start(start)).map_err(of_reading)?;
+        let from = file.stream_position().map_err(read_error)?;
+        let start = start_of_last(call, file, from, (count, unit)).map_err(read_error)?;
+        file.seek(SeekFrom::Start(start)).map_err(read_error)?;
         return copy(call, input);
     }
     let mut window = TailWindow::new(count, unit);
     loop {
-        let chunk = chunk(call, input)?;
+        let chunk = next_chunk(call, input)?;
         if chunk.is_empty() {
             break;
         }

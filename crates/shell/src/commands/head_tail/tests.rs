@@ -185,7 +185,7 @@ fn what_comes_after_is_left() {
         let mut input = Input::bytes(b"one\ntwo\nthree\n".to_vec());
         let args = args.map(|arg| arg.as_bytes().to_vec());
         let outputs = (Output::null(), Output::null());
-        let head = super::super::REGISTRY.named(b"head").unwrap();
+        let head = super::super::REGISTRY.find(b"head").unwrap();
         invoke(head, &args, &mut input, outputs, &mut bench.state).unwrap();
         assert_eq!(input.fill_buf().unwrap(), rest.as_bytes());
     }

@@ -1,5 +1,5 @@
-//! The end of a file or stream: [`start_of_last`] finds where it begins in a file, [`TailWindow`] holds it while a stream
-//! passes.
+//! The end of a file or stream: [`start_of_last`] finds where it begins in a file, [`TailWindow`] holds it while a
+//! stream passes.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -104,8 +104,8 @@ impl TailWindow {
         }
     }
 
-    /// Removes and returns a piece that is certainly not part of the end. More units than `count` must end in the pieces that
-    /// stay: the first of the last units may have begun in the piece that leaves.
+    /// Removes and returns a piece that is certainly not part of the end. More units than `count` must end in the
+    /// pieces that stay: the first of the last units may have begun in the piece that leaves.
     pub(super) fn pop_excess(&mut self) -> Option<Vec<u8>> {
         let first = self.held.front()?;
         if self.ends - first.ends <= self.count {

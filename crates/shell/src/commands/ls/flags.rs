@@ -188,11 +188,11 @@ impl LsSettings {
                 'c' => settings.stamp = TimeKind::Changed,
                 'u' => settings.stamp = TimeKind::Accessed,
                 'm' => settings.stamp = keyword("--time", value, STAMPS)?,
-                'C' if when("--color", value)? => {
+                'C' if parse_when("--color", value)? => {
                     let message = "--color=always is not supported: nothing here shows colours";
                     return Err(CommandError::Usage(message.into(), SERIOUS));
                 }
-                'F' if when("--classify", value)? => settings.mark = TypeMark::Classify,
+                'F' if parse_when("--classify", value)? => settings.mark = TypeMark::Classify,
                 '/' => settings.mark = keyword("--indicator-style", value, MARKS)?,
                 letter => settings.simple(letter, value),
             }
@@ -205,7 +205,7 @@ impl LsSettings {
             SortOrder::Time
         });
         if let Some(style) = style.filter(|_| settings.long) {
-            settings.style = TimeStyle::named(style)?;
+            settings.style = TimeStyle::from_name(style)?;
         }
         Ok((settings, typed.operands))
     }
@@ -237,7 +237,7 @@ impl LsSettings {
     }
 
     /// Returns whether a directory's entry is listed.
-    pub(super) fn lists(&self, name: &[u8]) -> bool {
+    pub(super) fn is_listed(&self, name: &[u8]) -> bool {
         let hidden = match self.hidden {
             HiddenNames::No => {
                 name.starts_with(b".") || self.unshown.iter().any(|pattern| pattern.matches(name))
@@ -288,7 +288,7 @@ const WHENS: &[(&str, bool)] = &[
 ];
 
 /// Parses WHEN, which is `always` where it is left out.
-fn when(option: &str, typed: &[u8]) -> Result<bool, CommandError> {
+fn parse_when(option: &str, typed: &[u8]) -> Result<bool, CommandError> {
     match typed {
         b"" => Ok(true),
         typed => keyword(option, typed, WHENS),

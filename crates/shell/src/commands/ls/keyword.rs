@@ -1,6 +1,6 @@
 //! Keywords as the values of options, in full or abbreviated.
 
-use crate::call::{CommandError, usage};
+use crate::call::{CommandError, usage_error};
 
 /// The status for a wrong operand or option.
 pub(super) const SERIOUS: u8 = 2;
@@ -27,5 +27,7 @@ pub(super) fn keyword<T: Copy + PartialEq>(
     };
     let begin = format!("{what} argument '");
     let end = format!("' for '{option}'");
-    Err(usage([begin.as_bytes(), typed, end.as_bytes()].concat()))
+    Err(usage_error(
+        [begin.as_bytes(), typed, end.as_bytes()].concat(),
+    ))
 }

@@ -58,7 +58,7 @@ pub(crate) fn ls(call: &mut Call<'_>) -> CommandResult {
         begun: false,
         status: 0,
     };
-    listing.operands(call, &operands)?;
+    listing.list_operands(call, &operands)?;
     Ok(listing.status)
 }
 
@@ -75,14 +75,18 @@ struct Listing<'s> {
 
 impl Listing<'_> {
     /// Lists the operands: files first, then the contents of directories.
-    fn operands(&mut self, call: &mut Call<'_>, operands: &[&[u8]]) -> Result<(), CommandError> {
+    fn list_operands(
+        &mut self,
+        call: &mut Call<'_>,
+        operands: &[&[u8]],
+    ) -> Result<(), CommandError> {
         let mut files = Vec::new();
         for typed in operands {
             call.check()?;
             let found = call.path(typed).and_then(|path| call.home().stat(&path));
             match found {
                 Ok(meta) => files.push(ListedFile::new(typed, meta)),
-                Err(error) => self.complain(call, typed, &error, SERIOUS)?,
+                Err(error) => self.report_path_error(call, typed, &error, SERIOUS)?,
             }
         }
         sort::sort(&mut files, self.settings);
@@ -104,23 +108,23 @@ impl Listing<'_> {
             }
         }
         while let Some(dir) = pending.pop() {
-            self.directory(call, &dir, &mut pending)?;
+            self.list_directory(call, &dir, &mut pending)?;
         }
         Ok(())
     }
 
     /// Lists the content of a directory, and queues the directories below it.
-    fn directory(
+    fn list_directory(
         &mut self,
         call: &mut Call<'_>,
         dir: &PendingDirectory,
         pending: &mut Vec<PendingDirectory>,
     ) -> Result<(), CommandError> {
-        let mut files = match self.entries(call, dir)? {
+        let mut files = match self.read_entries(call, dir)? {
             Ok(files) => files,
             Err(error) => {
                 let status = if dir.typed { SERIOUS } else { MINOR };
-                return self.complain(call, &dir.name, &error, status);
+                return self.report_path_error(call, &dir.name, &error, status);
             }
         };
         sort::sort(&mut files, self.settings);
@@ -130,14 +134,14 @@ impl Listing<'_> {
         }
         self.begun = true;
         self.rows.measure(&files);
-        self.rows.total(call, &files)?;
+        self.rows.print_total(call, &files)?;
         self.rows.print(call, &files)?;
         if self.settings.recursive {
             for file in files.iter().rev().filter(|file| file.is_dir()) {
                 // `.` and `..` are not names.
                 if let Ok(name) = Name::new(&file.name) {
                     pending.push(PendingDirectory {
-                        name: below(&dir.name, &file.name),
+                        name: entry_path(&dir.name, &file.name),
                         path: dir.path.join(name),
                         typed: false,
                     });
@@ -147,7 +151,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    fn entries(
+    fn read_entries(
         &mut self,
         call: &mut Call<'_>,
         dir: &PendingDirectory,
@@ -162,14 +166,14 @@ impl Listing<'_> {
             // The root's parent is the root itself.
             let above = dir.path.parent().unwrap_or_default();
             for (name, path) in [(&b"."[..], &dir.path), (b"..", &above)] {
-                if self.settings.lists(name)
+                if self.settings.is_listed(name)
                     && let Ok(meta) = home.stat(path)
                 {
                     files.push(ListedFile::new(name, meta));
                 }
             }
         }
-        let lists = |entry: &DirEntry| self.settings.lists(&entry.name);
+        let lists = |entry: &DirEntry| self.settings.is_listed(&entry.name);
         let entries: Vec<DirEntry> = entries.into_iter().filter(lists).collect();
         for some in entries.chunks(BATCH) {
             call.check()?;
@@ -186,8 +190,8 @@ impl Listing<'_> {
                     true => match metas.next().unwrap_or(Err(Error::NotFound)) {
                         Ok(meta) => ListedFile::new(&entry.name, meta),
                         Err(error) => {
-                            let name = below(&dir.name, &entry.name);
-                            self.complain(call, &name, &error, MINOR)?;
+                            let name = entry_path(&dir.name, &entry.name);
+                            self.report_path_error(call, &name, &error, MINOR)?;
                             continue;
                         }
                     },
@@ -212,7 +216,7 @@ impl Listing<'_> {
             || (settings.mark == TypeMark::Classify && kind == FileType::RegularFile)
     }
 
-    fn complain(
+    fn report_path_error(
         &mut self,
         call: &mut Call<'_>,
         name: &[u8],
@@ -220,12 +224,12 @@ impl Listing<'_> {
         status: u8,
     ) -> Result<(), CommandError> {
         self.status = self.status.max(status);
-        Ok(call.complain(name, error)?)
+        Ok(call.report_path_error(name, error)?)
     }
 }
 
 /// Returns the printed path of a directory's entry.
-fn below(dir: &[u8], name: &[u8]) -> Vec<u8> {
+fn entry_path(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let slash: &[u8] = if dir.ends_with(b"/") { b"" } else { b"/" };
     [dir, slash, name].concat()
 }

@@ -17,7 +17,7 @@ pub(super) enum SortOrder {
 }
 
 /// Compares names as GNU's filevercmp does: without their suffixes first, then whole.
-pub(super) fn versions(a: &[u8], b: &[u8]) -> Ordering {
+pub(super) fn compare_versions(a: &[u8], b: &[u8]) -> Ordering {
     let rank = |name: &[u8]| match name {
         b"" => 0,
         b"." => 1,
@@ -29,7 +29,7 @@ pub(super) fn versions(a: &[u8], b: &[u8]) -> Ordering {
         Ordering::Equal if rank(a) > 2 => {}
         order => return order,
     }
-    runs(without_suffix(a), without_suffix(b)).then_with(|| runs(a, b))
+    compare_runs(without_suffix(a), without_suffix(b)).then_with(|| compare_runs(a, b))
 }
 
 /// Cuts off what matches `(\.[A-Za-z~][A-Za-z0-9~]*)*$`.
@@ -54,17 +54,17 @@ fn without_suffix(name: &[u8]) -> &[u8] {
 }
 
 /// Compares names run by run: runs without digits byte by byte, numbers by value.
-fn runs(mut a: &[u8], mut b: &[u8]) -> Ordering {
+fn compare_runs(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while !(a.is_empty() && b.is_empty()) {
         while begins_in_text(a) || begins_in_text(b) {
-            let order = place(a).cmp(&place(b));
+            let order = byte_rank(a).cmp(&byte_rank(b));
             if order.is_ne() {
                 return order;
             }
             a = a.get(1..).unwrap_or_default();
             b = b.get(1..).unwrap_or_default();
         }
-        let (left, right) = (number(&mut a), number(&mut b));
+        let (left, right) = (take_number(&mut a), take_number(&mut b));
         let order = left.len().cmp(&right.len()).then_with(|| left.cmp(right));
         if order.is_ne() {
             return order;
@@ -78,7 +78,7 @@ fn begins_in_text(text: &[u8]) -> bool {
 }
 
 /// Returns the rank of the first byte: `~` sorts before the end, the end before digits, letters before other bytes.
-fn place(text: &[u8]) -> i32 {
+fn byte_rank(text: &[u8]) -> i32 {
     match text.first() {
         None => -1,
         Some(b'~') => -2,
@@ -89,7 +89,7 @@ fn place(text: &[u8]) -> i32 {
 }
 
 /// Takes the digits at the start. Returns them without leading zeros.
-fn number<'t>(text: &mut &'t [u8]) -> &'t [u8] {
+fn take_number<'t>(text: &mut &'t [u8]) -> &'t [u8] {
     let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(length);
     *text = rest;

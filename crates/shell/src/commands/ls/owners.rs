@@ -18,16 +18,20 @@ pub(super) struct OwnerNames {
 impl OwnerNames {
     /// Returns the name of a user, if there is one.
     pub(super) fn user(&self, uid: u32) -> Option<Rc<[u8]>> {
-        named(&self.users, uid, users::name)
+        cached_name(&self.users, uid, users::name)
     }
 
     /// Returns the name of a group, if there is one.
     pub(super) fn group(&self, gid: u32) -> Option<Rc<[u8]>> {
-        named(&self.groups, gid, users::group)
+        cached_name(&self.groups, gid, users::group)
     }
 }
 
-fn named(names: &NameCache, number: u32, find: fn(u32) -> Option<Vec<u8>>) -> Option<Rc<[u8]>> {
+fn cached_name(
+    names: &NameCache,
+    number: u32,
+    find: fn(u32) -> Option<Vec<u8>>,
+) -> Option<Rc<[u8]>> {
     let mut names = names.borrow_mut();
     let name = names
         .entry(number)

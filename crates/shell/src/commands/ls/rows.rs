@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 use super::file::ListedFile;
 use super::flags::{LsSettings, TypeMark};
 use super::owners::OwnerNames;
-use super::times::clock;
+use super::times::current_time;
 use crate::call::Call;
 use trumanfs_types::meta::{Meta, Time};
 
@@ -36,7 +36,7 @@ impl<'s> RowPrinter<'s> {
         RowPrinter {
             settings,
             owners: OwnerNames::default(),
-            now: clock(),
+            now: current_time(),
             widths: ColumnWidths::default(),
         }
     }
@@ -68,7 +68,7 @@ impl<'s> RowPrinter<'s> {
     }
 
     /// Prints the total space of these files.
-    pub(super) fn total(&self, call: &mut Call<'_>, files: &[ListedFile]) -> io::Result<()> {
+    pub(super) fn print_total(&self, call: &mut Call<'_>, files: &[ListedFile]) -> io::Result<()> {
         if !self.settings.long && !self.settings.blocks {
             return Ok(());
         }
@@ -91,24 +91,24 @@ impl<'s> RowPrinter<'s> {
                     write!(call.out, "{blocks:>0$} ", self.widths.blocks)?;
                 }
                 if self.settings.long {
-                    self.attributes(meta, &mut call.out)?;
+                    self.print_attributes(meta, &mut call.out)?;
                 }
             }
             call.out.write_all(&file.name)?;
-            call.out.write_all(mark(file, self.settings.mark))?;
+            call.out.write_all(type_mark(file, self.settings.mark))?;
             call.out.write_all(&[self.settings.end])?;
         }
         Ok(())
     }
 
-    fn attributes(&mut self, meta: &Meta, out: &mut dyn Write) -> io::Result<()> {
-        out.write_all(&mode(meta))?;
+    fn print_attributes(&mut self, meta: &Meta, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&mode_letters(meta))?;
         write!(out, " {:1$} ", meta.nlink, self.widths.links)?;
         if self.settings.owners {
-            owner(self.user(meta).as_deref(), meta.uid, self.widths.user, out)?;
+            print_owner(self.user(meta).as_deref(), meta.uid, self.widths.user, out)?;
         }
         if self.settings.groups {
-            owner(
+            print_owner(
                 self.group(meta).as_deref(),
                 meta.gid,
                 self.widths.group,
@@ -117,7 +117,7 @@ impl<'s> RowPrinter<'s> {
         }
         let size = self.settings.scale.bytes(meta.size);
         let time = self.settings.stamp.of(meta);
-        let time = self.settings.style.written(time, &mut self.now);
+        let time = self.settings.style.format_time(time, &mut self.now);
         write!(out, "{size:>0$} ", self.widths.size)?;
         out.write_all(&time)?;
         out.write_all(b" ")
@@ -135,7 +135,12 @@ impl<'s> RowPrinter<'s> {
 }
 
 /// Writes a file's owner: names left-aligned, numbers right-aligned.
-fn owner(name: Option<&[u8]>, number: u32, width: usize, out: &mut dyn Write) -> io::Result<()> {
+fn print_owner(
+    name: Option<&[u8]>,
+    number: u32,
+    width: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     match name {
         Some(name) => {
             out.write_all(name)?;
@@ -152,7 +157,7 @@ fn digits(number: u64) -> usize {
 }
 
 /// Returns the file type and mode as letters.
-fn mode(meta: &Meta) -> [u8; 10] {
+fn mode_letters(meta: &Meta) -> [u8; 10] {
     let bit = |bit: u32, letter: u8| if meta.mode & bit != 0 { letter } else { b'-' };
     // The special bits share a letter with the execute permission.
     let execute =
@@ -188,7 +193,7 @@ fn mode(meta: &Meta) -> [u8; 10] {
 }
 
 /// Returns the mark after a name.
-fn mark(file: &ListedFile, mark: TypeMark) -> &'static [u8] {
+fn type_mark(file: &ListedFile, mark: TypeMark) -> &'static [u8] {
     let executable = file.meta.is_some_and(|meta| meta.mode & 0o111 != 0);
     match file.kind {
         FileType::Directory if mark >= TypeMark::Slash => b"/",

@@ -19,8 +19,8 @@ impl SizeScale {
     pub(super) fn bytes(self, bytes: u64) -> String {
         match self {
             SizeScale::Plain => bytes.to_string(),
-            SizeScale::Binary => human(bytes.into(), 1024, "KMGTPEZ"),
-            SizeScale::Decimal => human(bytes.into(), 1000, "kMGTPEZ"),
+            SizeScale::Binary => human_size(bytes.into(), 1024, "KMGTPEZ"),
+            SizeScale::Decimal => human_size(bytes.into(), 1000, "kMGTPEZ"),
         }
     }
 
@@ -35,7 +35,7 @@ impl SizeScale {
 }
 
 /// Formats a size with one decimal below ten, none above.
-fn human(bytes: u128, base: u128, units: &str) -> String {
+fn human_size(bytes: u128, base: u128, units: &str) -> String {
     let mut unit = 1;
     let mut letter = None;
     for next in units.chars() {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::file::ListedFile;
 use super::flags::LsSettings;
-use super::order::{SortOrder, versions};
+use super::order::{SortOrder, compare_versions};
 
 /// Sorts files.
 pub(super) fn sort(files: &mut [ListedFile], settings: &LsSettings) {
@@ -36,7 +36,7 @@ fn compare(a: &ListedFile, b: &ListedFile, settings: &LsSettings) -> Ordering {
             size(b).cmp(&size(a))
         }
         SortOrder::Extension => extension(&a.name).cmp(extension(&b.name)),
-        SortOrder::Version => versions(&a.name, &b.name),
+        SortOrder::Version => compare_versions(&a.name, &b.name),
     };
     order.then_with(|| a.name.cmp(&b.name))
 }

@@ -25,7 +25,7 @@ impl TimeStyle {
     ///
     /// # Errors
     /// [`CommandError::Usage`].
-    pub(super) fn named(name: &[u8]) -> Result<TimeStyle, CommandError> {
+    pub(super) fn from_name(name: &[u8]) -> Result<TimeStyle, CommandError> {
         if let Some(format) = name.strip_prefix(b"+") {
             let mut formats = format.splitn(2, |byte| *byte == b'\n');
             let old = formats.next().unwrap_or_default();
@@ -64,13 +64,13 @@ impl TimeStyle {
     }
 
     /// Formats a time.
-    pub(super) fn written(&self, time: Time, now: &mut Time) -> Vec<u8> {
+    pub(super) fn format_time(&self, time: Time, now: &mut Time) -> Vec<u8> {
         let Some(at) = DateTime::from_timestamp(time.sec, time.nsec) else {
             return time.sec.to_string().into_bytes();
         };
         // The file may have changed after `now` was taken.
         if time > *now {
-            *now = clock();
+            *now = current_time();
         }
         let since = Time {
             sec: now.sec - RECENT,
@@ -94,7 +94,7 @@ impl Default for TimeStyle {
 }
 
 /// Returns the current time.
-pub(super) fn clock() -> Time {
+pub(super) fn current_time() -> Time {
     let now = Local::now();
     Time {
         sec: now.timestamp(),

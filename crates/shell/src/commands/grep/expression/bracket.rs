@@ -2,7 +2,7 @@
 
 use regex_syntax::hir::ClassBytes;
 
-use super::byte_set::{PatternError, set};
+use super::byte_set::{PatternError, byte_class};
 use crate::pattern::class_of;
 
 const UNMATCHED: PatternError = "Unmatched [, [^, [:, [., or [=";
@@ -17,7 +17,10 @@ enum BracketElement {
 }
 
 /// Parses a bracket expression after its `[`. Returns the set and the text after the `]`.
-pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8]), PatternError> {
+pub(super) fn parse_bracket(
+    text: &[u8],
+    ignore_case: bool,
+) -> Result<(ClassBytes, &[u8]), PatternError> {
     let (inverted, text) = match text {
         [b'^', rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -37,7 +40,7 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
             [b']', after @ ..] if !first => break after,
             // A hyphen is literal at either end of the set, and may end a range.
             [b'-', next, ..] if !first && *next != b']' => return Err(RANGE),
-            _ => element(rest)?,
+            _ => parse_element(rest)?,
         };
         first = false;
         rest = after;
@@ -47,7 +50,7 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
             (BracketElement::Class(is), _) => add(&|byte| is(&byte)),
             (BracketElement::Equivalent(one), _) => add(&|byte| byte == one),
             (BracketElement::Byte(from), [b'-', end @ ..]) if !alone => {
-                let (BracketElement::Byte(to), after) = element(end)? else {
+                let (BracketElement::Byte(to), after) = parse_element(end)? else {
                     return Err(RANGE);
                 };
                 if from > to {
@@ -67,7 +70,7 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
     if colons && plain && inner.iter().any(|byte| *byte != b':') {
         return Err("character class syntax is [[:space:]], not [:space:]");
     }
-    let mut found = set(|byte| members.get(usize::from(byte)).copied().unwrap_or(false));
+    let mut found = byte_class(|byte| members.get(usize::from(byte)).copied().unwrap_or(false));
     if ignore_case {
         found.case_fold_simple();
     }
@@ -78,7 +81,7 @@ pub(super) fn read(text: &[u8], ignore_case: bool) -> Result<(ClassBytes, &[u8])
 }
 
 /// Parses one element.
-fn element(text: &[u8]) -> Result<(BracketElement, &[u8]), PatternError> {
+fn parse_element(text: &[u8]) -> Result<(BracketElement, &[u8]), PatternError> {
     let (kind, inside) = match text {
         [b'[', kind @ (b':' | b'.' | b'='), inside @ ..] => (*kind, inside),
         [byte, rest @ ..] => return Ok((BracketElement::Byte(*byte), rest)),

@@ -12,7 +12,7 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, Look, Repetitio
 
 use crate::pattern::class_of;
 pub(super) use byte_set::PatternError;
-use byte_set::set;
+use byte_set::byte_class;
 
 /// The syntax of the patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub(in super::super) fn translate<'p>(
 ) -> Result<Hir, PatternError> {
     let translated: Result<Vec<Hir>, PatternError> = patterns
         .map(|pattern| match syntax {
-            PatternSyntax::Fixed => Ok(fixed(pattern, ignore_case)),
-            _ => RegexParser::new(pattern, syntax == PatternSyntax::Extended, ignore_case).whole(),
+            PatternSyntax::Fixed => Ok(literal_expression(pattern, ignore_case)),
+            _ => RegexParser::new(pattern, syntax == PatternSyntax::Extended, ignore_case).parse(),
         })
         .collect();
     let any = Hir::alternation(translated?);
@@ -73,26 +73,31 @@ pub(in super::super) fn translate<'p>(
     })
 }
 
-fn fixed(pattern: &[u8], ignore_case: bool) -> Hir {
+fn literal_expression(pattern: &[u8], ignore_case: bool) -> Hir {
     if ignore_case {
-        Hir::concat(pattern.iter().map(|byte| one(*byte, true)).collect())
+        Hir::concat(
+            pattern
+                .iter()
+                .map(|byte| byte_expression(*byte, true))
+                .collect(),
+        )
     } else {
         Hir::literal(pattern)
     }
 }
 
 /// Matches one byte, or both cases of it.
-fn one(byte: u8, ignore_case: bool) -> Hir {
+fn byte_expression(byte: u8, ignore_case: bool) -> Hir {
     if ignore_case && byte.is_ascii_alphabetic() {
         let cases = [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()];
-        class(set(|b| cases.contains(&b)))
+        class_expression(byte_class(|b| cases.contains(&b)))
     } else {
         Hir::literal([byte])
     }
 }
 
 /// Makes a class without the newline.
-fn class(mut set: ClassBytes) -> Hir {
+fn class_expression(mut set: ClassBytes) -> Hir {
     set.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
     Hir::class(Class::Bytes(set))
 }
@@ -129,15 +134,15 @@ impl<'p> RegexParser<'p> {
         }
     }
 
-    fn whole(mut self) -> Result<Hir, PatternError> {
-        self.alternatives()
+    fn parse(mut self) -> Result<Hir, PatternError> {
+        self.parse_alternatives()
     }
 
     /// Parses up to the end of a group or of the pattern.
-    fn alternatives(&mut self) -> Result<Hir, PatternError> {
+    fn parse_alternatives(&mut self) -> Result<Hir, PatternError> {
         let mut branches = Vec::new();
         loop {
-            let (branch, end) = self.branch()?;
+            let (branch, end) = self.parse_branch()?;
             branches.push(branch);
             match end {
                 RegexToken::Or => {}
@@ -147,7 +152,7 @@ impl<'p> RegexParser<'p> {
         }
     }
 
-    fn branch(&mut self) -> Result<(Hir, RegexToken), PatternError> {
+    fn parse_branch(&mut self) -> Result<(Hir, RegexToken), PatternError> {
         let mut parts: Vec<Hir> = Vec::new();
         // Whether there is nothing yet that could be repeated.
         let mut start = true;
@@ -155,7 +160,7 @@ impl<'p> RegexParser<'p> {
         loop {
             let again = repeated;
             repeated = false;
-            match self.token(start, parts.is_empty())? {
+            match self.next_token(start, parts.is_empty())? {
                 RegexToken::Atom(atom) => parts.push(atom),
                 RegexToken::Look(look) => {
                     parts.push(Hir::look(look));
@@ -163,7 +168,7 @@ impl<'p> RegexParser<'p> {
                 }
                 RegexToken::Repeat(min, max) => {
                     if again {
-                        self.deeper()?;
+                        self.enter_level()?;
                     }
                     repeated = true;
                     let sub = Box::new(parts.pop().unwrap_or_else(Hir::empty));
@@ -176,8 +181,8 @@ impl<'p> RegexParser<'p> {
                 }
                 RegexToken::Open => {
                     self.open += 1;
-                    self.deeper()?;
-                    parts.push(self.alternatives()?);
+                    self.enter_level()?;
+                    parts.push(self.parse_alternatives()?);
                     self.open -= 1;
                     self.depth -= 1;
                 }
@@ -187,7 +192,7 @@ impl<'p> RegexParser<'p> {
         }
     }
 
-    fn deeper(&mut self) -> Result<(), PatternError> {
+    fn enter_level(&mut self) -> Result<(), PatternError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(TOO_BIG);
@@ -197,36 +202,38 @@ impl<'p> RegexParser<'p> {
 
     /// Reads a token. Nothing can be repeated at the `start` of a branch; only in the very `first` place is `^` an
     /// anchor in a basic expression.
-    fn token(&mut self, start: bool, first: bool) -> Result<RegexToken, PatternError> {
+    fn next_token(&mut self, start: bool, first: bool) -> Result<RegexToken, PatternError> {
         let Some((byte, rest)) = self.rest.split_first() else {
             return Ok(RegexToken::End);
         };
         self.rest = rest;
         let atom = match (byte, self.extended) {
-            (b'\\', _) => return self.escaped(start),
+            (b'\\', _) => return self.escaped_token(start),
             (b'[', _) => {
-                let (set, rest) = bracket::read(rest, self.ignore_case)?;
+                let (set, rest) = bracket::parse_bracket(rest, self.ignore_case)?;
                 self.rest = rest;
-                class(set)
+                class_expression(set)
             }
-            (b'.', _) => class(set(|_| true)),
+            (b'.', _) => class_expression(byte_class(|_| true)),
             (b'*', true) => return Ok(RegexToken::Repeat(0, None)),
             (b'*', false) if !start => return Ok(RegexToken::Repeat(0, None)),
             (b'+', true) => return Ok(RegexToken::Repeat(1, None)),
             (b'?', true) => return Ok(RegexToken::Repeat(0, Some(1))),
-            (b'{', true) => return self.interval(),
+            (b'{', true) => return self.interval_token(),
             (b'(', true) => return Ok(RegexToken::Open),
             (b')', true) if self.open > 0 => return Ok(RegexToken::Close),
             (b'|', true) => return Ok(RegexToken::Or),
             (b'^', extended) if extended || first => return Ok(RegexToken::Look(Look::StartLF)),
-            (b'$', extended) if extended || ends(rest) => return Ok(RegexToken::Look(Look::EndLF)),
-            (byte, _) => one(*byte, self.ignore_case),
+            (b'$', extended) if extended || is_end_anchor(rest) => {
+                return Ok(RegexToken::Look(Look::EndLF));
+            }
+            (byte, _) => byte_expression(*byte, self.ignore_case),
         };
         Ok(RegexToken::Atom(atom))
     }
 
     /// Reads the token after a backslash.
-    fn escaped(&mut self, start: bool) -> Result<RegexToken, PatternError> {
+    fn escaped_token(&mut self, start: bool) -> Result<RegexToken, PatternError> {
         let Some((byte, rest)) = self.rest.split_first() else {
             return Err("Trailing backslash");
         };
@@ -238,7 +245,7 @@ impl<'p> RegexParser<'p> {
             (b')', false) if self.open > 0 => RegexToken::Close,
             (b')', false) => return Err("Unmatched ) or \\)"),
             (b'|', false) => RegexToken::Or,
-            (b'{', false) if !start => return self.interval(),
+            (b'{', false) if !start => return self.interval_token(),
             (b'+', false) if !start => RegexToken::Repeat(1, None),
             (b'?', false) if !start => RegexToken::Repeat(0, Some(1)),
             (b'<', _) => RegexToken::Look(Look::WordStartAscii),
@@ -247,20 +254,20 @@ impl<'p> RegexParser<'p> {
             (b'B', _) => RegexToken::Look(Look::WordAsciiNegate),
             (b'`', _) => RegexToken::Look(Look::StartLF),
             (b'\'', _) => RegexToken::Look(Look::EndLF),
-            (b'w', _) => RegexToken::Atom(class(set(word))),
-            (b'W', _) => RegexToken::Atom(class(set(|b| !word(b)))),
-            (b's', _) => RegexToken::Atom(class(set(space))),
-            (b'S', _) => RegexToken::Atom(class(set(|b| !space(b)))),
+            (b'w', _) => RegexToken::Atom(class_expression(byte_class(word))),
+            (b'W', _) => RegexToken::Atom(class_expression(byte_class(|b| !word(b)))),
+            (b's', _) => RegexToken::Atom(class_expression(byte_class(space))),
+            (b'S', _) => RegexToken::Atom(class_expression(byte_class(|b| !space(b)))),
             (b'1'..=b'9', _) => return Err("back-references (\\1 to \\9) are not supported"),
-            (byte, _) => RegexToken::Atom(one(*byte, self.ignore_case)),
+            (byte, _) => RegexToken::Atom(byte_expression(*byte, self.ignore_case)),
         })
     }
 
     /// Parses an interval after its opening brace. In an extended expression, a malformed interval is literal.
-    fn interval(&mut self) -> Result<RegexToken, PatternError> {
-        let (min, rest) = digits(self.rest);
+    fn interval_token(&mut self) -> Result<RegexToken, PatternError> {
+        let (min, rest) = parse_number(self.rest);
         let (max, rest) = match rest.split_first() {
-            Some((b',', rest)) => digits(rest),
+            Some((b',', rest)) => parse_number(rest),
             _ => (min, rest),
         };
         let open = min.is_none() && rest.len() == self.rest.len();
@@ -285,12 +292,12 @@ impl<'p> RegexParser<'p> {
 }
 
 /// Returns whether a `$` before this text is an anchor in a basic expression.
-fn ends(rest: &[u8]) -> bool {
+fn is_end_anchor(rest: &[u8]) -> bool {
     rest.is_empty() || rest.starts_with(b"\\)") || rest.starts_with(b"\\|")
 }
 
 /// Parses a number, if there is one. A number that is too large saturates.
-fn digits(text: &[u8]) -> (Option<u32>, &[u8]) {
+fn parse_number(text: &[u8]) -> (Option<u32>, &[u8]) {
     let end = text.iter().position(|b| !b.is_ascii_digit());
     let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
     let value = digits.iter().fold(None, |value: Option<u32>, digit| {
