@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use trumanfs::client::{Client, UndoHow, UndoWhat};
 use trumanfs::exec::shell::Shell;
 use trumanfs::exec::{self, Access, Limits};
-use trumanfs::operator::filter::Filter;
+use trumanfs::operator::filter::RecordFilter;
 use trumanfs::operator::undo::OnConflict;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -31,9 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Each line is a run, and whatever a run changes is recorded.
     let client = Client::open(&store)?;
     let run = outcome.run.to_string();
-    let filter = Filter {
+    let filter = RecordFilter {
         run: client.run(&run).ok(),
-        ..Filter::default()
+        ..RecordFilter::default()
     };
     if filter.run.is_none() {
         println!("it has changed nothing");

@@ -9,7 +9,7 @@ use super::output::{Printer, bytes, count, json, say};
 use super::progress::spinner;
 use crate::client::Client;
 use crate::error::Result;
-use crate::operator::fsck::{FsckReport, Progress, Weight};
+use crate::operator::fsck::{CheckProgress, FindingWeight, FsckReport};
 
 /// What `trumanfs fsck` takes.
 #[derive(Args, Debug)]
@@ -33,8 +33,8 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
     let bar = spinner("checking");
     let step = &mut |step| {
         bar.set_message(match step {
-            Progress::Records(records) => format!("checking: {records} records"),
-            Progress::Bytes(read) => format!("checking: {} of contents", bytes(read)),
+            CheckProgress::Records(records) => format!("checking: {records} records"),
+            CheckProgress::Bytes(read) => format!("checking: {} of contents", bytes(read)),
         });
     };
     let report = match args.repair {
@@ -59,8 +59,8 @@ fn print(report: &FsckReport) {
     for finding in &report.findings {
         let weight = match (finding.repaired, finding.weight) {
             (true, _) => "repaired",
-            (false, Weight::Problem) => "problem",
-            (false, Weight::Note) => "note",
+            (false, FindingWeight::Problem) => "problem",
+            (false, FindingWeight::Note) => "note",
         };
         let session = finding.session.as_ref();
         let session = session.map_or_else(String::new, |id| format!("session {id}: "));

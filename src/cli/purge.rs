@@ -11,9 +11,9 @@ use crate::client::{Client, PurgeResult};
 use crate::error::Result;
 use crate::name::{Escaped, escape};
 use crate::operator::kept::KeptVersion;
-use crate::operator::purge::{Among, PurgePlan, PurgeRequest};
-use crate::operator::trash::Listed;
-use crate::operator::usage::{Share, Usage};
+use crate::operator::purge::{PurgePlan, PurgeRequest, PurgeScope};
+use crate::operator::trash::TrashEntry;
+use crate::operator::usage::{SpaceShare, SpaceUsage};
 use clap::Args;
 
 /// What `trumanfs trash usage` takes.
@@ -91,7 +91,7 @@ pub(super) fn print_usage(args: &UsageArgs) -> Result<Exit> {
     })
 }
 
-fn print(usage: &Usage) {
+fn print(usage: &SpaceUsage) {
     say(format_args!(
         "trash           {:>10}  {}",
         bytes(usage.trash.disk),
@@ -102,7 +102,7 @@ fn print(usage: &Usage) {
         bytes(usage.versions.disk),
         count(usage.versions.count, "version")
     ));
-    let row = |name: &str, share: &Share| {
+    let row = |name: &str, share: &SpaceShare| {
         let name = if name.is_empty() { "unknown" } else { name };
         say(format_args!(
             "  {:>10} {:>7}  {:>10} {:>7}  {name}",
@@ -141,7 +141,7 @@ fn print(usage: &Usage) {
     usage.biggest_versions.iter().for_each(print_version);
 }
 
-fn print_entry(entry: &Listed) {
+fn print_entry(entry: &TrashEntry) {
     let was = match &entry.path {
         Some(path) => format!(", was {path}{}", if entry.directory { "/" } else { "" }),
         None => String::new(),
@@ -211,9 +211,9 @@ fn request(args: PurgeArgs) -> PurgeRequest {
         keep_last: args.keep_last,
         ephemeral: args.ephemeral,
         among: match args.versions {
-            None => Among::Trash,
-            Some(Which::Also) => Among::Both,
-            Some(Which::Only) => Among::Versions,
+            None => PurgeScope::Trash,
+            Some(Which::Also) => PurgeScope::Both,
+            Some(Which::Only) => PurgeScope::Versions,
         },
         entries: args
             .entries

@@ -12,7 +12,7 @@ use super::purge;
 use crate::client::Client;
 use crate::error::Result;
 use crate::name::escape;
-use crate::operator::trash::Listed;
+use crate::operator::trash::TrashEntry;
 
 /// What `trumanfs trash` can do.
 #[derive(Subcommand, Debug)]
@@ -77,7 +77,7 @@ fn list(args: &ListArgs) -> Result<Exit> {
     })
 }
 
-fn print_entry(printer: &mut Printer, entry: &Listed) {
+fn print_entry(printer: &mut Printer, entry: &TrashEntry) {
     let path = entry
         .path
         .as_ref()

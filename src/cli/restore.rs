@@ -10,7 +10,7 @@ use super::exit::{Exit, go_on};
 use super::output::{Printer, quote, say, time, warn};
 use crate::client::Client;
 use crate::error::Result;
-use crate::operator::undo::restore::{RestoreRequest, Restored};
+use crate::operator::undo::restore::{RestoreReport, RestoreRequest};
 
 /// What `trumanfs restore` takes.
 #[derive(Args, Debug)]
@@ -93,7 +93,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
     })
 }
 
-fn print_restored(request: &RestoreRequest, restored: &Restored, next: &str) {
+fn print_restored(request: &RestoreRequest, restored: &RestoreReport, next: &str) {
     for note in &restored.notes {
         warn(false, note);
     }

@@ -12,7 +12,7 @@ use crate::client::{Client, EVERY_SESSION, UndoHow, UndoWhat};
 use crate::error::Result;
 use crate::operator::point::Point;
 use crate::operator::undo::in_words;
-use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, Wanted};
+use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, UndoTarget};
 
 /// What `trumanfs undo` takes.
 #[derive(Args, Debug)]
@@ -105,7 +105,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
         .any(|given| given.is_some());
     if let (
         false,
-        Wanted::Since {
+        UndoTarget::Since {
             session: Some(session),
             ..
         },
@@ -158,16 +158,16 @@ fn is_empty(report: &UndoReport) -> bool {
 
 /// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may
 /// mean something else by now.
-fn again(target: &str, wanted: &Wanted, how: &How) -> String {
+fn again(target: &str, wanted: &UndoTarget, how: &How) -> String {
     use std::fmt::Write;
     let mut command = format!("trumanfs undo {target}");
     match wanted {
-        Wanted::Operations(operations) => {
+        UndoTarget::Operations(operations) => {
             for operation in operations {
                 let _ = write!(command, " {operation}");
             }
         }
-        Wanted::Since {
+        UndoTarget::Since {
             from,
             session,
             run,

@@ -5,7 +5,7 @@ use super::target::Client;
 use crate::control::{Answer, Request};
 use crate::error::Result;
 use crate::operator::Store;
-use crate::operator::undo::{Applier, InProcess};
+use crate::operator::undo::{Applier, InProcessApplier};
 use crate::world::World;
 
 impl Client {
@@ -24,7 +24,7 @@ impl Client {
         }
         self.in_process(|world| {
             let store = Store::of(world)?;
-            offline(&store, &InProcess(world))
+            offline(&store, &InProcessApplier(world))
         })
     }
 

@@ -2,14 +2,14 @@
 
 use super::target::Client;
 use crate::error::{Error, Result};
-use crate::operator::fsck::{FsckReport, Progress, check, repair};
+use crate::operator::fsck::{CheckProgress, FsckReport, check, repair};
 
 impl Client {
     /// Checks whether journal, trash and former contents agree with each other. `contents` says whether contents are read.
     ///
     /// # Errors
     /// As [`check`].
-    pub fn check(&self, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
+    pub fn check(&self, contents: bool, step: &mut dyn FnMut(CheckProgress)) -> Result<FsckReport> {
         self.seal();
         check(&self.store, contents, step)
     }
@@ -18,7 +18,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`] where the store is mounted; as [`repair`].
-    pub fn repair(&self, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
+    pub fn repair(
+        &self,
+        contents: bool,
+        step: &mut dyn FnMut(CheckProgress),
+    ) -> Result<FsckReport> {
         if self.store.served_by()?.is_some() {
             return Err(Error::refused(
                 "the store is mounted; nothing was repaired",

@@ -16,7 +16,7 @@ use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::mounts::{nesting, table};
 use crate::name::{Name, escape};
-use crate::operator::fork::{self, Counts};
+use crate::operator::fork::{self, ForkCounts};
 use crate::operator::merge::{self, MergeReport, MergeRequest};
 use crate::operator::point::Operation;
 use crate::world::root::{open_beneath, stat_fd};
@@ -45,7 +45,7 @@ pub struct Forked {
     pub means: ForkMethod,
     /// What it has.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub counts: ForkCounts,
     /// What it has not, or not as the origin has it, and why.
     pub notes: Vec<String>,
 }

@@ -5,7 +5,7 @@ use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::operator::checkpoint::{self, Checkpoint};
 use crate::operator::point::{self, Operation, Point};
-use crate::operator::run::{self, FoundRun};
+use crate::operator::run::{self, RunSummary};
 use crate::world::Caller;
 
 impl Client {
@@ -21,7 +21,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`run::find`].
-    pub fn run(&self, text: &str) -> Result<FoundRun> {
+    pub fn run(&self, text: &str) -> Result<RunSummary> {
         run::find(&self.store, text)
     }
 

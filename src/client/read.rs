@@ -5,14 +5,14 @@ use super::target::Client;
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::diff::Diff;
-use crate::operator::filter::Filter;
-use crate::operator::log::Log;
-use crate::operator::past::Content;
+use crate::operator::filter::RecordFilter;
+use crate::operator::log::ForwardRecords;
+use crate::operator::past::PastContent;
 use crate::operator::point::Operation;
-use crate::operator::run::FoundRun;
+use crate::operator::run::RunSummary;
 use crate::operator::session::Session;
-use crate::operator::show::Shown;
-use crate::operator::versions::Versions;
+use crate::operator::show::RecordDetails;
+use crate::operator::versions::PathVersions;
 use crate::operator::{diff, report, run, session, show, versions};
 use crate::world::RunId;
 
@@ -38,8 +38,8 @@ impl Client {
     /// Opens the log at the first record that a filter can want.
     ///
     /// # Errors
-    /// As [`Filter::open`].
-    pub fn log(&self, filter: &Filter) -> Result<Log<'_>> {
+    /// As [`RecordFilter::open`].
+    pub fn log(&self, filter: &RecordFilter) -> Result<ForwardRecords<'_>> {
         self.seal();
         filter.open(&self.store)
     }
@@ -48,7 +48,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`show::show`].
-    pub fn show(&self, operation: &Operation) -> Result<Shown> {
+    pub fn show(&self, operation: &Operation) -> Result<RecordDetails> {
         self.seal();
         show::show(&self.store, operation)
     }
@@ -92,7 +92,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`run::find_all`].
-    pub fn runs(&self, ids: &[RunId]) -> Result<Vec<FoundRun>> {
+    pub fn runs(&self, ids: &[RunId]) -> Result<Vec<RunSummary>> {
         self.seal();
         run::find_all(&self.store, ids)
     }
@@ -103,8 +103,8 @@ impl Client {
     /// As [`Diff::of_runs`].
     pub fn diffs_of_runs<'a>(
         &'a self,
-        runs: &[FoundRun],
-        act: impl FnMut(&FoundRun, Diff<'a>) -> Result<bool>,
+        runs: &[RunSummary],
+        act: impl FnMut(&RunSummary, Diff<'a>) -> Result<bool>,
     ) -> Result<()> {
         self.seal();
         diff::Diff::of_runs(&self.store, runs, act)
@@ -114,7 +114,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`versions::versions`].
-    pub fn versions(&self, path: &WorldPath) -> Result<Versions> {
+    pub fn versions(&self, path: &WorldPath) -> Result<PathVersions> {
         self.seal();
         versions::versions(&self.store, path)
     }
@@ -123,7 +123,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`versions::content_at`].
-    pub fn content_at(&self, path: &WorldPath, at: &str) -> Result<Content> {
+    pub fn content_at(&self, path: &WorldPath, at: &str) -> Result<PastContent> {
         self.seal();
         versions::content_at(&self.store, path, &self.point(at)?)
     }

@@ -6,28 +6,30 @@ use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::name::{Subtrees, WorldPath};
 use crate::operator::point::{Operation, Point};
-use crate::operator::review::{AcceptRequest, Accepted, Lines, Review, Scope, accept, newest};
+use crate::operator::review::{
+    AcceptReport, AcceptRequest, PathHunks, Review, ReviewScope, accept, newest,
+};
 use crate::operator::undo::edit::edit;
-use crate::operator::undo::{UndoReport, UndoRequest, Wanted};
+use crate::operator::undo::{UndoReport, UndoRequest, UndoTarget};
 use crate::world::Caller;
 
 /// How often a review is read that does not fit what is there: somebody was changing it while it was read.
 const LOOKS: usize = 5;
 
 impl Client {
-    /// Finds what a review is about, as [`Scope::find`].
+    /// Finds what a review is about, as [`ReviewScope::find`].
     ///
     /// # Errors
-    /// As [`Scope::find`].
-    pub fn review_scope(&self, run: Option<&str>, session: Option<&str>) -> Result<Scope> {
-        Scope::find(&self.store, run, session)
+    /// As [`ReviewScope::find`].
+    pub fn review_scope(&self, run: Option<&str>, session: Option<&str>) -> Result<ReviewScope> {
+        ReviewScope::find(&self.store, run, session)
     }
 
     /// Finds what nobody has accepted yet; with `all`, what was accepted as well.
     ///
     /// # Errors
     /// As [`Review::read`].
-    pub fn review(&self, scope: Scope, all: bool) -> Result<Review<'_>> {
+    pub fn review(&self, scope: ReviewScope, all: bool) -> Result<Review<'_>> {
         self.review_until(scope, &Point::Now, all)
     }
 
@@ -35,7 +37,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Review::read`].
-    pub fn review_until(&self, scope: Scope, until: &Point, all: bool) -> Result<Review<'_>> {
+    pub fn review_until(&self, scope: ReviewScope, until: &Point, all: bool) -> Result<Review<'_>> {
         self.flush()?;
         self.seal();
         Review::read(&self.store, scope, until, all)
@@ -53,7 +55,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Missing`] where nothing is listed there; as [`accept`]; as [`Client::open`] where the store cannot be had.
-    pub fn accept(&self, review: &Review<'_>, paths: &[WorldPath]) -> Result<Accepted> {
+    pub fn accept(&self, review: &Review<'_>, paths: &[WorldPath]) -> Result<AcceptReport> {
         let (scope, what) = (review.scope(), words("accept", review, paths));
         let request = match paths {
             [] => AcceptRequest {
@@ -69,13 +71,13 @@ impl Client {
             return Err(nothing_at(paths));
         }
         let accepted = self.record_accepted(&request)?;
-        Ok(Accepted {
+        Ok(AcceptReport {
             paths: listed,
             ..accepted
         })
     }
 
-    fn record_accepted(&self, request: &AcceptRequest) -> Result<Accepted> {
+    fn record_accepted(&self, request: &AcceptRequest) -> Result<AcceptReport> {
         self.change(
             &Request::Accept(request.clone()),
             |answer| match answer {
@@ -96,7 +98,7 @@ impl Client {
         review: &Review<'_>,
         path: &WorldPath,
         numbers: &[usize],
-    ) -> Result<Accepted> {
+    ) -> Result<AcceptReport> {
         let (lines, anew) = self.lines_with(review, path, numbers)?;
         let review = anew.as_ref().unwrap_or(review);
         let chosen = lines.choose(numbers)?;
@@ -114,7 +116,7 @@ impl Client {
         review: &Review<'_>,
         path: &WorldPath,
         numbers: &[usize],
-    ) -> Result<(Lines, Option<Review<'_>>)> {
+    ) -> Result<(PathHunks, Option<Review<'_>>)> {
         let look = |review: &Review<'_>| {
             let lines = review.lines_of(path)?;
             lines.choose(numbers)?;
@@ -186,9 +188,9 @@ impl Client {
             [] if review.is_empty() => return Err(nothing_at(paths)),
             // What was accepted stays.
             [] if review.has_accepted() => {
-                Wanted::Operations(listed(review, &[WorldPath::root()])?)
+                UndoTarget::Operations(listed(review, &[WorldPath::root()])?)
             }
-            [] => Wanted::Since {
+            [] => UndoTarget::Since {
                 from: scope.from.clone(),
                 session: scope.session.clone(),
                 run: scope.run_id(),
@@ -196,7 +198,7 @@ impl Client {
                 program: None,
                 paths: Vec::new(),
             },
-            paths => Wanted::Operations(listed(review, paths)?),
+            paths => UndoTarget::Operations(listed(review, paths)?),
         };
         Ok(UndoRequest {
             wanted,

@@ -4,8 +4,8 @@ use super::target::Client;
 use crate::control::{Answer, Request};
 use crate::error::Result;
 use crate::name::{Escaped, WorldPath};
-use crate::operator::trash::{self, Listed};
-use crate::operator::usage::{Usage, usage};
+use crate::operator::trash::{self, TrashEntry};
+use crate::operator::usage::{SpaceUsage, usage};
 use crate::world::Caller;
 
 /// An entry that is no longer in the trash.
@@ -22,7 +22,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`trash::list`].
-    pub fn trash(&self) -> Result<Vec<Listed>> {
+    pub fn trash(&self) -> Result<Vec<TrashEntry>> {
         self.seal();
         trash::list(&self.store)
     }
@@ -54,7 +54,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`usage`].
-    pub fn usage(&self) -> Result<Usage> {
+    pub fn usage(&self) -> Result<SpaceUsage> {
         self.seal();
         usage(&self.store)
     }

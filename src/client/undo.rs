@@ -6,11 +6,11 @@ use super::target::Client;
 use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::operator::point::{self, Operation, Point};
-use crate::operator::run::{FoundRun, find};
+use crate::operator::run::{RunSummary, find};
 use crate::operator::session;
-use crate::operator::undo::restore::{RestoreRequest, Restored, restore};
+use crate::operator::undo::restore::{RestoreReport, RestoreRequest, restore};
 use crate::operator::undo::{
-    LastDone, OnConflict, UndoReport, UndoRequest, Wanted, last_done, run,
+    LastUndo, OnConflict, UndoReport, UndoRequest, UndoTarget, last_done, run,
 };
 use crate::world::Caller;
 
@@ -103,7 +103,7 @@ impl Client {
         if !what.operations.is_empty() {
             let operations = what.operations.iter();
             let operations = operations.map(|text| point::operation(&self.store, text));
-            return Ok(request(Wanted::Operations(
+            return Ok(request(UndoTarget::Operations(
                 operations.collect::<Result<_>>()?,
             )));
         }
@@ -116,13 +116,13 @@ impl Client {
                     "Leave --path, --pid and --program out.",
                 ));
             }
-            return Ok(request(Wanted::Operations(run.undos.clone())));
+            return Ok(request(UndoTarget::Operations(run.undos.clone())));
         }
         let from = what.since.as_ref().or(what.to.as_ref());
         let from = from
             .map(|text| point::point(&self.store, text))
             .transpose()?;
-        let from = from.or_else(|| run.as_ref().map(FoundRun::start));
+        let from = from.or_else(|| run.as_ref().map(RunSummary::start));
         let is_everywhere = what.session.as_deref() == Some(EVERY_SESSION);
         let from = from.or_else(|| is_everywhere.then(Point::beginning));
         let session = match (&what.session, &from) {
@@ -136,7 +136,7 @@ impl Client {
             (None, Some(_)) => None,
         };
         let start = session.clone().unwrap_or_default();
-        Ok(request(Wanted::Since {
+        Ok(request(UndoTarget::Since {
             from: from.unwrap_or_else(|| Point::After(Operation::start_of(start))),
             session,
             run: run.map(|run| run.id),
@@ -156,7 +156,7 @@ impl Client {
         run: Option<&str>,
         skipped: &[Operation],
         how: UndoHow,
-    ) -> Result<(UndoRequest, LastDone)> {
+    ) -> Result<(UndoRequest, LastUndo)> {
         let (operations, last) = match run.filter(|text| *text != "last") {
             Some(text) => self.undo_of_run(text)?,
             None => {
@@ -173,7 +173,7 @@ impl Client {
             }
         };
         let request = UndoRequest {
-            wanted: Wanted::Operations(operations),
+            wanted: UndoTarget::Operations(operations),
             choice: how.on_conflict,
             dry_run: how.dry_run,
             what: format!("redo: takes back {} ({})", last.operation, last.what),
@@ -181,12 +181,12 @@ impl Client {
         Ok((request, last))
     }
 
-    fn undo_of_run(&self, text: &str) -> Result<(Vec<Operation>, LastDone)> {
+    fn undo_of_run(&self, text: &str) -> Result<(Vec<Operation>, LastUndo)> {
         let run = find(&self.store, text)?;
         match (run.undos.last().cloned(), run.command) {
             (Some(operation), Some(what)) => {
                 let run_id = Some(run.id);
-                let last = LastDone {
+                let last = LastUndo {
                     operation,
                     run: run_id,
                     what,
@@ -233,7 +233,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`restore`]; as [`Client::open`] where the store cannot be had.
-    pub fn restore(&self, request: &RestoreRequest) -> Result<Restored> {
+    pub fn restore(&self, request: &RestoreRequest) -> Result<RestoreReport> {
         if request.dry_run {
             self.seal();
             return restore(&self.store, request, None, Caller::myself());

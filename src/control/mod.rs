@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 use crate::name::{Escaped, WorldPath};
-use crate::operator::review::{AcceptRequest, Accepted};
+use crate::operator::review::{AcceptReport, AcceptRequest};
 use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
 use crate::world::{PurgeResult, Run, RunId};
@@ -133,15 +133,15 @@ pub enum Answer {
     /// What was taken back, or what stands in the way.
     Undone(Box<undo::UndoReport>),
     /// What was edited.
-    Edited(undo::edit::Edited),
+    Edited(undo::edit::EditReport),
     /// What was put back.
-    Restored(undo::restore::Restored),
+    Restored(undo::restore::RestoreReport),
     /// What was merged, or what stands in the way.
     Merged(Box<merge::MergeReport>),
     /// The number of the record.
     Checkpoint(u64),
     /// What was accepted.
-    Accepted(Accepted),
+    Accepted(AcceptReport),
     /// The home is held.
     Held(Held),
     /// The run has ended.

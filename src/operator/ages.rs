@@ -12,23 +12,23 @@ use crate::world::store::holder::boot_id;
 
 /// The way through the records, the oldest first.
 #[derive(Debug)]
-pub(super) struct Ages {
+pub(super) struct AgeBounds {
     /// The present boot and when it began, by the present clock.
     boot: (String, String),
     latest: String,
 }
 
-impl Ages {
+impl AgeBounds {
     /// Begins before the first record.
-    pub(super) fn new() -> Ages {
+    pub(super) fn new() -> AgeBounds {
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let up = TimeDelta::try_seconds(up.tv_sec).unwrap_or_default();
-        Ages::after(boot_id(), Utc::now().checked_sub_signed(up))
+        AgeBounds::after(boot_id(), Utc::now().checked_sub_signed(up))
     }
 
-    fn after(boot: String, began: Option<DateTime<Utc>>) -> Ages {
+    fn after(boot: String, began: Option<DateTime<Utc>>) -> AgeBounds {
         let began = began.map(|began| began.to_rfc3339_opts(SecondsFormat::Micros, true));
-        Ages {
+        AgeBounds {
             boot: (boot, began.unwrap_or_default()),
             latest: String::new(),
         }
@@ -70,7 +70,7 @@ mod tests {
 
     /// Each record, and the time that it is not older than.
     #[track_caller]
-    fn are_not_before(mut ages: Ages, records: [(Record, &str); 3]) {
+    fn are_not_before(mut ages: AgeBounds, records: [(Record, &str); 3]) {
         for (record, expected) in records {
             assert_eq!(ages.not_before(&record), expected);
         }
@@ -85,7 +85,7 @@ mod tests {
             (made("2026-01-01T00:00:00.000000Z"), begun),
             (made(later), later),
         ];
-        are_not_before(Ages::after("now".to_owned(), None), records);
+        are_not_before(AgeBounds::after("now".to_owned(), None), records);
     }
 
     #[test]
@@ -98,6 +98,6 @@ mod tests {
             (made("1970-01-01T00:00:07.000000Z"), booted),
         ];
         let booted = DateTime::parse_from_rfc3339(booted).unwrap().to_utc();
-        are_not_before(Ages::after("now".to_owned(), Some(booted)), records);
+        are_not_before(AgeBounds::after("now".to_owned(), Some(booted)), records);
     }
 }

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use rustix::fs::{FileType, OFlags};
 
 use super::Store;
-use super::log::Log;
-use super::trash::Listed;
+use super::log::ForwardRecords;
+use super::trash::TrashEntry;
 use super::trash_size::size_of;
 use crate::error::Result;
 use crate::journal::{Op, Record};
@@ -29,7 +29,7 @@ const LOCK_SIZE: u64 = 64;
 ///
 /// # Errors
 /// Those of reading the journals; a damaged one only causes a warning, and nothing in it counts as noise.
-pub fn among(store: &Store, listed: &[Listed]) -> Result<HashSet<Vec<u8>>> {
+pub fn among(store: &Store, listed: &[TrashEntry]) -> Result<HashSet<Vec<u8>>> {
     let passing = passing(store)?;
     let mut noise = HashSet::new();
     for entry in listed {
@@ -41,7 +41,7 @@ pub fn among(store: &Store, listed: &[Listed]) -> Result<HashSet<Vec<u8>>> {
 }
 
 /// Returns whether one process created and removed everything in an entry.
-fn short_lived(store: &Store, entry: &Listed, passing: &HashMap<Vec<u8>, u64>) -> Result<bool> {
+fn short_lived(store: &Store, entry: &TrashEntry, passing: &HashMap<Vec<u8>, u64>) -> Result<bool> {
     let Some(names) = passing.get(&entry.entry.0) else {
         return Ok(false);
     };
@@ -57,12 +57,12 @@ fn short_lived(store: &Store, entry: &Listed, passing: &HashMap<Vec<u8>, u64>) -
 
 /// Files created and not yet removed, by path.
 #[derive(Default)]
-struct Living {
+struct LivingFiles {
     by_path: HashMap<WorldPath, (u32, bool)>,
     order: VecDeque<WorldPath>,
 }
 
-impl Living {
+impl LivingFiles {
     fn born(&mut self, path: WorldPath, pid: u32, directory: bool) {
         self.order.push_back(path.clone());
         self.by_path.insert(path, (pid, directory));
@@ -88,24 +88,24 @@ impl Living {
 /// Scans the journals for entries whose content one process created and removed. Returns the number of names in each.
 fn passing(store: &Store) -> Result<HashMap<Vec<u8>, u64>> {
     let mut found = HashMap::new();
-    let mut living = Living::default();
-    let mut log = Log::open(store)?;
+    let mut living = LivingFiles::default();
+    let mut log = ForwardRecords::open(store)?;
     loop {
         match log.next_record() {
             Ok(Some((_, record))) => follow(record, &mut living, &mut found),
             Ok(None) => return Ok(found),
             Err(error) => {
                 log::warn!("{error}");
-                living = Living::default();
+                living = LivingFiles::default();
             }
         }
     }
 }
 
-fn follow(record: Record, living: &mut Living, found: &mut HashMap<Vec<u8>, u64>) {
+fn follow(record: Record, living: &mut LivingFiles, found: &mut HashMap<Vec<u8>, u64>) {
     let pid = record.actor.as_ref().map_or(0, |actor| actor.pid);
     match record.op {
-        Op::Begin { .. } => *living = Living::default(),
+        Op::Begin { .. } => *living = LivingFiles::default(),
         Op::Create { path, .. } | Op::Mknod { path, .. } if pid != 0 => {
             living.born(path, pid, false);
         }
@@ -152,7 +152,7 @@ fn follow(record: Record, living: &mut Living, found: &mut HashMap<Vec<u8>, u64>
 }
 
 /// Returns whether an entry is a lock file or a database journal.
-fn is_helper(store: &Store, entry: &Listed) -> bool {
+fn is_helper(store: &Store, entry: &TrashEntry) -> bool {
     let Some(path) = &entry.path else {
         return false;
     };
@@ -186,7 +186,7 @@ fn holds_a_number(head: &[u8]) -> bool {
 /// How many bytes are examined.
 const HEAD: usize = LOCK_SIZE as usize;
 
-fn head(store: &Store, entry: &Listed) -> Vec<u8> {
+fn head(store: &Store, entry: &TrashEntry) -> Vec<u8> {
     let read = |root: &Root| -> Result<Vec<u8>> {
         let node = root
             .dir(&WorldPath::parse(TRASH)?)?

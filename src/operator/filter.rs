@@ -9,26 +9,26 @@ use std::os::unix::ffi::OsStrExt;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::Store;
-use super::log::Log;
+use super::log::ForwardRecords;
 use super::point::Point;
-use super::run::FoundRun;
+use super::run::RunSummary;
 use crate::error::{Error, Result};
 use crate::journal::RecordHeader;
 use crate::name::unescape;
 
 /// A filter of records: those that meet all its conditions.
 #[derive(Debug, Default)]
-pub struct Filter {
+pub struct RecordFilter {
     /// The id of their session.
     pub session: Option<String>,
     /// Those of one run.
-    pub run: Option<FoundRun>,
+    pub run: Option<RunSummary>,
     /// The process that made them.
     pub pid: Option<u32>,
     /// The program that made them: its name, its file's name, or its file's path.
     pub program: Option<String>,
     /// The paths that they concern.
-    pub path: Option<Paths>,
+    pub path: Option<PathGlobs>,
     /// Their operations; all where empty.
     pub ops: Vec<String>,
     /// The point that they come after.
@@ -39,17 +39,17 @@ pub struct Filter {
 
 /// A pattern of paths.
 #[derive(Debug)]
-pub struct Paths {
+pub struct PathGlobs {
     globs: GlobSet,
 }
 
-impl Paths {
+impl PathGlobs {
     /// Parses a pattern as `.gitignore` does: without a slash it means a name anywhere, with one a path from the
     /// home; it includes everything below a matching directory. `*` and `?` do not match a slash, `**` does.
     ///
     /// # Errors
     /// [`Error::Usage`] for a malformed pattern.
-    pub fn parse(pattern: &str) -> Result<Paths> {
+    pub fn parse(pattern: &str) -> Result<PathGlobs> {
         let bad = |error: globset::Error| {
             Error::usage(
                 format!("{pattern:?} is not a pattern: {}", error.kind()),
@@ -75,7 +75,7 @@ impl Paths {
                 .build();
             globs.add(glob.map_err(bad)?);
         }
-        Ok(Paths {
+        Ok(PathGlobs {
             globs: globs.build().map_err(bad)?,
         })
     }
@@ -90,7 +90,7 @@ impl Paths {
     }
 }
 
-impl Filter {
+impl RecordFilter {
     /// Returns whether the filter selects a record.
     pub fn wants(&self, session: &str, record: &RecordHeader<'_>) -> bool {
         self.in_time(session, record.seq)
@@ -115,8 +115,8 @@ impl Filter {
     /// Opens the journals that may have such records.
     ///
     /// # Errors
-    /// As [`Log::open`].
-    pub fn open<'a>(&self, store: &'a Store) -> Result<Log<'a>> {
+    /// As [`ForwardRecords::open`].
+    pub fn open<'a>(&self, store: &'a Store) -> Result<ForwardRecords<'a>> {
         let session_of = |point: &Option<Point>| match point {
             Some(Point::After(operation)) => Some(operation.session.clone()),
             _ => None,
@@ -131,7 +131,7 @@ impl Filter {
             let last = run.last.session.clone();
             until = Some(until.map_or_else(|| last.clone(), |until| until.min(last.clone())));
         }
-        Log::between(store, from.as_deref(), until.as_deref())
+        ForwardRecords::between(store, from.as_deref(), until.as_deref())
     }
 
     fn in_time(&self, session: &str, seq: u64) -> bool {
@@ -156,7 +156,7 @@ fn ran(record: &RecordHeader<'_>, program: &str) -> bool {
             .is_some_and(|exe| exe == program || exe.rsplit('/').next() == Some(program))
 }
 
-fn concerns(record: &RecordHeader<'_>, paths: &Paths) -> bool {
+fn concerns(record: &RecordHeader<'_>, paths: &PathGlobs) -> bool {
     // `to` is a size in some records, not a text.
     ["path", "to", "from"]
         .iter()
@@ -188,56 +188,56 @@ mod tests {
             ("?", "/\\\\", true),
         ] {
             assert_eq!(
-                Paths::parse(pattern).unwrap().fits(path),
+                PathGlobs::parse(pattern).unwrap().fits(path),
                 fits,
                 "{pattern} and {path}"
             );
         }
-        assert!(matches!(Paths::parse("a[b"), Err(Error::Usage { .. })));
+        assert!(matches!(PathGlobs::parse("a[b"), Err(Error::Usage { .. })));
     }
 
     #[test]
     fn a_look_is_enough() {
         let line = br#"{"v":1,"seq":7,"time":"2026-01-16T10:15:30.123460Z","op":"rename","path":"/a/b","to":"/c/d","ids":[1,2],"actor":{"pid":12,"uid":1,"gid":1,"comm":"python3","exe":"/usr/bin/python3.14"},"prev":""}"#;
         let header = RecordHeader::of(line).unwrap();
-        let wants = |filter: Filter| filter.wants("s", &header);
-        let program = |name: &str| Filter {
+        let wants = |filter: RecordFilter| filter.wants("s", &header);
+        let program = |name: &str| RecordFilter {
             program: Some(name.to_owned()),
-            ..Filter::default()
+            ..RecordFilter::default()
         };
-        assert!(wants(Filter::default()));
+        assert!(wants(RecordFilter::default()));
         assert!(
             wants(program("python3"))
                 && wants(program("python3.14"))
                 && wants(program("/usr/bin/python3.14"))
         );
         assert!(!wants(program("python")) && !wants(program("bin")));
-        assert!(wants(Filter {
+        assert!(wants(RecordFilter {
             pid: Some(12),
-            ..Filter::default()
+            ..RecordFilter::default()
         }));
-        assert!(!wants(Filter {
+        assert!(!wants(RecordFilter {
             pid: Some(1),
-            ..Filter::default()
+            ..RecordFilter::default()
         }));
         for pattern in ["/a", "d", "/c/d"] {
-            let path = Some(Paths::parse(pattern).unwrap());
+            let path = Some(PathGlobs::parse(pattern).unwrap());
             assert!(
-                wants(Filter {
+                wants(RecordFilter {
                     path,
-                    ..Filter::default()
+                    ..RecordFilter::default()
                 }),
                 "{pattern}"
             );
         }
-        let ops = |ops: &[&str]| Filter {
+        let ops = |ops: &[&str]| RecordFilter {
             ops: ops.iter().map(|op| (*op).to_owned()).collect(),
-            ..Filter::default()
+            ..RecordFilter::default()
         };
         assert!(wants(ops(&["unlink", "rename"])) && !wants(ops(&["unlink"])));
-        assert!(!wants(Filter {
+        assert!(!wants(RecordFilter {
             session: Some("t".to_owned()),
-            ..Filter::default()
+            ..RecordFilter::default()
         }));
     }
 }

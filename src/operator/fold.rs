@@ -27,7 +27,7 @@ const RECENT: usize = 512;
 /// The kinds of changes that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Act {
+pub enum ChangeKind {
     /// Created a file, FIFO or socket.
     CreatedFile,
     /// Created a directory.
@@ -53,18 +53,18 @@ pub enum Act {
 }
 
 /// The kinds, in output order.
-pub const ACTS: [Act; 11] = [
-    Act::CreatedFile,
-    Act::CreatedDirectory,
-    Act::CreatedSymlink,
-    Act::Linked,
-    Act::Wrote,
-    Act::Changed,
-    Act::Renamed,
-    Act::Replaced,
-    Act::RemovedFile,
-    Act::RemovedDirectory,
-    Act::Restored,
+pub const ACTS: [ChangeKind; 11] = [
+    ChangeKind::CreatedFile,
+    ChangeKind::CreatedDirectory,
+    ChangeKind::CreatedSymlink,
+    ChangeKind::Linked,
+    ChangeKind::Wrote,
+    ChangeKind::Changed,
+    ChangeKind::Renamed,
+    ChangeKind::Replaced,
+    ChangeKind::RemovedFile,
+    ChangeKind::RemovedDirectory,
+    ChangeKind::Restored,
 ];
 
 /// Consecutive changes of one process or one run.
@@ -139,28 +139,28 @@ impl FoldEvent {
 
 /// Folds records into activities.
 #[derive(Debug, Default)]
-pub struct Fold {
+pub struct ActivityFold {
     queue: VecDeque<FoldEvent>,
     /// The latest records: number, the first record of the activity, and the kind counted.
-    recent: VecDeque<(u64, u64, Option<Act>)>,
+    recent: VecDeque<(u64, u64, Option<ChangeKind>)>,
     now: DateTime<Utc>,
 }
 
 impl Activity {
     /// Returns the number of changes of a kind.
-    pub fn count(&self, act: Act) -> u64 {
+    pub fn count(&self, act: ChangeKind) -> u64 {
         ACTS.iter()
             .position(|a| *a == act)
             .and_then(|i| self.counts.get(i).copied())
             .unwrap_or(0)
     }
 
-    fn count_mut(&mut self, act: Act) -> Option<&mut u64> {
+    fn count_mut(&mut self, act: ChangeKind) -> Option<&mut u64> {
         let at = ACTS.iter().position(|a| *a == act)?;
         self.counts.get_mut(at)
     }
 
-    fn add(&mut self, record: &RecordHeader<'_>, time: DateTime<Utc>) -> Option<Act> {
+    fn add(&mut self, record: &RecordHeader<'_>, time: DateTime<Utc>) -> Option<ChangeKind> {
         self.records += 1;
         self.last = record.seq;
         self.ended = self.ended.max(time);
@@ -180,11 +180,11 @@ impl Activity {
             }
             _ => false,
         };
-        if replaces && let Some(count) = self.count_mut(Act::Replaced) {
+        if replaces && let Some(count) = self.count_mut(ChangeKind::Replaced) {
             *count += 1;
         }
         let act = act_of(&record.op)?;
-        if matches!(act, Act::Wrote | Act::Changed) && self.seen.len() < DISTINCT {
+        if matches!(act, ChangeKind::Wrote | ChangeKind::Changed) && self.seen.len() < DISTINCT {
             let mut hasher = DefaultHasher::new();
             (act, path).hash(&mut hasher);
             if !self.seen.insert(hasher.finish()) {
@@ -210,7 +210,7 @@ impl Activity {
     }
 }
 
-impl Fold {
+impl ActivityFold {
     /// Adds the next record.
     pub fn add(&mut self, session: &str, record: &RecordHeader<'_>) {
         let time = DateTime::parse_from_rfc3339(&record.time).map_or(self.now, |t| t.to_utc());
@@ -358,18 +358,18 @@ impl Fold {
     }
 }
 
-fn act_of(op: &str) -> Option<Act> {
+fn act_of(op: &str) -> Option<ChangeKind> {
     Some(match op {
-        "create" | "mknod" => Act::CreatedFile,
-        "mkdir" => Act::CreatedDirectory,
-        "symlink" => Act::CreatedSymlink,
-        "link" => Act::Linked,
-        "write" | "truncate" | "allocate" | "content" => Act::Wrote,
-        "attr" | "xattr" => Act::Changed,
-        "rename" | "exchange" => Act::Renamed,
-        "unlink" => Act::RemovedFile,
-        "rmdir" => Act::RemovedDirectory,
-        "restore" => Act::Restored,
+        "create" | "mknod" => ChangeKind::CreatedFile,
+        "mkdir" => ChangeKind::CreatedDirectory,
+        "symlink" => ChangeKind::CreatedSymlink,
+        "link" => ChangeKind::Linked,
+        "write" | "truncate" | "allocate" | "content" => ChangeKind::Wrote,
+        "attr" | "xattr" => ChangeKind::Changed,
+        "rename" | "exchange" => ChangeKind::Renamed,
+        "unlink" => ChangeKind::RemovedFile,
+        "rmdir" => ChangeKind::RemovedDirectory,
+        "restore" => ChangeKind::Restored,
         _ => return None,
     })
 }
@@ -410,7 +410,7 @@ mod tests {
     }
 
     fn fold(lines: &[String]) -> Vec<FoldEvent> {
-        let mut fold = Fold::default();
+        let mut fold = ActivityFold::default();
         let mut out = Vec::new();
         for line in lines {
             fold.add("s", &RecordHeader::of(line.as_bytes()).unwrap());
@@ -459,7 +459,7 @@ mod tests {
                 (
                     activity.pid,
                     activity.records,
-                    activity.count(Act::CreatedFile)
+                    activity.count(ChangeKind::CreatedFile)
                 ),
                 (pid, 10, 10)
             );
@@ -506,7 +506,10 @@ mod tests {
             .collect();
         let told = fold(&lines);
         let activity = doings(&told)[0].clone();
-        assert_eq!((activity.count(Act::Wrote), activity.records), (1, 8));
+        assert_eq!(
+            (activity.count(ChangeKind::Wrote), activity.records),
+            (1, 8)
+        );
         assert_eq!((activity.under.as_str(), activity.one_path), ("/d/f", true));
     }
 
@@ -517,14 +520,14 @@ mod tests {
         let told = fold(&lines);
         let activity = doings(&told)[0].clone();
         assert_eq!(
-            (activity.count(Act::CreatedFile), activity.not_done),
+            (activity.count(ChangeKind::CreatedFile), activity.not_done),
             (4, 1)
         );
     }
 
     #[test]
     fn however_many_processes_there_are_few_are_remembered() {
-        let mut fold = Fold::default();
+        let mut fold = ActivityFold::default();
         for i in 1..5000 {
             let line = create(i, 0, i as u32, &format!("/f{i}"));
             fold.add("s", &RecordHeader::of(line.as_bytes()).unwrap());

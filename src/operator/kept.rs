@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use super::Store;
-use super::ages::Ages;
-use super::log::Log;
+use super::ages::AgeBounds;
+use super::log::ForwardRecords;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, InodeNumbers, KeepMethod, Op};
 use crate::name::{Name, WorldPath};
@@ -17,7 +17,7 @@ use crate::world::store::settle::sessions;
 
 /// The files of one version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Files {
+pub struct VersionFiles {
     /// The size of the version, if its file exists.
     pub size: Option<u64>,
     /// The space that its files take, in bytes.
@@ -28,9 +28,9 @@ pub struct Files {
 
 /// The content of a session's directory of versions.
 #[derive(Debug, Default)]
-pub struct OnDisk {
+pub struct VersionDir {
     /// The versions by number.
-    pub versions: HashMap<u64, Files>,
+    pub versions: HashMap<u64, VersionFiles>,
     /// Files without a version's name.
     pub strange: Vec<Vec<u8>>,
 }
@@ -74,8 +74,8 @@ pub struct KeptVersion {
 ///
 /// # Errors
 /// Those of reading the directory.
-pub fn on_disk(store: &Store, session: &str) -> Result<OnDisk> {
-    let mut found = OnDisk::default();
+pub fn on_disk(store: &Store, session: &str) -> Result<VersionDir> {
+    let mut found = VersionDir::default();
     let Some(dir) = versions_of(&store.state, session)? else {
         return Ok(found);
     };
@@ -121,7 +121,7 @@ fn became(op: &Op) -> Option<InodeNumbers> {
 /// # Errors
 /// Read errors; a damaged journal causes a warning, and its versions after the break are left out.
 pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
-    let mut waiting: HashMap<String, HashMap<u64, Files>> = HashMap::new();
+    let mut waiting: HashMap<String, HashMap<u64, VersionFiles>> = HashMap::new();
     for session in sessions(&store.state)? {
         let files = on_disk(store, &session)?.versions;
         if !files.is_empty() {
@@ -132,8 +132,8 @@ pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
     if waiting.is_empty() {
         return Ok(listed);
     }
-    let mut log = Log::open(store)?;
-    let mut ages = Ages::new();
+    let mut log = ForwardRecords::open(store)?;
+    let mut ages = AgeBounds::new();
     loop {
         let (session, record) = match log.next_record() {
             Ok(Some((session, record))) => (session, record.on(store.root().id().0)),

@@ -14,7 +14,7 @@ const CHUNK: usize = 1 << 17;
 
 /// Iterates over the records of a store's sessions. Memory does not grow with their number.
 #[derive(Debug)]
-pub struct Log<'a> {
+pub struct ForwardRecords<'a> {
     store: &'a Store,
     waiting: VecDeque<String>,
     current: Option<(String, JournalReader<BufReader<File>>)>,
@@ -24,21 +24,25 @@ pub struct Log<'a> {
     until: Option<String>,
 }
 
-impl<'a> Log<'a> {
+impl<'a> ForwardRecords<'a> {
     /// Starts with the first record of the oldest session.
     ///
     /// # Errors
     /// Those of listing the sessions.
-    pub fn open(store: &'a Store) -> Result<Log<'a>> {
-        Log::between(store, None, None)
+    pub fn open(store: &'a Store) -> Result<ForwardRecords<'a>> {
+        ForwardRecords::between(store, None, None)
     }
 
     /// Starts with the first record of one session and ends with the last record of another.
     ///
     /// # Errors
     /// Those of listing the sessions.
-    pub fn between(store: &'a Store, from: Option<&str>, until: Option<&str>) -> Result<Log<'a>> {
-        let mut log = Log {
+    pub fn between(
+        store: &'a Store,
+        from: Option<&str>,
+        until: Option<&str>,
+    ) -> Result<ForwardRecords<'a>> {
+        let mut log = ForwardRecords {
             store,
             waiting: VecDeque::new(),
             current: None,
@@ -112,7 +116,7 @@ impl<'a> Log<'a> {
     /// Parses the current record.
     ///
     /// # Errors
-    /// As [`Log::header`].
+    /// As [`ForwardRecords::header`].
     pub fn record(&self) -> Result<Record> {
         let (session, reader) = self.current.as_ref().ok_or(Error::NotFound)?;
         reader.record().map_err(|error| in_session(session, error))
@@ -126,7 +130,7 @@ impl<'a> Log<'a> {
     /// Returns the next record and its session; `None` at the end; a later call may find more.
     ///
     /// # Errors
-    /// As [`Log::advance`].
+    /// As [`ForwardRecords::advance`].
     pub fn next_record(&mut self) -> Result<Option<(String, Record)>> {
         self.next_where(|_, _| true)
     }
@@ -134,7 +138,7 @@ impl<'a> Log<'a> {
     /// Returns the next record whose header is wanted; others are not parsed.
     ///
     /// # Errors
-    /// As [`Log::advance`].
+    /// As [`ForwardRecords::advance`].
     pub fn next_where(
         &mut self,
         mut wanted: impl FnMut(&str, &RecordHeader<'_>) -> bool,
@@ -166,7 +170,7 @@ impl<'a> Log<'a> {
     }
 }
 
-impl Iterator for Log<'_> {
+impl Iterator for ForwardRecords<'_> {
     type Item = Result<(String, Record)>;
 
     fn next(&mut self) -> Option<Self::Item> {

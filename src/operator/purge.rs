@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use chrono::{DateTime, Utc};
 
 use super::kept::{self, KeptVersion};
-use super::trash::{self, Listed};
+use super::trash::{self, TrashEntry};
 use super::{Store, ephemeral};
 use crate::error::Result;
 use crate::journal::InodeNumbers;
@@ -20,7 +20,7 @@ use crate::world::{Caller, PurgeResult, World};
 
 /// The kinds of files to select from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Among {
+pub enum PurgeScope {
     /// Entries of the trash.
     #[default]
     Trash,
@@ -44,14 +44,14 @@ pub struct PurgeRequest {
     /// Only noise; see [`ephemeral`].
     pub ephemeral: bool,
     /// The kinds to select from.
-    pub among: Among,
+    pub among: PurgeScope,
 }
 
 /// The selection to purge.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct PurgePlan {
     /// Entries of the trash, oldest first.
-    pub entries: Vec<Listed>,
+    pub entries: Vec<TrashEntry>,
     /// Former contents, oldest first.
     pub versions: Vec<KeptVersion>,
     /// How many former contents were left out because older ones depend on them.
@@ -113,16 +113,16 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
 /// [`Error::Missing`](crate::error::Error::Missing) for an entry that is not there; those of reading the trash and the journals.
 pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
     let mut choice = PurgePlan::default();
-    if selection.among != Among::Versions {
+    if selection.among != PurgeScope::Versions {
         (choice.entries, choice.undated) = entries(store, selection)?;
     }
-    if selection.among != Among::Trash && !selection.ephemeral {
+    if selection.among != PurgeScope::Trash && !selection.ephemeral {
         (choice.versions, choice.needed) = contents(store, selection)?;
     }
     Ok(choice)
 }
 
-fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<Listed>, u64)> {
+fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, u64)> {
     let mut listed = trash::list(store)?;
     let there: HashSet<&[u8]> = listed.iter().map(|l| l.entry.0.as_slice()).collect();
     for named in &selection.entries {

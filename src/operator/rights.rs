@@ -30,7 +30,7 @@ pub(in crate::operator) fn with_closed_things<T>(
     if !was_denied(&first) {
         return (None, first);
     }
-    let opened = match Opened::all(world) {
+    let opened = match OpenedNodes::all(world) {
         Ok(opened) => opened,
         Err(error) => return (Some(first), Err(error)),
     };
@@ -40,17 +40,17 @@ pub(in crate::operator) fn with_closed_things<T>(
 }
 
 /// Nodes that excluded their owner and are accessible for now.
-struct Opened {
+struct OpenedNodes {
     root: Root,
     nodes: HashSet<Id>,
 }
 
-impl Opened {
+impl OpenedNodes {
     /// Makes everything in the store accessible that excludes its owner. Files of other users stay as they are.
     ///
     /// # Errors
     /// Those of opening the root.
-    fn all(world: &World) -> Result<Opened> {
+    fn all(world: &World) -> Result<OpenedNodes> {
         let root = world.root().again()?.for_operator();
         let mut planned = Vec::new();
         walk(&root, Some(STATE), &mut |_, node| {
@@ -71,7 +71,7 @@ impl Opened {
                 Err(errno) => log::debug!("{path} stays closed: {errno}"),
             },
         )?;
-        Ok(Opened { root, nodes })
+        Ok(OpenedNodes { root, nodes })
     }
 
     /// Restores the modes, except where the act has set another one.

@@ -18,7 +18,7 @@ const NAMED: usize = 5;
 
 /// A run that has records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct FoundRun {
+pub struct RunSummary {
     /// Its id.
     pub id: RunId,
     /// The kind of executor.
@@ -35,7 +35,7 @@ pub struct FoundRun {
     pub undos: Vec<Operation>,
 }
 
-impl FoundRun {
+impl RunSummary {
     /// Returns the point just before it.
     pub fn start(&self) -> Point {
         Point::After(Operation {
@@ -69,13 +69,13 @@ impl FoundRun {
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several;
 /// [`Error::Damaged`] where a journal cannot be read.
-pub fn find(store: &Store, text: &str) -> Result<FoundRun> {
+pub fn find(store: &Store, text: &str) -> Result<RunSummary> {
     let whole = match text {
         "last" => Some(newest(store)?),
         _ => text.parse::<RunId>().ok(),
     };
-    let wanted = whole.map_or(Wanted::Beginning(text), Wanted::Run);
-    let mut found: BTreeMap<RunId, FoundRun> = BTreeMap::new();
+    let wanted = whole.map_or(RunSelector::Beginning(text), RunSelector::Run);
+    let mut found: BTreeMap<RunId, RunSummary> = BTreeMap::new();
     let mut records = ReverseRecords::trusting(store)?;
     while let Some((session, record)) = records.next_where(|header| wanted.fits(header))? {
         let Some(id) = record.origin.run else {
@@ -84,7 +84,7 @@ pub fn find(store: &Store, text: &str) -> Result<FoundRun> {
         let is_first = matches!(record.op, Op::Run { .. });
         note(&mut found, id, &session, record);
         // An undo may be told twice; everything else has its record first.
-        if is_first && matches!(wanted, Wanted::Run(_)) {
+        if is_first && matches!(wanted, RunSelector::Run(_)) {
             break;
         }
     }
@@ -121,7 +121,7 @@ fn newest(store: &Store) -> Result<RunId> {
 /// # Errors
 /// [`Error::Damaged`] where a journal cannot be read.
 pub fn trashed(store: &Store, id: RunId) -> Result<Vec<Escaped>> {
-    let wanted = Wanted::Run(id);
+    let wanted = RunSelector::Run(id);
     let mut entries = Vec::new();
     let mut records = ReverseRecords::trusting(store)?;
     while let Some((_, record)) = records.next_where(|header| wanted.fits(header))? {
@@ -138,8 +138,8 @@ pub fn trashed(store: &Store, id: RunId) -> Result<Vec<Escaped>> {
 ///
 /// # Errors
 /// [`Error::Damaged`] where a journal cannot be read.
-pub fn find_all(store: &Store, ids: &[RunId]) -> Result<Vec<FoundRun>> {
-    let mut found: BTreeMap<RunId, FoundRun> = BTreeMap::new();
+pub fn find_all(store: &Store, ids: &[RunId]) -> Result<Vec<RunSummary>> {
+    let mut found: BTreeMap<RunId, RunSummary> = BTreeMap::new();
     // Those whose first record has not been met.
     let mut wanted: BTreeSet<RunId> = ids.iter().copied().collect();
     let mut records = ReverseRecords::trusting(store)?;
@@ -164,27 +164,27 @@ pub fn find_all(store: &Store, ids: &[RunId]) -> Result<Vec<FoundRun>> {
 }
 
 /// Which records are looked for.
-enum Wanted<'a> {
+enum RunSelector<'a> {
     Run(RunId),
     Beginning(&'a str),
 }
 
-impl Wanted<'_> {
+impl RunSelector<'_> {
     fn fits(&self, header: &RecordHeader<'_>) -> bool {
         let origin = header.origin();
         origin.run.is_some_and(|id| match self {
-            Wanted::Run(run) => id == *run,
-            Wanted::Beginning(text) => !text.is_empty() && id.to_string().starts_with(text),
+            RunSelector::Run(run) => id == *run,
+            RunSelector::Beginning(text) => !text.is_empty() && id.to_string().starts_with(text),
         })
     }
 }
 
-fn note(found: &mut BTreeMap<RunId, FoundRun>, id: RunId, session: &Arc<str>, record: Record) {
+fn note(found: &mut BTreeMap<RunId, RunSummary>, id: RunId, session: &Arc<str>, record: Record) {
     let by = Operation {
         session: session.to_string(),
         seq: record.seq,
     };
-    let run = found.entry(id).or_insert_with(|| FoundRun {
+    let run = found.entry(id).or_insert_with(|| RunSummary {
         id,
         kind: record.origin.kind,
         command: None,
@@ -195,7 +195,7 @@ fn note(found: &mut BTreeMap<RunId, FoundRun>, id: RunId, session: &Arc<str>, re
     run.add(by, record);
 }
 
-fn one_of(mut found: Vec<FoundRun>, text: &str) -> Result<FoundRun> {
+fn one_of(mut found: Vec<RunSummary>, text: &str) -> Result<RunSummary> {
     if found.len() > 1 {
         let named: Vec<String> = found.iter().map(|run| run.id.to_string()).collect();
         let more = match named.len().saturating_sub(NAMED) {

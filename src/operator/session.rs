@@ -19,7 +19,7 @@ use crate::world::store::settle::{open_journal, sessions};
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum End {
+pub enum SessionEnding {
     /// It was unmounted.
     Clean,
     /// It is still running.
@@ -32,7 +32,7 @@ pub enum End {
 
 /// A checkpoint, an undo, or what was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Mark {
+pub struct SessionMark {
     /// The number of its record.
     pub seq: u64,
     /// Its time.
@@ -59,7 +59,7 @@ pub struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
     /// How it ended.
-    pub end: End,
+    pub end: SessionEnding,
     /// Its home, escaped; absent for a session of an unmounted store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
@@ -86,7 +86,7 @@ pub struct Session {
     /// The size of the journal in bytes.
     pub journal_bytes: u64,
     /// Checkpoints, undos and what was accepted, in order.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<SessionMark>,
     /// The damage of its journal; everything else then describes the part before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
@@ -111,7 +111,7 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
         id,
         began: None,
         last: None,
-        end: End::Absent,
+        end: SessionEnding::Absent,
         home: None,
         host: None,
         version: None,
@@ -153,9 +153,9 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
         Ok(store.is_served()? && holder.is_some_and(|holder| holder.session == session.id))
     };
     session.end = match ended {
-        true => End::Clean,
-        false if served()? => End::Running,
-        false => End::Abrupt,
+        true => SessionEnding::Clean,
+        false if served()? => SessionEnding::Running,
+        false => SessionEnding::Abrupt,
     };
     Ok(session)
 }
@@ -223,7 +223,7 @@ fn one(
                 "checkpoint" => "name",
                 _ => "what",
             };
-            session.marks.push(Mark {
+            session.marks.push(SessionMark {
                 seq: header.seq,
                 time: header.time.to_string(),
                 op: header.op.to_string(),

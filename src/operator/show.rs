@@ -3,7 +3,7 @@
 //!
 //! Reads the journals from the record's session on, without parsing records that do not concern it.
 
-use super::log::Log;
+use super::log::ForwardRecords;
 use super::point::Operation;
 use super::session::versions;
 use super::{Store, trash};
@@ -14,7 +14,7 @@ use crate::world::store::layout::TRASH;
 
 /// An undo or redo of a record.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct TakenBack {
+pub struct RecordUndo {
     /// The undo's record.
     pub by: Operation,
     /// Its time.
@@ -28,7 +28,7 @@ pub struct TakenBack {
 /// Where something that went to the trash is now.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
-pub enum Whereabouts {
+pub enum TrashFate {
     /// In the trash.
     Trash {
         /// Its entry, or its path in a directory's entry.
@@ -55,7 +55,7 @@ pub enum Whereabouts {
 
 /// A former content, and whether it still exists.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Former {
+pub struct RecordPreimage {
     /// How it was kept.
     pub how: KeepMethod,
     /// Its number among the session's versions; 0 where only its length is recorded.
@@ -73,7 +73,7 @@ pub struct Former {
 
 /// Everything known of one record.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Shown {
+pub struct RecordDetails {
     /// Its session.
     pub session: String,
     /// Whether the session was recorded in the original of a copied store.
@@ -86,33 +86,33 @@ pub struct Shown {
     pub not_done: Option<String>,
     /// The undos and redos of it, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub taken_back: Vec<TakenBack>,
+    pub taken_back: Vec<RecordUndo>,
     /// The command that the change belongs to, of a run or an undo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
     /// Where the file that it moved to the trash is now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trash: Option<Whereabouts>,
+    pub trash: Option<TrashFate>,
     /// The content before the change.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub former: Option<Former>,
+    pub former: Option<RecordPreimage>,
 }
 
 /// The command of an undo, or of another executor's run, recorded before the record.
-struct Asked {
+struct EnclosingCommand {
     seq: u64,
     run: Option<RunId>,
     what: String,
 }
 
-impl Asked {
-    fn of(record: Record) -> Option<Asked> {
+impl EnclosingCommand {
+    fn of(record: Record) -> Option<EnclosingCommand> {
         let what = match record.op {
             Op::Undo { what, .. } => what,
             Op::Run { command, .. } => escape(&command.0),
             _ => return None,
         };
-        Some(Asked {
+        Some(EnclosingCommand {
             seq: record.seq,
             run: record.origin.run,
             what,
@@ -131,10 +131,10 @@ impl Asked {
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where the journal up to it cannot be trusted.
-pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
+pub fn show(store: &Store, operation: &Operation) -> Result<RecordDetails> {
     let Operation { session, seq } = operation;
-    let mut log = Log::between(store, Some(session), None)?;
-    let mut asked: Vec<Asked> = Vec::new();
+    let mut log = ForwardRecords::between(store, Some(session), None)?;
+    let mut asked: Vec<EnclosingCommand> = Vec::new();
     let found = loop {
         let found = log.next_where(|s, record| {
             let asks = matches!(&*record.op, "undo" | "run");
@@ -142,7 +142,7 @@ pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
         })?;
         match found {
             Some((s, record)) if s == *session && record.seq == *seq => break Some(record),
-            Some((s, record)) if s == *session => asked.extend(Asked::of(record)),
+            Some((s, record)) if s == *session => asked.extend(EnclosingCommand::of(record)),
             _ => break None,
         }
     };
@@ -151,9 +151,9 @@ pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
         remedy: "`trumanfs log --all` shows the numbers.".to_owned(),
     })?;
     let part_of = asked.into_iter().find(|asked| asked.has(&record));
-    let mut shown = Shown {
+    let mut shown = RecordDetails {
         part_of: part_of.map(|asked| asked.what),
-        trash: record.op.trashed().map(|trashed| Whereabouts::Trash {
+        trash: record.op.trashed().map(|trashed| TrashFate::Trash {
             entry: trashed.entry.clone(),
             size: None,
         }),
@@ -170,7 +170,7 @@ pub fn show(store: &Store, operation: &Operation) -> Result<Shown> {
 }
 
 /// Follows its effects through later records.
-fn later(log: &mut Log<'_>, shown: &mut Shown) -> Result<()> {
+fn later(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Result<()> {
     loop {
         let concerns = ["abort", "undo", "gather", "restore", "purge", "evict"];
         let (session, record) = match log.next_where(|_, record| concerns.contains(&&*record.op)) {
@@ -198,7 +198,7 @@ fn later(log: &mut Log<'_>, shown: &mut Shown) -> Result<()> {
                         && (*first..=*last).contains(&shown.record.seq)
                 };
                 if of.iter().any(meant) {
-                    shown.taken_back.push(TakenBack {
+                    shown.taken_back.push(RecordUndo {
                         by,
                         time: record.time,
                         what,
@@ -221,8 +221,8 @@ fn later(log: &mut Log<'_>, shown: &mut Shown) -> Result<()> {
 }
 
 /// Returns where an entry of the trash is after a later operation.
-fn moved(was: Whereabouts, op: Op, by: Operation) -> Whereabouts {
-    let Whereabouts::Trash { entry, size } = was else {
+fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
+    let TrashFate::Trash { entry, size } = was else {
         return was;
     };
     match op {
@@ -233,7 +233,7 @@ fn moved(was: Whereabouts, op: Op, by: Operation) -> Whereabouts {
             ..
         } => {
             let Some(gathered) = entries.iter().find(|gathered| holds(gathered, &entry)) else {
-                return Whereabouts::Trash { entry, size };
+                return TrashFate::Trash { entry, size };
             };
             let name = names.iter().find(|(e, _)| e == gathered);
             let name = name.map(|(_, name)| name.0.clone());
@@ -242,13 +242,13 @@ fn moved(was: Whereabouts, op: Op, by: Operation) -> Whereabouts {
                 .unwrap_or_default();
             let below = entry.0.get(gathered.0.len()..).unwrap_or_default();
             let entry = Escaped([trash.0.as_slice(), b"/", &name, below].concat());
-            Whereabouts::Trash { entry, size }
+            TrashFate::Trash { entry, size }
         }
-        Op::Restore { path, to, .. } if is_at(&path, &entry) => Whereabouts::Restored { by, to },
+        Op::Restore { path, to, .. } if is_at(&path, &entry) => TrashFate::Restored { by, to },
         Op::Purge { entries } if entries.iter().any(|purged| holds(purged, &entry)) => {
-            Whereabouts::Purged { by }
+            TrashFate::Purged { by }
         }
-        _ => Whereabouts::Trash { entry, size },
+        _ => TrashFate::Trash { entry, size },
     }
 }
 
@@ -268,11 +268,11 @@ fn former_name(entry: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Checks on the disk what the records tell.
-fn look(store: &Store, shown: &mut Shown) -> Result<()> {
-    if let Some(Whereabouts::Trash { entry, size }) = &mut shown.trash {
+fn look(store: &Store, shown: &mut RecordDetails) -> Result<()> {
+    if let Some(TrashFate::Trash { entry, size }) = &mut shown.trash {
         match trash::stat(store, &entry.0) {
             Ok(meta) => *size = (!meta.is_dir()).then_some(meta.size),
-            Err(Error::NotFound | Error::NotDirectory) => shown.trash = Some(Whereabouts::Gone),
+            Err(Error::NotFound | Error::NotDirectory) => shown.trash = Some(TrashFate::Gone),
             Err(error) => return Err(error),
         }
     }
@@ -282,11 +282,11 @@ fn look(store: &Store, shown: &mut Shown) -> Result<()> {
     Ok(())
 }
 
-fn former(store: &Store, session: &str, op: &Op) -> Result<Option<Former>> {
+fn former(store: &Store, session: &str, op: &Op) -> Result<Option<RecordPreimage>> {
     let Some((kept, size)) = op.kept() else {
         return Ok(None);
     };
-    let mut former = Former {
+    let mut former = RecordPreimage {
         how: kept.how,
         n: kept.n,
         size,

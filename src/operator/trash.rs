@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use rustix::fs::OFlags;
 
 use super::Store;
-use super::ages::Ages;
-use super::log::Log;
-use super::past::{Attributes, Content, Past};
+use super::ages::AgeBounds;
+use super::log::ForwardRecords;
+use super::past::{NodeAttributes, Past, PastContent};
 use super::point::{Operation, Point};
 use super::rights::with_closed_things;
 use super::trash_size::{entries, shares, size_of};
@@ -25,7 +25,7 @@ use crate::world::{
 
 /// An entry of the trash.
 #[derive(Debug, Clone, serde::Serialize)]
-pub struct Listed {
+pub struct TrashEntry {
     /// Its name in the trash.
     pub entry: Escaped,
     /// The path before its removal; absent where no journal has it.
@@ -55,7 +55,7 @@ pub struct Listed {
 
 /// An entry's record in the journals.
 #[derive(Debug, Clone)]
-struct RemovedFrom {
+struct RemovalRecord {
     path: WorldPath,
     actor: Option<Actor>,
     time: String,
@@ -68,7 +68,7 @@ struct RemovedFrom {
 ///
 /// # Errors
 /// Those of reading the trash. A damaged journal is not an error here: its entries are listed without their origin.
-pub fn list(store: &Store) -> Result<Vec<Listed>> {
+pub fn list(store: &Store) -> Result<Vec<TrashEntry>> {
     let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
         Err(Error::NotFound) => return Ok(Vec::new()),
         trash => trash?,
@@ -89,7 +89,7 @@ pub fn list(store: &Store) -> Result<Vec<Listed>> {
         let path = WorldPath::parse(TRASH)?.join(Name::new(name)?);
         let size = size_of(store, path, meta)?;
         linked.extend(size.linked.iter().map(|one| (listed.len(), *one)));
-        listed.push(Listed {
+        listed.push(TrashEntry {
             entry: Escaped(name.clone()),
             time,
             not_before: origin
@@ -239,14 +239,14 @@ fn hidden(what: &str) -> Error {
 }
 
 /// A file's state at its removal, where it has been written to since under another of its names.
-struct Then {
-    content: Content,
-    attributes: Attributes,
+struct FileAtRemoval {
+    content: PastContent,
+    attributes: NodeAttributes,
     xattrs: Xattrs,
 }
 
 /// Returns the state of an entry at its removal; `None` where it is unchanged.
-fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
+fn written_since(store: &Store, entry: &[u8]) -> Result<Option<FileAtRemoval>> {
     let Some(origin) = origins(store, &HashSet::from([entry]))?.remove(entry) else {
         return Ok(None);
     };
@@ -277,7 +277,7 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
             origin.path
         )));
     }
-    Ok(Some(Then {
+    Ok(Some(FileAtRemoval {
         content,
         attributes: tree.meta(node)?,
         xattrs: tree.xattrs(node)?,
@@ -285,7 +285,12 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<Then>> {
 }
 
 /// Recreates a file as it was. The entry stays in the trash: it is a name of the file that was written to.
-fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -> Result<Id> {
+fn copy_back(
+    world: &World,
+    then: &FileAtRemoval,
+    at: (&Dir, Name<'_>),
+    caller: Caller,
+) -> Result<Id> {
     let (dir, name) = at;
     let flags = OFlags::RDWR | OFlags::EXCL;
     let made = world.create(dir, name, flags, 0o600, &NoOpenState, caller)?;
@@ -322,10 +327,10 @@ fn copy_back(world: &World, then: &Then, at: (&Dir, Name<'_>), caller: Caller) -
 }
 
 /// Scans all journals for the origins of entries of the trash.
-fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, RemovedFrom>> {
+fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, RemovalRecord>> {
     let mut origins = HashMap::new();
-    let mut log = Log::open(store)?;
-    let mut ages = Ages::new();
+    let mut log = ForwardRecords::open(store)?;
+    let mut ages = AgeBounds::new();
     loop {
         match log.next_record() {
             Ok(Some((session, record))) => {
@@ -334,7 +339,7 @@ fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, Re
                     continue;
                 };
                 if wanted.contains(trashed.entry.0.as_slice()) {
-                    let origin = RemovedFrom {
+                    let origin = RemovalRecord {
                         path: trashed.path.clone(),
                         actor: record.actor.clone(),
                         time: record.time.clone(),

@@ -10,7 +10,7 @@ use crate::world::{Dir, Id, Meta};
 
 /// The size of a tree.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Size {
+pub(super) struct TreeSize {
     /// The total size of its files, in bytes.
     pub(super) bytes: u64,
     /// The space that it takes on disk, in bytes, without that of files with several names.
@@ -30,7 +30,7 @@ pub(super) struct LinkedFile {
     disk: u64,
 }
 
-impl Size {
+impl TreeSize {
     fn add_disk(&mut self, meta: &Meta) {
         let disk = meta.blocks * 512;
         if meta.is_dir() || meta.nlink < 2 {
@@ -84,8 +84,8 @@ pub(super) fn shares(linked: &[(usize, LinkedFile)]) -> Vec<(usize, u64)> {
 }
 
 /// Returns the size of a file or tree in the store. The space of files with several names is left to the caller.
-pub(super) fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<Size> {
-    let mut size = Size::default();
+pub(super) fn size_of(store: &Store, path: WorldPath, meta: &Meta) -> Result<TreeSize> {
+    let mut size = TreeSize::default();
     size.add_disk(meta);
     if !meta.is_dir() {
         size.bytes = meta.size;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Store;
 use super::kept::{self, KeptVersion};
-use super::trash::{self, Listed};
+use super::trash::{self, TrashEntry};
 use crate::error::Result;
 use crate::journal::Actor;
 
@@ -13,7 +13,7 @@ const BIGGEST: usize = 10;
 
 /// A number of entries and their size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Amount {
+pub struct SpaceAmount {
     /// Their number.
     pub count: u64,
     /// The total size of their files, in bytes.
@@ -22,7 +22,7 @@ pub struct Amount {
     pub disk: u64,
 }
 
-impl Amount {
+impl SpaceAmount {
     fn add(&mut self, bytes: u64, disk: u64) {
         self.count += 1;
         self.bytes += bytes;
@@ -32,26 +32,26 @@ impl Amount {
 
 /// The share of one session or one program.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
-pub struct Share {
+pub struct SpaceShare {
     /// Entries of the trash.
-    pub trash: Amount,
+    pub trash: SpaceAmount,
     /// Former contents.
-    pub versions: Amount,
+    pub versions: SpaceAmount,
 }
 
 /// The space used.
 #[derive(Debug, Clone, Default, serde::Serialize)]
-pub struct Usage {
+pub struct SpaceUsage {
     /// Entries of the trash.
-    pub trash: Amount,
+    pub trash: SpaceAmount,
     /// Former contents.
-    pub versions: Amount,
+    pub versions: SpaceAmount,
     /// Shares by session, oldest first; the empty key stands for an unknown session.
-    pub sessions: BTreeMap<String, Share>,
+    pub sessions: BTreeMap<String, SpaceShare>,
     /// Shares by program; the empty key stands for an unknown program.
-    pub programs: BTreeMap<String, Share>,
+    pub programs: BTreeMap<String, SpaceShare>,
     /// The largest entries of the trash.
-    pub biggest: Vec<Listed>,
+    pub biggest: Vec<TrashEntry>,
     /// The largest former contents.
     pub biggest_versions: Vec<KeptVersion>,
 }
@@ -60,8 +60,8 @@ pub struct Usage {
 ///
 /// # Errors
 /// Those of reading the trash and the journals.
-pub fn usage(store: &Store) -> Result<Usage> {
-    let mut usage = Usage::default();
+pub fn usage(store: &Store) -> Result<SpaceUsage> {
+    let mut usage = SpaceUsage::default();
     let mut listed = trash::list(store)?;
     for entry in &listed {
         usage.trash.add(entry.size, entry.disk);
@@ -86,8 +86,12 @@ pub fn usage(store: &Store) -> Result<Usage> {
     Ok(usage)
 }
 
-impl Usage {
-    fn shares(&mut self, session: String, actor: Option<&Actor>) -> (&mut Share, &mut Share) {
+impl SpaceUsage {
+    fn shares(
+        &mut self,
+        session: String,
+        actor: Option<&Actor>,
+    ) -> (&mut SpaceShare, &mut SpaceShare) {
         (
             self.sessions.entry(session).or_default(),
             self.programs.entry(program(actor)).or_default(),

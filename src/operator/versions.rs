@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Store;
-use super::past::{Content, Effect, Looked, Missing, NameId, NodeId, Past};
+use super::past::{LayeredContent, MissingPart, NameId, NodeId, Past, PastContent, RecordEffect};
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
 use crate::journal::{Actor, KeepMethod, Record};
@@ -15,7 +15,7 @@ use crate::name::{Escaped, Name, WorldPath};
 /// Where a former content is kept.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "kept", rename_all = "lowercase")]
-pub enum KeptAs {
+pub enum ContentLocation {
     /// As a version of the file.
     Version {
         /// How it was kept.
@@ -53,7 +53,7 @@ pub struct FormerContent {
     pub size: Option<u64>,
     /// Where it is kept.
     #[serde(flatten)]
-    pub place: KeptAs,
+    pub place: ContentLocation,
     /// Why it is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
@@ -64,7 +64,7 @@ pub struct FormerContent {
 
 /// All contents of a path.
 #[derive(Debug)]
-pub struct Versions {
+pub struct PathVersions {
     /// The size of the current content; `None` where there is no file.
     pub now: Option<u64>,
     /// The former contents, newest first.
@@ -78,7 +78,7 @@ pub struct Versions {
 /// # Errors
 /// [`Error::Missing`] for a path that never existed; [`Error::Refused`] for a directory, and where only the original
 /// of a copied store could tell; [`Error::Damaged`] where a journal cannot be read.
-pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
+pub fn versions(store: &Store, path: &WorldPath) -> Result<PathVersions> {
     let mut past = Past::about(store, path, None)?;
     let mut at = past.tree().resolve(path)?;
     let mut ever = at.is_some();
@@ -95,7 +95,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
         .map(|meta| meta.size);
     let mut former = Vec::new();
     let mut older = None;
-    let mut looked = Looked::default();
+    let mut looked = LayeredContent::default();
     loop {
         let (session, record) = match past.back_by_one(|_, _| true) {
             Ok(Some(next)) => next,
@@ -112,9 +112,9 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
         let mut other_names = false;
         for effect in effects {
             match &effect {
-                Effect::Content { node, .. } => other_content |= at == Some(*node),
+                RecordEffect::Content { node, .. } => other_content |= at == Some(*node),
                 // A name that is not on the path has no effect on it.
-                Effect::Name { name, .. } => {
+                RecordEffect::Name { name, .. } => {
                     other_names |= on_path.contains(name);
                 }
                 _ => {}
@@ -143,7 +143,7 @@ pub fn versions(store: &Store, path: &WorldPath) -> Result<Versions> {
             remedy: "Give the path as it is seen in the home. `trumanfs log --path NAME` finds where it was.".to_owned(),
         });
     }
-    Ok(Versions { now, former, older })
+    Ok(PathVersions { now, former, older })
 }
 
 /// Returns what a record destroyed of a file; `None` where it shares its copy with the one that came `later`.
@@ -152,32 +152,32 @@ fn former_content(
     node: NodeId,
     (session, record): (&Arc<str>, Record),
     later: Option<&FormerContent>,
-    looked: &mut Looked,
+    looked: &mut LayeredContent,
 ) -> Result<Option<FormerContent>> {
     let of = |seq| Operation {
         session: session.to_string(),
         seq,
     };
     let place = match (record.op.kept(), record.op.trashed()) {
-        (Some((kept, _)), _) => KeptAs::Version {
+        (Some((kept, _)), _) => ContentLocation::Version {
             how: kept.how,
             n: kept.n,
         },
-        (None, Some(trashed)) => KeptAs::Trash {
+        (None, Some(trashed)) => ContentLocation::Trash {
             entry: trashed.entry.clone(),
         },
-        (None, None) => KeptAs::Elsewhere,
+        (None, None) => ContentLocation::Elsewhere,
     };
     // An open and a truncation that follows may share one copy: they are one content.
     let same = |later: &FormerContent| {
-        matches!(place, KeptAs::Version { n: 1.., .. })
+        matches!(place, ContentLocation::Version { n: 1.., .. })
             && later.place == place
             && *later.until.session == **session
     };
     if later.is_some_and(same) {
         return Ok(None);
     }
-    let Look {
+    let ContentState {
         size,
         lost,
         missing,
@@ -188,7 +188,7 @@ fn former_content(
         time: record.time,
         op: record.op.word().to_owned(),
         place: match place {
-            KeptAs::Elsewhere if size == Some(0) => KeptAs::Empty,
+            ContentLocation::Elsewhere if size == Some(0) => ContentLocation::Empty,
             place => place,
         },
         actor: record.actor,
@@ -200,31 +200,31 @@ fn former_content(
 
 /// The state of a former content.
 #[derive(Default)]
-struct Look {
+struct ContentState {
     size: Option<u64>,
     lost: Option<String>,
     missing: Option<String>,
 }
 
 /// Looks at a content, from the one after it.
-fn look(past: &Past<'_>, node: NodeId, looked: &mut Looked) -> Result<Look> {
+fn look(past: &Past<'_>, node: NodeId, looked: &mut LayeredContent) -> Result<ContentState> {
     match past.tree().look_at_content(node, std::mem::take(looked)) {
         Ok(now) => {
             *looked = now;
             let content = &looked.content;
-            Ok(Look {
-                size: Some(content.missing().map_or(content.size(), Missing::of)),
+            Ok(ContentState {
+                size: Some(content.missing().map_or(content.size(), MissingPart::of)),
                 missing: content.missing().map(ToString::to_string),
                 lost: None,
             })
         }
-        Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(Look {
+        Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(ContentState {
             size: past.tree().meta(node).ok().map(|meta| meta.size),
             lost: Some(what),
             missing: None,
         }),
         // A FIFO or a socket has no content.
-        Err(_) => Ok(Look::default()),
+        Err(_) => Ok(ContentState::default()),
     }
 }
 
@@ -233,7 +233,7 @@ fn look(past: &Past<'_>, node: NodeId, looked: &mut Looked) -> Result<Look> {
 /// # Errors
 /// [`Error::Missing`] where nothing was there, or the content is lost; [`Error::Refused`] for anything but a file;
 /// [`Error::Damaged`] where a journal or a version was tampered with.
-pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<Content> {
+pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<PastContent> {
     let mut past = Past::about(store, path, Some(point))?;
     past.back_to(point)?;
     let node = past.tree().resolve(path)?.ok_or_else(|| Error::Missing {

@@ -13,8 +13,8 @@ use super::patch;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::diff::{Diff, Difference, Side, Status, Texts};
-use crate::operator::text::Comparison;
+use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference, TextPair};
+use crate::operator::text::TextComparison;
 
 /// How long the bar of `--stat` gets.
 const BAR: u64 = 40;
@@ -126,7 +126,7 @@ pub(in crate::cli) fn ago(word: OsString) -> OsString {
 struct Unknown(Vec<String>);
 
 impl Unknown {
-    fn note(&mut self, change: &Difference) {
+    fn note(&mut self, change: &PathDifference) {
         let unknown = change.unknown.as_ref();
         self.0
             .extend(unknown.map(|unknown| format!("{}: {unknown}", change.path)));
@@ -152,17 +152,17 @@ fn split(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
 }
 
 /// Returns the letter of a kind of change, and its colour.
-pub(in crate::cli) fn letter(status: Status) -> (char, Style) {
+pub(in crate::cli) fn letter(status: ChangeStatus) -> (char, Style) {
     let style = match status {
-        Status::Added => Style::Added,
-        Status::Removed => Style::Removed,
-        Status::Modified | Status::Renamed => Style::Changed,
+        ChangeStatus::Added => Style::Added,
+        ChangeStatus::Removed => Style::Removed,
+        ChangeStatus::Modified | ChangeStatus::Renamed => Style::Changed,
     };
     (status.letter(), style)
 }
 
 /// `R  /old → /new  mode 644 → 755, 12 bytes → 14 bytes`
-fn line(printer: &mut Printer, change: &Difference) {
+fn line(printer: &mut Printer, change: &PathDifference) {
     let (letter, style) = letter(change.status);
     let letter = printer.style(style, &letter.to_string());
     let path = path_of(change);
@@ -175,9 +175,9 @@ fn line(printer: &mut Printer, change: &Difference) {
 }
 
 /// Writes the path of a change, as `/old → /new` where it was renamed; a directory's ends in a slash.
-pub(in crate::cli) fn path_of(change: &Difference) -> String {
-    let slash = |side: &Option<Side>| {
-        if side.as_ref().is_some_and(Side::is_dir) {
+pub(in crate::cli) fn path_of(change: &PathDifference) -> String {
+    let slash = |side: &Option<DiffSide>| {
+        if side.as_ref().is_some_and(DiffSide::is_dir) {
             "/"
         } else {
             ""
@@ -194,7 +194,7 @@ pub(in crate::cli) fn path_of(change: &Difference) -> String {
     }
 }
 
-fn details(change: &Difference) -> String {
+fn details(change: &PathDifference) -> String {
     let mut details = Vec::new();
     if let (Some(before), Some(after)) = (&change.before, &change.after) {
         if before.kind != after.kind {
@@ -224,7 +224,7 @@ fn details(change: &Difference) -> String {
 }
 
 /// A change with its patch; what a patch cannot say goes before it, where git reads over it.
-fn whole(printer: &mut Printer, diff: &Diff<'_>, change: &Difference) -> Result<()> {
+fn whole(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) -> Result<()> {
     match patch::patch(printer, diff, change) {
         // It is named at the end.
         Err(Error::Missing { .. } | Error::Damaged(_)) if change.unknown.is_some() => Ok(()),
@@ -331,7 +331,7 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
     Ok(())
 }
 
-fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Row> {
+fn row(diff: &Diff<'_>, change: &PathDifference, all: &mut Vec<String>) -> Result<Row> {
     let either = change.after.or(change.before);
     let mut put = |words: String| {
         all.push(words);
@@ -347,13 +347,13 @@ fn row(diff: &Diff<'_>, change: &Difference, all: &mut Vec<String>) -> Result<Ro
     let words = match differs.then(|| diff.texts(change)) {
         None if details(change).is_empty() => "moved".to_owned(),
         None => details(change),
-        Some(Ok(Texts::Text(before, after))) => {
-            let (added, removed) = Comparison::new(before, after).counts();
+        Some(Ok(TextPair::Text(before, after))) => {
+            let (added, removed) = TextComparison::new(before, after).counts();
             let small = |lines| u32::try_from(lines).unwrap_or(u32::MAX);
             return Ok(Row::Counts(small(added), small(removed)));
         }
-        Some(Ok(Texts::Binary)) => {
-            let size = |side: Option<Side>| side.map_or(0, |side| side.size);
+        Some(Ok(TextPair::Binary)) => {
+            let size = |side: Option<DiffSide>| side.map_or(0, |side| side.size);
             let mut words = vec![format!(
                 "binary, {} → {}",
                 bytes(size(change.before)),

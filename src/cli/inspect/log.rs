@@ -15,9 +15,9 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, MERGE, Op, Origin, Record, RecordHeader, RunId, WORDS};
 use crate::name::escape;
-use crate::operator::filter::{Filter, Paths};
-use crate::operator::fold::{Activity, Fold, FoldEvent};
-use crate::operator::log::Log;
+use crate::operator::filter::{PathGlobs, RecordFilter};
+use crate::operator::fold::{Activity, ActivityFold, FoldEvent};
+use crate::operator::log::ForwardRecords;
 use crate::operator::session::{FOR_REQUESTS, is_for_requests};
 
 /// How often it is looked whether something has come.
@@ -75,7 +75,7 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
         form: match (args.json, args.all) {
             (true, _) => Form::Json,
             (false, true) => Form::All,
-            (false, false) => Form::Folded(Fold::default()),
+            (false, false) => Form::Folded(ActivityFold::default()),
         },
         session: String::new(),
         merges: BTreeSet::new(),
@@ -116,7 +116,7 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
     })
 }
 
-fn filter(client: &Client, args: &LogArgs) -> Result<Filter> {
+fn filter(client: &Client, args: &LogArgs) -> Result<RecordFilter> {
     let point = |text: &Option<String>| {
         let text = text.as_deref();
         text.map(|text| client.point(text)).transpose()
@@ -128,10 +128,10 @@ fn filter(client: &Client, args: &LogArgs) -> Result<Filter> {
                 "Write a `?` for a byte that is not.",
             )
         })?;
-        Paths::parse(text)
+        PathGlobs::parse(text)
     };
     let session = args.session.as_deref();
-    Ok(Filter {
+    Ok(RecordFilter {
         session: session.map(|text| client.session(text)).transpose()?,
         run: args
             .run
@@ -148,7 +148,11 @@ fn filter(client: &Client, args: &LogArgs) -> Result<Filter> {
 }
 
 /// Goes to the next record that is wanted, and hands it to the printer.
-fn next(log: &mut Log<'_>, filter: &Filter, log_printer: &mut LogPrinter) -> Result<bool> {
+fn next(
+    log: &mut ForwardRecords<'_>,
+    filter: &RecordFilter,
+    log_printer: &mut LogPrinter,
+) -> Result<bool> {
     while log.advance()? {
         let header = log.header()?;
         if filter.wants(log.session(), &header) {
@@ -162,7 +166,7 @@ fn next(log: &mut Log<'_>, filter: &Filter, log_printer: &mut LogPrinter) -> Res
 enum Form {
     Json,
     All,
-    Folded(Fold),
+    Folded(ActivityFold),
 }
 
 struct LogPrinter {

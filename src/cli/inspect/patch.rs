@@ -3,23 +3,23 @@
 use super::super::output::{Printer, Style};
 use crate::error::Result;
 use crate::name::{WorldPath, is_deceptive};
-use crate::operator::diff::{Diff, Difference, Side, Texts};
-use crate::operator::text::{Comparison, Hunk, Sign};
+use crate::operator::diff::{Diff, DiffSide, PathDifference, TextPair};
+use crate::operator::text::{Hunk, LineSign, TextComparison};
 
 /// Writes the patch of a change.
 ///
 /// # Errors
 /// As [`Diff::contents`](crate::operator::diff::Diff::contents).
-pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &Difference) -> Result<()> {
+pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) -> Result<()> {
     let Some(names) = head(printer, change) else {
         return Ok(());
     };
     match diff.texts(change)? {
-        Texts::Binary => names.binary(printer),
-        Texts::Text(before, after) if before == after => {}
-        Texts::Text(before, after) => {
+        TextPair::Binary => names.binary(printer),
+        TextPair::Text(before, after) if before == after => {}
+        TextPair::Text(before, after) => {
             names.text(printer);
-            let compared = Comparison::new(before, after);
+            let compared = TextComparison::new(before, after);
             for shown in compared.hunks() {
                 hunk(printer, &compared, &shown, "");
             }
@@ -46,8 +46,8 @@ impl Names {
 }
 
 /// Writes what comes before the contents of a change; returns its names if there are contents that differ.
-pub(in crate::cli) fn head(printer: &mut Printer, change: &Difference) -> Option<Names> {
-    let is_dir = |side: &Option<Side>| side.as_ref().is_some_and(Side::is_dir);
+pub(in crate::cli) fn head(printer: &mut Printer, change: &PathDifference) -> Option<Names> {
+    let is_dir = |side: &Option<DiffSide>| side.as_ref().is_some_and(DiffSide::is_dir);
     if is_dir(&change.before) || is_dir(&change.after) {
         // git knows no directories, only what is in them.
         return None;
@@ -68,7 +68,7 @@ pub(in crate::cli) fn head(printer: &mut Printer, change: &Difference) -> Option
         heading(printer, &format!("rename from {}", name("", from)));
         heading(printer, &format!("rename to {}", name("", &change.path)));
     }
-    let there = |side: &Option<Side>, name: String| match side {
+    let there = |side: &Option<DiffSide>, name: String| match side {
         Some(_) => name,
         None => "/dev/null".to_owned(),
     };
@@ -78,14 +78,19 @@ pub(in crate::cli) fn head(printer: &mut Printer, change: &Difference) -> Option
 }
 
 /// Writes a hunk. `note`: what is said of it behind its place, where git shows a function; patch(1) skips that.
-pub(in crate::cli) fn hunk(printer: &mut Printer, compared: &Comparison, hunk: &Hunk, note: &str) {
+pub(in crate::cli) fn hunk(
+    printer: &mut Printer,
+    compared: &TextComparison,
+    hunk: &Hunk,
+    note: &str,
+) {
     let header = printer.style(Style::Changed, &hunk.to_string());
     printer.line(format_args!("{header}{note}"));
     for (sign, line) in compared.lines(hunk) {
         let (sign, style) = match sign {
-            Sign::Added => (b'+', Some(Style::Added)),
-            Sign::Removed => (b'-', Some(Style::Removed)),
-            Sign::Same => (b' ', None),
+            LineSign::Added => (b'+', Some(Style::Added)),
+            LineSign::Removed => (b'-', Some(Style::Removed)),
+            LineSign::Same => (b' ', None),
         };
         let text = line.strip_suffix(b"\n");
         printer.text_line(sign, text.unwrap_or(line), style);
@@ -101,7 +106,7 @@ fn heading(printer: &mut Printer, text: &str) {
 }
 
 /// git knows two modes of files, and symlinks.
-fn mode(side: &Side) -> u32 {
+fn mode(side: &DiffSide) -> u32 {
     match side.kind {
         "symlink" => 0o120_000,
         _ if side.mode & 0o111 != 0 => 0o100_755,

@@ -8,7 +8,7 @@ use super::super::exit::Exit;
 use super::super::output::{Printer, Style, bytes, count, quote, time, warn};
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::operator::session::{End, FOR_REQUESTS, Session, is_for_requests};
+use crate::operator::session::{FOR_REQUESTS, Session, SessionEnding, is_for_requests};
 
 /// How many programs are named in the list.
 const PROGRAMS: usize = 5;
@@ -126,7 +126,7 @@ fn place(session: &Session) -> String {
     match (&session.home, session.end) {
         (Some(home), _) if is_for_requests(home) => FOR_REQUESTS.to_owned(),
         (Some(home), _) => format!("home {home}"),
-        (None, End::Absent) => "no journal".to_owned(),
+        (None, SessionEnding::Absent) => "no journal".to_owned(),
         (None, _) => "worked on while not mounted".to_owned(),
     }
 }
@@ -143,10 +143,10 @@ fn span(session: &Session) -> String {
         _ => last,
     };
     match session.end {
-        End::Clean => format!("{began} – {last}"),
-        End::Running => format!("{began} – still running"),
-        End::Abrupt => format!("{began} – {last} ended without unmounting"),
-        End::Absent => "has no journal".to_owned(),
+        SessionEnding::Clean => format!("{began} – {last}"),
+        SessionEnding::Running => format!("{began} – still running"),
+        SessionEnding::Abrupt => format!("{began} – {last} ended without unmounting"),
+        SessionEnding::Absent => "has no journal".to_owned(),
     }
 }
 

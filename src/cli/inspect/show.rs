@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::journal::{KeepMethod, Op, UndoId};
 use crate::name::{WorldPath, escape};
-use crate::operator::show::{Former, Shown, Whereabouts};
+use crate::operator::show::{RecordDetails, RecordPreimage, TrashFate};
 
 /// What `trumanfs show` takes.
 #[derive(Args, Debug)]
@@ -38,7 +38,7 @@ pub(in crate::cli) fn show(args: &ShowArgs) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn tell(printer: &mut Printer, shown: &Shown, target: &Path) {
+fn tell(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
     let record = &shown.record;
     let heading = format!("operation {}:{}", shown.session, record.seq);
     let heading = printer.style(Style::Heading, &heading);
@@ -144,7 +144,7 @@ fn before(op: &Op) -> Vec<String> {
     lines
 }
 
-fn content(former: &Former) -> String {
+fn content(former: &RecordPreimage) -> String {
     let how = match former.how {
         KeepMethod::Moved => "the file itself was moved aside",
         KeepMethod::Cloned => "shares the file's blocks",
@@ -177,22 +177,22 @@ fn content(former: &Former) -> String {
     )
 }
 
-fn whereabouts(trash: &Whereabouts) -> String {
+fn whereabouts(trash: &TrashFate) -> String {
     match trash {
-        Whereabouts::Trash { entry, size } => {
+        TrashFate::Trash { entry, size } => {
             let size = size.map_or_else(String::new, |size| format!(", {}", bytes(size)));
             format!("in the trash as {}{size}", escape(&entry.0))
         }
-        Whereabouts::Restored { by, to } => format!("brought back to {to} by {by}"),
-        Whereabouts::Purged { by } => format!("deleted for good by {by}"),
-        Whereabouts::Gone => {
+        TrashFate::Restored { by, to } => format!("brought back to {to} by {by}"),
+        TrashFate::Purged { by } => format!("deleted for good by {by}"),
+        TrashFate::Gone => {
             "not in the trash any more; somebody took it out behind the mount".to_owned()
         }
     }
 }
 
 /// The commands that get something back, exactly as they are to be typed.
-fn commands(shown: &Shown, target: &Path) -> Vec<(&'static str, String)> {
+fn commands(shown: &RecordDetails, target: &Path) -> Vec<(&'static str, String)> {
     let (session, seq) = (&shown.session, shown.record.seq);
     let target = quote(target.as_os_str().as_encoded_bytes());
     let path_of = |path: &WorldPath| quote(&[b"/", path.bytes()].concat());
@@ -208,7 +208,7 @@ fn commands(shown: &Shown, target: &Path) -> Vec<(&'static str, String)> {
             format!("trumanfs cat {target} {path} --at {session}:{}", seq - 1),
         ));
     }
-    if let Some(Whereabouts::Trash { entry, .. }) = &shown.trash {
+    if let Some(TrashFate::Trash { entry, .. }) = &shown.trash {
         let entry = quote(&entry.0);
         commands.push((
             "to get it",

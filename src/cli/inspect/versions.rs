@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::journal::KeepMethod;
 use crate::name::{WorldPath, escape};
-use crate::operator::versions::{FormerContent, KeptAs};
+use crate::operator::versions::{ContentLocation, FormerContent};
 
 /// How much is written at once.
 const PIECE: usize = 1 << 16;
@@ -90,42 +90,42 @@ fn entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &Wo
         (Some(lost), _) => printer.style(Style::Removed, &format!("lost: {lost}")),
         (
             None,
-            KeptAs::Version {
+            ContentLocation::Version {
                 how: KeepMethod::Moved,
                 ..
             },
         ) => "kept: the file itself".to_owned(),
         (
             None,
-            KeptAs::Version {
+            ContentLocation::Version {
                 how: KeepMethod::Cloned,
                 ..
             },
         ) => "kept: a clone".to_owned(),
         (
             None,
-            KeptAs::Version {
+            ContentLocation::Version {
                 how: KeepMethod::Copied,
                 ..
             },
         ) => "kept: a copy".to_owned(),
         (
             None,
-            KeptAs::Version {
+            ContentLocation::Version {
                 how: KeepMethod::Blocks,
                 ..
             },
         ) => "kept: the blocks that were overwritten".to_owned(),
         (
             None,
-            KeptAs::Version {
+            ContentLocation::Version {
                 how: KeepMethod::Length,
                 ..
             },
         ) => "kept: its length, only appending followed".to_owned(),
-        (None, KeptAs::Trash { entry }) => format!("in the trash: {}", escape(&entry.0)),
-        (None, KeptAs::Elsewhere) => "the file went to another path".to_owned(),
-        (None, KeptAs::Empty) => "was empty".to_owned(),
+        (None, ContentLocation::Trash { entry }) => format!("in the trash: {}", escape(&entry.0)),
+        (None, ContentLocation::Elsewhere) => "the file went to another path".to_owned(),
+        (None, ContentLocation::Empty) => "was empty".to_owned(),
     };
     let until = format!("{} UTC", time(&version.time));
     printer.line(format_args!(

@@ -3,7 +3,7 @@
 use super::super::output::{Printer, Style, count};
 use crate::journal::{Op, Origin, OriginKind};
 use crate::name::{escape, is_deceptive};
-use crate::operator::fold::{ACTS, Act, Activity};
+use crate::operator::fold::{ACTS, Activity, ChangeKind};
 
 /// Says in a few words what an operation was.
 pub(super) fn describe(op: &Op) -> String {
@@ -114,19 +114,19 @@ pub(super) fn shown(command: &[u8]) -> String {
 
 /// Says in a few words what a process did in one go.
 pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
-    let told = |(act, number): (Act, u64)| {
+    let told = |(act, number): (ChangeKind, u64)| {
         let (verb, thing, style) = match act {
-            Act::CreatedFile => ("created", "file", Style::Added),
-            Act::CreatedDirectory => ("created", "directory", Style::Added),
-            Act::CreatedSymlink => ("created", "symlink", Style::Added),
-            Act::Linked => ("made", "hard link", Style::Added),
-            Act::Wrote => ("wrote", "file", Style::Changed),
-            Act::Changed => ("set attributes of", "file", Style::Changed),
-            Act::Renamed => ("moved", "file", Style::Changed),
-            Act::Replaced => ("replaced", "file", Style::Removed),
-            Act::RemovedFile => ("removed", "file", Style::Removed),
-            Act::RemovedDirectory => ("removed", "directory", Style::Removed),
-            Act::Restored => ("restored", "thing", Style::Added),
+            ChangeKind::CreatedFile => ("created", "file", Style::Added),
+            ChangeKind::CreatedDirectory => ("created", "directory", Style::Added),
+            ChangeKind::CreatedSymlink => ("created", "symlink", Style::Added),
+            ChangeKind::Linked => ("made", "hard link", Style::Added),
+            ChangeKind::Wrote => ("wrote", "file", Style::Changed),
+            ChangeKind::Changed => ("set attributes of", "file", Style::Changed),
+            ChangeKind::Renamed => ("moved", "file", Style::Changed),
+            ChangeKind::Replaced => ("replaced", "file", Style::Removed),
+            ChangeKind::RemovedFile => ("removed", "file", Style::Removed),
+            ChangeKind::RemovedDirectory => ("removed", "directory", Style::Removed),
+            ChangeKind::Restored => ("restored", "thing", Style::Added),
         };
         (verb, printer.style(style, &count(number, thing)))
     };

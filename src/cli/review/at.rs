@@ -7,7 +7,7 @@ use super::super::output::has_colour;
 use super::screen::{Left, Subject, show};
 use crate::client::Client;
 use crate::error::Result;
-use crate::operator::review::Scope;
+use crate::operator::review::ReviewScope;
 
 /// Returns whether somebody sits at a terminal that can show more than lines.
 pub(in crate::cli) fn has_screen() -> bool {
@@ -19,7 +19,12 @@ pub(in crate::cli) fn has_screen() -> bool {
 ///
 /// # Errors
 /// As [`show`].
-pub(super) fn at_screen(client: Client, scope: Scope, target: String, all: bool) -> Result<Exit> {
+pub(super) fn at_screen(
+    client: Client,
+    scope: ReviewScope,
+    target: String,
+    all: bool,
+) -> Result<Exit> {
     match screen(client, scope, target, all)? {
         Left::Quit => Ok(Exit::Ok),
         Left::Signal(signal) => {
@@ -35,7 +40,7 @@ pub(super) fn at_screen(client: Client, scope: Scope, target: String, all: bool)
 /// As [`show`].
 pub(in crate::cli) fn screen(
     client: Client,
-    scope: Scope,
+    scope: ReviewScope,
     target: String,
     all: bool,
 ) -> Result<Left> {

@@ -13,7 +13,7 @@ use super::patch::{WithHunks, patch};
 use super::who::named;
 use crate::client::Client;
 use crate::error::Result;
-use crate::operator::review::{Change, Scope};
+use crate::operator::review::{ReviewScope, ReviewedPath};
 
 /// What `trumanfs review` takes.
 #[derive(Args, Debug)]
@@ -49,7 +49,7 @@ pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<Exit> {
 }
 
 /// Lists what is to be reviewed.
-fn list(args: &ReviewArgs, client: &Client, scope: Scope) -> Result<Exit> {
+fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<Exit> {
     let review = client.review(scope, args.all)?;
     let mut printer = Printer::new();
     let mut is_known = true;
@@ -82,7 +82,7 @@ fn list(args: &ReviewArgs, client: &Client, scope: Scope) -> Result<Exit> {
 }
 
 /// `M  /src/main.rs  mode 644 → 755, 2026-01-16 10:15:30 by vim, sed (run 4k2m9x0c7d1f)`
-fn line(printer: &mut Printer, change: &Change) {
+fn line(printer: &mut Printer, change: &ReviewedPath) {
     let (letter, style) = letter(change.difference.status);
     let letter = printer.style(style, &letter.to_string());
     let who: Vec<String> = change.by.iter().map(|by| named(&by.who)).collect();

@@ -7,14 +7,14 @@ use super::super::output::Printer;
 use crate::client::Review;
 use crate::error::Result;
 use crate::name::escape;
-use crate::operator::review::{Change, HunkState, Lines};
-use crate::operator::text::Sign;
+use crate::operator::review::{HunkState, PathHunks, ReviewedPath};
+use crate::operator::text::LineSign;
 
 /// A change with its hunks, for JSON.
 #[derive(serde::Serialize)]
 pub(super) struct WithHunks<'c> {
     #[serde(flatten)]
-    change: &'c Change,
+    change: &'c ReviewedPath,
     /// The hunks that can be accepted or rejected by themselves.
     hunks: Vec<HunkObject>,
     /// Why there are none, or why they are not known.
@@ -34,12 +34,16 @@ struct HunkObject {
 }
 
 impl<'c> WithHunks<'c> {
-    pub(super) fn of(review: &Review<'_>, number: usize, change: &'c Change) -> WithHunks<'c> {
+    pub(super) fn of(
+        review: &Review<'_>,
+        number: usize,
+        change: &'c ReviewedPath,
+    ) -> WithHunks<'c> {
         let (lines, error) = match review.lines(number) {
             Ok(lines) => (lines, None),
             Err(error) => (None, Some(error.told().to_string())),
         };
-        let whole = lines.as_ref().and_then(Lines::whole).map(str::to_owned);
+        let whole = lines.as_ref().and_then(PathHunks::whole).map(str::to_owned);
         let hunks = match &lines {
             Some(lines) if lines.whole().is_none() => objects(lines),
             _ => Vec::new(),
@@ -52,15 +56,15 @@ impl<'c> WithHunks<'c> {
     }
 }
 
-fn objects(lines: &Lines) -> Vec<HunkObject> {
+fn objects(lines: &PathHunks) -> Vec<HunkObject> {
     let hunks = lines.hunks().iter().zip(1..);
     let hunks = hunks.map(|(found, number)| {
         let place = |range: Range<usize>| (range.start + 1, range.len());
-        let text = |(sign, line): (Sign, &[u8])| {
+        let text = |(sign, line): (LineSign, &[u8])| {
             let sign = match sign {
-                Sign::Same => ' ',
-                Sign::Removed => '-',
-                Sign::Added => '+',
+                LineSign::Same => ' ',
+                LineSign::Removed => '-',
+                LineSign::Added => '+',
             };
             format!("{sign}{}", escape(line.strip_suffix(b"\n").unwrap_or(line)))
         };
@@ -79,7 +83,7 @@ fn objects(lines: &Lines) -> Vec<HunkObject> {
 pub(super) fn patch(
     printer: &mut Printer,
     (review, number, all): (&Review<'_>, usize, bool),
-    change: &Change,
+    change: &ReviewedPath,
 ) -> Result<()> {
     let Some(names) = patch::head(printer, &change.difference) else {
         return Ok(());

@@ -1,9 +1,9 @@
 //! Who changed something, in words.
 
-use crate::operator::review::Who;
+use crate::operator::review::ChangeAuthor;
 
 /// Names who changed something: `sed (run 4k2m9x0c7d1f)`.
-pub(super) fn named(who: &Who) -> String {
+pub(super) fn named(who: &ChangeAuthor) -> String {
     let program = match who.program.as_str() {
         "" => who.kind.word(),
         program => program,

@@ -1,13 +1,13 @@
 //! The names and nodes that records changed between two points.
 
-use crate::operator::past::{Effect, NameSlot, NodeId, NodeSet};
+use crate::operator::past::{NameSlot, NodeId, NodeSet, RecordEffect};
 
 /// How many of the latest names are checked for repetition: a file is mostly created, moved and removed in one go.
 const LATELY: usize = 4;
 
-/// A compact form of [`Touched`](crate::operator::past::Touched).
+/// A compact form of [`Touched`](crate::operator::past::ChangeSet).
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct CompactChangeSet {
     /// The names, each with its directory; sorted once all are there.
     pub(super) places: Vec<NameSlot>,
     /// The nodes whose content or attributes changed.
@@ -18,17 +18,17 @@ pub(super) struct Asked {
     trash: Option<NodeId>,
 }
 
-impl Asked {
-    pub(super) fn new(trash: Option<NodeId>) -> Asked {
-        Asked {
+impl CompactChangeSet {
+    pub(super) fn new(trash: Option<NodeId>) -> CompactChangeSet {
+        CompactChangeSet {
             trash,
-            ..Asked::default()
+            ..CompactChangeSet::default()
         }
     }
 
     /// Adds what an effect changes.
-    pub(super) fn note(&mut self, effect: &Effect) {
-        if let Effect::Name { dir, name, .. } = effect
+    pub(super) fn note(&mut self, effect: &RecordEffect) {
+        if let RecordEffect::Name { dir, name, .. } = effect
             && Some(*dir) != self.trash
             && !self
                 .places
@@ -45,7 +45,7 @@ impl Asked {
             self.places.push((*dir, *name));
         }
         self.nodes.extend(effect.within());
-        if let Effect::Born(node) = effect {
+        if let RecordEffect::Born(node) = effect {
             self.born.insert(*node);
         }
     }
@@ -77,7 +77,7 @@ impl Asked {
     }
 
     /// Returns whether both have a name or a node. This one is sorted.
-    pub(super) fn meets(&self, other: &Asked) -> bool {
+    pub(super) fn meets(&self, other: &CompactChangeSet) -> bool {
         let has = |place: &NameSlot| self.places.binary_search(place).is_ok();
         other.places.iter().any(has) || other.nodes.iter().any(|node| self.nodes.contains(node))
     }

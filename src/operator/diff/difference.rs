@@ -4,13 +4,13 @@ use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::past::{Attributes, Content, NodeId, Tree};
+use crate::operator::past::{NodeAttributes, NodeId, PastContent, PastTree};
 use crate::operator::text::LONGEST;
 
 /// The change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum ChangeStatus {
     /// Created.
     Added,
     /// Gone.
@@ -21,31 +21,31 @@ pub enum Status {
     Renamed,
 }
 
-impl Status {
+impl ChangeStatus {
     /// Returns it as a word.
     pub fn word(self) -> &'static str {
         match self {
-            Status::Added => "added",
-            Status::Removed => "removed",
-            Status::Modified => "modified",
-            Status::Renamed => "renamed",
+            ChangeStatus::Added => "added",
+            ChangeStatus::Removed => "removed",
+            ChangeStatus::Modified => "modified",
+            ChangeStatus::Renamed => "renamed",
         }
     }
 
     /// Returns its letter, as git has it.
     pub fn letter(self) -> char {
         match self {
-            Status::Added => 'A',
-            Status::Removed => 'D',
-            Status::Modified => 'M',
-            Status::Renamed => 'R',
+            ChangeStatus::Added => 'A',
+            ChangeStatus::Removed => 'D',
+            ChangeStatus::Modified => 'M',
+            ChangeStatus::Renamed => 'R',
         }
     }
 }
 
 /// One side of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Side {
+pub struct DiffSide {
     /// The file type.
     pub kind: &'static str,
     /// Permission bits.
@@ -60,9 +60,9 @@ pub struct Side {
     pub(in crate::operator) node: NodeId,
 }
 
-impl Side {
+impl DiffSide {
     /// Returns in words how the permission bits and the owner differ on another side.
-    fn rights_until(&self, after: &Side) -> Vec<String> {
+    fn rights_until(&self, after: &DiffSide) -> Vec<String> {
         let mut words = Vec::new();
         if self.mode != after.mode {
             words.push(format!("mode {:o} → {:o}", self.mode, after.mode));
@@ -79,9 +79,9 @@ impl Side {
 
 /// A difference at one path.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Difference {
+pub struct PathDifference {
     /// The change.
-    pub status: Status,
+    pub status: ChangeStatus,
     /// The path after; for a removed file, before.
     pub path: WorldPath,
     /// The path before, for a renamed file.
@@ -89,10 +89,10 @@ pub struct Difference {
     pub from: Option<WorldPath>,
     /// The side before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<Side>,
+    pub before: Option<DiffSide>,
     /// The side after.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<Side>,
+    pub after: Option<DiffSide>,
     /// Whether the contents differ.
     pub content: bool,
     /// Whether extended attributes differ.
@@ -106,7 +106,7 @@ pub struct Difference {
 /// Set-user-id and set-group-id: they lend the rights of a file's owner or group to who runs it.
 const SET_IDS: u32 = 0o6000;
 
-impl Difference {
+impl PathDifference {
     /// Returns in words how the permission bits and the owner differ; of a new file, a mode that lends rights.
     pub fn rights(&self) -> Vec<String> {
         match (&self.before, &self.after) {
@@ -121,19 +121,19 @@ impl Difference {
 
 /// The bytes of a file or a symlink.
 #[derive(Debug)]
-pub enum Bytes {
+pub enum NodeBytes {
     /// The content of a file.
-    File(Content),
+    File(PastContent),
     /// The target of a symlink.
     Target(Vec<u8>),
 }
 
-impl Bytes {
+impl NodeBytes {
     /// Returns the number of bytes.
     pub fn size(&self) -> u64 {
         match self {
-            Bytes::File(content) => content.size(),
-            Bytes::Target(target) => target.len() as u64,
+            NodeBytes::File(content) => content.size(),
+            NodeBytes::Target(target) => target.len() as u64,
         }
     }
 
@@ -143,8 +143,8 @@ impl Bytes {
     /// Those of `pread(2)`.
     pub fn read(&self) -> Result<Vec<u8>> {
         match self {
-            Bytes::Target(target) => Ok(target.clone()),
-            Bytes::File(content) => {
+            NodeBytes::Target(target) => Ok(target.clone()),
+            NodeBytes::File(content) => {
                 let mut bytes = vec![0; usize::try_from(content.size()).unwrap_or(0)];
                 let mut at = 0;
                 while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
@@ -165,50 +165,55 @@ const LOOKED_AT: usize = 8000;
 
 /// The contents of a change.
 #[derive(Debug)]
-pub enum Texts {
+pub enum TextPair {
     /// Both sides are text; nothing is an empty one.
     Text(Vec<u8>, Vec<u8>),
     /// One side is not, or is larger than [`LONGEST`].
     Binary,
 }
 
-impl Texts {
-    pub(in crate::operator) fn read(before: Option<Bytes>, after: Option<Bytes>) -> Result<Texts> {
-        let size = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::size);
+impl TextPair {
+    pub(in crate::operator) fn read(
+        before: Option<NodeBytes>,
+        after: Option<NodeBytes>,
+    ) -> Result<TextPair> {
+        let size = |bytes: &Option<NodeBytes>| bytes.as_ref().map_or(0, NodeBytes::size);
         if size(&before).max(size(&after)) > LONGEST {
-            return Ok(Texts::Binary);
+            return Ok(TextPair::Binary);
         }
         let read =
-            |bytes: Option<Bytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
+            |bytes: Option<NodeBytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
         let (before, after) = (read(before)?, read(after)?);
         let is_text = |bytes: &[u8]| !bytes.iter().take(LOOKED_AT).any(|b| *b == 0);
         Ok(match is_text(&before) && is_text(&after) {
-            true => Texts::Text(before, after),
-            false => Texts::Binary,
+            true => TextPair::Text(before, after),
+            false => TextPair::Binary,
         })
     }
 }
 
-pub(super) fn bytes(tree: &Tree<'_>, side: Option<Side>) -> Result<Option<Bytes>> {
+pub(super) fn bytes(tree: &PastTree<'_>, side: Option<DiffSide>) -> Result<Option<NodeBytes>> {
     Ok(match side {
         // Many new files are empty, and opening one costs more than everything else about it.
-        Some(side) if side.kind == "file" && side.size == 0 => Some(Bytes::File(Content::empty())),
+        Some(side) if side.kind == "file" && side.size == 0 => {
+            Some(NodeBytes::File(PastContent::empty()))
+        }
         Some(side) if side.kind == "file" => {
             let content = tree.content(side.node)?;
             // A content with missing parts cannot be compared.
             if let Some(missing) = content.missing().filter(|missing| missing.is_certain()) {
                 return Err(Error::Damaged(missing.to_string()));
             }
-            Some(Bytes::File(content))
+            Some(NodeBytes::File(content))
         }
-        Some(side) if side.kind == "symlink" => Some(Bytes::Target(tree.target(side.node)?)),
+        Some(side) if side.kind == "symlink" => Some(NodeBytes::Target(tree.target(side.node)?)),
         _ => None,
     })
 }
 
 /// How the insides of two sides differ: their contents and extended attributes.
 #[derive(Debug, Default)]
-pub(super) struct Inside {
+pub(super) struct InnerDifference {
     pub(super) content: bool,
     pub(super) xattrs: bool,
     /// Why the comparison is incomplete.
@@ -223,19 +228,22 @@ pub(super) fn unreadable() -> String {
     )
 }
 
-impl Inside {
+impl InnerDifference {
     /// Compares them. What is missing counts as a difference.
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub(super) fn compare(before: (&Tree<'_>, Side), after: (&Tree<'_>, Side)) -> Result<Inside> {
-        match Inside::compare_all(before, after) {
-            Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(Inside {
+    pub(super) fn compare(
+        before: (&PastTree<'_>, DiffSide),
+        after: (&PastTree<'_>, DiffSide),
+    ) -> Result<InnerDifference> {
+        match InnerDifference::compare_all(before, after) {
+            Err(Error::Missing { what, .. } | Error::Damaged(what)) => Ok(InnerDifference {
                 content: true,
                 xattrs: false,
                 unknown: Some(what),
             }),
-            Err(error) if error.is_denial() => Ok(Inside {
+            Err(error) if error.is_denial() => Ok(InnerDifference {
                 content: true,
                 xattrs: false,
                 unknown: Some(unreadable()),
@@ -245,16 +253,16 @@ impl Inside {
     }
 
     fn compare_all(
-        (before, was): (&Tree<'_>, Side),
-        (after, is): (&Tree<'_>, Side),
-    ) -> Result<Inside> {
+        (before, was): (&PastTree<'_>, DiffSide),
+        (after, is): (&PastTree<'_>, DiffSide),
+    ) -> Result<InnerDifference> {
         let contents = (bytes(before, Some(was))?, bytes(after, Some(is))?);
         let content = match &contents {
-            (Some(Bytes::File(one)), Some(Bytes::File(other))) => !one.equals(other)?,
-            (Some(Bytes::Target(one)), Some(Bytes::Target(other))) => one != other,
+            (Some(NodeBytes::File(one)), Some(NodeBytes::File(other))) => !one.equals(other)?,
+            (Some(NodeBytes::Target(one)), Some(NodeBytes::Target(other))) => one != other,
             _ => false,
         };
-        Ok(Inside {
+        Ok(InnerDifference {
             content,
             xattrs: !(was.node == is.node && before.has_xattrs_of(after, was.node))
                 && before.xattrs(was.node)? != after.xattrs(is.node)?,
@@ -263,7 +271,7 @@ impl Inside {
     }
 }
 
-impl Side {
+impl DiffSide {
     /// Returns whether it has a content: bytes, or the target of a symlink.
     pub(super) fn is_content(&self) -> bool {
         matches!(self.kind, "file" | "symlink")
@@ -278,7 +286,7 @@ impl Side {
         (self.kind, self.mode, self.uid, self.gid)
     }
 
-    pub(super) fn new(node: NodeId, meta: &Attributes) -> Side {
+    pub(super) fn new(node: NodeId, meta: &NodeAttributes) -> DiffSide {
         let kind = match meta.kind {
             FileType::RegularFile => "file",
             FileType::Directory => "directory",
@@ -287,7 +295,7 @@ impl Side {
             FileType::Socket => "socket",
             _ => "special file",
         };
-        Side {
+        DiffSide {
             kind,
             mode: meta.mode,
             uid: meta.uid,

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::difference::Status;
-use super::paths::Thing;
+use super::difference::ChangeStatus;
+use super::paths::PlacedNode;
 
 /// A difference, without the attributes that are read from the disk when it is printed. Most are on one side only.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
-    pub(super) status: Status,
+pub(super) struct CompactDifference {
+    pub(super) status: ChangeStatus,
     /// Whether the contents differ.
     pub(super) content: bool,
     /// Whether extended attributes differ.
@@ -16,24 +16,24 @@ pub(super) struct Found {
     /// Whether only the sizes were compared, which differ; the rest is compared when it is told.
     pub(super) later: bool,
     /// The file after; for a removed one, the file before.
-    pub(super) thing: Thing,
-    /// For a file on both sides, its index in [`Both::was`] plus one; otherwise 0.
+    pub(super) thing: PlacedNode,
+    /// For a file on both sides, its index in [`PairDetails::was`] plus one; otherwise 0.
     number: u32,
 }
 
 /// Further facts on files that exist on both sides.
 #[derive(Debug, Default)]
-pub(super) struct Both {
+pub(super) struct PairDetails {
     /// The file before.
-    was: Vec<Thing>,
+    was: Vec<PlacedNode>,
     /// Why a comparison of contents is incomplete, by the index in `was`.
     unknown: HashMap<usize, String>,
 }
 
-impl Found {
-    pub(super) fn new(is: Thing) -> Found {
-        Found {
-            status: Status::Added,
+impl CompactDifference {
+    pub(super) fn new(is: PlacedNode) -> CompactDifference {
+        CompactDifference {
+            status: ChangeStatus::Added,
             content: false,
             xattrs: false,
             later: false,
@@ -42,10 +42,10 @@ impl Found {
         }
     }
 
-    pub(super) fn gone(was: Thing) -> Found {
-        Found {
-            status: Status::Removed,
-            ..Found::new(was)
+    pub(super) fn gone(was: PlacedNode) -> CompactDifference {
+        CompactDifference {
+            status: ChangeStatus::Removed,
+            ..CompactDifference::new(was)
         }
     }
 
@@ -54,13 +54,18 @@ impl Found {
     }
 
     pub(super) fn is_addition(&self) -> bool {
-        self.status != Status::Removed
+        self.status != ChangeStatus::Removed
     }
 }
 
-impl Both {
+impl PairDetails {
     /// Makes a difference of a file that exists on both sides.
-    pub(super) fn found(&mut self, mut found: Found, was: Thing, unknown: Option<String>) -> Found {
+    pub(super) fn found(
+        &mut self,
+        mut found: CompactDifference,
+        was: PlacedNode,
+        unknown: Option<String>,
+    ) -> CompactDifference {
         let unknown = unknown.map(|why| (self.was.len(), why));
         self.unknown.extend(unknown);
         self.was.push(was);
@@ -70,16 +75,19 @@ impl Both {
     }
 
     /// Returns the file before and after.
-    pub(super) fn sides(&self, found: &Found) -> (Option<Thing>, Option<Thing>) {
+    pub(super) fn sides(
+        &self,
+        found: &CompactDifference,
+    ) -> (Option<PlacedNode>, Option<PlacedNode>) {
         let was = found.at().and_then(|at| self.was.get(at)).copied();
         match found.status {
-            Status::Removed => (Some(found.thing), None),
+            ChangeStatus::Removed => (Some(found.thing), None),
             _ => (was, Some(found.thing)),
         }
     }
 
     /// Returns why the comparison is incomplete.
-    pub(super) fn unknown(&self, found: &Found) -> Option<&String> {
+    pub(super) fn unknown(&self, found: &CompactDifference) -> Option<&String> {
         self.unknown.get(&found.at()?)
     }
 }

@@ -14,33 +14,33 @@ mod paths;
 use std::collections::BTreeSet;
 
 use super::Store;
-use super::past::{Effect, NodeId, Past, ROOT, Tree};
+use super::past::{NodeId, Past, PastTree, ROOT, RecordEffect};
 use super::point::Point;
-use super::run::FoundRun;
+use super::run::RunSummary;
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::name::WorldPath;
 use crate::world::store::layout::TRASH;
-use asked::Asked;
-pub use difference::{Bytes, Difference, Side, Status, Texts};
-use difference::{Inside, bytes};
-use found::{Both, Found};
-use names::Names;
-use paths::{Paths, Thing};
+use asked::CompactChangeSet;
+pub use difference::{ChangeStatus, DiffSide, NodeBytes, PathDifference, TextPair};
+use difference::{InnerDifference, bytes};
+use found::{CompactDifference, PairDetails};
+use names::NameDiffer;
+use paths::{PathTable, PlacedNode};
 
 /// The differences between two points, sorted by path.
 #[derive(Debug)]
 pub struct Diff<'a> {
-    before: Tree<'a>,
-    after: Tree<'a>,
+    before: PastTree<'a>,
+    after: PastTree<'a>,
     /// Whether all records were taken into account.
     of_all: bool,
     /// Whether records that are not asked for changed some of the same names or nodes meanwhile.
     is_shared: bool,
-    paths: Paths,
+    paths: PathTable,
     /// Sorted by path.
-    found: Vec<Found>,
-    both: Both,
+    found: Vec<CompactDifference>,
+    both: PairDetails,
     unreadable: BTreeSet<WorldPath>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Diff<'a> {
         let past = Past::about(store, below, Some(from))?;
         let diff = Diff::starting(past, (from, to), below, |_, _, _| true)?;
         // For a directory all records are needed; only now is it known that there was one.
-        let was_dir = |tree: &Tree<'_>| {
+        let was_dir = |tree: &PastTree<'_>| {
             let there = tree.resolve(below)?;
             Ok(there.is_some_and(|node| tree.kind(node).is_dir()))
         };
@@ -73,7 +73,7 @@ impl<'a> Diff<'a> {
     ///
     /// # Errors
     /// As [`Diff::between`].
-    pub fn of_run(store: &'a Store, run: &FoundRun, below: &WorldPath) -> Result<Diff<'a>> {
+    pub fn of_run(store: &'a Store, run: &RunSummary, below: &WorldPath) -> Result<Diff<'a>> {
         let points = (&run.start(), &run.end());
         Diff::starting(Past::now(store)?, points, below, |_, record, _| {
             record.origin.run == Some(run.id)
@@ -87,8 +87,8 @@ impl<'a> Diff<'a> {
     /// As [`Diff::between`]; those of `act`.
     pub fn of_runs(
         store: &'a Store,
-        runs: &[FoundRun],
-        mut act: impl FnMut(&FoundRun, Diff<'a>) -> Result<bool>,
+        runs: &[RunSummary],
+        mut act: impl FnMut(&RunSummary, Diff<'a>) -> Result<bool>,
     ) -> Result<()> {
         let mut past = Past::now(store)?.acts();
         let mut reached = Point::Now;
@@ -118,7 +118,7 @@ impl<'a> Diff<'a> {
     pub(in crate::operator) fn of_wanted(
         store: &'a Store,
         points: (&Point, &Point),
-        wanted: impl FnMut(&str, &Record, &Effect) -> bool,
+        wanted: impl FnMut(&str, &Record, &RecordEffect) -> bool,
     ) -> Result<Diff<'a>> {
         Diff::starting(Past::now(store)?, points, &WorldPath::root(), wanted)
     }
@@ -128,7 +128,7 @@ impl<'a> Diff<'a> {
         mut past: Past<'a>,
         points: (&Point, &Point),
         below: &WorldPath,
-        wanted: impl FnMut(&str, &Record, &Effect) -> bool,
+        wanted: impl FnMut(&str, &Record, &RecordEffect) -> bool,
     ) -> Result<Diff<'a>> {
         let of_all = past.looks_at_all();
         past = past.acts();
@@ -141,12 +141,12 @@ impl<'a> Diff<'a> {
     fn back(
         past: &mut Past<'a>,
         (from, to): (&Point, &Point),
-        mut wanted: impl FnMut(&str, &Record, &Effect) -> bool,
-    ) -> Result<(Tree<'a>, Asked, bool)> {
+        mut wanted: impl FnMut(&str, &Record, &RecordEffect) -> bool,
+    ) -> Result<(PastTree<'a>, CompactChangeSet, bool)> {
         past.back_noting(to, |_, _, _| {})?;
         let after = past.tree().clone();
         let trash = after.lookup(ROOT, TRASH)?;
-        let (mut asked, mut others) = (Asked::new(trash), Asked::new(trash));
+        let (mut asked, mut others) = (CompactChangeSet::new(trash), CompactChangeSet::new(trash));
         // Where others moved what the wanted records touched, and from where.
         let (mut moved, mut left) = (Vec::new(), Vec::new());
         past.back_noting(from, |session, record, effect| {
@@ -154,10 +154,10 @@ impl<'a> Diff<'a> {
                 return asked.note(effect);
             }
             // The time of a directory changes with everything in it.
-            if !matches!(effect, Effect::Time(..)) {
+            if !matches!(effect, RecordEffect::Time(..)) {
                 others.note(effect);
             }
-            if let Effect::Name {
+            if let RecordEffect::Name {
                 dir,
                 name,
                 before,
@@ -177,15 +177,15 @@ impl<'a> Diff<'a> {
 
     /// Compares two trees where records touched them.
     fn of_trees(
-        (before, after): (Tree<'a>, Tree<'a>),
-        (asked, is_shared): (Asked, bool),
+        (before, after): (PastTree<'a>, PastTree<'a>),
+        (asked, is_shared): (CompactChangeSet, bool),
         below: &WorldPath,
         of_all: bool,
     ) -> Result<Diff<'a>> {
-        let mut names = Names::new(&before, &after, asked, below);
+        let mut names = NameDiffer::new(&before, &after, asked, below);
         names.compare()?;
         names.find()?;
-        let Names {
+        let NameDiffer {
             paths,
             found,
             both,
@@ -218,7 +218,7 @@ impl<'a> Diff<'a> {
     }
 
     /// Returns the trees at the earlier and the later point.
-    pub(in crate::operator) fn trees(&self) -> (&Tree<'a>, &Tree<'a>) {
+    pub(in crate::operator) fn trees(&self) -> (&PastTree<'a>, &PastTree<'a>) {
         (&self.before, &self.after)
     }
 
@@ -233,7 +233,7 @@ impl<'a> Diff<'a> {
     }
 
     /// Iterates over the change of each path, in order.
-    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+    pub fn statuses(&self) -> impl Iterator<Item = ChangeStatus> {
         self.found.iter().map(|found| found.status)
     }
 
@@ -247,7 +247,7 @@ impl<'a> Diff<'a> {
     ///
     /// # Errors
     /// Those of `statx(2)`.
-    pub fn changes(&self) -> impl Iterator<Item = Result<Difference>> {
+    pub fn changes(&self) -> impl Iterator<Item = Result<PathDifference>> {
         self.found.iter().map(|found| self.change(found))
     }
 
@@ -255,13 +255,13 @@ impl<'a> Diff<'a> {
     ///
     /// # Errors
     /// As [`Diff::changes`].
-    pub fn nth(&self, number: usize) -> Result<Option<Difference>> {
+    pub fn nth(&self, number: usize) -> Result<Option<PathDifference>> {
         let found = self.found.get(number);
         found.map(|found| self.change(found)).transpose()
     }
 
     /// Returns a path by its place in the order, with the change of it.
-    pub fn nth_path(&self, number: usize) -> Option<(Status, WorldPath)> {
+    pub fn nth_path(&self, number: usize) -> Option<(ChangeStatus, WorldPath)> {
         let found = self.found.get(number)?;
         Some((found.status, self.path(found).1))
     }
@@ -278,20 +278,20 @@ impl<'a> Diff<'a> {
         [was, is].map(|thing| thing.map(|thing| thing.node))
     }
 
-    fn path(&self, found: &Found) -> (Option<WorldPath>, WorldPath) {
+    fn path(&self, found: &CompactDifference) -> (Option<WorldPath>, WorldPath) {
         let texts = self.before.disk().texts();
         let (was, _) = self.both.sides(found);
-        let from = was.filter(|_| found.status == Status::Renamed);
+        let from = was.filter(|_| found.status == ChangeStatus::Renamed);
         let from = from.map(|was| self.paths.path(&texts, was.spot));
         (from, self.paths.path(&texts, found.thing.spot))
     }
 
-    fn change(&self, found: &Found) -> Result<Difference> {
+    fn change(&self, found: &CompactDifference) -> Result<PathDifference> {
         let mut unknown = None;
-        let mut side = |tree: &Tree<'a>, thing: Option<Thing>| match thing {
+        let mut side = |tree: &PastTree<'a>, thing: Option<PlacedNode>| match thing {
             None => Ok(None),
-            Some(Thing { node, .. }) => match tree.meta(node) {
-                Ok(meta) => Ok(Some(Side::new(node, &meta))),
+            Some(PlacedNode { node, .. }) => match tree.meta(node) {
+                Ok(meta) => Ok(Some(DiffSide::new(node, &meta))),
                 Err(Error::Missing { what, .. }) => {
                     unknown = Some(what);
                     Ok(None)
@@ -307,7 +307,7 @@ impl<'a> Diff<'a> {
         let before = side(&self.before, was)?;
         let after = side(&self.after, is)?;
         let (from, path) = self.path(found);
-        let mut inside = Inside {
+        let mut inside = InnerDifference {
             content: found.content,
             xattrs: found.xattrs,
             unknown: self.both.unknown(found).cloned().or(unknown),
@@ -315,9 +315,9 @@ impl<'a> Diff<'a> {
         if found.later
             && let Some((before, after)) = before.zip(after)
         {
-            inside = Inside::compare((&self.before, before), (&self.after, after))?;
+            inside = InnerDifference::compare((&self.before, before), (&self.after, after))?;
         }
-        Ok(Difference {
+        Ok(PathDifference {
             status: found.status,
             path,
             from,
@@ -332,8 +332,11 @@ impl<'a> Diff<'a> {
     /// Opens a difference's contents, before and after, where they exist.
     ///
     /// # Errors
-    /// As [`Tree::content`].
-    pub fn contents(&self, change: &Difference) -> Result<(Option<Bytes>, Option<Bytes>)> {
+    /// As [`PastTree::content`].
+    pub fn contents(
+        &self,
+        change: &PathDifference,
+    ) -> Result<(Option<NodeBytes>, Option<NodeBytes>)> {
         Ok((
             bytes(&self.before, change.before)?,
             bytes(&self.after, change.after)?,
@@ -344,8 +347,8 @@ impl<'a> Diff<'a> {
     ///
     /// # Errors
     /// As [`Diff::contents`].
-    pub fn texts(&self, change: &Difference) -> Result<Texts> {
+    pub fn texts(&self, change: &PathDifference) -> Result<TextPair> {
         let (before, after) = self.contents(change)?;
-        Texts::read(before, after)
+        TextPair::read(before, after)
     }
 }

@@ -8,51 +8,51 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rustix::fs::FileType;
 
-use super::asked::Asked;
-use super::difference::{Inside, Side, Status};
-use super::found::{Both, Found};
-use super::paths::{Paths, Spot, Thing};
+use super::asked::CompactChangeSet;
+use super::difference::{ChangeStatus, DiffSide, InnerDifference};
+use super::found::{CompactDifference, PairDetails};
+use super::paths::{CompactPath, PathTable, PlacedNode};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::past::{ByNumber, NameSlot, NodeId, NodeSet, Tree};
+use crate::operator::past::{NameSlot, NodeId, NodeSet, NumberHash, PastTree};
 
 /// The difference of two nodes, apart from their places.
 #[derive(Default)]
-struct Look {
+struct NodeDifference {
     differs: bool,
-    inside: Inside,
+    inside: InnerDifference,
     /// Whether what is inside is to be compared when the difference is told: that it differs is certain by its size.
     later: bool,
 }
 
 /// The two trees, and the results so far.
-pub(super) struct Names<'t, 'a> {
-    before: &'t Tree<'a>,
-    after: &'t Tree<'a>,
-    asked: Asked,
+pub(super) struct NameDiffer<'t, 'a> {
+    before: &'t PastTree<'a>,
+    after: &'t PastTree<'a>,
+    asked: CompactChangeSet,
     below: &'t WorldPath,
-    done: HashSet<NameSlot, ByNumber>,
+    done: HashSet<NameSlot, NumberHash>,
     /// The nodes that have left a name, and those that have come to one.
-    gone: Vec<Thing>,
-    come: Vec<Thing>,
+    gone: Vec<PlacedNode>,
+    come: Vec<PlacedNode>,
     /// The places of changed nodes that have the same name before and after.
-    stayed: HashMap<NodeId, NameSlot, ByNumber>,
-    pub(super) paths: Paths,
-    pub(super) found: Vec<Found>,
-    pub(super) both: Both,
+    stayed: HashMap<NodeId, NameSlot, NumberHash>,
+    pub(super) paths: PathTable,
+    pub(super) found: Vec<CompactDifference>,
+    pub(super) both: PairDetails,
     /// The directories that this user may not read.
     pub(super) unreadable: BTreeSet<WorldPath>,
 }
 
-impl<'t, 'a> Names<'t, 'a> {
+impl<'t, 'a> NameDiffer<'t, 'a> {
     /// The names asked for must be sorted.
     pub(super) fn new(
-        before: &'t Tree<'a>,
-        after: &'t Tree<'a>,
-        asked: Asked,
+        before: &'t PastTree<'a>,
+        after: &'t PastTree<'a>,
+        asked: CompactChangeSet,
         below: &'t WorldPath,
-    ) -> Names<'t, 'a> {
-        Names {
+    ) -> NameDiffer<'t, 'a> {
+        NameDiffer {
             before,
             after,
             asked,
@@ -61,9 +61,9 @@ impl<'t, 'a> Names<'t, 'a> {
             gone: Vec::new(),
             come: Vec::new(),
             stayed: HashMap::default(),
-            paths: Paths::new(before.disk()),
+            paths: PathTable::new(before.disk()),
             found: Vec::new(),
-            both: Both::default(),
+            both: PairDetails::default(),
             unreadable: BTreeSet::new(),
         }
     }
@@ -115,7 +115,7 @@ impl<'t, 'a> Names<'t, 'a> {
         }
     }
 
-    fn tree(&self, is_after: bool) -> &'t Tree<'a> {
+    fn tree(&self, is_after: bool) -> &'t PastTree<'a> {
         match is_after {
             true => self.after,
             false => self.before,
@@ -123,7 +123,7 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     /// Returns the node that a name means, if its directory is in the home.
-    fn entry(&mut self, is_after: bool, place: NameSlot) -> Result<Option<Thing>> {
+    fn entry(&mut self, is_after: bool, place: NameSlot) -> Result<Option<PlacedNode>> {
         let tree = self.tree(is_after);
         let Some(spot) = self.paths.spot(is_after, tree, place) else {
             return Ok(None);
@@ -133,7 +133,7 @@ impl<'t, 'a> Names<'t, 'a> {
                 self.unreadable.extend(tree.path(place.0));
                 Ok(None)
             }
-            node => Ok(node?.map(|node| Thing { node, spot })),
+            node => Ok(node?.map(|node| PlacedNode { node, spot })),
         }
     }
 
@@ -142,13 +142,13 @@ impl<'t, 'a> Names<'t, 'a> {
         self.paths.dir(is_after, self.tree(is_after), dir).is_some()
     }
 
-    fn order(&self, one: Spot, other: Spot) -> Ordering {
+    fn order(&self, one: CompactPath, other: CompactPath) -> Ordering {
         let texts = self.before.disk().texts();
         self.paths.order(&texts, one, other)
     }
 
     /// Whether a path is at or below the one asked for.
-    fn is_below(&self, spot: Spot) -> bool {
+    fn is_below(&self, spot: CompactPath) -> bool {
         let path = || self.paths.path(&self.before.disk().texts(), spot);
         self.below.is_root() || self.below.contains(&path())
     }
@@ -163,7 +163,7 @@ impl<'t, 'a> Names<'t, 'a> {
         let mut gone_nodes = NodeSet::default();
         gone_nodes.extend(gone.iter().map(|thing| thing.node));
         // The new names of nodes that left another, and the nodes now at the names of those that left.
-        let mut moved: HashMap<NodeId, Vec<usize>, ByNumber> = HashMap::default();
+        let mut moved: HashMap<NodeId, Vec<usize>, NumberHash> = HashMap::default();
         let mut instead: HashMap<usize, usize> = HashMap::new();
         for (number, is) in come.iter().enumerate().filter(|_| !gone.is_empty()) {
             if gone_nodes.contains(is.node) {
@@ -209,7 +209,7 @@ impl<'t, 'a> Names<'t, 'a> {
             if self.is_below(was.spot) {
                 match is {
                     Some((_, is)) => self.pair(was, is, true)?,
-                    None => self.found.push(Found::gone(was)),
+                    None => self.found.push(CompactDifference::gone(was)),
                 }
             }
         }
@@ -218,7 +218,7 @@ impl<'t, 'a> Names<'t, 'a> {
             if !taken.contains(&number) {
                 told.insert(is.node);
                 if self.is_below(is.spot) {
-                    self.found.push(Found::new(is));
+                    self.found.push(CompactDifference::new(is));
                 }
             }
         }
@@ -244,18 +244,21 @@ impl<'t, 'a> Names<'t, 'a> {
             let Some((from, to)) = from.zip(to).filter(|(_, to)| self.is_below(*to)) else {
                 continue;
             };
-            let (was, is) = (Thing { node, spot: from }, Thing { node, spot: to });
+            let (was, is) = (
+                PlacedNode { node, spot: from },
+                PlacedNode { node, spot: to },
+            );
             // At another path because a directory above it was renamed: the directory is listed instead.
             let look = self.look(was, is, true)?;
             if look.differs {
-                self.add(Status::Modified, was, is, look);
+                self.add(ChangeStatus::Modified, was, is, look);
             }
         }
         Ok(())
     }
 
     /// Returns where a node is before and after.
-    fn name_on_both_sides(&mut self, node: NodeId) -> (Option<Spot>, Option<Spot>) {
+    fn name_on_both_sides(&mut self, node: NodeId) -> (Option<CompactPath>, Option<CompactPath>) {
         let (before, after) = (self.before, self.after);
         let from = self.paths.spot_of(false, before, node);
         let to = self.paths.spot_of(true, after, node);
@@ -271,7 +274,7 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     /// Returns a name that a node has before and after, while others came or went.
-    fn kept_name(&mut self, node: NodeId) -> Result<(Option<Spot>, Option<Spot>)> {
+    fn kept_name(&mut self, node: NodeId) -> Result<(Option<CompactPath>, Option<CompactPath>)> {
         let (before, after) = (self.before, self.after);
         for place in before.every_place(node) {
             if after.lookup_id(place.0, place.1)? == Some(node)
@@ -285,23 +288,23 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     /// Adds a change if the two sides differ.
-    fn pair(&mut self, was: Thing, is: Thing, look_inside: bool) -> Result<()> {
+    fn pair(&mut self, was: PlacedNode, is: PlacedNode, look_inside: bool) -> Result<()> {
         let status = match self.order(was.spot, is.spot) {
-            Ordering::Equal => Status::Modified,
-            _ => Status::Renamed,
+            Ordering::Equal => ChangeStatus::Modified,
+            _ => ChangeStatus::Renamed,
         };
         let look = match status {
-            Status::Renamed if !look_inside => Look::default(),
+            ChangeStatus::Renamed if !look_inside => NodeDifference::default(),
             _ => self.look(was, is, look_inside)?,
         };
-        if look.differs || status == Status::Renamed {
+        if look.differs || status == ChangeStatus::Renamed {
             self.add(status, was, is, look);
         }
         Ok(())
     }
 
-    fn add(&mut self, status: Status, was: Thing, is: Thing, look: Look) {
-        let mut found = Found::new(is);
+    fn add(&mut self, status: ChangeStatus, was: PlacedNode, is: PlacedNode, look: NodeDifference) {
+        let mut found = CompactDifference::new(is);
         found.status = status;
         (found.content, found.xattrs) = (look.inside.content, look.inside.xattrs);
         found.later = look.later;
@@ -310,15 +313,15 @@ impl<'t, 'a> Names<'t, 'a> {
     }
 
     /// Compares the two sides.
-    fn look(&self, was: Thing, is: Thing, inside: bool) -> Result<Look> {
-        let side = |tree: &Tree<'a>, node: NodeId| match tree.meta(node) {
-            Ok(meta) => Ok(Some(Side::new(node, &meta))),
+    fn look(&self, was: PlacedNode, is: PlacedNode, inside: bool) -> Result<NodeDifference> {
+        let side = |tree: &PastTree<'a>, node: NodeId| match tree.meta(node) {
+            Ok(meta) => Ok(Some(DiffSide::new(node, &meta))),
             Err(Error::Missing { .. }) => Ok(None),
             Err(error) if error.is_denial() => Ok(None),
             Err(error) => Err(error),
         };
         let (before, after) = (side(self.before, was.node)?, side(self.after, is.node)?);
-        let mut look = Look::default();
+        let mut look = NodeDifference::default();
         let Some((before, after)) = before.zip(after) else {
             // Whatever is missing is reported when the difference is printed.
             look.differs = true;
@@ -332,7 +335,9 @@ impl<'t, 'a> Names<'t, 'a> {
             {
                 (look.inside.content, look.later) = (true, true);
             }
-            true => look.inside = Inside::compare((self.before, before), (self.after, after))?,
+            true => {
+                look.inside = InnerDifference::compare((self.before, before), (self.after, after))?
+            }
             false => {}
         }
         let differs = look.inside.content || look.inside.xattrs;

@@ -4,52 +4,54 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use crate::name::{Name, WorldPath};
-use crate::operator::past::{ByNumber, DiskTree, Interner, NameId, NameSlot, NodeId, ROOT, Tree};
+use crate::operator::past::{
+    DiskTree, NameId, NameInterner, NameSlot, NodeId, NumberHash, PastTree, ROOT,
+};
 use crate::world::store::layout::{STATE, TRASH};
 
 /// A place: the number of a directory's path and a name in it; no name for the home itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct CompactPath {
     dir: u32,
     name: Option<NameId>,
 }
 
 /// A node at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Thing {
+pub(super) struct PlacedNode {
     pub(super) node: NodeId,
-    pub(super) spot: Spot,
+    pub(super) spot: CompactPath,
 }
 
 /// The paths of the directories looked up so far.
 #[derive(Debug)]
-pub(super) struct Paths {
+pub(super) struct PathTable {
     dirs: Vec<WorldPath>,
-    before: Known,
-    after: Known,
+    before: KnownDirs,
+    after: KnownDirs,
     /// Names in the root that are not part of the home.
     not_shown: [NameId; 2],
 }
 
 /// The directories of one tree; `None` for those in the trash or not in the home.
 #[derive(Debug, Default)]
-struct Known {
-    dirs: HashMap<NodeId, Option<u32>, ByNumber>,
+struct KnownDirs {
+    dirs: HashMap<NodeId, Option<u32>, NumberHash>,
     last: Option<(NodeId, Option<u32>)>,
 }
 
-impl Paths {
-    pub(super) fn new(disk: &DiskTree<'_>) -> Paths {
-        Paths {
+impl PathTable {
+    pub(super) fn new(disk: &DiskTree<'_>) -> PathTable {
+        PathTable {
             dirs: Vec::new(),
-            before: Known::default(),
-            after: Known::default(),
+            before: KnownDirs::default(),
+            after: KnownDirs::default(),
             not_shown: [TRASH, STATE].map(|name| disk.name_id(name)),
         }
     }
 
     /// Returns the number of a directory's path, if it is in the home.
-    pub(super) fn dir(&mut self, is_after: bool, tree: &Tree<'_>, node: NodeId) -> Option<u32> {
+    pub(super) fn dir(&mut self, is_after: bool, tree: &PastTree<'_>, node: NodeId) -> Option<u32> {
         let known = match is_after {
             true => &mut self.after,
             false => &mut self.before,
@@ -71,24 +73,24 @@ impl Paths {
     pub(super) fn spot(
         &mut self,
         is_after: bool,
-        tree: &Tree<'_>,
+        tree: &PastTree<'_>,
         (dir, name): NameSlot,
-    ) -> Option<Spot> {
+    ) -> Option<CompactPath> {
         let shows = dir != ROOT || !self.not_shown.contains(&name);
         let dir = self.dir(is_after, tree, dir)?;
         let name = Some(name);
-        shows.then_some(Spot { dir, name })
+        shows.then_some(CompactPath { dir, name })
     }
 
     /// Returns the place of a node, if it is in the home and not in the trash.
     pub(super) fn spot_of(
         &mut self,
         is_after: bool,
-        tree: &Tree<'_>,
+        tree: &PastTree<'_>,
         node: NodeId,
-    ) -> Option<Spot> {
+    ) -> Option<CompactPath> {
         match node {
-            ROOT => Some(Spot {
+            ROOT => Some(CompactPath {
                 dir: self.dir(is_after, tree, node)?,
                 name: None,
             }),
@@ -97,7 +99,7 @@ impl Paths {
     }
 
     /// Builds the path of a place.
-    pub(super) fn path(&self, texts: &Interner, spot: Spot) -> WorldPath {
+    pub(super) fn path(&self, texts: &NameInterner, spot: CompactPath) -> WorldPath {
         let dir = usize::try_from(spot.dir);
         let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
         match (dir, spot.name.map(|name| Name::new(texts.text(name)))) {
@@ -107,7 +109,12 @@ impl Paths {
     }
 
     /// Compares places as their paths would compare, without building those.
-    pub(super) fn order(&self, texts: &Interner, one: Spot, other: Spot) -> Ordering {
+    pub(super) fn order(
+        &self,
+        texts: &NameInterner,
+        one: CompactPath,
+        other: CompactPath,
+    ) -> Ordering {
         let (one_name, other_name) = (text(texts, one), text(texts, other));
         match one.dir == other.dir {
             true => one_name.cmp(other_name),
@@ -118,7 +125,7 @@ impl Paths {
         }
     }
 
-    fn parts<'p>(&'p self, spot: Spot, name: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
+    fn parts<'p>(&'p self, spot: CompactPath, name: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
         let dir = usize::try_from(spot.dir);
         let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
         let dir = dir.map(WorldPath::bytes).unwrap_or_default();
@@ -130,7 +137,7 @@ impl Paths {
     }
 }
 
-fn text(texts: &Interner, spot: Spot) -> &[u8] {
+fn text(texts: &NameInterner, spot: CompactPath) -> &[u8] {
     spot.name.map_or(&b""[..], |name| texts.text(name))
 }
 
@@ -147,26 +154,26 @@ mod tests {
     #[test]
     fn spots_are_in_the_order_of_their_paths() {
         let names = ["a", "a.b", "a\x01", "b", "é", "~"];
-        let mut interner = Interner::default();
+        let mut interner = NameInterner::default();
         let name_ids: Vec<NameId> = names
             .iter()
             .map(|n| interner.name_id(n.as_bytes()))
             .collect();
         let dirs = ["", "a", "a/b", "a.b", "a\x01", "a\x01/a", "a"];
-        let paths = Paths {
+        let paths = PathTable {
             dirs: dirs
                 .map(|dir| WorldPath::parse(dir.as_bytes()).unwrap())
                 .into(),
-            before: Known::default(),
-            after: Known::default(),
+            before: KnownDirs::default(),
+            after: KnownDirs::default(),
             not_shown: [interner.name_id(TRASH), interner.name_id(STATE)],
         };
         let spots = (0..dirs.len()).flat_map(|dir| {
             let name_ids = name_ids.iter().copied().map(Some).chain([None]);
             let dir = u32::try_from(dir).unwrap();
-            name_ids.map(move |name| Spot { dir, name })
+            name_ids.map(move |name| CompactPath { dir, name })
         });
-        let spots: Vec<Spot> = spots.collect();
+        let spots: Vec<CompactPath> = spots.collect();
         for one in &spots {
             for other in &spots {
                 let (a, b) = (paths.path(&interner, *one), paths.path(&interner, *other));

@@ -12,21 +12,21 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
-use crate::operator::past::{Attributes, NodeId, Tree};
+use crate::operator::past::{NodeAttributes, NodeId, PastTree};
 use crate::world::root::{Dir, Root, open_beneath, stat_fd};
 use crate::world::store::forked::ForkMethod;
 use crate::world::{Id, Meta, Xattrs, copy_range, xattrs};
 
 /// The attributes of a file or directory.
 #[derive(Debug)]
-pub(super) struct Looks {
-    pub(super) meta: Attributes,
+pub(super) struct ForkAttributes {
+    pub(super) meta: NodeAttributes,
     pub(super) xattrs: Xattrs,
 }
 
 /// The number of things made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Counts {
+pub struct ForkCounts {
     /// Files, each counted once for each of its names.
     pub files: u64,
     /// Directories, the store's own left out.
@@ -39,11 +39,11 @@ pub struct Counts {
 
 /// Makes things in another directory.
 #[derive(Debug)]
-pub(super) struct Copier<'t> {
+pub(super) struct ForkCopier<'t> {
     /// The directory that becomes a store.
     pub(super) to: &'t Root,
     pub(super) means: ForkMethod,
-    pub(super) counts: Counts,
+    pub(super) counts: ForkCounts,
     /// What could not be made, and why.
     pub(super) notes: Vec<String>,
     /// The first name of each file that has several.
@@ -56,12 +56,12 @@ pub(super) struct Copier<'t> {
     shares: bool,
 }
 
-impl<'t> Copier<'t> {
-    pub(super) fn new(to: &'t Root, means: ForkMethod, hidden: HashSet<Id>) -> Copier<'t> {
-        Copier {
+impl<'t> ForkCopier<'t> {
+    pub(super) fn new(to: &'t Root, means: ForkMethod, hidden: HashSet<Id>) -> ForkCopier<'t> {
+        ForkCopier {
             to,
             means,
-            counts: Counts::default(),
+            counts: ForkCounts::default(),
             notes: Vec::new(),
             links: HashMap::new(),
             hidden,
@@ -77,7 +77,7 @@ impl<'t> Copier<'t> {
     /// be shared; those of the system calls.
     pub(super) fn leaf(
         &mut self,
-        (tree, node): (&Tree<'_>, NodeId),
+        (tree, node): (&PastTree<'_>, NodeId),
         source: Option<BorrowedFd<'_>>,
         (dir, name): (&Dir, Name<'_>),
     ) -> Result<()> {
@@ -109,7 +109,7 @@ impl<'t> Copier<'t> {
     /// Notes what was made of something that is hidden wherever it goes: it has to stay hidden.
     pub(super) fn hide(
         &mut self,
-        (tree, node): (&Tree<'_>, NodeId),
+        (tree, node): (&PastTree<'_>, NodeId),
         (dir, name): (&Dir, Name<'_>),
     ) -> Result<()> {
         if self.hidden.is_empty() {
@@ -124,7 +124,7 @@ impl<'t> Copier<'t> {
 
     fn file(
         &mut self,
-        (tree, node): (&Tree<'_>, NodeId),
+        (tree, node): (&PastTree<'_>, NodeId),
         source: Option<BorrowedFd<'_>>,
         (dir, name): (&Dir, Name<'_>),
     ) -> Result<()> {
@@ -147,7 +147,7 @@ impl<'t> Copier<'t> {
                 let made = open_beneath(dir.as_fd(), name.bytes(), flags, mode)?;
                 self.content(&from, &made, meta.size)?;
                 let xattrs = xattrs(from.as_fd())?;
-                let looks = Looks {
+                let looks = ForkAttributes {
                     meta: attributes(&meta),
                     xattrs,
                 };
@@ -209,7 +209,7 @@ impl<'t> Copier<'t> {
     /// Gives a thing without content its attributes.
     fn without_content(
         &mut self,
-        (tree, node): (&Tree<'_>, NodeId),
+        (tree, node): (&PastTree<'_>, NodeId),
         (dir, name): (&Dir, Name<'_>),
     ) -> Result<()> {
         self.counts.others += 1;
@@ -233,7 +233,12 @@ impl<'t> Copier<'t> {
 
     /// Gives an open file or directory its attributes. Changing the owner drops a capability, and setting an ACL
     /// changes the mode: hence the order.
-    pub(super) fn dress(&mut self, made: &OwnedFd, then: &Looks, at: &WorldPath) -> Result<()> {
+    pub(super) fn dress(
+        &mut self,
+        made: &OwnedFd,
+        then: &ForkAttributes,
+        at: &WorldPath,
+    ) -> Result<()> {
         let (now, meta) = (stat_fd(made.as_fd())?, &then.meta);
         if (now.uid, now.gid) != (meta.uid, meta.gid) {
             let (uid, gid) = owner(meta);
@@ -266,7 +271,7 @@ impl<'t> Copier<'t> {
 
 /// Opens a file that lies where the tree has it; `None` where something else does.
 fn in_place(
-    (tree, node): (&Tree<'_>, NodeId),
+    (tree, node): (&PastTree<'_>, NodeId),
     dir: BorrowedFd<'_>,
     name: Name<'_>,
 ) -> Result<Option<(OwnedFd, Meta)>> {
@@ -290,16 +295,16 @@ fn in_place(
 /// Reads the attributes of a node of a tree.
 ///
 /// # Errors
-/// As [`Tree::meta`].
-pub(super) fn looks(tree: &Tree<'_>, node: NodeId) -> Result<Looks> {
-    Ok(Looks {
+/// As [`PastTree::meta`].
+pub(super) fn looks(tree: &PastTree<'_>, node: NodeId) -> Result<ForkAttributes> {
+    Ok(ForkAttributes {
         meta: tree.meta(node)?,
         xattrs: tree.xattrs(node)?,
     })
 }
 
-fn attributes(meta: &Meta) -> Attributes {
-    Attributes {
+fn attributes(meta: &Meta) -> NodeAttributes {
+    NodeAttributes {
         kind: meta.kind,
         mode: meta.permissions(),
         uid: meta.uid,
@@ -309,11 +314,11 @@ fn attributes(meta: &Meta) -> Attributes {
     }
 }
 
-fn owner(meta: &Attributes) -> (Option<Uid>, Option<Gid>) {
+fn owner(meta: &NodeAttributes) -> (Option<Uid>, Option<Gid>) {
     (Some(Uid::from_raw(meta.uid)), Some(Gid::from_raw(meta.gid)))
 }
 
-fn times(meta: &Attributes) -> Timestamps {
+fn times(meta: &NodeAttributes) -> Timestamps {
     Timestamps {
         last_access: Timespec {
             tv_sec: 0,

@@ -7,6 +7,6 @@ mod copier;
 mod rounds;
 mod trees;
 
-pub use copier::Counts;
-pub use rounds::{Made, make, newest};
+pub use copier::ForkCounts;
+pub use rounds::{ForkResult, make, newest};
 pub use trees::empty;

@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::copier::{Counts, Looks};
-use super::trees::{Again, Round, Trees};
+use super::copier::{ForkAttributes, ForkCounts};
+use super::trees::{RebuildScope, RoundState, TreeBuilder};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::{Effect, NameSlot, NodeId, Past, ROOT, ReverseRecords, Tree};
+use crate::operator::past::{NameSlot, NodeId, Past, PastTree, ROOT, RecordEffect, ReverseRecords};
 use crate::operator::point::{Operation, Point};
 use crate::world::store::forked::ForkMethod;
 use crate::world::store::inode_lists;
@@ -27,15 +27,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What was made.
 #[derive(Debug)]
-pub struct Made {
+pub struct ForkResult {
     /// The number of things.
-    pub counts: Counts,
+    pub counts: ForkCounts,
     /// What could not be made, or not as it is in the origin, and why.
     pub notes: Vec<String>,
     /// The inodes that stay hidden wherever they go, as they are hidden in the origin.
     pub hidden: Vec<Id>,
     /// What the directory itself becomes.
-    root: Option<Looks>,
+    root: Option<ForkAttributes>,
 }
 
 /// Returns the newest record of a store, aborted ones left out; `None` where there is none.
@@ -55,16 +55,21 @@ pub fn newest(store: &Store) -> Result<Option<Operation>> {
 /// # Errors
 /// [`Error::Refused`] where blocks cannot be shared, or the store changes faster than it can be read;
 /// [`Error::Damaged`] where a journal cannot be read; those of the system calls.
-pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: ForkMethod) -> Result<Made> {
+pub fn make(
+    store: &Store,
+    at: Option<&Operation>,
+    to: &Root,
+    means: ForkMethod,
+) -> Result<ForkResult> {
     let point = after(at);
     let hidden = inode_lists::read(store.state().as_fd(), store.root().id().0)?.1;
-    let mut trees = Trees::new(to, means, hidden);
+    let mut trees = TreeBuilder::new(to, means, hidden);
     let mut past = Past::now(store)?;
     past.back_to(&point)?;
     trees.make(&past.into_tree(), ROOT, &WorldPath::root())?;
     let mut failed = std::mem::take(&mut trees.round.failed);
     let mut seen = at.cloned();
-    let mut last: Option<Round> = None;
+    let mut last: Option<RoundState> = None;
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         let now = newest(store)?;
@@ -72,7 +77,7 @@ pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: ForkMethod)
             return finished(trees, failed);
         }
         let mut past = Past::now(store)?;
-        let mut fresh = Fresh::default();
+        let mut fresh = RoundChanges::default();
         past.back_noting(&after(seen.as_ref()), |_, _, effect| fresh.note(effect))?;
         past.back_to(&point)?;
         let tree = past.into_tree();
@@ -93,13 +98,16 @@ pub fn make(store: &Store, at: Option<&Operation>, to: &Root, means: ForkMethod)
 }
 
 /// `failed`: what could not be made although no record says why.
-fn finished(mut trees: Trees<'_>, failed: BTreeMap<WorldPath, Option<String>>) -> Result<Made> {
+fn finished(
+    mut trees: TreeBuilder<'_>,
+    failed: BTreeMap<WorldPath, Option<String>>,
+) -> Result<ForkResult> {
     let failed = failed.into_iter();
     let lost = failed.filter_map(|(path, why)| Some(format!("{path} is left out: {}", why?)));
     trees.copier.notes.extend(lost);
     let root = trees.finish()?;
     let hidden = trees.copier.hidden_here;
-    Ok(Made {
+    Ok(ForkResult {
         hidden,
         counts: trees.copier.counts,
         notes: trees.copier.notes,
@@ -107,7 +115,7 @@ fn finished(mut trees: Trees<'_>, failed: BTreeMap<WorldPath, Option<String>>) -
     })
 }
 
-impl Made {
+impl ForkResult {
     /// Gives the directory itself its attributes, when nothing more is made in it.
     ///
     /// # Errors
@@ -128,7 +136,7 @@ fn after(at: Option<&Operation>) -> Point {
 
 /// What records have changed since the last round began.
 #[derive(Debug, Default)]
-struct Fresh {
+struct RoundChanges {
     names: HashSet<NameSlot>,
     /// Nodes with other names.
     moved: HashSet<NodeId>,
@@ -138,10 +146,10 @@ struct Fresh {
     written: HashSet<NodeId>,
 }
 
-impl Fresh {
-    fn note(&mut self, effect: &Effect) {
+impl RoundChanges {
+    fn note(&mut self, effect: &RecordEffect) {
         match effect {
-            Effect::Name {
+            RecordEffect::Name {
                 dir,
                 name,
                 before,
@@ -150,7 +158,7 @@ impl Fresh {
                 self.names.insert((*dir, *name));
                 self.moved.extend(before.iter().chain(after));
             }
-            Effect::Content { node, .. } | Effect::Time(node, _) => {
+            RecordEffect::Content { node, .. } | RecordEffect::Time(node, _) => {
                 self.written.insert(*node);
             }
             effect => self.dressed.extend(effect.within()),
@@ -158,28 +166,35 @@ impl Fresh {
     }
 
     /// Returns where a tree has what may have come along in a later state: of everything, or of what the last round made.
-    fn places(&self, tree: &Tree<'_>, last: Option<&Round>) -> BTreeMap<WorldPath, Again> {
+    fn places(
+        &self,
+        tree: &PastTree<'_>,
+        last: Option<&RoundState>,
+    ) -> BTreeMap<WorldPath, RebuildScope> {
         let mut again = BTreeMap::new();
-        let mut add = |path: WorldPath, how: Again| {
+        let mut add = |path: WorldPath, how: RebuildScope| {
             if !in_trash(&path) {
                 let known = again.entry(path).or_insert(how);
                 *known = how.max(*known);
             }
         };
         for path in last.into_iter().flat_map(|last| last.failed.keys()) {
-            add(path.clone(), Again::Tree);
+            add(path.clone(), RebuildScope::Tree);
         }
         // New names, where a directory was listed meanwhile.
         for path in self.names.iter().filter_map(|slot| path_of(tree, *slot)) {
             if last.is_none_or(|last| path.parent().is_some_and(|dir| last.listed.contains(&dir))) {
-                add(path, Again::Tree);
+                add(path, RebuildScope::Tree);
             }
         }
-        let moved = self.moved.iter().map(|node| (*node, Again::Tree, false));
+        let moved = self
+            .moved
+            .iter()
+            .map(|node| (*node, RebuildScope::Tree, false));
         let dressed = self.dressed.iter();
-        let dressed = dressed.map(|node| (*node, Again::Attributes, false));
+        let dressed = dressed.map(|node| (*node, RebuildScope::Attributes, false));
         let written = self.written.iter();
-        let written = written.map(|node| (*node, Again::Attributes, true));
+        let written = written.map(|node| (*node, RebuildScope::Attributes, true));
         for (node, how, only_written) in moved.chain(dressed).chain(written) {
             let is_right = last.is_some_and(|last| {
                 let made = tree.ids(node).and_then(|ids| last.made.get(&ids));
@@ -190,7 +205,7 @@ impl Fresh {
             }
             let how = match tree.kind(node).is_dir() {
                 true => how,
-                false => Again::Tree,
+                false => RebuildScope::Tree,
             };
             for path in tree
                 .every_place(node)
@@ -199,10 +214,10 @@ impl Fresh {
                 add(path, how);
             }
             if node == ROOT {
-                add(WorldPath::root(), Again::Attributes);
+                add(WorldPath::root(), RebuildScope::Attributes);
             }
         }
-        let trees = again.iter().filter(|(_, how)| **how == Again::Tree);
+        let trees = again.iter().filter(|(_, how)| **how == RebuildScope::Tree);
         let trees: HashSet<WorldPath> = trees.map(|(path, _)| path.clone()).collect();
         again.retain(|path, _| {
             let mut above = path.parent();
@@ -218,7 +233,7 @@ impl Fresh {
     }
 }
 
-fn path_of(tree: &Tree<'_>, (dir, name): NameSlot) -> Option<WorldPath> {
+fn path_of(tree: &PastTree<'_>, (dir, name): NameSlot) -> Option<WorldPath> {
     let (dir, text) = (tree.path(dir)?, tree.disk().text(name));
     Some(dir.join(Name::new(&text).ok()?))
 }

@@ -1,7 +1,7 @@
 //! Whole trees of the past, made in another directory.
 //!
 //! Owns the walk: one directory after the other, without recursion, so a tree may have any depth. Directories get their
-//! attributes at the end ([`Trees::finish`]), the inner ones first: until then they are open to whoever makes the fork,
+//! attributes at the end ([`TreeBuilder::finish`]), the inner ones first: until then they are open to whoever makes the fork,
 //! and making something in them changes their times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::copier::{Copier, Looks, looks};
+use super::copier::{ForkAttributes, ForkCopier, looks};
 use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
-use crate::operator::past::layer::Kind;
-use crate::operator::past::{NodeId, Tree};
+use crate::operator::past::layer::LayerKind;
+use crate::operator::past::{NodeId, PastTree};
 use crate::world::Id;
 use crate::world::root::{Dir, Root, open_beneath};
 use crate::world::store::forked::ForkMethod;
@@ -23,17 +23,17 @@ use crate::world::trash::erase::erase;
 
 /// Makes trees in a directory.
 #[derive(Debug)]
-pub(super) struct Trees<'t> {
-    pub(super) copier: Copier<'t>,
+pub(super) struct TreeBuilder<'t> {
+    pub(super) copier: ForkCopier<'t>,
     /// What directories become, by path.
-    dirs: BTreeMap<WorldPath, Looks>,
+    dirs: BTreeMap<WorldPath, ForkAttributes>,
     /// What is known of the round so far.
-    pub(super) round: Round,
+    pub(super) round: RoundState,
 }
 
 /// How much at a place has to be made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Again {
+pub(super) enum RebuildScope {
     /// The attributes of a directory.
     Attributes,
     /// All that is there.
@@ -42,7 +42,7 @@ pub(super) enum Again {
 
 /// What a round has looked at.
 #[derive(Debug, Default)]
-pub(super) struct Round {
+pub(super) struct RoundState {
     /// What was made, by the inode that it was at the point, and whether content and time are known from records: what
     /// is written later does not change them.
     pub(super) made: HashMap<InodeNumbers, bool>,
@@ -52,34 +52,34 @@ pub(super) struct Round {
     pub(super) failed: BTreeMap<WorldPath, Option<String>>,
 }
 
-impl<'t> Trees<'t> {
+impl<'t> TreeBuilder<'t> {
     /// `hidden` are the origin's inodes that stay hidden wherever they go.
-    pub(super) fn new(to: &'t Root, means: ForkMethod, hidden: HashSet<Id>) -> Trees<'t> {
-        Trees {
-            copier: Copier::new(to, means, hidden),
+    pub(super) fn new(to: &'t Root, means: ForkMethod, hidden: HashSet<Id>) -> TreeBuilder<'t> {
+        TreeBuilder {
+            copier: ForkCopier::new(to, means, hidden),
             dirs: BTreeMap::new(),
-            round: Round::default(),
+            round: RoundState::default(),
         }
     }
 
     /// Makes what lies at some places again, as another tree of the same point has it.
     ///
     /// # Errors
-    /// As [`Trees::make`].
+    /// As [`TreeBuilder::make`].
     pub(super) fn again(
         &mut self,
-        tree: &Tree<'_>,
-        places: &BTreeMap<WorldPath, Again>,
-    ) -> Result<Round> {
+        tree: &PastTree<'_>,
+        places: &BTreeMap<WorldPath, RebuildScope>,
+    ) -> Result<RoundState> {
         // Another tree counts its nodes anew.
         self.copier.links.clear();
-        self.round = Round::default();
+        self.round = RoundState::default();
         for (path, how) in places {
             let node = tree.resolve(path)?;
             match (how, node) {
-                (Again::Attributes, Some(node)) => self.look_again((tree, node), path)?,
-                (Again::Attributes, None) => {}
-                (Again::Tree, node) => {
+                (RebuildScope::Attributes, Some(node)) => self.look_again((tree, node), path)?,
+                (RebuildScope::Attributes, None) => {}
+                (RebuildScope::Tree, node) => {
                     self.take_away(path)?;
                     if let Some(node) = node {
                         self.make(tree, node, path)?;
@@ -93,8 +93,8 @@ impl<'t> Trees<'t> {
     /// Makes a node and everything below it. Of the root, only what is in it is made.
     ///
     /// # Errors
-    /// As [`Copier::leaf`]. What has gone meanwhile is left out.
-    pub(super) fn make(&mut self, tree: &Tree<'_>, node: NodeId, at: &WorldPath) -> Result<()> {
+    /// As [`ForkCopier::leaf`]. What has gone meanwhile is left out.
+    pub(super) fn make(&mut self, tree: &PastTree<'_>, node: NodeId, at: &WorldPath) -> Result<()> {
         let mut waiting = Vec::new();
         match (tree.kind(node), at.parent(), at.name()) {
             (FileType::Directory, ..) => {
@@ -117,7 +117,7 @@ impl<'t> Trees<'t> {
     /// Makes what is in one directory. The directories in it are added to those that wait for it.
     fn entries(
         &mut self,
-        (tree, node): (&Tree<'_>, NodeId),
+        (tree, node): (&PastTree<'_>, NodeId),
         path: &WorldPath,
         waiting: &mut Vec<(NodeId, WorldPath)>,
     ) -> Result<()> {
@@ -143,7 +143,7 @@ impl<'t> Trees<'t> {
     }
 
     /// Makes one directory, for its maker alone until the end.
-    fn directory(&mut self, (tree, node): (&Tree<'_>, NodeId), at: &WorldPath) -> Result<()> {
+    fn directory(&mut self, (tree, node): (&PastTree<'_>, NodeId), at: &WorldPath) -> Result<()> {
         let (Some(parent), Some(name)) = (at.parent(), at.name()) else {
             return Ok(());
         };
@@ -182,13 +182,13 @@ impl<'t> Trees<'t> {
     /// Makes something that is no directory. What cannot be made now may be made in the next round.
     fn leaf(
         &mut self,
-        (tree, node): (&Tree<'_>, NodeId),
+        (tree, node): (&PastTree<'_>, NodeId),
         source: Option<BorrowedFd<'_>>,
         (dir, name): (&Dir, Name<'_>),
     ) -> Result<()> {
         let is_kept = tree.difference(node).is_some_and(|then| {
             let content = then.content.as_ref();
-            then.mtime.is_some() && content.is_some_and(|c| matches!(c.kind, Kind::Whole(..)))
+            then.mtime.is_some() && content.is_some_and(|c| matches!(c.kind, LayerKind::Whole(..)))
         });
         self.note((tree, node), is_kept);
         let path = dir.path().join(name);
@@ -205,13 +205,13 @@ impl<'t> Trees<'t> {
         Ok(())
     }
 
-    fn note(&mut self, (tree, node): (&Tree<'_>, NodeId), is_kept: bool) {
+    fn note(&mut self, (tree, node): (&PastTree<'_>, NodeId), is_kept: bool) {
         let ids = tree.ids(node);
         self.round.made.extend(ids.map(|ids| (ids, is_kept)));
     }
 
     /// Notes what a directory becomes.
-    fn look_again(&mut self, (tree, node): (&Tree<'_>, NodeId), at: &WorldPath) -> Result<()> {
+    fn look_again(&mut self, (tree, node): (&PastTree<'_>, NodeId), at: &WorldPath) -> Result<()> {
         let is_kept = tree
             .difference(node)
             .is_some_and(|then| then.mtime.is_some());
@@ -230,7 +230,7 @@ impl<'t> Trees<'t> {
     ///
     /// # Errors
     /// Those of the system calls.
-    pub(super) fn finish(&mut self) -> Result<Option<Looks>> {
+    pub(super) fn finish(&mut self) -> Result<Option<ForkAttributes>> {
         let dirs = std::mem::take(&mut self.dirs);
         let mut of_root = None;
         for (path, looks) in dirs.into_iter().rev() {
@@ -248,7 +248,7 @@ impl<'t> Trees<'t> {
 }
 
 /// Opens a directory of a tree where it lies now, for its files to be opened there; `None` where it does not lie there.
-fn source(tree: &Tree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
+fn source(tree: &PastTree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
     let there = match tree.disk().node(node) {
         Err(Error::NotFound) => return Ok(None),
         there => there?,
@@ -261,10 +261,10 @@ fn source(tree: &Tree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
 ///
 /// # Errors
 /// Those of the system calls.
-pub(super) fn dress_root(to: &Root, looks: &Looks) -> Result<Vec<String>> {
+pub(super) fn dress_root(to: &Root, looks: &ForkAttributes) -> Result<Vec<String>> {
     let dir = to.dir(&WorldPath::root())?;
     let made = to.read_dir(&dir)?;
-    let mut copier = Copier::new(to, ForkMethod::Cloned, HashSet::new());
+    let mut copier = ForkCopier::new(to, ForkMethod::Cloned, HashSet::new());
     copier.dress(&made, looks, &WorldPath::root())?;
     Ok(copier.notes)
 }

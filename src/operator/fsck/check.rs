@@ -1,8 +1,8 @@
 //! A check of a store, from its directories to its contents.
 
-use super::finding::{Finding, FsckReport, Kind, Progress};
+use super::finding::{CheckProgress, Finding, FindingKind, FsckReport};
 use super::lists;
-use super::pass::Journals;
+use super::pass::JournalPass;
 use crate::error::Result;
 use crate::operator::Store;
 use crate::world::store::settle::sessions;
@@ -12,7 +12,11 @@ use crate::world::store::settle::sessions;
 ///
 /// # Errors
 /// Those of the system calls; a problem of the store is a finding, not an error.
-pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
+pub fn check(
+    store: &Store,
+    contents: bool,
+    step: &mut dyn FnMut(CheckProgress),
+) -> Result<FsckReport> {
     let mut report = FsckReport {
         served: store.is_served()?,
         ..FsckReport::default()
@@ -23,7 +27,7 @@ pub fn check(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> R
     };
     lists::layout(store, &mut report)?;
     copied(store, &mut report)?;
-    let mut journals = Journals::new(store, live, contents, &mut report)?;
+    let mut journals = JournalPass::new(store, live, contents, &mut report)?;
     for session in sessions(&store.state)? {
         journals.session(&session, step)?;
     }
@@ -48,7 +52,7 @@ fn copied(store: &Store, report: &mut FsckReport) -> Result<()> {
         ),
     };
     let remedy = "What these sessions did can be taken back in the original only. Their journals, former contents and entries of the trash were checked, but for inode numbers, which do not hold here.";
-    let finding = Finding::note(Kind::Copied, what, remedy);
+    let finding = Finding::note(FindingKind::Copied, what, remedy);
     report.add(finding.of(&copied.last, None));
     Ok(())
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags};
 
-use super::finding::{Finding, Kind, Progress, Verified};
-use super::pass::Journals;
-use super::sums::{Sums, each_file};
+use super::finding::{CheckProgress, Finding, FindingKind, VerifiedTotals};
+use super::pass::JournalPass;
+use super::sums::{SealDigests, each_file};
 use crate::error::Result;
 use crate::journal::{LenientReader, Op, ParsedLine, Record};
 use crate::name::{WorldPath, escape};
@@ -20,14 +20,14 @@ use crate::world::keep::version_files::versions_of;
 use crate::world::store::layout::version_name;
 use crate::world::store::settle::{open_journal, sessions};
 
-impl Journals<'_> {
+impl JournalPass<'_> {
     /// After the last session, reads all contents that have a digest.
-    pub(super) fn contents(&mut self, step: &mut dyn FnMut(Progress)) -> Result<()> {
+    pub(super) fn contents(&mut self, step: &mut dyn FnMut(CheckProgress)) -> Result<()> {
         if !self.sums.wanted {
             return Ok(());
         }
         let sums = std::mem::take(&mut self.sums);
-        let mut verified = Verified::default();
+        let mut verified = VerifiedTotals::default();
         let mut bad = Vec::new();
         let mut closed = each_file(self.store, |dir, name, meta| {
             let known = sums.removed.get(&meta.id.1);
@@ -64,7 +64,7 @@ impl Journals<'_> {
                 shown(&path)
             );
             let remedy = "Somebody has written to it behind the mount, or the disk is failing. It is given back as it is now; compare it with a backup of the store.";
-            let finding = Finding::problem(Kind::Content, what, remedy);
+            let finding = Finding::problem(FindingKind::Content, what, remedy);
             self.report.add(finding.of(&session, Some(seq)));
         }
         closed += self.version_contents(sums, &mut verified, step)?;
@@ -73,7 +73,8 @@ impl Journals<'_> {
                 "{closed} things in the trash and the versions are closed to this user: their contents were not checked"
             );
             let remedy = "Check as root, who may read all.";
-            self.report.add(Finding::note(Kind::Content, what, remedy));
+            self.report
+                .add(Finding::note(FindingKind::Content, what, remedy));
         }
         self.report.verified = Some(verified);
         Ok(())
@@ -81,9 +82,9 @@ impl Journals<'_> {
 
     fn version_contents(
         &mut self,
-        mut sums: Sums,
-        verified: &mut Verified,
-        step: &mut dyn FnMut(Progress),
+        mut sums: SealDigests,
+        verified: &mut VerifiedTotals,
+        step: &mut dyn FnMut(CheckProgress),
     ) -> Result<u64> {
         let mut closed = 0;
         for session in sessions(&self.store.state)? {
@@ -132,7 +133,7 @@ impl Journals<'_> {
                     version_name(n)
                 );
                 let remedy = "Somebody has written to it, or the disk is failing. An undo gives back what it holds now with --force alone; `restore` and `cat --at` do, and say so. Look for the file in a backup of the store.";
-                let finding = Finding::problem(Kind::Content, what, remedy);
+                let finding = Finding::problem(FindingKind::Content, what, remedy);
                 self.report.add(finding.of(&session, Some(n)));
             }
         }
@@ -157,13 +158,13 @@ impl Journals<'_> {
 /// Reads one content and hashes it.
 fn read(
     sum: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<Option<SizedDigest>>,
-    verified: &mut Verified,
-    step: &mut dyn FnMut(Progress),
+    verified: &mut VerifiedTotals,
+    step: &mut dyn FnMut(CheckProgress),
 ) -> Result<Option<SizedDigest>> {
     verified.contents += 1;
     sum(&mut |bytes| {
         verified.bytes += bytes;
-        step(Progress::Bytes(verified.bytes));
+        step(CheckProgress::Bytes(verified.bytes));
         true
     })
 }

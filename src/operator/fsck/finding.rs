@@ -3,7 +3,7 @@
 /// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Weight {
+pub enum FindingWeight {
     /// Worth knowing, but nothing disagrees.
     Note,
     /// A disagreement.
@@ -13,7 +13,7 @@ pub enum Weight {
 /// The kind of a finding, as a word for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FindingKind {
     /// A line of a journal was changed, or is not a record.
     Changed,
     /// Lines of a journal are missing.
@@ -56,9 +56,9 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     /// Its weight.
-    pub weight: Weight,
+    pub weight: FindingWeight,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: FindingKind,
     /// The session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
@@ -71,13 +71,18 @@ pub struct Finding {
     pub remedy: String,
     /// How `--repair` fixes it, where it can.
     #[serde(skip)]
-    pub mend: Option<Mend>,
+    pub mend: Option<RepairAction>,
     /// Whether it has been repaired.
     pub repaired: bool,
 }
 
 impl Finding {
-    fn new(weight: Weight, kind: Kind, what: impl Into<String>, remedy: &str) -> Finding {
+    fn new(
+        weight: FindingWeight,
+        kind: FindingKind,
+        what: impl Into<String>,
+        remedy: &str,
+    ) -> Finding {
         Finding {
             weight,
             kind,
@@ -90,12 +95,12 @@ impl Finding {
         }
     }
 
-    pub(super) fn problem(kind: Kind, what: impl Into<String>, remedy: &str) -> Finding {
-        Finding::new(Weight::Problem, kind, what, remedy)
+    pub(super) fn problem(kind: FindingKind, what: impl Into<String>, remedy: &str) -> Finding {
+        Finding::new(FindingWeight::Problem, kind, what, remedy)
     }
 
-    pub(super) fn note(kind: Kind, what: impl Into<String>, remedy: &str) -> Finding {
-        Finding::new(Weight::Note, kind, what, remedy)
+    pub(super) fn note(kind: FindingKind, what: impl Into<String>, remedy: &str) -> Finding {
+        Finding::new(FindingWeight::Note, kind, what, remedy)
     }
 
     pub(super) fn of(mut self, session: &str, at: Option<u64>) -> Finding {
@@ -104,7 +109,7 @@ impl Finding {
         self
     }
 
-    pub(super) fn mended_by(mut self, mend: Mend) -> Finding {
+    pub(super) fn mended_by(mut self, mend: RepairAction) -> Finding {
         self.mend = Some(mend);
         self
     }
@@ -112,7 +117,7 @@ impl Finding {
 
 /// A way to repair a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mend {
+pub enum RepairAction {
     /// Truncate the journal to this length.
     Cut(u64),
     /// Settle the last session, as the next mount would.
@@ -136,7 +141,7 @@ pub struct FsckReport {
     pub findings: Vec<Finding>,
     /// For each kind, how many findings are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unnamed: Vec<(Kind, u64)>,
+    pub unnamed: Vec<(FindingKind, u64)>,
     /// The number of sessions checked.
     pub sessions: u64,
     /// The number of records.
@@ -147,14 +152,14 @@ pub struct FsckReport {
     pub versions: u64,
     /// The verified contents; `None` where that was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verified: Option<Verified>,
+    pub verified: Option<VerifiedTotals>,
     /// Whether the store was served during the check.
     pub served: bool,
 }
 
 /// The progress of a check.
 #[derive(Debug, Clone, Copy)]
-pub enum Progress {
+pub enum CheckProgress {
     /// The number of records checked so far.
     Records(u64),
     /// The number of bytes of contents read so far.
@@ -179,7 +184,7 @@ impl FsckReport {
 
     /// Returns the number of problems left.
     pub fn problems(&self) -> u64 {
-        let left = |f: &&Finding| f.weight == Weight::Problem && !f.repaired;
+        let left = |f: &&Finding| f.weight == FindingWeight::Problem && !f.repaired;
         let unnamed: u64 = self.unnamed.iter().map(|(_, more)| more).sum();
         self.findings.iter().filter(left).count() as u64 + unnamed
     }
@@ -187,7 +192,7 @@ impl FsckReport {
 
 /// The result of verifying contents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Verified {
+pub struct VerifiedTotals {
     /// The number of contents compared with their digests.
     pub contents: u64,
     /// Their size in bytes.

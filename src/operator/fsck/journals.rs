@@ -10,9 +10,9 @@ use std::io::BufReader;
 use super::super::Store;
 use super::super::kept::on_disk;
 use super::super::trash_size::entries;
-use super::finding::{Finding, FsckReport, Kind, Mend, Progress};
-use super::pass::{BROKEN, Before, Here, Journals, Last, TrashEntry};
-use super::sums::Sums;
+use super::finding::{CheckProgress, Finding, FindingKind, FsckReport, RepairAction};
+use super::pass::{BROKEN, CheckedEntry, JournalPass, LastLine, SessionScan, SessionTail};
+use super::sums::SealDigests;
 use crate::error::{Error, Result};
 use crate::journal::{JournalLine, LenientReader, ParsedLine};
 use crate::name::{WorldPath, escape};
@@ -22,13 +22,13 @@ use crate::world::store::settle::{open_journal, sessions};
 /// How many records pass between two reports of progress.
 const STEP: u64 = 4096;
 
-impl<'a> Journals<'a> {
+impl<'a> JournalPass<'a> {
     pub(super) fn new(
         store: &'a Store,
         live: Option<String>,
         contents: bool,
         report: &'a mut FsckReport,
-    ) -> Result<Journals<'a>> {
+    ) -> Result<JournalPass<'a>> {
         // Listed before the journals are read, so that every entry in the list has its record already.
         let trash = match store.root.dir(&WorldPath::parse(TRASH)?) {
             Ok(dir) => Some(dir),
@@ -42,10 +42,10 @@ impl<'a> Journals<'a> {
         report.entries = there.len() as u64;
         let entry = |(name, meta): (Vec<u8>, crate::world::Meta)| {
             let (id, known) = (meta.id, false);
-            (name, TrashEntry { id, known })
+            (name, CheckedEntry { id, known })
         };
         let sessions = sessions(&store.state)?;
-        Ok(Journals {
+        Ok(JournalPass {
             store,
             report,
             live,
@@ -59,12 +59,12 @@ impl<'a> Journals<'a> {
             gone: Vec::new(),
             other: Vec::new(),
             before: None,
-            sums: Sums::new(store, contents)?,
+            sums: SealDigests::new(store, contents)?,
         })
     }
 
     /// Checks one session. Sessions come oldest first.
-    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(Progress)) -> Result<()> {
+    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(CheckProgress)) -> Result<()> {
         self.report.sessions += 1;
         self.sums.session(id);
         let found = on_disk(self.store, id)?;
@@ -73,12 +73,12 @@ impl<'a> Journals<'a> {
                 "{} among the versions of the session is no version",
                 escape(&strange)
             );
-            let finding = Finding::note(Kind::VersionOrphan, what, "Nothing reads it.");
+            let finding = Finding::note(FindingKind::VersionOrphan, what, "Nothing reads it.");
             self.report.add(finding.of(id, None));
         }
         self.report.versions += found.versions.len() as u64;
         let versions = found.versions.into_iter();
-        let mut here = Here {
+        let mut here = SessionScan {
             id: id.to_owned(),
             versions: versions.map(|(n, files)| (n, (files, false))).collect(),
             seq: 0,
@@ -86,16 +86,16 @@ impl<'a> Journals<'a> {
             broken: false,
             last_n: 0,
             named: false,
-            last: Last::Good,
+            last: LastLine::Good,
             has_seals: false,
             foreign: self.store.is_foreign(id)?,
         };
         self.recent.clear();
-        let before = self.before.replace(Before::empty(id));
+        let before = self.before.replace(SessionTail::empty(id));
         let file = match open_journal(&self.store.state, id) {
             Err(Error::NotFound) => {
                 let what = "the session has no journal: its daemon was killed before it had done anything, or the journal was taken away";
-                let finding = Finding::note(Kind::Layout, what, "Nothing to do.");
+                let finding = Finding::note(FindingKind::Layout, what, "Nothing to do.");
                 self.report.add(finding.of(id, None));
                 return Ok(());
             }
@@ -108,7 +108,7 @@ impl<'a> Journals<'a> {
         }
         let lines = survey.lines();
         self.unsealed(&here, survey.unsealed(), lines);
-        self.before = Some(Before {
+        self.before = Some(SessionTail {
             session: here.id.clone(),
             hashes: survey.last_hashes(),
             lines,
@@ -121,15 +121,15 @@ impl<'a> Journals<'a> {
     /// Goes through one line of the journal.
     fn line(
         &mut self,
-        here: &mut Here,
+        here: &mut SessionScan,
         line: JournalLine,
-        step: &mut dyn FnMut(Progress),
+        step: &mut dyn FnMut(CheckProgress),
     ) -> Result<()> {
         let seq = match &line.what {
             ParsedLine::Record(record) => {
                 self.report.records += 1;
                 if self.report.records.is_multiple_of(STEP) {
-                    step(Progress::Records(self.report.records));
+                    step(CheckProgress::Records(self.report.records));
                 }
                 record.seq
             }
@@ -137,7 +137,7 @@ impl<'a> Journals<'a> {
             ParsedLine::Seal { seal, .. } => seal.seq + 1,
             ParsedLine::Neither { what, passed } => {
                 self.unreadable(here, line.number, what);
-                here.last = Last::bad(*passed);
+                here.last = LastLine::bad(*passed);
                 return Ok(());
             }
         };
@@ -147,7 +147,7 @@ impl<'a> Journals<'a> {
         match line.what {
             ParsedLine::Record(record) => {
                 here.seq = record.seq;
-                here.last = Last::Good;
+                here.last = LastLine::Good;
                 self.record(here, *record)?;
             }
             ParsedLine::Seal {
@@ -167,12 +167,12 @@ impl<'a> Journals<'a> {
         Ok(())
     }
 
-    fn unreadable(&mut self, here: &mut Here, line: u64, what: &str) {
+    fn unreadable(&mut self, here: &mut SessionScan, line: u64, what: &str) {
         here.broken = true;
         here.named = true;
         let what = what.split_once(": ").map_or(what, |(_, what)| what);
         let what = format!("line {line} of the journal cannot be read: {what}");
-        let finding = Finding::problem(Kind::Changed, what, BROKEN);
+        let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
         self.report.add(finding.of(&here.id, Some(line)));
         // Count it as one record, as far as can be told.
         here.seq += 1;
@@ -180,12 +180,12 @@ impl<'a> Journals<'a> {
     }
 
     /// Reports a line without the checksum or hash of the line before it.
-    fn broken(&mut self, here: &mut Here, line: u64, seq: u64) {
+    fn broken(&mut self, here: &mut SessionScan, line: u64, seq: u64) {
         here.named = true;
         let missing = seq.saturating_sub(here.seq + 1);
         let (kind, what) = if line == 1 && seq == 1 {
             (
-                Kind::Changed,
+                FindingKind::Changed,
                 format!("line {line} of the journal was changed"),
             )
         } else if missing > 0 {
@@ -194,7 +194,7 @@ impl<'a> Journals<'a> {
             let what = format!(
                 "{missing} {lines} missing before line {line} of the journal: from record {from} on"
             );
-            (Kind::Lines, what)
+            (FindingKind::Lines, what)
         } else if here.broken {
             // The line before has a finding already, as unreadable.
             here.broken = false;
@@ -204,13 +204,13 @@ impl<'a> Journals<'a> {
                 "line {} of the journal was changed after it was written",
                 line - 1
             );
-            (Kind::Changed, what)
+            (FindingKind::Changed, what)
         };
         let finding = Finding::problem(kind, what, BROKEN);
         self.report.add(finding.of(&here.id, Some(line)));
     }
 
-    fn end(&mut self, here: &Here, torn: u64, length: u64) {
+    fn end(&mut self, here: &SessionScan, torn: u64, length: u64) {
         let id = here.id.as_str();
         if self.live.as_deref() == Some(id) {
             return;
@@ -222,28 +222,30 @@ impl<'a> Journals<'a> {
             );
             let remedy =
                 "--repair cuts it off; so does the next mount, if it is the newest session.";
-            let finding = Finding::problem(Kind::Torn, what, remedy);
+            let finding = Finding::problem(FindingKind::Torn, what, remedy);
             self.report
-                .add(finding.of(id, None).mended_by(Mend::Cut(length)));
+                .add(finding.of(id, None).mended_by(RepairAction::Cut(length)));
         }
         let damaged = |f: &Finding| {
-            f.session.as_deref() == Some(id) && matches!(f.kind, Kind::Changed | Kind::Lines)
+            f.session.as_deref() == Some(id)
+                && matches!(f.kind, FindingKind::Changed | FindingKind::Lines)
         };
         if here.ended {
         } else if newest && self.report.findings.iter().any(damaged) {
             let what = "the session has not ended, and a mount is refused, because its journal has a break";
             let remedy = "--repair puts an end under it, so that the store can be mounted; the break stays, and is always told.";
-            let finding = Finding::problem(Kind::End, what, remedy);
-            self.report.add(finding.of(id, None).mended_by(Mend::Close));
+            let finding = Finding::problem(FindingKind::End, what, remedy);
+            self.report
+                .add(finding.of(id, None).mended_by(RepairAction::Close));
         } else if newest {
             let what = "the daemon of the newest session ended without unmounting";
             let remedy = "The next mount, or --repair, looks at its last records and settles them.";
-            let finding = Finding::note(Kind::Died, what, remedy);
+            let finding = Finding::note(FindingKind::Died, what, remedy);
             self.report
-                .add(finding.of(id, None).mended_by(Mend::Settle));
+                .add(finding.of(id, None).mended_by(RepairAction::Settle));
         } else if (here.seq, torn, length) == (0, 0, 0) {
             let what = "the journal is empty: its process was killed before it had done anything";
-            let finding = Finding::note(Kind::Layout, what, "Nothing to do.");
+            let finding = Finding::note(FindingKind::Layout, what, "Nothing to do.");
             self.report.add(finding.of(id, None));
         } else {
             let what = format!(
@@ -251,12 +253,12 @@ impl<'a> Journals<'a> {
                 here.seq
             );
             let remedy = "What was done later in that session has no record. The files and the trash are not affected.";
-            let finding = Finding::problem(Kind::End, what, remedy);
+            let finding = Finding::problem(FindingKind::End, what, remedy);
             self.report.add(finding.of(id, None));
         }
     }
 
-    fn orphans(&mut self, here: &Here) {
+    fn orphans(&mut self, here: &SessionScan) {
         let live = self.live.as_deref() == Some(here.id.as_str());
         for (n, (files, known)) in &here.versions {
             if *known && files.size.is_none() && files.map {
@@ -269,14 +271,17 @@ impl<'a> Journals<'a> {
             }
             let what = format!("version {} belongs to no record", version_name(*n));
             let remedy = "It was kept for a change that was then not made, or its record is lost. --repair moves it into the trash.";
-            let finding = Finding::problem(Kind::VersionOrphan, what, remedy);
-            self.report
-                .add(finding.of(&here.id, Some(*n)).mended_by(Mend::Orphan));
+            let finding = Finding::problem(FindingKind::VersionOrphan, what, remedy);
+            self.report.add(
+                finding
+                    .of(&here.id, Some(*n))
+                    .mended_by(RepairAction::Orphan),
+            );
         }
     }
 
     /// Reports a list without its version. While the store is served, it may just be being deleted.
-    fn list_alone(&mut self, here: &Here, n: u64) {
+    fn list_alone(&mut self, here: &SessionScan, n: u64) {
         let still = on_disk(self.store, &here.id).ok();
         let files = still.and_then(|found| found.versions.get(&n).copied());
         if files.is_some_and(|files| files.map && files.size.is_none()) {
@@ -284,9 +289,12 @@ impl<'a> Journals<'a> {
                 "the list of ranges of version {} has no version",
                 version_name(n)
             );
-            let finding = Finding::problem(Kind::VersionOrphan, what, ALONE);
-            self.report
-                .add(finding.of(&here.id, Some(n)).mended_by(Mend::Orphan));
+            let finding = Finding::problem(FindingKind::VersionOrphan, what, ALONE);
+            self.report.add(
+                finding
+                    .of(&here.id, Some(n))
+                    .mended_by(RepairAction::Orphan),
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use super::super::Store;
 use super::super::trash_size::entries;
-use super::finding::{Finding, FsckReport, Kind, Mend};
+use super::finding::{Finding, FindingKind, FsckReport, RepairAction};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::world::Id;
@@ -17,7 +17,7 @@ use crate::world::store::layout::{PURGING, SESSIONS, STATE, TRASH};
 
 /// The correct content of the lists.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct InodeLists {
     pub(super) links: HashMap<Id, u32>,
     pub(super) pinned: HashSet<Id>,
 }
@@ -41,12 +41,15 @@ pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
             Err(Error::NotFound) => {
                 let what = format!("{name} is missing: what was in it is gone");
                 let remedy = "If it was moved away, move it back. --repair, and the next mount, make an empty one.";
-                report.add(Finding::problem(Kind::Layout, what, remedy).mended_by(Mend::Layout));
+                report.add(
+                    Finding::problem(FindingKind::Layout, what, remedy)
+                        .mended_by(RepairAction::Layout),
+                );
             }
             Err(_) => {
                 let what = format!("{name} is no directory of this store");
                 let remedy = "A mount is refused. Move it away, it may hold something of value.";
-                report.add(Finding::problem(Kind::Layout, what, remedy));
+                report.add(Finding::problem(FindingKind::Layout, what, remedy));
             }
         }
     }
@@ -59,7 +62,7 @@ pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
             let what =
                 format!("a purge was interrupted: {left} of its entries are not deleted yet");
             report.add(Finding::note(
-                Kind::Purge,
+                FindingKind::Purge,
                 what,
                 "The next purge or mount goes on with it.",
             ));
@@ -75,7 +78,7 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
         Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
             let what = "some directories are closed to this user, so the lists of hard links and hidden things were not checked";
             report.add(Finding::note(
-                Kind::Links,
+                FindingKind::Links,
                 what,
                 "Check as root, who may read all.",
             ));
@@ -100,7 +103,8 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
             "the list of hard links in the trash is wrong for {stale} files: their number of links is shown too low, or will be for new files"
         );
         let remedy = "Entries were deleted behind the mount. --repair counts anew.";
-        report.add(Finding::problem(Kind::Links, what, remedy).mended_by(Mend::Lists));
+        report
+            .add(Finding::problem(FindingKind::Links, what, remedy).mended_by(RepairAction::Lists));
     }
     let stale = pinned.difference(&should.pinned).count();
     if stale > 0 {
@@ -108,15 +112,17 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
             "the list of what stays hidden names {stale} things that are not there any more: new files may be hidden in their stead"
         );
         let remedy = "They were deleted behind the mount. --repair takes them out.";
-        report.add(Finding::problem(Kind::Pinned, what, remedy).mended_by(Mend::Lists));
+        report.add(
+            Finding::problem(FindingKind::Pinned, what, remedy).mended_by(RepairAction::Lists),
+        );
     }
     Ok(())
 }
 
 /// Computes the correct lists: the files with names both in the trash and elsewhere, and the pinned inodes that still
 /// exist.
-pub(super) fn recount(store: &Store, pinned: &HashSet<Id>) -> Result<Lists> {
-    let mut should = Lists::default();
+pub(super) fn recount(store: &Store, pinned: &HashSet<Id>) -> Result<InodeLists> {
+    let mut should = InodeLists::default();
     let mut pending = vec![WorldPath::parse(TRASH)?];
     while let Some(path) = pending.pop() {
         let dir = match store.root.dir(&path) {

@@ -5,8 +5,8 @@ use std::io::BufReader;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::finding::{Finding, Kind};
-use super::pass::{Gone, Journals, hash};
+use super::finding::{Finding, FindingKind};
+use super::pass::{JournalPass, MissingVersion, hash};
 use crate::error::{Error, Result};
 use crate::journal::{LenientReader, Op, ParsedLine};
 use crate::name::{Name, WorldPath, escape};
@@ -22,9 +22,9 @@ const UNDER_WAY: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An expected entry: session, record, path in the trash, and its path before.
-type Awaited = (String, u64, Vec<u8>, String);
+type AwaitedEntry = (String, u64, Vec<u8>, String);
 
-impl Journals<'_> {
+impl JournalPass<'_> {
     /// Reports what was not found, after the last session.
     pub(super) fn finish(mut self) -> Result<()> {
         let until = Instant::now() + UNDER_WAY;
@@ -39,7 +39,7 @@ impl Journals<'_> {
 
     /// Checks a missing or unfit version once more. In the session that a daemon is writing, the change may still be
     /// under way: the record comes first.
-    fn doubted(&mut self, gone: &Gone, until: Instant) -> Result<()> {
+    fn doubted(&mut self, gone: &MissingVersion, until: Instant) -> Result<()> {
         let (name, seq, path) = (version_name(gone.n), gone.seq, &gone.path);
         let under_way = || self.live.as_ref() == Some(&gone.session) && Instant::now() < until;
         let meta = loop {
@@ -58,7 +58,7 @@ impl Journals<'_> {
                 let what =
                     format!("version {name} is missing: what {path} held before record {seq}");
                 let remedy = "That content, and older ones that are made from it, cannot be given back. Look for the file in a backup of the store.";
-                Finding::problem(Kind::VersionMissing, what, remedy)
+                Finding::problem(FindingKind::VersionMissing, what, remedy)
             }
             (Some(meta), None) if meta.size == gone.size => return Ok(()),
             (Some(meta), unfit) => {
@@ -66,7 +66,7 @@ impl Journals<'_> {
                 let how = unfit.clone().unwrap_or_else(size);
                 let what = format!("version {name}, what {path} held before record {seq}, {how}");
                 let remedy = "That content cannot be given back as it was, nor older ones of the same file that are made from it.";
-                Finding::problem(Kind::VersionUnfit, what, remedy)
+                Finding::problem(FindingKind::VersionUnfit, what, remedy)
             }
         };
         self.report.add(finding.of(&gone.session, Some(gone.n)));
@@ -87,18 +87,18 @@ impl Journals<'_> {
             let finding = match parse_entry(name) {
                 None => {
                     let what = format!("{shown} in the trash was not put there by trumanfs");
-                    Finding::note(Kind::EntryUnknown, what, remedy)
+                    Finding::note(FindingKind::EntryUnknown, what, remedy)
                 }
                 Some((time, _)) => {
                     let day = time.format("%Y%m%dT%H%M%S%.6fZ").to_string();
                     if self.oldest.as_ref().is_none_or(|oldest| day < *oldest) {
                         let what = format!("{shown} in the trash is older than the oldest journal");
-                        Finding::note(Kind::EntryUnknown, what, remedy)
+                        Finding::note(FindingKind::EntryUnknown, what, remedy)
                     } else {
                         let what = format!(
                             "{shown} in the trash has no record: nothing says where it was"
                         );
-                        Finding::problem(Kind::EntryUnknown, what, remedy)
+                        Finding::problem(FindingKind::EntryUnknown, what, remedy)
                     }
                 }
             };
@@ -112,14 +112,17 @@ impl Journals<'_> {
                 "{} in the trash is not what record {seq} removed: it has been replaced behind the mount",
                 escape(&name)
             );
-            let finding =
-                Finding::problem(Kind::EntryOther, what, "Look at it before it is restored.");
+            let finding = Finding::problem(
+                FindingKind::EntryOther,
+                what,
+                "Look at it before it is restored.",
+            );
             self.report.add(finding.of(&session, Some(seq)));
         }
     }
 
     /// Names the entries still expected, by what the journals say now.
-    fn missing_entries(&self) -> Result<HashMap<u64, Awaited>> {
+    fn missing_entries(&self) -> Result<HashMap<u64, AwaitedEntry>> {
         let mut missing = HashMap::new();
         if self.awaited.is_empty() {
             return Ok(missing);
@@ -140,7 +143,7 @@ impl Journals<'_> {
 
     /// Reports the missing entries that are not on the disk and that no record has taken away since: what moves an entry
     /// is recorded before it moves it, so the journals are read after the disk.
-    fn report_missing(&mut self, mut missing: HashMap<u64, Awaited>) -> Result<()> {
+    fn report_missing(&mut self, mut missing: HashMap<u64, AwaitedEntry>) -> Result<()> {
         missing.retain(|_, (_, _, name, _)| !self.is_in_trash(name));
         if missing.is_empty() {
             return Ok(());
@@ -155,7 +158,7 @@ impl Journals<'_> {
                 escape(&name)
             );
             let remedy = "It was deleted behind the mount. It cannot be restored, nor that removal undone; look for it in a backup of the store.";
-            let finding = Finding::problem(Kind::EntryMissing, what, remedy);
+            let finding = Finding::problem(FindingKind::EntryMissing, what, remedy);
             self.report.add(finding.of(&session, Some(seq)));
         }
         Ok(())
@@ -174,7 +177,13 @@ impl Journals<'_> {
     }
 
     /// Fills in the names of an expected entry when its record is read again.
-    fn name_missing(&self, session: &str, seq: u64, op: &Op, missing: &mut HashMap<u64, Awaited>) {
+    fn name_missing(
+        &self,
+        session: &str,
+        seq: u64,
+        op: &Op,
+        missing: &mut HashMap<u64, AwaitedEntry>,
+    ) {
         // In a served store, an entry that has been purged or restored since is not missing.
         match op {
             Op::Restore { path, .. } => {
@@ -243,7 +252,7 @@ mod tests {
             .unwrap();
         assert!(entry.stat(name(&entry_name)).is_ok());
         let mut report = FsckReport::default();
-        let mut journals = Journals::new(&store, None, false, &mut report).unwrap();
+        let mut journals = JournalPass::new(&store, None, false, &mut report).unwrap();
         journals.awaited.insert(hash(&[&entry_name]), 1);
         let before = journals.missing_entries().unwrap();
         assert_eq!(before.len(), 1);

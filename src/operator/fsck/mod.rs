@@ -17,5 +17,7 @@ mod seals;
 mod sums;
 
 pub use check::check;
-pub use finding::{Finding, FsckReport, Kind, Mend, Progress, Verified, Weight};
+pub use finding::{
+    CheckProgress, Finding, FindingKind, FindingWeight, FsckReport, RepairAction, VerifiedTotals,
+};
 pub use repair::repair;

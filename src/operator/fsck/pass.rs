@@ -4,23 +4,23 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::finding::FsckReport;
-use super::sums::Sums;
+use super::sums::SealDigests;
 use crate::name::WorldPath;
 use crate::operator::Store;
-use crate::operator::kept::Files;
+use crate::operator::kept::VersionFiles;
 use crate::world::Id;
 use crate::world::root::Dir;
 
 /// How many records back an abort may reach.
 pub(super) const RECENT: usize = 8192;
 
-pub(super) struct TrashEntry {
+pub(super) struct CheckedEntry {
     pub(super) id: Id,
     pub(super) known: bool,
 }
 
 /// A record's version that is missing or unfit.
-pub(super) struct Gone {
+pub(super) struct MissingVersion {
     pub(super) session: String,
     pub(super) seq: u64,
     pub(super) n: u64,
@@ -31,7 +31,7 @@ pub(super) struct Gone {
     pub(super) unfit: Option<String>,
 }
 
-pub(super) struct Journals<'a> {
+pub(super) struct JournalPass<'a> {
     pub(super) store: &'a Store,
     pub(super) report: &'a mut FsckReport,
     /// The session that a daemon is writing now.
@@ -39,23 +39,23 @@ pub(super) struct Journals<'a> {
     pub(super) oldest: Option<String>,
     pub(super) newest: Option<String>,
     pub(super) trash: Option<Dir>,
-    pub(super) entries: HashMap<Vec<u8>, TrashEntry>,
+    pub(super) entries: HashMap<Vec<u8>, CheckedEntry>,
     pub(super) awaited: HashMap<u64, u64>,
     /// Where entries are awaited that a record gathered: a kill may have left them where they were, to be taken from there.
     pub(super) gathered: HashMap<u64, u64>,
     pub(super) recent: VecDeque<(u64, u64)>,
-    pub(super) gone: Vec<Gone>,
+    pub(super) gone: Vec<MissingVersion>,
     /// Entries of the trash with another inode than their record says.
     pub(super) other: Vec<(String, u64, Vec<u8>)>,
     /// The end of the session read last.
-    pub(super) before: Option<Before>,
-    pub(super) sums: Sums,
+    pub(super) before: Option<SessionTail>,
+    pub(super) sums: SealDigests,
 }
 
 /// The state of the session being read.
-pub(super) struct Here {
+pub(super) struct SessionScan {
     pub(super) id: String,
-    pub(super) versions: HashMap<u64, (Files, bool)>,
+    pub(super) versions: HashMap<u64, (VersionFiles, bool)>,
     pub(super) seq: u64,
     pub(super) ended: bool,
     pub(super) broken: bool,
@@ -63,7 +63,7 @@ pub(super) struct Here {
     /// Whether a line since the last seal has a finding as changed or missing.
     pub(super) named: bool,
     /// The kind of the last line.
-    pub(super) last: Last,
+    pub(super) last: LastLine,
     /// Whether its schema has seals.
     pub(super) has_seals: bool,
     /// Whether it was recorded in the original of a copied store.
@@ -80,17 +80,17 @@ pub(super) fn hash(parts: &[&[u8]]) -> u64 {
 }
 
 /// The end of a session.
-pub(super) struct Before {
+pub(super) struct SessionTail {
     pub(super) session: String,
     /// The SHA-256 (hex) of the last lines, newest last.
     pub(super) hashes: Vec<[u8; 64]>,
     pub(super) lines: u64,
 }
 
-impl Before {
+impl SessionTail {
     /// Makes the end of a session without a journal.
-    pub(super) fn empty(session: &str) -> Before {
-        Before {
+    pub(super) fn empty(session: &str) -> SessionTail {
+        SessionTail {
             session: session.to_owned(),
             hashes: Vec::new(),
             lines: 0,
@@ -100,7 +100,7 @@ impl Before {
 
 /// The kind of a journal's last line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum LastLine {
     /// Intact, as far as it can tell by itself.
     Good,
     /// A tampered seal.
@@ -109,11 +109,11 @@ pub(super) enum Last {
     Neither,
 }
 
-impl Last {
-    pub(super) fn bad(seal: bool) -> Last {
+impl LastLine {
+    pub(super) fn bad(seal: bool) -> LastLine {
         match seal {
-            true => Last::BadSeal,
-            false => Last::Neither,
+            true => LastLine::BadSeal,
+            false => LastLine::Neither,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 
-use super::finding::{Finding, Kind};
-use super::pass::{Gone, Here, Journals, RECENT, hash};
+use super::finding::{Finding, FindingKind};
+use super::pass::{JournalPass, MissingVersion, RECENT, SessionScan, hash};
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, KeepMethod, Op, Record, SEALED, VersionRef};
 use crate::name::{Escaped, Name, WorldPath};
@@ -13,8 +13,8 @@ use crate::world::keep::ranges;
 use crate::world::keep::version_files::versions_of;
 use crate::world::trash::trash_state::parse_entry;
 
-impl Journals<'_> {
-    pub(super) fn record(&mut self, here: &mut Here, record: Record) -> Result<()> {
+impl JournalPass<'_> {
+    pub(super) fn record(&mut self, here: &mut SessionScan, record: Record) -> Result<()> {
         let record = record.on(self.store.root().id().0);
         let seq = record.seq;
         self.sums.record(&record);
@@ -26,8 +26,11 @@ impl Journals<'_> {
                 here.has_seals = record.v >= SEALED;
                 if *session != here.id {
                     let what = format!("the journal is that of another session, {session}");
-                    let finding =
-                        Finding::problem(Kind::Layout, what, "Give the directory its old name.");
+                    let finding = Finding::problem(
+                        FindingKind::Layout,
+                        what,
+                        "Give the directory its old name.",
+                    );
                     self.report.add(finding.of(&here.id, Some(1)));
                 }
                 if let Some(after) = after {
@@ -61,7 +64,8 @@ impl Journals<'_> {
                 }
             }
             Op::Evict { versions } => {
-                let evicted = |g: &Gone| versions.iter().any(|(s, n)| *s == g.session && *n == g.n);
+                let evicted =
+                    |g: &MissingVersion| versions.iter().any(|(s, n)| *s == g.session && *n == g.n);
                 self.gone.retain(|gone| !evicted(gone));
             }
             Op::Abort { of, .. } => {
@@ -78,7 +82,7 @@ impl Journals<'_> {
     }
 
     /// Handles a record that moved something to the trash.
-    fn expect(&mut self, here: &Here, seq: u64, trash: &Escaped, ids: InodeNumbers) {
+    fn expect(&mut self, here: &SessionScan, seq: u64, trash: &Escaped, ids: InodeNumbers) {
         if let Some(entry) = self.entries.get_mut(&trash.0) {
             entry.known = true;
             let is_other = entry.id != Id(ids[0], ids[1]);
@@ -139,7 +143,7 @@ impl Journals<'_> {
 
     fn version(
         &mut self,
-        here: &mut Here,
+        here: &mut SessionScan,
         seq: u64,
         path: &WorldPath,
         kept: VersionRef,
@@ -165,7 +169,7 @@ impl Journals<'_> {
             return Ok(());
         }
         // Checked again at the end: the change may be aborted by a later record, or still be under way.
-        self.gone.push(Gone {
+        self.gone.push(MissingVersion {
             session: here.id.clone(),
             seq,
             n: kept.n,

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use super::check::check;
-use super::finding::{Finding, FsckReport, Mend, Progress};
+use super::finding::{CheckProgress, Finding, FsckReport, RepairAction};
 use super::lists;
 use crate::error::Result;
 use crate::name::Name;
@@ -22,7 +22,11 @@ use crate::world::trash::trash_state::move_to;
 ///
 /// # Errors
 /// [`Error::Refused`](crate::error::Error::Refused) where the store is served; those of the system calls.
-pub fn repair(store: &Store, contents: bool, step: &mut dyn FnMut(Progress)) -> Result<FsckReport> {
+pub fn repair(
+    store: &Store,
+    contents: bool,
+    step: &mut dyn FnMut(CheckProgress),
+) -> Result<FsckReport> {
     let root = store.root().again_for_changes()?;
     let mut before = check(store, contents, step)?;
     if before.findings.iter().all(|finding| finding.mend.is_none()) {
@@ -54,12 +58,12 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
     let session = finding.session.as_deref().unwrap_or_default();
     match finding.mend {
         None => Ok(()),
-        Some(Mend::Cut(length)) => settle::cut_torn_end(state, session, length).map(|_| ()),
-        Some(Mend::Settle) => settle::last_session(root, state).map(|_| ()),
-        Some(Mend::Close) => settle::end_damaged_session(root, state, session),
-        Some(Mend::Seal) => settle::seal_again(root, state, session),
-        Some(Mend::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
-        Some(Mend::Lists) => {
+        Some(RepairAction::Cut(length)) => settle::cut_torn_end(state, session, length).map(|_| ()),
+        Some(RepairAction::Settle) => settle::last_session(root, state).map(|_| ()),
+        Some(RepairAction::Close) => settle::end_damaged_session(root, state, session),
+        Some(RepairAction::Seal) => settle::seal_again(root, state, session),
+        Some(RepairAction::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
+        Some(RepairAction::Lists) => {
             let (_, pinned) = crate::world::store::inode_lists::read(state.as_fd(), root.id().0)?;
             let should = lists::recount(store, &pinned)?;
             crate::world::store::inode_lists::rewrite(
@@ -70,7 +74,7 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
             )
         }
         // Opening the state directory has created its own part.
-        Some(Mend::Layout) => crate::world::trash::trash_state::open(root).map(|_| ()),
+        Some(RepairAction::Layout) => crate::world::trash::trash_state::open(root).map(|_| ()),
     }
 }
 

@@ -1,14 +1,14 @@
 //! Verifies the seals of a journal, and compares the end of a session with what the next one records of it.
 
-use super::finding::{Finding, Kind, Mend};
-use super::pass::{BROKEN, Here, Journals, Last};
+use super::finding::{Finding, FindingKind, RepairAction};
+use super::pass::{BROKEN, JournalPass, LastLine, SessionScan};
 use crate::journal::{Seal, SessionEnd};
 
-impl Journals<'_> {
+impl JournalPass<'_> {
     /// Handles a seal, given its line and the first line it covers, and whether it and those lines are intact.
     pub(super) fn seal(
         &mut self,
-        here: &mut Here,
+        here: &mut SessionScan,
         (line, first): (u64, u64),
         seal: &Seal,
         (whole, covers): (bool, bool),
@@ -28,29 +28,29 @@ impl Journals<'_> {
         };
         here.named = false;
         here.last = match whole {
-            true => Last::Good,
-            false => Last::bad(true),
+            true => LastLine::Good,
+            false => LastLine::bad(true),
         };
         if let Some(what) = what {
-            let finding = Finding::problem(Kind::Changed, what, BROKEN);
+            let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
             self.report.add(finding.of(&here.id, Some(line)));
         }
     }
 
     /// Reports lines after the last seal.
-    pub(super) fn unsealed(&mut self, here: &Here, first: u64, lines: u64) {
+    pub(super) fn unsealed(&mut self, here: &SessionScan, first: u64, lines: u64) {
         let live = self.live.as_deref() == Some(&*here.id);
         let mend = match here.last {
-            Last::BadSeal => Some(Mend::Seal),
+            LastLine::BadSeal => Some(RepairAction::Seal),
             // For an unfinished session, `end` reports it.
-            Last::Neither if here.ended => Some(Mend::Close),
+            LastLine::Neither if here.ended => Some(RepairAction::Close),
             _ => None,
         };
         if let (Some(mend), false) = (mend, live) {
             let what = "the journal ends in a line that was changed, so it cannot be read to its end, nor, if it is the newest, the store be mounted";
             let remedy =
                 "--repair puts another end under it; the changed line stays, and is always told.";
-            let finding = Finding::problem(Kind::End, what, remedy);
+            let finding = Finding::problem(FindingKind::End, what, remedy);
             self.report.add(finding.of(&here.id, None).mended_by(mend));
         }
         // Schema 1 had no seals; the newest session is sealed when it is settled.
@@ -66,12 +66,12 @@ impl Journals<'_> {
                 "Its daemon was killed, or the disk was full, in the moment in which it ended."
             }
         };
-        let finding = Finding::note(Kind::Unsealed, what, remedy);
+        let finding = Finding::note(FindingKind::Unsealed, what, remedy);
         self.report.add(finding.of(&here.id, Some(first)));
     }
 
     /// Compares a session's reference to the previous one with how that ended.
-    pub(super) fn after(&mut self, here: &Here, after: &SessionEnd) {
+    pub(super) fn after(&mut self, here: &SessionScan, after: &SessionEnd) {
         let of = &after.session;
         let finding = match &self.before {
             Some(before) if before.session == *of => {
@@ -80,7 +80,8 @@ impl Journals<'_> {
                 if before.hashes.iter().any(is_it) || (after.seq == 0 && before.lines == 0) {
                     return;
                 }
-                let known = |f: &Finding| f.kind == Kind::End && f.session.as_ref() == Some(of);
+                let known =
+                    |f: &Finding| f.kind == FindingKind::End && f.session.as_ref() == Some(of);
                 if self.report.findings.iter().any(known) {
                     return;
                 }
@@ -88,14 +89,14 @@ impl Journals<'_> {
                     "its end is not the one it had when session {} began, after record {}: lines were cut off, changed or added",
                     here.id, after.seq
                 );
-                Finding::problem(Kind::End, what, BROKEN).of(of, None)
+                Finding::problem(FindingKind::End, what, BROKEN).of(of, None)
             }
             // The oldest session present: earlier ones have been removed.
             None => {
                 let what =
                     format!("session {of}, which came before this one, is not there any more");
                 Finding::note(
-                    Kind::Layout,
+                    FindingKind::Layout,
                     what,
                     "Nothing to do, if it was taken away on purpose.",
                 )
@@ -104,7 +105,7 @@ impl Journals<'_> {
             Some(_) => {
                 let what = format!("session {of}, which came before this one, is missing");
                 let remedy = "If its directory was moved away, move it back. What was done in it has no record.";
-                Finding::problem(Kind::Layout, what, remedy).of(&here.id, None)
+                Finding::problem(FindingKind::Layout, what, remedy).of(&here.id, None)
             }
         };
         self.report.add(finding);

@@ -16,7 +16,7 @@ use crate::world::{Dir, Meta};
 
 /// A file in the trash: the last record that names it, and its digest since.
 #[derive(Debug, Default)]
-pub(super) struct Removed {
+pub(super) struct RemovedFile {
     pub(super) last: (Arc<str>, u64),
     /// The time of birth and the digest.
     pub(super) sum: Option<(u64, SizedDigest)>,
@@ -24,28 +24,28 @@ pub(super) struct Removed {
 
 /// The digests found in seals.
 #[derive(Debug, Default)]
-pub(super) struct Sums {
+pub(super) struct SealDigests {
     /// Whether contents are to be verified.
     pub(super) wanted: bool,
     pub(super) device: u64,
     pub(super) session: Arc<str>,
-    pub(super) removed: HashMap<u64, Removed>,
+    pub(super) removed: HashMap<u64, RemovedFile>,
     pub(super) versions: HashMap<(Arc<str>, u64), SizedDigest>,
     /// The inode of each entry; `None` for a directory.
     entries: HashMap<Vec<u8>, Option<u64>>,
 }
 
-impl Sums {
+impl SealDigests {
     /// Lists the trash; it is looked at again after the journals have been read.
-    pub(super) fn new(store: &Store, wanted: bool) -> Result<Sums> {
-        let mut sums = Sums {
+    pub(super) fn new(store: &Store, wanted: bool) -> Result<SealDigests> {
+        let mut sums = SealDigests {
             wanted,
             device: store.root().id().0,
-            ..Sums::default()
+            ..SealDigests::default()
         };
         if wanted {
             each_file(store, |_, _, meta| {
-                sums.removed.insert(meta.id.1, Removed::default());
+                sums.removed.insert(meta.id.1, RemovedFile::default());
                 Ok(())
             })?;
         }
@@ -69,7 +69,7 @@ impl Sums {
         }
         for ids in record.op.ids().filter(|ids| ids[0] == device) {
             if let Some(removed) = self.removed.get_mut(&ids[1]) {
-                *removed = Removed {
+                *removed = RemovedFile {
                     last: (self.session.clone(), record.seq),
                     sum: None,
                 };
@@ -82,7 +82,7 @@ impl Sums {
     fn purged(&mut self, entry: &[u8]) {
         let file = self.entries.remove(entry).flatten();
         let of_unborn =
-            |removed: &Removed| removed.sum.as_ref().is_some_and(|(born, _)| *born == 0);
+            |removed: &RemovedFile| removed.sum.as_ref().is_some_and(|(born, _)| *born == 0);
         let may_mean = self.removed.iter_mut().filter(|(number, removed)| {
             file.is_none_or(|file| file == **number) && of_unborn(removed)
         });

@@ -6,43 +6,43 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::steps::{Filling, Naming, New, Plan, Seen, below, moved};
+use super::steps::{FileFingerprint, FillContent, FillStep, MergePlan, NameStep, below, moved};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::operator::past::{NodeId, Tree};
-use crate::operator::undo::edit::Plain;
-use crate::operator::undo::{Applier, Copier, Former, Looks, put_label};
+use crate::operator::past::{NodeId, PastTree};
+use crate::operator::undo::edit::PlainText;
+use crate::operator::undo::{Applier, FormerBytes, FullAttributes, PastCopier, put_label};
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Dir, Id, LocatedNode, Meta, RenameMode, SetAttrs, xattrs};
 
 /// What carries out the steps.
-pub(super) struct Steps<'t, 'a, 'h> {
-    theirs: &'t Tree<'a>,
-    seen: &'t HashMap<WorldPath, Seen>,
+pub(super) struct MergeExecutor<'t, 'a, 'h> {
+    theirs: &'t PastTree<'a>,
+    seen: &'t HashMap<WorldPath, FileFingerprint>,
     /// The inodes that the merge itself has written to: they may have several names.
     written: HashSet<Id>,
     applier: &'h dyn Applier,
     caller: Caller,
-    copier: Copier<'t, 'a, 'h>,
+    copier: PastCopier<'t, 'a, 'h>,
     /// The path of the current step.
     pub(super) at: WorldPath,
     pub(super) done: u64,
 }
 
-impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
+impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
     pub(super) fn new(
-        theirs: &'t Tree<'a>,
-        seen: &'t HashMap<WorldPath, Seen>,
+        theirs: &'t PastTree<'a>,
+        seen: &'t HashMap<WorldPath, FileFingerprint>,
         applier: &'h dyn Applier,
         caller: Caller,
-    ) -> Steps<'t, 'a, 'h> {
-        Steps {
+    ) -> MergeExecutor<'t, 'a, 'h> {
+        MergeExecutor {
             theirs,
             seen,
             written: HashSet::new(),
             applier,
             caller,
-            copier: Copier::new(theirs, applier, caller),
+            copier: PastCopier::new(theirs, applier, caller),
             at: WorldPath::root(),
             done: 0,
         }
@@ -56,8 +56,8 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
     /// Carries out a plan.
     ///
     /// # Errors
-    /// The first error; [`Steps::at`] has the path.
-    pub(super) fn run(&mut self, plan: &Plan) -> Result<()> {
+    /// The first error; [`MergeExecutor::at`] has the path.
+    pub(super) fn run(&mut self, plan: &MergePlan) -> Result<()> {
         for (path, seen) in &plan.removals {
             self.discard(path, Some(*seen))?;
         }
@@ -71,8 +71,8 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         }
         // Making something in a directory changes its time.
         for (path, naming) in plan.names.iter().rev() {
-            if let Naming::Mkdir(node) = naming {
-                let looks = Looks::of(self.theirs, *node)?;
+            if let NameStep::Mkdir(node) = naming {
+                let looks = FullAttributes::of(self.theirs, *node)?;
                 self.on(path, |steps, dir, name| {
                     steps.copier.attributes(&looks, dir, name)
                 })?;
@@ -83,25 +83,25 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
 
     /// Makes and moves names, outer ones first. A move waits for what is in its way and moves itself; two that wait for
     /// each other change places in one step.
-    fn names(&mut self, plan: &Plan) -> Result<()> {
+    fn names(&mut self, plan: &MergePlan) -> Result<()> {
         let mut done: Vec<(&WorldPath, &WorldPath)> = Vec::new();
-        let mut waiting: Vec<&(WorldPath, Naming)> = plan.names.iter().collect();
+        let mut waiting: Vec<&(WorldPath, NameStep)> = plan.names.iter().collect();
         while !waiting.is_empty() {
             let before = waiting.len();
             let mut later = Vec::new();
             for (i, name) in waiting.iter().enumerate() {
                 let (path, naming) = *name;
                 let from = match naming {
-                    Naming::Mkdir(_) => None,
-                    Naming::Move(from) => Some(from),
+                    NameStep::Mkdir(_) => None,
+                    NameStep::Move(from) => Some(from),
                 };
                 let mut others = waiting
                     .get(i + 1..)
                     .unwrap_or_default()
                     .iter()
                     .chain(&later);
-                let is_taken =
-                    others.any(|(_, other)| matches!(other, Naming::Move(other) if other == path));
+                let is_taken = others
+                    .any(|(_, other)| matches!(other, NameStep::Move(other) if other == path));
                 if is_taken {
                     later.push(*name);
                     continue;
@@ -110,12 +110,12 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
                 done.extend(from.map(|from| (from, path)));
             }
             if later.len() == before {
-                let Some((path, Naming::Move(from))) = later.pop() else {
+                let Some((path, NameStep::Move(from))) = later.pop() else {
                     return Err(Error::Exists);
                 };
                 self.rename(from, path, RenameMode::Exchange)?;
                 later.retain(|(other, naming)| {
-                    !matches!(naming, Naming::Move(was) if was == path && other == from)
+                    !matches!(naming, NameStep::Move(was) if was == path && other == from)
                 });
             }
             waiting = later;
@@ -126,11 +126,11 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
     fn name(
         &mut self,
         path: &WorldPath,
-        naming: &Naming,
+        naming: &NameStep,
         done: &[(&WorldPath, &WorldPath)],
     ) -> Result<()> {
         match naming {
-            Naming::Mkdir(node) => {
+            NameStep::Mkdir(node) => {
                 let mode = self.theirs.meta(*node)?.mode;
                 self.done += 1;
                 self.on(path, |steps, dir, name| {
@@ -140,7 +140,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
                     Ok(())
                 })
             }
-            Naming::Move(from) => {
+            NameStep::Move(from) => {
                 let mut now = from.clone();
                 for (was, is) in done {
                     now = match was.contains(&now) {
@@ -163,7 +163,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         Ok(())
     }
 
-    fn discard(&mut self, path: &WorldPath, seen: Option<Seen>) -> Result<()> {
+    fn discard(&mut self, path: &WorldPath, seen: Option<FileFingerprint>) -> Result<()> {
         self.on(path, |steps, dir, name| {
             let located = steps.applier.world().hold(dir, name)?;
             check(seen, located.node.meta())?;
@@ -173,7 +173,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         Ok(())
     }
 
-    fn fill(&mut self, path: &WorldPath, filling: &Filling) -> Result<()> {
+    fn fill(&mut self, path: &WorldPath, filling: &FillStep) -> Result<()> {
         if path.is_root() {
             // It is no entry of any directory, and only its attributes can change.
             self.at = path.clone();
@@ -188,12 +188,12 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
             return Ok(());
         }
         self.on(path, |steps, dir, name| match filling {
-            Filling::Make(node) => steps.copier.copy(*node, dir, name),
-            Filling::Replace(node) => {
+            FillStep::Make(node) => steps.copier.copy(*node, dir, name),
+            FillStep::Replace(node) => {
                 steps.applier.discard(dir, name, steps.caller)?;
                 steps.copier.copy(*node, dir, name)
             }
-            Filling::Content(new) => steps.content(new, dir, name),
+            FillStep::Content(new) => steps.content(new, dir, name),
             filling => {
                 let located = steps.applier.world().hold(dir, name)?;
                 steps.dress(filling, &located)
@@ -203,12 +203,12 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         Ok(())
     }
 
-    fn content(&mut self, new: &New, dir: &Dir, name: Name<'_>) -> Result<()> {
+    fn content(&mut self, new: &FillContent, dir: &Dir, name: Name<'_>) -> Result<()> {
         let located = self.applier.world().hold(dir, name)?;
         let seen = self.seen_of(&located);
         self.written.insert(located.node.meta().id);
         let put = |content: &dyn NewContent| {
-            let merged = Merged {
+            let merged = MergedContent {
                 content,
                 located: &located,
                 seen,
@@ -218,26 +218,26 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
         };
         check(seen, located.node.meta())?;
         match new {
-            New::Text(text) => put(&Plain(text)),
-            New::Theirs(node) => put(&Former(&self.theirs.content(*node)?)),
+            FillContent::Text(text) => put(&PlainText(text)),
+            FillContent::Theirs(node) => put(&FormerBytes(&self.theirs.content(*node)?)),
         }
     }
 
     /// Returns what was seen of a file when it was decided what becomes of it, unless the merge has written to it since.
-    fn seen_of(&self, located: &LocatedNode) -> Option<Seen> {
+    fn seen_of(&self, located: &LocatedNode) -> Option<FileFingerprint> {
         let is_written = self.written.contains(&located.node.meta().id);
         self.seen.get(&self.at).filter(|_| !is_written).copied()
     }
 
-    fn dress(&mut self, filling: &Filling, located: &LocatedNode) -> Result<()> {
+    fn dress(&mut self, filling: &FillStep, located: &LocatedNode) -> Result<()> {
         let world = self.applier.world();
         let theirs = |node: NodeId| self.theirs.meta(node);
         let change = match filling {
-            Filling::Mode(node) => SetAttrs {
+            FillStep::Mode(node) => SetAttrs {
                 mode: Some(theirs(*node)?.mode),
                 ..SetAttrs::default()
             },
-            Filling::Owner(node) => {
+            FillStep::Owner(node) => {
                 let meta = theirs(*node)?;
                 SetAttrs {
                     uid: Some(meta.uid),
@@ -245,7 +245,7 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
                     ..SetAttrs::default()
                 }
             }
-            Filling::Xattrs(node) => {
+            FillStep::Xattrs(node) => {
                 let (then, now) = (self.theirs.xattrs(*node)?, xattrs(located.node.as_fd())?);
                 for label in then
                     .keys()
@@ -275,13 +275,13 @@ impl<'t, 'a, 'h> Steps<'t, 'a, 'h> {
 }
 
 /// A content of the fork for a file of the origin.
-struct Merged<'m> {
+struct MergedContent<'m> {
     content: &'m dyn NewContent,
     located: &'m LocatedNode,
-    seen: Option<Seen>,
+    seen: Option<FileFingerprint>,
 }
 
-impl NewContent for Merged<'_> {
+impl NewContent for MergedContent<'_> {
     fn size(&self) -> u64 {
         self.content.size()
     }
@@ -296,8 +296,8 @@ impl NewContent for Merged<'_> {
 }
 
 /// Checks that what is about to be replaced or removed is as it was when that was decided.
-fn check(seen: Option<Seen>, now: &Meta) -> Result<()> {
-    match seen.is_none_or(|seen| seen == Seen::of(now)) {
+fn check(seen: Option<FileFingerprint>, now: &Meta) -> Result<()> {
+    match seen.is_none_or(|seen| seen == FileFingerprint::of(now)) {
         true => Ok(()),
         false => Err(Error::Conflict {
             what: "it was changed while the merge was made".to_owned(),

@@ -1,18 +1,18 @@
 //! What becomes of one file's content, of its base and of both sides.
 
 use crate::error::{Error, Result};
-use crate::operator::past::{Content, NodeId, Tree};
+use crate::operator::past::{NodeId, PastContent, PastTree};
 
 use crate::operator::text::{LONGEST, merge};
 
 /// A tree and a node of it.
-pub(super) type At<'t, 'a> = (&'t Tree<'a>, NodeId);
+pub(super) type TreeNode<'t, 'a> = (&'t PastTree<'a>, NodeId);
 
 /// Opens a content.
 ///
 /// # Errors
-/// As [`Tree::content`]; [`Error::System`] with its path where this user may not read it.
-pub(super) fn content((tree, node): At<'_, '_>) -> Result<Content> {
+/// As [`PastTree::content`]; [`Error::System`] with its path where this user may not read it.
+pub(super) fn content((tree, node): TreeNode<'_, '_>) -> Result<PastContent> {
     let path = || {
         tree.path(node)
             .map_or(String::new(), |path| path.to_string())
@@ -23,7 +23,7 @@ pub(super) fn content((tree, node): At<'_, '_>) -> Result<Content> {
 
 /// What becomes of a content.
 #[derive(Debug)]
-pub(super) enum Becomes {
+pub(super) enum ContentOutcome {
     /// It stays as it is in the origin.
     Ours,
     /// It is as in the fork.
@@ -37,8 +37,8 @@ pub(super) enum Becomes {
 /// Returns whether two files have the same bytes.
 ///
 /// # Errors
-/// As [`Tree::content`].
-pub(super) fn is_same(one: At<'_, '_>, other: At<'_, '_>) -> Result<bool> {
+/// As [`PastTree::content`].
+pub(super) fn is_same(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result<bool> {
     if one.0.meta(one.1)?.size != other.0.meta(other.1)?.size {
         return Ok(false);
     }
@@ -46,7 +46,7 @@ pub(super) fn is_same(one: At<'_, '_>, other: At<'_, '_>) -> Result<bool> {
 }
 
 /// Returns whether a file is another one as far as it has been written: a copy gets its size first, and its bytes later.
-fn is_half_of(whole: At<'_, '_>, half: At<'_, '_>) -> Result<bool> {
+fn is_half_of(whole: TreeNode<'_, '_>, half: TreeNode<'_, '_>) -> Result<bool> {
     use std::io::Read;
     let (whole, half) = (content(whole)?, content(half)?);
     if whole.size() < half.size() {
@@ -73,21 +73,21 @@ fn is_half_of(whole: At<'_, '_>, half: At<'_, '_>) -> Result<bool> {
 /// Decides about a content that has changed in the fork; without a base, it was made there.
 ///
 /// # Errors
-/// As [`Tree::content`], but for a base that has not been kept.
+/// As [`PastTree::content`], but for a base that has not been kept.
 pub(super) fn decide(
-    base: Option<At<'_, '_>>,
-    ours: At<'_, '_>,
-    theirs: At<'_, '_>,
-) -> Result<Becomes> {
+    base: Option<TreeNode<'_, '_>>,
+    ours: TreeNode<'_, '_>,
+    theirs: TreeNode<'_, '_>,
+) -> Result<ContentOutcome> {
     if is_same(ours, theirs)? {
-        return Ok(Becomes::Ours);
+        return Ok(ContentOutcome::Ours);
     }
     let Some(base) = base else {
         // What a killed merge has made of a file, or what the fork has only added to: no byte of it gets lost but zeros.
         if is_half_of(theirs, ours)? {
-            return Ok(Becomes::Theirs);
+            return Ok(ContentOutcome::Theirs);
         }
-        return Ok(Becomes::Conflict(
+        return Ok(ContentOutcome::Conflict(
             "was made on both sides, with different contents",
         ));
     };
@@ -96,33 +96,33 @@ pub(super) fn decide(
         was => Some(was?).filter(|was| was.missing().is_none()),
     };
     let Some(was) = was else {
-        return Ok(Becomes::Conflict(
+        return Ok(ContentOutcome::Conflict(
             "differs, and what it was when the fork was made has not been kept",
         ));
     };
     let (is, other) = (content(ours)?, content(theirs)?);
     if was.equals(&is)? {
-        return Ok(Becomes::Theirs);
+        return Ok(ContentOutcome::Theirs);
     }
     if was.equals(&other)? {
-        return Ok(Becomes::Ours);
+        return Ok(ContentOutcome::Ours);
     }
     if [&was, &is, &other]
         .iter()
         .any(|content| content.size() > LONGEST)
     {
-        return Ok(Becomes::Conflict(
+        return Ok(ContentOutcome::Conflict(
             "was changed on both sides, and is too long to be merged by lines",
         ));
     }
     let merged = merge(&bytes(&was)?, &bytes(&is)?, &bytes(&other)?);
     Ok(merged.map_or(
-        Becomes::Conflict("was changed on both sides, in the same lines or not as text"),
-        Becomes::Text,
+        ContentOutcome::Conflict("was changed on both sides, in the same lines or not as text"),
+        ContentOutcome::Text,
     ))
 }
 
-fn bytes(content: &Content) -> Result<Vec<u8>> {
+fn bytes(content: &PastContent) -> Result<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
     let read = content.reader().read_to_end(&mut bytes);

@@ -6,22 +6,22 @@
 use rustix::fs::FileType;
 
 use super::contents::is_same;
-use super::plan::Planner;
-use super::steps::{Filling, New};
-use super::unrecorded::{Base, Edit, is_equal};
+use super::plan::MergePlanner;
+use super::steps::{FillContent, FillStep};
+use super::unrecorded::{EditBase, UnrecordedEdit, is_equal};
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::past::NodeId;
 
-impl Planner<'_, '_, '_, '_> {
+impl MergePlanner<'_, '_, '_, '_> {
     /// Plans what becomes of an edit.
-    pub(super) fn unrecorded(&mut self, edit: &Edit) -> Result<()> {
+    pub(super) fn unrecorded(&mut self, edit: &UnrecordedEdit) -> Result<()> {
         let (path, node) = (&edit.path, edit.node);
         let kind = self.theirs.kind(node);
         let (from, (is_same, mode)) = match &edit.base {
-            Base::Absent if kind.is_dir() => return self.added_dir(path, node),
-            Base::Absent => return self.added(path, node),
-            Base::Gone(_) => {
+            EditBase::Absent if kind.is_dir() => return self.added_dir(path, node),
+            EditBase::Absent => return self.added(path, node),
+            EditBase::Gone(_) => {
                 // It may have come there under another node, by an earlier merge.
                 let there = self.ours.at(path)?;
                 let is_there = match there.filter(|there| self.ours.tree.kind(*there) == kind) {
@@ -35,7 +35,7 @@ impl Planner<'_, '_, '_, '_> {
                 }
                 return Ok(());
             }
-            Base::There {
+            EditBase::There {
                 at, is_same, mode, ..
             } => (at, (*is_same, *mode)),
         };
@@ -56,7 +56,7 @@ impl Planner<'_, '_, '_, '_> {
                 return match self.theirs.target(node)? == self.ours.tree.target(here)? {
                     true => Ok(()),
                     false if is_same => {
-                        self.fill(&at, Filling::Replace(node));
+                        self.fill(&at, FillStep::Replace(node));
                         Ok(())
                     }
                     false => {
@@ -74,10 +74,10 @@ impl Planner<'_, '_, '_, '_> {
         );
         if edit.mode && theirs != ours {
             match mode == Some(ours) {
-                true => self.fill(&at, Filling::Mode(node)),
+                true => self.fill(&at, FillStep::Mode(node)),
                 false => {
                     self.clash(&at, "has other permissions on both sides", None, false);
-                    self.forced(Filling::Mode(node));
+                    self.forced(FillStep::Mode(node));
                 }
             }
         }
@@ -94,7 +94,7 @@ impl Planner<'_, '_, '_, '_> {
         self.look(here, at)?;
         if is_same((self.theirs, is), (&self.ours.tree, here))? {
         } else if is_same_as_then {
-            self.fill(at, Filling::Content(New::Theirs(is)));
+            self.fill(at, FillStep::Content(FillContent::Theirs(is)));
         } else {
             let what = "was changed here, and edited beside its home in the fork";
             self.clash(at, what, Some(is), true);

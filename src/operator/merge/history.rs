@@ -7,22 +7,22 @@
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::Store;
-use crate::operator::past::{Effect, NodeId, Past, Slot, Tree};
+use crate::operator::past::{DirSlot, NodeId, Past, PastTree, RecordEffect};
 use crate::operator::point::Point;
 
 use super::contents::is_same;
 
 /// A content that may be an earlier one.
 #[derive(Debug, Clone)]
-pub(super) struct Doubt {
+pub(super) struct DoubtfulContent {
     /// The origin's file.
     pub(super) ours: NodeId,
     /// The path in the fork now.
     pub(super) path: WorldPath,
 }
 
-struct Search {
-    slot: Option<Slot>,
+struct ContentSearch {
+    slot: Option<DirSlot>,
     node: Option<NodeId>,
     found: bool,
 }
@@ -34,8 +34,8 @@ struct Search {
 pub(super) fn were_theirs(
     fork: &Store,
     start: &Point,
-    ours: &Tree<'_>,
-    doubts: &[Doubt],
+    ours: &PastTree<'_>,
+    doubts: &[DoubtfulContent],
 ) -> Result<Vec<bool>> {
     if doubts.is_empty() {
         return Ok(Vec::new());
@@ -44,7 +44,7 @@ pub(super) fn were_theirs(
     let mut searches = Vec::new();
     for doubt in doubts {
         let node = past.tree().resolve(&doubt.path)?;
-        searches.push(Search {
+        searches.push(ContentSearch {
             slot: node.and_then(|node| past.tree().slot(node)),
             node,
             found: false,
@@ -58,8 +58,10 @@ pub(super) fn were_theirs(
         for effect in effects {
             for (search, touched) in searches.iter_mut().zip(&mut touched) {
                 match &effect {
-                    Effect::Content { node, .. } if Some(*node) == search.node => *touched = true,
-                    Effect::Name {
+                    RecordEffect::Content { node, .. } if Some(*node) == search.node => {
+                        *touched = true
+                    }
+                    RecordEffect::Name {
                         dir, name, before, ..
                     } if search.slot.as_ref().is_some_and(|(d, text)| {
                         d == dir && *text == past.tree().disk().text(*name)

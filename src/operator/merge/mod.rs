@@ -18,4 +18,4 @@ mod steps;
 mod unrecorded;
 
 pub use report::{MergeReport, MergeRequest, run};
-pub use steps::Conflict;
+pub use steps::MergeConflict;

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use rustix::fs::FileType;
 
 use super::contents::is_same;
-use super::plan::Planner;
-use super::steps::Naming;
+use super::plan::MergePlanner;
+use super::steps::NameStep;
 use super::unrecorded::is_equal;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::diff::Difference;
+use crate::operator::diff::PathDifference;
 use crate::operator::past::NodeId;
 
-impl Planner<'_, '_, '_, '_> {
-    pub(super) fn removed(&mut self, change: &Difference) -> Result<()> {
+impl MergePlanner<'_, '_, '_, '_> {
+    pub(super) fn removed(&mut self, change: &PathDifference) -> Result<()> {
         let path = &change.path;
         let (Some(here), Some(was)) = (self.ours.at(path)?, change.before) else {
             return Ok(());
@@ -95,7 +95,7 @@ impl Planner<'_, '_, '_, '_> {
     /// `moves`: from where to where the fork has moved things.
     pub(super) fn renamed(
         &mut self,
-        change: &Difference,
+        change: &PathDifference,
         moves: &HashMap<WorldPath, WorldPath>,
     ) -> Result<()> {
         let (Some(from), Some(is)) = (&change.from, change.after) else {
@@ -148,7 +148,7 @@ impl Planner<'_, '_, '_, '_> {
         }
         self.plan
             .names
-            .push((path.clone(), Naming::Move(from.clone())));
+            .push((path.clone(), NameStep::Move(from.clone())));
         Ok(())
     }
 
@@ -208,13 +208,13 @@ impl Planner<'_, '_, '_, '_> {
             }
             None => {
                 self.ours.coming.insert(path.clone());
-                self.plan.names.push((path.clone(), Naming::Mkdir(is)));
+                self.plan.names.push((path.clone(), NameStep::Mkdir(is)));
             }
         }
         Ok(())
     }
 
-    pub(super) fn removed_dir(&mut self, change: &Difference) -> Result<()> {
+    pub(super) fn removed_dir(&mut self, change: &PathDifference) -> Result<()> {
         let path = &change.path;
         let Some(here) = self.ours.stays_at(path)? else {
             return Ok(());

@@ -6,22 +6,22 @@ use std::rc::Rc;
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::Store;
-use crate::operator::past::{DiskTree, NodeId, Tree};
+use crate::operator::past::{DiskTree, NodeId, PastTree};
 use crate::world::store::layout::{STATE, TRASH};
 
 /// The origin's tree.
-pub(super) struct Ours<'a> {
-    pub(super) tree: Tree<'a>,
+pub(super) struct OriginTree<'a> {
+    pub(super) tree: PastTree<'a>,
     /// The paths that the merge takes away, by moving or removing what is there.
     pub(super) leaving: HashSet<WorldPath>,
     /// The directories that the merge makes or moves there.
     pub(super) coming: HashSet<WorldPath>,
 }
 
-impl<'a> Ours<'a> {
-    pub(super) fn of(store: &'a Store) -> Ours<'a> {
-        Ours {
-            tree: Tree::now(Rc::new(DiskTree::new(store))),
+impl<'a> OriginTree<'a> {
+    pub(super) fn of(store: &'a Store) -> OriginTree<'a> {
+        OriginTree {
+            tree: PastTree::now(Rc::new(DiskTree::new(store))),
             leaving: HashSet::new(),
             coming: HashSet::new(),
         }
@@ -30,7 +30,7 @@ impl<'a> Ours<'a> {
     /// Returns what is at a path.
     ///
     /// # Errors
-    /// As [`Tree::resolve`], with the path where this user may not look into a directory.
+    /// As [`PastTree::resolve`], with the path where this user may not look into a directory.
     pub(super) fn at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
         let at = self.tree.resolve(path);
         at.map_err(|error| error.of_reading(|| path.to_string()))
@@ -39,7 +39,7 @@ impl<'a> Ours<'a> {
     /// Returns what stays at a path.
     ///
     /// # Errors
-    /// As [`Tree::resolve`].
+    /// As [`PastTree::resolve`].
     pub(super) fn stays_at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
         match self.leaving.contains(path) {
             true => Ok(None),
@@ -50,7 +50,7 @@ impl<'a> Ours<'a> {
     /// Returns whether there will be a directory for a path to be in.
     ///
     /// # Errors
-    /// As [`Tree::resolve`].
+    /// As [`PastTree::resolve`].
     pub(super) fn has_parent_of(&self, path: &WorldPath) -> Result<bool> {
         let parent = path.parent().unwrap_or_default();
         let mut above = Some(parent.clone());

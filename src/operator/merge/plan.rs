@@ -7,15 +7,17 @@ use std::collections::HashMap;
 
 use rustix::fs::FileType;
 
-use super::contents::{Becomes, decide};
-use super::history::Doubt;
-use super::ours::Ours;
-use super::steps::{Clash, Conflict, Filling, New, Plan, Seen, moved};
-use super::unrecorded::{Base, Edit, Origin};
+use super::contents::{ContentOutcome, decide};
+use super::history::DoubtfulContent;
+use super::ours::OriginTree;
+use super::steps::{
+    FileFingerprint, FillContent, FillStep, MergeConflict, MergePlan, ResolvableConflict, moved,
+};
+use super::unrecorded::{EditBase, OriginAtFork, UnrecordedEdit};
 use crate::error::Result;
 use crate::name::WorldPath;
-use crate::operator::diff::{Diff, Difference, Side, Status};
-use crate::operator::past::{NodeId, Tree};
+use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference};
+use crate::operator::past::{NodeId, PastTree};
 
 /// Plans the merge of the differences that are wanted. `force`: whether what the fork removed goes, also where the origin
 /// has changed it.
@@ -24,11 +26,11 @@ use crate::operator::past::{NodeId, Tree};
 /// Those of reading either store.
 pub(super) fn plan<'a>(
     diff: &Diff<'_>,
-    ours: &mut Ours<'a>,
-    (origin, edits): (Option<&Origin<'a>>, &[Edit]),
+    ours: &mut OriginTree<'a>,
+    (origin, edits): (Option<&OriginAtFork<'a>>, &[UnrecordedEdit]),
     force: bool,
-    wanted: impl Fn(&Difference) -> bool,
-) -> Result<Plan> {
+    wanted: impl Fn(&PathDifference) -> bool,
+) -> Result<MergePlan> {
     let mut changes = Vec::new();
     for change in diff.changes() {
         let change = change?;
@@ -39,25 +41,25 @@ pub(super) fn plan<'a>(
     let (base, theirs) = diff.trees();
     let moves = changes.iter();
     let moves = moves.filter_map(|change| Some((change.from.clone()?, change.path.clone())));
-    let mut planner = Planner {
+    let mut planner = MergePlanner {
         base,
         theirs,
         ours,
         origin,
         arrivals: moves.clone().map(|(from, to)| (to, from)).collect(),
         force,
-        plan: Plan::default(),
+        plan: MergePlan::default(),
     };
-    let is_dir = |change: &&Difference| side(change).is_some_and(Side::is_dir);
-    let gone = |change: &&Difference| change.status == Status::Removed;
+    let is_dir = |change: &&PathDifference| side(change).is_some_and(DiffSide::is_dir);
+    let gone = |change: &&PathDifference| change.status == ChangeStatus::Removed;
     for change in changes.iter().filter(gone).filter(|c| !is_dir(c)) {
         planner.removed(change)?;
     }
     let moves: HashMap<WorldPath, WorldPath> = moves.collect();
     for change in &changes {
         match change.status {
-            Status::Renamed => planner.renamed(change, &moves)?,
-            Status::Added if is_dir(&change) => {
+            ChangeStatus::Renamed => planner.renamed(change, &moves)?,
+            ChangeStatus::Added if is_dir(&change) => {
                 if let Some(is) = change.after {
                     planner.added_dir(&change.path, is.node)?;
                 }
@@ -65,7 +67,7 @@ pub(super) fn plan<'a>(
             _ => {}
         }
     }
-    let (dirs, files): (Vec<&Edit>, _) = edits
+    let (dirs, files): (Vec<&UnrecordedEdit>, _) = edits
         .iter()
         .partition(|edit| theirs.kind(edit.node).is_dir());
     for edit in dirs {
@@ -76,8 +78,8 @@ pub(super) fn plan<'a>(
     }
     for change in changes.iter().filter(|change| !gone(change)) {
         match change.status {
-            Status::Added if is_dir(&change) => {}
-            Status::Added => {
+            ChangeStatus::Added if is_dir(&change) => {}
+            ChangeStatus::Added => {
                 if let Some(is) = change.after {
                     planner.added(&change.path, is.node)?;
                 }
@@ -91,25 +93,25 @@ pub(super) fn plan<'a>(
     Ok(planner.plan)
 }
 
-fn side(change: &Difference) -> Option<&Side> {
+fn side(change: &PathDifference) -> Option<&DiffSide> {
     change.after.as_ref().or(change.before.as_ref())
 }
 
 /// What is known while a merge is planned.
-pub(super) struct Planner<'p, 't, 'a, 'o> {
-    pub(super) base: &'t Tree<'a>,
-    pub(super) theirs: &'t Tree<'a>,
-    pub(super) ours: &'p mut Ours<'o>,
+pub(super) struct MergePlanner<'p, 't, 'a, 'o> {
+    pub(super) base: &'t PastTree<'a>,
+    pub(super) theirs: &'t PastTree<'a>,
+    pub(super) ours: &'p mut OriginTree<'o>,
     /// The origin as it was when the fork was made.
-    pub(super) origin: Option<&'p Origin<'o>>,
+    pub(super) origin: Option<&'p OriginAtFork<'o>>,
     /// From where the fork has moved what came to a path.
     pub(super) arrivals: HashMap<WorldPath, WorldPath>,
     /// Whether what the fork removed goes, also where it was changed here.
     pub(super) force: bool,
-    pub(super) plan: Plan,
+    pub(super) plan: MergePlan,
 }
 
-impl Planner<'_, '_, '_, '_> {
+impl MergePlanner<'_, '_, '_, '_> {
     pub(super) fn clash(
         &mut self,
         path: &WorldPath,
@@ -117,8 +119,8 @@ impl Planner<'_, '_, '_, '_> {
         theirs: Option<NodeId>,
         are_files: bool,
     ) {
-        self.plan.clashes.push(Clash {
-            conflict: Conflict {
+        self.plan.clashes.push(ResolvableConflict {
+            conflict: MergeConflict {
                 path: path.clone(),
                 what: what.to_owned(),
                 beside: None,
@@ -138,11 +140,11 @@ impl Planner<'_, '_, '_, '_> {
     }
 
     /// Returns what something of the origin is like.
-    pub(super) fn seen(&self, here: NodeId) -> Result<Seen> {
-        Ok(Seen::of(&self.ours.tree.disk().stat(here)?))
+    pub(super) fn seen(&self, here: NodeId) -> Result<FileFingerprint> {
+        Ok(FileFingerprint::of(&self.ours.tree.disk().stat(here)?))
     }
 
-    pub(super) fn forced(&mut self, forced: Filling) {
+    pub(super) fn forced(&mut self, forced: FillStep) {
         if let Some(clash) = self.plan.clashes.last_mut() {
             clash.forced = Some(forced);
         }
@@ -152,7 +154,7 @@ impl Planner<'_, '_, '_, '_> {
     pub(super) fn added(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         let Some(here) = self.ours.stays_at(path)? else {
             match self.ours.has_parent_of(path)? {
-                true => self.fill(path, Filling::Make(is)),
+                true => self.fill(path, FillStep::Make(is)),
                 false => {
                     let what = "was made in the fork, in a directory that is not here any more";
                     self.clash(path, what, Some(is), false);
@@ -177,7 +179,7 @@ impl Planner<'_, '_, '_, '_> {
     }
 
     /// Something that is on both sides of the fork's difference.
-    fn changed(&mut self, change: &Difference) -> Result<()> {
+    fn changed(&mut self, change: &PathDifference) -> Result<()> {
         let (Some(was), Some(is)) = (change.before, change.after) else {
             return Ok(());
         };
@@ -200,7 +202,7 @@ impl Planner<'_, '_, '_, '_> {
             here => here.map(|node| (node, at)),
         };
         let Some((here, at)) = here else {
-            let is_told = change.status == Status::Renamed;
+            let is_told = change.status == ChangeStatus::Renamed;
             if !is_told {
                 let what = "was removed here, and changed in the fork";
                 self.clash(&change.path, what, Some(is.node), false);
@@ -239,18 +241,21 @@ impl Planner<'_, '_, '_, '_> {
             && origin.distrusts(self.base, was)?
         {
             let base = self.base.path(was).map(|path| origin.base(&path));
-            let is_same = matches!(base.transpose()?, Some(Base::There { is_same: true, .. }));
+            let is_same = matches!(
+                base.transpose()?,
+                Some(EditBase::There { is_same: true, .. })
+            );
             return self.edited(at, (here, is_same), is);
         }
         let base = was.map(|was| (self.base, was));
         match decide(base, (&self.ours.tree, here), (self.theirs, is))? {
-            Becomes::Ours => {}
-            Becomes::Theirs => self.fill(at, Filling::Content(New::Theirs(is))),
-            Becomes::Text(text) => self.fill(at, Filling::Content(New::Text(text))),
-            Becomes::Conflict(what) => {
+            ContentOutcome::Ours => {}
+            ContentOutcome::Theirs => self.fill(at, FillStep::Content(FillContent::Theirs(is))),
+            ContentOutcome::Text(text) => self.fill(at, FillStep::Content(FillContent::Text(text))),
+            ContentOutcome::Conflict(what) => {
                 self.clash(at, what, Some(is), true);
                 if let Some(clash) = self.plan.clashes.last_mut() {
-                    clash.doubt = Some(Doubt {
+                    clash.doubt = Some(DoubtfulContent {
                         ours: here,
                         path: there.clone(),
                     });
@@ -264,7 +269,7 @@ impl Planner<'_, '_, '_, '_> {
         let (ours, theirs) = (self.ours.tree.target(here)?, self.theirs.target(is)?);
         if ours == theirs {
         } else if ours == self.base.target(was)? {
-            self.fill(at, Filling::Replace(is));
+            self.fill(at, FillStep::Replace(is));
         } else {
             let what = "is a link that leads elsewhere on both sides";
             self.clash(at, what, Some(is), false);
@@ -272,26 +277,26 @@ impl Planner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    fn attributes(&mut self, change: &Difference, here: NodeId, at: &WorldPath) -> Result<()> {
+    fn attributes(&mut self, change: &PathDifference, here: NodeId, at: &WorldPath) -> Result<()> {
         let (Some(was), Some(is)) = (change.before, change.after) else {
             return Ok(());
         };
         let ours = self.ours.tree.meta(here)?;
         let node = is.node;
-        let owner = |side: &Side| (side.uid, side.gid);
+        let owner = |side: &DiffSide| (side.uid, side.gid);
         let cases = [
             (
                 was.mode != is.mode,
                 ours.mode == was.mode,
                 ours.mode == is.mode,
-                Filling::Mode(node),
+                FillStep::Mode(node),
                 "has other permissions on both sides",
             ),
             (
                 owner(&was) != owner(&is),
                 (ours.uid, ours.gid) == owner(&was),
                 (ours.uid, ours.gid) == owner(&is),
-                Filling::Owner(node),
+                FillStep::Owner(node),
                 "has another owner on both sides",
             ),
         ];
@@ -308,7 +313,7 @@ impl Planner<'_, '_, '_, '_> {
         if change.xattrs {
             let ours = self.ours.tree.xattrs(here)?;
             if ours == self.base.xattrs(was.node)? {
-                self.fill(at, Filling::Xattrs(node));
+                self.fill(at, FillStep::Xattrs(node));
             } else if ours != self.theirs.xattrs(node)? {
                 self.clash(
                     at,
@@ -316,13 +321,13 @@ impl Planner<'_, '_, '_, '_> {
                     None,
                     false,
                 );
-                self.forced(Filling::Xattrs(node));
+                self.forced(FillStep::Xattrs(node));
             }
         }
         Ok(())
     }
 
-    pub(super) fn fill(&mut self, at: &WorldPath, filling: Filling) {
+    pub(super) fn fill(&mut self, at: &WorldPath, filling: FillStep) {
         self.plan.fillings.push((at.clone(), filling));
     }
 

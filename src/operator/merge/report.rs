@@ -2,19 +2,19 @@
 
 use std::os::fd::AsFd;
 
-use super::apply::Steps;
+use super::apply::MergeExecutor;
 use super::contents::content;
-use super::history::{Doubt, were_theirs};
-use super::ours::Ours;
+use super::history::{DoubtfulContent, were_theirs};
+use super::ours::OriginTree;
 use super::plan::plan;
-use super::steps::{Conflict, Filling, Naming, New, Plan};
-use super::unrecorded::{Origin, now_passed};
+use super::steps::{FillContent, FillStep, MergeConflict, MergePlan, NameStep};
+use super::unrecorded::{OriginAtFork, now_passed};
 use crate::error::{Error, Kind, Result};
 use crate::journal::RunId;
 use crate::name::{Escaped, Name, WorldPath, escape};
 use crate::operator::Store;
-use crate::operator::diff::{Diff, Difference};
-use crate::operator::past::Tree;
+use crate::operator::diff::{Diff, PathDifference};
+use crate::operator::past::PastTree;
 use crate::operator::point::{Operation, Point};
 use crate::operator::undo::{Applier, OnConflict};
 use crate::world::Caller;
@@ -46,7 +46,7 @@ pub struct MergeReport {
     /// What is done, or would be, in words.
     pub changes: Vec<String>,
     /// The conflicts.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<MergeConflict>,
     /// Whether they stopped the merge before any change.
     pub stopped: bool,
     /// Its record; `None` where nothing was changed.
@@ -116,10 +116,10 @@ pub fn run(
 }
 
 /// A plan, and what it was made of.
-struct Planned<'a> {
+struct PlannedMerge<'a> {
     diff: Diff<'a>,
-    ours: Ours<'a>,
-    plan: Plan,
+    ours: OriginTree<'a>,
+    plan: MergePlan,
     /// What was removed in the fork beside its home.
     removed: Vec<WorldPath>,
 }
@@ -129,18 +129,19 @@ fn plan_of<'a>(
     (store, fork): (&'a Store, &'a Store),
     from: &ForkOrigin,
     request: &MergeRequest,
-) -> Result<Planned<'a>> {
+) -> Result<PlannedMerge<'a>> {
     let start = Point::After(Operation::start_of(""));
     let until = now_passed();
     let diff = Diff::between(fork, &start, &Point::Now, &WorldPath::root())?;
-    let mut ours = Ours::of(store);
+    let mut ours = OriginTree::of(store);
     let is_below = |path: &WorldPath| {
         let mut paths = request.paths.iter();
         request.paths.is_empty() || paths.any(|wanted| wanted.contains(path))
     };
-    let wanted =
-        |change: &Difference| is_below(&change.path) || change.from.as_ref().is_some_and(is_below);
-    let origin = Origin::of(store, from, until)?;
+    let wanted = |change: &PathDifference| {
+        is_below(&change.path) || change.from.as_ref().is_some_and(is_below)
+    };
+    let origin = OriginAtFork::of(store, from, until)?;
     let (base, theirs) = diff.trees();
     let (mut edits, mut removed) = match &origin {
         Some(origin) => origin.edits(base, theirs)?,
@@ -152,7 +153,7 @@ fn plan_of<'a>(
     let found = (origin.as_ref(), edits.as_slice());
     let mut plan = plan(&diff, &mut ours, found, force, wanted)?;
     settle_doubts(fork, &start, &ours, &mut plan)?;
-    Ok(Planned {
+    Ok(PlannedMerge {
         diff,
         ours,
         plan,
@@ -167,17 +168,23 @@ fn stays(path: &WorldPath) -> String {
 }
 
 /// Takes the fork's content where the origin has one that the fork had before.
-fn settle_doubts(fork: &Store, start: &Point, ours: &Ours<'_>, planned: &mut Plan) -> Result<()> {
+fn settle_doubts(
+    fork: &Store,
+    start: &Point,
+    ours: &OriginTree<'_>,
+    planned: &mut MergePlan,
+) -> Result<()> {
     let clashes = std::mem::take(&mut planned.clashes);
     let doubts = clashes.iter().filter_map(|clash| clash.doubt.clone());
-    let doubts: Vec<Doubt> = doubts.collect();
+    let doubts: Vec<DoubtfulContent> = doubts.collect();
     let mut were = were_theirs(fork, start, &ours.tree, &doubts)?.into_iter();
     for clash in clashes {
         let was_theirs = clash.doubt.is_some() && were.next() == Some(true);
         match clash.theirs.filter(|_| was_theirs) {
-            Some(theirs) => planned
-                .fillings
-                .push((clash.conflict.path, Filling::Content(New::Theirs(theirs)))),
+            Some(theirs) => planned.fillings.push((
+                clash.conflict.path,
+                FillStep::Content(FillContent::Theirs(theirs)),
+            )),
             None => planned.clashes.push(clash),
         }
     }
@@ -185,7 +192,11 @@ fn settle_doubts(fork: &Store, start: &Point, ours: &Ours<'_>, planned: &mut Pla
 }
 
 /// Adds to a plan what was chosen for conflicts.
-fn resolve(planned: &mut Plan, ours: &Ours<'_>, (choice, fork): (OnConflict, &[u8])) -> Result<()> {
+fn resolve(
+    planned: &mut MergePlan,
+    ours: &OriginTree<'_>,
+    (choice, fork): (OnConflict, &[u8]),
+) -> Result<()> {
     let mut clashes = std::mem::take(&mut planned.clashes);
     for clash in &mut clashes {
         let path = clash.conflict.path.clone();
@@ -198,20 +209,20 @@ fn resolve(planned: &mut Plan, ours: &Ours<'_>, (choice, fork): (OnConflict, &[u
         let is_there = ours.stays_at(&path)?.is_some();
         match choice {
             OnConflict::Force if clash.are_files => {
-                let content = Filling::Content(New::Theirs(theirs));
+                let content = FillStep::Content(FillContent::Theirs(theirs));
                 planned.fillings.push((path, content));
             }
             OnConflict::Force if is_there => {
-                planned.fillings.push((path, Filling::Replace(theirs)))
+                planned.fillings.push((path, FillStep::Replace(theirs)))
             }
             OnConflict::Force if ours.has_parent_of(&path)? => {
-                planned.fillings.push((path, Filling::Make(theirs)));
+                planned.fillings.push((path, FillStep::Make(theirs)));
             }
             OnConflict::KeepBoth if ours.has_parent_of(&path)? => {
                 let beside = beside(ours, &path, fork)?;
                 planned
                     .fillings
-                    .push((beside.clone(), Filling::Make(theirs)));
+                    .push((beside.clone(), FillStep::Make(theirs)));
                 clash.conflict.beside = Some(beside);
             }
             _ => {}
@@ -222,7 +233,7 @@ fn resolve(planned: &mut Plan, ours: &Ours<'_>, (choice, fork): (OnConflict, &[u
 }
 
 /// Returns a free name for the fork's side of a conflict.
-fn beside(ours: &Ours<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldPath> {
+fn beside(ours: &OriginTree<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldPath> {
     let fork = fork.rsplit(|b| *b == b'/').find(|part| !part.is_empty());
     let fork = fork.unwrap_or(b"fork");
     let (dir, name) = (path.parent().unwrap_or_default(), path.name());
@@ -244,7 +255,7 @@ fn beside(ours: &Ours<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldPath> {
 }
 
 /// Says what a plan does.
-fn changes(plan: &Plan) -> Vec<String> {
+fn changes(plan: &MergePlan) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(
         plan.removals
@@ -252,27 +263,27 @@ fn changes(plan: &Plan) -> Vec<String> {
             .map(|(path, _)| format!("remove {path}")),
     );
     said.extend(plan.names.iter().map(|(path, naming)| match naming {
-        Naming::Mkdir(_) => format!("make {path}/"),
-        Naming::Move(from) => format!("move {from} to {path}"),
+        NameStep::Mkdir(_) => format!("make {path}/"),
+        NameStep::Move(from) => format!("move {from} to {path}"),
     }));
     said.extend(plan.dirs.iter().map(|path| format!("remove {path}/")));
     said.extend(plan.fillings.iter().map(|(path, filling)| match filling {
-        Filling::Make(_) => format!("make {path}"),
-        Filling::Replace(_) => format!("replace {path}"),
-        Filling::Content(New::Theirs(_)) => format!("change {path}"),
-        Filling::Content(New::Text(_)) => format!("merge {path} line by line"),
-        Filling::Mode(_) => format!("set the permissions of {path}"),
-        Filling::Owner(_) => format!("set the owner of {path}"),
-        Filling::Xattrs(_) => format!("set the extended attributes of {path}"),
+        FillStep::Make(_) => format!("make {path}"),
+        FillStep::Replace(_) => format!("replace {path}"),
+        FillStep::Content(FillContent::Theirs(_)) => format!("change {path}"),
+        FillStep::Content(FillContent::Text(_)) => format!("merge {path} line by line"),
+        FillStep::Mode(_) => format!("set the permissions of {path}"),
+        FillStep::Owner(_) => format!("set the owner of {path}"),
+        FillStep::Xattrs(_) => format!("set the extended attributes of {path}"),
     }));
     said
 }
 
 /// Fails before the first step where what comes from the fork cannot be read.
-fn can_be_read(planned: &Plan, theirs: &Tree<'_>) -> Result<()> {
+fn can_be_read(planned: &MergePlan, theirs: &PastTree<'_>) -> Result<()> {
     for (_, filling) in &planned.fillings {
         match filling {
-            Filling::Make(node) | Filling::Content(New::Theirs(node))
+            FillStep::Make(node) | FillStep::Content(FillContent::Theirs(node))
                 if theirs.kind(*node).is_file() =>
             {
                 drop(content((theirs, *node))?);
@@ -285,8 +296,8 @@ fn can_be_read(planned: &Plan, theirs: &Tree<'_>) -> Result<()> {
 
 /// Carries out a plan under a record of its own.
 fn carry_out(
-    planned: &Plan,
-    theirs: &Tree<'_>,
+    planned: &MergePlan,
+    theirs: &PastTree<'_>,
     applier: &dyn Applier,
     caller: Caller,
     report: &mut MergeReport,
@@ -294,7 +305,7 @@ fn carry_out(
     let what = format!("merge {}", report.fork);
     let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
     let seq = begun.seq();
-    let mut steps = Steps::new(theirs, &planned.seen, applier, caller);
+    let mut steps = MergeExecutor::new(theirs, &planned.seen, applier, caller);
     let failed = steps.run(planned).err();
     if let (Some(error), 0) = (&failed, steps.done)
         && error.kind() != Kind::Partly

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::history::Doubt;
+use super::history::DoubtfulContent;
 use crate::name::WorldPath;
 use crate::operator::past::NodeId;
 use crate::world::{Id, Meta, Time};
 
 /// Something that changed on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Conflict {
+pub struct MergeConflict {
     /// Where, in the origin.
     pub path: WorldPath,
     /// What happened on both sides.
@@ -21,7 +21,7 @@ pub struct Conflict {
 
 /// A new content.
 #[derive(Debug)]
-pub(super) enum New {
+pub(super) enum FillContent {
     /// That of the fork.
     Theirs(NodeId),
     /// A merged text.
@@ -30,7 +30,7 @@ pub(super) enum New {
 
 /// What is done to a name.
 #[derive(Debug)]
-pub(super) enum Naming {
+pub(super) enum NameStep {
     /// A directory of the fork is made.
     Mkdir(NodeId),
     /// What is at this path moves here.
@@ -39,13 +39,13 @@ pub(super) enum Naming {
 
 /// What is done at a path when all names are right.
 #[derive(Debug)]
-pub(super) enum Filling {
+pub(super) enum FillStep {
     /// Something of the fork that is no directory is made.
     Make(NodeId),
     /// What is there goes to the trash first.
     Replace(NodeId),
     /// A file gets another content.
-    Content(New),
+    Content(FillContent),
     /// The fork's permission bits.
     Mode(NodeId),
     /// The fork's owner and group.
@@ -56,50 +56,50 @@ pub(super) enum Filling {
 
 /// What a merge will do, in this order.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct MergePlan {
     /// What goes to the trash and is no directory.
-    pub(super) removals: Vec<(WorldPath, Seen)>,
+    pub(super) removals: Vec<(WorldPath, FileFingerprint)>,
     /// What is made and moved, outer directories first.
-    pub(super) names: Vec<(WorldPath, Naming)>,
+    pub(super) names: Vec<(WorldPath, NameStep)>,
     /// Directories that go to the trash, inner ones first.
     pub(super) dirs: Vec<WorldPath>,
-    pub(super) fillings: Vec<(WorldPath, Filling)>,
+    pub(super) fillings: Vec<(WorldPath, FillStep)>,
     /// What stands in the way, and the fork's side of it.
-    pub(super) clashes: Vec<Clash>,
+    pub(super) clashes: Vec<ResolvableConflict>,
     /// The files of the origin whose contents were looked at, as they were then, by where they are filled: what is removed
     /// may have had the same path.
-    pub(super) seen: HashMap<WorldPath, Seen>,
+    pub(super) seen: HashMap<WorldPath, FileFingerprint>,
 }
 
 /// A file at the moment that its content was looked at: inode, size, and the time of its last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Seen(Id, u64, Time);
+pub(super) struct FileFingerprint(Id, u64, Time);
 
-impl Seen {
-    pub(super) fn of(meta: &Meta) -> Seen {
-        Seen(meta.id, meta.size, meta.mtime)
+impl FileFingerprint {
+    pub(super) fn of(meta: &Meta) -> FileFingerprint {
+        FileFingerprint(meta.id, meta.size, meta.mtime)
     }
 }
 
 /// A conflict, and what it takes to resolve it.
 #[derive(Debug)]
-pub(super) struct Clash {
-    pub(super) conflict: Conflict,
+pub(super) struct ResolvableConflict {
+    pub(super) conflict: MergeConflict,
     /// What the fork has; `None` where it has removed it.
     pub(super) theirs: Option<NodeId>,
     /// Whether both sides are files.
     pub(super) are_files: bool,
     /// The attributes of the fork, where the conflict is about them.
-    pub(super) forced: Option<Filling>,
+    pub(super) forced: Option<FillStep>,
     /// A content of the origin that may be an earlier one of the fork.
-    pub(super) doubt: Option<Doubt>,
+    pub(super) doubt: Option<DoubtfulContent>,
 }
 
 /// Returns where something is after moves.
-pub(super) fn moved(names: &[(WorldPath, Naming)], path: &WorldPath) -> WorldPath {
+pub(super) fn moved(names: &[(WorldPath, NameStep)], path: &WorldPath) -> WorldPath {
     let mut best: Option<(&WorldPath, &WorldPath)> = None;
     for (to, naming) in names {
-        if let Naming::Move(from) = naming
+        if let NameStep::Move(from) = naming
             && from.contains(path)
             && best.is_none_or(|(known, _)| known.contains(from))
         {

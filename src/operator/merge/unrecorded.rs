@@ -8,12 +8,12 @@
 
 use rustix::fs::FileType;
 
-use super::contents::{At, is_same};
+use super::contents::{TreeNode, is_same};
 use crate::error::{Error, Result};
 use crate::journal::FileTime;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::{NodeId, Past, ROOT, Tree};
+use crate::operator::past::{NodeId, Past, PastTree, ROOT};
 use crate::operator::point::{Operation, Point};
 use crate::world::store::forked::ForkOrigin;
 use crate::world::store::layout::{STATE, TRASH};
@@ -22,12 +22,12 @@ use crate::world::{Meta, Time};
 
 /// Something of the fork that was edited beside its home.
 #[derive(Debug)]
-pub(super) struct Edit {
+pub(super) struct UnrecordedEdit {
     /// The path in the fork now.
     pub(super) path: WorldPath,
     pub(super) node: NodeId,
     /// What the origin has of it.
-    pub(super) base: Base,
+    pub(super) base: EditBase,
     /// Whether it has another content than the origin had, as far as the origin's records tell.
     pub(super) content: bool,
     /// Whether it has other permission bits.
@@ -36,7 +36,7 @@ pub(super) struct Edit {
 
 /// What the origin has of a path of the fork as it was made.
 #[derive(Debug)]
-pub(super) enum Base {
+pub(super) enum EditBase {
     /// It had nothing there then.
     Absent,
     /// It had this, and has it no more.
@@ -56,15 +56,15 @@ pub(super) enum Base {
 
 /// The origin as it was when a fork was made of it, as far as that is known.
 #[derive(Debug)]
-pub(super) struct Origin<'a> {
-    then: Tree<'a>,
+pub(super) struct OriginAtFork<'a> {
+    then: PastTree<'a>,
     began: FileTime,
     done: FileTime,
     /// What changes from then on may have records that have not been read.
     until: FileTime,
 }
 
-impl<'a> Origin<'a> {
+impl<'a> OriginAtFork<'a> {
     /// Goes back to the point that a fork was made of; `None` where the fork does not say when it was made. `until`: what
     /// [`now_passed`] said before the fork's records were read.
     ///
@@ -74,7 +74,7 @@ impl<'a> Origin<'a> {
         store: &'a Store,
         fork: &ForkOrigin,
         until: FileTime,
-    ) -> Result<Option<Origin<'a>>> {
+    ) -> Result<Option<OriginAtFork<'a>>> {
         let (Some(began), Some(done)) = (fork.began, fork.done) else {
             return Ok(None);
         };
@@ -86,7 +86,7 @@ impl<'a> Origin<'a> {
         let mut past = Past::now(store)?;
         past.back_to(&Point::After(point))?;
         let then = past.into_tree();
-        Ok(Some(Origin {
+        Ok(Some(OriginAtFork {
             then,
             began,
             done,
@@ -98,23 +98,23 @@ impl<'a> Origin<'a> {
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub(super) fn base(&self, path: &WorldPath) -> Result<Base> {
+    pub(super) fn base(&self, path: &WorldPath) -> Result<EditBase> {
         let Some(node) = self.then.resolve(path)? else {
-            return Ok(Base::Absent);
+            return Ok(EditBase::Absent);
         };
         let disk = self.then.disk();
         let Some(at) = disk.path(node).filter(|at| !in_trash(at)) else {
-            return Ok(Base::Gone(node));
+            return Ok(EditBase::Gone(node));
         };
         match disk.stat(node) {
-            Err(Error::NotFound) => Ok(Base::Gone(node)),
+            Err(Error::NotFound) => Ok(EditBase::Gone(node)),
             Err(error) => Err(error),
             Ok(meta) => {
                 let since = self.then.difference(node);
                 // A link never leads elsewhere as long as it lives.
                 let is_link = meta.kind == FileType::Symlink && self.is_older(&meta);
                 let is_still = !is_since(meta.ctime, self.began) && since.is_none();
-                Ok(Base::There {
+                Ok(EditBase::There {
                     then: node,
                     at,
                     is_same: is_still || is_link || self.is_put_back(node)?,
@@ -157,7 +157,7 @@ impl<'a> Origin<'a> {
         if since.content.is_none() || !was_untouched {
             return Ok(false);
         }
-        let now = Tree::now(self.then.disk().clone());
+        let now = PastTree::now(self.then.disk().clone());
         self.had(node, (&now, node))
     }
 
@@ -165,7 +165,7 @@ impl<'a> Origin<'a> {
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub(super) fn distrusts(&self, base: &Tree<'_>, node: NodeId) -> Result<bool> {
+    pub(super) fn distrusts(&self, base: &PastTree<'_>, node: NodeId) -> Result<bool> {
         let then = base.difference(node);
         let recorded = then.and_then(|then| then.mtime);
         let time = match recorded {
@@ -188,7 +188,7 @@ impl<'a> Origin<'a> {
     }
 
     /// Returns whether the origin had this very content.
-    fn had(&self, then: NodeId, (tree, node): (&Tree<'_>, NodeId)) -> Result<bool> {
+    fn had(&self, then: NodeId, (tree, node): (&PastTree<'_>, NodeId)) -> Result<bool> {
         if self.then.kind(then) != tree.kind(node) {
             return Ok(false);
         }
@@ -205,10 +205,10 @@ impl<'a> Origin<'a> {
     /// Those of reading the disk.
     pub(super) fn edits(
         &self,
-        base: &Tree<'_>,
-        now: &Tree<'_>,
-    ) -> Result<(Vec<Edit>, Vec<WorldPath>)> {
-        let mut walk = Walk {
+        base: &PastTree<'_>,
+        now: &PastTree<'_>,
+    ) -> Result<(Vec<UnrecordedEdit>, Vec<WorldPath>)> {
+        let mut walk = EditSearch {
             origin: self,
             base,
             now,
@@ -227,7 +227,7 @@ impl<'a> Origin<'a> {
 }
 
 /// Returns whether two things of one kind have the same content.
-pub(super) fn is_equal(one: At<'_, '_>, other: At<'_, '_>) -> Result<bool> {
+pub(super) fn is_equal(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result<bool> {
     match one.0.kind(one.1) {
         FileType::RegularFile => is_same(one, other),
         FileType::Symlink => Ok(one.0.target(one.1)? == other.0.target(other.1)?),
@@ -236,19 +236,19 @@ pub(super) fn is_equal(one: At<'_, '_>, other: At<'_, '_>) -> Result<bool> {
 }
 
 /// A directory: its node, its path, its path in the fork as that was made, and whether it is new beside the home.
-type Waiting = (NodeId, WorldPath, Option<WorldPath>, bool);
+type PendingDir = (NodeId, WorldPath, Option<WorldPath>, bool);
 
-struct Walk<'w, 'o, 't> {
-    origin: &'w Origin<'o>,
-    base: &'w Tree<'t>,
-    now: &'w Tree<'t>,
-    edits: Vec<Edit>,
+struct EditSearch<'w, 'o, 't> {
+    origin: &'w OriginAtFork<'o>,
+    base: &'w PastTree<'t>,
+    now: &'w PastTree<'t>,
+    edits: Vec<UnrecordedEdit>,
     removed: Vec<WorldPath>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingDir>,
 }
 
-impl Walk<'_, '_, '_> {
-    fn dir(&mut self, (dir, path, was, is_new): &Waiting) -> Result<()> {
+impl EditSearch<'_, '_, '_> {
+    fn dir(&mut self, (dir, path, was, is_new): &PendingDir) -> Result<()> {
         for (bytes, node) in self.now.children(*dir)? {
             if path.is_root() && (*bytes == *TRASH || *bytes == *STATE) {
                 continue;
@@ -270,7 +270,7 @@ impl Walk<'_, '_, '_> {
                 && self.is_untouched(node)
             {
                 let base = self.origin.base(before)?;
-                inner_is_new = meta.is_dir() && matches!(base, Base::Absent);
+                inner_is_new = meta.is_dir() && matches!(base, EditBase::Absent);
                 if inner_is_new || !meta.is_dir() {
                     self.edit(inner.clone(), node, base)?;
                 }
@@ -287,18 +287,18 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    fn edit(&mut self, path: WorldPath, node: NodeId, base: Base) -> Result<()> {
+    fn edit(&mut self, path: WorldPath, node: NodeId, base: EditBase) -> Result<()> {
         let (content, mode) = match &base {
-            Base::Absent => (true, false),
-            Base::Gone(then) => (!self.origin.had(*then, (self.now, node))?, false),
-            Base::There { then, .. } => (
+            EditBase::Absent => (true, false),
+            EditBase::Gone(then) => (!self.origin.had(*then, (self.now, node))?, false),
+            EditBase::There { then, .. } => (
                 !self.origin.had(*then, (self.now, node))?,
                 self.now.kind(node) != FileType::Symlink
                     && self.base.meta(node)?.mode != self.origin.then.meta(*then)?.mode,
             ),
         };
         if content || mode {
-            self.edits.push(Edit {
+            self.edits.push(UnrecordedEdit {
                 path,
                 node,
                 base,

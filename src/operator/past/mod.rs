@@ -1,7 +1,7 @@
 //! The past: the store's tree as it was at any point, with its contents, computed backwards from what is on the disk
 //! now.
 //!
-//! [`Past`] goes back from the newest record; [`Tree`] is the state it reaches. No snapshot is stored: the journal
+//! [`Past`] goes back from the newest record; [`PastTree`] is the state it reaches. No snapshot is stored: the journal
 //! has the operations, the trash and the versions have what they removed, and everything else is still in place.
 //!
 //! ```text
@@ -24,17 +24,17 @@ use std::sync::Arc;
 
 pub use disk::disk_tree::DiskTree;
 pub use disk::interner::NameId;
-pub(in crate::operator) use disk::interner::{ByNumber, Interner};
+pub(in crate::operator) use disk::interner::{NameInterner, NumberHash};
 pub(in crate::operator) use disk::node_id::NameSlot;
-pub use disk::node_id::{NodeId, ROOT, Slot};
+pub use disk::node_id::{DirSlot, NodeId, ROOT};
 pub use disk::node_set::NodeSet;
 pub use records::reverse_records::ReverseRecords;
-pub use tree::content::Content;
-pub use tree::effect::{self, Effect};
+pub use tree::content::PastContent;
+pub use tree::effect::{self, RecordEffect};
 pub use tree::layer;
-pub use tree::looked::Looked;
-pub use tree::missing::Missing;
-pub use tree::past_tree::{Attributes, Tree};
+pub use tree::looked::LayeredContent;
+pub use tree::missing::MissingPart;
+pub use tree::past_tree::{NodeAttributes, PastTree};
 
 use super::Store;
 use super::point::Point;
@@ -63,9 +63,9 @@ pub type RecordId = (Arc<str>, u64);
 
 /// The names and nodes that records changed between two points.
 #[derive(Debug, Clone, Default)]
-pub struct Touched {
+pub struct ChangeSet {
     /// The names, each with its directory.
-    pub names: BTreeSet<Slot>,
+    pub names: BTreeSet<DirSlot>,
     /// The nodes whose content or attributes changed.
     pub nodes: HashSet<NodeId>,
 }
@@ -73,7 +73,7 @@ pub struct Touched {
 /// The way back through the records.
 #[derive(Debug)]
 pub struct Past<'a> {
-    tree: Tree<'a>,
+    tree: PastTree<'a>,
     records: ReverseRecords<'a>,
     /// Records that were read but not taken back yet, the newest first, and the error that ended the reading.
     ahead: VecDeque<Result<(Arc<str>, Record)>>,
@@ -92,7 +92,7 @@ impl<'a> Past<'a> {
     pub fn now(store: &'a Store) -> Result<Past<'a>> {
         let records = ReverseRecords::open(store)?;
         Ok(Past {
-            tree: Tree::now(Rc::new(DiskTree::new(store))),
+            tree: PastTree::now(Rc::new(DiskTree::new(store))),
             records,
             ahead: VecDeque::new(),
             path_filter: None,
@@ -139,12 +139,12 @@ impl<'a> Past<'a> {
     }
 
     /// Returns the tree at the point reached.
-    pub fn tree(&self) -> &Tree<'a> {
+    pub fn tree(&self) -> &PastTree<'a> {
         &self.tree
     }
 
     /// Returns the tree at the point reached, for good. It can no longer find nodes by inode number.
-    pub fn into_tree(mut self) -> Tree<'a> {
+    pub fn into_tree(mut self) -> PastTree<'a> {
         self.tree.rest();
         self.tree
     }
@@ -154,8 +154,8 @@ impl<'a> Past<'a> {
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
-    pub fn back_to(&mut self, point: &Point) -> Result<Touched> {
-        let mut touched = Touched::default();
+    pub fn back_to(&mut self, point: &Point) -> Result<ChangeSet> {
+        let mut touched = ChangeSet::default();
         let disk = self.tree.disk().clone();
         self.back_noting(point, |_, _, effect| touched.add(effect, &disk))?;
         Ok(touched)
@@ -168,7 +168,7 @@ impl<'a> Past<'a> {
     pub fn back_noting(
         &mut self,
         point: &Point,
-        mut note: impl FnMut(&str, &Record, &Effect),
+        mut note: impl FnMut(&str, &Record, &RecordEffect),
     ) -> Result<()> {
         while let Some((session, record)) =
             self.back_by_one(|session, seq| !point.includes(session, seq))?
@@ -252,7 +252,7 @@ impl<'a> Past<'a> {
     }
 
     /// Returns the tree for taking records back one by one.
-    pub fn tree_mut(&mut self) -> &mut Tree<'a> {
+    pub fn tree_mut(&mut self) -> &mut PastTree<'a> {
         &mut self.tree
     }
 }
@@ -277,11 +277,11 @@ fn read_ahead(
     }
 }
 
-impl Touched {
+impl ChangeSet {
     /// Adds what an effect changes.
-    fn add(&mut self, effect: &Effect, disk: &DiskTree<'_>) {
+    fn add(&mut self, effect: &RecordEffect, disk: &DiskTree<'_>) {
         match effect {
-            Effect::Name { dir, name, .. } => {
+            RecordEffect::Name { dir, name, .. } => {
                 self.names.insert((*dir, disk.text(*name)));
             }
             effect => self.nodes.extend(effect.within()),

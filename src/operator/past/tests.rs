@@ -144,7 +144,7 @@ fn look(top: &Path, dir: &Path, all: &mut BTreeMap<String, String>) {
     }
 }
 
-fn look_back(tree: &Tree<'_>, dir: NodeId, at: &WorldPath, all: &mut BTreeMap<String, String>) {
+fn look_back(tree: &PastTree<'_>, dir: NodeId, at: &WorldPath, all: &mut BTreeMap<String, String>) {
     for (name, node) in tree.children(dir).unwrap() {
         let at = at.join(Name::new(&name).unwrap());
         if at == path(".trash") {
@@ -291,7 +291,7 @@ fn a_path_by_itself_is_what_it_is_among_all() {
             let at = path(places[dice.index(9)]);
             let all = Diff::between(&store, from, to, &WorldPath::root()).unwrap();
             let below = Diff::between(&store, from, to, &at).unwrap();
-            let is_below = |change: &crate::operator::diff::Difference| {
+            let is_below = |change: &crate::operator::diff::PathDifference| {
                 at.contains(&change.path) || change.from.as_ref().is_some_and(|f| at.contains(f))
             };
             let all = all.changes().map(Result::unwrap).filter(is_below).collect();
@@ -303,7 +303,7 @@ fn a_path_by_itself_is_what_it_is_among_all() {
             past.back_to(from).unwrap();
             let mut about = Past::about(&store, &at, Some(from)).unwrap();
             about.back_to(from).unwrap();
-            let what = |tree: &Tree<'_>| {
+            let what = |tree: &PastTree<'_>| {
                 let node = tree.resolve(&at).unwrap()?;
                 let mut text = String::new();
                 // A directory's modification time comes from records of its entries, which are skipped.

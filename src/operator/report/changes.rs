@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::html::{Html, many, size};
+use super::html::{HtmlFragment, many, size};
 use super::hunks::hunks;
 use crate::name::escape;
-use crate::operator::diff::{Bytes, Diff, Difference, Side, Status};
+use crate::operator::diff::{ChangeStatus, Diff, DiffSide, NodeBytes, PathDifference};
 
 /// How many changes are listed.
 pub(super) const LISTED: usize = 3000;
@@ -36,16 +36,16 @@ const BULK: [&str; 10] = [
 
 /// A directory on the page.
 #[derive(Default)]
-struct Folder<'a> {
-    folders: BTreeMap<String, Folder<'a>>,
-    changes: Vec<(String, &'a Difference)>,
+struct PageFolder<'a> {
+    folders: BTreeMap<String, PageFolder<'a>>,
+    changes: Vec<(String, &'a PathDifference)>,
     /// The change of the directory itself.
-    own: Option<&'a Difference>,
+    own: Option<&'a PathDifference>,
 }
 
 /// The output so far.
-struct Page<'a, 'd> {
-    html: Html,
+struct ChangesSection<'a, 'd> {
+    html: HtmlFragment,
     diff: &'d Diff<'a>,
     shown: usize,
     left_out: u64,
@@ -53,19 +53,19 @@ struct Page<'a, 'd> {
 
 /// Returns the number of paths of each kind: added, modified, renamed, removed.
 pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
-    let of = |status: Status| diff.statuses().filter(|s| *s == status).count() as u64;
+    let of = |status: ChangeStatus| diff.statuses().filter(|s| *s == status).count() as u64;
     [
-        Status::Added,
-        Status::Modified,
-        Status::Renamed,
-        Status::Removed,
+        ChangeStatus::Added,
+        ChangeStatus::Modified,
+        ChangeStatus::Renamed,
+        ChangeStatus::Removed,
     ]
     .map(of)
 }
 
 /// Writes the tree of the listed changes.
-pub(super) fn tree(diff: &Diff<'_>, listed: &[Difference]) -> String {
-    let mut top = Folder::default();
+pub(super) fn tree(diff: &Diff<'_>, listed: &[PathDifference]) -> String {
+    let mut top = PageFolder::default();
     for change in listed {
         let parts: Vec<String> = change
             .path
@@ -97,8 +97,8 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[Difference]) -> String {
         shown.push_str(name);
         folder.changes.push((shown, change));
     }
-    let mut page = Page {
-        html: Html::default(),
+    let mut page = ChangesSection {
+        html: HtmlFragment::default(),
         diff,
         shown: 0,
         left_out: 0,
@@ -120,15 +120,15 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[Difference]) -> String {
     page.html.done()
 }
 
-impl Page<'_, '_> {
-    fn folder(&mut self, folder: &Folder<'_>, depth: usize) {
+impl ChangesSection<'_, '_> {
+    fn folder(&mut self, folder: &PageFolder<'_>, depth: usize) {
         self.html.raw("<ul>");
         // Edits come first, then renames, additions and removals; directories filled by programs come last.
-        let order = |change: &Difference| match change.status {
-            Status::Modified => 0,
-            Status::Renamed => 1,
-            Status::Added => 2,
-            Status::Removed => 3,
+        let order = |change: &PathDifference| match change.status {
+            ChangeStatus::Modified => 0,
+            ChangeStatus::Renamed => 1,
+            ChangeStatus::Added => 2,
+            ChangeStatus::Removed => 3,
         };
         let mut changes: Vec<_> = folder.changes.iter().collect();
         changes.sort_by_key(|(_, change)| order(change));
@@ -137,7 +137,7 @@ impl Page<'_, '_> {
         folders.sort_by_key(|(name, inner)| (is_bulk(name), !inner.has_edits()));
         let (edited, others): (Vec<_>, Vec<_>) = changes
             .into_iter()
-            .partition(|(_, change)| change.status == Status::Modified);
+            .partition(|(_, change)| change.status == ChangeStatus::Modified);
         for (name, change) in edited {
             self.change(name, change);
         }
@@ -196,10 +196,10 @@ impl Page<'_, '_> {
         self.html.raw("</ul>");
     }
 
-    fn change(&mut self, name: &str, change: &Difference) {
+    fn change(&mut self, name: &str, change: &PathDifference) {
         let texts = self.texts(change);
         self.html.raw("<li class=\"leaf\">");
-        let line = |html: &mut Html| {
+        let line = |html: &mut HtmlFragment| {
             badge(html, change.status);
             html.raw("<bdi class=\"name\">");
             html.text(name);
@@ -229,7 +229,7 @@ impl Page<'_, '_> {
     }
 
     /// Writes the difference of a file's contents, if it is text and there is room for it.
-    fn texts(&mut self, change: &Difference) -> Option<String> {
+    fn texts(&mut self, change: &PathDifference) -> Option<String> {
         if !change.content && change.before.is_some() && change.after.is_some() {
             return None;
         }
@@ -240,7 +240,7 @@ impl Page<'_, '_> {
         {
             return None;
         }
-        let largest = |side: Option<Side>| side.map_or(0, |side| side.size);
+        let largest = |side: Option<DiffSide>| side.map_or(0, |side| side.size);
         if largest(change.before).max(largest(change.after)) > LARGE
             || self.shown >= SHOWN
             || self.html.len() > TOGETHER
@@ -248,9 +248,9 @@ impl Page<'_, '_> {
             self.left_out += 1;
             return None;
         }
-        let mut html = Html::default();
+        let mut html = HtmlFragment::default();
         let read =
-            |bytes: Option<Bytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
+            |bytes: Option<NodeBytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
         let both = self.diff.contents(change);
         let both = both.and_then(|(before, after)| Ok((read(before)?, read(after)?)));
         match both {
@@ -267,12 +267,13 @@ impl Page<'_, '_> {
     }
 }
 
-impl Folder<'_> {
+impl PageFolder<'_> {
     /// Returns whether anything in it was edited rather than created or removed.
     fn has_edits(&self) -> bool {
         let mut pending = vec![self];
         while let Some(folder) = pending.pop() {
-            let edited = |(_, change): &(String, &Difference)| change.status == Status::Modified;
+            let edited =
+                |(_, change): &(String, &PathDifference)| change.status == ChangeStatus::Modified;
             if folder.changes.iter().any(edited) {
                 return true;
             }
@@ -297,7 +298,7 @@ impl Folder<'_> {
     }
 }
 
-fn badge(html: &mut Html, status: Status) {
+fn badge(html: &mut HtmlFragment, status: ChangeStatus) {
     let (class, letter) = (status.word(), status.letter());
     html.raw(&format!(
         "<span class=\"badge {class}\" title=\"{class}\"><span aria-hidden=\"true\">{letter}</span><span class=\"sr\">{class}: </span></span> "
@@ -310,7 +311,7 @@ fn is_binary(bytes: &[u8]) -> bool {
 }
 
 /// Describes a difference in a few words.
-fn describe(change: &Difference) -> String {
+fn describe(change: &PathDifference) -> String {
     let mut words = Vec::new();
     match (change.before, change.after) {
         (None, Some(side)) | (Some(side), None) if !side.is_dir() => {

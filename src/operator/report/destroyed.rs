@@ -1,16 +1,16 @@
 //! The destroyed files and contents, each with the command that restores it.
 
 use super::facts::{shell, shell_path};
-use super::html::{Html, many, size};
-use super::{LISTED, Page};
+use super::html::{HtmlFragment, many, size};
+use super::{LISTED, PageData};
 use crate::journal::KeepMethod;
 use crate::name::escape;
 use crate::operator::kept::KeptVersion;
-use crate::operator::trash::Listed;
+use crate::operator::trash::TrashEntry;
 use crate::operator::usage::program;
 
-impl Page {
-    pub(super) fn destroyed(&self, html: &mut Html) {
+impl PageData {
+    pub(super) fn destroyed(&self, html: &mut HtmlFragment) {
         html.raw("<section aria-labelledby=\"h-gone\"><h2 id=\"h-gone\">What was destroyed, and how to get it back</h2>");
         if self.removed.len() + self.noise.len() + self.overwritten.len() == 0 {
             html.raw("<p class=\"empty\">Nothing that is still kept.</p></section>\n");
@@ -52,7 +52,7 @@ impl Page {
         html.raw("</section>\n");
     }
 
-    fn entry(&self, html: &mut Html, listed: &Listed) {
+    fn entry(&self, html: &mut HtmlFragment, listed: &TrashEntry) {
         let entry = escape(&listed.entry.0);
         let path = listed.path.as_ref().map_or(entry, ToString::to_string);
         html.raw("<li><div><bdi class=\"name\">").text(&path);
@@ -82,7 +82,7 @@ impl Page {
         html.raw("</li>");
     }
 
-    fn version(&self, html: &mut Html, version: &KeptVersion) {
+    fn version(&self, html: &mut HtmlFragment, version: &KeptVersion) {
         html.raw("<li><div><bdi class=\"name\">")
             .text(&version.path.to_string())
             .raw("</bdi>");
@@ -104,7 +104,7 @@ impl Page {
     }
 }
 
-fn left_out(html: &mut Html, all: usize, command: &str) {
+fn left_out(html: &mut HtmlFragment, all: usize, command: &str) {
     let more = all.saturating_sub(LISTED) as u64;
     if more > 0 {
         html.raw("<p class=\"more\">").number(more);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::journal::{JournalReader, Op, Record};
 use crate::name::{WorldPath, escape};
 use crate::operator::Store;
-use crate::operator::run::FoundRun;
+use crate::operator::run::RunSummary;
 use crate::operator::usage::program;
 use crate::world::store::settle::open_journal;
 
@@ -29,11 +29,11 @@ const PROGRAMS: usize = 200;
 const PROCESSES: usize = 100_000;
 
 /// The changes in a time slice: those that only add, and those that destroy.
-pub(super) type Slice = (u32, u32);
+pub(super) type SliceCounts = (u32, u32);
 
 /// The changes of one program.
 #[derive(Debug, Default)]
-pub(super) struct Program {
+pub(super) struct ProgramFacts {
     pub(super) path: String,
     pub(super) processes: HashSet<u32>,
     pub(super) changes: u64,
@@ -42,7 +42,7 @@ pub(super) struct Program {
     pub(super) removed: u64,
     pub(super) moved: u64,
     pub(super) attributes: u64,
-    pub(super) slices: Vec<Slice>,
+    pub(super) slices: Vec<SliceCounts>,
     /// Whether these are an operator's changes: undos and restores.
     pub(super) by_operator: bool,
 }
@@ -52,7 +52,7 @@ const OPERATOR: &str = "an operator";
 
 /// An operator's action, or another event listed by itself.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct PageEvent {
     pub(super) seq: u64,
     pub(super) time: DateTime<Utc>,
     pub(super) what: String,
@@ -60,10 +60,10 @@ pub(super) struct Mark {
 
 /// The facts of a session.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(super) struct SessionFacts {
     pub(super) id: String,
     /// The run of the session that it is about, where it is about one.
-    pub(super) run: Option<FoundRun>,
+    pub(super) run: Option<RunSummary>,
     /// The records of that run.
     pub(super) seqs: HashSet<u64>,
     pub(super) home: Option<String>,
@@ -76,8 +76,8 @@ pub(super) struct Facts {
     pub(super) damage: Option<String>,
     pub(super) changes: u64,
     pub(super) not_done: u64,
-    pub(super) programs: BTreeMap<String, Program>,
-    pub(super) marks: Vec<Mark>,
+    pub(super) programs: BTreeMap<String, ProgramFacts>,
+    pub(super) marks: Vec<PageEvent>,
     pub(super) marks_left_out: u64,
     /// The width of a slice in milliseconds.
     pub(super) width: i64,
@@ -87,12 +87,12 @@ pub(super) struct Facts {
 ///
 /// # Errors
 /// `ENOENT` where it has no journal; those of `read(2)`. Damage is noted in the facts.
-pub(super) fn read(store: &Store, id: &str, run: Option<&FoundRun>) -> Result<Facts> {
-    let mut facts = Facts {
+pub(super) fn read(store: &Store, id: &str, run: Option<&RunSummary>) -> Result<SessionFacts> {
+    let mut facts = SessionFacts {
         id: id.to_owned(),
         run: run.cloned(),
         width: 1000,
-        ..Facts::default()
+        ..SessionFacts::default()
     };
     let file = open_journal(store.state(), id)?;
     let mut reader = JournalReader::new(BufReader::with_capacity(1 << 17, file));
@@ -109,7 +109,7 @@ pub(super) fn read(store: &Store, id: &str, run: Option<&FoundRun>) -> Result<Fa
     }
 }
 
-impl Facts {
+impl SessionFacts {
     fn take(&mut self, record: Record) {
         if let Some(run) = &self.run
             && record.origin.run != Some(run.id)
@@ -145,7 +145,7 @@ impl Facts {
         if !mark.is_empty() {
             if self.marks.len() < MARKS {
                 let seq = record.seq;
-                self.marks.push(Mark {
+                self.marks.push(PageEvent {
                     seq,
                     time,
                     what: mark,
@@ -218,18 +218,18 @@ impl Facts {
     }
 
     /// Returns the programs, busiest first, and the operator last.
-    pub(super) fn busiest(&self) -> Vec<(&str, &Program)> {
+    pub(super) fn busiest(&self) -> Vec<(&str, &ProgramFacts)> {
         let mut programs: Vec<_> = self.programs.iter().map(|(n, p)| (n.as_str(), p)).collect();
         programs.sort_by_key(|(_, p)| (p.by_operator, std::cmp::Reverse(p.changes)));
         programs
     }
 }
 
-pub(super) fn add(a: Slice, b: &Slice) -> Slice {
+pub(super) fn add(a: SliceCounts, b: &SliceCounts) -> SliceCounts {
     (a.0.saturating_add(b.0), a.1.saturating_add(b.1))
 }
 
-impl Program {
+impl ProgramFacts {
     fn take(&mut self, record: &Record, slice: usize) {
         self.changes += 1;
         if let Some(actor) = &record.actor {

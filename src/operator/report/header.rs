@@ -3,13 +3,13 @@
 use chrono::{DateTime, Utc};
 
 use super::facts::shell;
-use super::html::{Html, grouped, size};
-use super::{Listing, Page, changes};
+use super::html::{HtmlFragment, grouped, size};
+use super::{ListedChanges, PageData, changes};
 use crate::error::Result;
 use crate::operator::session::{FOR_REQUESTS, is_for_requests};
 
-impl Page {
-    pub(super) fn header(&self, html: &mut Html, diff: &Result<Listing<'_>>) {
+impl PageData {
+    pub(super) fn header(&self, html: &mut HtmlFragment, diff: &Result<ListedChanges<'_>>) {
         let facts = &self.facts;
         let (began, last) = (
             facts.began.unwrap_or_default(),
@@ -91,7 +91,7 @@ impl Page {
     }
 
     /// What the run was asked for, where the page is about one.
-    fn run(&self, html: &mut Html) {
+    fn run(&self, html: &mut HtmlFragment) {
         let Some(run) = &self.facts.run else {
             return;
         };
@@ -104,7 +104,7 @@ impl Page {
     }
 
     /// Writes how to undo all of it.
-    fn undo(&self, html: &mut Html) {
+    fn undo(&self, html: &mut HtmlFragment) {
         if self.facts.changes == 0 {
             return;
         }

@@ -1,23 +1,23 @@
 //! Writing HTML in which every name and every content may be hostile.
 //!
-//! Owns escaping. Text reaches the page only through [`Html::text`] and its relatives; only the program's own markup
+//! Owns escaping. Text reaches the page only through [`HtmlFragment::text`] and its relatives; only the program's own markup
 //! is raw.
 
 use crate::name::is_deceptive;
 
 /// A piece of a page.
 #[derive(Debug, Default)]
-pub(super) struct Html(String);
+pub(super) struct HtmlFragment(String);
 
-impl Html {
+impl HtmlFragment {
     /// Appends this program's own markup.
-    pub(super) fn raw(&mut self, markup: &str) -> &mut Html {
+    pub(super) fn raw(&mut self, markup: &str) -> &mut HtmlFragment {
         self.0.push_str(markup);
         self
     }
 
     /// Appends text of any content. Safe between tags and in quoted attributes.
-    pub(super) fn text(&mut self, text: &str) -> &mut Html {
+    pub(super) fn text(&mut self, text: &str) -> &mut HtmlFragment {
         for c in text.chars() {
             match c {
                 '&' => self.0.push_str("&amp;"),
@@ -36,12 +36,12 @@ impl Html {
     }
 
     /// Appends a number.
-    pub(super) fn number(&mut self, number: u64) -> &mut Html {
+    pub(super) fn number(&mut self, number: u64) -> &mut HtmlFragment {
         self.text(&grouped(number))
     }
 
     /// Appends a command to copy.
-    pub(super) fn command(&mut self, command: &str) -> &mut Html {
+    pub(super) fn command(&mut self, command: &str) -> &mut HtmlFragment {
         self.raw("<span class=\"cmd\"><code>").text(command);
         self.raw("</code><button type=\"button\" class=\"copy\" aria-label=\"Copy the command\">Copy</button></span>")
     }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn nothing_gets_out_of_its_place() {
-        let mut html = Html::default();
+        let mut html = HtmlFragment::default();
         html.text("</code><script>alert('1')</script>\" onload=\"x&\u{202e}\u{0}\n");
         let text = html.done();
         assert!(

@@ -3,7 +3,7 @@
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 
-use super::html::Html;
+use super::html::HtmlFragment;
 
 /// The maximum number of lines of one difference.
 const LINES: usize = 400;
@@ -13,7 +13,7 @@ const LINE: usize = 500;
 const CONTEXT: usize = 3;
 
 /// Writes the difference of two texts.
-pub(super) fn hunks(html: &mut Html, before: &[u8], after: &[u8]) {
+pub(super) fn hunks(html: &mut HtmlFragment, before: &[u8], after: &[u8]) {
     let old: Vec<&[u8]> = before.split_inclusive(|b| *b == b'\n').collect();
     let new: Vec<&[u8]> = after.split_inclusive(|b| *b == b'\n').collect();
     let diff = TextDiff::configure()

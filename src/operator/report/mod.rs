@@ -18,16 +18,16 @@ use std::collections::HashSet;
 use chrono::Utc;
 use sha2::{Digest, Sha256};
 
-use super::diff::{Diff, Difference};
+use super::diff::{Diff, PathDifference};
 use super::kept::{self, KeptVersion};
 use super::point::{Operation, Point};
-use super::run::FoundRun;
-use super::trash::{self, Listed};
+use super::run::RunSummary;
+use super::trash::{self, TrashEntry};
 use super::{Store, session};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use facts::{Facts, shell};
-use html::{Html, base64};
+use facts::{SessionFacts, shell};
+use html::{HtmlFragment, base64};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -66,7 +66,7 @@ pub fn newest(store: &Store) -> Result<String> {
 pub fn page(
     store: &Store,
     id: &str,
-    run: Option<&FoundRun>,
+    run: Option<&RunSummary>,
     target: &[u8],
     step: &mut dyn FnMut(&'static str),
 ) -> Result<String> {
@@ -88,13 +88,13 @@ pub fn page(
     let mut overwritten = kept::list(store)?;
     overwritten.retain(|kept| facts.has(Some(&kept.session), Some(kept.seq)));
     // Newest first, with hidden directories (git's own files) after the rest.
-    let hidden = |listed: &Listed| {
+    let hidden = |listed: &TrashEntry| {
         let path = listed.path.as_ref();
         path.is_some_and(|path| path.components().any(|part| part.bytes().starts_with(b".")))
     };
     removed.reverse();
     removed.sort_by_key(hidden);
-    let taken = |listed: &&Listed| {
+    let taken = |listed: &&TrashEntry| {
         let path = listed
             .path
             .as_ref()
@@ -124,11 +124,11 @@ pub fn page(
         None => Diff::between(store, &from, &to, &WorldPath::root()),
     };
     let diff = diff.and_then(|diff| {
-        let listed: Result<Vec<Difference>> = diff.changes().take(changes::LISTED).collect();
+        let listed: Result<Vec<PathDifference>> = diff.changes().take(changes::LISTED).collect();
         listed.map(|listed| (diff, listed))
     });
     step("writing the page");
-    let page = Page {
+    let page = PageData {
         store: shell(target),
         running: !facts.ended
             && store.is_served()?
@@ -143,24 +143,24 @@ pub fn page(
 }
 
 /// The differences, and the changes that are listed.
-type Listing<'a> = (Diff<'a>, Vec<Difference>);
+type ListedChanges<'a> = (Diff<'a>, Vec<PathDifference>);
 
-struct Page {
+struct PageData {
     /// The store's path, quoted for a shell.
     store: String,
     running: bool,
-    facts: Facts,
-    removed: Vec<Listed>,
+    facts: SessionFacts,
+    removed: Vec<TrashEntry>,
     /// Removed files that nobody will want back.
-    noise: Vec<Listed>,
+    noise: Vec<TrashEntry>,
     /// Entries of the trash whose former place is taken.
     taken: HashSet<Vec<u8>>,
     overwritten: Vec<KeptVersion>,
 }
 
-impl Page {
-    fn write(&self, diff: Result<Listing<'_>>) -> String {
-        let mut html = Html::default();
+impl PageData {
+    fn write(&self, diff: Result<ListedChanges<'_>>) -> String {
+        let mut html = HtmlFragment::default();
         let hash = |text: &str| base64(&Sha256::digest(text.as_bytes()));
         html.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         html.raw(&format!(
@@ -189,7 +189,7 @@ impl Page {
         html.done()
     }
 
-    fn timeline(&self, html: &mut Html) {
+    fn timeline(&self, html: &mut HtmlFragment) {
         html.raw("<section aria-labelledby=\"h-time\"><h2 id=\"h-time\">When</h2>");
         if self.facts.programs.is_empty() {
             html.raw("<p class=\"empty\">Nothing was changed.</p></section>\n");
@@ -217,7 +217,7 @@ impl Page {
         html.raw("</section>\n");
     }
 
-    fn programs(&self, html: &mut Html) {
+    fn programs(&self, html: &mut HtmlFragment) {
         let programs = self.facts.busiest();
         if programs.is_empty() {
             return;
@@ -274,7 +274,7 @@ impl Page {
         html.raw("</section>\n");
     }
 
-    fn changes(&self, html: &mut Html, diff: &Result<Listing<'_>>) {
+    fn changes(&self, html: &mut HtmlFragment, diff: &Result<ListedChanges<'_>>) {
         html.raw("<section aria-labelledby=\"changes\"><h2 id=\"changes\">What is different</h2>");
         match diff {
             Err(error) => {
@@ -294,7 +294,7 @@ impl Page {
         html.raw("</section>\n");
     }
 
-    fn footer(&self, html: &mut Html) {
+    fn footer(&self, html: &mut HtmlFragment) {
         let now = Utc::now().format("%e %B %Y, %H:%M UTC").to_string();
         html.raw("<footer><p>Written by trumanfs ")
             .raw(env!("CARGO_PKG_VERSION"))

@@ -2,8 +2,8 @@
 //!
 //! The axis is broken where nothing happened for long, so that activity gets the width.
 
-use super::facts::{Facts, SLICES, Slice, add};
-use super::html::{Html, many};
+use super::facts::{SLICES, SessionFacts, SliceCounts, add};
+use super::html::{HtmlFragment, many};
 
 /// How many programs get a lane of their own.
 const LANES: usize = 8;
@@ -18,10 +18,10 @@ const RIGHT: usize = 970;
 const TOP: usize = 26;
 
 /// Draws the timeline.
-pub(super) fn draw(facts: &Facts) -> String {
-    let mut html = Html::default();
+pub(super) fn draw(facts: &SessionFacts) -> String {
+    let mut html = HtmlFragment::default();
     let programs = facts.busiest();
-    let mut lanes: Vec<(String, Vec<Slice>)> = Vec::new();
+    let mut lanes: Vec<(String, Vec<SliceCounts>)> = Vec::new();
     for (i, (name, program)) in programs.iter().enumerate() {
         match lanes.get_mut(LANES - 1) {
             Some((name, slices)) if i >= LANES && programs.len() > LANES => {
@@ -34,7 +34,7 @@ pub(super) fn draw(facts: &Facts) -> String {
             _ => lanes.push(((*name).to_owned(), program.slices.clone())),
         }
     }
-    let scale = Scale::of(&lanes);
+    let scale = BarScale::of(&lanes);
     // A short session fills the width, too.
     let count = scale.at.last().map_or(1, |last| last + 1).max(SLICES / 6);
     let step = (RIGHT - LEFT) as f64 / count as f64;
@@ -63,12 +63,12 @@ pub(super) fn draw(facts: &Facts) -> String {
 }
 
 /// The position of each slice's bar.
-struct Scale {
+struct BarScale {
     at: Vec<usize>,
 }
 
-impl Scale {
-    fn of(lanes: &[(String, Vec<Slice>)]) -> Scale {
+impl BarScale {
+    fn of(lanes: &[(String, Vec<SliceCounts>)]) -> BarScale {
         let length = lanes.iter().map(|(_, slices)| slices.len()).max();
         let (mut at, mut idle, mut next) = (Vec::new(), 0, 0);
         for i in 0..length.unwrap_or(0) {
@@ -79,7 +79,7 @@ impl Scale {
             at.push(next);
             next += usize::from(idle < IDLE);
         }
-        Scale { at }
+        BarScale { at }
     }
 
     fn is_broken(&self) -> bool {
@@ -98,7 +98,7 @@ impl Scale {
     }
 
     /// Draws the times where activity resumes after a break.
-    fn axis(&self, html: &mut Html, facts: &Facts, step: f64, bottom: usize) {
+    fn axis(&self, html: &mut HtmlFragment, facts: &SessionFacts, step: f64, bottom: usize) {
         let began = facts.began.unwrap_or_default();
         let mut after_break = true;
         let mut last = f64::MIN;
@@ -127,11 +127,11 @@ impl Scale {
 }
 
 fn lane(
-    html: &mut Html,
-    facts: &Facts,
-    (name, slices): (&str, &[Slice]),
+    html: &mut HtmlFragment,
+    facts: &SessionFacts,
+    (name, slices): (&str, &[SliceCounts]),
     top: usize,
-    (scale, step): (&Scale, f64),
+    (scale, step): (&BarScale, f64),
 ) {
     let bottom = (top + LANE - 8) as f64;
     let short: String = match name.chars().count() {
@@ -193,7 +193,7 @@ fn lane(
 }
 
 /// Draws times along the axis.
-fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) {
+fn axis(html: &mut HtmlFragment, facts: &SessionFacts, count: usize, step: f64, bottom: usize) {
     let began = facts.began.unwrap_or_default();
     let total = facts.width.saturating_mul(count as i64);
     let seconds = [
@@ -229,9 +229,9 @@ fn axis(html: &mut Html, facts: &Facts, count: usize, step: f64, bottom: usize) 
 
 /// Draws checkpoints, undos and purges, numbered as in the list below the picture.
 fn marks(
-    html: &mut Html,
-    facts: &Facts,
-    scale: &Scale,
+    html: &mut HtmlFragment,
+    facts: &SessionFacts,
+    scale: &BarScale,
     (count, step): (usize, f64),
     bottom: usize,
 ) {

@@ -26,7 +26,7 @@ pub struct AcceptRequest {
 
 /// What was accepted.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct Accepted {
+pub struct AcceptReport {
     /// The last record that says so.
     pub record: Operation,
     /// How many changed paths this took from the list.
@@ -65,7 +65,7 @@ impl AcceptRequest {
 ///
 /// # Errors
 /// [`Error::Missing`] where none are named; those of writing the journal: then part of it may be accepted.
-pub fn accept(world: &World, request: &AcceptRequest, caller: Caller) -> Result<Accepted> {
+pub fn accept(world: &World, request: &AcceptRequest, caller: Caller) -> Result<AcceptReport> {
     let mut last = None;
     let (mut ranges, mut hunks) = (request.of.chunks(LISTED), request.hunks.chunks(LISTED));
     loop {
@@ -88,5 +88,5 @@ pub fn accept(world: &World, request: &AcceptRequest, caller: Caller) -> Result<
         what: "nothing is there to be accepted".to_owned(),
         remedy: "`trumanfs review --json` lists what is.".to_owned(),
     })?;
-    Ok(Accepted { record, paths: 0 })
+    Ok(AcceptReport { record, paths: 0 })
 }

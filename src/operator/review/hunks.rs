@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
-use super::since::{HunkState, Since};
+use super::since::{HunkState, LaterChanges};
 use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::WorldPath;
 use crate::operator::past::RecordId;
 use crate::operator::point::Operation;
-use crate::operator::text::{Comparison, Hunk, PATIENCE, Sign, merge};
-use crate::operator::undo::{Conflict, InTheWay};
+use crate::operator::text::{Hunk, LineSign, PATIENCE, TextComparison, merge};
+use crate::operator::undo::{ConflictCause, UndoConflict};
 
 /// A hunk of a review.
 #[derive(Debug, Clone)]
@@ -28,9 +28,9 @@ pub struct ReviewHunk {
 
 /// The lines that a path of a review differs in.
 #[derive(Debug)]
-pub struct Lines {
+pub struct PathHunks {
     pub(super) path: WorldPath,
-    pub(super) comparison: Comparison,
+    pub(super) comparison: TextComparison,
     pub(super) hunks: Vec<ReviewHunk>,
     /// The file as it is now, where that differs from what it was after the latest change of the scope.
     pub(super) now: Option<Vec<u8>>,
@@ -48,11 +48,11 @@ pub struct Lines {
 
 /// Finds out what becomes of each hunk; `None` where that takes too long.
 pub(super) fn states(
-    comparison: &Comparison,
+    comparison: &TextComparison,
     now: Option<&[u8]>,
     is_mixed: bool,
 ) -> Option<Vec<ReviewHunk>> {
-    let since = now.map(|now| Since::of(comparison, now));
+    let since = now.map(|now| LaterChanges::of(comparison, now));
     if since.as_ref().is_some_and(|since| since.is_rough()) {
         return None;
     }
@@ -79,13 +79,13 @@ pub(super) fn states(
 }
 
 /// Hashes the lines of a hunk. The unchanged ones around tell apart hunks that change the same in several places.
-fn digest(comparison: &Comparison, hunk: &Hunk) -> Sha256 {
+fn digest(comparison: &TextComparison, hunk: &Hunk) -> Sha256 {
     let mut hash = Sha256::new();
     for (sign, line) in comparison.lines(hunk) {
         hash.update(match sign {
-            Sign::Same => b" ",
-            Sign::Removed => b"-",
-            Sign::Added => b"+",
+            LineSign::Same => b" ",
+            LineSign::Removed => b"-",
+            LineSign::Added => b"+",
         });
         hash.update((line.len() as u64).to_le_bytes());
         hash.update(line);
@@ -100,9 +100,9 @@ fn hex(hash: Sha256) -> String {
         .collect()
 }
 
-impl Lines {
+impl PathHunks {
     /// Returns how the lines differ.
-    pub fn comparison(&self) -> &Comparison {
+    pub fn comparison(&self) -> &TextComparison {
         &self.comparison
     }
 
@@ -185,7 +185,7 @@ impl Lines {
     pub(super) fn without(
         &self,
         chosen: &[&ReviewHunk],
-    ) -> std::result::Result<(&[u8], Vec<u8>), Vec<InTheWay>> {
+    ) -> std::result::Result<(&[u8], Vec<u8>), Vec<ConflictCause>> {
         let hunks: Vec<&Hunk> = chosen.iter().map(|hunk| &hunk.hunk).collect();
         let (after, theirs) = (self.comparison.after(), self.comparison.without(&hunks));
         let is_in_the_way = |hunk: &&&ReviewHunk| hunk.state == HunkState::Overtaken;
@@ -206,9 +206,9 @@ impl Lines {
         }
     }
 
-    fn conflict(&self, hunk: &ReviewHunk) -> InTheWay {
+    fn conflict(&self, hunk: &ReviewHunk) -> ConflictCause {
         let last = self.last.clone().unwrap_or_else(|| Operation::start_of(""));
-        let conflict = Conflict {
+        let conflict = UndoConflict {
             session: last.session,
             seq: last.seq,
             word: "write".to_owned(),
@@ -241,10 +241,10 @@ mod tests {
 
     use super::*;
 
-    fn lines(before: &str, after: &str, now: Option<&str>) -> Lines {
-        let comparison = Comparison::new(before.into(), after.into());
+    fn lines(before: &str, after: &str, now: Option<&str>) -> PathHunks {
+        let comparison = TextComparison::new(before.into(), after.into());
         let now = now.filter(|now| *now != after);
-        Lines {
+        PathHunks {
             path: WorldPath::root(),
             hunks: states(&comparison, now.map(str::as_bytes), false).unwrap(),
             comparison,
@@ -265,7 +265,7 @@ mod tests {
         (1..=40).map(line).collect()
     }
 
-    fn states_of(lines: &Lines) -> Vec<HunkState> {
+    fn states_of(lines: &PathHunks) -> Vec<HunkState> {
         lines.hunks.iter().map(|hunk| hunk.state).collect()
     }
 

@@ -3,22 +3,22 @@
 //! Owns what a hunk of a review is. It goes from before the path's oldest change that is not accepted to after its latest
 //! one of the scope, so what others changed later is no part of it, and its lines are compared with the file as it is now.
 
-use super::hunks::{Lines, states};
+use super::hunks::{PathHunks, states};
 use super::list::Review;
 use super::others::contents;
-use super::seen::SeenRecord;
+use super::seen::ScopeRecord;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::diff::{Bytes, Difference, Side, Texts};
-use crate::operator::past::{NodeId, Past, RecordId, Tree};
+use crate::operator::diff::{DiffSide, NodeBytes, PathDifference, TextPair};
+use crate::operator::past::{NodeId, Past, PastTree, RecordId};
 use crate::operator::point::Point;
-use crate::operator::text::Comparison;
+use crate::operator::text::TextComparison;
 
 const TAKES_LONG: &str = "takes longer than two seconds to compare line by line";
 
 /// The contents of a path at the points that matter.
-struct Contents {
-    texts: Texts,
+struct PathContents {
+    texts: TextPair,
     now: Option<Vec<u8>>,
     /// Somebody else's change between the first two.
     between: Option<RecordId>,
@@ -29,7 +29,7 @@ impl Review<'_> {
     ///
     /// # Errors
     /// As [`Diff::contents`](crate::operator::diff::Diff::contents).
-    pub fn lines(&self, number: usize) -> Result<Option<Lines>> {
+    pub fn lines(&self, number: usize) -> Result<Option<PathHunks>> {
         let (Some(change), Some(diff)) = (self.difference(number)?, self.diff()) else {
             return Ok(None);
         };
@@ -39,17 +39,17 @@ impl Review<'_> {
         let mut whole = whole(&change);
         let contents = match by.is_some() && whole.is_none() {
             true => self.contents(number, &change)?,
-            false => Contents {
+            false => PathContents {
                 texts: diff.texts(&change)?,
                 now: None,
                 between: None,
             },
         };
         let comparison = match contents.texts {
-            Texts::Text(before, after) => Comparison::new(before, after),
-            Texts::Binary => {
+            TextPair::Text(before, after) => TextComparison::new(before, after),
+            TextPair::Binary => {
                 whole = whole.or(Some("is no text, or a very long one"));
-                Comparison::default()
+                TextComparison::default()
             }
         };
         // The numbers of its hunks would mean others the next time.
@@ -62,7 +62,7 @@ impl Review<'_> {
             whole = Some(TAKES_LONG);
             states(&comparison, None, is_mixed)
         });
-        let mut lines = Lines {
+        let mut lines = PathHunks {
             hunks: hunks.unwrap_or_default(),
             comparison,
             now: contents.now,
@@ -96,8 +96,8 @@ impl Review<'_> {
     }
 
     /// Reads a file at the points between which it is reviewed.
-    fn contents(&self, number: usize, change: &Difference) -> Result<Contents> {
-        let records: Vec<&SeenRecord> = self.records_at(number).collect();
+    fn contents(&self, number: usize, change: &PathDifference) -> Result<PathContents> {
+        let records: Vec<&ScopeRecord> = self.records_at(number).collect();
         let open = records.iter().rev().find(|record| !record.accepted);
         let (Some(first), Some(last)) = (open.or(records.last()), records.first()) else {
             return Err(Error::NotFound);
@@ -127,18 +127,18 @@ impl Review<'_> {
         let same = is_node.filter(|_| was == is);
         let earlier = content(past.tree(), node(past.tree(), same, from)?)?;
         let now = match self.diff().map(|diff| diff.texts(change)).transpose()? {
-            Some(Texts::Text(_, now)) => now,
+            Some(TextPair::Text(_, now)) => now,
             _ => {
-                return Ok(Contents {
-                    texts: Texts::Binary,
+                return Ok(PathContents {
+                    texts: TextPair::Binary,
                     now: None,
                     between,
                 });
             }
         };
-        let texts = Texts::read(earlier, later)?;
-        let is_same = matches!(&texts, Texts::Text(_, later) if *later == now);
-        Ok(Contents {
+        let texts = TextPair::read(earlier, later)?;
+        let is_same = matches!(&texts, TextPair::Text(_, later) if *later == now);
+        Ok(PathContents {
             texts,
             now: (!is_same).then_some(now),
             between,
@@ -147,21 +147,24 @@ impl Review<'_> {
 }
 
 /// Returns a node that is in the tree, else what the path means there: an editor may have put another file at a path.
-fn node(tree: &Tree<'_>, same: Option<NodeId>, path: &WorldPath) -> Result<Option<NodeId>> {
+fn node(tree: &PastTree<'_>, same: Option<NodeId>, path: &WorldPath) -> Result<Option<NodeId>> {
     match same.filter(|node| tree.slot(*node).is_some()) {
         Some(node) => Ok(Some(node)),
         None => tree.resolve(path),
     }
 }
 
-fn content(tree: &Tree<'_>, node: Option<NodeId>) -> Result<Option<Bytes>> {
-    node.map(|node| tree.content(node).map(Bytes::File))
+fn content(tree: &PastTree<'_>, node: Option<NodeId>) -> Result<Option<NodeBytes>> {
+    node.map(|node| tree.content(node).map(NodeBytes::File))
         .transpose()
 }
 
 /// Returns why a change has no hunks, if it has none.
-fn whole(change: &Difference) -> Option<&'static str> {
-    let is_file = |side: &Option<_>| side.as_ref().is_none_or(|side: &Side| side.kind == "file");
+fn whole(change: &PathDifference) -> Option<&'static str> {
+    let is_file = |side: &Option<_>| {
+        side.as_ref()
+            .is_none_or(|side: &DiffSide| side.kind == "file")
+    };
     match (&change.before, &change.after) {
         _ if !is_file(&change.before) || !is_file(&change.after) => Some("is no file"),
         (None, _) => Some("was made as a whole"),
@@ -171,8 +174,8 @@ fn whole(change: &Difference) -> Option<&'static str> {
 }
 
 /// Returns whether a change is one of lines only.
-fn is_of_lines(change: &Difference) -> bool {
-    let attributes = |side: &Option<Side>| side.as_ref().map(|side| side.attributes());
+fn is_of_lines(change: &PathDifference) -> bool {
+    let attributes = |side: &Option<DiffSide>| side.as_ref().map(|side| side.attributes());
     change.from.is_none()
         && !change.xattrs
         && attributes(&change.before) == attributes(&change.after)

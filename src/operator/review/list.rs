@@ -2,23 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use super::others::Others;
-use super::scope::Scope;
-use super::seen::{Seen, SeenRecord, Who};
+use super::others::OtherChanges;
+use super::scope::ReviewScope;
+use super::seen::{ChangeAuthor, ScopeIndex, ScopeRecord};
 use crate::error::Result;
 use crate::journal::RunId;
 use crate::name::{Subtrees, WorldPath};
 use crate::operator::Store;
-use crate::operator::diff::{Diff, Difference, Status};
-use crate::operator::past::{Effect, NodeId, ROOT};
+use crate::operator::diff::{ChangeStatus, Diff, PathDifference};
+use crate::operator::past::{NodeId, ROOT, RecordEffect};
 use crate::operator::point::{Operation, Point};
 
 /// Who changed a path, and what for.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct By {
+pub struct ChangeCause {
     /// Who.
     #[serde(flatten)]
-    pub who: Who,
+    pub who: ChangeAuthor,
     /// What the run was asked for, escaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -26,12 +26,12 @@ pub struct By {
 
 /// A changed path of a review.
 #[derive(Debug, serde::Serialize)]
-pub struct Change {
+pub struct ReviewedPath {
     /// What differs, between the oldest change that is not accepted and the point that the review was made at.
     #[serde(flatten)]
-    pub difference: Difference,
+    pub difference: PathDifference,
     /// Who changed it, the latest first.
-    pub by: Vec<By>,
+    pub by: Vec<ChangeCause>,
     /// The last of these changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
@@ -46,14 +46,14 @@ pub struct Change {
 #[derive(Debug)]
 pub struct Review<'a> {
     pub(super) store: &'a Store,
-    scope: Scope,
-    pub(super) seen: Seen,
+    scope: ReviewScope,
+    pub(super) seen: ScopeIndex,
     pub(super) until: Point,
     /// `None` where nothing is to be reviewed.
     diff: Option<Diff<'a>>,
-    /// Which records changed which nodes, by node; records by their place in [`Seen::records`].
+    /// Which records changed which nodes, by node; records by their place in [`ScopeIndex::records`].
     touched: Vec<(NodeId, u32)>,
-    pub(super) others: Others,
+    pub(super) others: OtherChanges,
     /// The places in `diff` of what is listed.
     listed: Vec<usize>,
 }
@@ -63,14 +63,19 @@ impl<'a> Review<'a> {
     ///
     /// # Errors
     /// As [`Diff::between`].
-    pub fn read(store: &'a Store, scope: Scope, until: &Point, all: bool) -> Result<Review<'a>> {
-        let seen = Seen::read(store, &scope, until)?;
+    pub fn read(
+        store: &'a Store,
+        scope: ReviewScope,
+        until: &Point,
+        all: bool,
+    ) -> Result<Review<'a>> {
+        let seen = ScopeIndex::read(store, &scope, until)?;
         let until = match &seen.newest {
             Some(newest) => Point::After(newest.clone()),
             None => until.clone(),
         };
         let mut touched = Vec::new();
-        let mut others = Others::default();
+        let mut others = OtherChanges::default();
         let diff = seen.start(all).map(|from| {
             Diff::of_wanted(store, (&from, &until), |session, record, effect| {
                 let found = seen.find(session, record.seq);
@@ -110,7 +115,7 @@ impl<'a> Review<'a> {
     }
 
     /// Returns the scope.
-    pub fn scope(&self) -> &Scope {
+    pub fn scope(&self) -> &ReviewScope {
         &self.scope
     }
 
@@ -140,7 +145,7 @@ impl<'a> Review<'a> {
     }
 
     /// Returns a changed path, by its place in the order.
-    pub fn path(&self, number: usize) -> Option<(Status, WorldPath)> {
+    pub fn path(&self, number: usize) -> Option<(ChangeStatus, WorldPath)> {
         self.diff.as_ref()?.nth_path(self.place(number)?)
     }
 
@@ -148,23 +153,23 @@ impl<'a> Review<'a> {
     ///
     /// # Errors
     /// As [`Diff::nth`].
-    pub fn change(&self, number: usize) -> Result<Option<Change>> {
+    pub fn change(&self, number: usize) -> Result<Option<ReviewedPath>> {
         let Some(difference) = self.difference(number)? else {
             return Ok(None);
         };
-        let records: Vec<&SeenRecord> = self.records_at(number).collect();
+        let records: Vec<&ScopeRecord> = self.records_at(number).collect();
         let newest = records.first();
-        let mut by: Vec<By> = Vec::new();
+        let mut by: Vec<ChangeCause> = Vec::new();
         for who in records.iter().filter_map(|record| self.who_made(record)) {
             if !by.iter().any(|by| by.who == *who) {
                 let command = who.run.and_then(|run| self.command(run));
-                by.push(By {
+                by.push(ChangeCause {
                     who: who.clone(),
                     command: command.map(str::to_owned),
                 });
             }
         }
-        Ok(Some(Change {
+        Ok(Some(ReviewedPath {
             difference,
             by,
             operation: newest.map(|record| self.seen.operation(record)),
@@ -174,7 +179,7 @@ impl<'a> Review<'a> {
     }
 
     /// Returns who changed a path last, and when: microseconds since 1970.
-    pub fn last(&self, number: usize) -> Option<(&Who, i64)> {
+    pub fn last(&self, number: usize) -> Option<(&ChangeAuthor, i64)> {
         let record = self.records_at(number).next()?;
         Some((self.who_made(record)?, record.time))
     }
@@ -240,7 +245,7 @@ impl<'a> Review<'a> {
     }
 
     /// Returns what differs at a path, by its place in the order.
-    pub(super) fn difference(&self, number: usize) -> Result<Option<Difference>> {
+    pub(super) fn difference(&self, number: usize) -> Result<Option<PathDifference>> {
         let diff = self.diff.as_ref().zip(self.place(number));
         diff.map_or(Ok(None), |(diff, place)| diff.nth(place))
     }
@@ -257,14 +262,14 @@ impl<'a> Review<'a> {
         Some([from, Some(path)])
     }
 
-    fn who_made(&self, record: &SeenRecord) -> Option<&Who> {
+    fn who_made(&self, record: &ScopeRecord) -> Option<&ChangeAuthor> {
         usize::try_from(record.who)
             .ok()
             .and_then(|at| self.seen.who.get(at))
     }
 
     /// Returns the records that changed a path, the newest first. Of what came or went with its directory, those of the directory.
-    pub(super) fn records_at(&self, number: usize) -> impl Iterator<Item = &SeenRecord> {
+    pub(super) fn records_at(&self, number: usize) -> impl Iterator<Item = &ScopeRecord> {
         let records = self.records_of(number);
         records.into_iter().filter_map(|at| self.seen.record(at))
     }
@@ -322,11 +327,11 @@ impl<'a> Review<'a> {
 }
 
 /// Returns the nodes that an effect is about. The time of a directory changes with everything in it.
-fn nodes(effect: &Effect) -> [Option<NodeId>; 2] {
+fn nodes(effect: &RecordEffect) -> [Option<NodeId>; 2] {
     match effect {
-        Effect::Time(..) => [None, None],
-        Effect::Name { before, after, .. } => [*before, *after],
-        Effect::Born(node) => [Some(*node), None],
+        RecordEffect::Time(..) => [None, None],
+        RecordEffect::Name { before, after, .. } => [*before, *after],
+        RecordEffect::Born(node) => [Some(*node), None],
         effect => [effect.within(), None],
     }
 }

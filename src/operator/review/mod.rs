@@ -14,10 +14,10 @@ mod scope;
 mod seen;
 mod since;
 
-pub use accept::{AcceptRequest, Accepted, accept};
-pub use hunks::{Lines, ReviewHunk};
-pub use list::{By, Change, Review};
+pub use accept::{AcceptReport, AcceptRequest, accept};
+pub use hunks::{PathHunks, ReviewHunk};
+pub use list::{ChangeCause, Review, ReviewedPath};
 pub use part::HunkPlan;
-pub use scope::{Scope, newest};
-pub use seen::Who;
+pub use scope::{ReviewScope, newest};
+pub use seen::ChangeAuthor;
 pub use since::HunkState;

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::operator::past::{Effect, NodeId, RecordId};
+use crate::operator::past::{NodeId, RecordEffect, RecordId};
 
 /// The latest such record of each node.
 #[derive(Debug, Default)]
-pub(super) struct Others {
+pub(super) struct OtherChanges {
     latest: HashMap<NodeId, RecordId>,
     session: Option<Arc<str>>,
 }
 
-impl Others {
+impl OtherChanges {
     /// Notes an effect of a record, the newest first.
-    pub(super) fn note(&mut self, (session, seq): (&str, u64), effect: &Effect) {
+    pub(super) fn note(&mut self, (session, seq): (&str, u64), effect: &RecordEffect) {
         let session = match self.session.take().filter(|known| **known == *session) {
             Some(known) => known,
             None => Arc::from(session),
@@ -33,10 +33,10 @@ impl Others {
 }
 
 /// Returns the nodes whose content, or place, an effect is about.
-pub(super) fn contents(effect: &Effect) -> [Option<NodeId>; 2] {
+pub(super) fn contents(effect: &RecordEffect) -> [Option<NodeId>; 2] {
     match effect {
-        Effect::Name { before, after, .. } => [*before, *after],
-        Effect::Born(node) | Effect::Content { node, .. } => [Some(*node), None],
+        RecordEffect::Name { before, after, .. } => [*before, *after],
+        RecordEffect::Born(node) | RecordEffect::Content { node, .. } => [Some(*node), None],
         _ => [None, None],
     }
 }

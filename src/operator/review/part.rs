@@ -1,15 +1,15 @@
 //! Accepting and taking back single hunks of a path.
 
 use super::accept::AcceptRequest;
-use super::hunks::{Lines, ReviewHunk};
+use super::hunks::{PathHunks, ReviewHunk};
 use super::list::Review;
 use crate::error::{Error, Result};
 use crate::name::{Escaped, WorldPath};
-use crate::operator::diff::Status;
-use crate::operator::text::Comparison;
-use crate::operator::undo::apply::Extent;
-use crate::operator::undo::deeds::{Deed, Kind};
-use crate::operator::undo::edit::{EditRequest, Edited, Splice};
+use crate::operator::diff::ChangeStatus;
+use crate::operator::text::TextComparison;
+use crate::operator::undo::apply::PlanSize;
+use crate::operator::undo::deeds::{StepKind, StepSummary};
+use crate::operator::undo::edit::{ByteSplice, EditReport, EditRequest};
 use crate::operator::undo::{UndoReport, name_culprits};
 
 /// What taking hunks back comes to.
@@ -23,7 +23,7 @@ pub struct HunkPlan {
 
 impl HunkPlan {
     /// Returns the report of what was carried out.
-    pub fn done(self, edited: Edited) -> UndoReport {
+    pub fn done(self, edited: EditReport) -> UndoReport {
         let changes = self.report.changes.iter();
         let changes = changes.map(|change| change.replacen("take", "took", 1));
         UndoReport {
@@ -41,11 +41,11 @@ impl Review<'_> {
     ///
     /// # Errors
     /// [`Error::Missing`] where it is not listed; as [`Review::lines`].
-    pub fn lines_of(&self, path: &WorldPath) -> Result<Lines> {
+    pub fn lines_of(&self, path: &WorldPath) -> Result<PathHunks> {
         let at = (0..self.len()).filter_map(|number| Some((number, self.path(number)?)));
         let at = at.filter(|(_, (_, listed))| listed == path);
         // Where something else has come to the path of what was removed, that is what has it now.
-        let is_there = at.max_by_key(|(_, (status, _))| *status != Status::Removed);
+        let is_there = at.max_by_key(|(_, (status, _))| *status != ChangeStatus::Removed);
         let number = is_there.map(|(number, _)| number);
         let lines = number.map(|number| self.lines(number)).transpose();
         let lines = lines.map_err(|error| match error {
@@ -66,10 +66,10 @@ impl Review<'_> {
     /// Plans to take hunks back: their former lines come back into the file as it is now.
     ///
     /// # Errors
-    /// As [`Lines::choose`]; those of reading the journals.
+    /// As [`PathHunks::choose`]; those of reading the journals.
     pub fn take_back(
         &self,
-        lines: &Lines,
+        lines: &PathHunks,
         chosen: &[&ReviewHunk],
         what: String,
     ) -> Result<HunkPlan> {
@@ -91,8 +91,8 @@ impl Review<'_> {
             }
         };
         let (seen, length) = (EditRequest::digest(now), now.len());
-        let compared = Comparison::new(now.to_vec(), edited);
-        let splices = compared.splices().map(|(range, bytes)| Splice {
+        let compared = TextComparison::new(now.to_vec(), edited);
+        let splices = compared.splices().map(|(range, bytes)| ByteSplice {
             start: range.start,
             end: range.end,
             bytes: Escaped(bytes.to_vec()),
@@ -101,12 +101,12 @@ impl Review<'_> {
             .iter()
             .map(|hunk| format!("take back {} of {path}", hunk.hunk));
         report.changes = said.collect();
-        report.extent = Extent {
+        report.extent = PlanSize {
             contents: 1,
-            ..Extent::default()
+            ..PlanSize::default()
         };
-        report.deeds = vec![Deed {
-            kind: Kind::Content,
+        report.deeds = vec![StepSummary {
+            kind: StepKind::Content,
             count: 1,
             paths: vec![path.clone()],
         }];
@@ -128,7 +128,7 @@ impl Review<'_> {
     /// accepted whole.
     pub fn accept_hunks(
         &self,
-        lines: &Lines,
+        lines: &PathHunks,
         chosen: &[&ReviewHunk],
         what: String,
     ) -> Option<AcceptRequest> {

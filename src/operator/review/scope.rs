@@ -5,35 +5,35 @@ use crate::journal::RunId;
 use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point, session};
-use crate::operator::run::{FoundRun, find};
+use crate::operator::run::{RunSummary, find};
 
 /// The records that a review is about. An operator's undos are never among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scope {
+pub struct ReviewScope {
     /// Those after this point.
     pub from: Point,
     /// Only those of this session.
     pub session: Option<String>,
     /// Only those of this run.
-    pub run: Option<FoundRun>,
+    pub run: Option<RunSummary>,
 }
 
-impl Scope {
+impl ReviewScope {
     /// Finds what was typed: a run, else a session; without both, everything since the last mount.
     ///
     /// # Errors
     /// As [`find`] and [`session`].
-    pub fn find(store: &Store, run: Option<&str>, only: Option<&str>) -> Result<Scope> {
+    pub fn find(store: &Store, run: Option<&str>, only: Option<&str>) -> Result<ReviewScope> {
         if let Some(run) = run {
             let run = find(store, run)?;
-            return Ok(Scope {
+            return Ok(ReviewScope {
                 from: run.start(),
                 session: None,
                 run: Some(run),
             });
         }
         let id = session(store, only.unwrap_or("last"))?;
-        Ok(Scope {
+        Ok(ReviewScope {
             from: Point::After(Operation::start_of(id.clone())),
             session: only.map(|_| id),
             run: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 
-use super::scope::Scope;
+use super::scope::ReviewScope;
 use crate::error::Result;
 use crate::journal::{Op, OriginKind, RecordHeader, RunId};
 use crate::name::WorldPath;
@@ -18,7 +18,7 @@ use crate::operator::point::{Operation, Point};
 
 /// Who made a change: a program, perhaps of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
-pub struct Who {
+pub struct ChangeAuthor {
     /// The run; absent for a process that belongs to none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
@@ -30,12 +30,12 @@ pub struct Who {
 
 /// A record of the scope.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SeenRecord {
+pub(super) struct ScopeRecord {
     session: u32,
     pub(super) seq: u64,
     /// Microseconds since 1970.
     pub(super) time: i64,
-    /// Its number in [`Seen::who`].
+    /// Its number in [`ScopeIndex::who`].
     pub(super) who: u32,
     pub(super) accepted: bool,
     /// Whether it removed a directory.
@@ -44,19 +44,19 @@ pub(super) struct SeenRecord {
 
 /// What an `accept` names.
 #[derive(Debug)]
-struct AcceptedPart {
+struct AcceptedRanges {
     run: Option<RunId>,
     of: Vec<(String, u64, u64)>,
 }
 
 /// What the first pass found.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) who: Vec<Who>,
+pub(super) struct ScopeIndex {
+    pub(super) who: Vec<ChangeAuthor>,
     /// What the runs were asked for, escaped.
     pub(super) commands: HashMap<RunId, String>,
     /// The newest first.
-    pub(super) records: Vec<SeenRecord>,
+    pub(super) records: Vec<ScopeRecord>,
     sessions: Vec<Arc<str>>,
     /// The digests of accepted hunks, by path.
     accepted_hunks: HashMap<WorldPath, Vec<String>>,
@@ -64,15 +64,15 @@ pub(super) struct Seen {
     pub(super) newest: Option<Operation>,
 }
 
-impl Seen {
+impl ScopeIndex {
     /// Reads the records of a scope, up to a point.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read.
-    pub(super) fn read(store: &Store, scope: &Scope, until: &Point) -> Result<Seen> {
-        let mut seen = Seen::default();
-        let mut numbers: HashMap<Who, u32> = HashMap::new();
-        let mut parts: Vec<AcceptedPart> = Vec::new();
+    pub(super) fn read(store: &Store, scope: &ReviewScope, until: &Point) -> Result<ScopeIndex> {
+        let mut seen = ScopeIndex::default();
+        let mut numbers: HashMap<ChangeAuthor, u32> = HashMap::new();
+        let mut parts: Vec<AcceptedRanges> = Vec::new();
         let mut records = ReverseRecords::trusting(store)?;
         loop {
             // What was accepted is parsed, and the first record before the scope ends it.
@@ -90,7 +90,7 @@ impl Seen {
                 break;
             }
             if let Op::Accept { run, of, hunks, .. } = record.op {
-                parts.push(AcceptedPart { run, of });
+                parts.push(AcceptedRanges { run, of });
                 for (path, digest) in hunks {
                     seen.accepted_hunks.entry(path).or_default().push(digest);
                 }
@@ -101,11 +101,11 @@ impl Seen {
 
     fn note(
         &mut self,
-        scope: &Scope,
+        scope: &ReviewScope,
         until: &Point,
         (session, header): (&str, &RecordHeader<'_>),
-        parts: &[AcceptedPart],
-        numbers: &mut HashMap<Who, u32>,
+        parts: &[AcceptedRanges],
+        numbers: &mut HashMap<ChangeAuthor, u32>,
     ) {
         if !until.includes(session, header.seq) {
             return;
@@ -133,7 +133,7 @@ impl Seen {
         if !changes(&header.op) {
             return;
         }
-        let who = Who {
+        let who = ChangeAuthor {
             run: origin.run,
             kind: origin.kind,
             program: program(header),
@@ -151,13 +151,13 @@ impl Seen {
             self.sessions.push(session.into());
         }
         let time = DateTime::parse_from_rfc3339(&header.time);
-        let covers = |part: &AcceptedPart| {
+        let covers = |part: &AcceptedRanges| {
             let in_part = |(of, from, to): &(String, u64, u64)| {
                 of == session && (*from..=*to).contains(&header.seq)
             };
             part.run.is_none_or(|run| origin.run == Some(run)) && part.of.iter().any(in_part)
         };
-        self.records.push(SeenRecord {
+        self.records.push(ScopeRecord {
             session: u32::try_from(self.sessions.len() - 1).unwrap_or(u32::MAX),
             seq: header.seq,
             time: time.map_or(0, |time| time.timestamp_micros()),
@@ -179,7 +179,7 @@ impl Seen {
     }
 
     /// Returns a record by its place.
-    pub(super) fn record(&self, place: u32) -> Option<&SeenRecord> {
+    pub(super) fn record(&self, place: u32) -> Option<&ScopeRecord> {
         let place = usize::try_from(place).ok()?;
         self.records.get(place)
     }
@@ -197,7 +197,7 @@ impl Seen {
     }
 
     /// Returns a record's session and number.
-    pub(super) fn operation(&self, record: &SeenRecord) -> Operation {
+    pub(super) fn operation(&self, record: &ScopeRecord) -> Operation {
         let session = usize::try_from(record.session).ok();
         let session = session.and_then(|at| self.sessions.get(at));
         Operation {
@@ -206,7 +206,7 @@ impl Seen {
         }
     }
 
-    /// Returns the place of a record among [`Seen::records`].
+    /// Returns the place of a record among [`ScopeIndex::records`].
     pub(super) fn find(&self, session: &str, seq: u64) -> Option<u32> {
         let place = self.records.binary_search_by(|record| {
             let at = usize::try_from(record.session).ok();

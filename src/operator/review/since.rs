@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::operator::text::{Comparison, Hunk, merge};
+use crate::operator::text::{Hunk, TextComparison, merge};
 
 /// What becomes of a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -22,17 +22,17 @@ pub enum HunkState {
 }
 
 /// What a file has become since the latest change under review.
-pub(super) struct Since<'c> {
-    reviewed: &'c Comparison,
-    later: Comparison,
+pub(super) struct LaterChanges<'c> {
+    reviewed: &'c TextComparison,
+    later: TextComparison,
     /// The changed lines: as they were after that change, and as they are now.
     changes: Vec<(Range<usize>, Range<usize>)>,
 }
 
-impl Since<'_> {
-    pub(super) fn of<'c>(reviewed: &'c Comparison, now: &[u8]) -> Since<'c> {
-        let later = Comparison::new(reviewed.after().to_vec(), now.to_vec());
-        Since {
+impl LaterChanges<'_> {
+    pub(super) fn of<'c>(reviewed: &'c TextComparison, now: &[u8]) -> LaterChanges<'c> {
+        let later = TextComparison::new(reviewed.after().to_vec(), now.to_vec());
+        LaterChanges {
             reviewed,
             changes: later.changed_lines(),
             later,

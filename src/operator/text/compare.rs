@@ -16,7 +16,7 @@ pub(in crate::operator) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
+pub enum LineSign {
     /// It is as it was.
     Same,
     /// It was there before.
@@ -27,18 +27,18 @@ pub enum Sign {
 
 /// A text, and where its lines end.
 #[derive(Debug, Default)]
-struct Text {
+struct LineIndex {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Text {
-    fn new(bytes: Vec<u8>) -> Text {
+impl LineIndex {
+    fn new(bytes: Vec<u8>) -> LineIndex {
         let mut ends = Vec::new();
         for line in lines(&bytes) {
             ends.push(ends.last().copied().unwrap_or(0) + line.len());
         }
-        Text { bytes, ends }
+        LineIndex { bytes, ends }
     }
 
     /// Returns where a line begins: behind the one before it.
@@ -56,9 +56,9 @@ impl Text {
 
 /// Two texts, and how their lines differ.
 #[derive(Debug, Default)]
-pub struct Comparison {
-    before: Text,
-    after: Text,
+pub struct TextComparison {
+    before: LineIndex,
+    after: LineIndex,
     ops: Vec<DiffOp>,
     is_rough: bool,
 }
@@ -69,19 +69,19 @@ pub struct Hunk {
     ops: Vec<DiffOp>,
 }
 
-impl Comparison {
+impl TextComparison {
     /// Compares two texts.
-    pub fn new(before: Vec<u8>, after: Vec<u8>) -> Comparison {
-        Comparison::patient(before, after, PATIENCE)
+    pub fn new(before: Vec<u8>, after: Vec<u8>) -> TextComparison {
+        TextComparison::patient(before, after, PATIENCE)
     }
 
-    fn patient(before: Vec<u8>, after: Vec<u8>, patience: Duration) -> Comparison {
+    fn patient(before: Vec<u8>, after: Vec<u8>, patience: Duration) -> TextComparison {
         let start = Instant::now();
         let ops = compare(&lines(&before), &lines(&after), patience);
-        Comparison {
+        TextComparison {
             is_rough: start.elapsed() >= patience,
-            before: Text::new(before),
-            after: Text::new(after),
+            before: LineIndex::new(before),
+            after: LineIndex::new(after),
             ops,
         }
     }
@@ -113,17 +113,17 @@ impl Comparison {
     }
 
     /// Returns the lines of a hunk, each with its end.
-    pub fn lines<'h>(&'h self, hunk: &'h Hunk) -> impl Iterator<Item = (Sign, &'h [u8])> + 'h {
+    pub fn lines<'h>(&'h self, hunk: &'h Hunk) -> impl Iterator<Item = (LineSign, &'h [u8])> + 'h {
         hunk.ops.iter().flat_map(|op| {
             let (old, new) = (
                 self.before.bytes(&op.old_range()),
                 self.after.bytes(&op.new_range()),
             );
             let (old, new) = match is_change(op) {
-                true => ((Sign::Removed, old), new),
-                false => ((Sign::Same, old), &[][..]),
+                true => ((LineSign::Removed, old), new),
+                false => ((LineSign::Same, old), &[][..]),
             };
-            [old, (Sign::Added, new)]
+            [old, (LineSign::Added, new)]
                 .into_iter()
                 .flat_map(|(sign, text)| lines(text).into_iter().map(move |line| (sign, line)))
         })
@@ -252,8 +252,9 @@ mod tests {
 
     #[test]
     fn lines_are_counted() {
-        let counts =
-            |before: &[u8], after: &[u8]| Comparison::new(before.to_vec(), after.to_vec()).counts();
+        let counts = |before: &[u8], after: &[u8]| {
+            TextComparison::new(before.to_vec(), after.to_vec()).counts()
+        };
         assert_eq!(counts(b"a\nb\nc\n", b"a\nx\nc\nd"), (2, 1));
         assert_eq!(counts(b"", b"a\r\nb\rc\n"), (2, 0));
         assert_eq!(counts(b"a", b"a\n"), (1, 1));
@@ -264,7 +265,7 @@ mod tests {
     fn each_hunk_can_be_left_out_by_itself() {
         let before = numbered(&[]);
         let after = numbered(&[(2, ""), (14, "fourteen\n"), (15, "15\nmore\n"), (30, "end")]);
-        let compared = Comparison::new(before.clone().into(), after.clone().into());
+        let compared = TextComparison::new(before.clone().into(), after.clone().into());
         let hunks = compared.hunks();
         let [first, second, third] = <&[Hunk; 3]>::try_from(hunks.as_slice()).unwrap();
         assert_eq!(second.to_string(), "@@ -11,8 +10,9 @@");
@@ -291,11 +292,11 @@ mod tests {
         assert_eq!(
             lines,
             [
-                (Sign::Same, &b"27\n"[..]),
-                (Sign::Same, b"28\n"),
-                (Sign::Same, b"29\n"),
-                (Sign::Removed, b"30\n"),
-                (Sign::Added, b"end"),
+                (LineSign::Same, &b"27\n"[..]),
+                (LineSign::Same, b"28\n"),
+                (LineSign::Same, b"29\n"),
+                (LineSign::Removed, b"30\n"),
+                (LineSign::Added, b"end"),
             ]
         );
     }
@@ -304,7 +305,7 @@ mod tests {
     fn a_difference_is_rough_where_the_search_was_given_up() {
         let compared = |patience| {
             let (before, after) = (numbered(&[]), numbered(&[(2, ""), (14, "fourteen\n")]));
-            Comparison::patient(before.into(), after.into(), patience).is_rough()
+            TextComparison::patient(before.into(), after.into(), patience).is_rough()
         };
         assert!(compared(Duration::ZERO));
         assert!(!compared(Duration::from_secs(600)));
@@ -316,7 +317,7 @@ mod tests {
             ("", "a\nb\n", "@@ -0,0 +1,2 @@"),
             ("a\n", "", "@@ -1 +0,0 @@"),
         ] {
-            let compared = Comparison::new(before.into(), after.into());
+            let compared = TextComparison::new(before.into(), after.into());
             let hunks = compared.hunks();
             assert_eq!(hunks.len(), 1);
             assert_eq!(hunks.first().unwrap().to_string(), said);

@@ -8,7 +8,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices};
 use super::lines;
 
 /// A range of the base's lines, and the lines that one side has instead.
-struct Change<'t, 'l> {
+struct LineChange<'t, 'l> {
     start: usize,
     end: usize,
     lines: &'t [&'l [u8]],
@@ -48,14 +48,14 @@ pub(in crate::operator) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Opt
     Some(merged.concat())
 }
 
-fn changes<'t, 'l>(base: &[&'l [u8]], side: &'t [&'l [u8]]) -> Vec<Change<'t, 'l>> {
-    let mut changes: Vec<Change<'t, 'l>> = Vec::new();
+fn changes<'t, 'l>(base: &[&'l [u8]], side: &'t [&'l [u8]]) -> Vec<LineChange<'t, 'l>> {
+    let mut changes: Vec<LineChange<'t, 'l>> = Vec::new();
     for op in capture_diff_slices(Algorithm::Histogram, base, side) {
         if matches!(op, DiffOp::Equal { .. }) {
             continue;
         }
         let (old, new) = (op.old_range(), op.new_range());
-        changes.push(Change {
+        changes.push(LineChange {
             start: old.start,
             end: old.end,
             lines: side.get(new).unwrap_or_default(),

@@ -7,7 +7,7 @@ mod compare;
 mod merge;
 
 pub(in crate::operator) use compare::PATIENCE;
-pub use compare::{Comparison, Hunk, Sign};
+pub use compare::{Hunk, LineSign, TextComparison};
 pub(in crate::operator) use merge::merge;
 
 /// The size in bytes above which contents are not compared, shown or merged line by line.

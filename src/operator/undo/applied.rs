@@ -1,11 +1,11 @@
 //! What came of applying a plan.
 
-use super::skipped::Skipped;
+use super::skipped::SkippedSteps;
 use crate::error::Error;
 
 /// The result of an undo.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Applied {
+pub struct UndoOutcome {
     /// The number of its record in the session; `None` where there was nothing to do.
     pub record: Option<u64>,
     /// How many nodes moved.
@@ -15,7 +15,7 @@ pub struct Applied {
     /// How many nodes had attributes changed.
     pub attributes: u64,
     /// The changes that failed while the rest was made.
-    pub skipped: Skipped,
+    pub skipped: SkippedSteps,
     /// The error that stopped it half-way, if any.
     pub failed: Option<Error>,
 }

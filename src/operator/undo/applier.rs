@@ -65,9 +65,9 @@ pub trait Applier {
 
 /// The in-process world of a store that is not mounted.
 #[derive(Debug)]
-pub struct InProcess<'w>(pub &'w World);
+pub struct InProcessApplier<'w>(pub &'w World);
 
-impl Applier for InProcess<'_> {
+impl Applier for InProcessApplier<'_> {
     fn world(&self) -> &World {
         self.0
     }

@@ -2,20 +2,20 @@
 
 use std::os::fd::AsFd;
 
-use super::applied::Applied;
+use super::applied::UndoOutcome;
 use super::applier::Applier;
-use super::moves::Mover;
-use super::planner::Plan;
-use super::selection::Selection;
+use super::moves::NodeMover;
+use super::planner::UndoPlan;
+use super::selection::RecordSelection;
 use super::steps::carry_out;
 use crate::error::{Error, Kind, Result};
-use crate::operator::past::{NodeId, Tree};
+use crate::operator::past::{NodeId, PastTree};
 use crate::world::Caller;
 use crate::world::view::in_trash;
 
 /// The size of a plan.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Extent {
+pub struct PlanSize {
     /// The number of names to change.
     pub names: u64,
     /// The number of contents to restore.
@@ -28,12 +28,12 @@ pub struct Extent {
 ///
 /// # Errors
 /// Those of reading the disk.
-pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
-    let names = Mover::count(&plan.target)?;
-    let mut extent = Extent {
+pub fn extent(plan: &UndoPlan<'_>) -> Result<PlanSize> {
+    let names = NodeMover::count(&plan.target)?;
+    let mut extent = PlanSize {
         names,
         contents: plan.beside.len() as u64,
-        ..Extent::default()
+        ..PlanSize::default()
     };
     for (node, then) in plan.target.changed_nodes() {
         if plan.target.path(node).is_none_or(|path| in_trash(&path)) {
@@ -56,7 +56,7 @@ pub fn extent(plan: &Plan<'_>) -> Result<Extent> {
 }
 
 /// Returns whether an undo would change a node's extended attributes.
-pub(super) fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
+pub(super) fn other_xattrs(target: &PastTree<'_>, node: NodeId) -> Result<bool> {
     let Some(then) = target.difference(node).filter(|d| !d.xattrs.is_empty()) else {
         return Ok(false);
     };
@@ -77,19 +77,19 @@ pub(super) fn other_xattrs(target: &Tree<'_>, node: NodeId) -> Result<bool> {
 /// [`Error::Conflict`] where the plan has one that stops it; the errors of writing the first record, or of the first
 /// change. In these cases nothing was changed. Later failures are in the result.
 pub fn apply(
-    plan: &Plan<'_>,
-    selection: &Selection,
+    plan: &UndoPlan<'_>,
+    selection: &RecordSelection,
     what: &str,
     applier: &dyn Applier,
     caller: Caller,
-) -> Result<Applied> {
-    let Extent {
+) -> Result<UndoOutcome> {
+    let PlanSize {
         names,
         contents,
         attributes,
     } = extent(plan)?;
     if names + contents + attributes == 0 {
-        return Ok(Applied::default());
+        return Ok(UndoOutcome::default());
     }
     let caller = caller.for_undo();
     let of = selection.named();
@@ -97,9 +97,9 @@ pub fn apply(
         .world()
         .note_undo(what.to_owned(), of, selection.redo, caller)?;
     let record = begun.seq();
-    let mut outcome = Applied {
+    let mut outcome = UndoOutcome {
         record: Some(record),
-        ..Applied::default()
+        ..UndoOutcome::default()
     };
     let failed = carry_out(plan, applier, caller, &mut outcome).err();
     let is_begun = failed

@@ -9,21 +9,21 @@
 
 use std::collections::BTreeSet;
 
-use super::planner::{Changed, Planner};
-use super::selection::Selection;
+use super::planner::{ChangeKey, UndoPlanner};
+use super::selection::RecordSelection;
 use crate::error::Result;
 use crate::operator::past::effect::SessionRecord;
-use crate::operator::past::{Effect, NameSlot, NodeId, ROOT};
+use crate::operator::past::{NameSlot, NodeId, ROOT, RecordEffect};
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
-impl Planner<'_, '_> {
+impl UndoPlanner<'_, '_> {
     /// Follows an effect of a pair of an undo and what took it back, before it is reversed in the past: the newer of the
     /// two comes first.
     pub(super) fn follow_cancelled(
         &mut self,
-        (selection, pair): (&Selection, usize),
-        effect: &Effect,
+        (selection, pair): (&RecordSelection, usize),
+        effect: &RecordEffect,
         record: SessionRecord<'_>,
     ) -> Result<()> {
         if let Some(node) = effect.within()
@@ -34,7 +34,7 @@ impl Planner<'_, '_> {
             return Ok(());
         }
         match effect {
-            Effect::Name {
+            RecordEffect::Name {
                 dir,
                 name,
                 before,
@@ -53,7 +53,7 @@ impl Planner<'_, '_> {
                 }
             }
             // Of a directory that something was taken out of.
-            Effect::Time(node, time) if self.is_in_trash(*node)? => {
+            RecordEffect::Time(node, time) if self.is_in_trash(*node)? => {
                 self.target.difference_mut(*node).mtime = Some(*time);
             }
             _ => {}
@@ -115,7 +115,10 @@ impl Planner<'_, '_> {
     pub(super) fn settle_cancelled(&mut self) {
         for (place, lies) in std::mem::take(&mut self.followed) {
             let dir = self.target.path(place.0);
-            let by = self.touched.get(&Changed::Name(place.0, place.1)).cloned();
+            let by = self
+                .touched
+                .get(&ChangeKey::Name(place.0, place.1))
+                .cloned();
             if let (Some(by), true) = (by, dir.is_some_and(|dir| !in_trash(&dir))) {
                 self.changed.insert(place, by.clone());
                 self.changed.insert(lies, by);
@@ -134,7 +137,7 @@ impl Planner<'_, '_> {
     /// Returns whether a thing has no name but those in the trash, so that nothing later has changed it.
     fn lies_only_in_trash(
         &mut self,
-        (selection, pair): (&Selection, usize),
+        (selection, pair): (&RecordSelection, usize),
         node: NodeId,
     ) -> Result<bool> {
         let Ok(meta) = self.target.disk().stat(node) else {

@@ -8,16 +8,16 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, OFlags};
 
 use super::applier::Applier;
-use super::same::Looks;
+use super::same::FullAttributes;
 use super::steps::put_label;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
-use crate::operator::past::{Content, NodeId, Tree};
+use crate::operator::past::{NodeId, PastContent, PastTree};
 use crate::world::{Caller, Dir, LocatedNode, NoOpenState, SetAttrs, SetTime, Time, check_set_gid};
 
 /// Makes things of a tree of the past in a store.
-pub(in crate::operator) struct Copier<'t, 'a, 'h> {
-    pub(super) tree: &'t Tree<'a>,
+pub(in crate::operator) struct PastCopier<'t, 'a, 'h> {
+    pub(super) tree: &'t PastTree<'a>,
     pub(super) applier: &'h dyn Applier,
     pub(super) caller: Caller,
     /// Files with several links that have already been copied.
@@ -29,14 +29,14 @@ pub(in crate::operator) struct Copier<'t, 'a, 'h> {
     notes: Vec<String>,
 }
 
-impl<'t, 'a, 'h> Copier<'t, 'a, 'h> {
+impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
     /// Makes a copier that has made nothing yet.
     pub(in crate::operator) fn new(
-        tree: &'t Tree<'a>,
+        tree: &'t PastTree<'a>,
         applier: &'h dyn Applier,
         caller: Caller,
-    ) -> Copier<'t, 'a, 'h> {
-        Copier {
+    ) -> PastCopier<'t, 'a, 'h> {
+        PastCopier {
             tree,
             applier,
             caller,
@@ -53,7 +53,12 @@ impl<'t, 'a, 'h> Copier<'t, 'a, 'h> {
     }
 
     /// Opens a content, and notes which part of it is lost.
-    pub(super) fn content(&mut self, node: NodeId, dir: &Dir, name: Name<'_>) -> Result<Content> {
+    pub(super) fn content(
+        &mut self,
+        node: NodeId,
+        dir: &Dir,
+        name: Name<'_>,
+    ) -> Result<PastContent> {
         let content = self.tree.content(node)?;
         let missing = content.missing();
         let note = missing.map(|missing| format!("{}: {missing}", dir.path().join(name)));
@@ -73,7 +78,7 @@ impl<'t, 'a, 'h> Copier<'t, 'a, 'h> {
     ) -> Result<()> {
         let world = self.applier.world();
         self.at = dir.path().join(name);
-        let looks = Looks::of(self.tree, node)?;
+        let looks = FullAttributes::of(self.tree, node)?;
         let meta = looks.meta;
         let caller = self.caller;
         match meta.kind {
@@ -137,7 +142,7 @@ impl<'t, 'a, 'h> Copier<'t, 'a, 'h> {
     /// Those of the world.
     pub(in crate::operator) fn attributes(
         &mut self,
-        then: &Looks,
+        then: &FullAttributes,
         dir: &Dir,
         name: Name<'_>,
     ) -> Result<()> {

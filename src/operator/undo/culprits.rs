@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::planner::InTheWay;
+use super::planner::ConflictCause;
 use crate::error::Result;
 use crate::journal::{Op, Record, RunId};
 use crate::name::escape;
@@ -15,7 +15,10 @@ use crate::operator::point::Operation;
 const TOLD: usize = 100;
 
 /// Finds the records that are in the way, and says what they were, who made them, and for which run.
-pub(in crate::operator) fn name_culprits(store: &Store, conflicts: &mut [InTheWay]) -> Result<()> {
+pub(in crate::operator) fn name_culprits(
+    store: &Store,
+    conflicts: &mut [ConflictCause],
+) -> Result<()> {
     let told = conflicts.iter().take(TOLD);
     let mut wanted: BTreeSet<RecordId> = told
         .flat_map(|(conflict, by)| {

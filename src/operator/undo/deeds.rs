@@ -1,7 +1,7 @@
 //! A plan's changes in terms of files: which come back, which go, which get their content or attributes back.
 
 use super::apply::other_xattrs;
-use super::planner::Plan;
+use super::planner::UndoPlan;
 use crate::error::Result;
 use crate::name::{Name, WorldPath};
 use crate::world::view::in_trash;
@@ -16,7 +16,7 @@ const NAMED: usize = 3;
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum StepKind {
     /// A file comes back from the trash.
     BroughtBack,
     /// A file goes to the trash.
@@ -33,9 +33,9 @@ pub enum Kind {
 
 /// A kind of change, how often it occurs, and the first paths.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Deed {
+pub struct StepSummary {
     /// The kind.
-    pub kind: Kind,
+    pub kind: StepKind,
     /// The number of changes.
     pub count: u64,
     /// The first few paths, sorted.
@@ -43,15 +43,15 @@ pub struct Deed {
 }
 
 /// Says what was done to which files.
-pub fn in_words(deeds: &[Deed]) -> String {
+pub fn in_words(deeds: &[StepSummary]) -> String {
     let told = deeds.iter().map(|deed| {
         let verb = match deed.kind {
-            Kind::BroughtBack => "brought back",
-            Kind::Removed => "removed",
-            Kind::Moved => "moved back",
-            Kind::Content => "put back the content of",
-            Kind::Attributes => "put back the attributes of",
-            Kind::Time => "put back the time of",
+            StepKind::BroughtBack => "brought back",
+            StepKind::Removed => "removed",
+            StepKind::Moved => "moved back",
+            StepKind::Content => "put back the content of",
+            StepKind::Attributes => "put back the attributes of",
+            StepKind::Time => "put back the time of",
         };
         let paths: Vec<String> = deed.paths.iter().map(ToString::to_string).collect();
         let more = deed.count - paths.len() as u64;
@@ -69,16 +69,16 @@ pub fn in_words(deeds: &[Deed]) -> String {
 }
 
 /// One change as a line of a dry run.
-type DeedLine = (Kind, WorldPath, String);
+type StepLine = (StepKind, WorldPath, String);
 
 /// Summarizes a plan, and describes each of its changes in a line.
 ///
 /// # Errors
 /// Those of reading the disk.
-pub(super) fn deeds(plan: &Plan<'_>) -> Result<(Vec<Deed>, Vec<String>)> {
+pub(super) fn deeds(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, Vec<String>)> {
     let mut changes = changes(plan)?;
     changes.sort_unstable();
-    let mut deeds: Vec<Deed> = Vec::new();
+    let mut deeds: Vec<StepSummary> = Vec::new();
     for (kind, path, _) in &changes {
         match deeds.last_mut().filter(|deed| deed.kind == *kind) {
             Some(deed) => {
@@ -87,7 +87,7 @@ pub(super) fn deeds(plan: &Plan<'_>) -> Result<(Vec<Deed>, Vec<String>)> {
                     deed.paths.push(path.clone());
                 }
             }
-            None => deeds.push(Deed {
+            None => deeds.push(StepSummary {
                 kind: *kind,
                 count: 1,
                 paths: vec![path.clone()],
@@ -96,9 +96,11 @@ pub(super) fn deeds(plan: &Plan<'_>) -> Result<(Vec<Deed>, Vec<String>)> {
     }
     // Directories get their times back whenever something in them changes.
     if deeds.len() > 1 {
-        deeds.retain(|deed| deed.kind != Kind::Time);
+        deeds.retain(|deed| deed.kind != StepKind::Time);
     }
-    let told = changes.into_iter().filter(|(kind, ..)| *kind != Kind::Time);
+    let told = changes
+        .into_iter()
+        .filter(|(kind, ..)| *kind != StepKind::Time);
     let mut lines: Vec<String> = told.map(|(.., line)| line).collect();
     lines.sort_unstable();
     if lines.len() > LISTED {
@@ -109,7 +111,7 @@ pub(super) fn deeds(plan: &Plan<'_>) -> Result<(Vec<Deed>, Vec<String>)> {
     Ok((deeds, lines))
 }
 
-fn changes(plan: &Plan<'_>) -> Result<Vec<DeedLine>> {
+fn changes(plan: &UndoPlan<'_>) -> Result<Vec<StepLine>> {
     let target = &plan.target;
     let disk = target.disk();
     let mut changes = Vec::new();
@@ -129,14 +131,16 @@ fn changes(plan: &Plan<'_>) -> Result<Vec<DeedLine>> {
         };
         let path = dir.join(Name::new(&disk.text(name_id))?);
         let (kind, line) = match then.map(|node| target.disk().path(node)) {
-            None => (Kind::Removed, format!("remove {path}")),
-            Some(Some(from)) if !in_trash(&from) => (Kind::Moved, format!("move {from} to {path}")),
-            Some(_) => (Kind::BroughtBack, format!("bring back {path}")),
+            None => (StepKind::Removed, format!("remove {path}")),
+            Some(Some(from)) if !in_trash(&from) => {
+                (StepKind::Moved, format!("move {from} to {path}"))
+            }
+            Some(_) => (StepKind::BroughtBack, format!("bring back {path}")),
         };
         changes.push((kind, path, line));
     }
     // The old name of a moved file is not a removal.
-    let moves = changes.iter().filter(|(kind, ..)| *kind == Kind::Moved);
+    let moves = changes.iter().filter(|(kind, ..)| *kind == StepKind::Moved);
     let left: std::collections::HashSet<String> = moves
         .filter_map(|(_, to, line)| {
             let from = line.strip_prefix("move ")?;
@@ -152,7 +156,7 @@ fn changes(plan: &Plan<'_>) -> Result<Vec<DeedLine>> {
         if let Some(layer) = &then.content {
             let (session, seq) = &layer.record;
             let line = format!("content of {path}, as before {session}:{seq}");
-            changes.push((Kind::Content, path.clone(), line));
+            changes.push((StepKind::Content, path.clone(), line));
         }
         let Ok(now) = target.disk().stat(node) else {
             continue;
@@ -163,12 +167,12 @@ fn changes(plan: &Plan<'_>) -> Result<Vec<DeedLine>> {
             || other_xattrs(target, node)?
         {
             let line = format!("attributes of {path}");
-            changes.push((Kind::Attributes, path, line));
+            changes.push((StepKind::Attributes, path, line));
         } else if then
             .mtime
             .is_some_and(|mtime| mtime != (now.mtime.sec, now.mtime.nsec))
         {
-            changes.push((Kind::Time, path, String::new()));
+            changes.push((StepKind::Time, path, String::new()));
         }
     }
     Ok(changes)

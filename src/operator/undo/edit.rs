@@ -18,7 +18,7 @@ const LOOKS: u32 = 5;
 
 /// Bytes of a file, and what comes in their place.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Splice {
+pub struct ByteSplice {
     /// The offset of the first.
     pub start: usize,
     /// The offset behind the last.
@@ -42,12 +42,12 @@ pub struct EditRequest {
     #[serde(default)]
     pub length: Option<usize>,
     /// The changes, in order.
-    pub splices: Vec<Splice>,
+    pub splices: Vec<ByteSplice>,
 }
 
 /// What was edited.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct Edited {
+pub struct EditReport {
     /// The record.
     pub record: Operation,
     /// The run.
@@ -56,14 +56,14 @@ pub struct Edited {
 }
 
 /// A content in memory that was made of another one.
-struct Text<'t> {
+struct EditedText<'t> {
     text: &'t [u8],
     of: &'t [u8],
     /// Whether what is added behind that touches nothing that is edited.
     may_grow: bool,
 }
 
-impl NewContent for Text<'_> {
+impl NewContent for EditedText<'_> {
     fn size(&self) -> u64 {
         self.text.len() as u64
     }
@@ -95,9 +95,9 @@ impl NewContent for Text<'_> {
 }
 
 /// A content in memory.
-pub(in crate::operator) struct Plain<'t>(pub(in crate::operator) &'t [u8]);
+pub(in crate::operator) struct PlainText<'t>(pub(in crate::operator) &'t [u8]);
 
-impl NewContent for Plain<'_> {
+impl NewContent for PlainText<'_> {
     fn size(&self) -> u64 {
         self.0.len() as u64
     }
@@ -123,16 +123,16 @@ fn changed_meanwhile(what: &str) -> Error {
 }
 
 /// A file that is about to be edited, and its content before and after.
-struct Look {
+struct EditTarget {
     located: LocatedNode,
     before: Vec<u8>,
     after: Vec<u8>,
     may_grow: bool,
 }
 
-impl Look {
+impl EditTarget {
     /// Reads the file that is meant.
-    fn at(request: &EditRequest, world: &World, caller: Caller) -> Result<Look> {
+    fn at(request: &EditRequest, world: &World, caller: Caller) -> Result<EditTarget> {
         let changed = || changed_meanwhile(&request.path.to_string());
         let found = world
             .parent(&request.path)
@@ -149,7 +149,7 @@ impl Look {
         file.read_to_end(&mut before)
             .map_err(|error| Error::io("read", &error))?;
         let after = request.applied(&before).ok_or_else(changed)?;
-        Ok(Look {
+        Ok(EditTarget {
             located,
             may_grow: request.length.is_some() && request.end() < before.len(),
             before,
@@ -158,7 +158,7 @@ impl Look {
     }
 
     fn edit(&self, applier: &dyn Applier, caller: Caller) -> Result<()> {
-        let text = Text {
+        let text = EditedText {
             text: &self.after,
             of: &self.before,
             may_grow: self.may_grow,
@@ -203,10 +203,10 @@ impl EditRequest {
 /// # Errors
 /// [`Error::Conflict`] where the file is not as it was seen; those of finding, reading and writing it. Nothing was changed,
 /// except with [`Error::Partly`].
-pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Result<Edited> {
+pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Result<EditReport> {
     let caller = caller.for_undo();
     let world = applier.world();
-    let look = Look::at(request, world, caller)?;
+    let look = EditTarget::at(request, world, caller)?;
     let begun = world.note_undo(request.what.clone(), Vec::new(), false, caller)?;
     let record = Operation {
         session: world.session().to_owned(),
@@ -218,7 +218,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
         if !matches!(&edited, Err(Error::Conflict { .. } | Error::NotFound)) {
             break;
         }
-        let look = Look::at(request, world, caller);
+        let look = EditTarget::at(request, world, caller);
         edited = look.and_then(|look| look.edit(applier, caller));
     }
     match edited.map_err(|error| of_path(error, &request.path)) {
@@ -233,7 +233,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
         }
         Ok(()) => {
             begun.done();
-            Ok(Edited {
+            Ok(EditReport {
                 record,
                 run: caller.origin.run,
             })
@@ -259,12 +259,12 @@ mod tests {
 
     #[test]
     fn bytes_are_replaced_in_order_or_not_at_all() {
-        let splice = |start, end, bytes: &[u8]| Splice {
+        let splice = |start, end, bytes: &[u8]| ByteSplice {
             start,
             end,
             bytes: Escaped(bytes.to_vec()),
         };
-        let applied = |splices: Vec<Splice>| {
+        let applied = |splices: Vec<ByteSplice>| {
             let request = EditRequest {
                 what: String::new(),
                 path: WorldPath::root(),
@@ -294,7 +294,7 @@ mod tests {
             ids: [0, 0],
             seen: EditRequest::digest(b"1\n2\n"),
             length,
-            splices: vec![Splice {
+            splices: vec![ByteSplice {
                 start: 0,
                 end,
                 bytes: Escaped(b"one\n".to_vec()),

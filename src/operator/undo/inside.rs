@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::planner::{Changed, OnConflict, Planner, content_of, same};
+use super::planner::{ChangeKey, OnConflict, UndoPlanner, content_of, same};
 use crate::error::{Error, Result};
 use crate::journal::{Op, Record};
-use crate::operator::past::tree::layer::Layer;
-use crate::operator::past::{Content, Effect, NodeId};
+use crate::operator::past::tree::layer::ContentLayer;
+use crate::operator::past::{NodeId, PastContent, RecordEffect};
 
-impl Planner<'_, '_> {
+impl UndoPlanner<'_, '_> {
     /// Reverses a record's change of a content; the past is already in the state before it. Returns whether a later
     /// content gives way to it.
     pub(super) fn content(
         &mut self,
         node: NodeId,
-        after: Option<Arc<Layer>>,
+        after: Option<Arc<ContentLayer>>,
         told: (&Arc<str>, &Record),
     ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
@@ -28,7 +28,7 @@ impl Planner<'_, '_> {
             if self.equal(node, &before, &there)? {
                 return Ok(false);
             }
-            let by = self.touched.get(&Changed::Content(node)).cloned();
+            let by = self.touched.get(&ChangeKey::Content(node)).cloned();
             self.conflict(told, self.name_of(node), "was written to later", by, true);
             if self.choice == OnConflict::KeepBoth {
                 self.beside.insert(node, (before, told.1.seq));
@@ -43,15 +43,15 @@ impl Planner<'_, '_> {
     /// record: so does its time.
     pub(super) fn attribute(
         &mut self,
-        effect: &Effect,
+        effect: &RecordEffect,
         forced: bool,
         told: (&Arc<str>, &Record),
     ) -> Result<()> {
-        let (Effect::Mode(node, _)
-        | Effect::Owner(node, _)
-        | Effect::Group(node, _)
-        | Effect::Time(node, _)
-        | Effect::Xattr(node, ..)) = effect
+        let (RecordEffect::Mode(node, _)
+        | RecordEffect::Owner(node, _)
+        | RecordEffect::Group(node, _)
+        | RecordEffect::Time(node, _)
+        | RecordEffect::Xattr(node, ..)) = effect
         else {
             return Ok(());
         };
@@ -59,26 +59,30 @@ impl Planner<'_, '_> {
         if self.past.tree().is_lost(node) {
             return Ok(());
         }
-        if let Effect::Xattr(_, name, before) = effect {
+        if let RecordEffect::Xattr(_, name, before) = effect {
             return self.xattr(node, (name, before), told);
         }
         let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
         // Only attributes that were set explicitly can be in conflict; times change by themselves.
         let asked = match (&told.1.op, effect) {
-            (Op::Attr { mode, .. }, Effect::Mode(..)) => mode.is_some(),
-            (Op::Attr { uid, .. }, Effect::Owner(..)) => uid.is_some(),
-            (Op::Attr { gid, .. }, Effect::Group(..)) => gid.is_some(),
+            (Op::Attr { mode, .. }, RecordEffect::Mode(..)) => mode.is_some(),
+            (Op::Attr { uid, .. }, RecordEffect::Owner(..)) => uid.is_some(),
+            (Op::Attr { gid, .. }, RecordEffect::Group(..)) => gid.is_some(),
             _ => false,
         };
         let (as_left, as_before, changes) = match effect {
-            Effect::Mode(_, mode) => (
+            RecordEffect::Mode(_, mode) => (
                 there.mode == after.mode,
                 there.mode == *mode,
                 after.mode != *mode,
             ),
-            Effect::Owner(_, uid) => (there.uid == after.uid, there.uid == *uid, after.uid != *uid),
-            Effect::Group(_, gid) => (there.gid == after.gid, there.gid == *gid, after.gid != *gid),
-            Effect::Time(_, time) => (
+            RecordEffect::Owner(_, uid) => {
+                (there.uid == after.uid, there.uid == *uid, after.uid != *uid)
+            }
+            RecordEffect::Group(_, gid) => {
+                (there.gid == after.gid, there.gid == *gid, after.gid != *gid)
+            }
+            RecordEffect::Time(_, time) => (
                 there.mtime == after.mtime,
                 there.mtime == *time,
                 after.mtime != *time,
@@ -86,7 +90,7 @@ impl Planner<'_, '_> {
             _ => return Ok(()),
         };
         // Changes in a directory will set its time, so the time is restored even if it is right at the moment.
-        let is_time = matches!(effect, Effect::Time(..));
+        let is_time = matches!(effect, RecordEffect::Time(..));
         if (as_before && !is_time) || !(changes || asked || is_time) {
             return Ok(());
         }
@@ -94,7 +98,7 @@ impl Planner<'_, '_> {
             if !asked {
                 return Ok(());
             }
-            let by = self.touched.get(&Changed::Attribute(node)).cloned();
+            let by = self.touched.get(&ChangeKey::Attribute(node)).cloned();
             let what = "has other permissions or another owner since";
             self.conflict(told, self.name_of(node), what, by, true);
             if self.choice == OnConflict::KeepBoth {
@@ -103,10 +107,10 @@ impl Planner<'_, '_> {
         }
         let then = self.target.difference_mut(node);
         match effect {
-            Effect::Mode(_, mode) => then.mode = Some(*mode),
-            Effect::Owner(_, uid) => then.uid = Some(*uid),
-            Effect::Group(_, gid) => then.gid = Some(*gid),
-            Effect::Time(_, time) => then.mtime = Some(*time),
+            RecordEffect::Mode(_, mode) => then.mode = Some(*mode),
+            RecordEffect::Owner(_, uid) => then.uid = Some(*uid),
+            RecordEffect::Group(_, gid) => then.gid = Some(*gid),
+            RecordEffect::Time(_, time) => then.mtime = Some(*time),
             _ => {}
         }
         Ok(())
@@ -127,7 +131,7 @@ impl Planner<'_, '_> {
             && there != after
             && there != *before
         {
-            let by = self.touched.get(&Changed::Attribute(node)).cloned();
+            let by = self.touched.get(&ChangeKey::Attribute(node)).cloned();
             let what = "has another extended attribute since";
             self.conflict(told, self.name_of(node), what, by, true);
             if self.choice == OnConflict::KeepBoth {
@@ -143,12 +147,12 @@ impl Planner<'_, '_> {
     pub(super) fn equal(
         &self,
         node: NodeId,
-        one: &Option<Arc<Layer>>,
-        two: &Option<Arc<Layer>>,
+        one: &Option<Arc<ContentLayer>>,
+        two: &Option<Arc<ContentLayer>>,
     ) -> Result<bool> {
         let disk = self.target.disk();
-        let open = |layer: &Option<Arc<Layer>>| {
-            Content::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
+        let open = |layer: &Option<Arc<ContentLayer>>| {
+            PastContent::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
         };
         match (open(one), open(two)) {
             (Ok(one), Ok(two)) => one.equals(&two),

@@ -11,7 +11,7 @@ use crate::operator::point::Operation;
 
 /// The newest undo or restore, which `redo` takes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LastDone {
+pub struct LastUndo {
     /// Its record.
     pub operation: Operation,
     /// The run that it belongs to.
@@ -25,7 +25,7 @@ pub struct LastDone {
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.
-pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastDone> {
+pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastUndo> {
     let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
     let mut acted: HashSet<(Arc<str>, UndoId)> = HashSet::new();
     let mut records = ReverseRecords::trusting(store)?;
@@ -51,7 +51,7 @@ pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastDone> {
             if skipped.contains(&operation) {
                 continue;
             }
-            return Ok(LastDone {
+            return Ok(LastUndo {
                 operation,
                 run: record.origin.run,
                 what,

@@ -33,22 +33,22 @@ pub mod selection;
 mod skipped;
 mod steps;
 
-pub use applied::Applied;
-pub use applier::{Applier, InProcess};
+pub use applied::UndoOutcome;
+pub use applier::{Applier, InProcessApplier};
 pub use apply::apply;
-pub(in crate::operator) use copier::Copier;
+pub(in crate::operator) use copier::PastCopier;
 pub(in crate::operator) use culprits::name_culprits;
 pub use deeds::in_words;
-pub use last_done::{LastDone, last_done};
+pub use last_done::{LastUndo, last_done};
 pub use plan::plan;
-pub(in crate::operator) use planner::InTheWay;
-pub use planner::{Conflict, OnConflict, Plan};
+pub(in crate::operator) use planner::ConflictCause;
+pub use planner::{OnConflict, UndoConflict, UndoPlan};
 pub use report::{UndoReport, UndoRequest, run};
-pub(in crate::operator) use same::Looks;
-pub use select::{Wanted, select};
-pub use selection::Selection;
-pub use skipped::Skipped;
-pub(in crate::operator) use steps::Former;
+pub(in crate::operator) use same::FullAttributes;
+pub use select::{UndoTarget, select};
+pub use selection::RecordSelection;
+pub use skipped::SkippedSteps;
+pub(in crate::operator) use steps::FormerBytes;
 pub use steps::put_label;
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ use std::rc::Rc;
 use rustix::fs::FileType;
 
 use super::applier::Applier;
-use super::skipped::Skipped;
+use super::skipped::SkippedSteps;
 use crate::error::{Error, Result};
 use crate::journal::FileTime;
 use crate::name::{Name, WorldPath, escape};
-use crate::operator::past::{NodeId, ROOT, Slot, Tree};
+use crate::operator::past::{DirSlot, NodeId, PastTree, ROOT};
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Id, RemovedNode, RenameMode, Time, root};
@@ -25,15 +25,15 @@ use crate::world::{Caller, Dir, Id, RemovedNode, RenameMode, Time, root};
 /// How many directories are kept open.
 const OPEN: usize = 64;
 
-pub(super) struct Mover<'a, 'h> {
+pub(super) struct NodeMover<'a, 'h> {
     applier: &'h dyn Applier,
     caller: Caller,
-    target: &'h Tree<'a>,
+    target: &'h PastTree<'a>,
     /// The current names.
-    pub(super) here: Tree<'a>,
+    pub(super) here: PastTree<'a>,
     trash: NodeId,
     /// For each node, the names that it has to leave.
-    leaving: HashMap<NodeId, Vec<Slot>>,
+    leaving: HashMap<NodeId, Vec<DirSlot>>,
     /// For each node, the number of places that it still has to take.
     wanted: HashMap<NodeId, usize>,
     open: HashMap<NodeId, Rc<Dir>>,
@@ -45,21 +45,21 @@ pub(super) struct Mover<'a, 'h> {
 
 /// A name that has to mean something else.
 #[derive(Debug)]
-struct NameChange {
-    slot: Slot,
+struct PlannedMove {
+    slot: DirSlot,
     now: Option<NodeId>,
     then: Option<NodeId>,
 }
 
-impl<'a, 'h> Mover<'a, 'h> {
+impl<'a, 'h> NodeMover<'a, 'h> {
     pub(super) fn new(
-        target: &'h Tree<'a>,
+        target: &'h PastTree<'a>,
         applier: &'h dyn Applier,
         caller: Caller,
-    ) -> Result<Mover<'a, 'h>> {
-        let here = Tree::now(target.disk().clone());
+    ) -> Result<NodeMover<'a, 'h>> {
+        let here = PastTree::now(target.disk().clone());
         let trash = here.lookup(ROOT, TRASH)?.ok_or(Error::NotFound)?;
-        Ok(Mover {
+        Ok(NodeMover {
             applier,
             caller,
             target,
@@ -74,7 +74,7 @@ impl<'a, 'h> Mover<'a, 'h> {
     }
 
     /// Returns the number of names to change.
-    pub(super) fn count(target: &Tree<'_>) -> Result<u64> {
+    pub(super) fn count(target: &PastTree<'_>) -> Result<u64> {
         let mut count = 0;
         let mut last = None;
         for ((dir, name), then) in target.changed_places() {
@@ -92,13 +92,13 @@ impl<'a, 'h> Mover<'a, 'h> {
     }
 
     /// Changes the names to those of the target, as far as possible.
-    pub(super) fn run(&mut self, skipped: &mut Skipped) -> Result<()> {
+    pub(super) fn run(&mut self, skipped: &mut SkippedSteps) -> Result<()> {
         let mut changes = Vec::new();
         for ((dir, name_id), then) in self.target.changed_places() {
             let now = self.target.disk().lookup_id(dir, name_id)?;
             if now != then {
                 let slot = (dir, self.target.disk().text(name_id));
-                changes.push(NameChange { slot, now, then });
+                changes.push(PlannedMove { slot, now, then });
             }
         }
         for change in &changes {
@@ -142,7 +142,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         self.target.path(dir).filter(|path| !in_trash(path))
     }
 
-    fn fill(&mut self, slot: &Slot, node: NodeId) -> Result<()> {
+    fn fill(&mut self, slot: &DirSlot, node: NodeId) -> Result<()> {
         if let Some(left) = self.wanted.get_mut(&node) {
             *left = left.saturating_sub(1);
         }
@@ -178,7 +178,7 @@ impl<'a, 'h> Mover<'a, 'h> {
     }
 
     /// Returns a name that a node has to leave.
-    fn source(&mut self, node: NodeId) -> Result<Option<Slot>> {
+    fn source(&mut self, node: NodeId) -> Result<Option<DirSlot>> {
         while let Some(slot) = self.leaving.get_mut(&node).and_then(Vec::pop) {
             if self.here.lookup(slot.0, &slot.1)? == Some(node) {
                 return Ok(Some(slot));
@@ -187,7 +187,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         Ok(None)
     }
 
-    fn relocate(&mut self, node: NodeId, from: &Slot, to: Slot) {
+    fn relocate(&mut self, node: NodeId, from: &DirSlot, to: DirSlot) {
         let leaving = self.leaving.entry(node).or_default();
         leaving.retain(|slot| slot != from);
         // It may have reached its place; in the trash no place is required.
@@ -196,7 +196,13 @@ impl<'a, 'h> Mover<'a, 'h> {
         }
     }
 
-    fn rename(&mut self, from: &Slot, to: &Slot, node: NodeId, how: RenameMode) -> Result<()> {
+    fn rename(
+        &mut self,
+        from: &DirSlot,
+        to: &DirSlot,
+        node: NodeId,
+        how: RenameMode,
+    ) -> Result<()> {
         let (dir, new_dir) = (self.dir(from.0)?, self.dir(to.0)?);
         let (name, new_name) = (Name::new(&from.1)?, Name::new(&to.1)?);
         self.verify(&dir, name, node)?;
@@ -214,7 +220,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         Ok(())
     }
 
-    fn discard(&mut self, slot: &Slot) -> Result<()> {
+    fn discard(&mut self, slot: &DirSlot) -> Result<()> {
         let dir = self.dir(slot.0)?;
         let name = Name::new(&slot.1)?;
         let stands = self.here.lookup(slot.0, &slot.1)?;
@@ -257,7 +263,7 @@ impl<'a, 'h> Mover<'a, 'h> {
         }
     }
 
-    fn path(&self, slot: &Slot) -> Result<WorldPath> {
+    fn path(&self, slot: &DirSlot) -> Result<WorldPath> {
         let dir = self.here.path(slot.0).ok_or_else(|| gone(&slot.1))?;
         Ok(dir.join(Name::new(&slot.1)?))
     }

@@ -9,24 +9,24 @@ use std::collections::BTreeMap;
 use crate::error::Result;
 use crate::journal::Op;
 use crate::name::WorldPath;
-use crate::operator::filter::Paths;
+use crate::operator::filter::PathGlobs;
 
 /// The patterns, and the removals of directories seen so far.
 #[derive(Default)]
-pub(super) struct Asked {
-    patterns: Vec<Paths>,
+pub(super) struct RequestedPaths {
+    patterns: Vec<PathGlobs>,
     /// Removals seen on the way back, by path, until something below is taken back: their records' numbers.
     removed: BTreeMap<WorldPath, Vec<u64>>,
 }
 
-impl Asked {
+impl RequestedPaths {
     /// Parses patterns as `log --path` does.
     ///
     /// # Errors
-    /// As [`Paths::parse`].
-    pub(super) fn new(patterns: &[String]) -> Result<Asked> {
-        let parsed: Result<_> = patterns.iter().map(|text| Paths::parse(text)).collect();
-        Ok(Asked {
+    /// As [`PathGlobs::parse`].
+    pub(super) fn new(patterns: &[String]) -> Result<RequestedPaths> {
+        let parsed: Result<_> = patterns.iter().map(|text| PathGlobs::parse(text)).collect();
+        Ok(RequestedPaths {
             patterns: parsed?,
             removed: BTreeMap::new(),
         })

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::planner::{Changed, OnConflict, Plan, Planner, content_of, same};
-use super::selection::{CancelledUndo, Selection};
+use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, same};
+use super::selection::{CancelledUndo, RecordSelection};
 use crate::error::Result;
 use crate::journal::Record;
 use crate::name::escape;
 use crate::operator::Store;
-use crate::operator::past::{Effect, NameId, NameSlot, NodeId, Past, ROOT, RecordId};
+use crate::operator::past::{NameId, NameSlot, NodeId, Past, ROOT, RecordEffect, RecordId};
 use crate::operator::point::{Operation, Point};
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
@@ -24,10 +24,14 @@ use crate::world::view::in_trash;
 ///
 /// # Errors
 /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
-pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> Result<Plan<'a>> {
+pub fn plan<'a>(
+    store: &'a Store,
+    selection: &RecordSelection,
+    choice: OnConflict,
+) -> Result<UndoPlan<'a>> {
     let mut past = Past::now(store)?;
     let target = past.tree().clone();
-    let mut planner = Planner {
+    let mut planner = UndoPlanner {
         past: &mut past,
         target,
         choice,
@@ -54,7 +58,7 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
     planner.settle()?;
     let mut conflicts = std::mem::take(&mut planner.conflicts);
     super::culprits::name_culprits(store, &mut conflicts)?;
-    Ok(Plan {
+    Ok(UndoPlan {
         beside: planner
             .beside
             .into_iter()
@@ -70,8 +74,8 @@ pub fn plan<'a>(store: &'a Store, selection: &Selection, choice: OnConflict) -> 
     })
 }
 
-impl Planner<'_, '_> {
-    fn walk(&mut self, selection: &Selection, oldest: &RecordId) -> Result<()> {
+impl UndoPlanner<'_, '_> {
+    fn walk(&mut self, selection: &RecordSelection, oldest: &RecordId) -> Result<()> {
         let end = Point::After(Operation {
             session: oldest.0.to_string(),
             seq: oldest.1 - 1,
@@ -109,7 +113,7 @@ impl Planner<'_, '_> {
     /// Notes where a record cannot be taken back because its file is nowhere: once for each file.
     fn name_missing(
         &mut self,
-        effects: &[Effect],
+        effects: &[RecordEffect],
         (session, record): (&Arc<str>, &Record),
     ) -> Result<()> {
         if !effects.is_empty() || !self.past.tree_mut().misses(record)? {
@@ -126,20 +130,20 @@ impl Planner<'_, '_> {
         Ok(())
     }
 
-    fn touch(&mut self, effect: &Effect, (session, seq): (&Arc<str>, u64)) {
+    fn touch(&mut self, effect: &RecordEffect, (session, seq): (&Arc<str>, u64)) {
         let what = match effect {
-            Effect::Name { dir, name, .. } => Changed::Name(*dir, *name),
-            Effect::Content { node, .. } => Changed::Content(*node),
-            Effect::Mode(node, _)
-            | Effect::Owner(node, _)
-            | Effect::Group(node, _)
-            | Effect::Xattr(node, ..) => Changed::Attribute(*node),
-            Effect::Time(..) | Effect::Born(_) => return,
+            RecordEffect::Name { dir, name, .. } => ChangeKey::Name(*dir, *name),
+            RecordEffect::Content { node, .. } => ChangeKey::Content(*node),
+            RecordEffect::Mode(node, _)
+            | RecordEffect::Owner(node, _)
+            | RecordEffect::Group(node, _)
+            | RecordEffect::Xattr(node, ..) => ChangeKey::Attribute(*node),
+            RecordEffect::Time(..) | RecordEffect::Born(_) => return,
         };
         self.touched.insert(what, (session.clone(), seq));
     }
 
-    fn take_back(&mut self, effects: Vec<Effect>, told: (&Arc<str>, &Record)) -> Result<()> {
+    fn take_back(&mut self, effects: Vec<RecordEffect>, told: (&Arc<str>, &Record)) -> Result<()> {
         if self.names(&effects, told)? {
             for effect in effects {
                 self.past.tree_mut().reverse(effect, told);
@@ -149,10 +153,10 @@ impl Planner<'_, '_> {
         let mut forced = false;
         for effect in effects {
             match &effect {
-                Effect::Name { .. } | Effect::Born(_) => {
+                RecordEffect::Name { .. } | RecordEffect::Born(_) => {
                     self.past.tree_mut().reverse(effect, told);
                 }
-                Effect::Content { node, .. } => {
+                RecordEffect::Content { node, .. } => {
                     let node = *node;
                     let after = content_of(self.past.tree(), node);
                     self.past.tree_mut().reverse(effect, told);
@@ -168,9 +172,9 @@ impl Planner<'_, '_> {
     }
 
     /// Reverses a record's changes of names. Returns whether the rest of the record is left alone.
-    fn names(&mut self, effects: &[Effect], told: (&Arc<str>, &Record)) -> Result<bool> {
+    fn names(&mut self, effects: &[RecordEffect], told: (&Arc<str>, &Record)) -> Result<bool> {
         let born = effects.iter().find_map(|effect| match effect {
-            Effect::Born(node) => Some(*node),
+            RecordEffect::Born(node) => Some(*node),
             _ => None,
         });
         if let Some(node) = born
@@ -179,7 +183,7 @@ impl Planner<'_, '_> {
             let after = content_of(self.past.tree(), node);
             let there = content_of(&self.target, node);
             if !same(&after, &there) && !self.equal(node, &after, &there)? {
-                let by = self.touched.get(&Changed::Content(node)).cloned();
+                let by = self.touched.get(&ChangeKey::Content(node)).cloned();
                 self.conflict(told, self.name_of(node), "was written to later", by, true);
                 if self.choice == OnConflict::KeepBoth {
                     self.kept.push(node);
@@ -197,7 +201,7 @@ impl Planner<'_, '_> {
     /// Holds names against what the record left. Returns whether they are taken back, and then whether by force.
     fn names_now(
         &mut self,
-        effects: &[Effect],
+        effects: &[RecordEffect],
         trash: Option<NodeId>,
         told: (&Arc<str>, &Record),
     ) -> Result<Option<bool>> {
@@ -205,7 +209,7 @@ impl Planner<'_, '_> {
         let mut in_the_way = None;
         let mut placeless = None;
         for effect in effects {
-            let Effect::Name {
+            let RecordEffect::Name {
                 dir,
                 name,
                 before,
@@ -267,12 +271,12 @@ impl Planner<'_, '_> {
 
     fn take_names_back(
         &mut self,
-        effects: &[Effect],
+        effects: &[RecordEffect],
         (born, trash, forced): (Option<NodeId>, Option<NodeId>, bool),
         told: (&Arc<str>, &Record),
     ) -> Result<()> {
         for effect in effects {
-            let Effect::Name {
+            let RecordEffect::Name {
                 dir,
                 name,
                 before,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::journal::{InodeNumbers, Record};
-use crate::operator::past::tree::layer::{Kind, Layer};
-use crate::operator::past::{ByNumber, NameId, NameSlot, NodeId, Past, RecordId, Tree};
+use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
+use crate::operator::past::{NameId, NameSlot, NodeId, NumberHash, Past, PastTree, RecordId};
 use crate::operator::point::Operation;
 use crate::world::view::in_trash;
 
@@ -35,7 +35,7 @@ impl OnConflict {
 
 /// A conflict with a later change.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct Conflict {
+pub struct UndoConflict {
     /// The session of the record that cannot be undone.
     pub session: String,
     /// Its number.
@@ -57,13 +57,13 @@ pub struct Conflict {
 
 /// The result of planning.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct UndoPlan<'a> {
     /// The store as it should become.
-    pub target: Tree<'a>,
+    pub target: PastTree<'a>,
     /// Contents to put beside their file, each with the number of the record that destroyed it.
-    pub beside: Vec<(NodeId, Option<Arc<Layer>>, u64)>,
+    pub beside: Vec<(NodeId, Option<Arc<ContentLayer>>, u64)>,
     /// The conflicts.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<UndoConflict>,
     /// Changes that cannot be undone because nothing was kept; the files stay as they are.
     pub notes: Vec<String>,
     /// The number of records taken back.
@@ -72,27 +72,27 @@ pub struct Plan<'a> {
 
 /// What a record changed, as a key for finding the later record that changed it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Changed {
+pub(super) enum ChangeKey {
     Name(NodeId, NameId),
     Content(NodeId),
     Attribute(NodeId),
 }
 
 /// A conflict, and the record that causes it.
-pub(in crate::operator) type InTheWay = (Conflict, Option<RecordId>);
+pub(in crate::operator) type ConflictCause = (UndoConflict, Option<RecordId>);
 
-pub(super) struct Planner<'a, 'p> {
+pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) past: &'p mut Past<'a>,
-    pub(super) target: Tree<'a>,
+    pub(super) target: PastTree<'a>,
     pub(super) choice: OnConflict,
-    pub(super) conflicts: Vec<InTheWay>,
+    pub(super) conflicts: Vec<ConflictCause>,
     pub(super) notes: Vec<String>,
     /// For each change, the next later record that is not selected, on the way back from the newest.
-    pub(super) touched: HashMap<Changed, RecordId, ByNumber>,
+    pub(super) touched: HashMap<ChangeKey, RecordId, NumberHash>,
     /// Names used instead, because something later has the original name.
-    pub(super) instead: HashMap<NameSlot, NameId, ByNumber>,
+    pub(super) instead: HashMap<NameSlot, NameId, NumberHash>,
     /// Contents to put beside their file.
-    pub(super) beside: HashMap<NodeId, (Option<Arc<Layer>>, u64)>,
+    pub(super) beside: HashMap<NodeId, (Option<Arc<ContentLayer>>, u64)>,
     /// Directories created by selected records, with their place and record.
     pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
     /// Files created by selected records but kept, because they were written to later.
@@ -100,7 +100,7 @@ pub(super) struct Planner<'a, 'p> {
     /// Records already reported as impossible to undo.
     pub(super) fixed: HashSet<RecordId>,
     /// The names that selected records changed.
-    pub(super) changed: HashMap<NameSlot, RecordId, ByNumber>,
+    pub(super) changed: HashMap<NameSlot, RecordId, NumberHash>,
     /// Those of them that were in a directory in the trash: what comes back there needs no other place.
     pub(super) changed_in_trash: HashSet<NameSlot>,
     /// What a pair of undos that cancel each other moved, until the past has come to the point before it (`cancelled.rs`).
@@ -112,12 +112,12 @@ pub(super) struct Planner<'a, 'p> {
     /// The places of the trash in which such things count as lying, each with where they lie.
     pub(super) followed: Vec<(NameSlot, NameSlot)>,
     /// What was lost from the trash, with the record that purged it.
-    pub(super) purged: HashMap<NodeId, RecordId, ByNumber>,
+    pub(super) purged: HashMap<NodeId, RecordId, NumberHash>,
     /// Files of selected records that are nowhere and were reported.
     pub(super) missing: HashSet<InodeNumbers>,
 }
 
-impl Planner<'_, '_> {
+impl UndoPlanner<'_, '_> {
     /// Returns the name by which a user knows a node now, not one that it had briefly in between.
     pub(super) fn name_of(&self, node: NodeId) -> String {
         let seen = self.target.disk().path(node);
@@ -129,7 +129,7 @@ impl Planner<'_, '_> {
     }
 
     pub(super) fn culprit(&self, (dir, name): NameSlot) -> Option<RecordId> {
-        self.touched.get(&Changed::Name(dir, name)).cloned()
+        self.touched.get(&ChangeKey::Name(dir, name)).cloned()
     }
 
     pub(super) fn conflict(
@@ -150,7 +150,7 @@ impl Planner<'_, '_> {
         if !can_be_forced {
             self.fixed.insert((session.clone(), record.seq));
         }
-        let conflict = Conflict {
+        let conflict = UndoConflict {
             session: session.to_string(),
             seq: record.seq,
             word: record.op.word().to_owned(),
@@ -164,17 +164,17 @@ impl Planner<'_, '_> {
 }
 
 /// Returns whether a content is only known to have been different.
-pub(super) fn is_unknown(layer: &Option<Arc<Layer>>) -> bool {
+pub(super) fn is_unknown(layer: &Option<Arc<ContentLayer>>) -> bool {
     layer
         .as_ref()
-        .is_some_and(|layer| layer.kind == Kind::Same && !layer.cuts)
+        .is_some_and(|layer| layer.kind == LayerKind::Same && !layer.cuts)
 }
 
-pub(super) fn content_of(tree: &Tree<'_>, node: NodeId) -> Option<Arc<Layer>> {
+pub(super) fn content_of(tree: &PastTree<'_>, node: NodeId) -> Option<Arc<ContentLayer>> {
     tree.difference(node).and_then(|then| then.content.clone())
 }
 
-pub(super) fn same(one: &Option<Arc<Layer>>, two: &Option<Arc<Layer>>) -> bool {
+pub(super) fn same(one: &Option<Arc<ContentLayer>>, two: &Option<Arc<ContentLayer>>) -> bool {
     match (one, two) {
         (None, None) => true,
         (Some(one), Some(two)) => Arc::ptr_eq(one, two),

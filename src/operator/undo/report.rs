@@ -1,11 +1,11 @@
 //! A whole undo, from the request to its report.
 
 use super::applier::Applier;
-use super::apply::{Extent, apply, extent};
-use super::deeds::{Deed, deeds};
+use super::apply::{PlanSize, apply, extent};
+use super::deeds::{StepSummary, deeds};
 use super::plan::plan;
-use super::planner::{Conflict, OnConflict};
-use super::select::{Wanted, select};
+use super::planner::{OnConflict, UndoConflict};
+use super::select::{UndoTarget, select};
 use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::operator::Store;
@@ -17,7 +17,7 @@ use crate::world::Caller;
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct UndoRequest {
     /// The operations to undo.
-    pub wanted: Wanted,
+    pub wanted: UndoTarget,
     /// How to resolve conflicts.
     pub choice: OnConflict,
     /// Whether only to plan.
@@ -35,9 +35,9 @@ pub struct UndoReport {
     pub operations: u64,
     /// The planned changes by kind.
     #[serde(default)]
-    pub deeds: Vec<Deed>,
+    pub deeds: Vec<StepSummary>,
     /// The size of the plan.
-    pub extent: Extent,
+    pub extent: PlanSize,
     /// The undo's record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<Operation>,
@@ -47,7 +47,7 @@ pub struct UndoReport {
     /// How many nodes were moved, got their content back, and got their attributes back.
     pub done: (u64, u64, u64),
     /// The conflicts.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<UndoConflict>,
     /// Whether they stopped the undo before any change.
     pub stopped: bool,
     /// What stays as it is, and why.
@@ -153,9 +153,9 @@ fn attempt(
 }
 
 /// Describes where a request has found no operation to take back.
-fn nothing_selected(wanted: &Wanted) -> Error {
+fn nothing_selected(wanted: &UndoTarget) -> Error {
     let shows = "`trumanfs log --all` shows what was changed, by which process of which program.";
-    let Wanted::Since {
+    let UndoTarget::Since {
         from,
         session,
         run,

@@ -4,15 +4,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::planner::{Conflict, OnConflict, Planner, content_of, is_unknown};
+use super::planner::{OnConflict, UndoConflict, UndoPlanner, content_of, is_unknown};
 use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, escape};
-use crate::operator::past::tree::layer::Layer;
-use crate::operator::past::{ByNumber, Content, NameSlot, NodeId, ROOT, RecordId};
+use crate::operator::past::tree::layer::ContentLayer;
+use crate::operator::past::{NameSlot, NodeId, NumberHash, PastContent, ROOT, RecordId};
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
-impl Planner<'_, '_> {
+impl UndoPlanner<'_, '_> {
     pub(super) fn settle(&mut self) -> Result<()> {
         self.settle_cancelled();
         self.seen_names()?;
@@ -125,7 +125,7 @@ impl Planner<'_, '_> {
 
     /// Removes surplus names: a forced undo may have given a node its old name while it keeps a later one.
     fn surplus(&mut self) -> Result<()> {
-        let mut count: HashMap<NodeId, i32, ByNumber> = HashMap::default();
+        let mut count: HashMap<NodeId, i32, NumberHash> = HashMap::default();
         for (dir, name) in self.changed.keys() {
             if let Some(node) = self.target.lookup_id(*dir, *name)? {
                 *count.entry(node).or_default() += 1;
@@ -189,7 +189,7 @@ impl Planner<'_, '_> {
 
     /// Checks that every content to be restored is available.
     fn contents(&mut self) -> Result<()> {
-        let changed: Vec<(NodeId, Option<Arc<Layer>>)> = self
+        let changed: Vec<(NodeId, Option<Arc<ContentLayer>>)> = self
             .target
             .changed_nodes()
             .map(|(node, then)| (node, then.content.clone()))
@@ -228,7 +228,7 @@ impl Planner<'_, '_> {
                 continue;
             }
             let store = self.target.disk().store();
-            match Content::open(store, Some(layer), || self.target.open_now(node)) {
+            match PastContent::open(store, Some(layer), || self.target.open_now(node)) {
                 Ok(then) => {
                     let altered = then.missing().filter(|missing| missing.is_altered());
                     if let Some(altered) = altered.filter(|_| self.choice == OnConflict::Stop) {
@@ -242,7 +242,7 @@ impl Planner<'_, '_> {
                     if self.beside.contains_key(&node) {
                         continue;
                     }
-                    let now = match Content::open(store, None, || self.target.open_now(node)) {
+                    let now = match PastContent::open(store, None, || self.target.open_now(node)) {
                         // Another user's file may be cut by whoever may not read it.
                         Err(error) if error.is_denial() => continue,
                         now => now?,
@@ -265,7 +265,7 @@ impl Planner<'_, '_> {
     }
 
     /// Reports the part of a content that cannot be restored; the rest is restored.
-    fn partly(&mut self, node: NodeId, layer: &Layer, then: &Content) {
+    fn partly(&mut self, node: NodeId, layer: &ContentLayer, then: &PastContent) {
         if let Some(missing) = then.missing() {
             let (session, seq) = &layer.record;
             let what = format!("what it held before operation {session}:{seq}");
@@ -274,8 +274,9 @@ impl Planner<'_, '_> {
         }
     }
 
-    fn forget_content(&mut self, node: NodeId, content: &Option<Arc<Layer>>) {
-        let same = |one: &Arc<Layer>| content.as_ref().is_some_and(|two| Arc::ptr_eq(one, two));
+    fn forget_content(&mut self, node: NodeId, content: &Option<Arc<ContentLayer>>) {
+        let same =
+            |one: &Arc<ContentLayer>| content.as_ref().is_some_and(|two| Arc::ptr_eq(one, two));
         if content_of(&self.target, node).as_ref().is_some_and(same) {
             let then = self.target.difference_mut(node);
             then.content = None;
@@ -302,8 +303,8 @@ impl Planner<'_, '_> {
     }
 }
 
-fn conflict(of: &RecordId, what: String, can_be_forced: bool) -> Conflict {
-    Conflict {
+fn conflict(of: &RecordId, what: String, can_be_forced: bool) -> UndoConflict {
+    UndoConflict {
         session: of.0.to_string(),
         seq: of.1,
         word: String::new(),

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use super::applier::Applier;
-use super::copier::Copier;
-use super::same::{Looks, is_same};
-use super::steps::Former;
+use super::copier::PastCopier;
+use super::same::{FullAttributes, is_same};
+use super::steps::FormerBytes;
 use crate::error::{Error, Kind, Result};
 use crate::journal::{Op, UndoId};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::{Effect, NodeId, Past, RecordId, Tree};
+use crate::operator::past::{NodeId, Past, PastTree, RecordEffect, RecordId};
 use crate::operator::point::{Operation, Point};
 use crate::operator::rights::with_closed_things;
 use crate::world::view::in_trash;
@@ -38,7 +38,7 @@ pub struct RestoreRequest {
 
 /// The result of a restore.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct Restored {
+pub struct RestoreReport {
     /// Whether it was only planned.
     pub dry_run: bool,
     /// The path that was asked for.
@@ -75,11 +75,11 @@ pub fn restore(
     wish: &RestoreRequest,
     applier: Option<&dyn Applier>,
     caller: Caller,
-) -> Result<Restored> {
+) -> Result<RestoreReport> {
     let Some(world) = applier.map(Applier::world).filter(|_| !wish.dry_run) else {
         return attempt(store, wish, None, caller);
     };
-    let was_denied = |tried: &Result<Restored>| tried.as_ref().is_err_and(Error::is_denial);
+    let was_denied = |tried: &Result<RestoreReport>| tried.as_ref().is_err_and(Error::is_denial);
     let act = || attempt(store, wish, applier, caller);
     with_closed_things(world, was_denied, act).1
 }
@@ -89,7 +89,7 @@ fn attempt(
     wish: &RestoreRequest,
     applier: Option<&dyn Applier>,
     caller: Caller,
-) -> Result<Restored> {
+) -> Result<RestoreReport> {
     let mut past = Past::now(store)?;
     let at = match &wish.at {
         Some(point) => {
@@ -110,14 +110,14 @@ fn attempt(
             "Say --to PATH, a place in the home; `trumanfs undo --to` takes all of a home back.",
         ));
     }
-    let mut restored = Restored {
+    let mut restored = RestoreReport {
         dry_run: wish.dry_run,
         path: wish.path.clone(),
         at: at.to_string(),
         to: to.clone(),
-        ..Restored::default()
+        ..RestoreReport::default()
     };
-    let now = Tree::now(tree.disk().clone());
+    let now = PastTree::now(tree.disk().clone());
     if let Some(there) = now.resolve(&to)?
         && is_same(tree, node, &now, there)?
     {
@@ -144,7 +144,7 @@ fn attempt(
         session: applier.world().session().to_owned(),
         seq: begun.seq(),
     });
-    let mut copier = Copier::new(tree, applier, caller);
+    let mut copier = PastCopier::new(tree, applier, caller);
     copier.at = to.clone();
     let failed = place(&mut copier, &mut restored, node, (&dir, name)).err();
     restored.made = copier.made;
@@ -163,14 +163,14 @@ fn attempt(
 
 /// What `rm -r` removed from a directory before the directory: the removals that are still to come on the way back.
 #[derive(Default)]
-struct Gathered {
+struct GatheredRemovals {
     /// What was gathered under an entry of the trash, until the removal that made the entry is reached. Gathering comes later than
     /// that, maybe after changes that have nothing to do with it.
     under: HashMap<Escaped, Vec<Escaped>>,
     awaited: HashSet<Escaped>,
 }
 
-impl Gathered {
+impl GatheredRemovals {
     /// Notes a gathering below a path.
     fn note(&mut self, path: &WorldPath, op: &Op) {
         let Op::Gather {
@@ -217,7 +217,7 @@ impl Gathered {
 /// count as one change, and so does everything that one undo or restore did.
 fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
     let mut found: Option<Point> = None;
-    let mut gathered = Gathered::default();
+    let mut gathered = GatheredRemovals::default();
     // The undo that the change was part of, until its first record.
     let mut whole: Option<(Arc<str>, UndoId)> = None;
     // The record just before the one found.
@@ -247,18 +247,18 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
         }
         let there = past.tree().resolve(path)?;
         let effects = past.tree_mut().effects(&record, &session)?;
-        let changes = |effect: &Effect| match effect {
-            Effect::Content { node, .. }
-            | Effect::Mode(node, _)
-            | Effect::Owner(node, _)
-            | Effect::Group(node, _)
-            | Effect::Xattr(node, ..) => Some(*node) == there,
+        let changes = |effect: &RecordEffect| match effect {
+            RecordEffect::Content { node, .. }
+            | RecordEffect::Mode(node, _)
+            | RecordEffect::Owner(node, _)
+            | RecordEffect::Group(node, _)
+            | RecordEffect::Xattr(node, ..) => Some(*node) == there,
             _ => false,
         };
         let mut changed = effects.iter().any(changes);
         for effect in effects {
             // For a directory, the last name changed in it or below it.
-            if let Effect::Name { dir, .. } = &effect {
+            if let RecordEffect::Name { dir, .. } = &effect {
                 let below = past.tree().path(*dir);
                 changed |= below.is_some_and(|dir| path.contains(&dir));
             }
@@ -290,8 +290,8 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
 
 /// Puts the top node in its place, which may be taken.
 fn place(
-    copier: &mut Copier<'_, '_, '_>,
-    restored: &mut Restored,
+    copier: &mut PastCopier<'_, '_, '_>,
+    restored: &mut RestoreReport,
     node: NodeId,
     (dir, name): (&Dir, Name<'_>),
 ) -> Result<()> {
@@ -306,9 +306,9 @@ fn place(
         {
             let content = copier.content(node, dir, name)?;
             // Its attributes are read before its inode moves aside.
-            let then = Looks::of(tree, node)?;
+            let then = FullAttributes::of(tree, node)?;
             let located = world.hold(dir, name)?;
-            applier.put_content(&located, &Former(&content), caller)?;
+            applier.put_content(&located, &FormerBytes(&content), caller)?;
             copier.made += 1;
             return copier.attributes(&then, dir, name);
         }

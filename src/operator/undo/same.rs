@@ -4,31 +4,31 @@
 use rustix::fs::FileType;
 
 use crate::error::Result;
-use crate::operator::past::{Attributes, NodeId, Tree};
+use crate::operator::past::{NodeAttributes, NodeId, PastTree};
 use crate::world::Xattrs;
 
 /// A node's attributes without its content.
-pub(in crate::operator) struct Looks {
-    pub(in crate::operator) meta: Attributes,
+pub(in crate::operator) struct FullAttributes {
+    pub(in crate::operator) meta: NodeAttributes,
     /// `None` for a node that cannot have any.
     pub(in crate::operator) xattrs: Option<Xattrs>,
 }
 
-impl Looks {
-    pub(in crate::operator) fn of(tree: &Tree<'_>, node: NodeId) -> Result<Looks> {
+impl FullAttributes {
+    pub(in crate::operator) fn of(tree: &PastTree<'_>, node: NodeId) -> Result<FullAttributes> {
         let meta = tree.meta(node)?;
         let has_xattrs = matches!(meta.kind, FileType::RegularFile | FileType::Directory);
         let xattrs = has_xattrs.then(|| tree.xattrs(node)).transpose()?;
-        Ok(Looks { meta, xattrs })
+        Ok(FullAttributes { meta, xattrs })
     }
 }
 
 /// Returns whether a node was what another is now: kind, content, attributes, and for a directory all its entries. An
 /// unreadable node is different.
 pub(super) fn is_same(
-    then: &Tree<'_>,
+    then: &PastTree<'_>,
     node: NodeId,
-    now: &Tree<'_>,
+    now: &PastTree<'_>,
     other: NodeId,
 ) -> Result<bool> {
     let (Ok(was), Ok(is)) = (then.meta(node), now.meta(other)) else {

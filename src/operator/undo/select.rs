@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::paths::Asked;
-use super::selection::Selection;
+use super::paths::RequestedPaths;
+use super::selection::RecordSelection;
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, Op, Record, RunId, UndoId};
 use crate::name::Escaped;
@@ -19,7 +19,7 @@ use crate::operator::point::{Operation, Point};
 /// What to undo.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wanted {
+pub enum UndoTarget {
     /// These operations; for an undo, everything it did.
     Operations(Vec<Operation>),
     /// All changes in a session or since a point, optionally by one process or program only.
@@ -43,7 +43,7 @@ pub enum Wanted {
 
 /// An earlier undo.
 #[derive(Debug)]
-struct Before {
+struct EarlierUndo {
     session: Arc<str>,
     seq: u64,
     id: UndoId,
@@ -51,12 +51,12 @@ struct Before {
     redo: bool,
 }
 
-impl Before {
+impl EarlierUndo {
     fn key(&self) -> (Arc<str>, UndoId) {
         (self.session.clone(), self.id)
     }
 
-    fn has_taken_back(&self, earlier: &Before) -> bool {
+    fn has_taken_back(&self, earlier: &EarlierUndo) -> bool {
         self.of.iter().any(|(session, from, to)| {
             **session == *earlier.session && (*from..=*to).contains(&earlier.seq)
         })
@@ -64,9 +64,9 @@ impl Before {
 }
 
 /// One pass over the records.
-struct Pass {
+struct SelectionPass {
     /// The requested paths.
-    asked: Asked,
+    asked: RequestedPaths,
     /// The session of the latest record.
     session: Option<Arc<str>>,
     chosen: BTreeMap<Arc<str>, Vec<u64>>,
@@ -75,7 +75,7 @@ struct Pass {
     /// The record that was chosen last.
     latest: u64,
     /// Undos, newest first.
-    undos: Vec<Before>,
+    undos: Vec<EarlierUndo>,
     /// The records of each undo, including its own.
     parts: HashMap<(Arc<str>, UndoId), Vec<u64>>,
     /// The files that each undo changed.
@@ -88,10 +88,10 @@ struct Pass {
     gathered: HashMap<Escaped, Vec<u64>>,
 }
 
-impl Pass {
-    fn new(paths: &[String]) -> Result<Pass> {
-        Ok(Pass {
-            asked: Asked::new(paths)?,
+impl SelectionPass {
+    fn new(paths: &[String]) -> Result<SelectionPass> {
+        Ok(SelectionPass {
+            asked: RequestedPaths::new(paths)?,
             session: None,
             chosen: BTreeMap::new(),
             joined: BTreeMap::new(),
@@ -143,7 +143,7 @@ impl Pass {
                 self.joined.entry(session.clone()).or_default().push(seq);
             }
             Op::Gather { trash, .. } => self.gathered.entry(trash).or_default().push(seq),
-            Op::Undo { of, redo, .. } => self.undos.push(Before {
+            Op::Undo { of, redo, .. } => self.undos.push(EarlierUndo {
                 session: session.clone(),
                 seq,
                 id: undo.unwrap_or(UndoId::Record(seq)),
@@ -155,7 +155,7 @@ impl Pass {
     }
 
     /// Adds the undos that only took back what is selected, but for these.
-    fn add_undos(&self, selection: &mut Selection, outdated: &HashSet<(Arc<str>, UndoId)>) {
+    fn add_undos(&self, selection: &mut RecordSelection, outdated: &HashSet<(Arc<str>, UndoId)>) {
         // Oldest first, because one may have taken back another.
         for undo in self.undos.iter().rev() {
             if selection.covers(&undo.of)
@@ -169,7 +169,7 @@ impl Pass {
 
     /// Returns the undos that put something into the trash that another undo, which is not selected, took out again, and
     /// what they took back: they changed nothing together, and cannot be taken back one by one any more.
-    fn outdated(&self, selection: &Selection) -> HashSet<(Arc<str>, UndoId)> {
+    fn outdated(&self, selection: &RecordSelection) -> HashSet<(Arc<str>, UndoId)> {
         let mut outdated = HashSet::new();
         for later in self.undos.iter().filter(|undo| undo.redo) {
             let entries = self.put_into_trash.get(&later.key());
@@ -180,7 +180,7 @@ impl Pass {
             if is_gone {
                 outdated.insert(later.key());
                 let earlier = self.undos.iter().filter(|undo| later.has_taken_back(undo));
-                outdated.extend(earlier.map(Before::key));
+                outdated.extend(earlier.map(EarlierUndo::key));
             }
         }
         outdated
@@ -203,7 +203,7 @@ impl Pass {
         }
     }
 
-    fn parts_of(&self, undo: &Before) -> BTreeMap<Arc<str>, Vec<u64>> {
+    fn parts_of(&self, undo: &EarlierUndo) -> BTreeMap<Arc<str>, Vec<u64>> {
         let parts = self.parts.get(&(undo.session.clone(), undo.id));
         BTreeMap::from([(undo.session.clone(), parts.cloned().unwrap_or_default())])
     }
@@ -213,11 +213,11 @@ impl Pass {
 ///
 /// # Errors
 /// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is selected.
-pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
-    let mut selection = Selection::default();
+pub fn select(store: &Store, wanted: &UndoTarget) -> Result<RecordSelection> {
+    let mut selection = RecordSelection::default();
     let mut pass = match wanted {
-        Wanted::Operations(operations) => by_number(store, operations, &mut selection)?,
-        Wanted::Since {
+        UndoTarget::Operations(operations) => by_number(store, operations, &mut selection)?,
+        UndoTarget::Since {
             from,
             session: only,
             run,
@@ -225,7 +225,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
             program,
             paths,
         } => {
-            let mut pass = Pass::new(paths)?;
+            let mut pass = SelectionPass::new(paths)?;
             let mut records = ReverseRecords::trusting(store)?;
             while let Some((session, record)) = records.next_record()? {
                 if from.includes(&session, record.seq) {
@@ -257,7 +257,7 @@ pub fn select(store: &Store, wanted: &Wanted) -> Result<Selection> {
 
 /// Notes the undos that were taken back since, each with what took it back, as far as neither is selected. The newest come
 /// first: what was taken back itself has taken nothing back.
-fn note_cancelled(pass: &Pass, selection: &mut Selection) {
+fn note_cancelled(pass: &SelectionPass, selection: &mut RecordSelection) {
     let undos = &pass.undos;
     let mut taken_back: HashSet<(Arc<str>, UndoId)> = HashSet::new();
     for later in undos.iter().filter(|undo| undo.redo) {
@@ -277,14 +277,18 @@ fn note_cancelled(pass: &Pass, selection: &mut Selection) {
 }
 
 /// Selects operations, and all that those did that are undos.
-fn by_number(store: &Store, operations: &[Operation], selection: &mut Selection) -> Result<Pass> {
+fn by_number(
+    store: &Store,
+    operations: &[Operation],
+    selection: &mut RecordSelection,
+) -> Result<SelectionPass> {
     let named: HashSet<(&str, u64)> = operations
         .iter()
         .map(|one| (one.session.as_str(), one.seq))
         .collect();
     let oldest = named.iter().min().copied().unwrap_or_default();
     let mut found = Vec::new();
-    let mut pass = Pass::new(&[])?;
+    let mut pass = SelectionPass::new(&[])?;
     // Unchecked here: the plan reads the same records and checks them.
     let mut records = ReverseRecords::trusting(store)?;
     while let Some((session, record)) = records.next_record()? {
@@ -308,7 +312,7 @@ fn by_number(store: &Store, operations: &[Operation], selection: &mut Selection)
         });
     }
     for (session, seq) in found {
-        let is_this = |undo: &&Before| (&undo.session, undo.seq) == (&session, seq);
+        let is_this = |undo: &&EarlierUndo| (&undo.session, undo.seq) == (&session, seq);
         if let Some(undo) = pass.undos.iter().find(is_this) {
             selection.add_undo(&session, seq, undo.redo);
             selection.add(pass.parts_of(undo));

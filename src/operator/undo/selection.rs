@@ -7,7 +7,7 @@ use crate::journal::{InodeNumbers, UndoId};
 
 /// The selected records.
 #[derive(Debug, Default, Clone)]
-pub struct Selection {
+pub struct RecordSelection {
     /// Ranges of record numbers by session, ascending.
     ranges: BTreeMap<Arc<str>, Vec<(u64, u64)>>,
     /// The oldest selected record.
@@ -37,7 +37,7 @@ pub(super) struct CancelledUndo {
 /// an earlier undo.
 const NAMED: usize = 2000;
 
-impl Selection {
+impl RecordSelection {
     /// Returns whether a record is selected.
     pub fn has(&self, session: &str, seq: u64) -> bool {
         let Some(ranges) = self.ranges.get(session) else {

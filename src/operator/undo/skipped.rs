@@ -15,7 +15,7 @@ const NAMED: usize = 1000;
 
 /// The steps that failed while others succeeded.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedSteps {
     named: Vec<String>,
     more: u64,
     /// The path at which the undo ended, if it did.
@@ -23,11 +23,11 @@ pub struct Skipped {
     denied: bool,
 }
 
-impl Skipped {
+impl SkippedSteps {
     /// Returns the value of a step; notes a failed one and returns `None`.
     ///
     /// # Errors
-    /// An error that ends the undo; [`Skipped::end`] has the path.
+    /// An error that ends the undo; [`SkippedSteps::end`] has the path.
     pub(super) fn or_end<T>(
         &mut self,
         what: impl Display,

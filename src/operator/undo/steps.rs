@@ -14,18 +14,18 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::applied::Applied;
+use super::applied::UndoOutcome;
 use super::applier::Applier;
-use super::moves::Mover;
-use super::planner::Plan;
+use super::moves::NodeMover;
+use super::planner::UndoPlan;
 use super::resolve::beside;
 use crate::error::{Error, Result};
 use crate::journal::FileTime;
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::Store;
-use crate::operator::past::tree::layer::{Kind, Layer};
-use crate::operator::past::tree::past_tree::Difference;
-use crate::operator::past::{Content, NodeId, Tree};
+use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
+use crate::operator::past::tree::past_tree::NodeOverlay;
+use crate::operator::past::{NodeId, PastContent, PastTree};
 use crate::world::holes::is_reserved_beyond_end;
 use crate::world::keep::replace::NewContent;
 use crate::world::view::in_trash;
@@ -38,16 +38,16 @@ use crate::world::{
 /// # Errors
 /// An error that every further step would meet; the result has the path.
 pub(super) fn carry_out(
-    plan: &Plan<'_>,
+    plan: &UndoPlan<'_>,
     applier: &dyn Applier,
     caller: Caller,
-    outcome: &mut Applied,
+    outcome: &mut UndoOutcome,
 ) -> Result<()> {
-    let mut mover = Mover::new(&plan.target, applier, caller)?;
+    let mut mover = NodeMover::new(&plan.target, applier, caller)?;
     let moved = mover.run(&mut outcome.skipped);
     outcome.moves = mover.done;
     moved?;
-    let mut steps = Steps {
+    let mut steps = UndoExecutor {
         here: &mover.here,
         times: mover.times,
         modes: HashMap::new(),
@@ -60,9 +60,9 @@ pub(super) fn carry_out(
     steps.run(plan)
 }
 
-struct Steps<'s, 'a> {
+struct UndoExecutor<'s, 'a> {
     /// The current names.
-    here: &'s Tree<'a>,
+    here: &'s PastTree<'a>,
     /// The times, before the undo, of the directories whose names it changed, and of the files it wrote to.
     times: HashMap<NodeId, FileTime>,
     /// The permission bits, before the undo, of the files it wrote to: a write drops set-user-id and set-group-id.
@@ -70,13 +70,13 @@ struct Steps<'s, 'a> {
     applier: &'s dyn Applier,
     caller: Caller,
     store: Store,
-    outcome: &'s mut Applied,
+    outcome: &'s mut UndoOutcome,
     /// New inodes of nodes whose inode was replaced.
     renewed: HashMap<NodeId, Id>,
 }
 
-impl Steps<'_, '_> {
-    fn run(&mut self, plan: &Plan<'_>) -> Result<()> {
+impl UndoExecutor<'_, '_> {
+    fn run(&mut self, plan: &UndoPlan<'_>) -> Result<()> {
         let mut changed: Vec<NodeId> = Vec::new();
         for (node, then) in plan.target.changed_nodes() {
             // Nothing in the trash is changed.
@@ -122,8 +122,8 @@ impl Steps<'_, '_> {
     fn with_own_changes<'t>(
         &self,
         node: NodeId,
-        then: Option<&'t Difference>,
-    ) -> Cow<'t, Difference> {
+        then: Option<&'t NodeOverlay>,
+    ) -> Cow<'t, NodeOverlay> {
         let mut then = then.map_or_else(Cow::default, Cow::Borrowed);
         if let (None, Some(time)) = (then.mtime, self.times.get(&node)) {
             then.to_mut().mtime = Some(*time);
@@ -139,13 +139,13 @@ impl Steps<'_, '_> {
         self.here.path(node).filter(|path| !in_trash(path))
     }
 
-    fn put(&mut self, node: NodeId, path: &WorldPath, layer: &Arc<Layer>) -> Result<bool> {
+    fn put(&mut self, node: NodeId, path: &WorldPath, layer: &Arc<ContentLayer>) -> Result<bool> {
         let located = self.hold(node, path)?;
         // Where only the length differs, truncating is enough and costs nothing.
         let mut at = Some(layer);
         let mut only_shorter = true;
         while let Some(one) = at {
-            only_shorter &= one.kind == Kind::Same;
+            only_shorter &= one.kind == LayerKind::Same;
             at = one.below.as_ref();
         }
         let now = located.node.meta().size;
@@ -166,7 +166,7 @@ impl Steps<'_, '_> {
             _ => {
                 let content = self.content(&located, Some(layer))?;
                 self.applier
-                    .put_content(&located, &Former(&content), self.caller)?
+                    .put_content(&located, &FormerBytes(&content), self.caller)?
             }
         };
         self.renewed.insert(node, put.id);
@@ -191,7 +191,7 @@ impl Steps<'_, '_> {
         &mut self,
         node: NodeId,
         path: &WorldPath,
-        layer: Option<&Arc<Layer>>,
+        layer: Option<&Arc<ContentLayer>>,
         seq: u64,
     ) -> Result<()> {
         let world = self.applier.world();
@@ -215,7 +215,11 @@ impl Steps<'_, '_> {
         Ok(())
     }
 
-    fn content(&self, located: &LocatedNode, layer: Option<&Arc<Layer>>) -> Result<Content> {
+    fn content(
+        &self,
+        located: &LocatedNode,
+        layer: Option<&Arc<ContentLayer>>,
+    ) -> Result<PastContent> {
         let open = || {
             Ok(self
                 .applier
@@ -224,14 +228,14 @@ impl Steps<'_, '_> {
                 .open_to_read(&located.node)?
                 .into())
         };
-        Content::open(&self.store, layer, open)
+        PastContent::open(&self.store, layer, open)
     }
 
     fn attributes(
         &mut self,
         path: &WorldPath,
         located: &LocatedNode,
-        then: &Difference,
+        then: &NodeOverlay,
     ) -> Result<()> {
         let before = self.outcome.attributes;
         let parts = changes(located, then);
@@ -312,7 +316,7 @@ fn together(one: SetAttrs, other: SetAttrs) -> SetAttrs {
 }
 
 /// Returns the attributes to set: owner, mode and time separately.
-fn changes(located: &LocatedNode, then: &Difference) -> [SetAttrs; 3] {
+fn changes(located: &LocatedNode, then: &NodeOverlay) -> [SetAttrs; 3] {
     let meta = located.node.meta();
     let mode = then.mode.unwrap_or(meta.permissions());
     let uid = then.uid.filter(|uid| *uid != meta.uid);
@@ -339,9 +343,9 @@ fn changes(located: &LocatedNode, then: &Difference) -> [SetAttrs; 3] {
 }
 
 /// A former content for a current file.
-pub(in crate::operator) struct Former<'c>(pub(in crate::operator) &'c Content);
+pub(in crate::operator) struct FormerBytes<'c>(pub(in crate::operator) &'c PastContent);
 
-impl NewContent for Former<'_> {
+impl NewContent for FormerBytes<'_> {
     fn size(&self) -> u64 {
         self.0.size()
     }

@@ -285,46 +285,46 @@ impl Lab {
         }
     }
 
-    fn undo_as(&self, wanted: &Wanted, choice: OnConflict) -> (Applied, Vec<Conflict>) {
+    fn undo_as(&self, wanted: &UndoTarget, choice: OnConflict) -> (UndoOutcome, Vec<UndoConflict>) {
         let store = Store::of(&self.world).unwrap();
         let selection = select(&store, wanted).unwrap();
         let plan = plan(&store, &selection, choice).unwrap();
         if choice == OnConflict::Stop && !plan.conflicts.is_empty() {
-            return (Applied::default(), plan.conflicts);
+            return (UndoOutcome::default(), plan.conflicts);
         }
-        let applier = InProcess(&self.world);
+        let applier = InProcessApplier(&self.world);
         let outcome = apply(&plan, &selection, "test", &applier, Caller::myself()).unwrap();
         assert_eq!(outcome.failed, None, "{outcome:?}");
         (outcome, plan.conflicts)
     }
 
-    fn undo(&self, wanted: &Wanted) -> Applied {
+    fn undo(&self, wanted: &UndoTarget) -> UndoOutcome {
         let (outcome, conflicts) = self.undo_as(wanted, OnConflict::Stop);
         assert!(conflicts.is_empty(), "{conflicts:#?}");
         outcome
     }
 
-    fn redo(&self) -> Applied {
+    fn redo(&self) -> UndoOutcome {
         self.redo_next(&mut Vec::new())
     }
 
     /// Redoes, as `trumanfs redo` does, what is not skipped; an undo of which nothing is left to take back is skipped from then on.
-    fn redo_next(&self, skipped: &mut Vec<Operation>) -> Applied {
+    fn redo_next(&self, skipped: &mut Vec<Operation>) -> UndoOutcome {
         let last = last_done(&Store::of(&self.world).unwrap(), skipped).unwrap();
-        let applied = self.undo(&Wanted::Operations(vec![last.operation.clone()]));
+        let applied = self.undo(&UndoTarget::Operations(vec![last.operation.clone()]));
         if applied.record.is_none() {
             skipped.push(last.operation);
         }
         applied
     }
 
-    fn undo_after(&self, seq: u64) -> Applied {
+    fn undo_after(&self, seq: u64) -> UndoOutcome {
         self.undo(&since(Point::After(self.op(seq))))
     }
 }
 
-fn since(from: Point) -> Wanted {
-    Wanted::Since {
+fn since(from: Point) -> UndoTarget {
+    UndoTarget::Since {
         from,
         session: None,
         run: None,
@@ -334,8 +334,8 @@ fn since(from: Point) -> Wanted {
     }
 }
 
-fn by(pid: u32) -> Wanted {
-    Wanted::Since {
+fn by(pid: u32) -> UndoTarget {
+    UndoTarget::Since {
         from: Point::After(Operation::start_of("")),
         session: None,
         run: None,
@@ -665,8 +665,8 @@ fn one_process_is_undone_where_another_worked_elsewhere() {
 
 // ── Conflicts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-fn op(lab: &Lab, seq: u64) -> Wanted {
-    Wanted::Operations(vec![lab.op(seq)])
+fn op(lab: &Lab, seq: u64) -> UndoTarget {
+    UndoTarget::Operations(vec![lab.op(seq)])
 }
 
 #[test]
@@ -679,7 +679,7 @@ fn what_came_later_is_in_the_way_and_named() {
     let third = lab.seq();
     let before = (lab.look(), lab.seq());
     let (outcome, conflicts) = lab.undo_as(&op(&lab, second), OnConflict::Stop);
-    assert_eq!(outcome, Applied::default());
+    assert_eq!(outcome, UndoOutcome::default());
     assert_eq!(conflicts.len(), 1, "{conflicts:#?}");
     assert!(conflicts[0].what.contains("/f"), "{conflicts:#?}");
     assert_eq!(conflicts[0].by, Some(lab.op(third)));
@@ -760,7 +760,7 @@ fn what_was_removed_from_a_directory_that_went_too_has_no_place() {
             "{conflicts:#?}"
         );
     }
-    let both = Wanted::Operations(vec![lab.op(removal), lab.op(removal + 1)]);
+    let both = UndoTarget::Operations(vec![lab.op(removal), lab.op(removal + 1)]);
     lab.undo(&both);
     assert_eq!(lab.read("d/f"), "x");
 }
@@ -905,7 +905,7 @@ fn a_point_is_restored_as_a_copy() {
                 to: Some(path("restored")),
                 dry_run: false,
             };
-            let applier = InProcess(&lab.world);
+            let applier = InProcessApplier(&lab.world);
             let restored = restore::restore(&store, &wish, Some(&applier), Caller::myself());
             let restored = match restored {
                 // A symlink that would lead out from there.
@@ -1005,11 +1005,11 @@ impl Applier for Failing<'_> {
         caller: Caller,
     ) -> Sys<RenameResult> {
         self.next()?;
-        InProcess(self.world).rename(from, to, how, caller)
+        InProcessApplier(self.world).rename(from, to, how, caller)
     }
     fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Sys<RemovedNode> {
         self.next()?;
-        InProcess(self.world).discard(dir, name, caller)
+        InProcessApplier(self.world).discard(dir, name, caller)
     }
     fn put_content(
         &self,
@@ -1018,11 +1018,11 @@ impl Applier for Failing<'_> {
         caller: Caller,
     ) -> Sys<Meta> {
         self.next()?;
-        InProcess(self.world).put_content(located, content, caller)
+        InProcessApplier(self.world).put_content(located, content, caller)
     }
     fn set_attr(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Sys<Meta> {
         self.next()?;
-        InProcess(self.world).set_attr(located, change, caller)
+        InProcessApplier(self.world).set_attr(located, change, caller)
     }
 }
 
@@ -1184,7 +1184,8 @@ impl Lab {
         let operations = selection.named().into_iter();
         let operations = operations.flat_map(|(_, from, to)| from..=to);
         let skip = |seq: &u64| select(&store, &op(self, *seq)).is_ok();
-        let again = Wanted::Operations(operations.filter(skip).map(|seq| self.op(seq)).collect());
+        let again =
+            UndoTarget::Operations(operations.filter(skip).map(|seq| self.op(seq)).collect());
         let half = self.look();
         let finishing = self.undo(&again);
         assert_same(&self.look(), &start.1, "finished");
@@ -1204,7 +1205,7 @@ impl Lab {
     fn redo_in_two(&self, skipped: &[Operation], left: u64) {
         let store = Store::of(&self.world).unwrap();
         let last = last_done(&store, skipped).unwrap();
-        let wanted = Wanted::Operations(vec![last.operation]);
+        let wanted = UndoTarget::Operations(vec![last.operation]);
         let selection = select(&store, &wanted).unwrap();
         let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
         let applier = Failing {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::Error;
 use crate::exec::{Outcome, Status};
-use crate::operator::text::{Comparison, Sign};
+use crate::operator::text::{LineSign, TextComparison};
 
 /// What a tool says.
 #[derive(Debug, Clone, Default)]
@@ -129,15 +129,15 @@ pub(super) fn cut(text: String, most: usize) -> String {
 
 /// Returns the difference of two texts as a unified patch without names.
 pub(super) fn patch(before: Vec<u8>, after: Vec<u8>) -> String {
-    let compared = Comparison::new(before, after);
+    let compared = TextComparison::new(before, after);
     let mut text = String::new();
     for hunk in compared.hunks() {
         text.push_str(&format!("{hunk}\n"));
         for (sign, line) in compared.lines(&hunk) {
             text.push(match sign {
-                Sign::Same => ' ',
-                Sign::Removed => '-',
-                Sign::Added => '+',
+                LineSign::Same => ' ',
+                LineSign::Removed => '-',
+                LineSign::Added => '+',
             });
             text.push_str(&String::from_utf8_lossy(line));
             if !line.ends_with(b"\n") {

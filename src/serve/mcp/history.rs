@@ -8,7 +8,7 @@ use crate::client::{Client, UndoHow, UndoWhat};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::diff::Diff;
-use crate::operator::run::FoundRun;
+use crate::operator::run::RunSummary;
 use crate::operator::undo::{OnConflict, UndoReport, in_words};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ const FIRST: usize = 32;
 fn changed(
     client: &Client,
     session: &Session,
-    mut act: impl FnMut(Vec<FoundRun>) -> Result<bool>,
+    mut act: impl FnMut(Vec<RunSummary>) -> Result<bool>,
 ) -> Result<()> {
     let mut ids = session.runs();
     ids.reverse();
@@ -125,7 +125,7 @@ pub(super) fn undo(work: &Work, arguments: &Undo) -> Result<Answer> {
 }
 
 /// Finds the run that is meant.
-fn wanted(client: &Client, work: &Work, arguments: &Undo) -> Result<Option<FoundRun>> {
+fn wanted(client: &Client, work: &Work, arguments: &Undo) -> Result<Option<RunSummary>> {
     let Some(text) = &arguments.run else {
         let mut last = None;
         let mut undone = Vec::new();
@@ -177,7 +177,7 @@ fn path_in_home(work: &Work, typed: &str) -> Result<String> {
     Ok(pattern)
 }
 
-fn said(report: &UndoReport, run: &FoundRun) -> Answer {
+fn said(report: &UndoReport, run: &RunSummary) -> Answer {
     let of = run.command.clone().unwrap_or_default();
     let mut text = String::new();
     for conflict in &report.conflicts {

@@ -10,8 +10,8 @@ use super::sessions::{Session, Sessions};
 use super::workplace::Workplace;
 use crate::error::Result;
 use crate::exec::CancelToken;
-use crate::operator::diff::{Diff, Texts};
-use crate::operator::run::FoundRun;
+use crate::operator::diff::{Diff, TextPair};
+use crate::operator::run::RunSummary;
 
 /// How the names of resources begin.
 const SCHEME: &str = "trumanfs://session/";
@@ -85,7 +85,7 @@ pub(super) fn read(
     Ok(Some(ReadResourceResult::new(vec![contents])))
 }
 
-fn log(run: &FoundRun, diff: &Diff<'_>, most: usize, text: &mut String) -> Result<()> {
+fn log(run: &RunSummary, diff: &Diff<'_>, most: usize, text: &mut String) -> Result<()> {
     let command = run.command.as_deref().unwrap_or_default();
     text.push_str(&format!("{}  {command}\n", run.id));
     for change in changes(diff) {
@@ -95,14 +95,14 @@ fn log(run: &FoundRun, diff: &Diff<'_>, most: usize, text: &mut String) -> Resul
     Ok(())
 }
 
-fn diff(run: &FoundRun, diff: &Diff<'_>, most: usize, text: &mut String) -> Result<()> {
+fn diff(run: &RunSummary, diff: &Diff<'_>, most: usize, text: &mut String) -> Result<()> {
     let command = run.command.as_deref().unwrap_or_default();
     text.push_str(&format!("# run {}: {command}\n", run.id));
     for change in diff.changes() {
         let change = change?;
         text.push_str(&format!("{} {}\n", change.status.letter(), change.path));
         match diff.texts(&change) {
-            Ok(Texts::Text(before, after)) if before != after => {
+            Ok(TextPair::Text(before, after)) if before != after => {
                 text.push_str(&patch(before, after))
             }
             Ok(_) => {}

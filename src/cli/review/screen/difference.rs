@@ -10,9 +10,9 @@ use super::super::who::named;
 use super::orders::{Line, LineKind, Shown, ShownHunk};
 use crate::client::Review;
 use crate::error::Result;
-use crate::operator::diff::{Difference, Side, Texts};
-use crate::operator::review::{Change, HunkState};
-use crate::operator::text::{Comparison, Hunk, LONGEST, Sign};
+use crate::operator::diff::{DiffSide, PathDifference, TextPair};
+use crate::operator::review::{HunkState, ReviewedPath};
+use crate::operator::text::{Hunk, LONGEST, LineSign, TextComparison};
 
 /// How many lines of a difference are shown at most.
 const LINES: usize = 20_000;
@@ -53,9 +53,9 @@ pub(super) fn read(review: &Review<'_>, place: usize, which: Hunks) -> Result<Op
     }
     if which == Hunks::OfPast {
         match diff.texts(difference)? {
-            Texts::Binary => found.say("the content is binary"),
-            Texts::Text(before, after) => {
-                let compared = Comparison::new(before, after);
+            TextPair::Binary => found.say("the content is binary"),
+            TextPair::Text(before, after) => {
+                let compared = TextComparison::new(before, after);
                 let hunks = compared.hunks();
                 let hunks = hunks.iter().zip(1..);
                 let hunks = hunks.map(|(hunk, number)| (hunk, number, "", None));
@@ -87,7 +87,7 @@ pub(super) fn read(review: &Review<'_>, place: usize, which: Hunks) -> Result<Op
 }
 
 /// Says who changed a path, when, and what differs besides the content.
-fn head(change: &Change) -> Vec<String> {
+fn head(change: &ReviewedPath) -> Vec<String> {
     let difference = &change.difference;
     let when = change.time.as_deref().map(time).unwrap_or_default();
     let accepted = if change.accepted { ", accepted" } else { "" };
@@ -113,10 +113,10 @@ fn head(change: &Change) -> Vec<String> {
 }
 
 /// Says why there are no lines to be shown.
-fn unshown(difference: &Difference) -> Option<String> {
+fn unshown(difference: &PathDifference) -> Option<String> {
     let sides = [difference.before, difference.after];
     let mut sides = sides.iter().flatten();
-    if sides.clone().any(Side::is_dir) {
+    if sides.clone().any(DiffSide::is_dir) {
         return Some("a directory".to_owned());
     }
     if let Some(side) = sides
@@ -148,7 +148,7 @@ impl Shown {
     /// Adds hunks, each with its number, what became of it, and its digest.
     fn add(
         &mut self,
-        compared: &Comparison,
+        compared: &TextComparison,
         hunks: Vec<(&Hunk, usize, &'static str, Option<String>)>,
     ) {
         let total: usize = hunks
@@ -168,9 +168,9 @@ impl Shown {
                     return;
                 }
                 let (kind, sign) = match sign {
-                    Sign::Same => (LineKind::Same, ' '),
-                    Sign::Removed => (LineKind::Removed, '-'),
-                    Sign::Added => (LineKind::Added, '+'),
+                    LineSign::Same => (LineKind::Same, ' '),
+                    LineSign::Removed => (LineKind::Removed, '-'),
+                    LineSign::Added => (LineKind::Added, '+'),
                 };
                 let text = line.strip_suffix(b"\n");
                 self.push(kind, format!("{sign}{}", safe(text.unwrap_or(line))));

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::orders::{Item, Listing, Whose};
 use crate::client::Review;
 use crate::name::WorldPath;
-use crate::operator::review::Who;
+use crate::operator::review::ChangeAuthor;
 
 /// Makes the list of a review.
 pub(super) fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> Listing {
@@ -15,7 +15,7 @@ pub(super) fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> L
         at,
         ..Listing::default()
     };
-    let mut places: HashMap<Who, usize> = HashMap::new();
+    let mut places: HashMap<ChangeAuthor, usize> = HashMap::new();
     for place in 0..review.len() {
         let Some((status, path)) = review.path(place) else {
             continue;

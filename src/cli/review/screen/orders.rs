@@ -2,7 +2,7 @@
 
 use crate::journal::RunId;
 use crate::name::WorldPath;
-use crate::operator::diff::Status;
+use crate::operator::diff::ChangeStatus;
 use crate::operator::point::Operation;
 
 /// What the work is asked for.
@@ -80,7 +80,7 @@ pub(super) struct Listing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) path: WorldPath,
-    pub(super) status: Status,
+    pub(super) status: ChangeStatus,
     /// Who changed it last: a place in [`Listing::who`].
     pub(super) who: usize,
     /// When that was: microseconds since 1970.

@@ -4,7 +4,7 @@
 use super::groups::{Group, GroupBy, Row};
 use super::orders::{Deed, Item, Listing, Order, Shown, Undoable};
 use crate::name::WorldPath;
-use crate::operator::diff::Status;
+use crate::operator::diff::ChangeStatus;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +195,7 @@ impl State {
 
     /// Returns the listed paths that a decision on what is selected is about: a path and what is below it, or those of a
     /// group.
-    pub(super) fn concerned(&self) -> Vec<(WorldPath, Status, i64)> {
+    pub(super) fn concerned(&self) -> Vec<(WorldPath, ChangeStatus, i64)> {
         let items = self
             .listing
             .as_ref()

@@ -13,7 +13,7 @@ use super::state::{Asked, Effect, Focus, State};
 use super::style::Styles;
 use crate::journal::RunId;
 use crate::name::WorldPath;
-use crate::operator::diff::Status;
+use crate::operator::diff::ChangeStatus;
 
 const RUN: &str = "4k2m9x0c7d1f";
 /// 2026-01-16 10:15:30.
@@ -30,7 +30,7 @@ fn run() -> RunId {
 fn listing(number: u64, paths: &[&str]) -> News {
     let items = paths.iter().enumerate().map(|(at, name)| Item {
         path: path(name),
-        status: Status::Modified,
+        status: ChangeStatus::Modified,
         who: at % 2,
         time: TIME + i64::try_from(at).unwrap() * 60_000_000,
     });

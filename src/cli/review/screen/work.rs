@@ -13,7 +13,7 @@ use crate::client::{Client, Review};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::point::{Operation, Point};
-use crate::operator::review::Scope;
+use crate::operator::review::ReviewScope;
 
 /// How often newer records are looked for.
 const TICK: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(in crate::cli::review) struct Subject {
     pub(in crate::cli::review) client: Client,
     /// TARGET, as a shell takes it.
     pub(in crate::cli::review) target: String,
-    pub(in crate::cli::review) scope: Scope,
+    pub(in crate::cli::review) scope: ReviewScope,
     /// Whether what was accepted is listed as well.
     pub(in crate::cli::review) all: bool,
 }

@@ -17,11 +17,11 @@ use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::disk::inode::Inode;
-use crate::operator::past::disk::interner::{Interner, NameId};
-use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT, Slot};
+use crate::operator::past::disk::inode::CompactInode;
+use crate::operator::past::disk::interner::{NameId, NameInterner};
+use crate::operator::past::disk::node_id::{DirSlot, NameSlot, NodeId, ROOT};
 use crate::operator::past::disk::node_index::NodeIndex;
-use crate::operator::past::tree::layer::Kind;
+use crate::operator::past::tree::layer::LayerKind;
 use crate::world::store::outage;
 use crate::world::{Dir, Id, Meta, Node, root};
 
@@ -60,7 +60,7 @@ impl<'a> DiskTree<'a> {
         &self,
         session: &Arc<str>,
         time: &str,
-        kind: &Kind,
+        kind: &LayerKind,
     ) -> bool {
         let mut known = self.doubtful.borrow_mut();
         let since = known.entry(session.clone()).or_insert_with(|| {
@@ -68,7 +68,7 @@ impl<'a> DiskTree<'a> {
             outage::doubtful_since(self.store.state().as_fd(), session, last.as_ref())
         });
         let since = since.as_deref();
-        since.is_some_and(|since| matches!(kind, Kind::Ranges(..)) || time >= since)
+        since.is_some_and(|since| matches!(kind, LayerKind::Ranges(..)) || time >= since)
     }
 
     /// Returns the store.
@@ -82,7 +82,7 @@ impl<'a> DiskTree<'a> {
     }
 
     /// Borrows the interner. While the borrow lasts, nothing new can be looked up.
-    pub(in crate::operator) fn texts(&self) -> Ref<'_, Interner> {
+    pub(in crate::operator) fn texts(&self) -> Ref<'_, NameInterner> {
         Ref::map(self.index.borrow(), |index| &index.interner)
     }
 
@@ -211,7 +211,7 @@ impl<'a> DiskTree<'a> {
     }
 
     /// Returns the compact form of an inode.
-    pub(in crate::operator::past) fn inode(&self, ids: InodeNumbers) -> Inode {
+    pub(in crate::operator::past) fn inode(&self, ids: InodeNumbers) -> CompactInode {
         self.index.borrow_mut().devices.inode(ids)
     }
 
@@ -236,7 +236,7 @@ impl<'a> DiskTree<'a> {
     }
 
     /// Returns all known current names of a node.
-    pub fn places(&self, node: NodeId) -> Vec<Slot> {
+    pub fn places(&self, node: NodeId) -> Vec<DirSlot> {
         let slot = |(dir, name_id): NameSlot| (dir, self.text(name_id));
         self.every_place(node).map(slot).collect()
     }

@@ -5,7 +5,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::num::NonZeroU32;
 
-use crate::operator::past::disk::table::Table;
+use crate::operator::past::disk::table::NumberTable;
 
 /// The id of an interned name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,24 +13,24 @@ pub struct NameId(NonZeroU32);
 
 /// All names seen so far.
 #[derive(Debug, Default)]
-pub(in crate::operator) struct Interner {
+pub(in crate::operator) struct NameInterner {
     bytes: Vec<u8>,
     /// The end of each name, relative to the start of its block.
     ends: Vec<u32>,
     /// The start of each block of names.
     blocks: Vec<usize>,
-    name_ids: Table,
-    seeds: Seeds,
+    name_ids: NumberTable,
+    seeds: HashSeeds,
 }
 
 /// Random hash seeds, unknown to those who choose names.
 #[derive(Debug)]
-struct Seeds([u64; 2]);
+struct HashSeeds([u64; 2]);
 
 /// The number of names in a block: few enough to stay far below 4 GiB.
 const BLOCK: usize = 4096;
 
-impl Interner {
+impl NameInterner {
     /// Returns the name with an id.
     pub(in crate::operator) fn text(&self, name_id: NameId) -> &[u8] {
         let at = name_id.0.get() as usize - 1;
@@ -71,7 +71,7 @@ impl Interner {
 
     /// Hashes a name eight bytes at a time: this runs several times for each record, and most names are short.
     fn hash(&self, name: &[u8]) -> u64 {
-        let Seeds([one, two]) = self.seeds;
+        let HashSeeds([one, two]) = self.seeds;
         let fold = |a: u64, b: u64| {
             let product = u128::from(a) * u128::from(b);
             (product ^ (product >> 64)) as u64
@@ -94,21 +94,21 @@ impl Interner {
     }
 }
 
-impl Default for Seeds {
-    fn default() -> Seeds {
+impl Default for HashSeeds {
+    fn default() -> HashSeeds {
         let random = RandomState::new();
-        Seeds([0, 1].map(|number: u64| random.hash_one(number) | 1))
+        HashSeeds([0, 1].map(|number: u64| random.hash_one(number) | 1))
     }
 }
 
 /// Hashes numbers that this program assigns in sequence: nobody can choose them to collide.
 #[derive(Debug, Default, Clone, Copy)]
-pub(in crate::operator) struct Numbers(u64);
+pub(in crate::operator) struct NumberHasher(u64);
 
 /// The hasher for maps keyed by such numbers.
-pub(in crate::operator) type ByNumber = BuildHasherDefault<Numbers>;
+pub(in crate::operator) type NumberHash = BuildHasherDefault<NumberHasher>;
 
-impl Hasher for Numbers {
+impl Hasher for NumberHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_name_has_one_label() {
-        let mut interner = Interner::default();
+        let mut interner = NameInterner::default();
         let names: Vec<String> = (0..50_000u64)
             .map(|i| format!("{}", i * i % 40_009))
             .collect();

@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 use crate::operator::past::disk::disk_tree::DiskTree;
 use crate::operator::past::disk::interner::NameId;
-use crate::operator::past::disk::listings::{Found, Listing, Listings};
+use crate::operator::past::disk::listings::{DirListing, ListedInode, ListingCache};
 use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::disk::node_index::NodeIndex;
 use crate::world::{Dir, root};
@@ -36,7 +36,7 @@ impl DiskTree<'_> {
         dir: NodeId,
         opened: &Dir,
         name_id: NameId,
-    ) -> Result<Option<Option<Found>>> {
+    ) -> Result<Option<Option<ListedInode>>> {
         if !self.index.borrow().listings.has(dir) {
             let count = self.index.borrow_mut().listings.count(dir);
             let is_worth_it = |count: u32| -> Result<bool> {
@@ -64,7 +64,7 @@ impl DiskTree<'_> {
 
     /// Drops the cache.
     pub(in crate::operator::past) fn forget_listings(&self) {
-        self.index.borrow_mut().listings = Listings::default();
+        self.index.borrow_mut().listings = ListingCache::default();
     }
 
     fn read(&self, dir: NodeId, opened: &Dir) -> Result<()> {
@@ -82,7 +82,7 @@ impl DiskTree<'_> {
             entries.push((hash, entry.ino(), kind));
         }
         entries.sort_unstable_by_key(|(hash, ..)| *hash);
-        let listing = Listing {
+        let listing = DirListing {
             hashes: entries.iter().map(|(hash, ..)| *hash).collect(),
             inodes: entries.iter().map(|(_, inode, _)| *inode).collect(),
             kinds: entries.iter().map(|(.., kind)| *kind).collect(),
@@ -103,7 +103,7 @@ impl DiskTree<'_> {
 impl NodeIndex {
     /// Whether a listing agrees with earlier lookups. Some file systems list other inode numbers than `statx`
     /// reports; and a listing does not show what is mounted on a file.
-    fn agrees(&self, dir: NodeId, listing: &Listing) -> bool {
+    fn agrees(&self, dir: NodeId, listing: &DirListing) -> bool {
         let known = self.entries.get(&dir).into_iter();
         let mut known = known.flat_map(|entries| &entries.known);
         known.all(|(name_id, node)| {

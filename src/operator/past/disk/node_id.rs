@@ -9,9 +9,9 @@ use super::interner::NameId;
 pub struct NodeId(NonZeroU32);
 
 /// A directory and a name in it.
-pub type Slot = (NodeId, Box<[u8]>);
+pub type DirSlot = (NodeId, Box<[u8]>);
 
-/// A compact [`Slot`].
+/// A compact [`DirSlot`].
 pub(in crate::operator) type NameSlot = (NodeId, NameId);
 
 /// The root of the store.

@@ -10,37 +10,37 @@ use std::rc::Rc;
 use rustix::fs::FileType;
 
 use crate::journal::InodeNumbers;
-use crate::operator::past::disk::inode::{Devices, Inode};
-use crate::operator::past::disk::interner::{ByNumber, Interner, NameId};
-use crate::operator::past::disk::listings::Listings;
+use crate::operator::past::disk::inode::{CompactInode, DeviceTable};
+use crate::operator::past::disk::interner::{NameId, NameInterner, NumberHash};
+use crate::operator::past::disk::listings::ListingCache;
 use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT};
-use crate::operator::past::disk::table::Table;
+use crate::operator::past::disk::table::NumberTable;
 use crate::world::store::layout::STATE;
 use crate::world::{Dir, Meta};
 
 /// The nodes and names known so far.
 #[derive(Debug, Default)]
 pub(super) struct NodeIndex {
-    pub(super) interner: Interner,
-    pub(super) nodes: Vec<Base>,
-    pub(super) devices: Devices,
+    pub(super) interner: NameInterner,
+    pub(super) nodes: Vec<DiskNode>,
+    pub(super) devices: DeviceTable,
     /// Node numbers by inode.
-    by_ids: Table,
-    pub(super) entries: HashMap<NodeId, Entries, ByNumber>,
+    by_ids: NumberTable,
+    pub(super) entries: HashMap<NodeId, KnownEntries, NumberHash>,
     /// Further names of files with several links.
-    pub(super) others: HashMap<NodeId, Vec<NameSlot>, ByNumber>,
-    pub(super) listings: Listings,
-    pub(super) open: HashMap<NodeId, Rc<Dir>, ByNumber>,
+    pub(super) others: HashMap<NodeId, Vec<NameSlot>, NumberHash>,
+    pub(super) listings: ListingCache,
+    pub(super) open: HashMap<NodeId, Rc<Dir>, NumberHash>,
     /// Inodes for which the whole store has been searched.
     pub(super) searched: HashSet<InodeNumbers>,
     /// A cache of attributes: directories are looked at again and again.
-    pub(super) stats: HashMap<NodeId, Meta, ByNumber>,
+    pub(super) stats: HashMap<NodeId, Meta, NumberHash>,
 }
 
 /// A node's inode, type and place on disk.
 #[derive(Debug)]
-pub(super) struct Base {
-    pub(super) inode: Option<Inode>,
+pub(super) struct DiskNode {
+    pub(super) inode: Option<CompactInode>,
     pub(super) kind: FileType,
     /// One of its names; `None` for a node that is no longer on the disk.
     pub(super) at: Option<NameSlot>,
@@ -48,8 +48,8 @@ pub(super) struct Base {
 
 /// The known names of a directory.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
-    pub(super) known: HashMap<NameId, Option<NodeId>, ByNumber>,
+pub(super) struct KnownEntries {
+    pub(super) known: HashMap<NameId, Option<NodeId>, NumberHash>,
     pub(super) whole: bool,
 }
 
@@ -88,19 +88,19 @@ impl NodeIndex {
         self.push(None, kind, None)
     }
 
-    pub(super) fn by_inode(&self, inode: Inode) -> Option<NodeId> {
+    pub(super) fn by_inode(&self, inode: CompactInode) -> Option<NodeId> {
         let is_it = |number| self.inode(number) == Some(inode);
         self.by_ids.find(hash(inode), is_it).map(NodeId::from)
     }
 
-    fn inode(&self, number: NonZeroU32) -> Option<Inode> {
+    fn inode(&self, number: NonZeroU32) -> Option<CompactInode> {
         self.nodes.get(NodeId::from(number).index())?.inode
     }
 
     /// Makes a node that can be found by its inode.
     pub(super) fn push_known(
         &mut self,
-        inode: Inode,
+        inode: CompactInode,
         kind: FileType,
         at: Option<NameSlot>,
     ) -> NodeId {
@@ -113,14 +113,19 @@ impl NodeIndex {
         node
     }
 
-    fn push(&mut self, inode: Option<Inode>, kind: FileType, at: Option<NameSlot>) -> NodeId {
-        self.nodes.push(Base { inode, kind, at });
+    fn push(
+        &mut self,
+        inode: Option<CompactInode>,
+        kind: FileType,
+        at: Option<NameSlot>,
+    ) -> NodeId {
+        self.nodes.push(DiskNode { inode, kind, at });
         // Four billion nodes do not fit into memory.
         let number = u32::try_from(self.nodes.len()).ok();
         NodeId::from(number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX))
     }
 }
 
-fn hash(inode: Inode) -> u64 {
-    ByNumber::default().hash_one(inode)
+fn hash(inode: CompactInode) -> u64 {
+    NumberHash::default().hash_one(inode)
 }

@@ -7,13 +7,13 @@ use std::num::NonZeroU32;
 
 /// Numbers with open addressing; nothing is ever removed.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct NumberTable {
     /// The slots: a power of two, a quarter of them free; or none.
     slots: Vec<Option<NonZeroU32>>,
     used: usize,
 }
 
-impl Table {
+impl NumberTable {
     /// Returns the number with this hash for which `is_it` holds.
     pub(super) fn find(&self, hash: u64, is_it: impl Fn(NonZeroU32) -> bool) -> Option<NonZeroU32> {
         let last = self.slots.len().checked_sub(1)?;

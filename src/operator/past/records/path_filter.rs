@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::journal::{InodeNumbers, RecordHeader, RecordRef};
 use crate::name::WorldPath;
 use crate::operator::Store;
-use crate::operator::past::disk::interner::ByNumber;
+use crate::operator::past::disk::interner::NumberHash;
 use crate::operator::past::records::reverse_records::ReverseRecords;
 use crate::operator::point::Point;
 
@@ -31,12 +31,12 @@ pub(in crate::operator::past) struct PathFilter {
     /// The sessions read, each with the number of its newest record.
     newest: Vec<(Box<str>, u64)>,
     /// Concerned records: the session's index and the low bits of the record's number.
-    records: HashSet<(u32, u32), ByNumber>,
+    records: HashSet<(u32, u32), NumberHash>,
 }
 
 /// The names and inodes in each record, from the newest back.
 #[derive(Default)]
-struct Names {
+struct RecordNames {
     newest: Vec<(Box<str>, u64)>,
     /// The index in `words` at which each session begins.
     starts: Vec<usize>,
@@ -45,7 +45,7 @@ struct Names {
     words: Vec<u32>,
     records: usize,
     /// The names of the directories in each path.
-    through: HashMap<u32, Box<[u32]>, ByNumber>,
+    through: HashMap<u32, Box<[u32]>, NumberHash>,
     hasher: RandomState,
 }
 
@@ -61,7 +61,7 @@ impl PathFilter {
         inode: Option<InodeNumbers>,
         until: Option<&Point>,
     ) -> Result<Option<PathFilter>> {
-        let mut names = Names::default();
+        let mut names = RecordNames::default();
         let mut records = ReverseRecords::open(store)?;
         let mut over = false;
         // A session's newest record is parsed: no later line vouches for it.
@@ -73,7 +73,7 @@ impl PathFilter {
                 })?
                 .is_some()
         {}
-        let mut followed: HashSet<u32, ByNumber> = HashSet::default();
+        let mut followed: HashSet<u32, NumberHash> = HashSet::default();
         let hasher = &names.hasher;
         let on_path = path.components().map(|name| hasher.hash_one(name.bytes()));
         followed.extend(on_path.map(small));
@@ -96,7 +96,7 @@ fn small(number: u64) -> u32 {
     (number & u64::from(u32::MAX)) as u32
 }
 
-impl Names {
+impl RecordNames {
     /// Adds a record's names. Returns whether the record must be parsed: a session's newest, and an invalid one.
     fn note(&mut self, session: &str, header: &RecordHeader<'_>) -> bool {
         let first = self.newest.last().is_none_or(|(id, _)| **id != *session);
@@ -104,7 +104,7 @@ impl Names {
             self.newest.push((session.into(), header.seq));
             self.starts.push(self.words.len());
         }
-        let Names {
+        let RecordNames {
             words,
             through,
             hasher,
@@ -139,7 +139,7 @@ impl Names {
     }
 
     /// Finds the records that change anything in the followed set, and adds the names in them.
-    fn path_filter(self, mut followed: HashSet<u32, ByNumber>) -> Option<PathFilter> {
+    fn path_filter(self, mut followed: HashSet<u32, NumberHash>) -> Option<PathFilter> {
         let mut records = HashSet::default();
         for _ in 0..ROUNDS {
             let known = followed.len();

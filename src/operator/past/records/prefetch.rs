@@ -15,8 +15,8 @@ const WAITING: usize = 2;
 
 /// The records of one journal, from the last to the first.
 #[derive(Debug)]
-pub(super) struct Prefetch {
-    batches: Option<Receiver<Batch>>,
+pub(super) struct JournalPrefetch {
+    batches: Option<Receiver<RecordBatch>>,
     batch: std::vec::IntoIter<Record>,
     /// The result at the end, once it has been received.
     end: Option<Result<()>>,
@@ -24,18 +24,18 @@ pub(super) struct Prefetch {
 }
 
 #[derive(Debug)]
-struct Batch {
+struct RecordBatch {
     records: Vec<Record>,
     end: Option<Result<()>>,
 }
 
-impl Prefetch {
+impl JournalPrefetch {
     /// Starts reading. `None` where no thread can be started.
-    pub(super) fn new(records: ReverseReader) -> Option<Prefetch> {
+    pub(super) fn new(records: ReverseReader) -> Option<JournalPrefetch> {
         let (sender, batches) = sync_channel(WAITING);
         let reader = std::thread::Builder::new().name("journal".to_owned());
         let reader = reader.spawn(move || read(records, &sender)).ok()?;
-        Some(Prefetch {
+        Some(JournalPrefetch {
             batches: Some(batches),
             batch: Vec::new().into_iter(),
             end: None,
@@ -64,7 +64,7 @@ impl Prefetch {
     }
 }
 
-impl Drop for Prefetch {
+impl Drop for JournalPrefetch {
     fn drop(&mut self) {
         // Without a receiver, the reader ends with its next batch.
         self.batches = None;
@@ -74,9 +74,9 @@ impl Drop for Prefetch {
     }
 }
 
-fn read(mut records: ReverseReader, batches: &SyncSender<Batch>) {
+fn read(mut records: ReverseReader, batches: &SyncSender<RecordBatch>) {
     loop {
-        let mut batch = Batch {
+        let mut batch = RecordBatch {
             records: Vec::with_capacity(BATCH),
             end: None,
         };
@@ -139,8 +139,10 @@ mod tests {
             let whole = journal(records);
             let damaged = whole.replace("\"path\":\"/1\"", "\"path\":\"/x\"");
             for text in [&whole, &damaged] {
-                let (mut ahead, mut here) =
-                    (Prefetch::new(backward(text)).unwrap(), backward(text));
+                let (mut ahead, mut here) = (
+                    JournalPrefetch::new(backward(text)).unwrap(),
+                    backward(text),
+                );
                 let ahead_all = all(|| ahead.next_record());
                 assert_eq!(ahead_all, all(|| here.next_record()));
                 // No later line vouches for the last one.
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn who_stops_early_does_not_wait() {
-        let mut ahead = Prefetch::new(backward(&journal(20 * BATCH))).unwrap();
+        let mut ahead = JournalPrefetch::new(backward(&journal(20 * BATCH))).unwrap();
         assert!(ahead.next_record().unwrap().is_some());
         drop(ahead); // Returns only when the reader has ended.
     }

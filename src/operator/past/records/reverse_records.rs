@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::journal::{Op, Record, RecordHeader, ReverseReader};
 use crate::operator::Store;
-use crate::operator::past::records::prefetch::Prefetch;
+use crate::operator::past::records::prefetch::JournalPrefetch;
 use crate::world::store::settle::{open_journal, sessions};
 
 /// Journals larger than this are prefetched.
@@ -17,25 +17,25 @@ const LONG: u64 = 1 << 20;
 pub struct ReverseRecords<'a> {
     store: &'a Store,
     waiting: Vec<String>,
-    current: Option<Session>,
+    current: Option<SessionRecords>,
     trusting: bool,
     acts: bool,
 }
 
 #[derive(Debug)]
-struct Session {
+struct SessionRecords {
     id: Arc<str>,
-    records: Source,
+    records: RecordSource,
     /// The numbers of aborted records: going backwards, the `abort` comes first.
     aborted: HashSet<u64>,
 }
 
 /// The source of a session's records.
 #[derive(Debug)]
-enum Source {
+enum RecordSource {
     Here(Box<ReverseReader>),
     /// A second thread, which parses all of them.
-    Prefetch(Prefetch),
+    Prefetch(JournalPrefetch),
 }
 
 impl<'a> ReverseRecords<'a> {
@@ -75,8 +75,8 @@ impl<'a> ReverseRecords<'a> {
     /// [`Error::Damaged`], naming session and position, for an invalid line.
     pub fn next_record(&mut self) -> Result<Option<(Arc<str>, Record)>> {
         self.next_from(true, |_, records| match records {
-            Source::Here(records) => records.next_record(),
-            Source::Prefetch(records) => records.next_record(),
+            RecordSource::Here(records) => records.next_record(),
+            RecordSource::Prefetch(records) => records.next_record(),
         })
     }
 
@@ -100,18 +100,18 @@ impl<'a> ReverseRecords<'a> {
         mut wanted: impl FnMut(&str, &RecordHeader<'_>) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
         self.next_from(false, |session, records| match records {
-            Source::Here(records) => {
+            RecordSource::Here(records) => {
                 records.next_where(|header| header.op == "abort" || wanted(session, header))
             }
             // An earlier call wanted all records of this session.
-            Source::Prefetch(records) => records.next_record(),
+            RecordSource::Prefetch(records) => records.next_record(),
         })
     }
 
     fn next_from(
         &mut self,
         all: bool,
-        mut next: impl FnMut(&str, &mut Source) -> Result<Option<Record>>,
+        mut next: impl FnMut(&str, &mut RecordSource) -> Result<Option<Record>>,
     ) -> Result<Option<(Arc<str>, Record)>> {
         loop {
             let Some(session) = &mut self.current else {
@@ -120,7 +120,7 @@ impl<'a> ReverseRecords<'a> {
                 };
                 match self.source(&id, all) {
                     Ok(records) => {
-                        self.current = Some(Session {
+                        self.current = Some(SessionRecords {
                             records,
                             id: id.into(),
                             aborted: HashSet::new(),
@@ -154,7 +154,7 @@ impl<'a> ReverseRecords<'a> {
         }
     }
 
-    fn source(&self, id: &str, all: bool) -> Result<Source> {
+    fn source(&self, id: &str, all: bool) -> Result<RecordSource> {
         let here = || {
             let file = open_journal(self.store.state(), id)?;
             let is_long = file.metadata().is_ok_and(|meta| meta.len() > LONG);
@@ -169,11 +169,11 @@ impl<'a> ReverseRecords<'a> {
         };
         let (records, is_long) = here()?;
         if !(all && is_long) {
-            return Ok(Source::Here(Box::new(records)));
+            return Ok(RecordSource::Here(Box::new(records)));
         }
-        match Prefetch::new(records) {
-            Some(ahead) => Ok(Source::Prefetch(ahead)),
-            None => Ok(Source::Here(Box::new(here()?.0))),
+        match JournalPrefetch::new(records) {
+            Some(ahead) => Ok(RecordSource::Prefetch(ahead)),
+            None => Ok(RecordSource::Here(Box::new(here()?.0))),
         }
     }
 }

@@ -13,14 +13,14 @@ use chrono::DateTime;
 use crate::error::{Error, Result};
 use crate::journal::{JournalReader, Op, Record};
 use crate::operator::past::disk::node_id::NodeId;
-use crate::operator::past::tree::past_tree::Tree;
+use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::root::stat_fd;
 use crate::world::store::settle::open_journal;
 
 /// How long after its record a thing may be made, in nanoseconds: a disk may hang, a machine may sleep.
 const LATEST: u64 = 60_000_000_000;
 
-impl Tree<'_> {
+impl PastTree<'_> {
     /// Notes the end of a session, and its beginning, on the way back.
     pub(super) fn note_session(&mut self, record: &Record) {
         match record.op {

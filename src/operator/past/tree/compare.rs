@@ -1,23 +1,24 @@
 //! Comparing two contents byte by byte.
 
 use crate::error::Result;
-use crate::operator::past::tree::content::Content;
+use crate::operator::past::tree::content::PastContent;
 
-impl Content {
+impl PastContent {
     /// Returns whether another content has the same bytes and the same ranges missing.
     ///
     /// # Errors
-    /// As [`Content::read_at`].
-    pub fn equals(&self, other: &Content) -> Result<bool> {
-        let ranges = |content: &Content| content.missing().map_or(&[][..], |m| &m.ranges).to_vec();
+    /// As [`PastContent::read_at`].
+    pub fn equals(&self, other: &PastContent) -> Result<bool> {
+        let ranges =
+            |content: &PastContent| content.missing().map_or(&[][..], |m| &m.ranges).to_vec();
         Ok(ranges(self) == ranges(other) && self.has_bytes_of(other)?)
     }
 
     /// Returns whether another content has the same bytes, as far as they are known.
     ///
     /// # Errors
-    /// As [`Content::read_at`].
-    pub fn has_bytes_of(&self, other: &Content) -> Result<bool> {
+    /// As [`PastContent::read_at`].
+    pub fn has_bytes_of(&self, other: &PastContent) -> Result<bool> {
         if self.size() != other.size() {
             return Ok(false);
         }

@@ -1,8 +1,8 @@
 //! The content of a file at a point: versions laid over later contents, down to the one on the disk now.
 //!
-//! Owns reading back kept contents. A [`Layer`] stands for one record; [`Content`] is the layers of one file, opened
+//! Owns reading back kept contents. A [`ContentLayer`] stands for one record; [`PastContent`] is the layers of one file, opened
 //! and mapped as ranges of the files that hold them. Nothing is made up: a missing version is an error that names it,
-//! and of an incomplete one the surviving part is readable and the rest is [`Missing`].
+//! and of an incomplete one the surviving part is readable and the rest is [`MissingPart`].
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,32 +12,32 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::past::tree::copy::{copy_bytes, digest_of, each_data, io_error};
-use crate::operator::past::tree::layer::{Layer, Opened, behind, of, version};
-use crate::operator::past::tree::missing::{Missing, WHY};
+use crate::operator::past::tree::layer::{ContentLayer, OpenVersion, behind, of, version};
+use crate::operator::past::tree::missing::{MissingPart, WHY};
 use crate::world::holes::{is_reserved_beyond_end, reserved};
 
 /// A content opened for reading.
 #[derive(Debug)]
-pub struct Content {
+pub struct PastContent {
     /// The parts in order, without overlap or gap.
-    parts: Vec<Part>,
+    parts: Vec<ContentPart>,
     files: Vec<File>,
     size: u64,
-    missing: Option<Missing>,
+    missing: Option<MissingPart>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct ContentPart {
     start: u64,
     end: u64,
     /// The file that holds the part; `None` where it is lost.
     file: Option<usize>,
 }
 
-impl Content {
+impl PastContent {
     /// Returns the content of an empty file.
-    pub fn empty() -> Content {
-        Content {
+    pub fn empty() -> PastContent {
+        PastContent {
             parts: Vec::new(),
             files: Vec::new(),
             size: 0,
@@ -51,33 +51,33 @@ impl Content {
     /// # Errors
     /// [`Error::Missing`], naming a version that is not there; [`Error::Damaged`] where nothing readable is left, or
     /// a later content was changed behind the mount; those of `now`. A partial content is returned, with
-    /// [`Content::missing`].
+    /// [`PastContent::missing`].
     pub fn open(
         store: &Store,
-        top: Option<&Arc<Layer>>,
+        top: Option<&Arc<ContentLayer>>,
         now: impl FnOnce() -> Result<File>,
-    ) -> Result<Content> {
-        Content::assemble(store, top, now, true)
+    ) -> Result<PastContent> {
+        PastContent::assemble(store, top, now, true)
     }
 
-    /// As [`Content::open`], for callers that do not need the bytes: the digest is not verified.
+    /// As [`PastContent::open`], for callers that do not need the bytes: the digest is not verified.
     ///
     /// # Errors
-    /// As [`Content::open`], except for changes behind the mount.
+    /// As [`PastContent::open`], except for changes behind the mount.
     pub fn look(
         store: &Store,
-        top: Option<&Arc<Layer>>,
+        top: Option<&Arc<ContentLayer>>,
         now: impl FnOnce() -> Result<File>,
-    ) -> Result<Content> {
-        Content::assemble(store, top, now, false)
+    ) -> Result<PastContent> {
+        PastContent::assemble(store, top, now, false)
     }
 
     fn assemble(
         store: &Store,
-        top: Option<&Arc<Layer>>,
+        top: Option<&Arc<ContentLayer>>,
         now: impl FnOnce() -> Result<File>,
         check: bool,
-    ) -> Result<Content> {
+    ) -> Result<PastContent> {
         let mut layers = Vec::new();
         let mut at = top;
         let mut past: Option<(String, u64)> = None;
@@ -106,7 +106,7 @@ impl Content {
                 break;
             }
         }
-        let mut content = Content::empty();
+        let mut content = PastContent::empty();
         if !starts_whole {
             content.become_file(now()?)?;
         }
@@ -117,7 +117,7 @@ impl Content {
         let altered = check && is_altered(store, &layers)?;
         for (i, (layer, opened)) in layers.into_iter().enumerate().rev() {
             let digest = match &opened {
-                Some(Opened {
+                Some(OpenVersion {
                     list: Some(list), ..
                 }) if check && Some(i) == uppermost => {
                     list.content.clone().and_then(|(_, digest)| digest)
@@ -160,7 +160,7 @@ impl Content {
         while self.parts.pop_if(|part| part.file.is_none()).is_some() {}
         self.size = self.parts.last().map_or(0, |part| part.end);
         if doubtful || !ranges.is_empty() {
-            self.missing = Some(Missing {
+            self.missing = Some(MissingPart {
                 ranges,
                 of,
                 doubtful,
@@ -172,7 +172,7 @@ impl Content {
 
     /// Notes that a version does not have its digest.
     fn note_altered(&mut self) {
-        let none = Missing {
+        let none = MissingPart {
             ranges: Vec::new(),
             of: self.size,
             doubtful: false,
@@ -182,14 +182,14 @@ impl Content {
     }
 
     /// Returns the part of the content that is lost.
-    pub fn missing(&self) -> Option<&Missing> {
+    pub fn missing(&self) -> Option<&MissingPart> {
         self.missing.as_ref()
     }
 
-    pub(super) fn put(&mut self, layer: &Layer, opened: Option<Opened>) -> Result<()> {
+    pub(super) fn put(&mut self, layer: &ContentLayer, opened: Option<OpenVersion>) -> Result<()> {
         match opened {
-            Some(Opened { file, list: None }) => self.become_file(file)?,
-            Some(Opened {
+            Some(OpenVersion { file, list: None }) => self.become_file(file)?,
+            Some(OpenVersion {
                 file,
                 list: Some(list),
             }) => {
@@ -210,7 +210,7 @@ impl Content {
         self.parts.clear();
         self.files.clear();
         self.files.push(file);
-        self.parts.push(Part {
+        self.parts.push(ContentPart {
             start: 0,
             end: size,
             file: Some(0),
@@ -240,13 +240,13 @@ impl Content {
                     break;
                 }
                 if part.start < start {
-                    laid.push(Part { end: start, ..part });
+                    laid.push(ContentPart { end: start, ..part });
                 }
                 part.start = part.start.max(end).min(part.end);
                 if end > part.end {
                     break; // The range goes on into the next part.
                 }
-                laid.push(Part { start, end, file });
+                laid.push(ContentPart { start, end, file });
                 news.next();
             }
             if part.start < part.end {
@@ -261,7 +261,7 @@ impl Content {
     /// where they are too short, those bytes are lost.
     fn reach(&mut self, size: u64) {
         if self.size < size {
-            self.parts.push(Part {
+            self.parts.push(ContentPart {
                 start: self.size,
                 end: size,
                 file: None,
@@ -312,8 +312,8 @@ impl Content {
         read.map_err(|e| io_error("pread", &e))
     }
 
-    fn known(&self) -> impl Iterator<Item = (&Part, &File)> {
-        let file = |part: &Part| self.files.get(part.file?);
+    fn known(&self) -> impl Iterator<Item = (&ContentPart, &File)> {
+        let file = |part: &ContentPart| self.files.get(part.file?);
         self.parts
             .iter()
             .filter_map(move |part| Some((part, file(part)?)))
@@ -341,8 +341,8 @@ impl Content {
     ///
     /// # Errors
     /// Those of `lseek(2)`.
-    pub fn has_holes_of(&self, now: &Content) -> Result<bool> {
-        let is_reserved = |part: &Part| {
+    pub fn has_holes_of(&self, now: &PastContent) -> Result<bool> {
+        let is_reserved = |part: &ContentPart| {
             let file = part.file.and_then(|file| now.files.get(file));
             file.is_some_and(|file| !reserved(file.as_fd(), part.start, part.end).is_empty())
         };
@@ -377,7 +377,7 @@ impl Content {
 }
 
 /// Returns whether any of these versions does not have the bytes that were kept.
-fn is_altered(store: &Store, layers: &[(&Arc<Layer>, Option<Opened>)]) -> Result<bool> {
+fn is_altered(store: &Store, layers: &[(&Arc<ContentLayer>, Option<OpenVersion>)]) -> Result<bool> {
     for (layer, opened) in layers {
         if let (Some((session, n)), Some(_)) = (layer.kind.version(), opened)
             && !store.is_as_kept(session, n)?

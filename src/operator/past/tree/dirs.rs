@@ -4,10 +4,10 @@ use crate::error::Result;
 use crate::journal::DirTime;
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
-use crate::operator::past::tree::past_tree::Tree;
+use crate::operator::past::tree::past_tree::PastTree;
 
-impl Tree<'_> {
-    /// As [`Tree::resolve`], for a path in a record, through the cache.
+impl PastTree<'_> {
+    /// As [`PastTree::resolve`], for a path in a record, through the cache.
     pub(super) fn resolve_near(&mut self, path: &WorldPath) -> Result<Option<NodeId>> {
         match path.name() {
             None => Ok(Some(ROOT)),
@@ -42,7 +42,7 @@ impl Tree<'_> {
     /// so its inode number takes precedence over the path.
     ///
     /// # Errors
-    /// As [`Tree::lookup`].
+    /// As [`PastTree::lookup`].
     pub fn dir_at(&mut self, path: &WorldPath, at: Option<&DirTime>) -> Result<NodeId> {
         let Some((_, _, number)) = at else {
             return self.dir_of(path);

@@ -1,7 +1,7 @@
 //! The effects of a record: the steps from the state after it back to the state before.
 //!
-//! Owns the inverse of each operation, as a list of [`Effect`]s with the value to bring back and the value that the
-//! record left. A [`Tree`] reverses them one after the other; an undo first compares what the record left with what
+//! Owns the inverse of each operation, as a list of [`RecordEffect`]s with the value to bring back and the value that the
+//! record left. A [`PastTree`] reverses them one after the other; an undo first compares what the record left with what
 //! is there.
 
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::journal::{DirTime, FileTime, InodeNumbers, Record};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
-use crate::operator::past::tree::layer::{Kind, Layer};
-use crate::operator::past::tree::past_tree::Tree;
+use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
+use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::store::layout::TRASH;
 
 /// One change that a record made.
 #[derive(Debug, Clone)]
-pub enum Effect {
+pub enum RecordEffect {
     /// The meaning of a name.
     Name {
         /// The directory.
@@ -38,7 +38,7 @@ pub enum Effect {
         /// The file.
         node: NodeId,
         /// How the earlier content derives from the later one.
-        kind: Kind,
+        kind: LayerKind,
         /// Its size before; the same as after where absent.
         size: Option<u64>,
         /// The inode it was before, where another took its place.
@@ -56,26 +56,26 @@ pub enum Effect {
     Xattr(NodeId, Vec<u8>, Option<Vec<u8>>),
 }
 
-impl Effect {
+impl RecordEffect {
     /// Returns the node whose content or attributes change.
     pub fn within(&self) -> Option<NodeId> {
         match self {
-            Effect::Name { .. } | Effect::Born(_) => None,
-            Effect::Content { node, .. }
-            | Effect::Mode(node, _)
-            | Effect::Owner(node, _)
-            | Effect::Group(node, _)
-            | Effect::Time(node, _)
-            | Effect::Xattr(node, ..) => Some(*node),
+            RecordEffect::Name { .. } | RecordEffect::Born(_) => None,
+            RecordEffect::Content { node, .. }
+            | RecordEffect::Mode(node, _)
+            | RecordEffect::Owner(node, _)
+            | RecordEffect::Group(node, _)
+            | RecordEffect::Time(node, _)
+            | RecordEffect::Xattr(node, ..) => Some(*node),
         }
     }
 }
 
-impl Effect {
+impl RecordEffect {
     /// Returns the node that was created.
     pub(in crate::operator::past) fn born(&self) -> Option<NodeId> {
         match self {
-            Effect::Born(node) => Some(*node),
+            RecordEffect::Born(node) => Some(*node),
             _ => None,
         }
     }
@@ -84,7 +84,7 @@ impl Effect {
 /// A record and its session.
 pub type SessionRecord<'r> = (&'r Arc<str>, &'r Record);
 
-impl Tree<'_> {
+impl PastTree<'_> {
     /// Takes the tree from the state after a record to the state before it.
     ///
     /// # Errors
@@ -97,13 +97,13 @@ impl Tree<'_> {
     }
 
     /// Reverses one effect.
-    pub fn reverse(&mut self, effect: Effect, (session, record): SessionRecord<'_>) {
+    pub fn reverse(&mut self, effect: RecordEffect, (session, record): SessionRecord<'_>) {
         match effect {
-            Effect::Name {
+            RecordEffect::Name {
                 dir, name, before, ..
             } => self.set_by_id(dir, name, before),
-            Effect::Born(node) => self.unborn(node),
-            Effect::Content {
+            RecordEffect::Born(node) => self.unborn(node),
+            RecordEffect::Content {
                 node,
                 kind,
                 size,
@@ -113,16 +113,16 @@ impl Tree<'_> {
                 let then = self.difference_mut(node);
                 let below = then.content.take();
                 let of = ((session.clone(), record.seq), doubtful);
-                then.content = Some(Layer::over(kind, size, of, below));
+                then.content = Some(ContentLayer::over(kind, size, of, below));
                 if let Some(ids) = was {
                     self.set_ids(node, ids);
                 }
             }
-            Effect::Mode(node, mode) => self.difference_mut(node).mode = Some(mode),
-            Effect::Owner(node, uid) => self.difference_mut(node).uid = Some(uid),
-            Effect::Group(node, gid) => self.difference_mut(node).gid = Some(gid),
-            Effect::Time(node, mtime) => self.difference_mut(node).mtime = Some(mtime),
-            Effect::Xattr(node, name, value) => {
+            RecordEffect::Mode(node, mode) => self.difference_mut(node).mode = Some(mode),
+            RecordEffect::Owner(node, uid) => self.difference_mut(node).uid = Some(uid),
+            RecordEffect::Group(node, gid) => self.difference_mut(node).gid = Some(gid),
+            RecordEffect::Time(node, mtime) => self.difference_mut(node).mtime = Some(mtime),
+            RecordEffect::Xattr(node, name, value) => {
                 self.difference_mut(node).xattrs.insert(name, value);
             }
         }
@@ -131,12 +131,12 @@ impl Tree<'_> {
     /// Adds the earlier modification times of the directories that the record changed.
     pub(in crate::operator::past) fn times(
         &mut self,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<RecordEffect>,
         record: &Record,
     ) -> Result<()> {
         for (path, at) in record.op.changed_dirs().zip(&record.at) {
             let dir = self.dir_at(path, Some(at))?;
-            effects.push(Effect::Time(dir, (at.0, at.1)));
+            effects.push(RecordEffect::Time(dir, (at.0, at.1)));
         }
         Ok(())
     }

@@ -11,17 +11,17 @@ use crate::journal::{
 use crate::name::{Escaped, WorldPath};
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::NodeId;
-use crate::operator::past::tree::effect::Effect;
-use crate::operator::past::tree::layer::Kind;
-use crate::operator::past::tree::past_tree::Tree;
+use crate::operator::past::tree::effect::RecordEffect;
+use crate::operator::past::tree::layer::LayerKind;
+use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::trash::trash_state::parse_entry;
 
-impl Tree<'_> {
+impl PastTree<'_> {
     /// Returns the effects of a record. The tree must be in the state after it.
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub fn effects(&mut self, record: &Record, session: &Arc<str>) -> Result<Vec<Effect>> {
+    pub fn effects(&mut self, record: &Record, session: &Arc<str>) -> Result<Vec<RecordEffect>> {
         self.begin(record, session);
         let mut effects = Vec::with_capacity(4);
         let (at, at_to) = (record.at.first(), record.at.get(1));
@@ -42,7 +42,7 @@ impl Tree<'_> {
                     false => there,
                 };
                 effects.push(leave(dir, name, node));
-                effects.push(Effect::Born(node));
+                effects.push(RecordEffect::Born(node));
             }
             Op::Link { path, from, ids } => {
                 // This makes the file's other name known in case the new one is gone.
@@ -102,7 +102,7 @@ impl Tree<'_> {
     /// Adds the effects of a move of a name to another one, and of what stood there.
     fn moved(
         &mut self,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<RecordEffect>,
         record: &Record,
         (path, to, ids): (&WorldPath, &WorldPath, InodeNumbers),
         replaced: Option<&ReplacedFile>,
@@ -119,7 +119,12 @@ impl Tree<'_> {
     }
 
     /// Adds effects on nodes rather than names.
-    fn within(&mut self, effects: &mut Vec<Effect>, op: &Op, session: &Arc<str>) -> Result<()> {
+    fn within(
+        &mut self,
+        effects: &mut Vec<RecordEffect>,
+        op: &Op,
+        session: &Arc<str>,
+    ) -> Result<()> {
         if let Op::Purge { entries } = op {
             let trash = self.trash()?;
             for entry in entries {
@@ -149,14 +154,14 @@ impl Tree<'_> {
                 before(effects, node, *mtime, None);
             }
             Op::Attr { was, .. } => {
-                effects.push(Effect::Mode(node, was.mode));
-                effects.push(Effect::Owner(node, was.uid));
-                effects.push(Effect::Group(node, was.gid));
-                effects.push(Effect::Time(node, was.mtime));
+                effects.push(RecordEffect::Mode(node, was.mode));
+                effects.push(RecordEffect::Owner(node, was.uid));
+                effects.push(RecordEffect::Group(node, was.gid));
+                effects.push(RecordEffect::Time(node, was.mtime));
             }
             Op::Xattr { name, was, .. } => {
                 let was = was.as_ref().map(|was| was.0.clone());
-                effects.push(Effect::Xattr(node, name.0.clone(), was));
+                effects.push(RecordEffect::Xattr(node, name.0.clone(), was));
             }
             _ => {}
         }
@@ -165,7 +170,7 @@ impl Tree<'_> {
 
     fn removed(
         &mut self,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<RecordEffect>,
         (path, at): (&WorldPath, Option<&DirTime>),
         ids: InodeNumbers,
         entry: &Escaped,
@@ -182,7 +187,7 @@ impl Tree<'_> {
 
     fn replaced(
         &mut self,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<RecordEffect>,
         replaced: Option<&ReplacedFile>,
     ) -> Result<Option<NodeId>> {
         let Some(ReplacedFile { ids, trash: entry }) = replaced else {
@@ -198,7 +203,7 @@ impl Tree<'_> {
     /// Returns each gathered entry to its own place in the trash; gathering may have stopped half-way.
     fn gathered(
         &mut self,
-        effects: &mut Vec<Effect>,
+        effects: &mut Vec<RecordEffect>,
         into: &Escaped,
         entries: &[Escaped],
         names: &[(Escaped, Escaped)],
@@ -230,8 +235,13 @@ impl Tree<'_> {
     }
 }
 
-fn change(dir: NodeId, name: NameId, before: Option<NodeId>, after: Option<NodeId>) -> Effect {
-    Effect::Name {
+fn change(
+    dir: NodeId,
+    name: NameId,
+    before: Option<NodeId>,
+    after: Option<NodeId>,
+) -> RecordEffect {
+    RecordEffect::Name {
         dir,
         name,
         before,
@@ -240,7 +250,7 @@ fn change(dir: NodeId, name: NameId, before: Option<NodeId>, after: Option<NodeI
 }
 
 /// Returns the effect of giving a name to a node.
-fn leave(dir: NodeId, name: NameId, node: NodeId) -> Effect {
+fn leave(dir: NodeId, name: NameId, node: NodeId) -> RecordEffect {
     change(dir, name, None, Some(node))
 }
 
@@ -263,18 +273,18 @@ fn content(
     size: u64,
     cut: Option<u64>,
     was: Option<InodeNumbers>,
-) -> Effect {
+) -> RecordEffect {
     let (kind, size) = match kept {
-        None => (Kind::Same, cut),
+        None => (LayerKind::Same, cut),
         Some(VersionRef { how, n }) => match how {
             KeepMethod::Moved | KeepMethod::Cloned | KeepMethod::Copied => {
-                (Kind::Whole(session.clone(), n), Some(size))
+                (LayerKind::Whole(session.clone(), n), Some(size))
             }
-            KeepMethod::Blocks => (Kind::Ranges(session.clone(), n), Some(size)),
-            KeepMethod::Length => (Kind::Same, Some(size)),
+            KeepMethod::Blocks => (LayerKind::Ranges(session.clone(), n), Some(size)),
+            KeepMethod::Length => (LayerKind::Same, Some(size)),
         },
     };
-    Effect::Content {
+    RecordEffect::Content {
         node,
         kind,
         size,
@@ -285,20 +295,20 @@ fn content(
 /// Adds the earlier modification times of directories that an exchange gave other parents; the record has them after those of
 /// the directories that their names are in.
 fn times_of_moved(
-    effects: &mut Vec<Effect>,
+    effects: &mut Vec<RecordEffect>,
     record: &Record,
     moved: impl Iterator<Item = (InodeNumbers, NodeId)>,
 ) {
     let times = record.at.get(2..).unwrap_or_default();
     for (ids, node) in moved {
         let time = times.iter().find(|at| at.2 == ids[1]);
-        effects.extend(time.map(|at| Effect::Time(node, (at.0, at.1))));
+        effects.extend(time.map(|at| RecordEffect::Time(node, (at.0, at.1))));
     }
 }
 
-fn before(effects: &mut Vec<Effect>, node: NodeId, mtime: FileTime, mode: Option<u32>) {
+fn before(effects: &mut Vec<RecordEffect>, node: NodeId, mtime: FileTime, mode: Option<u32>) {
     if mtime != (0, 0) {
-        effects.push(Effect::Time(node, mtime));
+        effects.push(RecordEffect::Time(node, mtime));
     }
-    effects.extend(mode.map(|mode| Effect::Mode(node, mode)));
+    effects.extend(mode.map(|mode| RecordEffect::Mode(node, mode)));
 }

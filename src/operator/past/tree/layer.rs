@@ -19,9 +19,9 @@ use crate::world::store::own;
 
 /// What one record tells about the content before it.
 #[derive(Debug)]
-pub struct Layer {
+pub struct ContentLayer {
     /// How the earlier content derives from the later one.
-    pub kind: Kind,
+    pub kind: LayerKind,
     /// The size of the earlier content; that of the layer below where absent.
     pub size: Option<u64>,
     /// Whether the record itself has the size.
@@ -31,12 +31,12 @@ pub struct Layer {
     /// Whether the kept content may not have reached the disk before a power cut.
     pub doubtful: bool,
     /// The later content; `None` for the one on the disk now.
-    pub below: Option<Arc<Layer>>,
+    pub below: Option<Arc<ContentLayer>>,
 }
 
 /// How a content derives from the later one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum LayerKind {
     /// A version holds all of it, or the ranges in its list if it has one: session and number.
     Whole(Arc<str>, u64),
     /// A version holds the ranges in its list; without a list, none are known.
@@ -45,28 +45,28 @@ pub enum Kind {
     Same,
 }
 
-impl Kind {
+impl LayerKind {
     /// Returns the version that holds all or part of it.
     pub fn version(&self) -> Option<(&Arc<str>, u64)> {
         match self {
-            Kind::Whole(session, n) | Kind::Ranges(session, n) => Some((session, *n)),
-            Kind::Same => None,
+            LayerKind::Whole(session, n) | LayerKind::Ranges(session, n) => Some((session, *n)),
+            LayerKind::Same => None,
         }
     }
 }
 
-impl Layer {
+impl ContentLayer {
     /// Lays a record's layer over the later ones.
     pub fn over(
-        kind: Kind,
+        kind: LayerKind,
         size: Option<u64>,
         (record, doubtful): ((Arc<str>, u64), bool),
-        below: Option<Arc<Layer>>,
-    ) -> Arc<Layer> {
+        below: Option<Arc<ContentLayer>>,
+    ) -> Arc<ContentLayer> {
         let below = match (&kind, below) {
             // A file that is appended to a million times needs one layer: the shortest.
-            (Kind::Same, Some(below))
-                if below.kind == Kind::Same
+            (LayerKind::Same, Some(below))
+                if below.kind == LayerKind::Same
                     && (below.size.is_none() || size.is_some() && size <= below.size) =>
             {
                 below.below.clone()
@@ -75,7 +75,7 @@ impl Layer {
         };
         let cuts = size.is_some();
         let size = size.or(below.as_ref().and_then(|below| below.size()));
-        Arc::new(Layer {
+        Arc::new(ContentLayer {
             kind,
             size,
             cuts,
@@ -91,7 +91,7 @@ impl Layer {
     }
 }
 
-impl Drop for Layer {
+impl Drop for ContentLayer {
     /// Drops the layers without recursion: a file can have more of them than the stack has room for.
     fn drop(&mut self) {
         let mut below = self.below.take();
@@ -106,10 +106,10 @@ impl Drop for Layer {
 
 /// Finds the layer of a second record that an evicted version stood for, with only changes of length in between.
 pub(super) fn behind<'l>(
-    at: Option<&'l Arc<Layer>>,
+    at: Option<&'l Arc<ContentLayer>>,
     session: &str,
     n: u64,
-) -> Option<&'l Arc<Layer>> {
+) -> Option<&'l Arc<ContentLayer>> {
     let mut probe = at;
     while let Some(layer) = probe {
         match layer.kind.version() {
@@ -123,7 +123,7 @@ pub(super) fn behind<'l>(
 
 /// A version opened for reading.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenVersion {
     /// Its file, locked so that nothing is punched out while it is open.
     pub(super) file: File,
     /// The ranges that it holds; `None` where it holds everything.
@@ -131,7 +131,7 @@ pub(super) struct Opened {
 }
 
 /// Names a layer's record in a message.
-pub(super) fn of(layer: &Layer) -> String {
+pub(super) fn of(layer: &ContentLayer) -> String {
     let (session, seq) = &layer.record;
     match layer.kind.version() {
         Some((_, n)) => format!("operation {session}:{seq} (version {n})"),
@@ -158,9 +158,9 @@ fn open_version(store: &Store, dir: BorrowedFd<'_>, name: &str) -> Result<File> 
 /// [`Error::Missing`], naming it, where it is not there; [`Error::Damaged`] for an unreadable or incomplete list.
 pub(super) fn version(
     store: &Store,
-    kind: &Kind,
+    kind: &LayerKind,
     of: &dyn Fn() -> String,
-) -> Result<Option<Opened>> {
+) -> Result<Option<OpenVersion>> {
     let Some((session, n)) = kind.version() else {
         return Ok(None);
     };
@@ -180,12 +180,14 @@ pub(super) fn version(
         error => missing(error),
     })?;
     match (kind, &list) {
-        (Kind::Ranges(..), None) => Err(missing(Error::NotFound)),
-        (Kind::Whole(..), Some(RangeList { content: None, .. })) => Err(Error::Damaged(format!(
-            "the list of what is kept of the content before {} is not whole: the power went before it was on the disk",
-            of()
-        ))),
-        _ => Ok(Some(Opened { file, list })),
+        (LayerKind::Ranges(..), None) => Err(missing(Error::NotFound)),
+        (LayerKind::Whole(..), Some(RangeList { content: None, .. })) => {
+            Err(Error::Damaged(format!(
+                "the list of what is kept of the content before {} is not whole: the power went before it was on the disk",
+                of()
+            )))
+        }
+        _ => Ok(Some(OpenVersion { file, list })),
     }
 }
 

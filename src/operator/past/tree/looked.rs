@@ -7,44 +7,44 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::operator::Store;
-use crate::operator::past::tree::content::Content;
-use crate::operator::past::tree::layer::{Layer, of, version};
+use crate::operator::past::tree::content::PastContent;
+use crate::operator::past::tree::layer::{ContentLayer, of, version};
 
 /// A content that was looked at, and its layers.
 #[derive(Debug)]
-pub struct Looked {
-    top: Option<Arc<Layer>>,
+pub struct LayeredContent {
+    top: Option<Arc<ContentLayer>>,
     /// The content.
-    pub content: Content,
+    pub content: PastContent,
 }
 
-impl Default for Looked {
-    fn default() -> Looked {
-        Looked {
+impl Default for LayeredContent {
+    fn default() -> LayeredContent {
+        LayeredContent {
             top: None,
-            content: Content::empty(),
+            content: PastContent::empty(),
         }
     }
 }
 
-impl Looked {
-    /// Opens an earlier content as [`Content::look`] does, but where only one version lies between the two, opens that
+impl LayeredContent {
+    /// Opens an earlier content as [`PastContent::look`] does, but where only one version lies between the two, opens that
     /// one alone.
     ///
     /// # Errors
-    /// As [`Content::look`].
+    /// As [`PastContent::look`].
     pub(super) fn before(
         self,
         store: &Store,
-        top: Option<&Arc<Layer>>,
+        top: Option<&Arc<ContentLayer>>,
         now: impl FnOnce() -> Result<File>,
-    ) -> Result<Looked> {
-        let looked = |content| Looked {
+    ) -> Result<LayeredContent> {
+        let looked = |content| LayeredContent {
             top: top.cloned(),
             content,
         };
         let (Some(layer), Some(known)) = (top, &self.top) else {
-            return Content::look(store, top, now).map(looked);
+            return PastContent::look(store, top, now).map(looked);
         };
         let below = layer.below.as_ref();
         if below.is_some_and(|below| Arc::ptr_eq(below, known))
@@ -61,6 +61,6 @@ impl Looked {
                 }
             }
         }
-        Content::look(store, top, now).map(looked)
+        PastContent::look(store, top, now).map(looked)
     }
 }

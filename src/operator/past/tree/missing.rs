@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The part of a content that is lost or in doubt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingPart {
     /// The lost ranges, as starts and ends.
     pub(super) ranges: Vec<(u64, u64)>,
     /// The size that the content had.
@@ -28,7 +28,7 @@ const ALTERED: &str = "is not what was kept: somebody has written to a version, 
 /// How many ranges a message lists.
 const TOLD: usize = 4;
 
-impl Missing {
+impl MissingPart {
     /// Returns the size that the content had.
     pub fn of(&self) -> u64 {
         self.of
@@ -45,7 +45,7 @@ impl Missing {
     }
 }
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_altered() {
             return write!(f, "it {ALTERED}");

@@ -7,7 +7,7 @@ use crate::operator::past::disk::node_id::{NameSlot, NodeId};
 
 /// The names given to nodes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Parents {
+pub(super) struct NodeNames {
     /// Each name, with the entry before it for the same node, numbered as in `last`.
     all: Vec<(NameSlot, u32)>,
     /// The last entry of each node: its index plus one; 0 for none; `DISK` where the only name is the one on the
@@ -17,7 +17,7 @@ pub(super) struct Parents {
 
 pub(super) const DISK: u32 = u32::MAX;
 
-impl Parents {
+impl NodeNames {
     pub(super) fn last(&self, node: NodeId) -> u32 {
         self.last.get(node.index()).copied().unwrap_or(0)
     }
@@ -70,12 +70,12 @@ impl Parents {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::operator::past::Interner;
+    use crate::operator::past::NameInterner;
     use crate::operator::past::ROOT;
 
     #[test]
     fn the_name_given_last_comes_first() {
-        let mut interner = Interner::default();
+        let mut interner = NameInterner::default();
         let places: Vec<NameSlot> = (0..5)
             .map(|number: u32| (ROOT, interner.name_id(number.to_string().as_bytes())))
             .collect();
@@ -83,7 +83,7 @@ mod tests {
         let mut random = crate::random::Random(7);
         let mut throw = |sides: usize| random.index(sides);
         for _ in 0..500 {
-            let mut parents = Parents::default();
+            let mut parents = NodeNames::default();
             // Each node is at one of the places, or at none.
             let disk: Vec<Option<NameSlot>> =
                 (0..3).map(|_| places.get(throw(6)).copied()).collect();

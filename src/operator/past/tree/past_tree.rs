@@ -15,20 +15,20 @@ use crate::error::{Error, Result};
 use crate::journal::{FileTime, InodeNumbers, Record};
 use crate::name::{WorldPath, escape};
 use crate::operator::past::disk::disk_tree::DiskTree;
-use crate::operator::past::disk::inode::Inode;
-use crate::operator::past::disk::interner::{ByNumber, NameId};
+use crate::operator::past::disk::inode::CompactInode;
+use crate::operator::past::disk::interner::{NameId, NumberHash};
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
 use crate::operator::past::disk::node_set::NodeSet;
-use crate::operator::past::tree::content::Content;
+use crate::operator::past::tree::content::PastContent;
 use crate::operator::past::tree::dir_cache::DirCache;
-use crate::operator::past::tree::layer::{Kind, Layer};
-use crate::operator::past::tree::looked::Looked;
-use crate::operator::past::tree::parents::Parents;
+use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
+use crate::operator::past::tree::looked::LayeredContent;
+use crate::operator::past::tree::parents::NodeNames;
 use crate::world::Xattrs;
 
 /// The attributes of a node at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attributes {
+pub struct NodeAttributes {
     /// The file type.
     pub kind: FileType,
     /// Permission bits.
@@ -45,7 +45,7 @@ pub struct Attributes {
 
 /// A node's differences from the disk.
 #[derive(Debug, Clone, Default)]
-pub struct Difference {
+pub struct NodeOverlay {
     /// The inode that it was then.
     pub ids: Option<InodeNumbers>,
     /// Permission bits.
@@ -59,18 +59,18 @@ pub struct Difference {
     /// Extended attributes by name; `None` for one that did not exist.
     pub xattrs: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// The content, as layers over the one on the disk.
-    pub content: Option<Arc<Layer>>,
+    pub content: Option<Arc<ContentLayer>>,
 }
 
 /// The store's tree at a point.
 #[derive(Debug, Clone)]
-pub struct Tree<'a> {
+pub struct PastTree<'a> {
     pub(in crate::operator::past) disk: Rc<DiskTree<'a>>,
     pub(in crate::operator::past) names:
-        HashMap<NodeId, HashMap<NameId, Option<NodeId>, ByNumber>, ByNumber>,
-    nodes: HashMap<NodeId, Box<Difference>, ByNumber>,
+        HashMap<NodeId, HashMap<NameId, Option<NodeId>, NumberHash>, NumberHash>,
+    nodes: HashMap<NodeId, Box<NodeOverlay>, NumberHash>,
     /// Inodes that mean another node than on the disk, or none.
-    by_ids: HashMap<Inode, Option<NodeId>, ByNumber>,
+    by_ids: HashMap<CompactInode, Option<NodeId>, NumberHash>,
     /// Nodes that did not exist yet, so that their inodes on the disk were not theirs; `by_ids` takes precedence.
     unborn: NodeSet,
     /// Files that records name but whose place is taken by something else without a record.
@@ -80,17 +80,17 @@ pub struct Tree<'a> {
     /// When the session of the current record ended, in nanoseconds since 1970, if it is known.
     pub(super) session_end: Option<u64>,
     /// The names given to nodes.
-    pub(super) parents: Parents,
+    pub(super) parents: NodeNames,
     pub(super) dir_cache: DirCache,
     /// The last directory looked up for the current record that was not at its path: the path, its inode number, and
     /// the node.
     pub(in crate::operator::past) last: Option<(Box<[u8]>, u64, NodeId)>,
 }
 
-impl<'a> Tree<'a> {
+impl<'a> PastTree<'a> {
     /// Makes the tree on the disk now.
-    pub fn now(disk: Rc<DiskTree<'a>>) -> Tree<'a> {
-        Tree {
+    pub fn now(disk: Rc<DiskTree<'a>>) -> PastTree<'a> {
+        PastTree {
             disk,
             names: HashMap::default(),
             nodes: HashMap::default(),
@@ -99,7 +99,7 @@ impl<'a> Tree<'a> {
             displaced: Vec::new(),
             in_doubt: false,
             session_end: None,
-            parents: Parents::default(),
+            parents: NodeNames::default(),
             dir_cache: DirCache::default(),
             last: None,
         }
@@ -111,14 +111,14 @@ impl<'a> Tree<'a> {
     }
 
     /// Iterates over the nodes whose attributes or contents may differ from the disk.
-    pub fn changed_nodes(&self) -> impl Iterator<Item = (NodeId, &Difference)> {
+    pub fn changed_nodes(&self) -> impl Iterator<Item = (NodeId, &NodeOverlay)> {
         self.nodes
             .iter()
             .map(|(node, difference)| (*node, &**difference))
     }
 
     /// Returns a node's differences from the disk.
-    pub fn difference(&self, node: NodeId) -> Option<&Difference> {
+    pub fn difference(&self, node: NodeId) -> Option<&NodeOverlay> {
         self.nodes.get(&node).map(|difference| &**difference)
     }
 
@@ -153,14 +153,14 @@ impl<'a> Tree<'a> {
     ///
     /// # Errors
     /// [`Error::Missing`] for a node that is no longer on the disk; those of `statx(2)`.
-    pub fn meta(&self, node: NodeId) -> Result<Attributes> {
+    pub fn meta(&self, node: NodeId) -> Result<NodeAttributes> {
         let meta = self.disk.stat(node).map_err(|error| match error {
             Error::NotFound => self.gone(node),
             error => error,
         })?;
         let then = self.nodes.get(&node);
         let content = then.and_then(|then| then.content.as_ref());
-        Ok(Attributes {
+        Ok(NodeAttributes {
             kind: meta.kind,
             mode: then.and_then(|t| t.mode).unwrap_or(meta.permissions()),
             uid: then.and_then(|t| t.uid).unwrap_or(meta.uid),
@@ -175,7 +175,7 @@ impl<'a> Tree<'a> {
     /// Returns a node's extended attributes of all namespaces.
     ///
     /// # Errors
-    /// As [`Tree::meta`].
+    /// As [`PastTree::meta`].
     pub fn xattrs(&self, node: NodeId) -> Result<Xattrs> {
         let there = self.disk.node(node).map_err(|error| match error {
             Error::NotFound => self.gone(node),
@@ -195,7 +195,7 @@ impl<'a> Tree<'a> {
 
     /// Returns whether no record between two trees over the same disk changed an extended attribute of a node: the disk need not be
     /// asked then.
-    pub fn has_xattrs_of(&self, other: &Tree<'_>, node: NodeId) -> bool {
+    pub fn has_xattrs_of(&self, other: &PastTree<'_>, node: NodeId) -> bool {
         let then = self.nodes.get(&node).map(|then| &then.xattrs);
         let other = other.nodes.get(&node).map(|then| &then.xattrs);
         then.filter(|then| !then.is_empty()) == other.filter(|other| !other.is_empty())
@@ -204,7 +204,7 @@ impl<'a> Tree<'a> {
     /// Returns the target of a symlink.
     ///
     /// # Errors
-    /// As [`Tree::meta`]; `EINVAL` where it is not a symlink.
+    /// As [`PastTree::meta`]; `EINVAL` where it is not a symlink.
     pub fn target(&self, node: NodeId) -> Result<Vec<u8>> {
         let there = self.disk.node(node).map_err(|_| self.gone(node))?;
         let target = rustix::fs::readlinkat(&there, c"", Vec::with_capacity(256));
@@ -215,17 +215,17 @@ impl<'a> Tree<'a> {
     ///
     /// # Errors
     /// [`Error::Missing`], naming what is lost; `EISDIR`; [`Error::Damaged`] where a version contradicts its record.
-    pub fn content(&self, node: NodeId) -> Result<Content> {
+    pub fn content(&self, node: NodeId) -> Result<PastContent> {
         let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
-        Content::open(self.disk.store(), layer.as_ref(), || self.open_now(node))
+        PastContent::open(self.disk.store(), layer.as_ref(), || self.open_now(node))
     }
 
-    /// As [`Tree::content`], for callers that do not need the bytes and have looked at a later content
-    /// ([`Looked`]).
+    /// As [`PastTree::content`], for callers that do not need the bytes and have looked at a later content
+    /// ([`LayeredContent`]).
     ///
     /// # Errors
-    /// As [`Tree::content`].
-    pub fn look_at_content(&self, node: NodeId, later: Looked) -> Result<Looked> {
+    /// As [`PastTree::content`].
+    pub fn look_at_content(&self, node: NodeId, later: LayeredContent) -> Result<LayeredContent> {
         let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
         let now = || self.open_now(node);
         later.before(self.disk.store(), layer.as_ref(), now)
@@ -234,7 +234,7 @@ impl<'a> Tree<'a> {
     /// Opens a file's content on the disk now.
     ///
     /// # Errors
-    /// As [`Tree::content`].
+    /// As [`PastTree::content`].
     pub fn open_now(&self, node: NodeId) -> Result<std::fs::File> {
         let there = self.disk.node(node).map_err(|error| match error {
             Error::NotFound => self.gone(node),
@@ -259,7 +259,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns a node's differences for modification.
-    pub fn difference_mut(&mut self, node: NodeId) -> &mut Difference {
+    pub fn difference_mut(&mut self, node: NodeId) -> &mut NodeOverlay {
         self.nodes.entry(node).or_default()
     }
 
@@ -324,13 +324,15 @@ impl<'a> Tree<'a> {
     pub(in crate::operator::past) fn begin(&mut self, record: &Record, session: &Arc<str>) {
         self.last = None;
         self.note_session(record);
-        self.in_doubt = self.disk.is_doubtful(session, &record.time, &Kind::Same);
+        self.in_doubt = self
+            .disk
+            .is_doubtful(session, &record.time, &LayerKind::Same);
     }
 
     /// Returns the parent directory of a path, making up nodes for directories that are no longer on the disk.
     ///
     /// # Errors
-    /// As [`Tree::lookup`].
+    /// As [`PastTree::lookup`].
     pub fn dir_of(&mut self, path: &WorldPath) -> Result<NodeId> {
         let mut at = ROOT;
         let above = path.parent().unwrap_or_default();

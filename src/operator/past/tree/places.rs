@@ -3,13 +3,13 @@
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::past::disk::interner::NameId;
-use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT, Slot};
-use crate::operator::past::tree::past_tree::Tree;
+use crate::operator::past::disk::node_id::{DirSlot, NameSlot, NodeId, ROOT};
+use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::store::layout::TRASH;
 use rustix::fs::FileType;
 use std::collections::BTreeMap;
 
-impl Tree<'_> {
+impl PastTree<'_> {
     /// Looks a name up in a directory.
     ///
     /// # Errors
@@ -18,10 +18,10 @@ impl Tree<'_> {
         self.lookup_id(dir, self.disk.name_id(name))
     }
 
-    /// As [`Tree::lookup`], by name id.
+    /// As [`PastTree::lookup`], by name id.
     ///
     /// # Errors
-    /// As [`Tree::lookup`].
+    /// As [`PastTree::lookup`].
     pub(in crate::operator) fn lookup_id(
         &self,
         dir: NodeId,
@@ -45,7 +45,7 @@ impl Tree<'_> {
     /// Looks a path up; `.trash` is an ordinary directory here.
     ///
     /// # Errors
-    /// As [`Tree::lookup`].
+    /// As [`PastTree::lookup`].
     pub fn resolve(&self, path: &WorldPath) -> Result<Option<NodeId>> {
         let mut at = ROOT;
         for name in path.components() {
@@ -81,7 +81,7 @@ impl Tree<'_> {
     /// Returns the name ids of a directory's entries, unsorted.
     ///
     /// # Errors
-    /// As [`Tree::children`].
+    /// As [`PastTree::children`].
     pub(in crate::operator) fn name_ids(
         &self,
         dir: NodeId,
@@ -137,12 +137,12 @@ impl Tree<'_> {
     }
 
     /// Returns a name of a node, outside the trash if it has one there.
-    pub fn slot(&self, node: NodeId) -> Option<Slot> {
+    pub fn slot(&self, node: NodeId) -> Option<DirSlot> {
         let (dir, name_id) = self.best_place(node)?;
         Some((dir, self.disk.text(name_id)))
     }
 
-    /// As [`Tree::slot`], as ids.
+    /// As [`PastTree::slot`], as ids.
     pub(in crate::operator) fn place_of(&self, node: NodeId) -> Option<NameSlot> {
         self.best_place(node)
     }
@@ -178,7 +178,7 @@ impl Tree<'_> {
         self.set_by_id(dir, self.disk.name_id(name), node);
     }
 
-    /// As [`Tree::set_name`], by name id.
+    /// As [`PastTree::set_name`], by name id.
     pub(in crate::operator) fn set_by_id(
         &mut self,
         dir: NodeId,

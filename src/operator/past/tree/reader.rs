@@ -2,29 +2,29 @@
 
 use std::io::Read;
 
-use crate::operator::past::tree::content::Content;
+use crate::operator::past::tree::content::PastContent;
 
 /// Reads a content from start to end.
 #[derive(Debug)]
-pub struct Reader<'a> {
-    content: &'a Content,
+pub struct ContentReader<'a> {
+    content: &'a PastContent,
     offset: u64,
 }
 
-impl<'a> Reader<'a> {
-    fn new(content: &'a Content) -> Reader<'a> {
-        Reader { content, offset: 0 }
+impl<'a> ContentReader<'a> {
+    fn new(content: &'a PastContent) -> ContentReader<'a> {
+        ContentReader { content, offset: 0 }
     }
 }
 
-impl Content {
+impl PastContent {
     /// Returns a reader of the whole content.
-    pub fn reader(&self) -> Reader<'_> {
-        Reader::new(self)
+    pub fn reader(&self) -> ContentReader<'_> {
+        ContentReader::new(self)
     }
 }
 
-impl Read for Reader<'_> {
+impl Read for ContentReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.content.read_at(buffer, self.offset);
         let read = read.map_err(|error| std::io::Error::from(error.errno()))?;

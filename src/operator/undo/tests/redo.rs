@@ -11,7 +11,7 @@ fn records(lab: &Lab) -> Vec<String> {
         .collect()
 }
 
-fn last(lab: &Lab) -> Sys<LastDone> {
+fn last(lab: &Lab) -> Sys<LastUndo> {
     last_done(&Store::of(&lab.world).unwrap(), &[])
 }
 
@@ -20,7 +20,7 @@ pub(super) fn put_back(
     what: &str,
     at: Option<u64>,
     applier: &dyn Applier,
-) -> Sys<restore::Restored> {
+) -> Sys<restore::RestoreReport> {
     let wish = restore::RestoreRequest {
         path: path(what),
         at: at.map(|seq| Point::After(lab.op(seq))),
@@ -45,7 +45,7 @@ fn an_undo_of_nothing_leaves_no_record() {
     let first = lab.undo(&op(&lab, set)).record.unwrap();
     let count = lab.seq();
     let again = lab.undo(&op(&lab, set));
-    assert_eq!(again, Applied::default());
+    assert_eq!(again, UndoOutcome::default());
     assert_eq!(lab.seq(), count, "{:?}", records(&lab));
     assert_eq!(last(&lab).unwrap().operation, lab.op(first));
     lab.redo();
@@ -107,7 +107,7 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
         .unwrap();
     let then = lab.seq();
     for what in ["d", "d/f", "d/l"] {
-        let restored = put_back(&lab, what, Some(then), &InProcess(&lab.world)).unwrap();
+        let restored = put_back(&lab, what, Some(then), &InProcessApplier(&lab.world)).unwrap();
         assert!(restored.same && restored.record.is_none(), "{restored:?}");
     }
     assert_eq!(lab.seq(), then, "{:?}", records(&lab));
@@ -116,7 +116,7 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
     lab.world
         .set_xattr(&located, b"user.note", b"later", 0, lab.caller())
         .unwrap();
-    let restored = put_back(&lab, "d", Some(then), &InProcess(&lab.world)).unwrap();
+    let restored = put_back(&lab, "d", Some(then), &InProcessApplier(&lab.world)).unwrap();
     assert!(!restored.same && restored.record.is_some(), "{restored:?}");
 }
 
@@ -139,7 +139,7 @@ fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
     };
     lab.attr("f", change).unwrap();
     let two = lab.look();
-    let applier = InProcess(&lab.world);
+    let applier = InProcessApplier(&lab.world);
     let restored = put_back(&lab, "f", Some(then), &applier).unwrap();
     assert_eq!((&restored.failed, restored.made), (&None, 1));
     assert_same(&lab.look(), &one, "content, mode and time");
@@ -171,7 +171,7 @@ fn restored_directory(lab: &Lab, dir: &str) -> (u64, Snapshot) {
     lab.mv("f", &format!("{dir}/g"), RenameMode::NoReplace)
         .unwrap();
     let (moved, before) = (lab.seq(), lab.look());
-    put_back(lab, "d", Some(then), &InProcess(&lab.world)).unwrap();
+    put_back(lab, "d", Some(then), &InProcessApplier(&lab.world)).unwrap();
     (moved, before)
 }
 
@@ -221,7 +221,7 @@ fn redo_of_a_restore_names_what_was_purged_in_between() {
     lab.redo();
     purged::purge(&lab, "_f");
     let last = last(&lab).unwrap().operation;
-    let (_, conflicts) = lab.undo_as(&Wanted::Operations(vec![last]), OnConflict::Stop);
+    let (_, conflicts) = lab.undo_as(&UndoTarget::Operations(vec![last]), OnConflict::Stop);
     assert!(
         conflicts
             .iter()
@@ -241,7 +241,7 @@ fn act(lab: &Lab, random: &mut Random, changes: &[u64]) -> Option<String> {
     }
     let all: Vec<String> = lab.look().into_keys().collect();
     let what = one(random, &all);
-    let restored = put_back(lab, what, Some(seq), &InProcess(&lab.world)).ok()?;
+    let restored = put_back(lab, what, Some(seq), &InProcessApplier(&lab.world)).ok()?;
     (restored.record.is_some() && restored.failed.is_none())
         .then(|| format!("restore {what} at {seq}"))
 }
@@ -271,7 +271,7 @@ fn redos_go_back_through_undos_and_restores() {
         let words: Vec<String> = done.iter().map(|(what, _)| what.clone()).collect();
         while let Some((what, before)) = done.pop() {
             let last = last(&lab).unwrap().operation;
-            let wanted = Wanted::Operations(vec![last]);
+            let wanted = UndoTarget::Operations(vec![last]);
             let (_, conflicts) = lab.undo_as(&wanted, OnConflict::Stop);
             assert!(
                 conflicts.is_empty(),
