@@ -1,5 +1,5 @@
-//! How old something in the journal is at most. A stamp is what a clock said, and clocks are set: the journal has the
-//! order.
+//! The greatest age that something in the journal can have. A stamp is what a clock said, and clocks are set: the
+//! journal has the order.
 //!
 //! Owns the rule that decides about deleting for good. What was recorded is no older than anything that was recorded
 //! before it, and no older than the boot of the machine that it was recorded in, if that is the present one. So a clock
@@ -10,7 +10,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use crate::journal::{Op, Record};
 use crate::world::store::holder::boot_id;
 
-/// The way through the records, the oldest first.
+/// The lower bounds of the records' times, found by reading all records, the oldest first.
 #[derive(Debug)]
 pub(super) struct AgeBounds {
     /// The present boot and when it began, by the present clock.

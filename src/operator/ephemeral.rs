@@ -19,7 +19,7 @@ use crate::name::{Name, WorldPath};
 use crate::world::Root;
 use crate::world::store::layout::TRASH;
 
-/// How many created files are remembered at a time.
+/// The greatest number of created files that are remembered at a time.
 const REMEMBERED: usize = 200_000;
 
 /// The maximum size of a lock file: a process number and a host name.
@@ -183,7 +183,7 @@ fn holds_a_number(head: &[u8]) -> bool {
     text.is_empty() || text.iter().all(|byte| byte.is_ascii_digit())
 }
 
-/// How many bytes are examined.
+/// The number of bytes that are examined.
 const HEAD: usize = LOCK_SIZE as usize;
 
 fn head(store: &Store, entry: &TrashEntry) -> Vec<u8> {

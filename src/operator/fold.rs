@@ -21,7 +21,7 @@ const OPEN: usize = 256;
 pub const FEW: usize = 3;
 /// The number of different files counted exactly; beyond it, every file counts as different.
 const DISTINCT: usize = 4096;
-/// How many of the latest records an `abort` can still refer to.
+/// The number of latest records that an `abort` can still refer to.
 const RECENT: usize = 512;
 
 /// The kinds of changes that are counted.
@@ -88,11 +88,11 @@ pub struct Activity {
     pub ended: DateTime<Utc>,
     /// The number of its records.
     pub records: u64,
-    /// How many of them were aborted.
+    /// The number of its records that were aborted.
     pub not_done: u64,
     /// The single path of all changes, or the directory that holds all their paths, as written in records.
     pub under: String,
-    /// Whether `under` is a single path.
+    /// True if `under` is a single path.
     pub one_path: bool,
     /// The records themselves, while there are few ([`FEW`]).
     lines: Vec<Vec<u8>>,

@@ -22,7 +22,7 @@ pub struct VersionFiles {
     pub size: Option<u64>,
     /// The space that its files take, in bytes.
     pub disk: u64,
-    /// Whether it has a list of ranges.
+    /// True if the version has a list of ranges.
     pub map: bool,
 }
 
@@ -56,13 +56,13 @@ pub struct KeptVersion {
     /// The time before which it was not kept, whatever the clock said.
     #[serde(skip)]
     pub not_before: String,
-    /// How it was kept.
+    /// The way in which the content was kept.
     pub how: KeepMethod,
     /// The size of the content in bytes.
     pub size: u64,
     /// The space that it takes on disk, in bytes.
     pub disk: u64,
-    /// Whether parts of the content are read from later ones.
+    /// True if parts of the content are read from later contents.
     #[serde(skip)]
     pub map: bool,
     /// The process that changed the file.

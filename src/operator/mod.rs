@@ -1,5 +1,5 @@
-//! What an operator reads and does. As a library it prints nothing, and it works on a store whether or not that is
-//! mounted.
+//! The operations of an operator on a store, mounted or not, for reading and for changing it. This library prints
+//! nothing.
 //!
 //! Reading needs no lock: journals only grow, and entries of the trash are complete. Writing goes through a
 //! [`World`]: the daemon's own while the store is mounted (through its control socket), otherwise one opened for the
@@ -62,7 +62,8 @@ impl Store {
     /// Opens a store for reading.
     ///
     /// # Errors
-    /// `ENOENT`; [`Error::Refused`] where the directory has never been a store; [`Error::System`] where this user may not read it.
+    /// `ENOENT`; [`Error::Refused`] where the directory has never been a store; [`Error::System`] where this user may
+    /// not read it.
     pub fn open(path: &Path) -> Result<Store> {
         Store::over(Root::open(path)?, path)
     }

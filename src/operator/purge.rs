@@ -54,9 +54,9 @@ pub struct PurgePlan {
     pub entries: Vec<TrashEntry>,
     /// Former contents, oldest first.
     pub versions: Vec<KeptVersion>,
-    /// How many former contents were left out because older ones depend on them.
+    /// The number of former contents that were left out because older ones depend on them.
     pub needed: u64,
-    /// How many entries were left out because no record says when they were removed.
+    /// The number of entries that were left out because no record has the time of their removal.
     pub undated: u64,
 }
 
@@ -110,7 +110,8 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
 /// Resolves a request for the store as it is now.
 ///
 /// # Errors
-/// [`Error::Missing`](crate::error::Error::Missing) for an entry that is not there; those of reading the trash and the journals.
+/// [`Error::Missing`](crate::error::Error::Missing) for an entry that is not there; those of reading the trash and the
+/// journals.
 pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
     let mut choice = PurgePlan::default();
     if selection.among != PurgeScope::Versions {
@@ -151,7 +152,8 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, 
     Ok((listed, undated))
 }
 
-/// Returns whether an item is old and large enough. `time`: before which it was not made; without one it is never old enough.
+/// Returns whether an item is old and large enough. `time`: before which it was not made; without one it is never old
+/// enough.
 fn fits(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
     let old = selection.before.is_none_or(|before| {
         DateTime::parse_from_rfc3339(time).is_ok_and(|time| time.with_timezone(&Utc) < before)

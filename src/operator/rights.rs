@@ -1,10 +1,10 @@
-//! Opens, for the time of an operator's change, what the operator has no permission for: directories and files whose modes exclude
-//! their own owner.
+//! Opens, for the time of an operator's change, what the operator has no permission for: directories and files whose
+//! modes exclude their own owner.
 //!
 //! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
-//! inside would keep that user from moving files in an undo. Only the owner can have set the mode, and so can change it:
-//! for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored, by whoever
-//! opens the store next if the process is killed in between.
+//! inside would keep that user from moving files in an undo. Only the owner can have set the mode, and so can change
+//! it: for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored, by
+//! whoever opens the store next if the process is killed in between.
 //!
 //! Reading needs none of this (`world/reach.rs`): this is for the steps that change something.
 

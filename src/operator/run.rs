@@ -1,7 +1,7 @@
 //! Runs as an operator names them: by the id, a unique beginning of it, or `last`.
 //!
-//! Owns what these words mean, and how a run is found: by a pass over the records, the newest first, that ends with the run's own
-//! record where the id is whole. Nothing is guessed: what could mean two runs is refused with the candidates.
+//! Owns what these words mean, and how a run is found: by a pass over the records, the newest first, that ends with the
+//! run's own record where the id is whole. Nothing is guessed: what could mean two runs is refused with the candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct RunSummary {
     pub id: RunId,
     /// The kind of executor.
     pub kind: OriginKind,
-    /// What was asked for, escaped; absent where its record is lost.
+    /// The command, escaped; absent where its record is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Its first record.
@@ -63,8 +63,8 @@ impl RunSummary {
     }
 }
 
-/// Finds a run: its id, a beginning of it that no other run has, or `last`: the newest run of an executor or merge, undos left
-/// out.
+/// Finds a run: its id, a beginning of it that no other run has, or `last`: the newest run of an executor or merge,
+/// undos left out.
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Refused`] naming the candidates where it could be several;
@@ -133,8 +133,8 @@ pub fn trashed(store: &Store, id: RunId) -> Result<Vec<Escaped>> {
     Ok(entries)
 }
 
-/// Finds runs by their ids, in one pass over the records. Those that have no records are left out; the others are in the order of
-/// the ids.
+/// Finds runs by their ids, in one pass over the records. Those that have no records are left out; the others are in
+/// the order of the ids.
 ///
 /// # Errors
 /// [`Error::Damaged`] where a journal cannot be read.

@@ -16,17 +16,17 @@ use crate::world::Dir;
 use crate::world::store::layout::{SESSIONS, STATE, VERSIONS};
 use crate::world::store::settle::{open_journal, sessions};
 
-/// How a session ended.
+/// The way in which a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionEnding {
-    /// It was unmounted.
+    /// The session was unmounted.
     Clean,
-    /// It is still running.
+    /// The session is still running.
     Running,
     /// Its daemon ended without unmounting, and the store has not been mounted since.
     Abrupt,
-    /// It has no journal: its daemon was killed before the session began, or the journal was removed.
+    /// The session has no journal: its daemon was killed before the session began, or the journal was removed.
     Absent,
 }
 
@@ -43,7 +43,7 @@ pub struct SessionMark {
     pub what: String,
 }
 
-/// What is said of a session's home where there was none that anybody knows.
+/// The text in place of a session's home, for a session whose mount had no place that anyone could know.
 pub const FOR_REQUESTS: &str = "mounted for as long as programs ran";
 
 /// The summary of a session.
@@ -58,7 +58,7 @@ pub struct Session {
     /// The time of its latest record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
-    /// How it ended.
+    /// The way in which it ended.
     pub end: SessionEnding,
     /// Its home, escaped; absent for a session of an unmounted store.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,13 +73,13 @@ pub struct Session {
     pub changes: u64,
     /// The number of records.
     pub records: u64,
-    /// How many runs of executors changed something in it; undos are among the marks.
+    /// The number of runs of executors that changed something in it; undos are among the marks.
     pub runs: u64,
     /// The number of changes of each kind.
     pub ops: BTreeMap<String, u64>,
     /// The programs with the number of their changes, busiest first.
     pub programs: Vec<(String, u64)>,
-    /// How many former contents were kept.
+    /// The number of former contents that were kept.
     pub kept: u64,
     /// The space that the versions take on disk, in bytes.
     pub versions_bytes: u64,
@@ -160,7 +160,8 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
     Ok(session)
 }
 
-/// Finds the newest session in which the store was mounted: what was done to it while it was not is an operator's doing.
+/// Finds the newest session in which the store was mounted: what was done to it while it was not is an operator's
+/// doing.
 ///
 /// # Errors
 /// [`Error::Damaged`] where a session's beginning cannot be read; what reading says.

@@ -21,7 +21,7 @@ pub struct RecordUndo {
     pub time: String,
     /// Its command.
     pub what: String,
-    /// Whether it was a redo: it made the change again by undoing an undo.
+    /// True for a redo: the change was made again by undoing an undo.
     pub redo: bool,
 }
 
@@ -56,7 +56,7 @@ pub enum TrashFate {
 /// A former content, and whether it still exists.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RecordPreimage {
-    /// How it was kept.
+    /// The way in which it was kept.
     pub how: KeepMethod,
     /// Its number among the session's versions; 0 where only its length is recorded.
     pub n: u64,
@@ -64,7 +64,7 @@ pub struct RecordPreimage {
     pub size: u64,
     /// The space that it takes on disk, in bytes.
     pub on_disk: u64,
-    /// Whether it is still readable; not if it was evicted to make room.
+    /// True if the content is still readable, that is, not evicted to make room.
     pub there: bool,
     /// The record that evicted it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ pub struct RecordPreimage {
 pub struct RecordDetails {
     /// Its session.
     pub session: String,
-    /// Whether the session was recorded in the original of a copied store.
+    /// True if the session was recorded in the original of a copied store.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_original: bool,
     /// The record itself.
@@ -252,7 +252,7 @@ fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
     }
 }
 
-/// Whether a path in the store is an entry of the trash or one of its parents.
+/// Returns whether a path in the store is an entry of the trash or one of its parents.
 fn is_at(path: &WorldPath, entry: &Escaped) -> bool {
     let at = WorldPath::parse(&[TRASH, b"/", entry.0.as_slice()].concat());
     at.is_ok_and(|at| path.contains(&at))

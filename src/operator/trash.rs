@@ -39,7 +39,7 @@ pub struct TrashEntry {
     /// The process that removed it; absent where no journal has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
-    /// Whether it is a directory.
+    /// True if the entry is a directory.
     pub directory: bool,
     /// The total size of its files, in bytes.
     pub size: u64,
@@ -117,7 +117,8 @@ pub fn list(store: &Store) -> Result<Vec<TrashEntry>> {
 /// Returns the former path of an entry of the trash.
 ///
 /// # Errors
-/// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`], asking for a destination, where no journal has it.
+/// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`], asking for a destination, where no journal
+/// has it.
 pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     let path = WorldPath::parse(entry).map_err(|_| no_entry(entry))?;
     let mut parts = path.components();
@@ -163,8 +164,8 @@ pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
 /// Restores an entry of the trash, or a file below one, to a free path.
 ///
 /// # Errors
-/// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is gone;
-/// [`Error::Refused`] for what does not exist in the home, there or at that path.
+/// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is
+/// gone; [`Error::Refused`] for what does not exist in the home, there or at that path.
 pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
     let was_denied = |restored: &Result<Id>| restored.as_ref().is_err_and(Error::is_denial);
     let act = || move_out(world, entry, to, caller);

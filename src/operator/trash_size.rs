@@ -65,8 +65,8 @@ pub(super) fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> 
     Ok(entries)
 }
 
-/// Returns the space that files with several names add to entries: to each name an equal share, if all of them are in the
-/// trash. The entries are numbered by the caller.
+/// Returns the space that files with several names add to entries: to each name an equal share, if all of them are in
+/// the trash. The entries are numbered by the caller.
 pub(super) fn shares(linked: &[(usize, LinkedFile)]) -> Vec<(usize, u64)> {
     let mut names: HashMap<Id, u64> = HashMap::new();
     for (_, file) in linked {

@@ -8,7 +8,7 @@ use super::trash::{self, TrashEntry};
 use crate::error::Result;
 use crate::journal::Actor;
 
-/// How many of the largest are listed.
+/// The number of largest entries that are listed.
 const BIGGEST: usize = 10;
 
 /// A number of entries and their size.

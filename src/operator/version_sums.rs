@@ -27,8 +27,8 @@ pub(super) struct VersionSums {
 }
 
 impl VersionSums {
-    /// Returns whether a version has the bytes that were kept, as far as a digest says. Evicted versions leave ranges in
-    /// another one, whose list then has a digest of its own.
+    /// Returns whether a version has the bytes that were kept, as far as a digest says. Evicted versions leave ranges
+    /// in another one, whose list then has a digest of its own.
     ///
     /// # Errors
     /// Those of reading the journals; any error from reading the version but `EIO`, which damages it.

@@ -18,7 +18,7 @@ use crate::name::{Escaped, Name, WorldPath};
 pub enum ContentLocation {
     /// As a version of the file.
     Version {
-        /// How it was kept.
+        /// The way in which it was kept.
         how: KeepMethod,
         /// Its number in the session of the operation.
         n: u64,

@@ -2,7 +2,8 @@
 
 use crate::operator::past::{NameSlot, NodeId, NodeSet, RecordEffect};
 
-/// How many of the latest names are checked for repetition: a file is mostly created, moved and removed in one go.
+/// The number of the latest names that are checked for repetition: a file is mostly created, moved and removed in one
+/// go.
 const LATELY: usize = 4;
 
 /// A compact form of [`Touched`](crate::operator::past::ChangeSet).
@@ -50,9 +51,9 @@ impl CompactChangeSet {
         }
     }
 
-    /// Adds the names that others gave to nodes which the noted effects created or changed, and those that they took from
-    /// them: by moving them, or by putting another node in their place, as many editors save. What others removed is left out.
-    /// `left`: whether another node took the name.
+    /// Adds the names that others gave to nodes which the noted effects created or changed, and those that they took
+    /// from them: by moving them, or by putting another node in their place, as many editors save. What others removed
+    /// is left out. `left`: whether another node took the name.
     pub(super) fn follow(
         &mut self,
         moved: &[(NodeId, NameSlot)],

@@ -1,4 +1,4 @@
-//! One difference as it is told: what happened to a path, its two sides, and their contents.
+//! The difference at a path as it is reported: the change, its two sides, and their contents.
 
 use rustix::fs::FileType;
 
@@ -43,7 +43,7 @@ impl ChangeStatus {
     }
 }
 
-/// One side of a change.
+/// A side of a change: the file before it, or the file after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct DiffSide {
     /// The file type.
@@ -93,9 +93,9 @@ pub struct PathDifference {
     /// The side after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<DiffSide>,
-    /// Whether the contents differ.
+    /// True if the contents differ.
     pub content: bool,
-    /// Whether extended attributes differ.
+    /// True if extended attributes differ.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub xattrs: bool,
     /// Why the comparison is incomplete.
@@ -166,9 +166,9 @@ const LOOKED_AT: usize = 8000;
 /// The contents of a change.
 #[derive(Debug)]
 pub enum TextPair {
-    /// Both sides are text; nothing is an empty one.
+    /// Both sides are text; a side without a file is an empty text.
     Text(Vec<u8>, Vec<u8>),
-    /// One side is not, or is larger than [`LONGEST`].
+    /// At least one side is not text, or is larger than [`LONGEST`].
     Binary,
 }
 
@@ -211,7 +211,7 @@ pub(super) fn bytes(tree: &PastTree<'_>, side: Option<DiffSide>) -> Result<Optio
     })
 }
 
-/// How the insides of two sides differ: their contents and extended attributes.
+/// The differences inside a file: in its content and its extended attributes.
 #[derive(Debug, Default)]
 pub(super) struct InnerDifference {
     pub(super) content: bool,

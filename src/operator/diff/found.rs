@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use super::difference::ChangeStatus;
 use super::paths::PlacedNode;
 
-/// A difference, without the attributes that are read from the disk when it is printed. Most are on one side only.
+/// A difference without the attributes, which are read from the disk when it is printed. Most differences have one side
+/// only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CompactDifference {
     pub(super) status: ChangeStatus,
-    /// Whether the contents differ.
+    /// True if the contents differ.
     pub(super) content: bool,
-    /// Whether extended attributes differ.
+    /// True if extended attributes differ.
     pub(super) xattrs: bool,
-    /// Whether only the sizes were compared, which differ; the rest is compared when it is told.
+    /// True if only the sizes were compared, which differ; the rest is compared when the difference is reported.
     pub(super) later: bool,
     /// The file after; for a removed one, the file before.
     pub(super) thing: PlacedNode,
@@ -21,7 +22,7 @@ pub(super) struct CompactDifference {
     number: u32,
 }
 
-/// Further facts on files that exist on both sides.
+/// Further facts about files that exist on both sides.
 #[derive(Debug, Default)]
 pub(super) struct PairDetails {
     /// The file before.

@@ -33,9 +33,9 @@ use paths::{PathTable, PlacedNode};
 pub struct Diff<'a> {
     before: PastTree<'a>,
     after: PastTree<'a>,
-    /// Whether all records were taken into account.
+    /// True if all records were taken into account.
     of_all: bool,
-    /// Whether records that are not asked for changed some of the same names or nodes meanwhile.
+    /// True if records outside the request changed some of the same names or nodes meanwhile.
     is_shared: bool,
     paths: PathTable,
     /// Sorted by path.
@@ -68,8 +68,8 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// Compares what a run changed, at and below a path, as it was before the run's first change and just after its last
-    /// one. Of what others changed meanwhile, that shows which the run changed, too.
+    /// Compares what a run changed, at and below a path, as it was before the run's first change and just after its
+    /// last one. Of what others changed meanwhile, that shows which the run changed, too.
     ///
     /// # Errors
     /// As [`Diff::between`].
@@ -80,8 +80,8 @@ impl<'a> Diff<'a> {
         })
     }
 
-    /// As [`Diff::of_run`], for several runs on one way back, as long as `act` asks for the next one. That is as long as the
-    /// way to the oldest one where each ended before the one that is before it in the list began.
+    /// As [`Diff::of_run`], for several runs on one way back, as long as `act` asks for the next one. That is as long
+    /// as the way to the oldest one where each ended before the one that is before it in the list began.
     ///
     /// # Errors
     /// As [`Diff::between`]; those of `act`.
@@ -110,8 +110,8 @@ impl<'a> Diff<'a> {
         Ok(())
     }
 
-    /// Compares what wanted records changed between two points. `wanted` is asked for each effect of each record, by session,
-    /// the newest first.
+    /// Compares what wanted records changed between two points. `wanted` is asked for each effect of each record, by
+    /// session, the newest first.
     ///
     /// # Errors
     /// As [`Diff::between`].
@@ -136,8 +136,8 @@ impl<'a> Diff<'a> {
         Diff::of_trees((past.into_tree(), after), (asked, is_shared), below, of_all)
     }
 
-    /// Goes back to the later point and from there to the earlier one. Returns the tree at the later one, what the wanted
-    /// records touched, and whether others touched some of that.
+    /// Goes back to the later point and from there to the earlier one. Returns the tree at the later one, what the
+    /// wanted records touched, and whether others touched some of that.
     fn back(
         past: &mut Past<'a>,
         (from, to): (&Point, &Point),
@@ -212,7 +212,8 @@ impl<'a> Diff<'a> {
             .map(move |path| format!("{path}: {why}"))
     }
 
-    /// Returns whether others changed some of the same things between the points; what they did is among the differences.
+    /// Returns whether others changed some of the same things between the points; what they did is among the
+    /// differences.
     pub fn is_shared(&self) -> bool {
         self.is_shared
     }

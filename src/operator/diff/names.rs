@@ -21,7 +21,7 @@ use crate::operator::past::{NameSlot, NodeId, NodeSet, NumberHash, PastTree};
 struct NodeDifference {
     differs: bool,
     inside: InnerDifference,
-    /// Whether what is inside is to be compared when the difference is told: that it differs is certain by its size.
+    /// True if the insides are compared only when the difference is reported: the sizes differ already.
     later: bool,
 }
 
@@ -137,7 +137,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
         }
     }
 
-    /// Whether a directory is in the home and not in the trash.
+    /// Returns whether a directory is in the home and not in the trash.
     fn is_shown(&mut self, is_after: bool, dir: NodeId) -> bool {
         self.paths.dir(is_after, self.tree(is_after), dir).is_some()
     }
@@ -147,7 +147,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
         self.paths.order(&texts, one, other)
     }
 
-    /// Whether a path is at or below the one asked for.
+    /// Returns whether a path is at or below the requested one.
     fn is_below(&self, spot: CompactPath) -> bool {
         let path = || self.paths.path(&self.before.disk().texts(), spot);
         self.below.is_root() || self.below.contains(&path())

@@ -1,4 +1,4 @@
-//! One thing of a tree of the past, made in another directory with its attributes.
+//! Copies a single node of a past tree into another directory, with its attributes.
 //!
 //! Owns how a single file, link, FIFO or socket gets there, and what a directory gets in the end. A file that no record
 //! has changed since the point is opened where it lies; any other one is put together by the past. Everything goes by
@@ -44,15 +44,15 @@ pub(super) struct ForkCopier<'t> {
     pub(super) to: &'t Root,
     pub(super) means: ForkMethod,
     pub(super) counts: ForkCounts,
-    /// What could not be made, and why.
+    /// The things that could not be made, with reasons.
     pub(super) notes: Vec<String>,
     /// The first name of each file that has several.
     pub(super) links: HashMap<NodeId, WorldPath>,
     /// The inodes that are hidden in the origin wherever they go.
     hidden: HashSet<Id>,
-    /// Those that were made of them.
+    /// The inodes that were made of hidden ones.
     pub(super) hidden_here: Vec<Id>,
-    /// Whether the file systems have been seen to share blocks.
+    /// True once the file systems have shared blocks.
     shares: bool,
 }
 

@@ -1,10 +1,10 @@
-//! One consistent point of a store that may go on changing.
+//! Copies a store that may go on changing, as of a single consistent point.
 //!
 //! The first round makes everything as it was at the newest record. What records have touched meanwhile may have come
 //! along in a later state, so it is made again, from the past, in rounds that get shorter: until no record has touched
-//! what the last round made and where it made that of. What was replaced or removed lies still from then on. Records come before their acts, so nothing is overlooked. Only what a program writes into a
-//! file that was open for writing at the point already has no record of its own: such a file is as it is when it is
-//! read.
+//! what the last round made and where it made that of. What was replaced or removed lies still from then on. Records
+//! come before their acts, so nothing is overlooked. Only what a program writes into a file that was open for writing
+//! at the point already has no record of its own: such a file is as it is when it is read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd;
@@ -22,19 +22,19 @@ use crate::world::store::inode_lists;
 use crate::world::view::in_trash;
 use crate::world::{Id, Root};
 
-/// How long rounds may go on after the first one, before a store changes too fast to be forked.
+/// The time that rounds may go on after the first one; a store that takes longer changes too fast to be forked.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What was made.
+/// The result of making a fork.
 #[derive(Debug)]
 pub struct ForkResult {
     /// The number of things.
     pub counts: ForkCounts,
-    /// What could not be made, or not as it is in the origin, and why.
+    /// The things that could not be made, or not as they are in the origin, with reasons.
     pub notes: Vec<String>,
     /// The inodes that stay hidden wherever they go, as they are hidden in the origin.
     pub hidden: Vec<Id>,
-    /// What the directory itself becomes.
+    /// The attributes that the directory itself gets.
     root: Option<ForkAttributes>,
 }
 
@@ -134,7 +134,7 @@ fn after(at: Option<&Operation>) -> Point {
     Point::After(at.cloned().unwrap_or_else(start))
 }
 
-/// What records have changed since the last round began.
+/// The changes that records report since the last round began.
 #[derive(Debug, Default)]
 struct RoundChanges {
     names: HashSet<NameSlot>,
@@ -165,7 +165,8 @@ impl RoundChanges {
         }
     }
 
-    /// Returns where a tree has what may have come along in a later state: of everything, or of what the last round made.
+    /// Returns where a tree has what may have come along in a later state: of everything, or of what the last round
+    /// made.
     fn places(
         &self,
         tree: &PastTree<'_>,

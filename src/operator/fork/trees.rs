@@ -1,8 +1,8 @@
 //! Whole trees of the past, made in another directory.
 //!
 //! Owns the walk: one directory after the other, without recursion, so a tree may have any depth. Directories get their
-//! attributes at the end ([`TreeBuilder::finish`]), the inner ones first: until then they are open to whoever makes the fork,
-//! and making something in them changes their times.
+//! attributes at the end ([`TreeBuilder::finish`]), the inner ones first: until then they are open to whoever makes the
+//! fork, and making something in them changes their times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,13 +25,13 @@ use crate::world::trash::erase::erase;
 #[derive(Debug)]
 pub(super) struct TreeBuilder<'t> {
     pub(super) copier: ForkCopier<'t>,
-    /// What directories become, by path.
+    /// The attributes that directories get in the end, by path.
     dirs: BTreeMap<WorldPath, ForkAttributes>,
-    /// What is known of the round so far.
+    /// The state of the current round.
     pub(super) round: RoundState,
 }
 
-/// How much at a place has to be made again.
+/// The part of a place that has to be made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RebuildScope {
     /// The attributes of a directory.
@@ -40,15 +40,16 @@ pub(super) enum RebuildScope {
     Tree,
 }
 
-/// What a round has looked at.
+/// The nodes and directories that a round has read.
 #[derive(Debug, Default)]
 pub(super) struct RoundState {
-    /// What was made, by the inode that it was at the point, and whether content and time are known from records: what
-    /// is written later does not change them.
+    /// The nodes that were made, by their inode at the point. The value is true if content and time are known from
+    /// records, so that later writes do not change them.
     pub(super) made: HashMap<InodeNumbers, bool>,
     /// The directories that were listed.
     pub(super) listed: HashSet<WorldPath>,
-    /// What could not be made: it had gone, or what it said did not hold together.
+    /// The paths that could not be made, because they were gone or their data was inconsistent; with the reason, if
+    /// known.
     pub(super) failed: BTreeMap<WorldPath, Option<String>>,
 }
 
@@ -142,7 +143,7 @@ impl<'t> TreeBuilder<'t> {
         Ok(())
     }
 
-    /// Makes one directory, for its maker alone until the end.
+    /// Makes a directory, accessible to its maker alone until the end.
     fn directory(&mut self, (tree, node): (&PastTree<'_>, NodeId), at: &WorldPath) -> Result<()> {
         let (Some(parent), Some(name)) = (at.parent(), at.name()) else {
             return Ok(());

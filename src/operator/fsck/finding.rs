@@ -1,4 +1,4 @@
-//! What a check finds: findings, how they are mended, and the report of them.
+//! The result of a check: findings, their repairs, and the report.
 
 /// The weight of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -65,14 +65,14 @@ pub struct Finding {
     /// The line of the journal, or the number of the version.
     #[serde(rename = "number", skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
-    /// What is wrong, in plain English.
+    /// The problem, in plain English.
     pub what: String,
-    /// What to do about it.
+    /// The advice to the operator.
     pub remedy: String,
-    /// How `--repair` fixes it, where it can.
+    /// The action of `--repair`; `None` where `--repair` cannot help.
     #[serde(skip)]
     pub mend: Option<RepairAction>,
-    /// Whether it has been repaired.
+    /// True if it has been repaired.
     pub repaired: bool,
 }
 
@@ -153,7 +153,7 @@ pub struct FsckReport {
     /// The verified contents; `None` where that was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<VerifiedTotals>,
-    /// Whether the store was served during the check.
+    /// True if a daemon served the store during the check.
     pub served: bool,
 }
 
@@ -166,7 +166,7 @@ pub enum CheckProgress {
     Bytes(u64),
 }
 
-/// How many findings of one kind are listed.
+/// The number of findings of each kind that are listed.
 const NAMED: usize = 200;
 
 impl FsckReport {

@@ -19,7 +19,7 @@ use crate::name::{WorldPath, escape};
 use crate::world::store::layout::{TRASH, version_name};
 use crate::world::store::settle::{open_journal, sessions};
 
-/// How many records pass between two reports of progress.
+/// The number of records between two reports of progress.
 const STEP: u64 = 4096;
 
 impl<'a> JournalPass<'a> {

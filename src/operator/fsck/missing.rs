@@ -16,7 +16,7 @@ use crate::world::store::layout::{TRASH, version_name};
 use crate::world::store::settle::{open_journal, sessions};
 use crate::world::trash::trash_state::parse_entry;
 
-/// How long a check of a served store waits in all for changes that are recorded and not done.
+/// The time that a check of a served store waits in all for changes that are recorded but not yet done.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 /// The interval between two looks at such a change.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -141,8 +141,8 @@ impl JournalPass<'_> {
         Ok(missing)
     }
 
-    /// Reports the missing entries that are not on the disk and that no record has taken away since: what moves an entry
-    /// is recorded before it moves it, so the journals are read after the disk.
+    /// Reports the missing entries that are not on the disk and that no record has taken away since: what moves an
+    /// entry is recorded before it moves it, so the journals are read after the disk.
     fn report_missing(&mut self, mut missing: HashMap<u64, AwaitedEntry>) -> Result<()> {
         missing.retain(|_, (_, _, name, _)| !self.is_in_trash(name));
         if missing.is_empty() {

@@ -1,4 +1,4 @@
-//! What one pass over the journals knows: of all of them, and of the session that is read.
+//! The state of a pass over the journals: for all of them, and for the session being read.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use crate::operator::kept::VersionFiles;
 use crate::world::Id;
 use crate::world::root::Dir;
 
-/// How many records back an abort may reach.
+/// The number of records back that an abort may reach.
 pub(super) const RECENT: usize = 8192;
 
 pub(super) struct CheckedEntry {
@@ -27,7 +27,7 @@ pub(super) struct MissingVersion {
     pub(super) path: WorldPath,
     /// The size of the content in bytes.
     pub(super) size: u64,
-    /// What is wrong with its list of ranges.
+    /// The problem with its list of ranges, if any.
     pub(super) unfit: Option<String>,
 }
 
@@ -41,7 +41,8 @@ pub(super) struct JournalPass<'a> {
     pub(super) trash: Option<Dir>,
     pub(super) entries: HashMap<Vec<u8>, CheckedEntry>,
     pub(super) awaited: HashMap<u64, u64>,
-    /// Where entries are awaited that a record gathered: a kill may have left them where they were, to be taken from there.
+    /// Where entries are awaited that a record gathered: a kill may have left them where they were, to be taken from
+    /// there.
     pub(super) gathered: HashMap<u64, u64>,
     pub(super) recent: VecDeque<(u64, u64)>,
     pub(super) gone: Vec<MissingVersion>,
@@ -60,13 +61,13 @@ pub(super) struct SessionScan {
     pub(super) ended: bool,
     pub(super) broken: bool,
     pub(super) last_n: u64,
-    /// Whether a line since the last seal has a finding as changed or missing.
+    /// True if a line since the last seal was reported as changed or missing.
     pub(super) named: bool,
     /// The kind of the last line.
     pub(super) last: LastLine,
-    /// Whether its schema has seals.
+    /// True if its schema has seals.
     pub(super) has_seals: bool,
-    /// Whether it was recorded in the original of a copied store.
+    /// True if it was recorded in the original of a copied store.
     pub(super) foreign: bool,
 }
 

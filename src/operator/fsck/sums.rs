@@ -25,7 +25,7 @@ pub(super) struct RemovedFile {
 /// The digests found in seals.
 #[derive(Debug, Default)]
 pub(super) struct SealDigests {
-    /// Whether contents are to be verified.
+    /// True if contents are to be verified.
     pub(super) wanted: bool,
     pub(super) device: u64,
     pub(super) session: Arc<str>,
@@ -77,8 +77,8 @@ impl SealDigests {
         }
     }
 
-    /// Drops the digests that another file could be taken for that has got a purged one's number: where no time of birth
-    /// tells them apart, that of the entry, and all if the entry was a directory.
+    /// Drops the digests that another file could be taken for that has got a purged one's number: where no time of
+    /// birth tells them apart, that of the entry, and all if the entry was a directory.
     fn purged(&mut self, entry: &[u8]) {
         let file = self.entries.remove(entry).flatten();
         let of_unborn =

@@ -15,7 +15,7 @@ use crate::operator::undo::{Applier, FormerBytes, FullAttributes, PastCopier, pu
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Dir, Id, LocatedNode, Meta, RenameMode, SetAttrs, xattrs};
 
-/// What carries out the steps.
+/// Carries out the steps of a merge.
 pub(super) struct MergeExecutor<'t, 'a, 'h> {
     theirs: &'t PastTree<'a>,
     seen: &'t HashMap<WorldPath, FileFingerprint>,
@@ -223,7 +223,8 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         }
     }
 
-    /// Returns what was seen of a file when it was decided what becomes of it, unless the merge has written to it since.
+    /// Returns what was seen of a file when it was decided what becomes of it, unless the merge has written to it
+    /// since.
     fn seen_of(&self, located: &LocatedNode) -> Option<FileFingerprint> {
         let is_written = self.written.contains(&located.node.meta().id);
         self.seen.get(&self.at).filter(|_| !is_written).copied()

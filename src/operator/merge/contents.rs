@@ -1,4 +1,4 @@
-//! What becomes of one file's content, of its base and of both sides.
+//! Decides the content of a merged file, from its base and both sides.
 
 use crate::error::{Error, Result};
 use crate::operator::past::{NodeId, PastContent, PastTree};
@@ -21,16 +21,16 @@ pub(super) fn content((tree, node): TreeNode<'_, '_>) -> Result<PastContent> {
     tree.content(node).map_err(|error| error.of_reading(what))
 }
 
-/// What becomes of a content.
+/// The content that a merged file gets.
 #[derive(Debug)]
 pub(super) enum ContentOutcome {
-    /// It stays as it is in the origin.
+    /// The content of the origin.
     Ours,
-    /// It is as in the fork.
+    /// The content of the fork.
     Theirs,
     /// Both sides' changes, line by line.
     Text(Vec<u8>),
-    /// Both sides changed it, and why that cannot be merged.
+    /// Both sides changed the content; the reason why the changes cannot be merged.
     Conflict(&'static str),
 }
 
@@ -45,7 +45,8 @@ pub(super) fn is_same(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result<
     content(one)?.equals(&content(other)?)
 }
 
-/// Returns whether a file is another one as far as it has been written: a copy gets its size first, and its bytes later.
+/// Returns whether a file is another one as far as it has been written: a copy gets its size first, and its bytes
+/// later.
 fn is_half_of(whole: TreeNode<'_, '_>, half: TreeNode<'_, '_>) -> Result<bool> {
     use std::io::Read;
     let (whole, half) = (content(whole)?, content(half)?);
@@ -83,7 +84,8 @@ pub(super) fn decide(
         return Ok(ContentOutcome::Ours);
     }
     let Some(base) = base else {
-        // What a killed merge has made of a file, or what the fork has only added to: no byte of it gets lost but zeros.
+        // What a killed merge has made of a file, or what the fork has only added to: no byte of it gets lost but
+        // zeros.
         if is_half_of(theirs, ours)? {
             return Ok(ContentOutcome::Theirs);
         }

@@ -1,7 +1,8 @@
-//! What becomes of what was edited in a fork beside its home.
+//! Decides about files that were edited in a fork outside its home.
 //!
-//! Where the origin has for certain what it had, the edit comes; where both have the same, nothing is to do; anything else
-//! is a conflict. Owners and extended attributes are left as they are: an editor makes new files, and of its own user.
+//! Where the origin has for certain what it had, the edit comes; where both have the same, nothing is to do; anything
+//! else is a conflict. Owners and extended attributes are left as they are: an editor makes new files, and of its own
+//! user.
 
 use rustix::fs::FileType;
 

@@ -1,4 +1,4 @@
-//! Whether a content of the origin is one that the fork had before.
+//! Finds out whether the fork had a content of the origin before.
 //!
 //! After a merge the origin has what the fork had then. When the fork goes on, that is no conflict, although it is not
 //! what the fork began with: what the fork did later, it did to that very content. The fork's own versions tell, so

@@ -1,8 +1,9 @@
 //! Merging a fork: what was changed in it since it was made comes into its origin, as one run that can be undone.
 //!
 //! Three states are compared, path by path: the base is the fork as it was made, which its own records and versions
-//! give; theirs is the fork now; ours is the origin now, whoever changed it. What changed on one side only is taken from
-//! there. A text that changed on both is merged line by line (`operator/text`). Everything else is a conflict, and named.
+//! give; theirs is the fork now; ours is the origin now, whoever changed it. What changed on one side only is taken
+//! from there. A text that changed on both is merged line by line (`operator/text`). Everything else is a conflict, and
+//! named.
 //!
 //! `plan.rs` decides and changes nothing, `apply.rs` carries out, under one record.
 

@@ -42,8 +42,8 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Returns whether something of the origin is as the fork had it when it was made, or just before it removed it, after
-    /// an earlier merge.
+    /// Returns whether something of the origin is as the fork had it when it was made, or just before it removed it,
+    /// after an earlier merge.
     fn is_as_it_was(&self, here: NodeId, was: NodeId) -> Result<bool> {
         let (kind, ours) = (self.base.kind(was), (&self.ours.tree, here));
         Ok(self.ours.tree.kind(here) == kind
@@ -57,8 +57,8 @@ impl MergePlanner<'_, '_, '_, '_> {
             })
     }
 
-    /// Returns whether what is at the path of something that the fork removed came there by an earlier merge, in place of
-    /// it. What the fork did to it since is looked at with everything else that the fork made or moved.
+    /// Returns whether what is at the path of something that the fork removed came there by an earlier merge, in place
+    /// of it. What the fork did to it since is looked at with everything else that the fork made or moved.
     fn has_come(
         &self,
         path: &WorldPath,
@@ -246,7 +246,7 @@ impl MergePlanner<'_, '_, '_, '_> {
     }
 }
 
-/// What is not known to be the same is different.
+/// Maps a comparison that failed because a content is missing or damaged to "different".
 fn known(is_same: Result<bool>) -> Result<bool> {
     match is_same {
         Err(Error::Missing { .. } | Error::Damaged(_)) => Ok(false),

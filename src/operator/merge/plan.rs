@@ -1,4 +1,4 @@
-//! What a merge will do, and what stands in its way. Changes nothing.
+//! Plans a merge: its steps, and its conflicts. Changes nothing.
 //!
 //! Names come first, from the outside in: what the fork removed, moved or made decides where everything else lies.
 //! Paths are those of the fork for what comes, and those of the origin now for what is there.
@@ -19,8 +19,8 @@ use crate::name::WorldPath;
 use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference};
 use crate::operator::past::{NodeId, PastTree};
 
-/// Plans the merge of the differences that are wanted. `force`: whether what the fork removed goes, also where the origin
-/// has changed it.
+/// Plans the merge of the differences that are wanted. `force`: whether what the fork removed goes, also where the
+/// origin has changed it.
 ///
 /// # Errors
 /// Those of reading either store.
@@ -97,16 +97,16 @@ fn side(change: &PathDifference) -> Option<&DiffSide> {
     change.after.as_ref().or(change.before.as_ref())
 }
 
-/// What is known while a merge is planned.
+/// The state of planning a merge.
 pub(super) struct MergePlanner<'p, 't, 'a, 'o> {
     pub(super) base: &'t PastTree<'a>,
     pub(super) theirs: &'t PastTree<'a>,
     pub(super) ours: &'p mut OriginTree<'o>,
     /// The origin as it was when the fork was made.
     pub(super) origin: Option<&'p OriginAtFork<'o>>,
-    /// From where the fork has moved what came to a path.
+    /// For each path to which the fork moved something, the path before.
     pub(super) arrivals: HashMap<WorldPath, WorldPath>,
-    /// Whether what the fork removed goes, also where it was changed here.
+    /// True if removals of the fork apply even to files that were changed in the origin.
     pub(super) force: bool,
     pub(super) plan: MergePlan,
 }

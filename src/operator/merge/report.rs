@@ -26,28 +26,28 @@ use crate::world::store::origin;
 pub struct MergeRequest {
     /// The fork's path on this machine.
     pub fork: Escaped,
-    /// Only what is at or below these paths; everything where there are none.
+    /// The paths at or below which changes are merged; all changes if empty.
     pub paths: Vec<WorldPath>,
-    /// How to resolve conflicts.
+    /// The resolution of conflicts.
     pub choice: OnConflict,
-    /// Whether only to plan.
+    /// True for a plan only.
     pub dry_run: bool,
 }
 
 /// The result of a merge.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct MergeReport {
-    /// Whether it was only planned.
+    /// True if the merge was only planned.
     pub dry_run: bool,
     /// The fork, escaped.
     pub fork: String,
     /// The number of paths that the fork has changed.
     pub changed: u64,
-    /// What is done, or would be, in words.
+    /// The changes that are made, or would be, in words.
     pub changes: Vec<String>,
     /// The conflicts.
     pub conflicts: Vec<MergeConflict>,
-    /// Whether they stopped the merge before any change.
+    /// True if the conflicts stopped the merge before any change.
     pub stopped: bool,
     /// Its record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -55,7 +55,7 @@ pub struct MergeReport {
     /// Its run; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub run: Option<RunId>,
-    /// What is not as the fork has it, and why.
+    /// The paths that are not as the fork has them, with reasons.
     pub notes: Vec<String>,
     /// The error that stopped it half-way.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -65,8 +65,8 @@ pub struct MergeReport {
 /// Merges a fork into its origin. `applier` is `None` for a dry run.
 ///
 /// # Errors
-/// [`Error::Refused`] where the other store is no fork of this one; [`Error::Damaged`] where a journal cannot be read. In
-/// these cases nothing was changed.
+/// [`Error::Refused`] where the other store is no fork of this one; [`Error::Damaged`] where a journal cannot be read.
+/// In these cases nothing was changed.
 pub fn run(
     store: &Store,
     request: &MergeRequest,
@@ -120,7 +120,7 @@ struct PlannedMerge<'a> {
     diff: Diff<'a>,
     ours: OriginTree<'a>,
     plan: MergePlan,
-    /// What was removed in the fork beside its home.
+    /// The paths that were removed in the fork outside its home.
     removed: Vec<WorldPath>,
 }
 

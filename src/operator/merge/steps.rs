@@ -7,14 +7,14 @@ use crate::name::WorldPath;
 use crate::operator::past::NodeId;
 use crate::world::{Id, Meta, Time};
 
-/// Something that changed on both sides.
+/// A path that changed on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct MergeConflict {
-    /// Where, in the origin.
+    /// The path in the origin.
     pub path: WorldPath,
-    /// What happened on both sides.
+    /// The changes of both sides, in words.
     pub what: String,
-    /// Where the fork's side was put.
+    /// The path where the fork's side was put.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub beside: Option<WorldPath>,
 }
@@ -22,56 +22,56 @@ pub struct MergeConflict {
 /// A new content.
 #[derive(Debug)]
 pub(super) enum FillContent {
-    /// That of the fork.
+    /// The content of this node of the fork.
     Theirs(NodeId),
     /// A merged text.
     Text(Vec<u8>),
 }
 
-/// What is done to a name.
+/// A step that changes a name.
 #[derive(Debug)]
 pub(super) enum NameStep {
-    /// A directory of the fork is made.
+    /// Makes a directory of the fork.
     Mkdir(NodeId),
-    /// What is at this path moves here.
+    /// Moves the node at this path here.
     Move(WorldPath),
 }
 
-/// What is done at a path when all names are right.
+/// A step at a path, taken when all names are right.
 #[derive(Debug)]
 pub(super) enum FillStep {
-    /// Something of the fork that is no directory is made.
+    /// Makes a node of the fork that is not a directory.
     Make(NodeId),
-    /// What is there goes to the trash first.
+    /// Moves the present node to the trash, then makes the fork's.
     Replace(NodeId),
-    /// A file gets another content.
+    /// Gives a file another content.
     Content(FillContent),
-    /// The fork's permission bits.
+    /// Sets the fork's permission bits.
     Mode(NodeId),
-    /// The fork's owner and group.
+    /// Sets the fork's owner and group.
     Owner(NodeId),
-    /// The fork's extended attributes.
+    /// Sets the fork's extended attributes.
     Xattrs(NodeId),
 }
 
-/// What a merge will do, in this order.
+/// The steps of a merge, in this order.
 #[derive(Debug, Default)]
 pub(super) struct MergePlan {
-    /// What goes to the trash and is no directory.
+    /// The files and other non-directories that go to the trash.
     pub(super) removals: Vec<(WorldPath, FileFingerprint)>,
-    /// What is made and moved, outer directories first.
+    /// The directories made and the nodes moved, outer directories first.
     pub(super) names: Vec<(WorldPath, NameStep)>,
     /// Directories that go to the trash, inner ones first.
     pub(super) dirs: Vec<WorldPath>,
     pub(super) fillings: Vec<(WorldPath, FillStep)>,
-    /// What stands in the way, and the fork's side of it.
+    /// The conflicts, each with the fork's side.
     pub(super) clashes: Vec<ResolvableConflict>,
-    /// The files of the origin whose contents were looked at, as they were then, by where they are filled: what is removed
-    /// may have had the same path.
+    /// The files of the origin whose contents were read, as they were then, by the path at which they are filled: a
+    /// removed file may have had the same path.
     pub(super) seen: HashMap<WorldPath, FileFingerprint>,
 }
 
-/// A file at the moment that its content was looked at: inode, size, and the time of its last change.
+/// A file at the moment when its content was read: inode, size, and the time of its last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileFingerprint(Id, u64, Time);
 
@@ -81,13 +81,13 @@ impl FileFingerprint {
     }
 }
 
-/// A conflict, and what it takes to resolve it.
+/// A conflict, with everything needed to resolve it.
 #[derive(Debug)]
 pub(super) struct ResolvableConflict {
     pub(super) conflict: MergeConflict,
-    /// What the fork has; `None` where it has removed it.
+    /// The fork's node; `None` where the fork has removed it.
     pub(super) theirs: Option<NodeId>,
-    /// Whether both sides are files.
+    /// True if both sides are files.
     pub(super) are_files: bool,
     /// The attributes of the fork, where the conflict is about them.
     pub(super) forced: Option<FillStep>,

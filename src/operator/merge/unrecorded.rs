@@ -1,10 +1,10 @@
-//! What was edited in a fork's directory beside its home: no record names it.
+//! Finds files that were edited in a fork's directory outside its home: no record names such an edit.
 //!
-//! A fork remembers, by the clock of its files, when making it began and when it was done. Whatever has changed since by
-//! the kernel's own mark (the time of the last change of the inode, which no program can set) and by no record was edited
-//! beside the home. What it was before is known only from the origin, and there for certain only of a file that the same
-//! mark says has not changed since the fork was begun: that one is the base. Of any other file an edit is a conflict.
-//! What was removed beside the home is named and stays.
+//! A fork remembers, by the clock of its files, when making it began and when it was done. Whatever has changed since
+//! by the kernel's own mark (the time of the last change of the inode, which no program can set) and by no record was
+//! edited beside the home. What it was before is known only from the origin, and there for certain only of a file that
+//! the same mark says has not changed since the fork was begun: that one is the base. Of any other file an edit is a
+//! conflict. What was removed beside the home is named and stays.
 
 use rustix::fs::FileType;
 
@@ -20,53 +20,53 @@ use crate::world::store::layout::{STATE, TRASH};
 use crate::world::view::in_trash;
 use crate::world::{Meta, Time};
 
-/// Something of the fork that was edited beside its home.
+/// A node of the fork that was edited outside its home.
 #[derive(Debug)]
 pub(super) struct UnrecordedEdit {
     /// The path in the fork now.
     pub(super) path: WorldPath,
     pub(super) node: NodeId,
-    /// What the origin has of it.
+    /// The origin's side of the node.
     pub(super) base: EditBase,
-    /// Whether it has another content than the origin had, as far as the origin's records tell.
+    /// True if the content differs from the origin's of then, as far as the origin's records show.
     pub(super) content: bool,
-    /// Whether it has other permission bits.
+    /// True if the permission bits differ.
     pub(super) mode: bool,
 }
 
-/// What the origin has of a path of the fork as it was made.
+/// The origin's node for a path that the fork had when it was made.
 #[derive(Debug)]
 pub(super) enum EditBase {
-    /// It had nothing there then.
+    /// The origin had nothing there then.
     Absent,
-    /// It had this, and has it no more.
+    /// The origin had this node, and has it no more.
     Gone(NodeId),
-    /// It has it.
+    /// The origin still has the node.
     There {
-        /// What it is.
+        /// The node.
         then: NodeId,
-        /// Where it is now.
+        /// The path of the node now.
         at: WorldPath,
-        /// Whether its content is for certain as it was.
+        /// True if the content is certainly as it was.
         is_same: bool,
         /// The permission bits that it had, where they are certain.
         mode: Option<u32>,
     },
 }
 
-/// The origin as it was when a fork was made of it, as far as that is known.
+/// The origin as it was when the fork was made, as far as that is known.
 #[derive(Debug)]
 pub(super) struct OriginAtFork<'a> {
     then: PastTree<'a>,
     began: FileTime,
     done: FileTime,
-    /// What changes from then on may have records that have not been read.
+    /// The time from which on changes may have records that have not been read.
     until: FileTime,
 }
 
 impl<'a> OriginAtFork<'a> {
-    /// Goes back to the point that a fork was made of; `None` where the fork does not say when it was made. `until`: what
-    /// [`now_passed`] said before the fork's records were read.
+    /// Goes back to the point that a fork was made of; `None` where the fork does not say when it was made. `until`:
+    /// what [`now_passed`] said before the fork's records were read.
     ///
     /// # Errors
     /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
@@ -127,8 +127,8 @@ impl<'a> OriginAtFork<'a> {
         }
     }
 
-    /// Returns whether what the origin had at a path when the fork was made is at another one now: the same inode, whatever
-    /// it contains by now.
+    /// Returns whether what the origin had at a path when the fork was made is at another one now: the same inode,
+    /// whatever it contains by now.
     ///
     /// # Errors
     /// Those of reading the disk.
@@ -198,8 +198,8 @@ impl<'a> OriginAtFork<'a> {
         }
     }
 
-    /// Finds the edits of a fork, outer directories first, and says what was removed. `base` is the fork as it was made,
-    /// as far as records tell, and `now` as it is.
+    /// Finds the edits of a fork, outer directories first, and says what was removed. `base` is the fork as it was
+    /// made, as far as records tell, and `now` as it is.
     ///
     /// # Errors
     /// Those of reading the disk.

@@ -54,8 +54,8 @@ pub fn open_many_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// The number of older records in which the moves of a path are looked for. Only those count that were written between the opening
-/// of a file and the record of its change.
+/// The number of older records in which the moves of a path are looked for. Only those count that were written between
+/// the opening of a file and the record of its change.
 const READ_AHEAD: usize = 1024;
 
 /// A record's session and number.

@@ -1,4 +1,5 @@
-//! Whether a time means one state of a store: where the clock was set back, several had it.
+//! Finds out whether a time means a single state of a store: after the clock was set back, several states have the same
+//! time.
 
 use std::io::BufReader;
 

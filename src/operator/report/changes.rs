@@ -9,15 +9,15 @@ use super::hunks::hunks;
 use crate::name::escape;
 use crate::operator::diff::{ChangeStatus, Diff, DiffSide, NodeBytes, PathDifference};
 
-/// How many changes are listed.
+/// The number of changes that are listed.
 pub(super) const LISTED: usize = 3000;
-/// How many differences of contents are shown.
+/// The number of differences of contents that are shown.
 const SHOWN: usize = 300;
 /// The largest content that is compared, in bytes.
 const LARGE: u64 = 1 << 20;
 /// The maximum size of all differences together, in bytes of HTML.
 const TOGETHER: usize = 6 << 20;
-/// How deep directories are nested in the page.
+/// The depth to which directories are nested in the page.
 const DEPTH: usize = 24;
 
 /// Directories filled by programs: they come last and folded.
@@ -305,7 +305,7 @@ fn badge(html: &mut HtmlFragment, status: ChangeStatus) {
     ));
 }
 
-/// Whether a content is binary, as in git: it has a NUL among the first bytes.
+/// Returns whether a content is binary, as in git: it has a NUL among the first bytes.
 fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8000).any(|b| *b == 0)
 }

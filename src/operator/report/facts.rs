@@ -43,7 +43,7 @@ pub(super) struct ProgramFacts {
     pub(super) moved: u64,
     pub(super) attributes: u64,
     pub(super) slices: Vec<SliceCounts>,
-    /// Whether these are an operator's changes: undos and restores.
+    /// True for an operator's changes: undos and restores.
     pub(super) by_operator: bool,
 }
 

@@ -90,7 +90,7 @@ impl PageData {
         html.raw("</header>\n");
     }
 
-    /// What the run was asked for, where the page is about one.
+    /// Writes the command of the run, where the page is about a run.
     fn run(&self, html: &mut HtmlFragment) {
         let Some(run) = &self.facts.run else {
             return;

@@ -1,7 +1,7 @@
 //! Writing HTML in which every name and every content may be hostile.
 //!
-//! Owns escaping. Text reaches the page only through [`HtmlFragment::text`] and its relatives; only the program's own markup
-//! is raw.
+//! Owns escaping. Text reaches the page only through [`HtmlFragment::text`] and its relatives; only the program's own
+//! markup is raw.
 
 use crate::name::is_deceptive;
 

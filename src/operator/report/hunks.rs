@@ -9,7 +9,7 @@ use super::html::HtmlFragment;
 const LINES: usize = 400;
 /// The maximum length of a line in bytes.
 const LINE: usize = 500;
-/// How many unchanged lines are shown around a change.
+/// The number of unchanged lines that are shown around a change.
 const CONTEXT: usize = 3;
 
 /// Writes the difference of two texts.

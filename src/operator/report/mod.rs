@@ -32,10 +32,10 @@ use html::{HtmlFragment, base64};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// How many removals, and how many overwritten contents, are listed.
+/// The number of removals, and of overwritten contents, that are listed.
 const LISTED: usize = 500;
 
-/// How many programs are listed.
+/// The number of programs that are listed.
 const PROGRAMS: usize = 40;
 
 /// Returns the session to report by default: the newest that was a mount.
@@ -58,8 +58,8 @@ pub fn newest(store: &Store) -> Result<String> {
     })
 }
 
-/// Writes the page of a session, or of one run in it. `target` is the store's argument for commands; `step` is called with each stage's
-/// name.
+/// Writes the page of a session, or of one run in it. `target` is the store's argument for commands; `step` is called
+/// with each stage's name.
 ///
 /// # Errors
 /// Those of reading journal and disk. Damage is noted on the page.

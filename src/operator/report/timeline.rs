@@ -5,7 +5,7 @@
 use super::facts::{SLICES, SessionFacts, SliceCounts, add};
 use super::html::{HtmlFragment, many};
 
-/// How many programs get a lane of their own.
+/// The number of programs with a lane of their own.
 const LANES: usize = 8;
 const LANE: usize = 44;
 const LEFT: usize = 190;

@@ -6,7 +6,7 @@ use crate::name::WorldPath;
 use crate::operator::point::Operation;
 use crate::world::{Caller, World};
 
-/// How many ranges one record lists at most: more would make a line of megabytes.
+/// The greatest number of ranges that a record lists: more would make a line of megabytes.
 const LISTED: usize = 2000;
 
 /// A request to accept changes.
@@ -24,12 +24,12 @@ pub struct AcceptRequest {
     pub hunks: Vec<(WorldPath, String)>,
 }
 
-/// What was accepted.
+/// The result of accepting changes.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct AcceptReport {
-    /// The last record that says so.
+    /// The last `accept` record.
     pub record: Operation,
-    /// How many changed paths this took from the list.
+    /// The number of changed paths that left the list by it.
     #[serde(default)]
     pub paths: u64,
 }

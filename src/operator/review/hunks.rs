@@ -19,10 +19,10 @@ use crate::operator::undo::{ConflictCause, UndoConflict};
 pub struct ReviewHunk {
     /// Its lines.
     pub hunk: Hunk,
-    /// What becomes of it.
+    /// The state of the hunk in the review.
     pub state: HunkState,
-    /// SHA-256 (hex) of its lines, and of how many of the file's hunks before it have the same: the same hunk has the same
-    /// one wherever in the file it is, and no two of a file have the same.
+    /// SHA-256 (hex) of its lines, and of how many of the file's hunks before it have the same: the same hunk has the
+    /// same one wherever in the file it is, and no two of a file have the same.
     pub digest: String,
 }
 
@@ -38,11 +38,11 @@ pub struct PathHunks {
     pub(super) ids: Option<InodeNumbers>,
     /// Why there are no hunks to take back.
     pub(super) whole: Option<&'static str>,
-    /// Whether nothing but these lines differs.
+    /// True if nothing but these lines differs.
     pub(super) is_all: bool,
     /// The record of the latest change that is to be reviewed.
     pub(super) last: Option<Operation>,
-    /// The record that is in the way of some.
+    /// The record that is in the way of taking some hunks back.
     pub(super) by: Option<RecordId>,
 }
 

@@ -1,7 +1,8 @@
 //! The lines of one path of a review: hunk by hunk, what was changed, and whether it can still be taken back.
 //!
-//! Owns what a hunk of a review is. It goes from before the path's oldest change that is not accepted to after its latest
-//! one of the scope, so what others changed later is no part of it, and its lines are compared with the file as it is now.
+//! Owns what a hunk of a review is. It goes from before the path's oldest change that is not accepted to after its
+//! latest one of the scope, so what others changed later is no part of it, and its lines are compared with the file as
+//! it is now.
 
 use super::hunks::{PathHunks, states};
 use super::list::Review;

@@ -13,13 +13,13 @@ use crate::operator::diff::{ChangeStatus, Diff, PathDifference};
 use crate::operator::past::{NodeId, ROOT, RecordEffect};
 use crate::operator::point::{Operation, Point};
 
-/// Who changed a path, and what for.
+/// The author of a change, and the command that the change belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ChangeCause {
-    /// Who.
+    /// The author.
     #[serde(flatten)]
     pub who: ChangeAuthor,
-    /// What the run was asked for, escaped.
+    /// The command of the run, escaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -27,18 +27,18 @@ pub struct ChangeCause {
 /// A changed path of a review.
 #[derive(Debug, serde::Serialize)]
 pub struct ReviewedPath {
-    /// What differs, between the oldest change that is not accepted and the point that the review was made at.
+    /// The difference between the oldest change that is not accepted and the point that the review was made at.
     #[serde(flatten)]
     pub difference: PathDifference,
-    /// Who changed it, the latest first.
+    /// The authors of its changes, the latest first.
     pub by: Vec<ChangeCause>,
     /// The last of these changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
-    /// When that was: UTC, RFC 3339.
+    /// The time of that change: UTC, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// Whether all of these changes are accepted.
+    /// True if all of these changes are accepted.
     pub accepted: bool,
 }
 
@@ -189,8 +189,8 @@ impl<'a> Review<'a> {
         self.seen.commands.get(&run).map(String::as_str)
     }
 
-    /// Returns the records that changed paths and what is below them, oldest first. Where a path is in a directory that was
-    /// removed, the removal of that is among them: it has no place otherwise.
+    /// Returns the records that changed paths and what is below them, oldest first. Where a path is in a directory that
+    /// was removed, the removal of that is among them: it has no place otherwise.
     pub fn operations(&self, paths: &[WorldPath]) -> Vec<Operation> {
         let mut found: BTreeSet<u32> = BTreeSet::new();
         let meant = Subtrees::of(paths);
@@ -268,7 +268,8 @@ impl<'a> Review<'a> {
             .and_then(|at| self.seen.who.get(at))
     }
 
-    /// Returns the records that changed a path, the newest first. Of what came or went with its directory, those of the directory.
+    /// Returns the records that changed a path, the newest first. Of what came or went with its directory, those of the
+    /// directory.
     pub(super) fn records_at(&self, number: usize) -> impl Iterator<Item = &ScopeRecord> {
         let records = self.records_of(number);
         records.into_iter().filter_map(|at| self.seen.record(at))

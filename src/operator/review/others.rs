@@ -1,4 +1,4 @@
-//! What else changed the names and contents of a review: records that are not to be reviewed.
+//! Records outside the scope of a review that changed the same names and contents.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -12,10 +12,10 @@ use crate::operator::undo::deeds::{StepKind, StepSummary};
 use crate::operator::undo::edit::{ByteSplice, EditReport, EditRequest};
 use crate::operator::undo::{UndoReport, name_culprits};
 
-/// What taking hunks back comes to.
+/// The plan of taking single hunks back.
 #[derive(Debug)]
 pub struct HunkPlan {
-    /// What is done, or would be, or what stands in the way.
+    /// The report: the change that is made, or would be, or the conflict.
     pub report: UndoReport,
     /// The change of the file; `None` where something stands in the way.
     pub edit: Option<EditRequest>,
@@ -124,8 +124,8 @@ impl Review<'_> {
         })
     }
 
-    /// Returns what accepting hunks is to record; `None` where nothing of the path is left to be reviewed then, and it can be
-    /// accepted whole.
+    /// Returns what accepting hunks is to record; `None` where nothing of the path is left to be reviewed then, and it
+    /// can be accepted whole.
     pub fn accept_hunks(
         &self,
         lines: &PathHunks,

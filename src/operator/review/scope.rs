@@ -1,4 +1,4 @@
-//! What a review is about: a run, a session, or everything since the last mount.
+//! The scope of a review: a run, a session, or everything since the last mount.
 
 use crate::error::Result;
 use crate::journal::RunId;

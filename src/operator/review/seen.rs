@@ -1,7 +1,7 @@
 //! The first pass of a review, over the headers of records: who changed something and when, and what was accepted.
 //!
-//! Owns what *accepted* means: a record is, if an `accept` names it by its number, and by its run where it names one. So
-//! what is done later is not accepted, and neither an undo nor a redo changes what is.
+//! Owns what *accepted* means: a record is, if an `accept` names it by its number, and by its run where it names one.
+//! So what is done later is not accepted, and neither an undo nor a redo changes what is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::operator::Store;
 use crate::operator::past::ReverseRecords;
 use crate::operator::point::{Operation, Point};
 
-/// Who made a change: a program, perhaps of a run.
+/// The author of a change: a program, perhaps of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize)]
 pub struct ChangeAuthor {
     /// The run; absent for a process that belongs to none.
@@ -38,22 +38,22 @@ pub(super) struct ScopeRecord {
     /// Its number in [`ScopeIndex::who`].
     pub(super) who: u32,
     pub(super) accepted: bool,
-    /// Whether it removed a directory.
+    /// True if the record removed a directory.
     pub(super) is_rmdir: bool,
 }
 
-/// What an `accept` names.
+/// The records that an `accept` names.
 #[derive(Debug)]
 struct AcceptedRanges {
     run: Option<RunId>,
     of: Vec<(String, u64, u64)>,
 }
 
-/// What the first pass found.
+/// The result of the first pass over the records.
 #[derive(Debug, Default)]
 pub(super) struct ScopeIndex {
     pub(super) who: Vec<ChangeAuthor>,
-    /// What the runs were asked for, escaped.
+    /// The commands of the runs, escaped.
     pub(super) commands: HashMap<RunId, String>,
     /// The newest first.
     pub(super) records: Vec<ScopeRecord>,

@@ -1,27 +1,27 @@
-//! What others have done to the lines of a hunk since it was made. Pure.
+//! Decides the state of a hunk, by the changes that others have made to its lines since. Pure.
 //!
-//! Owns what becomes of a hunk. Only the lines around it are merged, so a file in which somebody has touched each of a
+//! Owns the states of hunks. Only the lines around it are merged, so a file in which somebody has touched each of a
 //! thousand hunks costs no thousand merges of the whole.
 
 use std::ops::Range;
 
 use crate::operator::text::{Hunk, TextComparison, merge};
 
-/// What becomes of a hunk.
+/// The state of a hunk in a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HunkState {
-    /// It is to be reviewed.
+    /// The hunk is to be reviewed.
     Open,
-    /// It was accepted.
+    /// The hunk was accepted.
     Accepted,
-    /// Its lines are as they were before.
+    /// The hunk's lines are as they were before.
     Gone,
-    /// Its lines, or lines beside them, were changed later.
+    /// The hunk's lines, or lines beside them, were changed later.
     Overtaken,
 }
 
-/// What a file has become since the latest change under review.
+/// The changes of a file since its latest change under review.
 pub(super) struct LaterChanges<'c> {
     reviewed: &'c TextComparison,
     later: TextComparison,

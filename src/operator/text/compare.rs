@@ -8,20 +8,21 @@ use similar::{Algorithm, DiffOp, TextDiff, group_diff_ops, udiff::UnifiedHunkHea
 
 use super::lines;
 
-/// How many unchanged lines are shown around a change. Changes with fewer than twice as many between them are one hunk.
+/// The number of unchanged lines that are shown around a change. Changes with fewer than twice as many between them are
+/// one hunk.
 const CONTEXT: usize = 3;
 
 /// After so long the smallest difference is not searched for any more.
 pub(in crate::operator) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of a line.
+/// The sign of a line in a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineSign {
-    /// It is as it was.
+    /// The line is the same on both sides.
     Same,
-    /// It was there before.
+    /// The line is in the text before.
     Removed,
-    /// It is there after.
+    /// The line is in the text after.
     Added,
 }
 
@@ -54,7 +55,7 @@ impl LineIndex {
     }
 }
 
-/// Two texts, and how their lines differ.
+/// The differences between the lines of two texts.
 #[derive(Debug, Default)]
 pub struct TextComparison {
     before: LineIndex,
@@ -86,8 +87,8 @@ impl TextComparison {
         }
     }
 
-    /// Returns whether the search for the smallest difference was given up. It is a difference of the two texts all the same,
-    /// but the next comparison of the same texts may find another one.
+    /// Returns whether the search for the smallest difference was given up. It is a difference of the two texts all the
+    /// same, but the next comparison of the same texts may find another one.
     pub fn is_rough(&self) -> bool {
         self.is_rough
     }

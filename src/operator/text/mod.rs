@@ -1,7 +1,7 @@
 //! Texts as lines: how two of them differ, in hunks, and three of them as one.
 //!
-//! Owns what a line is, and which lines a difference is made of, so that a hunk has the same number wherever it is shown
-//! or taken back. Pure.
+//! Owns what a line is, and which lines a difference is made of, so that a hunk has the same number wherever it is
+//! shown or taken back. Pure.
 
 mod compare;
 mod merge;

@@ -1,4 +1,4 @@
-//! What came of applying a plan.
+//! The result of applying a plan.
 
 use super::skipped::SkippedSteps;
 use crate::error::Error;
@@ -8,11 +8,11 @@ use crate::error::Error;
 pub struct UndoOutcome {
     /// The number of its record in the session; `None` where there was nothing to do.
     pub record: Option<u64>,
-    /// How many nodes moved.
+    /// The number of nodes that moved.
     pub moves: u64,
-    /// How many contents were restored.
+    /// The number of contents that were restored.
     pub contents: u64,
-    /// How many nodes had attributes changed.
+    /// The number of nodes whose attributes were changed.
     pub attributes: u64,
     /// The changes that failed while the rest was made.
     pub skipped: SkippedSteps,

@@ -1,11 +1,11 @@
-//! Undos that were taken back since: each changed nothing together with what took it back, but where something lies in the
-//! trash. It took a thing out of one place of the trash, and the other put it into a new entry.
+//! Undos that were taken back since: each changed nothing together with what took it back, but where something lies in
+//! the trash. It took a thing out of one place of the trash, and the other put it into a new entry.
 //!
-//! A thing went to the trash as it was: its content and its attributes are those that the older of the two made, so they count
-//! as they were before both.
+//! A thing went to the trash as it was: its content and its attributes are those that the older of the two made, so
+//! they count as they were before both.
 //!
-//! The records before both look for it in the old place: a directory that comes back from the trash would come without it. So
-//! it counts as lying in the old place.
+//! The records before both look for it in the old place: a directory that comes back from the trash would come without
+//! it. So it counts as lying in the old place.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 impl UndoPlanner<'_, '_> {
-    /// Follows an effect of a pair of an undo and what took it back, before it is reversed in the past: the newer of the
-    /// two comes first.
+    /// Follows an effect of a pair of an undo and what took it back, before it is reversed in the past: the newer of
+    /// the two comes first.
     pub(super) fn follow_cancelled(
         &mut self,
         (selection, pair): (&RecordSelection, usize),
@@ -61,8 +61,8 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    /// Has what a pair moved, and what lay in the trash before it and lies there now, count as lying where it was before. The past
-    /// must have come to the point before the pair.
+    /// Has what a pair moved, and what lay in the trash before it and lies there now, count as lying where it was
+    /// before. The past must have come to the point before the pair.
     pub(super) fn put_back_cancelled(&mut self, pair: usize) -> Result<()> {
         let mut waiting = Vec::new();
         for node in self.moved_by_pair.remove(&pair).unwrap_or_default() {
@@ -166,8 +166,8 @@ impl UndoPlanner<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether a directory was the trash or in it at this point of the past, and still is: what has come back since
-    /// is as its later records left it.
+    /// Returns whether a directory was the trash or in it at this point of the past, and still is: what has come back
+    /// since is as its later records left it.
     fn is_in_trash(&self, dir: NodeId) -> Result<bool> {
         Ok(self.is_trash(dir)? || self.was_in_trash(dir) && self.lies_in_trash(dir)?)
     }

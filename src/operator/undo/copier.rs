@@ -24,7 +24,7 @@ pub(in crate::operator) struct PastCopier<'t, 'a, 'h> {
     known: HashMap<NodeId, WorldPath>,
     /// The path of the current copy.
     pub(super) at: WorldPath,
-    /// How many files and directories were made, or got a content or attributes.
+    /// The number of files and directories that were made, or got a content or attributes.
     pub(super) made: u64,
     notes: Vec<String>,
 }

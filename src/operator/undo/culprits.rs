@@ -1,4 +1,4 @@
-//! Who stands in the way of an undo: the records that changed something later, in words.
+//! Names the records in the way of an undo, which changed something later, in words.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub(in crate::operator) fn name_culprits(
             by.iter().cloned().chain([own])
         })
         .collect();
-    // The commands of the runs that are in the way. A run's own record comes before all others of it, so it is met after them.
+    // The commands of the runs that are in the way. A run's own record comes before all others of it, so it is met
+    // after them.
     let mut commands: HashMap<RunId, Option<String>> = HashMap::new();
     let mut runs: HashMap<usize, RunId> = HashMap::new();
     let mut records = ReverseRecords::trusting(store)?;

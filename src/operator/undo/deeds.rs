@@ -6,9 +6,9 @@ use crate::error::Result;
 use crate::name::{Name, WorldPath};
 use crate::world::view::in_trash;
 
-/// How many changes a dry run lists.
+/// The number of changes that a dry run lists.
 const LISTED: usize = 10_000;
-/// How many paths are listed for each kind of change.
+/// The number of paths that are listed for each kind of change.
 const NAMED: usize = 3;
 
 /// A kind of change.
@@ -68,7 +68,7 @@ pub fn in_words(deeds: &[StepSummary]) -> String {
     }
 }
 
-/// One change as a line of a dry run.
+/// A change as a line of a dry run.
 type StepLine = (StepKind, WorldPath, String);
 
 /// Summarizes a plan, and describes each of its changes in a line.

@@ -13,17 +13,17 @@ use crate::operator::point::Operation;
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Id, LocatedNode, World};
 
-/// How often a file is looked at that changes between the look and the edit.
+/// The number of attempts to edit a file that changes between reading and editing.
 const LOOKS: u32 = 5;
 
-/// Bytes of a file, and what comes in their place.
+/// A range of bytes of a file, and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ByteSplice {
     /// The offset of the first.
     pub start: usize,
     /// The offset behind the last.
     pub end: usize,
-    /// What comes in their place.
+    /// The bytes in their place.
     pub bytes: Escaped,
 }
 
@@ -38,14 +38,14 @@ pub struct EditRequest {
     pub ids: InodeNumbers,
     /// SHA-256 (hex) of its content as it was seen.
     pub seen: String,
-    /// How long that was: what has been added behind it since stays. `None`: nothing may have been.
+    /// The length of that content: bytes appended since stay. `None`: bytes appended since are a conflict.
     #[serde(default)]
     pub length: Option<usize>,
     /// The changes, in order.
     pub splices: Vec<ByteSplice>,
 }
 
-/// What was edited.
+/// The result of an edit.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct EditReport {
     /// The record.
@@ -59,7 +59,7 @@ pub struct EditReport {
 struct EditedText<'t> {
     text: &'t [u8],
     of: &'t [u8],
-    /// Whether what is added behind that touches nothing that is edited.
+    /// True if bytes appended after it touch none of the edited bytes.
     may_grow: bool,
 }
 
@@ -201,8 +201,8 @@ impl EditRequest {
 /// Edits a file. What it was is kept as a version, and the edit is a run of its own that can be undone.
 ///
 /// # Errors
-/// [`Error::Conflict`] where the file is not as it was seen; those of finding, reading and writing it. Nothing was changed,
-/// except with [`Error::Partly`].
+/// [`Error::Conflict`] where the file is not as it was seen; those of finding, reading and writing it. Nothing was
+/// changed, except with [`Error::Partly`].
 pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Result<EditReport> {
     let caller = caller.for_undo();
     let world = applier.world();

@@ -22,7 +22,7 @@ use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Id, RemovedNode, RenameMode, Time, root};
 
-/// How many directories are kept open.
+/// The number of directories that are kept open.
 const OPEN: usize = 64;
 
 pub(super) struct NodeMover<'a, 'h> {

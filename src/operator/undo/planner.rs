@@ -1,4 +1,4 @@
-//! What is known while an undo is planned, and the plan itself.
+//! The state of planning an undo, and the plan itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::operator::past::{NameId, NameSlot, NodeId, NumberHash, Past, PastTree
 use crate::operator::point::Operation;
 use crate::world::view::in_trash;
 
-/// How to resolve a conflict with a later change.
+/// The resolution of a conflict with a later change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnConflict {
@@ -51,7 +51,7 @@ pub struct UndoConflict {
     /// That record in words: what, and by whom.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by_what: Option<String>,
-    /// Whether it can be overridden.
+    /// True if the conflict can be overridden.
     pub can_be_forced: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct UndoPlan<'a> {
     pub records: u64,
 }
 
-/// What a record changed, as a key for finding the later record that changed it again.
+/// The object of a record's change, as a key for finding the later record that changed the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum ChangeKey {
     Name(NodeId, NameId),
@@ -103,15 +103,16 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) changed: HashMap<NameSlot, RecordId, NumberHash>,
     /// Those of them that were in a directory in the trash: what comes back there needs no other place.
     pub(super) changed_in_trash: HashSet<NameSlot>,
-    /// What a pair of undos that cancel each other moved, until the past has come to the point before it (`cancelled.rs`).
+    /// The nodes that a pair of undos that cancel each other moved, until the past has come to the point before the
+    /// pair (`cancelled.rs`).
     pub(super) moved_by_pair: BTreeMap<usize, BTreeSet<NodeId>>,
-    /// What lies in the trash because such a pair put it there, and where: a file may have several links there.
+    /// The nodes in the trash that such a pair put there, with their places: a file may have several links there.
     pub(super) put_into_trash: HashMap<(usize, NodeId), BTreeSet<NameSlot>>,
     /// The pairs for whose things the store was searched for further names.
     pub(super) searched: HashSet<usize>,
     /// The places of the trash in which such things count as lying, each with where they lie.
     pub(super) followed: Vec<(NameSlot, NameSlot)>,
-    /// What was lost from the trash, with the record that purged it.
+    /// The nodes purged from the trash, with the record of the purge.
     pub(super) purged: HashMap<NodeId, RecordId, NumberHash>,
     /// Files of selected records that are nowhere and were reported.
     pub(super) missing: HashSet<InodeNumbers>,

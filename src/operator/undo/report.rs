@@ -18,9 +18,9 @@ use crate::world::Caller;
 pub struct UndoRequest {
     /// The operations to undo.
     pub wanted: UndoTarget,
-    /// How to resolve conflicts.
+    /// The resolution of conflicts.
     pub choice: OnConflict,
-    /// Whether only to plan.
+    /// True for a plan only.
     pub dry_run: bool,
     /// The command in words, for the record.
     pub what: String,
@@ -29,7 +29,7 @@ pub struct UndoRequest {
 /// The result of an undo.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct UndoReport {
-    /// Whether it was only planned.
+    /// True if the undo was only planned.
     pub dry_run: bool,
     /// The number of operations selected.
     pub operations: u64,
@@ -44,13 +44,13 @@ pub struct UndoReport {
     /// The run of the undo; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub run: Option<RunId>,
-    /// How many nodes were moved, got their content back, and got their attributes back.
+    /// The numbers of nodes that were moved, got their content back, and got their attributes back.
     pub done: (u64, u64, u64),
     /// The conflicts.
     pub conflicts: Vec<UndoConflict>,
-    /// Whether they stopped the undo before any change.
+    /// True if the conflicts stopped the undo before any change.
     pub stopped: bool,
-    /// What stays as it is, and why.
+    /// The things that stay as they are, with reasons.
     pub notes: Vec<String>,
     /// Each change, for a dry run; each hunk that was taken back.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]

@@ -32,14 +32,14 @@ pub struct RestoreRequest {
     pub at: Option<Point>,
     /// The destination; the path itself where absent.
     pub to: Option<WorldPath>,
-    /// Whether only to plan.
+    /// True for a plan only.
     pub dry_run: bool,
 }
 
 /// The result of a restore.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct RestoreReport {
-    /// Whether it was only planned.
+    /// True if the restore was only planned.
     pub dry_run: bool,
     /// The path that was asked for.
     pub path: WorldPath,
@@ -47,18 +47,18 @@ pub struct RestoreReport {
     pub at: String,
     /// The destination.
     pub to: WorldPath,
-    /// Whether the destination is already the same, so that nothing is done.
+    /// True if the destination is already the same, so that nothing is done.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub same: bool,
     /// Its record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<Operation>,
-    /// How many files and directories were created, or got a content or attributes.
+    /// The number of files and directories that were created, or got a content or attributes.
     pub made: u64,
     /// The entry of the trash that the replaced file became.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replaced: Option<String>,
-    /// What could not be restored, and why.
+    /// The things that could not be restored, with reasons.
     pub notes: Vec<String>,
     /// The error that stopped it half-way.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -161,11 +161,12 @@ fn attempt(
     Ok(restored)
 }
 
-/// What `rm -r` removed from a directory before the directory: the removals that are still to come on the way back.
+/// The removals by which `rm -r` emptied a directory before removing it, as far as they are still to come on the way
+/// back.
 #[derive(Default)]
 struct GatheredRemovals {
-    /// What was gathered under an entry of the trash, until the removal that made the entry is reached. Gathering comes later than
-    /// that, maybe after changes that have nothing to do with it.
+    /// The entries gathered under each entry of the trash, until the removal that made the latter is reached. Gathering
+    /// comes later than that, maybe after changes that have nothing to do with it.
     under: HashMap<Escaped, Vec<Escaped>>,
     awaited: HashSet<Escaped>,
 }

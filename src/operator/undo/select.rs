@@ -16,7 +16,7 @@ use crate::operator::Store;
 use crate::operator::past::{RecordId, ReverseRecords};
 use crate::operator::point::{Operation, Point};
 
-/// What to undo.
+/// The operations that an undo is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UndoTarget {
@@ -63,7 +63,7 @@ impl EarlierUndo {
     }
 }
 
-/// One pass over the records.
+/// A pass over the records.
 struct SelectionPass {
     /// The requested paths.
     asked: RequestedPaths,
@@ -167,8 +167,8 @@ impl SelectionPass {
         }
     }
 
-    /// Returns the undos that put something into the trash that another undo, which is not selected, took out again, and
-    /// what they took back: they changed nothing together, and cannot be taken back one by one any more.
+    /// Returns the undos that put something into the trash that another undo, which is not selected, took out again,
+    /// and what they took back: they changed nothing together, and cannot be taken back one by one any more.
     fn outdated(&self, selection: &RecordSelection) -> HashSet<(Arc<str>, UndoId)> {
         let mut outdated = HashSet::new();
         for later in self.undos.iter().filter(|undo| undo.redo) {
@@ -255,8 +255,8 @@ pub fn select(store: &Store, wanted: &UndoTarget) -> Result<RecordSelection> {
     Ok(selection)
 }
 
-/// Notes the undos that were taken back since, each with what took it back, as far as neither is selected. The newest come
-/// first: what was taken back itself has taken nothing back.
+/// Notes the undos that were taken back since, each with what took it back, as far as neither is selected. The newest
+/// come first: what was taken back itself has taken nothing back.
 fn note_cancelled(pass: &SelectionPass, selection: &mut RecordSelection) {
     let undos = &pass.undos;
     let mut taken_back: HashSet<(Arc<str>, UndoId)> = HashSet::new();

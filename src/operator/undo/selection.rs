@@ -14,7 +14,7 @@ pub struct RecordSelection {
     pub oldest: Option<(Arc<str>, u64)>,
     /// The number of selected records.
     pub count: u64,
-    /// Whether the request is a redo.
+    /// True for a redo.
     pub redo: bool,
     /// The undos that were selected by number.
     undos: Vec<(String, u64, u64)>,
@@ -29,12 +29,12 @@ pub struct RecordSelection {
 pub(super) struct CancelledUndo {
     /// The number of the two.
     pub(super) pair: usize,
-    /// Whether it is the older one, which the other took back.
+    /// True for the older undo of the pair, which the other took back.
     pub(super) is_older: bool,
 }
 
-/// How many ranges an undo's record lists at most. More would make a line of megabytes; they only serve to recognize
-/// an earlier undo.
+/// The greatest number of ranges that an undo's record lists. More would make a line of megabytes; they only serve to
+/// recognize an earlier undo.
 const NAMED: usize = 2000;
 
 impl RecordSelection {

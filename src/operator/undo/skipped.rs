@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-/// How many steps are listed.
+/// The number of steps that are listed.
 const NAMED: usize = 1000;
 
 /// The steps that failed while others succeeded.

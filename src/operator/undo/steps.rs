@@ -97,8 +97,8 @@ impl UndoExecutor<'_, '_> {
                 self.outcome.skipped.or_end(&path, put)?;
             }
         }
-        // Changes in a directory set its time, so directories come last; and a directory that gets a mode which closes it
-        // comes after those in it.
+        // Changes in a directory set its time, so directories come last; and a directory that gets a mode which closes
+        // it comes after those in it.
         let is_dir = |node: NodeId| plan.target.kind(node) == FileType::Directory;
         let depth = |node| self.place(node).map_or(0, |path| path.components().count());
         changed.extend(self.times.keys());
@@ -117,8 +117,8 @@ impl UndoExecutor<'_, '_> {
         Ok(())
     }
 
-    /// Adds the time and the mode that the undo itself has changed. Where the plan has none, a later operation set them, and
-    /// they stay as that left them: an undo that left its own time would find that to undo when repeated.
+    /// Adds the time and the mode that the undo itself has changed. Where the plan has none, a later operation set
+    /// them, and they stay as that left them: an undo that left its own time would find that to undo when repeated.
     fn with_own_changes<'t>(
         &self,
         node: NodeId,

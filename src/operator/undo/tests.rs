@@ -308,7 +308,8 @@ impl Lab {
         self.redo_next(&mut Vec::new())
     }
 
-    /// Redoes, as `trumanfs redo` does, what is not skipped; an undo of which nothing is left to take back is skipped from then on.
+    /// Redoes, as `trumanfs redo` does, what is not skipped; an undo of which nothing is left to take back is skipped
+    /// from then on.
     fn redo_next(&self, skipped: &mut Vec<Operation>) -> UndoOutcome {
         let last = last_done(&Store::of(&self.world).unwrap(), skipped).unwrap();
         let applied = self.undo(&UndoTarget::Operations(vec![last.operation.clone()]));
@@ -1028,8 +1029,8 @@ impl Applier for Failing<'_> {
 
 #[test]
 fn an_undo_that_stopped_half_way_is_finished_or_taken_back() {
-    // With 40 to 135, what the finishing undo changed goes to the trash with it, and comes back by the second redo. With 308,
-    // several hard links of a file go to the trash.
+    // With 40 to 135, what the finishing undo changed goes to the trash with it, and comes back by the second redo.
+    // With 308, several hard links of a file go to the trash.
     for seed in seeds().into_iter().chain([40, 42, 127, 135, 308]) {
         println!("TRUMANFS_SEED={seed}");
         for finish in [true, false] {
@@ -1064,8 +1065,8 @@ fn undo_that_stopped_half_way_is_redone_with_a_directory() {
     }
 }
 
-/// A file that the killed undo took out of a directory in the trash goes back into that directory, although the first redo put
-/// the directory there as another entry.
+/// A file that the killed undo took out of a directory in the trash goes back into that directory, although the first
+/// redo put the directory there as another entry.
 #[test]
 fn undo_that_stopped_half_way_is_redone_into_a_directory() {
     for (left, is_whole) in (0..10).flat_map(|left| [(left, true), (left, false)]) {
@@ -1084,8 +1085,8 @@ fn undo_that_stopped_half_way_is_redone_into_a_directory() {
     }
 }
 
-/// A directory that the killed undo had put into the trash whole came back by the second redo without what the finishing undo
-/// had put into the trash by itself, or moved on.
+/// A directory that the killed undo had put into the trash whole came back by the second redo without what the
+/// finishing undo had put into the trash by itself, or moved on.
 #[test]
 fn undo_that_stopped_half_way_is_redone_with_all_that_a_directory_had() {
     for (left, moves) in (0..10).flat_map(|left| [(left, true), (left, false)]) {
@@ -1107,7 +1108,8 @@ fn undo_that_stopped_half_way_is_redone_with_all_that_a_directory_had() {
     }
 }
 
-/// The finishing undo wrote to a file that lies in the directory under two names, of which none is in a record of the pair.
+/// The finishing undo wrote to a file that lies in the directory under two names, of which none is in a record of the
+/// pair.
 #[test]
 fn undo_that_stopped_half_way_is_redone_with_the_content_of_hard_links() {
     for left in 0..10 {
@@ -1124,8 +1126,8 @@ fn undo_that_stopped_half_way_is_redone_with_the_content_of_hard_links() {
     }
 }
 
-/// The second redo stopped half-way itself: what it had brought back from the trash already got the mode that the finishing undo
-/// had given it.
+/// The second redo stopped half-way itself: what it had brought back from the trash already got the mode that the
+/// finishing undo had given it.
 #[test]
 fn redo_that_stopped_half_way_is_finished() {
     for (left, redo_left) in (1..6).flat_map(|left| (0..6).map(move |redo_left| (left, redo_left)))
@@ -1149,8 +1151,8 @@ fn redo_that_stopped_half_way_is_finished() {
 }
 
 impl Lab {
-    /// Takes back all since the start by an undo that fails after so many steps and, if wanted, by one that finishes it; and then
-    /// both again.
+    /// Takes back all since the start by an undo that fails after so many steps and, if wanted, by one that finishes
+    /// it; and then both again.
     fn stop_half_way(&self, start: &(u64, Snapshot), left: u64, finish: bool) {
         self.stop_redo_too(start, (left, finish), u64::MAX);
     }

@@ -25,10 +25,10 @@ use crate::operator::past::tree::layer::LayerKind;
 use crate::world::store::outage;
 use crate::world::{Dir, Id, Meta, Node, root};
 
-/// How many nodes' attributes are cached.
+/// The number of nodes whose attributes are cached.
 const STATS: usize = 4096;
 
-/// How many directories are kept open.
+/// The number of directories that are kept open.
 const OPEN: usize = 64;
 
 /// The tree on the disk.

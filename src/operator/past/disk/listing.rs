@@ -25,7 +25,7 @@ const EACH: u64 = 8;
 /// where an entry takes at least this many bytes of the directory's size on existing file systems.
 const ENTRY: u64 = 20;
 
-/// How many listings are cached.
+/// The number of listings that are cached.
 const REMEMBERED: usize = 8;
 
 impl DiskTree<'_> {
@@ -101,7 +101,7 @@ impl DiskTree<'_> {
 }
 
 impl NodeIndex {
-    /// Whether a listing agrees with earlier lookups. Some file systems list other inode numbers than `statx`
+    /// Returns whether a listing agrees with earlier lookups. Some file systems list other inode numbers than `statx`
     /// reports; and a listing does not show what is mounted on a file.
     fn agrees(&self, dir: NodeId, listing: &DirListing) -> bool {
         let known = self.entries.get(&dir).into_iter();

@@ -1,4 +1,4 @@
-//! How things and names are known: by number.
+//! The numbers that stand for nodes and names.
 
 use std::num::NonZeroU32;
 

@@ -42,7 +42,7 @@ pub(super) struct NodeIndex {
 pub(super) struct DiskNode {
     pub(super) inode: Option<CompactInode>,
     pub(super) kind: FileType,
-    /// One of its names; `None` for a node that is no longer on the disk.
+    /// A name of the node; `None` for a node that is no longer on the disk.
     pub(super) at: Option<NameSlot>,
 }
 

@@ -19,7 +19,7 @@ use crate::operator::past::disk::interner::NumberHash;
 use crate::operator::past::records::reverse_records::ReverseRecords;
 use crate::operator::point::Point;
 
-/// How many times the records are scanned at most, since a later scan may find records for what an earlier one added.
+/// The greatest number of scans of the records, since a later scan may find records for what an earlier one added.
 const ROUNDS: usize = 32;
 
 /// Filtering is worthwhile up to this number of concerned records, however few records there are.

@@ -7,10 +7,10 @@ use std::thread::JoinHandle;
 use crate::error::{Error, Result};
 use crate::journal::{Record, ReverseReader};
 
-/// How many records one batch holds.
+/// The number of records in a batch.
 const BATCH: usize = 256;
 
-/// How many batches may wait, so that memory does not grow with the journal.
+/// The number of batches that may wait, so that memory does not grow with the journal.
 const WAITING: usize = 2;
 
 /// The records of one journal, from the last to the first.

@@ -1,9 +1,9 @@
-//! What a record of a creation cannot have made: a thing whose birth is later than the record allows.
+//! Recognises nodes that a record of a creation cannot have made: their birth is later than the record allows.
 //!
 //! The record of a creation is written before the act, so it does not name the inode. The owner of a store, who works
 //! beside the home, may have removed what was made and put something else at its name. Owns the rule by which that is
-//! recognised: the birth time of the inode, where its file system has one. Inodes are marked by the kernel's coarse clock,
-//! so what is made within some milliseconds after a session's end is not recognised.
+//! recognised: the birth time of the inode, where its file system has one. Inodes are marked by the kernel's coarse
+//! clock, so what is made within some milliseconds after a session's end is not recognised.
 
 use std::io::BufReader;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::root::stat_fd;
 use crate::world::store::settle::open_journal;
 
-/// How long after its record a thing may be made, in nanoseconds: a disk may hang, a machine may sleep.
+/// The time after its record in which a node may be made, in nanoseconds: a disk may hang, a machine may sleep.
 const LATEST: u64 = 60_000_000_000;
 
 impl PastTree<'_> {
@@ -41,7 +41,8 @@ impl PastTree<'_> {
         record: &Record,
         session: &str,
     ) -> Result<bool> {
-        // Records that are read without their times say nothing; an inode that took another's place says nothing either.
+        // Records that are read without their times say nothing; an inode that took another's place says nothing
+        // either.
         let Some(made) = nanoseconds(&record.time) else {
             return Ok(false);
         };
@@ -59,8 +60,8 @@ impl PastTree<'_> {
         Ok(born > latest && born > latest.saturating_add(self.clock_lead(session)))
     }
 
-    /// Returns how far the clock that marks inodes is ahead of the one that the session's records have, in nanoseconds: a
-    /// store may lie on another machine. The birth of the session's journal tells.
+    /// Returns how far the clock that marks inodes is ahead of the one that the session's records have, in nanoseconds:
+    /// a store may lie on another machine. The birth of the session's journal tells.
     fn clock_lead(&self, session: &str) -> u64 {
         let lead = || {
             let file = open_journal(self.disk().store().state(), session).ok()?;

@@ -1,8 +1,8 @@
 //! The content of a file at a point: versions laid over later contents, down to the one on the disk now.
 //!
-//! Owns reading back kept contents. A [`ContentLayer`] stands for one record; [`PastContent`] is the layers of one file, opened
-//! and mapped as ranges of the files that hold them. Nothing is made up: a missing version is an error that names it,
-//! and of an incomplete one the surviving part is readable and the rest is [`MissingPart`].
+//! Owns reading back kept contents. A [`ContentLayer`] stands for one record; [`PastContent`] is the layers of one
+//! file, opened and mapped as ranges of the files that hold them. Nothing is made up: a missing version is an error
+//! that names it, and of an incomplete one the surviving part is readable and the rest is [`MissingPart`].
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -4,7 +4,7 @@
 
 use crate::operator::past::disk::node_id::{NameSlot, NodeId};
 
-/// How many directories are cached: two for moves, and some for processes that take turns.
+/// The number of directories that are cached: two for moves, and some for processes that take turns.
 const MANY: usize = 4;
 
 /// Directories, each with its path and the names on it. The most recent one is last.

@@ -1,8 +1,8 @@
 //! The effects of a record: the steps from the state after it back to the state before.
 //!
-//! Owns the inverse of each operation, as a list of [`RecordEffect`]s with the value to bring back and the value that the
-//! record left. A [`PastTree`] reverses them one after the other; an undo first compares what the record left with what
-//! is there.
+//! Owns the inverse of each operation, as a list of [`RecordEffect`]s with the value to bring back and the value that
+//! the record left. A [`PastTree`] reverses them one after the other; an undo first compares what the record left with
+//! what is there.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::store::layout::TRASH;
 
-/// One change that a record made.
+/// A single change that a record made.
 #[derive(Debug, Clone)]
 pub enum RecordEffect {
     /// The meaning of a name.
@@ -37,7 +37,7 @@ pub enum RecordEffect {
     Content {
         /// The file.
         node: NodeId,
-        /// How the earlier content derives from the later one.
+        /// The derivation of the earlier content from the later one.
         kind: LayerKind,
         /// Its size before; the same as after where absent.
         size: Option<u64>,

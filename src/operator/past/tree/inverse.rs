@@ -292,8 +292,8 @@ fn content(
     }
 }
 
-/// Adds the earlier modification times of directories that an exchange gave other parents; the record has them after those of
-/// the directories that their names are in.
+/// Adds the earlier modification times of directories that an exchange gave other parents; the record has them after
+/// those of the directories that their names are in.
 fn times_of_moved(
     effects: &mut Vec<RecordEffect>,
     record: &Record,

@@ -17,24 +17,24 @@ use crate::world::root::{Node, open_beneath};
 use crate::world::store::layout::version_name;
 use crate::world::store::own;
 
-/// What one record tells about the content before it.
+/// The statement of a record about the content before it.
 #[derive(Debug)]
 pub struct ContentLayer {
-    /// How the earlier content derives from the later one.
+    /// The derivation of the earlier content from the later one.
     pub kind: LayerKind,
     /// The size of the earlier content; that of the layer below where absent.
     pub size: Option<u64>,
-    /// Whether the record itself has the size.
+    /// True if the record itself has the size.
     pub cuts: bool,
     /// The record's session and number.
     pub record: (Arc<str>, u64),
-    /// Whether the kept content may not have reached the disk before a power cut.
+    /// True if the kept content may not have reached the disk before a power cut.
     pub doubtful: bool,
     /// The later content; `None` for the one on the disk now.
     pub below: Option<Arc<ContentLayer>>,
 }
 
-/// How a content derives from the later one.
+/// The derivation of a content from the later one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayerKind {
     /// A version holds all of it, or the ranges in its list if it has one: session and number.

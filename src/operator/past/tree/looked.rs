@@ -10,7 +10,7 @@ use crate::operator::Store;
 use crate::operator::past::tree::content::PastContent;
 use crate::operator::past::tree::layer::{ContentLayer, of, version};
 
-/// A content that was looked at, and its layers.
+/// A content opened for reading, with the layers that it is made of.
 #[derive(Debug)]
 pub struct LayeredContent {
     top: Option<Arc<ContentLayer>>,
@@ -28,8 +28,8 @@ impl Default for LayeredContent {
 }
 
 impl LayeredContent {
-    /// Opens an earlier content as [`PastContent::look`] does, but where only one version lies between the two, opens that
-    /// one alone.
+    /// Opens an earlier content as [`PastContent::look`] does, but where only one version lies between the two, opens
+    /// that one alone.
     ///
     /// # Errors
     /// As [`PastContent::look`].

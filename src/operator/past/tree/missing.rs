@@ -9,9 +9,9 @@ pub struct MissingPart {
     pub(super) ranges: Vec<(u64, u64)>,
     /// The size that the content had.
     pub(super) of: u64,
-    /// Whether the rest is in doubt: it was kept shortly before a power cut.
+    /// True if the rest is in doubt: the content was kept shortly before a power cut.
     pub(super) doubtful: bool,
-    /// Whether a version does not have the digest that it had when it was kept.
+    /// True if a version does not have the digest that it had when it was kept.
     pub(super) altered: bool,
 }
 
@@ -25,7 +25,7 @@ const DOUBT: &str = "was kept within a minute before the power went, without --d
 /// A digest that does not match.
 const ALTERED: &str = "is not what was kept: somebody has written to a version, or the disk is failing (`trumanfs fsck` names it)";
 
-/// How many ranges a message lists.
+/// The number of ranges that a message lists.
 const TOLD: usize = 4;
 
 impl MissingPart {

@@ -75,7 +75,7 @@ pub struct PastTree<'a> {
     unborn: NodeSet,
     /// Files that records name but whose place is taken by something else without a record.
     pub(in crate::operator) displaced: Vec<NodeId>,
-    /// Whether the current record is one of the last before a power cut: later ones may have been lost.
+    /// True if the current record is one of the last before a power cut: later ones may have been lost.
     pub(in crate::operator::past) in_doubt: bool,
     /// When the session of the current record ended, in nanoseconds since 1970, if it is known.
     pub(super) session_end: Option<u64>,
@@ -193,8 +193,8 @@ impl<'a> PastTree<'a> {
         Ok(xattrs)
     }
 
-    /// Returns whether no record between two trees over the same disk changed an extended attribute of a node: the disk need not be
-    /// asked then.
+    /// Returns whether no record between two trees over the same disk changed an extended attribute of a node: the disk
+    /// need not be asked then.
     pub fn has_xattrs_of(&self, other: &PastTree<'_>, node: NodeId) -> bool {
         let then = self.nodes.get(&node).map(|then| &then.xattrs);
         let other = other.nodes.get(&node).map(|then| &then.xattrs);

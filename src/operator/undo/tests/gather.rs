@@ -104,7 +104,8 @@ fn what_cannot_be_gathered_stays_an_entry() {
     assert_eq!(lab.read(&lab.in_trash("a")[0]), "proj/a");
 }
 
-/// What a killed daemon leaves: all, some or nothing of it gathered. Each can be taken back whole, by the next session too.
+/// A killed daemon leaves all, some or none of the removals gathered. Each can be taken back whole, by the next session
+/// too.
 #[test]
 fn what_nobody_gathered_is_taken_back_as_well() {
     let what_was_done = |lab: &Lab, done: usize| {
@@ -151,7 +152,7 @@ fn what_nobody_gathered_is_taken_back_as_well() {
     }
 }
 
-/// What is gathered late is gathered after later changes: a restore still goes back to before the last removal, and no further.
+/// Late gathering comes after later changes: a restore still goes back to before the last removal, and no further.
 #[test]
 fn a_restore_goes_back_to_before_the_last_removal_of_a_name() {
     let restored = |then: &dyn Fn(&Lab), what: &str| {

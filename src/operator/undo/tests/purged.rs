@@ -1,4 +1,4 @@
-//! What was purged from the trash blocks an undo only where it was there at the point.
+//! Purged entries of the trash block an undo only where they were there at the point.
 
 use super::*;
 

@@ -158,8 +158,8 @@ fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
     assert_eq!(records(&lab).len(), count);
 }
 
-/// Makes a directory with a file, moves another file into it, and restores the directory as it was before that: the file goes
-/// to the trash with the directory. Returns the number of the move, and what was there before the restore.
+/// Makes a directory with a file, moves another file into it, and restores the directory as it was before that: the
+/// file goes to the trash with the directory. Returns the number of the move, and what was there before the restore.
 fn restored_directory(lab: &Lab, dir: &str) -> (u64, Snapshot) {
     lab.mkdir("d").unwrap();
     if dir != "d" {
@@ -175,8 +175,8 @@ fn restored_directory(lab: &Lab, dir: &str) -> (u64, Snapshot) {
     (moved, before)
 }
 
-/// The undo takes the file out of the removed directory, and its redo puts it into an entry of its own: the redo of the restore
-/// brought the directory back without it, and ended well.
+/// The undo takes the file out of the removed directory, and its redo puts it into an entry of its own: the redo of the
+/// restore brought the directory back without it, and ended well.
 #[test]
 fn redo_of_a_restore_brings_back_what_an_undo_had_taken_from_the_trash() {
     for dir in ["d", "d/sub"] {
@@ -212,7 +212,7 @@ fn redo_of_a_restore_minds_no_name_that_was_used_in_between() {
     assert_eq!(lab.read("d/g"), "x");
 }
 
-/// What was purged meanwhile is missed by name.
+/// Entries purged meanwhile are reported by name.
 #[test]
 fn redo_of_a_restore_names_what_was_purged_in_between() {
     let lab = Lab::new();
