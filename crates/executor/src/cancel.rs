@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_end_counts() {
+    fn earlier_deadline_wins() {
         let long = Duration::from_secs(3600);
         let cancel = CancelToken::default().within(Some(Duration::ZERO));
         assert_eq!(cancel.ended(), Some(CancelReason::TimedOut));

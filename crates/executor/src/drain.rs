@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_read_and_nothing_is_waited_for() {
+    fn drain_reads_the_rest_without_waiting() {
         let (pipe, writer) = rustix::pipe::pipe().unwrap();
         let (ended, ending) = rustix::pipe::pipe().unwrap();
         rustix::io::write(&writer, b"all of it").unwrap();

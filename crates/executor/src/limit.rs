@@ -11,7 +11,7 @@ use super::request::{Limits, OutputSample};
 /// A writer that passes output on up to the limits.
 #[derive(Debug)]
 pub(super) struct LimitedWriter<W> {
-    to: W,
+    writer: W,
     noun: &'static str,
     /// The limits on the start; 0 for no limit.
     lines: u64,
@@ -26,7 +26,7 @@ pub(super) struct LimitedWriter<W> {
     cut: Option<ReachedLimit>,
     at_line_start: bool,
     tail: VecDeque<Vec<u8>>,
-    held: u64,
+    tail_held: u64,
     written: OutputSample,
 }
 
@@ -38,7 +38,7 @@ enum ReachedLimit {
 }
 
 impl<W: Write> LimitedWriter<W> {
-    pub(super) fn new(to: W, limits: &Limits, noun: &'static str) -> LimitedWriter<W> {
+    pub(super) fn new(writer: W, limits: &Limits, noun: &'static str) -> LimitedWriter<W> {
         // If the end is kept, it gets half of the limit.
         let share = |limit: u64| match (limits.tail, limit) {
             (true, 1..) => (limit.div_ceil(2), limit / 2),
@@ -46,7 +46,7 @@ impl<W: Write> LimitedWriter<W> {
         };
         let ((lines, tail_lines), (bytes, tail_bytes)) = (share(limits.lines), share(limits.bytes));
         LimitedWriter {
-            to,
+            writer,
             noun,
             lines,
             bytes,
@@ -67,7 +67,7 @@ impl<W: Write> LimitedWriter<W> {
             cut: None,
             at_line_start: true,
             tail: VecDeque::new(),
-            held: 0,
+            tail_held: 0,
             written: OutputSample::default(),
         }
     }
@@ -83,24 +83,24 @@ impl<W: Write> LimitedWriter<W> {
         let total = self.total_lines + begun;
         let tail_lines = u64::try_from(self.tail.len()).unwrap_or(u64::MAX);
         let (more, total, noun) = match self.cut {
-            None => return self.to.flush().map(|()| false),
+            None => return self.writer.flush().map(|()| false),
             Some(ReachedLimit::Lines) => (total - self.shown_lines - tail_lines, total, self.noun),
             Some(ReachedLimit::Bytes) => (
-                self.total_bytes - self.shown_bytes - self.held,
+                self.total_bytes - self.shown_bytes - self.tail_held,
                 self.total_bytes,
                 "bytes",
             ),
         };
         if more > 0 {
             if self.cut == Some(ReachedLimit::Bytes) {
-                self.to.write_all(b"\n")?;
+                self.writer.write_all(b"\n")?;
             }
-            writeln!(self.to, "... ({more} more {noun}, {total} total)")?;
+            writeln!(self.writer, "... ({more} more {noun}, {total} total)")?;
         }
         for line in std::mem::take(&mut self.tail) {
-            self.to.write_all(&line)?;
+            self.writer.write_all(&line)?;
         }
-        self.to.flush().map(|()| more > 0)
+        self.writer.flush().map(|()| more > 0)
     }
 
     /// Passes on a piece with at most one newline, at its end.
@@ -123,7 +123,7 @@ impl<W: Write> LimitedWriter<W> {
         };
         let shown = usize::try_from(left.min(length)).unwrap_or(piece.len());
         let (head, rest) = piece.split_at(shown);
-        self.to.write_all(head)?;
+        self.writer.write_all(head)?;
         self.shown_bytes += shown as u64;
         if rest.is_empty() {
             self.shown_lines += u64::from(ends);
@@ -139,25 +139,25 @@ impl<W: Write> LimitedWriter<W> {
         if self.tail_lines == 0 && self.tail_bytes == 0 {
             return;
         }
-        self.held += piece.len() as u64;
+        self.tail_held += piece.len() as u64;
         match self.tail.back_mut() {
             Some(line) if !begins => line.extend_from_slice(piece),
             _ => self.tail.push_back(piece.to_vec()),
         }
-        while self.tail.len() as u64 > self.tail_lines.max(1) || self.held > self.tail_bytes {
+        while self.tail.len() as u64 > self.tail_lines.max(1) || self.tail_held > self.tail_bytes {
             let Some(mut first) = self.tail.pop_front() else {
                 return;
             };
-            let over = usize::try_from(self.held.saturating_sub(self.tail_bytes)).unwrap_or(0);
+            let over = usize::try_from(self.tail_held.saturating_sub(self.tail_bytes)).unwrap_or(0);
             if self.tail.is_empty() && over < first.len() {
                 // A single line longer than the limit: keep its end.
                 first.drain(..over);
-                self.held -= over as u64;
+                self.tail_held -= over as u64;
                 self.tail.push_front(first);
                 self.cut = Some(ReachedLimit::Bytes);
                 return;
             }
-            self.held -= first.len() as u64;
+            self.tail_held -= first.len() as u64;
         }
     }
 }
@@ -167,7 +167,7 @@ impl<W: Write> Write for LimitedWriter<W> {
         self.written.add(bytes);
         // Without limits, output passes unchanged.
         if self.lines == 0 && self.bytes == 0 {
-            return self.to.write_all(bytes).map(|()| bytes.len());
+            return self.writer.write_all(bytes).map(|()| bytes.len());
         }
         for piece in bytes.split_inclusive(|b| *b == b'\n') {
             self.write_piece(piece)?;
@@ -176,7 +176,7 @@ impl<W: Write> Write for LimitedWriter<W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
+        self.writer.flush()
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_passes_whole() {
+    fn output_within_limits_passes_whole() {
         for text in ["", "a", "a\n", "a\nb\nc\n", "a\nb\nc"] {
             assert_eq!(limited(3, 6, false, text), (text.to_owned(), false));
             assert_eq!(limited(0, 0, true, text), (text.to_owned(), false));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_counted() {
+    fn omitted_output_is_counted() {
         let cut = limited(2, 0, false, "a\nb\nc\nd");
         assert_eq!(
             cut,
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_kept_too() {
+    fn tail_is_kept_on_request() {
         let text: String = (1..=10).map(|n| format!("{n}\n")).collect();
         let cut = limited(4, 0, true, &text);
         assert_eq!(

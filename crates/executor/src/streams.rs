@@ -30,7 +30,7 @@ pub struct RequestStreams {
 pub struct SharedOutput {
     limited: Arc<Mutex<LimitedWriter<Box<dyn Write + Send>>>>,
     /// The first write error.
-    failed: Arc<OnceLock<Errno>>,
+    first_error: Arc<OnceLock<Errno>>,
 }
 
 impl SharedOutput {
@@ -39,7 +39,7 @@ impl SharedOutput {
         let limited = LimitedWriter::new(to, limits, noun);
         SharedOutput {
             limited: Arc::new(Mutex::new(limited)),
-            failed: Arc::default(),
+            first_error: Arc::default(),
         }
     }
 
@@ -66,7 +66,7 @@ impl SharedOutput {
 
     /// Returns the first write error, if any. `EPIPE` does not count: a reader that closes a pipe early wants no more.
     pub fn write_error(&self) -> Option<Errno> {
-        self.failed
+        self.first_error
             .get()
             .copied()
             .filter(|errno| *errno != Errno::PIPE)
@@ -75,7 +75,7 @@ impl SharedOutput {
     fn note_error<T>(&self, result: io::Result<T>) -> io::Result<T> {
         result.inspect_err(|error| {
             let _ = self
-                .failed
+                .first_error
                 .set(Errno::from_io_error(error).unwrap_or(Errno::IO));
         })
     }

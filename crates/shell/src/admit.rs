@@ -196,7 +196,7 @@ fn admit_list(list: &CommandList, state: &ShellState) -> Result<(), LineRejectio
 }
 
 fn admit_stage(stage: &Stage, state: &ShellState) -> Result<(), LineRejection> {
-    match &stage.what {
+    match &stage.body {
         StageBody::Subshell(list) | StageBody::Group(list) => admit_list(list, state)?,
         StageBody::Simple { assignments, words } => {
             for (name, value) in assignments {
@@ -210,7 +210,7 @@ fn admit_stage(stage: &Stage, state: &ShellState) -> Result<(), LineRejection> {
         }
     }
     for redirect in &stage.redirects {
-        match &redirect.to {
+        match &redirect.target {
             RedirectTarget::Read(each)
             | RedirectTarget::Write(each)
             | RedirectTarget::Append(each)

@@ -16,7 +16,7 @@ pub struct LineAnalysis {
     /// True if a command may be a real program: the name is not a bundled command's, or known only when it runs.
     pub runs_programs: bool,
     /// True if the whole line runs in the working directory in which it begins.
-    pub stays: bool,
+    pub stays_in_directory: bool,
     /// True if the line is a single command.
     pub is_lone: bool,
     /// The programs whose words do not depend on any earlier command.
@@ -39,7 +39,7 @@ pub(super) fn analyze(line: &ParsedLine, registry: CommandRegistry) -> LineAnaly
         matches!(&list[..], [AndOr { first, rest }] if rest.is_empty() && first.stages.len() == 1);
     let mut found = LineAnalysis {
         changes: effect::may_change(list, registry),
-        stays: true,
+        stays_in_directory: true,
         is_lone,
         ..LineAnalysis::default()
     };
@@ -60,7 +60,7 @@ fn analyze_list(list: &CommandList, registry: CommandRegistry, found: &mut LineA
 }
 
 fn analyze_stage(stage: &Stage, registry: CommandRegistry, found: &mut LineAnalysis) {
-    match &stage.what {
+    match &stage.body {
         StageBody::Subshell(list) | StageBody::Group(list) => analyze_list(list, registry, found),
         StageBody::Simple { assignments, words } => {
             let values = assignments.iter().map(|(_, value)| value);
@@ -71,7 +71,7 @@ fn analyze_stage(stage: &Stage, registry: CommandRegistry, found: &mut LineAnaly
         }
     }
     for redirect in &stage.redirects {
-        match &redirect.to {
+        match &redirect.target {
             RedirectTarget::Read(each)
             | RedirectTarget::Write(each)
             | RedirectTarget::Append(each)
@@ -99,7 +99,7 @@ fn analyze_command(
         return;
     };
     match literal_text(name) {
-        Some(name) if name == b"cd" => found.stays = false,
+        Some(name) if name == b"cd" => found.stays_in_directory = false,
         Some(name) if registry.find(&name).is_some() => {}
         Some(_) => {
             found.runs_programs = true;
@@ -112,6 +112,6 @@ fn analyze_command(
             }
         }
         // It may be `cd` as well.
-        None => (found.runs_programs, found.stays) = (true, false),
+        None => (found.runs_programs, found.stays_in_directory) = (true, false),
     }
 }

@@ -135,7 +135,7 @@ pub(super) struct BundledCommand {
     /// The function that runs it.
     pub(super) run: CommandFn,
     /// True if the command may change files.
-    pub(super) changes: bool,
+    pub(super) may_change: bool,
     /// True if `find -exec` may run the command.
     pub(super) runs_for_find: bool,
 }
@@ -336,7 +336,9 @@ impl LineRejection {
     /// Reports the rejection and ends the line. Returns the error that ends the command in progress.
     pub(super) fn end_line(self, err: &mut Output, state: &ShellState) -> io::Error {
         let _ = err.write_all(&[&self.message[..], b"\n"].concat());
-        state.deadline.refuse_for(self.status, self.message)
+        state
+            .deadline
+            .refuse_with_message(self.status, self.message)
     }
 }
 

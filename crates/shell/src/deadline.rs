@@ -21,13 +21,13 @@ pub(super) struct Deadline {
     /// The request's token.
     pub(super) cancel: CancelToken,
     /// The status with which the line ends after something in it was refused.
-    refused: Arc<AtomicU8>,
+    refusal_status: Arc<AtomicU8>,
     /// The message of that refusal.
-    reason: Arc<Mutex<Option<Vec<u8>>>>,
+    refusal_message: Arc<Mutex<Option<Vec<u8>>>>,
     /// The maximum number of bytes held in memory; 0 for no limit.
-    memory: usize,
-    /// The number of bytes held.
-    held: Arc<AtomicUsize>,
+    max_memory: usize,
+    /// The number of bytes held in memory.
+    held_memory: Arc<AtomicUsize>,
     /// True if the limit has been exceeded.
     exhausted: Arc<AtomicBool>,
     /// True, for each stream, if something was left out before it left the line.
@@ -35,19 +35,19 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Returns the limits of a line that begins; `held` bytes are in use by variables.
-    pub(super) fn new(cancel: CancelToken, memory: u64, held: usize) -> Deadline {
+    /// Returns the limits of a line that begins; `held_memory` bytes are in use by variables.
+    pub(super) fn new(cancel: CancelToken, memory: u64, held_memory: usize) -> Deadline {
         Deadline {
             cancel,
-            memory: usize::try_from(memory).unwrap_or(usize::MAX),
-            held: Arc::new(AtomicUsize::new(held)),
+            max_memory: usize::try_from(memory).unwrap_or(usize::MAX),
+            held_memory: Arc::new(AtomicUsize::new(held_memory)),
             ..Deadline::default()
         }
     }
 
     /// Fails with `TimedOut` once the line has to end.
     pub(super) fn check(&self) -> io::Result<()> {
-        if self.cancel.ended().is_some() || self.refused().is_some() {
+        if self.cancel.ended().is_some() || self.refusal_status().is_some() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         Ok(())
@@ -55,37 +55,40 @@ impl Deadline {
 
     /// Ends the line with a status. Returns the error that ends the command in progress.
     pub(super) fn refuse(&self, status: u8) -> io::Error {
-        self.refused.store(status, Ordering::Relaxed);
+        self.refusal_status.store(status, Ordering::Relaxed);
         io::ErrorKind::TimedOut.into()
     }
 
     /// Ends the line as [`Deadline::refuse`] does, and keeps the message.
-    pub(super) fn refuse_for(&self, status: u8, message: Vec<u8>) -> io::Error {
-        self.reason.lock().get_or_insert(message);
+    pub(super) fn refuse_with_message(&self, status: u8, message: Vec<u8>) -> io::Error {
+        self.refusal_message.lock().get_or_insert(message);
         self.refuse(status)
     }
 
     /// Returns the message of the refusal that ended the line.
-    pub(super) fn reason(&self) -> Option<Vec<u8>> {
-        self.reason.lock().clone()
+    pub(super) fn refusal_message(&self) -> Option<Vec<u8>> {
+        self.refusal_message.lock().clone()
     }
 
     /// Counts bytes held in memory until the line ends.
     ///
     /// # Errors
     /// `TimedOut` where that exceeds the limit, which ends the line.
-    pub(super) fn hold(&self, bytes: usize) -> io::Result<()> {
-        self.held.fetch_add(bytes, Ordering::Relaxed);
-        self.fits(0)
+    pub(super) fn hold_memory(&self, bytes: usize) -> io::Result<()> {
+        self.held_memory.fetch_add(bytes, Ordering::Relaxed);
+        self.check_memory(0)
     }
 
     /// Checks whether there is room for bytes held temporarily.
     ///
     /// # Errors
-    /// As [`Deadline::hold`].
-    pub(super) fn fits(&self, bytes: usize) -> io::Result<()> {
-        let all = self.held.load(Ordering::Relaxed).saturating_add(bytes);
-        if self.memory == 0 || all <= self.memory {
+    /// As [`Deadline::hold_memory`].
+    pub(super) fn check_memory(&self, bytes: usize) -> io::Result<()> {
+        let all = self
+            .held_memory
+            .load(Ordering::Relaxed)
+            .saturating_add(bytes);
+        if self.max_memory == 0 || all <= self.max_memory {
             return Ok(());
         }
         self.exhausted.store(true, Ordering::Relaxed);
@@ -115,8 +118,8 @@ impl Deadline {
     }
 
     /// Returns the status of a line ended by a refusal.
-    pub(super) fn refused(&self) -> Option<u8> {
-        match self.refused.load(Ordering::Relaxed) {
+    pub(super) fn refusal_status(&self) -> Option<u8> {
+        match self.refusal_status.load(Ordering::Relaxed) {
             0 => None,
             status => Some(status),
         }

@@ -19,7 +19,7 @@ pub(super) fn may_change(list: &CommandList, registry: CommandRegistry) -> bool 
 
 fn stage_may_change(stage: &Stage, registry: CommandRegistry) -> bool {
     let word = |each: &Word| word(each, registry);
-    let does = match &stage.what {
+    let does = match &stage.body {
         StageBody::Subshell(list) | StageBody::Group(list) => may_change(list, registry),
         StageBody::Simple { assignments, words } => {
             assignments.iter().any(|(_, value)| word(value))
@@ -27,13 +27,16 @@ fn stage_may_change(stage: &Stage, registry: CommandRegistry) -> bool {
                 || command_may_change(words, registry)
         }
     };
-    does || stage.redirects.iter().any(|redirect| match &redirect.to {
-        RedirectTarget::Write(each) | RedirectTarget::Append(each) => {
-            literal_text(each).as_deref() != Some(NULL)
-        }
-        RedirectTarget::Read(each) | RedirectTarget::Here(each) => word(each),
-        RedirectTarget::Same(_) => false,
-    })
+    does || stage
+        .redirects
+        .iter()
+        .any(|redirect| match &redirect.target {
+            RedirectTarget::Write(each) | RedirectTarget::Append(each) => {
+                literal_text(each).as_deref() != Some(NULL)
+            }
+            RedirectTarget::Read(each) | RedirectTarget::Here(each) => word(each),
+            RedirectTarget::Same(_) => false,
+        })
 }
 
 fn word(word: &Word, registry: CommandRegistry) -> bool {
@@ -54,7 +57,9 @@ fn command_may_change(words: &[Word], registry: CommandRegistry) -> bool {
                 .is_none_or(|text| text == b"-delete" || text == b"-exec" || text.contains(&b'{'))
         }),
         // An unknown command ends the line.
-        Some(name) => registry.find(&name).is_none_or(|command| command.changes),
+        Some(name) => registry
+            .find(&name)
+            .is_none_or(|command| command.may_change),
         None => true,
     }
 }

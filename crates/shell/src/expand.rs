@@ -71,7 +71,7 @@ pub(super) fn expand_text(
             WordAtom::Nothing => {}
             WordAtom::Variable(name, _) | WordAtom::Bare(name) => {
                 let value = variable_value(name, state);
-                state.deadline.hold(value.len())?;
+                state.deadline.hold_memory(value.len())?;
                 text.extend(value);
             }
             WordAtom::Command(list, _) => text.extend(clean_output(run(state, list)?)),
@@ -119,7 +119,7 @@ struct WordPart {
     /// The bytes, each with true if it may be special in a glob.
     bytes: Vec<(u8, bool)>,
     /// True if the part is a word even if it is empty.
-    kept: bool,
+    is_forced: bool,
     /// The length of the expansion of a tilde at its start.
     tilde: usize,
 }
@@ -191,11 +191,11 @@ fn split_word(
             }
             WordAtom::Quoted(byte) => {
                 part.push([*byte], false);
-                part.kept = true;
+                part.is_forced = true;
                 continue;
             }
             WordAtom::Nothing => {
-                part.kept = true;
+                part.is_forced = true;
                 continue;
             }
             WordAtom::Variable(name, quoted) => (variable_value(name, state), *quoted),
@@ -203,21 +203,21 @@ fn split_word(
             WordAtom::Command(list, quoted) => (clean_output(run(state, list)?), *quoted),
         };
         // Each byte is stored with a flag.
-        state.deadline.hold(value.len().saturating_mul(2))?;
+        state.deadline.hold_memory(value.len().saturating_mul(2))?;
         if quoted {
             part.push(value, false);
-            part.kept = true;
+            part.is_forced = true;
             continue;
         }
         for byte in value {
             if !matches!(byte, b' ' | b'\t' | b'\n') {
                 part.push([byte], true);
-            } else if part.kept || !part.bytes.is_empty() {
+            } else if part.is_forced || !part.bytes.is_empty() {
                 parts.push(std::mem::take(&mut part));
             }
         }
     }
-    if part.kept || !part.bytes.is_empty() {
+    if part.is_forced || !part.bytes.is_empty() {
         parts.push(part);
     }
     Ok(parts)

@@ -376,7 +376,7 @@ fn noun(list: &CommandList) -> &'static str {
             pipeline
                 .stages
                 .last()
-                .is_some_and(|stage| lists(&stage.what))
+                .is_some_and(|stage| lists(&stage.body))
         })
     });
     if all { "entries" } else { "lines" }

@@ -106,7 +106,7 @@ fn run_line(
     };
     let ended = run::run_list(&admitted.plan().0, &mut streams, state);
     let deadline = &state.deadline;
-    let done = match deadline.refused() {
+    let done = match deadline.refusal_status() {
         _ if ended.is_err() && state.is_lost() => home_lost(),
         Some(status) if deadline.is_exhausted() => {
             let most = admitted.memory() >> 20;
@@ -114,7 +114,7 @@ fn run_line(
             RequestEnd::ended_early(Status::Error, status, message)
         }
         // The message was written where the refusal happened.
-        Some(status) => RequestEnd::blocked(status, deadline.reason()),
+        Some(status) => RequestEnd::blocked(status, deadline.refusal_message()),
         None => match ended {
             Ok(_) => RequestEnd::finished(state.status),
             Err(_) => ended_early(&deadline.cancel),

@@ -13,8 +13,8 @@ pub(super) struct ModeChange(Vec<ModeClause>);
 struct ModeClause {
     op: u8,
     /// The bits of the classes named; 0 without a class.
-    who: u32,
-    what: ModeBits,
+    classes: u32,
+    new_bits: ModeBits,
     /// The bits mentioned in the text, so that a directory's set-id bits change only if the text names them.
     mentioned: u32,
 }
@@ -41,22 +41,22 @@ impl ModeChange {
             };
             return Some(ModeChange(vec![ModeClause {
                 op: b'=',
-                who: ALL,
-                what: ModeBits::Bits(bits),
+                classes: ALL,
+                new_bits: ModeBits::Bits(bits),
                 mentioned,
             }]));
         }
         let mut steps = Vec::new();
         for clause in text.split(|b| *b == b',') {
             let start = clause.iter().position(|b| b"+-=".contains(b))?;
-            let (who, mut rest) = clause.split_at(start);
-            let who = who
+            let (classes, mut rest) = clause.split_at(start);
+            let classes = classes
                 .iter()
-                .try_fold(0, |who, letter| Some(who | class_bits(*letter)?))?;
+                .try_fold(0, |classes, letter| Some(classes | class_bits(*letter)?))?;
             while let [op, after @ ..] = rest {
                 let end = after.iter().position(|b| b"+-=".contains(b));
                 let (value, next) = after.split_at(end.unwrap_or(after.len()));
-                steps.push(parse_step(*op, who, value)?);
+                steps.push(parse_step(*op, classes, value)?);
                 // Octal digits end a clause.
                 if !next.is_empty() && value.first().is_some_and(u8::is_ascii_digit) {
                     return None;
@@ -70,48 +70,54 @@ impl ModeChange {
     /// Applies the change to the `mode` of a new directory. Returns the result, and the bits that the change
     /// determines.
     pub(super) fn for_directory(&self, mode: u32, umask: u32) -> (u32, u32) {
-        let (mut mode, mut said) = (mode & ALL, 0);
+        let (mut mode, mut determined) = (mode & ALL, 0);
         for step in &self.0 {
             let kept = SET_IDS & !step.mentioned;
-            let value = match step.what {
+            let value = match step.new_bits {
                 ModeBits::Bits(bits) => bits,
                 ModeBits::BitsAndX(bits) => bits | 0o111,
                 ModeBits::Of(class) => everyone(mode & class),
             };
-            let value = value & !kept & if step.who == 0 { !umask } else { step.who };
+            let value = value
+                & !kept
+                & if step.classes == 0 {
+                    !umask
+                } else {
+                    step.classes
+                };
             match step.op {
                 b'+' => {
-                    said |= value;
+                    determined |= value;
                     mode |= value;
                 }
                 b'-' => {
-                    said |= value;
+                    determined |= value;
                     mode &= !value;
                 }
                 _ => {
-                    let kept = kept | if step.who == 0 { 0 } else { !step.who };
-                    said |= ALL & !kept;
+                    let kept = kept | if step.classes == 0 { 0 } else { !step.classes };
+                    determined |= ALL & !kept;
                     mode = mode & kept | value;
                 }
             }
         }
-        (mode, said)
+        (mode, determined)
     }
 }
 
-fn parse_step(op: u8, who: u32, value: &[u8]) -> Option<ModeClause> {
-    let step = |who, what, mentioned| ModeClause {
+fn parse_step(op: u8, classes: u32, value: &[u8]) -> Option<ModeClause> {
+    let step = |classes, new_bits, mentioned| ModeClause {
         op,
-        who,
-        what,
+        classes,
+        new_bits,
         mentioned,
     };
     if value.first().is_some_and(u8::is_ascii_digit) {
         let bits = parse_octal(value)?;
-        return (who == 0).then(|| step(ALL, ModeBits::Bits(bits), ALL));
+        return (classes == 0).then(|| step(ALL, ModeBits::Bits(bits), ALL));
     }
     if let [class @ (b'u' | b'g' | b'o')] = value {
-        return Some(step(who, ModeBits::Of(triple(*class)), 0));
+        return Some(step(classes, ModeBits::Of(triple(*class)), 0));
     }
     let (mut bits, mut any_x) = (0, false);
     for letter in value {
@@ -125,13 +131,13 @@ fn parse_step(op: u8, who: u32, value: &[u8]) -> Option<ModeClause> {
             _ => return None,
         }
     }
-    let what = if any_x {
+    let new_bits = if any_x {
         ModeBits::BitsAndX(bits)
     } else {
         ModeBits::Bits(bits)
     };
-    let mentioned = if who == 0 { bits } else { who & bits };
-    Some(step(who, what, mentioned))
+    let mentioned = if classes == 0 { bits } else { classes & bits };
+    Some(step(classes, new_bits, mentioned))
 }
 
 fn parse_octal(text: &[u8]) -> Option<u32> {
@@ -181,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_read_as_chmod_reads_them() {
+    fn modes_parse_as_in_chmod() {
         for (text, mode) in [
             ("755", 0o755),
             ("7777", 0o7777),
@@ -212,15 +218,15 @@ mod tests {
     }
 
     #[test]
-    fn few_digits_say_nothing_of_a_directorys_group() {
-        let said = |text: &str| {
+    fn short_octal_modes_keep_set_group_id() {
+        let determined = |text: &str| {
             ModeChange::parse(text.as_bytes())
                 .unwrap()
                 .for_directory(0o777, 0)
                 .1
         };
-        assert_eq!(said("755") & SET_IDS, 0);
-        assert_eq!(said("00755") & SET_IDS, SET_IDS);
-        assert_eq!(said("g-s") & SET_IDS, 0o2000);
+        assert_eq!(determined("755") & SET_IDS, 0);
+        assert_eq!(determined("00755") & SET_IDS, SET_IDS);
+        assert_eq!(determined("g-s") & SET_IDS, 0o2000);
     }
 }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_as_getopt_reads_them() {
+    fn options_parse_as_in_getopt() {
         let given = read(&[
             "-ab",
             "x",
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_gnu_says_it() {
+    fn option_errors_are_worded_as_in_gnu() {
         for (args, message) in [
             (&["-Z"][..], "invalid option -- 'Z' [2]"),
             (&["-n"], "option requires an argument -- 'n' [2]"),

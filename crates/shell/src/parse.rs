@@ -43,8 +43,8 @@ pub(super) fn input_state(line: &[u8]) -> InputState {
     let parsed = parser
         .list(ListEnd::Input)
         .and_then(|_| parser.here_documents())
-        .map(|()| parser.unended || parser.lexer.is_continued());
-    match (parsed, parser.noted.is_some()) {
+        .map(|()| parser.lacks_here_doc_end || parser.lexer.is_continued());
+    match (parsed, parser.first_unsupported.is_some()) {
         (Ok(open), true) => InputState::Refused { open },
         (Err(refusal), true) => InputState::Refused {
             open: refusal.may_continue,

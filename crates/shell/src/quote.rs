@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_quoted_as_gnu_quotes_them() {
+    fn names_are_quoted_as_in_gnu() {
         for (name, text) in [
             (&b"plain"[..], "'plain'"),
             (b"", "''"),

@@ -129,7 +129,7 @@ fn run_stage(
     streams: &mut CommandStreams<'_>,
     state: &mut ShellState,
 ) -> io::Result<u8> {
-    let (assignments, words) = match &stage.what {
+    let (assignments, words) = match &stage.body {
         StageBody::Simple { assignments, words } => (assignments, words),
         StageBody::Subshell(inner) => {
             return with_redirects(&stage.redirects, streams, state, |streams, state| {
@@ -277,7 +277,7 @@ fn with_redirects(
     }
     let (mut own, mut out, mut err) = (None, streams.out.clone(), streams.err.clone());
     for each in redirects {
-        if let RedirectTarget::Same(stream) = each.to {
+        if let RedirectTarget::Same(stream) = each.target {
             let same = if stream == 1 { &out } else { &err }.clone();
             match each.stream {
                 1 => out = same,
@@ -286,7 +286,7 @@ fn with_redirects(
             }
             continue;
         }
-        let end = match open(&each.to, &err, state)? {
+        let end = match open(&each.target, &err, state)? {
             Ok(end) => end,
             Err(message) => {
                 report_shell_error(&mut err, &[&message]);

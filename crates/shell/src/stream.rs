@@ -26,22 +26,22 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Default)]
 struct PipeState {
     chunks: VecDeque<Vec<u8>>,
-    written_off: bool,
-    read_off: bool,
+    writer_closed: bool,
+    reader_closed: bool,
 }
 
 struct SharedPipe {
-    held: Mutex<PipeState>,
+    state: Mutex<PipeState>,
     changed: Condvar,
     deadline: Deadline,
 }
 
 impl SharedPipe {
     /// Waits for the other end of the pipe.
-    fn wait(&self, held: &mut parking_lot::MutexGuard<'_, PipeState>) -> io::Result<()> {
+    fn wait(&self, state: &mut parking_lot::MutexGuard<'_, PipeState>) -> io::Result<()> {
         self.deadline.check()?;
         let wait = self.deadline.cancel.remaining(CHECK_INTERVAL);
-        self.changed.wait_for(held, wait);
+        self.changed.wait_for(state, wait);
         Ok(())
     }
 }
@@ -55,7 +55,7 @@ struct PipeWriter(Arc<SharedPipe>);
 /// Makes a pipe.
 pub(super) fn pipe(deadline: &Deadline) -> (Output, Input) {
     let shared = Arc::new(SharedPipe {
-        held: Mutex::default(),
+        state: Mutex::default(),
         changed: Condvar::new(),
         deadline: deadline.clone(),
     });
@@ -65,16 +65,16 @@ pub(super) fn pipe(deadline: &Deadline) -> (Output, Input) {
 
 impl Drop for PipeReader {
     fn drop(&mut self) {
-        let mut held = self.0.held.lock();
-        held.read_off = true;
-        held.chunks.clear();
+        let mut state = self.0.state.lock();
+        state.reader_closed = true;
+        state.chunks.clear();
         self.0.changed.notify_all();
     }
 }
 
 impl Drop for PipeWriter {
     fn drop(&mut self) {
-        self.0.held.lock().written_off = true;
+        self.0.state.lock().writer_closed = true;
         self.0.changed.notify_all();
     }
 }
@@ -82,30 +82,30 @@ impl Drop for PipeWriter {
 impl PipeReader {
     /// Returns the next chunk; an empty one at the end.
     fn next(&self) -> io::Result<Vec<u8>> {
-        let mut held = self.0.held.lock();
+        let mut state = self.0.state.lock();
         loop {
-            if let Some(chunk) = held.chunks.pop_front() {
+            if let Some(chunk) = state.chunks.pop_front() {
                 self.0.changed.notify_all();
                 return Ok(chunk);
             }
-            if held.written_off {
+            if state.writer_closed {
                 return Ok(Vec::new());
             }
-            self.0.wait(&mut held)?;
+            self.0.wait(&mut state)?;
         }
     }
 }
 
 impl PipeWriter {
     fn put(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut held = self.0.held.lock();
-        while held.chunks.len() >= MAX_CHUNKS && !held.read_off {
-            self.0.wait(&mut held)?;
+        let mut state = self.0.state.lock();
+        while state.chunks.len() >= MAX_CHUNKS && !state.reader_closed {
+            self.0.wait(&mut state)?;
         }
-        if held.read_off {
+        if state.reader_closed {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        held.chunks.push_back(bytes.to_vec());
+        state.chunks.push_back(bytes.to_vec());
         self.0.changed.notify_all();
         Ok(())
     }

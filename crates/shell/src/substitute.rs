@@ -18,13 +18,13 @@ pub(super) fn file_read_only(list: &CommandList) -> Option<&RedirectTarget> {
     let (true, false, [stage]) = (rest.is_empty(), first.negated, &first.stages[..]) else {
         return None;
     };
-    match (&stage.what, &stage.redirects[..]) {
-        (StageBody::Simple { assignments, words }, [Redirect { stream: 0, to }])
+    match (&stage.body, &stage.redirects[..]) {
+        (StageBody::Simple { assignments, words }, [Redirect { stream: 0, target }])
             if assignments.is_empty()
                 && words.is_empty()
-                && matches!(to, RedirectTarget::Read(_)) =>
+                && matches!(target, RedirectTarget::Read(_)) =>
         {
-            Some(to)
+            Some(target)
         }
         _ => None,
     }
@@ -76,7 +76,7 @@ impl CollectedOutput {
 
 impl Write for CollectedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.1.hold(bytes.len())?;
+        self.1.hold_memory(bytes.len())?;
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }

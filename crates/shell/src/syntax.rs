@@ -27,7 +27,7 @@ pub(super) struct Pipeline {
 /// A stage and its redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stage {
-    pub(super) what: StageBody,
+    pub(super) body: StageBody,
     pub(super) redirects: Vec<Redirect>,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum StageBody {
 pub(super) struct Redirect {
     /// 0, 1 or 2.
     pub(super) stream: u8,
-    pub(super) to: RedirectTarget,
+    pub(super) target: RedirectTarget,
 }
 
 /// The target of a redirect.

@@ -102,7 +102,7 @@ fn words_are_expanded_in_order() {
 }
 
 #[test]
-fn lists_groups_and_redirects_do_what_bash_does() {
+fn lists_groups_and_redirects_match_bash() {
     let mut bench = Bench::new();
     for (line, expected) in [
         (
@@ -140,7 +140,7 @@ fn lists_groups_and_redirects_do_what_bash_does() {
 }
 
 #[test]
-fn the_shell_remembers_from_line_to_line() {
+fn shell_keeps_state_between_lines() {
     let mut bench = Bench::new();
     bench.writes("x=5; cd src", "");
     bench.writes("echo $x; pwd", "5\nROOT/src\n");
@@ -285,7 +285,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_not_supported_is_named_before_anything_runs() {
+fn unsupported_syntax_is_refused_before_anything_runs() {
     let mut bench = Bench::new();
     for (line, expected) in UNSUPPORTED {
         bench.says(line, expected, 2);
@@ -376,7 +376,7 @@ const ABSENT: &[(&str, &str, u8)] = &[
 
 /// For an unknown command nothing of the line runs; where the name came from an expansion, nothing more of it.
 #[test]
-fn what_is_no_command_here_ends_the_line() {
+fn unknown_command_ends_the_line() {
     let mut bench = Bench::new();
     for (line, expected, status) in ABSENT {
         bench.says(line, expected, *status);
@@ -392,7 +392,7 @@ fn what_is_no_command_here_ends_the_line() {
 
 /// Every builtin that bash lists is either a command here or refused as a builtin.
 #[test]
-fn all_builtins_of_bash_are_known() {
+fn every_bash_builtin_is_known() {
     let listed = std::process::Command::new("bash")
         .args(["-c", "compgen -b"])
         .output()
@@ -412,7 +412,7 @@ fn all_builtins_of_bash_are_known() {
 }
 
 #[test]
-fn a_substitution_reads_a_file() {
+fn substitution_reads_a_file() {
     let mut bench = Bench::new();
     bench.writes("x=$(<a.txt); echo \"$x\" $(< sp\\ ace)", "1\n2\n3 1 2 3\n");
     bench.says(
@@ -424,7 +424,7 @@ fn a_substitution_reads_a_file() {
 }
 
 #[test]
-fn texts_are_exact() {
+fn messages_and_texts_are_exact() {
     let mut bench = Bench::new();
     for (line, expected, status) in [
         ("xyz", "bash: xyz: command not found", 127),
@@ -482,7 +482,7 @@ fn texts_are_exact() {
 }
 
 #[test]
-fn output_is_cut_and_what_flows_on_is_not() {
+fn output_limit_spares_pipes_and_files() {
     let mut bench = Bench::new();
     let lines: String = (1..=250).map(|n| format!("{n}\n")).collect();
     std::fs::write(bench.dir.path().join("many"), &lines).unwrap();
@@ -516,7 +516,7 @@ fn output_is_cut_and_what_flows_on_is_not() {
 }
 
 #[test]
-fn a_line_does_not_outlive_its_time() {
+fn line_ends_with_its_time() {
     let mut bench = Bench::new();
     bench.shell.limits.time = Some(Duration::from_millis(200));
     let start = std::time::Instant::now();
@@ -534,7 +534,7 @@ fn a_line_does_not_outlive_its_time() {
 
 /// Searching this file of a single line would take minutes.
 #[test]
-fn a_search_of_one_huge_line_ends_with_the_time() {
+fn grep_of_one_huge_line_ends_with_the_time() {
     let mut bench = Bench::new();
     std::fs::write(bench.dir.path().join("big"), "ab".repeat(500_000)).unwrap();
     bench.shell.limits.time = Some(Duration::from_millis(300));
@@ -550,7 +550,7 @@ fn a_search_of_one_huge_line_ends_with_the_time() {
 
 /// Each of these lines used to abort the whole program for lack of memory.
 #[test]
-fn a_line_that_needs_too_much_memory_ends_alone() {
+fn line_over_its_memory_limit_ends_alone() {
     let mut bench = Bench::new();
     bench.shell.limits.memory = 8 << 20;
     bench.shell.limits.time = Some(Duration::from_secs(60));
@@ -589,7 +589,7 @@ fn a_line_that_needs_too_much_memory_ends_alone() {
 
 /// A name that goes on in the next line is one name; where that would make another redirect, the line is refused.
 #[test]
-fn line_that_goes_on_inside_a_name_or_a_redirect() {
+fn continued_line_inside_a_name_or_a_redirect() {
     let mut bench = Bench::new();
     bench.writes(
         "xy=1; x=2; echo $x\\\ny \"$x\\\ny\" $x\\\n- z$x\\\n",
@@ -613,7 +613,7 @@ fn line_that_goes_on_inside_a_name_or_a_redirect() {
 }
 
 #[test]
-fn braces_that_would_take_for_ever_are_refused() {
+fn endless_brace_expansion_is_refused() {
     let mut bench = Bench::new();
     let nested = format!("echo {}{}", "{a,".repeat(20_000), "}".repeat(20_000));
     let long = format!("echo {{1..100000}}{}", "x".repeat(10_000));
@@ -631,7 +631,7 @@ fn braces_that_would_take_for_ever_are_refused() {
 }
 
 #[test]
-fn what_is_said_on_standard_error_has_a_limit_too() {
+fn standard_error_has_a_limit_too() {
     let mut bench = Bench::new();
     let (_, err, status) = bench.run("ls nope{1..20000}");
     assert_eq!(status, 2);
@@ -644,7 +644,7 @@ fn what_is_said_on_standard_error_has_a_limit_too() {
 }
 
 #[test]
-fn lines_that_go_on_are_known() {
+fn incomplete_input_is_recognised() {
     let bench = Bench::new();
     for line in [
         "echo 'a",
@@ -689,7 +689,7 @@ fn lines_that_go_on_are_known() {
 
 /// Unsupported syntax ends where bash ends it: after every line but the last, more is needed.
 #[test]
-fn what_is_refused_ends_at_its_own_end() {
+fn refused_syntax_is_read_to_its_own_end() {
     let bench = Bench::new();
     for text in [
         "if false; then\nrm -r docs\nfi",
@@ -810,7 +810,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_line_breaks_the_parser(line in prop_oneof![line(), prop::collection::vec(any::<u8>(), 0..200)]) {
+    fn parser_survives_any_line(line in prop_oneof![line(), prop::collection::vec(any::<u8>(), 0..200)]) {
         let _ = parse::parse(&line);
         let _ = parse::input_state(&line);
     }
@@ -820,7 +820,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_line_breaks_out(line in line()) {
+    fn no_line_leaves_the_home(line in line()) {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("marker"), "the marker").unwrap();
         let root = outside.path().join("home");
@@ -845,7 +845,7 @@ proptest! {
 }
 
 #[test]
-fn the_status_of_a_line_that_did_not_run_is_known_to_the_next() {
+fn refused_line_sets_the_status() {
     let mut bench = Bench::new();
     for (line, status) in [
         ("if", "2\n"),

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_done_its_job_does_the_next() {
+    fn thread_is_reused() {
         let threads = ThreadPool::default();
         let first = id(&threads);
         assert_eq!(id(&threads), first);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_within_jobs_and_side_by_side_have_threads_of_their_own() {
+    fn nested_and_parallel_jobs_have_their_own_threads() {
         let threads = ThreadPool::default();
         let inner = threads.clone();
         let outer = threads.start(move || (current().id(), id(&inner))).unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_panics_costs_its_thread_and_nothing_else() {
+    fn panicking_job_costs_only_its_thread() {
         let threads = ThreadPool::default();
         let first = id(&threads);
         let gone = threads.start(|| -> () { panic!("meant") }).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_let_go_of_everything_when_its_end_is_heard() {
+    fn job_drops_its_captures_before_it_ends() {
         let threads = ThreadPool::default();
         for _ in 0..1000 {
             let held = Arc::new(());

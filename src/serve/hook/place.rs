@@ -99,7 +99,8 @@ impl Ground {
                 env: &program.env,
                 cwd: cwd.as_os_str().as_bytes().to_vec(),
             };
-            let refusal = foreseen_refusal(policy, &self.root, &program, foresight.stays);
+            let refusal =
+                foreseen_refusal(policy, &self.root, &program, foresight.stays_in_directory);
             if let Some(why) = refusal.map_err(|error| error.told())? {
                 let why = text(why);
                 return Err(match foresight.is_lone {

@@ -79,7 +79,7 @@ struct CatFormatter {
     /// The number of consecutive empty lines just before this point.
     empty: u64,
     /// True while a carriage return is held back: it is shown as `^M` only before the end of a line.
-    held: bool,
+    held_return: bool,
 }
 
 impl CatFormatter {
@@ -113,7 +113,7 @@ impl CatFormatter {
         } else {
             self.text(text, out)?;
         }
-        if std::mem::take(&mut self.held) {
+        if std::mem::take(&mut self.held_return) {
             out.write_all(b"^M")?;
         }
         self.begun = false;
@@ -135,7 +135,7 @@ impl CatFormatter {
         self.finish(out)?;
         let mut text = text;
         if *last == b'\r' && self.ends && !self.invisible {
-            self.held = true;
+            self.held_return = true;
             text = text.get(..text.len() - 1).unwrap_or_default();
         }
         if self.invisible {
@@ -153,7 +153,7 @@ impl CatFormatter {
 
     /// Writes the carriage return that is held back, if any.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        match std::mem::take(&mut self.held) {
+        match std::mem::take(&mut self.held_return) {
             true => out.write_all(b"\r"),
             false => Ok(()),
         }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_numbered_over_files() {
+    fn line_numbers_continue_over_files() {
         let mut bench = Bench::new();
         bench.put("a", "one\n\ntwo");
         bench.put("b", " go on\n\n\n\nend\n");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_seen_is_shown() {
+    fn invisible_bytes_are_shown() {
         assert_eq!(
             shown("-A", "a\tb\r\n\u{1}\u{7f}é\n"),
             "a^Ib^M$\n^A^?M-CM-)$\n"
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_missing_does_not_stop_the_others() {
+    fn missing_operand_does_not_stop_the_others() {
         let mut bench = Bench::new();
         bench.put("a", "a\n");
         bench.put("d/b", "b\n");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_not_copied_onto_its_own_end() {
+    fn file_is_not_appended_to_itself() {
         let mut bench = Bench::new();
         bench.put("a", "a\n");
         let path = bench.dir.path().join("a");

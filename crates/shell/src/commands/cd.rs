@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn cd_changes_directory_and_returns() {
         let (mut bench, root) = bench();
         assert_eq!(bench.run("cd a/b", "").2, 0);
         assert_eq!(bench.run("pwd", "").0, format!("{root}/a/b\n"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_cannot_go() {
+    fn cd_refuses_unreachable_directories() {
         let (mut bench, root) = bench();
         for (line, message, status) in [
             ("cd nosuch", "nosuch: No such file or directory", 1),

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_printed() {
+    fn words_that_are_not_options_are_printed() {
         assert_eq!(echo(&[]), "\n");
         assert_eq!(echo(&["a", "", "b"]), "a  b\n");
         assert_eq!(echo(&["-n", "a"]), "a");

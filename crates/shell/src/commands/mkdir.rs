@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_have_the_mode_that_was_asked_for() {
+    fn directories_have_the_requested_mode() {
         let mut bench = Bench::new();
         for (line, path, bits) in [
             ("mkdir -m 7777 a", "a", 0o7777),

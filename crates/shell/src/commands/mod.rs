@@ -51,14 +51,14 @@ const fn reads(name: &'static str, run: CommandFn) -> BundledCommand {
     BundledCommand {
         name,
         run,
-        changes: false,
+        may_change: false,
         runs_for_find: true,
     }
 }
 
 const fn changes(name: &'static str, run: CommandFn) -> BundledCommand {
     BundledCommand {
-        changes: true,
+        may_change: true,
         ..reads(name, run)
     }
 }
@@ -139,12 +139,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn names_are_in_order() {
+    fn registry_is_sorted() {
         assert!(REGISTRY.names().is_sorted());
     }
 
     #[test]
-    fn wrong_options_are_told_and_end_the_command() {
+    fn wrong_options_end_the_command_with_a_message() {
         let mut bench = Bench::new();
         bench.put("f", "content\n");
         // These take no options: `true` and `false` mind nothing, `echo` writes what it does not know.

@@ -38,7 +38,7 @@ struct MoveRun {
     update: bool,
     verbose: bool,
     /// The destinations that this call has written.
-    made: HashSet<WorldPath>,
+    written: HashSet<WorldPath>,
 }
 
 /// `mv [-fnTuv] [-t DIRECTORY] SOURCE... [DESTINATION]`
@@ -92,7 +92,8 @@ impl MoveRun {
             } else if let Some(clash) = type_conflict((from, &meta), (to, &there)) {
                 Some(clash)
             } else {
-                (!meta.is_dir() && self.made.contains(&new)).then(|| just_created_message(from, to))
+                (!meta.is_dir() && self.written.contains(&new))
+                    .then(|| just_created_message(from, to))
             };
             if let Some(message) = refused {
                 call.report(&message)?;
@@ -103,7 +104,7 @@ impl MoveRun {
             Ok(()) => {}
             Err(error) if error.errno() == Errno::XDEV && is_across(&path, &new) => {
                 let moved = self.move_across(call, (path, from), (new.clone(), to))?;
-                self.made.insert(new);
+                self.written.insert(new);
                 return Ok(moved);
             }
             Err(Error::Exists) if self.keep => return Ok(true),
@@ -125,7 +126,7 @@ impl MoveRun {
                 return Ok(false);
             }
         }
-        self.made.insert(new);
+        self.written.insert(new);
         if self.verbose {
             let line = [b"renamed ", &quoted(from)[..], b" -> ", &quoted(to), b"\n"].concat();
             call.out.write_all(&line)?;
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn things_are_moved_as_gnu_moves_them() {
+    fn mv_moves_as_gnu_does() {
         for (line, out, there, gone) in [
             ("mv f new", "", "new", "f"),
             ("mv -v f g", "renamed 'f' -> 'g'\n", "g", "f"),
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_moved_is_told() {
+    fn mv_reports_each_failure() {
         for (line, err) in [
             ("mv", "missing file operand"),
             ("mv f", "missing destination file operand"),
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_newer_stays() {
+    fn update_keeps_newer_files() {
         let mut bench = bench();
         bench.run("touch -d @1000 f", "");
         assert_eq!(bench.run("mv -u f g", "").2, 0);

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn things_are_removed_as_gnu_removes_them() {
+    fn rm_removes_as_gnu_does() {
         for (line, out) in [
             ("rm f", ""),
             ("rm -r d e f", ""),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_removed_is_told() {
+    fn rm_reports_each_failure() {
         for (line, err) in [
             ("rm", "missing operand"),
             ("rm missing", "missing: No such file or directory"),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_by_its_name_is_not_removed() {
+    fn rm_spares_the_root_by_its_name() {
         let mut bench = bench();
         let root = bench.dir.path().to_str().unwrap().to_owned();
         let (_, told, status) = bench.run(&format!("rm -rf {root}"), "");
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_goes_where_one_stays() {
+    fn rm_goes_on_after_a_failure() {
         let mut bench = bench();
         let (_, told, status) = bench.run("rm missing f d", "");
         assert_eq!(

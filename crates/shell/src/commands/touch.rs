@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_set_to_what_was_asked_for() {
+    fn times_are_set_as_requested() {
         let mut bench = Bench::new();
         let mut times = |line: &str| {
             assert_eq!(bench.run(line, "").2, 0, "{line}");

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read() {
+    fn wc_reports_unreadable_operands() {
         let mut bench = Bench::new();
         bench.put("d/x", "1\n");
         for (line, out, err) in [
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn words_go_on_over_chunks() {
+    fn words_span_chunks() {
         let text = "ab ".repeat(100_000);
         assert_eq!(Bench::new().run("wc -w", &text).0, "100000\n");
         assert_eq!(Bench::new().run("wc -L", &text).0, "300000\n");

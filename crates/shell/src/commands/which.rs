@@ -36,7 +36,7 @@ mod tests {
     use crate::commands::tests::Bench;
 
     #[test]
-    fn commands_are_the_shells_own() {
+    fn which_finds_bundled_commands() {
         let mut bench = Bench::new();
         let ls = "ls: shell built-in command\n";
         for (line, out, status) in [

@@ -150,7 +150,7 @@ third week|2026-12-13 04:40:05
 ";
 
 #[test]
-fn texts_mean_what_they_mean_to_gnu() {
+fn dates_parse_as_in_gnu() {
     let now: DateTime<Utc> = "2026-11-22T04:40:05Z".parse().unwrap();
     for line in GNU.lines() {
         let (text, expected) = line.split_once('|').unwrap();
@@ -161,7 +161,7 @@ fn texts_mean_what_they_mean_to_gnu() {
 }
 
 #[test]
-fn fractions_and_bytes_that_are_no_text() {
+fn fractions_and_invalid_utf8() {
     let now: DateTime<Utc> = "2026-11-22T04:40:05.25Z".parse().unwrap();
     for (text, nanos) in [
         (&b"@-1.5"[..], 500_000_000),

@@ -33,13 +33,13 @@ impl LineParser<'_> {
         let value = value.get(1..).unwrap_or_default().to_vec();
         if value.is_empty() && self.lexer.rest().starts_with(b"(") {
             self.skip_extent(b')')?;
-            self.note([&name[..], b"=( ): arrays are"].concat());
+            self.note_unsupported([&name[..], b"=( ): arrays are"].concat());
         } else if is_element {
-            self.note([&name[..], b"[ ]=: arrays are"].concat());
+            self.note_unsupported([&name[..], b"[ ]=: arrays are"].concat());
         } else if appends {
-            self.note([&name[..], b"+=: appending to a variable is"].concat());
+            self.note_unsupported([&name[..], b"+=: appending to a variable is"].concat());
         } else if name == b"IFS" {
-            self.note("IFS: splitting at anything but blanks is");
+            self.note_unsupported("IFS: splitting at anything but blanks is");
         }
         Ok(Some((name, Word(value))))
     }

@@ -51,7 +51,7 @@ impl<'l> LineParser<'l> {
         let Some((name, what, read)) = found else {
             return Ok(false);
         };
-        self.note(what);
+        self.note_unsupported(what);
         self.lexer.skip(name.len());
         self.deeper(read).map(|()| true)
     }
@@ -161,7 +161,7 @@ impl<'l> LineParser<'l> {
         let Some(name) = name.filter(|_| after.eat(b")")) else {
             return Err(SyntaxRefusal::unexpected(b"("));
         };
-        self.note([&name[..], b"(): functions are"].concat());
+        self.note_unsupported([&name[..], b"(): functions are"].concat());
         self.lexer = after;
         self.newlines()?;
         self.deeper(|parser| parser.stage().map(drop))

@@ -20,7 +20,7 @@ impl LineParser<'_> {
         let parsed = self
             .list(ListEnd::Input)
             .and_then(|list| self.fill_here_documents(list));
-        match self.noted.take() {
+        match self.first_unsupported.take() {
             Some(refusal) => Err(refusal),
             None => parsed,
         }
@@ -31,12 +31,18 @@ impl LineParser<'_> {
         let mut inner = LineParser::new(b"", self.depth + 1)?;
         inner.lexer = self.lexer.clone();
         let list = inner.list(ListEnd::Paren);
-        self.noted = self.noted.take().or(inner.noted.take());
+        self.first_unsupported = self
+            .first_unsupported
+            .take()
+            .or(inner.first_unsupported.take());
         let list = list?;
         inner.lexer.skip(1);
         self.lexer = inner.lexer.clone();
         let list = inner.fill_here_documents(list);
-        self.noted = self.noted.take().or(inner.noted.take());
+        self.first_unsupported = self
+            .first_unsupported
+            .take()
+            .or(inner.first_unsupported.take());
         list
     }
 
@@ -52,8 +58,8 @@ impl LineParser<'_> {
         mut list: CommandList,
     ) -> Result<CommandList, SyntaxRefusal> {
         self.here_documents()?;
-        let mut texts = std::mem::take(&mut self.texts).into_iter();
-        if self.noted.is_none() {
+        let mut texts = std::mem::take(&mut self.here_texts).into_iter();
+        if self.first_unsupported.is_none() {
             fill_list(&mut list, &mut texts);
         }
         Ok(list)
@@ -74,7 +80,7 @@ impl LineParser<'_> {
                 [b';', b';', ..] => return Err(SyntaxRefusal::unexpected(b";;")),
                 [b';', ..] => self.lexer.skip(1),
                 [b'&', ..] => {
-                    self.note("&: job control is");
+                    self.note_unsupported("&: job control is");
                     self.lexer.skip(1);
                 }
                 [b'\n', ..] => {}
@@ -109,7 +115,7 @@ impl LineParser<'_> {
                 self.lexer.skip(1);
                 negated = !negated;
             } else if self.is_word(b"time") {
-                self.note("time: timing is");
+                self.note_unsupported("time: timing is");
                 self.lexer.skip(4);
                 self.lexer.skip_blanks();
                 if self.is_word(b"-p") {
@@ -129,7 +135,7 @@ impl LineParser<'_> {
                     self.lexer.skip(2);
                     let errors_too = Redirect {
                         stream: 2,
-                        to: RedirectTarget::Same(1),
+                        target: RedirectTarget::Same(1),
                     };
                     if let Some(last) = stages.last_mut() {
                         last.redirects.push(errors_too);
@@ -142,7 +148,7 @@ impl LineParser<'_> {
             stages.push(self.stage()?);
         }
         if stages.len() > MOST_STAGES {
-            self.noted.get_or_insert_with(|| {
+            self.first_unsupported.get_or_insert_with(|| {
                 SyntaxRefusal::final_refusal(format!("pipe depth exceeded (max {MOST_STAGES})"))
             });
         }
@@ -151,9 +157,9 @@ impl LineParser<'_> {
 
     pub(super) fn stage(&mut self) -> Result<Stage, SyntaxRefusal> {
         self.lexer.skip_blanks();
-        let what = match self.lexer.rest() {
+        let body = match self.lexer.rest() {
             [b'(', b'(', ..] => {
-                self.note("((: arithmetic is");
+                self.note_unsupported("((: arithmetic is");
                 self.skip_extent(b')')?;
                 StageBody::Group(CommandList::new())
             }
@@ -166,7 +172,7 @@ impl LineParser<'_> {
         loop {
             self.lexer.skip_blanks();
             if !self.redirect(&mut redirects)? {
-                return Ok(Stage { what, redirects });
+                return Ok(Stage { body, redirects });
             }
         }
     }
@@ -209,7 +215,7 @@ impl LineParser<'_> {
                 }
             }
             if names_stream(&word) && matches!(self.lexer.peek(), Some(b'<' | b'>')) {
-                self.note("{NAME}: streams by the name of a variable are");
+                self.note_unsupported("{NAME}: streams by the name of a variable are");
             }
             words.push(word);
             self.lexer.skip_blanks();
@@ -222,8 +228,8 @@ impl LineParser<'_> {
         if words.is_empty() && assignments.is_empty() && redirects.is_empty() {
             return Err(self.unexpected());
         }
-        let what = StageBody::Simple { assignments, words };
-        Ok(Stage { what, redirects })
+        let body = StageBody::Simple { assignments, words };
+        Ok(Stage { body, redirects })
     }
 
     /// Skips newlines. After the first one, the texts of here-documents are read.

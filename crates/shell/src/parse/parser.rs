@@ -35,12 +35,12 @@ pub(super) struct PendingHereDoc {
 pub(crate) struct LineParser<'l> {
     pub(super) lexer: Lexer<'l>,
     pub(super) depth: usize,
-    pub(super) awaited: Vec<PendingHereDoc>,
-    pub(super) texts: Vec<Word>,
+    pub(super) pending_here_docs: Vec<PendingHereDoc>,
+    pub(super) here_texts: Vec<Word>,
     /// True if the end of a here-document is missing.
-    pub(super) unended: bool,
+    pub(super) lacks_here_doc_end: bool,
     /// The first unsupported syntax. Parsing goes on, to find its end.
-    pub(super) noted: Option<SyntaxRefusal>,
+    pub(super) first_unsupported: Option<SyntaxRefusal>,
 }
 
 impl<'l> LineParser<'l> {
@@ -59,16 +59,16 @@ impl<'l> LineParser<'l> {
         Ok(LineParser {
             lexer: Lexer::new(line),
             depth,
-            awaited: Vec::new(),
-            texts: Vec::new(),
-            unended: false,
-            noted: None,
+            pending_here_docs: Vec::new(),
+            here_texts: Vec::new(),
+            lacks_here_doc_end: false,
+            first_unsupported: None,
         })
     }
 
     /// Notes unsupported syntax, and goes on.
-    pub(super) fn note(&mut self, what: impl AsRef<[u8]>) {
-        self.noted
+    pub(super) fn note_unsupported(&mut self, what: impl AsRef<[u8]>) {
+        self.first_unsupported
             .get_or_insert_with(|| SyntaxRefusal::unsupported(what));
     }
 
@@ -80,7 +80,10 @@ impl<'l> LineParser<'l> {
     ) -> Result<T, SyntaxRefusal> {
         let mut inner = LineParser::new(text, self.depth + 1)?;
         let parsed = parse(&mut inner);
-        self.noted = self.noted.take().or(inner.noted.take());
+        self.first_unsupported = self
+            .first_unsupported
+            .take()
+            .or(inner.first_unsupported.take());
         parsed.map_err(|refusal| SyntaxRefusal {
             may_continue: false,
             ..refusal

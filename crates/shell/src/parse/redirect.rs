@@ -23,15 +23,15 @@ impl LineParser<'_> {
         self.lexer.skip(digits);
         let reads = self.lexer.rest().starts_with(b"<");
         let stream = self.stream(&number, reads);
-        let to = match self.lexer.rest() {
+        let target = match self.lexer.rest() {
             [b'<', b'(', ..] | [b'>', b'(', ..] => {
-                self.note("<( ) and >( ): process substitution is");
+                self.note_unsupported("<( ) and >( ): process substitution is");
                 self.lexer.skip(1);
                 self.skip_extent(b')')?;
                 return Ok(true);
             }
             [b'<', b'>', ..] => {
-                self.note("<>: opening for both is");
+                self.note_unsupported("<>: opening for both is");
                 self.lexer.skip(2);
                 RedirectTarget::Read(self.redirect_word()?)
             }
@@ -70,7 +70,7 @@ impl LineParser<'_> {
                 RedirectTarget::Write(self.redirect_word()?)
             }
         };
-        redirects.push(Redirect { stream, to });
+        redirects.push(Redirect { stream, target });
         Ok(true)
     }
 
@@ -82,7 +82,7 @@ impl LineParser<'_> {
             (b"2", _) => 2,
             _ => {
                 let shown = String::from_utf8_lossy(number);
-                self.note(format!("{shown}: streams other than 0, 1 and 2 are"));
+                self.note_unsupported(format!("{shown}: streams other than 0, 1 and 2 are"));
                 1
             }
         }
@@ -102,7 +102,7 @@ impl LineParser<'_> {
             (Some(b"2"), false) => Ok(Ok(2)),
             (plain, false) if no_number && plain.is_none_or(is_file) => Ok(Err(word)),
             _ => {
-                self.note("closing streams, and copying others than 1 and 2, is");
+                self.note_unsupported("closing streams, and copying others than 1 and 2, is");
                 Ok(Ok(1))
             }
         }
@@ -113,12 +113,12 @@ impl LineParser<'_> {
         self.lexer.skip(2);
         let appends = self.lexer.eat(b">");
         let word = self.redirect_word()?;
-        let to = if appends {
+        let target = if appends {
             RedirectTarget::Append(word)
         } else {
             RedirectTarget::Write(word)
         };
-        push_both(redirects, to);
+        push_both(redirects, target);
         Ok(())
     }
 
@@ -152,7 +152,7 @@ impl LineParser<'_> {
                 }
             }
         }
-        self.awaited.push(PendingHereDoc {
+        self.pending_here_docs.push(PendingHereDoc {
             end,
             tabs_stripped,
             quoted,
@@ -161,7 +161,7 @@ impl LineParser<'_> {
     }
 
     pub(super) fn here_documents(&mut self) -> Result<(), SyntaxRefusal> {
-        for awaited in std::mem::take(&mut self.awaited) {
+        for awaited in std::mem::take(&mut self.pending_here_docs) {
             let mut text = Vec::new();
             // Without its end, the text extends to the end of the input, as in bash.
             let mut ended = false;
@@ -186,7 +186,7 @@ impl LineParser<'_> {
                 text.append(&mut whole);
                 text.push(b'\n');
             }
-            self.unended |= !ended;
+            self.lacks_here_doc_end |= !ended;
             let text = match awaited.quoted {
                 true => Word(text.into_iter().map(WordAtom::Quoted).collect()),
                 // An error in an incomplete text may be resolved by the rest of it.
@@ -195,7 +195,7 @@ impl LineParser<'_> {
                     ..refusal
                 })?,
             };
-            self.texts.push(text);
+            self.here_texts.push(text);
         }
         Ok(())
     }
@@ -206,10 +206,10 @@ fn is_continued(line: &[u8]) -> bool {
     line.iter().rev().take_while(|b| **b == b'\\').count() % 2 == 1
 }
 
-fn push_both(redirects: &mut Vec<Redirect>, to: RedirectTarget) {
-    redirects.push(Redirect { stream: 1, to });
-    let to = RedirectTarget::Same(1);
-    redirects.push(Redirect { stream: 2, to });
+fn push_both(redirects: &mut Vec<Redirect>, target: RedirectTarget) {
+    redirects.push(Redirect { stream: 1, target });
+    let target = RedirectTarget::Same(1);
+    redirects.push(Redirect { stream: 2, target });
 }
 
 /// Fills in the here-documents of a list in order.
@@ -218,12 +218,12 @@ pub(super) fn fill_list(list: &mut CommandList, texts: &mut impl Iterator<Item =
         let rest = and_or.rest.iter_mut().map(|(_, pipeline)| pipeline);
         for pipeline in std::iter::once(&mut and_or.first).chain(rest) {
             for stage in &mut pipeline.stages {
-                match &mut stage.what {
+                match &mut stage.body {
                     StageBody::Subshell(list) | StageBody::Group(list) => fill_list(list, texts),
                     StageBody::Simple { .. } => {}
                 }
                 for redirect in &mut stage.redirects {
-                    if let RedirectTarget::Here(text) = &mut redirect.to
+                    if let RedirectTarget::Here(text) = &mut redirect.target
                         && text.0.is_empty()
                         && let Some(filled) = texts.next()
                     {

@@ -68,7 +68,9 @@ impl LineParser<'_> {
     fn refuse_split_number(&mut self, word: &Word) {
         let is_number = |text: Vec<u8>| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         if matches!(self.lexer.peek(), Some(b'<' | b'>')) && word.plain().is_some_and(is_number) {
-            self.note("a line that goes on between the number of a stream and its redirect is");
+            self.note_unsupported(
+                "a line that goes on between the number of a stream and its redirect is",
+            );
         }
     }
 
@@ -127,7 +129,7 @@ impl LineParser<'_> {
         let after = rest.get(1..).unwrap_or_default();
         match after {
             [b'(', b'(', ..] => {
-                self.note("$((: arithmetic is");
+                self.note_unsupported("$((: arithmetic is");
                 self.lexer.skip(1);
                 self.skip_extent(b')')?;
                 word.0.push(WordAtom::Nothing);
@@ -151,7 +153,7 @@ impl LineParser<'_> {
                 let typed = rest.get(..rest.len() - self.lexer.rest().len());
                 let typed = typed.and_then(|typed| typed.split(|b| *b == b'\n').next());
                 let what: &[u8] = b": only $NAME, ${NAME} and $? are supported; this expansion is";
-                self.note([typed.unwrap_or_default(), what].concat());
+                self.note_unsupported([typed.unwrap_or_default(), what].concat());
                 word.0.push(WordAtom::Nothing);
             }
             [b'?', ..] => {
@@ -160,18 +162,18 @@ impl LineParser<'_> {
             }
             [b'0'..=b'9' | b'@' | b'*' | b'#' | b'$' | b'!' | b'-', ..] => {
                 let typed = rest.get(..2).unwrap_or_default();
-                self.note([typed, b": special parameters but $? are"].concat());
+                self.note_unsupported([typed, b": special parameters but $? are"].concat());
                 self.lexer.skip(2);
                 word.0.push(WordAtom::Nothing);
             }
             [b'[', ..] => {
-                self.note("$[: arithmetic is");
+                self.note_unsupported("$[: arithmetic is");
                 self.lexer.skip(1);
                 self.skip_extent(b']')?;
                 word.0.push(WordAtom::Nothing);
             }
             [b'\\', b'\n', ..] => {
-                self.note("a line that goes on behind a $ is");
+                self.note_unsupported("a line that goes on behind a $ is");
                 self.lexer.skip(1);
                 word.0.push(WordAtom::Nothing);
             }

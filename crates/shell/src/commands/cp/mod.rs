@@ -50,9 +50,9 @@ struct CopyRun {
     recursive: bool,
     options: CopyOptions,
     /// The operands so far, as typed, with their inodes.
-    seen: HashSet<(Vec<u8>, Id)>,
+    sources: HashSet<(Vec<u8>, Id)>,
     /// The destinations that this call has written.
-    made: HashSet<WorldPath>,
+    written: HashSet<WorldPath>,
 }
 
 /// `cp [-afHLnpPRrTuv] [--preserve=LIST] [-t DIRECTORY] SOURCE... [DESTINATION]`
@@ -129,7 +129,7 @@ impl CopyRun {
             call.report(&[b"-r not specified; omitting directory ", &quoted(typed)[..]].concat())?;
             return Ok(false);
         }
-        let first = self.seen.insert((typed.to_vec(), meta.id));
+        let first = self.sources.insert((typed.to_vec(), meta.id));
         if !first {
             let what: &[u8] = if meta.is_dir() {
                 b"directory "
@@ -151,7 +151,7 @@ impl CopyRun {
         let Some((new, there)) = look_up_destination(call, (typed, &meta), to)? else {
             return Ok(false);
         };
-        if there.is_some() && !meta.is_dir() && self.made.contains(&new) {
+        if there.is_some() && !meta.is_dir() && self.written.contains(&new) {
             if self.options.no_clobber {
                 return Ok(true);
             }
@@ -163,7 +163,7 @@ impl CopyRun {
             to: (new.clone(), to.to_vec()),
         };
         let copied = self.options.copy_tree(call, copy)?;
-        self.made.insert(new);
+        self.written.insert(new);
         Ok(copied)
     }
 }

@@ -19,7 +19,7 @@ fn read(bench: &Bench, path: &str) -> String {
 }
 
 #[test]
-fn things_are_copied_as_gnu_copies_them() {
+fn cp_copies_as_gnu_does() {
     for (line, out, there, content) in [
         ("cp f new", "", "new", "f"),
         ("cp -v f g", "'f' -> 'g'\n", "g", "f"),
@@ -51,7 +51,7 @@ fn things_are_copied_as_gnu_copies_them() {
 }
 
 #[test]
-fn what_is_not_copied_is_told() {
+fn cp_reports_each_failure() {
     for (line, err) in [
         ("cp", "missing file operand"),
         ("cp f", "missing destination file operand"),
@@ -101,7 +101,7 @@ fn what_is_not_copied_is_told() {
 }
 
 #[test]
-fn a_source_given_twice_is_copied_once() {
+fn repeated_source_is_copied_once() {
     let mut bench = bench();
     let told = bench.run("cp -r d d f f h", "").1;
     let wanted = "cp: warning: source directory 'd' specified more than once\n\
@@ -111,7 +111,7 @@ fn a_source_given_twice_is_copied_once() {
 }
 
 #[test]
-fn a_copy_into_itself_has_the_rest() {
+fn copy_into_itself_copies_the_rest() {
     let mut bench = bench();
     bench.run("cp -r d d/new", "");
     assert_eq!(read(&bench, "d/new/s/deep"), "d/s/deep");
@@ -119,7 +119,7 @@ fn a_copy_into_itself_has_the_rest() {
 }
 
 #[test]
-fn attributes_are_kept_where_that_is_asked_for() {
+fn attributes_are_preserved_on_request() {
     let mut bench = bench();
     let at = |bench: &Bench, path: &str| std::fs::metadata(bench.dir.path().join(path)).unwrap();
     let mode = |path: &str, mode: u32, bench: &Bench| {
@@ -167,7 +167,7 @@ fn holes_stay_holes() {
 }
 
 #[test]
-fn a_pipe_is_not_read() {
+fn fifo_is_reported_and_not_read() {
     let mut bench = bench();
     let pipe = bench.dir.path().join("d/p");
     rustix::fs::mknodat(

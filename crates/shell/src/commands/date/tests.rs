@@ -25,7 +25,7 @@ const GNU: &str = "%1d|2\n%3d|002\n%-3d|2\n%_3d|  2\n%03d|002\n%5a|  Fri\n%05a|0
 %Od|02\n%%|%\n%|%\n%-|%-\n%::::z|%::::z\n%:Y|%:Y\n%I|03\n%-I|3\n%M %S|04 05\nabc|abc\n%5n|    \n";
 
 #[test]
-fn directives_are_gnus() {
+fn format_directives_match_gnu() {
     for line in GNU.split('\n') {
         let Some((format, expected)) = line.split_once('|') else {
             continue;
@@ -91,7 +91,7 @@ fn formats_by_name() {
 }
 
 #[test]
-fn a_file_says_when_it_was_written_or_has_dates() {
+fn date_reads_dates_and_times_of_files() {
     let mut bench = Bench::new();
     bench.put("dates", "2026-01-02\nxyz\n@0");
     let told = bench.run("date -u -f dates +%F", "");
@@ -113,7 +113,7 @@ fn a_file_says_when_it_was_written_or_has_dates() {
 }
 
 #[test]
-fn without_arguments_it_is_now() {
+fn date_without_arguments_is_now() {
     let before = chrono::Utc::now().timestamp();
     let (out, err, status) = said(&["+%s"]);
     let now: i64 = out.trim().parse().unwrap();
@@ -124,7 +124,7 @@ fn without_arguments_it_is_now() {
 }
 
 #[test]
-fn what_is_wrong() {
+fn date_reports_wrong_arguments() {
     for (args, message) in [
         (&["-d", "xyz"][..], "invalid date 'xyz'"),
         (&["xyz"], "invalid date 'xyz'"),

@@ -96,7 +96,7 @@ impl<'a> VisitedEntry<'a> {
 pub(super) struct FindRun<'a, 'c> {
     pub(super) call: &'a mut Call<'c>,
     pub(super) plan: &'a FindPlan,
-    gathered: Vec<PendingPaths>,
+    pending_paths: Vec<PendingPaths>,
     status: u8,
     pruned: bool,
     /// True once the walk has to end (`-quit`).
@@ -108,8 +108,8 @@ impl<'a, 'c> FindRun<'a, 'c> {
         FindRun {
             call,
             plan,
-            gathered: plan
-                .gathered
+            pending_paths: plan
+                .batch_commands
                 .iter()
                 .map(|_| PendingPaths::default())
                 .collect(),
@@ -121,8 +121,10 @@ impl<'a, 'c> FindRun<'a, 'c> {
 
     /// Runs the `-exec … +` commands that still have paths waiting. Returns the status.
     pub(super) fn finish(mut self) -> CommandResult {
-        for (gathered, template) in self.gathered.iter_mut().zip(&self.plan.gathered) {
-            if !gathered.run(template, self.call)? {
+        for (pending_paths, template) in
+            self.pending_paths.iter_mut().zip(&self.plan.batch_commands)
+        {
+            if !pending_paths.run(template, self.call)? {
                 self.status = 1;
             }
         }
@@ -142,7 +144,7 @@ impl<'a, 'c> FindRun<'a, 'c> {
     /// Evaluates the expression for an entry that is deep enough. Returns whether a directory is pruned.
     pub(super) fn evaluate(&mut self, visit: &VisitedEntry<'_>) -> Result<bool, CommandError> {
         self.pruned = false;
-        if visit.depth >= self.plan.least {
+        if visit.depth >= self.plan.min_depth {
             let plan = self.plan;
             self.holds(&plan.expression, visit)?;
         }
@@ -230,9 +232,10 @@ impl<'a, 'c> FindRun<'a, 'c> {
             FindTest::Delete => self.delete(visit)?,
             FindTest::Exec(template) => template.run_for_path(self.call, visit.shown)?,
             FindTest::ExecMany(number) => {
-                let template = self.plan.gathered.get(*number);
-                if let (Some(gathered), Some(template)) = (self.gathered.get_mut(*number), template)
-                    && !gathered.add(template, self.call, visit.shown)?
+                let template = self.plan.batch_commands.get(*number);
+                if let (Some(pending_paths), Some(template)) =
+                    (self.pending_paths.get_mut(*number), template)
+                    && !pending_paths.add(template, self.call, visit.shown)?
                 {
                     self.status = 1;
                 }

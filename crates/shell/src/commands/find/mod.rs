@@ -108,7 +108,7 @@ fn enter(
     visit: &VisitedEntry<'_>,
 ) -> Result<Option<Vec<DirEntry>>, CommandError> {
     let plan = finder.plan;
-    let inside = visit.is_dir() && visit.depth < plan.deepest;
+    let inside = visit.is_dir() && visit.depth < plan.max_depth;
     if !plan.contents_first || !inside {
         let pruned = finder.evaluate(visit)?;
         if !inside || finder.quit || pruned && !plan.contents_first {

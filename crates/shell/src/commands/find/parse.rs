@@ -28,12 +28,12 @@ pub(super) enum FindExpr {
 pub(super) struct FindPlan {
     pub(super) expression: FindExpr,
     /// The depth from which on directories are not entered (`-maxdepth`).
-    pub(super) deepest: usize,
+    pub(super) max_depth: usize,
     /// The depth below which entries are not evaluated (`-mindepth`).
-    pub(super) least: usize,
+    pub(super) min_depth: usize,
     pub(super) contents_first: bool,
     /// The commands that are run with many paths at once (`-exec … +`).
-    pub(super) gathered: Vec<CommandTemplate>,
+    pub(super) batch_commands: Vec<CommandTemplate>,
 }
 
 /// A word of an expression, or several words that belong together.
@@ -86,10 +86,10 @@ impl FindPlan {
         }
         Ok(FindPlan {
             expression,
-            deepest: settings.deepest.unwrap_or(usize::MAX),
-            least: settings.least,
+            max_depth: settings.max_depth.unwrap_or(usize::MAX),
+            min_depth: settings.min_depth,
             contents_first: settings.contents_first,
-            gathered: settings.gathered,
+            batch_commands: settings.batch_commands,
         })
     }
 }

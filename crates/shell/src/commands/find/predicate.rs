@@ -29,7 +29,7 @@ pub(super) enum FindTest {
     Print(u8),
     Delete,
     Exec(CommandTemplate),
-    /// The index of its command in the plan's `gathered`.
+    /// The index of its command in the plan's `batch_commands`.
     ExecMany(usize),
 }
 
@@ -82,10 +82,10 @@ fn nanos(time: Time) -> i128 {
 /// The global options of a walk.
 #[derive(Debug, Default)]
 pub(super) struct WalkSettings {
-    pub(super) deepest: Option<usize>,
-    pub(super) least: usize,
+    pub(super) max_depth: Option<usize>,
+    pub(super) min_depth: usize,
     pub(super) contents_first: bool,
-    pub(super) gathered: Vec<CommandTemplate>,
+    pub(super) batch_commands: Vec<CommandTemplate>,
 }
 
 /// Reads predicates from the words of an expression.
@@ -130,8 +130,8 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
                 return Ok(match ExecAction::read(rest, self.call.state)? {
                     ExecAction::Each(template) => FindTest::Exec(template),
                     ExecAction::Many(template) => {
-                        self.settings.gathered.push(template);
-                        FindTest::ExecMany(self.settings.gathered.len() - 1)
+                        self.settings.batch_commands.push(template);
+                        FindTest::ExecMany(self.settings.batch_commands.len() - 1)
                     }
                 });
             }
@@ -156,11 +156,11 @@ impl<'a, 'c> PredicateReader<'a, 'c> {
             b"-size" => |_, _, arg| parse_size(arg),
             b"-perm" => |_, _, arg| parse_mode(arg),
             b"-maxdepth" => |reader, typed, arg| {
-                reader.settings.deepest = Some(parse_depth(typed, arg)?);
+                reader.settings.max_depth = Some(parse_depth(typed, arg)?);
                 Ok(FindTest::Constant(true))
             },
             b"-mindepth" => |reader, typed, arg| {
-                reader.settings.least = parse_depth(typed, arg)?;
+                reader.settings.min_depth = parse_depth(typed, arg)?;
                 Ok(FindTest::Constant(true))
             },
             b"-mtime" | b"-atime" | b"-ctime" => Self::parse_days,

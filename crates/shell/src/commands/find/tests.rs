@@ -29,7 +29,7 @@ fn printed(bench: &mut Bench, line: &str) -> String {
 }
 
 #[test]
-fn entries_come_by_name_at_each_level() {
+fn entries_are_sorted_at_each_level() {
     let mut bench = tree();
     for (line, expected) in [
         (
@@ -59,7 +59,7 @@ fn entries_come_by_name_at_each_level() {
 }
 
 #[test]
-fn times_are_compared_as_gnu_compares_them() {
+fn times_compare_as_in_gnu() {
     let mut bench = Bench::new();
     let hour = 3600;
     for (name, age) in [
@@ -97,7 +97,7 @@ fn times_are_compared_as_gnu_compares_them() {
 }
 
 #[test]
-fn commands_are_run_for_each_and_for_many() {
+fn exec_runs_for_each_and_for_many() {
     let mut bench = tree();
     let out = printed(&mut bench, "find a -name *.txt -exec echo <{}> ;");
     assert_eq!(out, "<a/one.txt>\n");
@@ -111,7 +111,7 @@ fn commands_are_run_for_each_and_for_many() {
 }
 
 #[test]
-fn many_paths_are_run_in_parts() {
+fn exec_splits_many_paths() {
     let mut bench = Bench::new();
     for number in 0..1000 {
         bench.put(&format!("{number:0>200}"), "");
@@ -122,7 +122,7 @@ fn many_paths_are_run_in_parts() {
 }
 
 #[test]
-fn deleting_says_what_it_cannot_do_and_goes_on() {
+fn delete_reports_failures_and_goes_on() {
     let mut bench = tree();
     let told = bench.run("find a -name a -delete", "");
     let error = "find: a: Directory not empty\n".to_owned();
@@ -136,7 +136,7 @@ fn deleting_says_what_it_cannot_do_and_goes_on() {
 }
 
 #[test]
-fn what_is_wrong_is_said_as_gnu_says_it() {
+fn expression_errors_are_worded_as_in_gnu() {
     let mut bench = tree();
     for (line, message) in [
         ("find . -foo", "unknown predicate `-foo'"),
@@ -194,7 +194,7 @@ fn what_is_wrong_is_said_as_gnu_says_it() {
 }
 
 #[test]
-fn an_expression_can_be_long_but_not_deep() {
+fn expressions_may_be_long_but_not_deep() {
     let mut bench = tree();
     let nots = "! ".repeat(100_000);
     assert_eq!(
@@ -222,7 +222,7 @@ fn names_are_bytes() {
 }
 
 #[test]
-fn links_do_not_exist_and_other_things_are_only_seen() {
+fn links_are_absent_and_special_files_are_listed() {
     let mut bench = tree();
     std::os::unix::fs::symlink("/etc", bench.dir.path().join("link")).unwrap();
     let fifo = bench.dir.path().join("fifo");
@@ -235,7 +235,7 @@ fn links_do_not_exist_and_other_things_are_only_seen() {
 }
 
 #[test]
-fn a_directory_that_goes_away_is_complained_of() {
+fn vanished_directory_is_reported() {
     let mut bench = tree();
     // It is removed just before the walk enters it.
     let told = bench.run("find . -name a -exec rm -rf a ;", "");
@@ -250,7 +250,7 @@ fn a_directory_that_goes_away_is_complained_of() {
 }
 
 #[test]
-fn the_end_of_the_lines_time_ends_the_walk() {
+fn walk_ends_with_the_lines_time() {
     let mut bench = tree();
     bench.state.deadline.cancel.cancel();
     let words = [&b"find"[..]].map(<[u8]>::to_vec);
@@ -259,7 +259,7 @@ fn the_end_of_the_lines_time_ends_the_walk() {
 }
 
 #[test]
-fn depth_is_bound_by_nothing_of_the_walks_own() {
+fn walk_has_no_depth_limit_of_its_own() {
     // More than PATH_MAX; ten thousand would take minutes, since each operation resolves its path anew.
     const LEVELS: usize = 2500;
     let mut bench = Bench::new();

@@ -56,7 +56,7 @@ impl FileBuffer {
         if self.bytes.len() < start + READ_SIZE + 1 {
             let length = (self.bytes.len() * 2).max(start + READ_SIZE + 1);
             // Counted twice, since growing copies the buffer.
-            deadline.fits(length.saturating_mul(2))?;
+            deadline.check_memory(length.saturating_mul(2))?;
             self.bytes.resize(length, 0);
         }
         let room = self.bytes.get_mut(start..start + READ_SIZE);

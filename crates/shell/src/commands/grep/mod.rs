@@ -30,8 +30,8 @@ use trumanfs_types::error::Error;
 /// Searches files, or standard input.
 pub(crate) fn grep(call: &mut Call<'_>) -> CommandResult {
     let options = GrepOptions::read(call)?;
-    let none = options.most == 0 || (options.patterns.is_empty() && !options.invert);
-    if none && options.report != OutputMode::NamesWithoutMatch {
+    let none = options.max_count == 0 || (options.patterns.is_empty() && !options.invert);
+    if none && options.output_mode != OutputMode::NamesWithoutMatch {
         return Ok(1);
     }
     let patterns = options.patterns.strip_suffix(b"\n");
@@ -157,7 +157,7 @@ impl GrepRun<'_, '_> {
     fn report_file(&mut self, name: &[u8], found: &FileMatches) -> io::Result<()> {
         let out = &mut self.call.out;
         let null = self.options.null;
-        match self.options.report {
+        match self.options.output_mode {
             OutputMode::Count => {
                 if self.names {
                     out.write_all(name)?;
@@ -166,7 +166,7 @@ impl GrepRun<'_, '_> {
                 writeln!(out, "{}", found.count)?;
             }
             OutputMode::MatchingNames | OutputMode::NamesWithoutMatch => {
-                if (found.count > 0) == (self.options.report == OutputMode::MatchingNames) {
+                if (found.count > 0) == (self.options.output_mode == OutputMode::MatchingNames) {
                     out.write_all(name)?;
                     out.write_all(if null { b"\0" } else { b"\n" })?;
                 }
@@ -194,7 +194,7 @@ impl GrepRun<'_, '_> {
 
     /// Returns whether the status is known and nothing is to be printed.
     fn is_done(&self) -> bool {
-        self.matched && self.options.report == OutputMode::Nothing
+        self.matched && self.options.output_mode == OutputMode::Nothing
     }
 
     /// Returns whether output is appended to this very file, so that it would be searched again.
@@ -202,7 +202,7 @@ impl GrepRun<'_, '_> {
         let Some(out) = self.call.out.get_ref().as_file() else {
             return false;
         };
-        if self.options.report != OutputMode::Lines || self.options.most == 1 {
+        if self.options.output_mode != OutputMode::Lines || self.options.max_count == 1 {
             return false;
         }
         let (Ok(file), Ok(out)) = (file.metadata(), out.metadata()) else {

@@ -119,7 +119,7 @@ pub(super) struct GrepOptions<'a> {
     pub(super) whole: MatchScope,
     pub(super) ignore_case: bool,
     pub(super) invert: bool,
-    pub(super) report: OutputMode,
+    pub(super) output_mode: OutputMode,
     pub(super) binary: BinaryMode,
     pub(super) directories: DirectoryMode,
     pub(super) only_matching: bool,
@@ -136,7 +136,7 @@ pub(super) struct GrepOptions<'a> {
     /// The separator between groups of lines; `None` for no separator.
     pub(super) separator: Option<&'a [u8]>,
     /// The maximum number of selected lines per file.
-    pub(super) most: u64,
+    pub(super) max_count: u64,
     pub(super) label: &'a [u8],
     pub(super) filter: FileFilter,
     /// The files and directories to search.
@@ -179,8 +179,10 @@ impl<'a> GrepOptions<'a> {
                 BINARY_FILES => options.binary = parse_binary_mode(value)?,
                 'L' => options.set_output_mode(OutputMode::NamesWithoutMatch),
                 'l' => options.set_output_mode(OutputMode::MatchingNames),
-                'q' => options.report = OutputMode::Nothing,
-                'c' if options.report == OutputMode::Lines => options.report = OutputMode::Count,
+                'q' => options.output_mode = OutputMode::Nothing,
+                'c' if options.output_mode == OutputMode::Lines => {
+                    options.output_mode = OutputMode::Count
+                }
                 'c' => {}
                 'R' | 'r' => options.directories = DirectoryMode::Recurse,
                 'd' => options.directories = parse_directory_mode(value)?,
@@ -194,7 +196,7 @@ impl<'a> GrepOptions<'a> {
                 'f' => read_patterns(call, value, patterns.get_or_insert_default())?,
                 'i' => options.ignore_case = true,
                 NO_IGNORE_CASE => options.ignore_case = false,
-                'm' => options.most = parse_max_count(value)?,
+                'm' => options.max_count = parse_max_count(value)?,
                 'n' => options.numbers = true,
                 'o' => options.only_matching = true,
                 's' => options.silent = true,
@@ -234,7 +236,7 @@ impl<'a> GrepOptions<'a> {
             whole: MatchScope::Part,
             ignore_case: false,
             invert: false,
-            report: OutputMode::Lines,
+            output_mode: OutputMode::Lines,
             binary: BinaryMode::Noted,
             directories: DirectoryMode::Read,
             only_matching: false,
@@ -247,7 +249,7 @@ impl<'a> GrepOptions<'a> {
             before: 0,
             after: 0,
             separator: None,
-            most: u64::MAX,
+            max_count: u64::MAX,
             label: b"(standard input)",
             filter: FileFilter::default(),
             operands,
@@ -255,9 +257,9 @@ impl<'a> GrepOptions<'a> {
     }
 
     /// Sets the output mode. `-q` overrides `-l` and `-L`, which override `-c`.
-    fn set_output_mode(&mut self, report: OutputMode) {
-        if self.report != OutputMode::Nothing {
-            self.report = report;
+    fn set_output_mode(&mut self, mode: OutputMode) {
+        if self.output_mode != OutputMode::Nothing {
+            self.output_mode = mode;
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct FileSearch {
     matcher: LineMatcher,
     buffer: FileBuffer,
     /// True once any line has been printed: the next group needs a separator.
-    used: bool,
+    has_output: bool,
 }
 
 impl FileSearch {
@@ -41,7 +41,7 @@ impl FileSearch {
         FileSearch {
             matcher,
             buffer: FileBuffer::new(),
-            used: false,
+            has_output: false,
         }
     }
 
@@ -62,7 +62,7 @@ impl FileSearch {
         let printer = LinePrinter::new(options, out, name);
         let mut scan = FileScan::new(
             &mut self.matcher,
-            &mut self.used,
+            &mut self.has_output,
             (options, deadline),
             printer,
         );
@@ -91,7 +91,7 @@ impl FileSearch {
                     return Ok(FileMatches::default());
                 }
                 text_count = Some(scan.count);
-                if options.report != OutputMode::Count {
+                if options.output_mode != OutputMode::Count {
                     (scan.first_only, scan.quiet) = (true, true);
                 }
             }
@@ -111,11 +111,11 @@ impl FileSearch {
             };
             let limit = if at_end { text.len() } else { last };
             scan.search_lines(text, searched..limit)?;
-            if scan.pending > 0 {
+            if scan.pending_context > 0 {
                 scan.print_trailing_context(text, limit)?;
             }
             let since = scan.count - text_count.unwrap_or(0);
-            let full = scan.count >= options.most && scan.pending == 0;
+            let full = scan.count >= options.max_count && scan.pending_context == 0;
             if at_end || full || (scan.first_only && since > 0) {
                 break;
             }
@@ -126,7 +126,7 @@ impl FileSearch {
         let binary = text_count.is_some_and(|before| scan.count > before);
         Ok(FileMatches {
             count: scan.count,
-            binary: binary && options.report == OutputMode::Lines,
+            binary: binary && options.output_mode == OutputMode::Lines,
             unread: scan.unread(read),
             error,
         })
@@ -139,26 +139,26 @@ struct FileScan<'s> {
     matcher: &'s mut LineMatcher,
     deadline: &'s Deadline,
     printer: LinePrinter<'s>,
-    used: &'s mut bool,
+    has_output: &'s mut bool,
     /// True if no lines are printed.
     quiet: bool,
     /// True if one line is enough.
     first_only: bool,
     count: u64,
     /// The number of trailing context lines still to be printed.
-    pending: u64,
+    pending_context: u64,
     /// The end of the last printed line, if it is still in the text.
     printed: Option<usize>,
     /// The number of bytes before the text.
     before_text: u64,
     /// The offset in the file of the end of the last wanted line.
-    enough_at: Option<u64>,
+    wanted_end: Option<u64>,
 }
 
 impl<'s> FileScan<'s> {
     fn new(
         matcher: &'s mut LineMatcher,
-        used: &'s mut bool,
+        has_output: &'s mut bool,
         (options, deadline): (&'s GrepOptions<'s>, &'s Deadline),
         printer: LinePrinter<'s>,
     ) -> FileScan<'s> {
@@ -167,29 +167,32 @@ impl<'s> FileScan<'s> {
             matcher,
             deadline,
             printer,
-            used,
-            quiet: options.report != OutputMode::Lines,
-            first_only: !matches!(options.report, OutputMode::Lines | OutputMode::Count),
+            has_output,
+            quiet: options.output_mode != OutputMode::Lines,
+            first_only: !matches!(options.output_mode, OutputMode::Lines | OutputMode::Count),
             count: 0,
-            pending: 0,
+            pending_context: 0,
             printed: None,
             before_text: 0,
-            enough_at: None,
+            wanted_end: None,
         }
     }
 
     /// Returns the number of bytes read after the last wanted line; 0 where lines are not counted, since the search
     /// then ends at no certain place.
     fn unread(&self, read: u64) -> u64 {
-        let is_counted = matches!(self.options.report, OutputMode::Lines | OutputMode::Count);
-        let enough_at = self.enough_at.filter(|_| is_counted);
-        enough_at.map_or(0, |at| read.saturating_sub(at))
+        let is_counted = matches!(
+            self.options.output_mode,
+            OutputMode::Lines | OutputMode::Count
+        );
+        let wanted_end = self.wanted_end.filter(|_| is_counted);
+        wanted_end.map_or(0, |at| read.saturating_sub(at))
     }
 
     /// Selects among whole lines.
     fn search_lines(&mut self, text: &[u8], range: Range<usize>) -> io::Result<()> {
         let mut at = range.start;
-        while at < range.end && self.count < self.options.most {
+        while at < range.end && self.count < self.options.max_count {
             let found = self.matcher.find_line(text, at..range.end, self.deadline)?;
             let selected = match (self.options.invert, &found) {
                 (false, None) => break,
@@ -210,7 +213,7 @@ impl<'s> FileScan<'s> {
 
     /// Selects consecutive lines, up to the maximum.
     fn select_lines(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
-        let left = self.options.most - self.count;
+        let left = self.options.max_count - self.count;
         let end = match self.options.invert {
             true => nth_line_end(text, &lines, left),
             false => lines.end,
@@ -222,26 +225,26 @@ impl<'s> FileScan<'s> {
                 false => 1,
             };
             self.count += count.min(left);
-            self.pending = 0;
+            self.pending_context = 0;
         } else {
-            if self.pending > 0 {
+            if self.pending_context > 0 {
                 self.print_trailing_context(text, lines.start)?;
             }
             let floor = self.printed.unwrap_or(0);
             let start = lines_back(text, lines.start, self.options.before, floor);
             if let Some(separator) = self.options.separator
-                && *self.used
+                && *self.has_output
                 && self.printed != Some(start)
             {
                 self.printer.print_separator(separator)?;
             }
             self.print_lines(text, start..lines.start, u64::MAX, CONTEXT)?;
             self.count += self.print_lines(text, lines, left, SELECTED)?;
-            self.pending = self.options.after;
+            self.pending_context = self.options.after;
         }
-        *self.used = true;
-        if self.count >= self.options.most {
-            self.enough_at = Some(self.before_text + end as u64);
+        *self.has_output = true;
+        if self.count >= self.options.max_count {
+            self.wanted_end = Some(self.before_text + end as u64);
         }
         Ok(())
     }
@@ -249,7 +252,8 @@ impl<'s> FileScan<'s> {
     /// Prints trailing context up to an offset.
     fn print_trailing_context(&mut self, text: &[u8], until: usize) -> io::Result<()> {
         let start = self.printed.unwrap_or(0);
-        self.pending -= self.print_lines(text, start..until, self.pending, CONTEXT)?;
+        self.pending_context -=
+            self.print_lines(text, start..until, self.pending_context, CONTEXT)?;
         Ok(())
     }
 

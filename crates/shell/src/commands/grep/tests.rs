@@ -303,7 +303,7 @@ const LINES: &[&str] = &[
 ];
 
 #[test]
-fn everything_is_as_gnu_does_it() {
+fn options_behave_as_in_gnu() {
     need_gnu!();
     let mut bench = bench();
     let text = "one two\ntwo\n\nthree two one\nfoobar foo\nfour\nfoo_bar\ntwo\nfive\nsix\none\n";
@@ -313,7 +313,7 @@ fn everything_is_as_gnu_does_it() {
 }
 
 #[test]
-fn expressions_mean_what_gnu_makes_of_them() {
+fn expressions_match_as_in_gnu() {
     need_gnu!();
     let mut bench = Bench::new();
     let text = "abcde\n*a\n+a\n-\n{1}\n}\n\n[\n]\n^a\na$\na]b\n aa\na)\na{1\na|b\n:\n.\nA\nAb_1\n=\n\\\nxyz xyz\n?a\n\tq\r\n$)\n(ab)\n";
@@ -344,7 +344,7 @@ fn expressions_mean_what_gnu_makes_of_them() {
 }
 
 #[test]
-fn what_is_not_supported_is_said() {
+fn unsupported_expressions_are_refused_by_name() {
     let mut bench = bench();
     for (line, message) in [
         ("grep -P a", "Perl expressions (-P) are not supported"),
@@ -391,7 +391,7 @@ fn what_is_not_supported_is_said() {
 }
 
 #[test]
-fn what_is_found_below_a_directory_is_in_order() {
+fn recursive_search_is_in_order() {
     let mut bench = Bench::new();
     for name in ["b/2", "b/1", "a.txt", "c", "b.txt"] {
         bench.put(name, "x\n");
@@ -403,7 +403,7 @@ fn what_is_found_below_a_directory_is_in_order() {
 }
 
 #[test]
-fn files_larger_than_the_buffer_are_as_gnu_has_them() {
+fn files_larger_than_the_buffer_match_gnu() {
     need_gnu!();
     let mut bench = Bench::new();
     let lines: String = (0..40_000).map(|n| format!("line {n} of many\n")).collect();
@@ -531,13 +531,13 @@ proptest! {
 }
 
 #[test]
-fn lines_are_those_that_gnu_finds() {
+fn random_lines_match_gnu() {
     need_gnu!();
     compare_lines();
 }
 
 #[test]
-fn parts_are_those_that_gnu_finds() {
+fn random_matches_match_gnu() {
     need_gnu!();
     compare_parts();
 }

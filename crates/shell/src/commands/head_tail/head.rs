@@ -136,7 +136,7 @@ fn print_all_but(
         }
         window.push(chunk);
         let length = chunk.len();
-        call.state.deadline.fits(window.size)?;
+        call.state.deadline.check_memory(window.size)?;
         input.consume(length);
         while let Some(bytes) = window.pop_excess() {
             call.out.write_all(&bytes)?;

@@ -162,7 +162,7 @@ fn print_last(
         }
         window.push(chunk);
         let length = chunk.len();
-        call.state.deadline.fits(window.size)?;
+        call.state.deadline.check_memory(window.size)?;
         input.consume(length);
         while window.pop_excess().is_some() {}
     }

@@ -54,7 +54,7 @@ fn agree(bench: &mut Bench, line: &str, input: &str) {
 }
 
 #[test]
-fn counts() {
+fn counts_of_lines_and_bytes() {
     let mut bench = bench();
     let files = ["open", "few", "blank", "zero", "none", "wide"];
     for count in ["0", "1", "2", "10", "40000", "40001", "1K"] {
@@ -72,7 +72,7 @@ fn counts() {
 }
 
 #[test]
-fn headings_and_old_ways() {
+fn headings_and_obsolete_options() {
     let mut bench = bench();
     for line in [
         "head few blank",
@@ -143,7 +143,7 @@ fn headings_and_old_ways() {
 }
 
 #[test]
-fn what_is_said() {
+fn head_and_tail_report_errors() {
     let mut bench = bench();
     for (line, message) in [
         (
@@ -175,7 +175,7 @@ fn what_is_said() {
 }
 
 #[test]
-fn what_comes_after_is_left() {
+fn head_leaves_the_rest_of_its_input() {
     use std::io::BufRead;
 
     use crate::stream::{Input, Output};
@@ -192,7 +192,7 @@ fn what_comes_after_is_left() {
 }
 
 #[test]
-fn a_stream_is_not_held() {
+fn tail_window_does_not_grow() {
     use super::CountUnit;
     use super::window::TailWindow;
 

@@ -103,12 +103,12 @@ impl IgnorePattern {
 /// The options of one call.
 pub(super) struct LsSettings {
     pub(super) hidden: HiddenNames,
-    ignored: Vec<IgnorePattern>,
-    /// Patterns like `ignored`, but without effect where hidden names are listed (`--hide`).
-    unshown: Vec<IgnorePattern>,
+    ignore_patterns: Vec<IgnorePattern>,
+    /// Patterns like `ignore_patterns`, but without effect where hidden names are listed (`--hide`).
+    hide_patterns: Vec<IgnorePattern>,
     pub(super) long: bool,
     /// True if a directory operand is listed itself (`-d`).
-    pub(super) itself: bool,
+    pub(super) directories_as_files: bool,
     pub(super) recursive: bool,
     pub(super) order: SortOrder,
     pub(super) reverse: bool,
@@ -130,10 +130,10 @@ impl Default for LsSettings {
     fn default() -> LsSettings {
         LsSettings {
             hidden: HiddenNames::No,
-            ignored: Vec::new(),
-            unshown: Vec::new(),
+            ignore_patterns: Vec::new(),
+            hide_patterns: Vec::new(),
             long: false,
-            itself: false,
+            directories_as_files: false,
             recursive: false,
             order: SortOrder::Name,
             reverse: false,
@@ -216,11 +216,11 @@ impl LsSettings {
             'a' => self.hidden = HiddenNames::All,
             'A' => self.hidden = HiddenNames::Almost,
             'B' => self
-                .ignored
+                .ignore_patterns
                 .extend([IgnorePattern::new(b"*~"), IgnorePattern::new(b".*~")]),
-            'I' => self.ignored.push(IgnorePattern::new(value)),
-            'Y' => self.unshown.push(IgnorePattern::new(value)),
-            'd' => self.itself = true,
+            'I' => self.ignore_patterns.push(IgnorePattern::new(value)),
+            'Y' => self.hide_patterns.push(IgnorePattern::new(value)),
+            'd' => self.directories_as_files = true,
             'R' => self.recursive = true,
             'r' => self.reverse = true,
             'D' => self.directories_first = true,
@@ -240,12 +240,20 @@ impl LsSettings {
     pub(super) fn is_listed(&self, name: &[u8]) -> bool {
         let hidden = match self.hidden {
             HiddenNames::No => {
-                name.starts_with(b".") || self.unshown.iter().any(|pattern| pattern.matches(name))
+                name.starts_with(b".")
+                    || self
+                        .hide_patterns
+                        .iter()
+                        .any(|pattern| pattern.matches(name))
             }
             HiddenNames::Almost => matches!(name, b"." | b".."),
             HiddenNames::All => false,
         };
-        !hidden && !self.ignored.iter().any(|pattern| pattern.matches(name))
+        !hidden
+            && !self
+                .ignore_patterns
+                .iter()
+                .any(|pattern| pattern.matches(name))
     }
 }
 

@@ -42,7 +42,7 @@ struct PendingDirectory {
     name: Vec<u8>,
     path: WorldPath,
     /// True if the directory is an operand.
-    typed: bool,
+    is_operand: bool,
 }
 
 /// Lists the operands, or the working directory.
@@ -94,7 +94,7 @@ impl Listing<'_> {
         self.rows.measure(&files);
         let (dirs, files): (Vec<ListedFile>, Vec<ListedFile>) = files
             .into_iter()
-            .partition(|file| file.is_dir() && !self.settings.itself);
+            .partition(|file| file.is_dir() && !self.settings.directories_as_files);
         self.rows.print(call, &files)?;
         self.begun = !files.is_empty();
         let mut pending = Vec::new();
@@ -103,7 +103,7 @@ impl Listing<'_> {
                 pending.push(PendingDirectory {
                     name: dir.name,
                     path,
-                    typed: true,
+                    is_operand: true,
                 });
             }
         }
@@ -123,7 +123,7 @@ impl Listing<'_> {
         let mut files = match self.read_entries(call, dir)? {
             Ok(files) => files,
             Err(error) => {
-                let status = if dir.typed { SERIOUS } else { MINOR };
+                let status = if dir.is_operand { SERIOUS } else { MINOR };
                 return self.report_path_error(call, &dir.name, &error, status);
             }
         };
@@ -143,7 +143,7 @@ impl Listing<'_> {
                     pending.push(PendingDirectory {
                         name: entry_path(&dir.name, &file.name),
                         path: dir.path.join(name),
-                        typed: false,
+                        is_operand: false,
                     });
                 }
             }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounded_up() {
+    fn sizes_are_rounded_up() {
         let k = 1024;
         for (bytes, binary, decimal) in [
             (0, "0", "0"),

@@ -145,7 +145,7 @@ fn agree(bench: &mut Bench, line: &str) {
 }
 
 #[test]
-fn orders() {
+fn sort_orders_match_the_machines_ls() {
     let mut bench = bench();
     for flags in [
         "", "a", "A", "r", "ar", "S", "Sr", "t", "tr", "X", "Xr", "v", "vr", "va", "U", "Ur", "c",
@@ -173,7 +173,7 @@ fn orders() {
 }
 
 #[test]
-fn rows() {
+fn rows_match_the_machines_ls() {
     let mut bench = bench();
     for flags in [
         "l", "la", "ln", "lg", "lo", "lgo", "lG", "lh", "lsh", "ls", "s", "sh", "sk", "li", "i",
@@ -295,7 +295,7 @@ fn operands_and_titles() {
 }
 
 #[test]
-fn what_is_said() {
+fn ls_reports_errors() {
     let mut bench = bench();
     for (line, message, status) in [
         ("ls nosuch", "nosuch: No such file or directory", 2),
@@ -322,7 +322,7 @@ fn what_is_said() {
 }
 
 #[test]
-fn above_the_root_is_the_root() {
+fn parent_of_the_root_is_the_root() {
     let mut bench = bench();
     let (out, _, status) = bench.run("ls -ai", "");
     let number = |name: &str| {
