@@ -19,7 +19,7 @@ pub(super) struct AgeBounds {
 }
 
 impl AgeBounds {
-    /// Begins before the first record.
+    /// Starts before the first record.
     pub(super) fn new() -> AgeBounds {
         let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let up = TimeDelta::try_seconds(up.tv_sec).unwrap_or_default();

@@ -11,9 +11,9 @@ use crate::world::{Caller, World};
 /// A named point.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Checkpoint {
-    /// Its name.
+    /// The name of the checkpoint.
     pub name: String,
-    /// Its session.
+    /// The session that it is in.
     pub session: String,
     /// The number of its record.
     pub seq: u64,

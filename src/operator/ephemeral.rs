@@ -1,8 +1,8 @@
-//! The noise in the trash: entries that nobody will want back.
+//! The noise in the trash: entries that are not worth restoring.
 //!
-//! There are three kinds, each recognized by more than its name (`Cargo.lock` and a file called `dream-journal` are
-//! somebody's work): files that one process created and removed again, with no other process writing to them; lock
-//! files that contain only a process number, and git's; SQLite's journals, recognized by their first bytes. Memory is
+//! There are three kinds, each recognized by more than its name (`Cargo.lock` and a file called `dream-journal` may be
+//! a user's work): files that one process created and removed again, with no other process writing to them; lock files
+//! that contain only a process number, and git's; SQLite's journals, recognized by their first bytes. Memory is
 //! bounded: a file that outlives very many newer ones does not count as ephemeral.
 
 use std::collections::{HashMap, HashSet, VecDeque};

@@ -57,7 +57,7 @@ impl<'a> ForwardRecords<'a> {
     /// Advances to the next record. Returns whether there is one; a later call may find more.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where a journal was tampered with; the log can continue with the next session.
+    /// [`Error::Damaged`] where a journal was tampered with; reading can continue with the next session.
     pub fn advance(&mut self) -> Result<bool> {
         // A session may have grown and ended between its last read and the listing of the next session.
         let mut looked_again = false;

@@ -68,7 +68,7 @@ impl Store {
         Store::over(Root::open(path)?, path)
     }
 
-    /// Opens a store whose directory is open, for reading. `at` is its path, for what is said.
+    /// Opens a store whose directory is open, for reading. `at` is its path, for messages.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -141,15 +141,15 @@ impl Store {
         lock::is_held(std::os::fd::AsFd::as_fd(&self.state))
     }
 
-    /// Returns the daemon that serves the store at this moment. A command that has the store is none.
+    /// Returns the daemon that serves the store at this moment. A command that holds the store does not count.
     ///
     /// # Errors
-    /// What `flock(2)` says.
+    /// Those of `flock(2)`.
     pub fn served_by(&self) -> Result<Option<StoreHolder>> {
         lock::daemon(std::os::fd::AsFd::as_fd(&self.state))
     }
 
-    /// Returns whether the store is a copy, in which the inodes recorded by earlier sessions mean nothing.
+    /// Returns whether the store is a copy, in which the inodes recorded by earlier sessions are invalid.
     ///
     /// # Errors
     /// Those of reading the sessions.

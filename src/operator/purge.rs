@@ -1,4 +1,5 @@
-//! The selection of what to delete for good. The deletion itself is [`World::purge`] and [`World::evict`].
+//! The selection of entries and versions to delete for good. The deletion itself is [`World::purge`] and
+//! [`World::evict`].
 //!
 //! Each condition narrows the selection; without any condition nothing is selected. A former content that an older
 //! one depends on is never selected without the older one, which would become unreadable.
@@ -39,7 +40,7 @@ pub struct PurgeRequest {
     pub before: Option<DateTime<Utc>>,
     /// Only files of at least this size in bytes.
     pub larger_than: Option<u64>,
-    /// All but the newest so many: in the trash, and of each file's former contents.
+    /// The number of newest items to keep: in the trash, and of each file's former contents.
     pub keep_last: Option<usize>,
     /// Only noise; see [`ephemeral`].
     pub ephemeral: bool,
@@ -63,7 +64,7 @@ pub struct PurgePlan {
 /// Purges a selection in a running world. `step` is called with the bytes freed.
 ///
 /// # Errors
-/// The errors of recording it; whatever is not recorded is not deleted.
+/// Those of recording the purge; an unrecorded item is not deleted.
 pub fn carry_out(
     world: &World,
     entries: &[Escaped],
@@ -107,7 +108,7 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
     Ok((entries + versions) as u64)
 }
 
-/// Resolves a request for the store as it is now.
+/// Selects the items that a request means, in the store as it is now.
 ///
 /// # Errors
 /// [`Error::Missing`](crate::error::Error::Missing) for an entry that is not there; those of reading the trash and the
@@ -152,8 +153,8 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, 
     Ok((listed, undated))
 }
 
-/// Returns whether an item is old and large enough. `time`: before which it was not made; without one it is never old
-/// enough.
+/// Returns whether an item is old and large enough. `time`: the time before which it was not made; an item without one
+/// is never old enough.
 fn fits(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
     let old = selection.before.is_none_or(|before| {
         DateTime::parse_from_rfc3339(time).is_ok_and(|time| time.with_timezone(&Utc) < before)

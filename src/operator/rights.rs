@@ -1,10 +1,9 @@
-//! Opens, for the time of an operator's change, what the operator has no permission for: directories and files whose
-//! modes exclude their own owner.
+//! Opens directories and files whose modes exclude their own owner, for the time of an operator's change.
 //!
 //! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
 //! inside would keep that user from moving files in an undo. Only the owner can have set the mode, and so can change
 //! it: for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored, by
-//! whoever opens the store next if the process is killed in between.
+//! the next process that opens the store if this one is killed in between.
 //!
 //! Reading needs none of this (`world/reach.rs`): this is for the steps that change something.
 
@@ -19,8 +18,8 @@ use crate::world::reach::{PlannedGrant, READ};
 use crate::world::store::layout::STATE;
 use crate::world::{Id, Node, Root, World};
 
-/// Carries out an act; where permissions that the store's owner has closed to itself are in the way, once more with
-/// everything accessible. Returns the first outcome, if there was a second one, and the last.
+/// Carries out an act, and once more with everything accessible if nodes that exclude their own owner were in the way.
+/// Returns the first outcome, if there was a second one, and the last.
 pub(in crate::operator) fn with_closed_things<T>(
     world: &World,
     was_denied: impl Fn(&Result<T>) -> bool,
@@ -121,8 +120,8 @@ pub fn make_usable(root: Root) -> Result<Vec<WorldPath>> {
     Ok(left)
 }
 
-/// Shows each node of a tree, a directory before what lies in it; `except` is a name in the root that is left out. What
-/// cannot be read is passed over: the step that needs it names it.
+/// Visits each node of a tree, a directory before its entries; `except` is a name in the root that is left out.
+/// Unreadable nodes are passed over: the step that needs them reports them.
 fn walk(
     root: &Root,
     except: Option<&[u8]>,

@@ -1,7 +1,7 @@
 //! Runs as an operator names them: by the id, a unique beginning of it, or `last`.
 //!
-//! Owns what these words mean, and how a run is found: by a pass over the records, the newest first, that ends with the
-//! run's own record where the id is whole. Nothing is guessed: what could mean two runs is refused with the candidates.
+//! Owns the meaning of these words, and the search for a run: a pass over the records, the newest first, that ends with
+//! the run's own record where the id is whole. Nothing is guessed: an ambiguous name is refused with the candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const NAMED: usize = 5;
 /// A run that has records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RunSummary {
-    /// Its id.
+    /// The run's id.
     pub id: RunId,
     /// The kind of executor.
     pub kind: OriginKind,
@@ -30,13 +30,13 @@ pub struct RunSummary {
     pub first: Operation,
     /// Its last record.
     pub last: Operation,
-    /// The records of the undos that it was.
+    /// The records of the run's undos.
     #[serde(skip)]
     pub undos: Vec<Operation>,
 }
 
 impl RunSummary {
-    /// Returns the point just before it.
+    /// Returns the point just before the run's first record.
     pub fn start(&self) -> Point {
         Point::After(Operation {
             session: self.first.session.clone(),
@@ -91,7 +91,7 @@ pub fn find(store: &Store, text: &str) -> Result<RunSummary> {
     one_of(found.into_values().collect(), text)
 }
 
-/// Finds the newest run of an executor, or merge.
+/// Finds the newest run of an executor, or the newest merge.
 fn newest(store: &Store) -> Result<RunId> {
     let mut records = ReverseRecords::trusting(store)?;
     // The undos, restores and merges that changed something.
@@ -163,7 +163,7 @@ pub fn find_all(store: &Store, ids: &[RunId]) -> Result<Vec<RunSummary>> {
     Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 
-/// Which records are looked for.
+/// The records that a search is for.
 enum RunSelector<'a> {
     Run(RunId),
     Beginning(&'a str),

@@ -30,7 +30,7 @@ pub enum SessionEnding {
     Absent,
 }
 
-/// A checkpoint, an undo, or what was accepted.
+/// A checkpoint, an undo, or an acceptance.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SessionMark {
     /// The number of its record.
@@ -85,7 +85,7 @@ pub struct Session {
     pub versions_bytes: u64,
     /// The size of the journal in bytes.
     pub journal_bytes: u64,
-    /// Checkpoints, undos and what was accepted, in order.
+    /// Checkpoints, undos and acceptances, in order.
     pub marks: Vec<SessionMark>,
     /// The damage of its journal; everything else then describes the part before it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,11 +160,10 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
     Ok(session)
 }
 
-/// Finds the newest session in which the store was mounted: what was done to it while it was not is an operator's
-/// doing.
+/// Finds the newest session in which the store was mounted: changes of an unmounted store are an operator's.
 ///
 /// # Errors
-/// [`Error::Damaged`] where a session's beginning cannot be read; what reading says.
+/// [`Error::Damaged`] where a session's beginning cannot be read; those of reading.
 pub fn last_mounted(store: &Store) -> Result<Option<String>> {
     for session in sessions(store.state())?.into_iter().rev() {
         let Ok(file) = open_journal(store.state(), &session) else {

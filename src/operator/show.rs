@@ -1,5 +1,5 @@
-//! Everything known of one record: its fields, whether it was aborted, whether it was undone, and where what it
-//! destroyed is now.
+//! Everything known about a record: its fields, whether it was aborted or undone, and the place of the content or node
+//! that it destroyed.
 //!
 //! Reads the journals from the record's session on, without parsing records that do not concern it.
 
@@ -25,7 +25,7 @@ pub struct RecordUndo {
     pub redo: bool,
 }
 
-/// Where something that went to the trash is now.
+/// The present state of a node that a record moved to the trash.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum TrashFate {
@@ -53,7 +53,7 @@ pub enum TrashFate {
     Gone,
 }
 
-/// A former content, and whether it still exists.
+/// The content before a change, and whether it still exists.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RecordPreimage {
     /// The way in which it was kept.
@@ -71,7 +71,7 @@ pub struct RecordPreimage {
     pub evicted_by: Option<Operation>,
 }
 
-/// Everything known of one record.
+/// Everything known about a record.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct RecordDetails {
     /// Its session.
@@ -81,7 +81,7 @@ pub struct RecordDetails {
     pub in_original: bool,
     /// The record itself.
     pub record: Record,
-    /// Why it was aborted; absent if it was not.
+    /// The reason why the record was aborted; absent if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_done: Option<String>,
     /// The undos and redos of it, in order.
@@ -90,7 +90,7 @@ pub struct RecordDetails {
     /// The command that the change belongs to, of a run or an undo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
-    /// Where the file that it moved to the trash is now.
+    /// The present state of the file that the record moved to the trash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trash: Option<TrashFate>,
     /// The content before the change.
@@ -127,7 +127,7 @@ impl EnclosingCommand {
     }
 }
 
-/// Collects everything known of a record.
+/// Collects everything known about a record.
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where the journal up to it cannot be trusted.
@@ -169,7 +169,7 @@ pub fn show(store: &Store, operation: &Operation) -> Result<RecordDetails> {
     Ok(shown)
 }
 
-/// Follows its effects through later records.
+/// Follows the effects of the record through later records.
 fn later(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Result<()> {
     loop {
         let concerns = ["abort", "undo", "gather", "restore", "purge", "evict"];
@@ -220,7 +220,7 @@ fn later(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Result<()> 
     }
 }
 
-/// Returns where an entry of the trash is after a later operation.
+/// Returns the state of an entry of the trash after a later operation.
 fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
     let TrashFate::Trash { entry, size } = was else {
         return was;
@@ -267,7 +267,7 @@ fn former_name(entry: &[u8]) -> Option<Vec<u8>> {
     crate::world::trash::trash_state::parse_entry(entry).map(|(_, name)| name.to_vec())
 }
 
-/// Checks on the disk what the records tell.
+/// Checks on the disk the state that the records give.
 fn look(store: &Store, shown: &mut RecordDetails) -> Result<()> {
     if let Some(TrashFate::Trash { entry, size }) = &mut shown.trash {
         match trash::stat(store, &entry.0) {

@@ -142,7 +142,7 @@ pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     Ok(path)
 }
 
-/// Says that an entry is not there.
+/// Returns the error for an entry that is not there.
 pub(super) fn no_entry(entry: &[u8]) -> Error {
     Error::Missing {
         what: format!("{}: no such entry in the trash", escape(entry)),
@@ -165,7 +165,7 @@ pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
 ///
 /// # Errors
 /// [`Error::Missing`] for an entry that is not there; [`Error::Conflict`] where the path is taken or its directory is
-/// gone; [`Error::Refused`] for what does not exist in the home, there or at that path.
+/// gone; [`Error::Refused`] where the entry, or the path, does not exist for the home.
 pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
     let was_denied = |restored: &Result<Id>| restored.as_ref().is_err_and(Error::is_denial);
     let act = || move_out(world, entry, to, caller);
@@ -221,7 +221,7 @@ fn move_out(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Resu
     })
 }
 
-/// Returns where an entry, or something in one, lies.
+/// Returns the path of an entry, or of a node in one.
 fn path_of(entry: &[u8]) -> Result<WorldPath> {
     let mut path = WorldPath::parse(TRASH)?;
     let parsed = WorldPath::parse(entry).map_err(|_| no_entry(entry))?;
@@ -229,7 +229,7 @@ fn path_of(entry: &[u8]) -> Result<WorldPath> {
     Ok(path)
 }
 
-/// Says that something is there, and does not exist in the home.
+/// Returns the error for a node that is there but does not exist for the home.
 fn hidden(what: &str) -> Error {
     Error::refused(
         format!(

@@ -1,4 +1,4 @@
-//! The size of what lies in the trash. A file of several names takes space there only when all of them are there.
+//! The sizes of nodes in the trash. A file with several names takes space there only when all of its names are there.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct TreeSize {
     pub(super) disk: u64,
     /// The number of names below it.
     pub(super) names: u64,
-    /// Its files with several names, once for each name.
+    /// The files with several names in it, once for each name.
     pub(super) linked: Vec<LinkedFile>,
 }
 
@@ -45,7 +45,7 @@ impl TreeSize {
     }
 }
 
-/// Lists what is in a directory of the trash.
+/// Lists the entries of a directory of the trash.
 ///
 /// # Errors
 /// Any error from reading the directory.

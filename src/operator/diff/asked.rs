@@ -6,7 +6,7 @@ use crate::operator::past::{NameSlot, NodeId, NodeSet, RecordEffect};
 /// go.
 const LATELY: usize = 4;
 
-/// A compact form of [`Touched`](crate::operator::past::ChangeSet).
+/// A compact form of a [`ChangeSet`](crate::operator::past::ChangeSet).
 #[derive(Debug, Default)]
 pub(super) struct CompactChangeSet {
     /// The names, each with its directory; sorted once all are there.
@@ -51,9 +51,9 @@ impl CompactChangeSet {
         }
     }
 
-    /// Adds the names that others gave to nodes which the noted effects created or changed, and those that they took
-    /// from them: by moving them, or by putting another node in their place, as many editors save. What others removed
-    /// is left out. `left`: whether another node took the name.
+    /// Adds the names that other records gave to nodes which the noted effects created or changed, and the names that
+    /// those nodes lost: by moving, or because another node took their place, as many editors save. Removals by other
+    /// records are left out. `left`: whether another node took the name.
     pub(super) fn follow(
         &mut self,
         moved: &[(NodeId, NameSlot)],
@@ -77,7 +77,7 @@ impl CompactChangeSet {
         self.places.extend(places);
     }
 
-    /// Returns whether both have a name or a node. This one is sorted.
+    /// Returns whether the two sets have a name or a node in common. `self` is sorted.
     pub(super) fn meets(&self, other: &CompactChangeSet) -> bool {
         let has = |place: &NameSlot| self.places.binary_search(place).is_ok();
         other.places.iter().any(has) || other.nodes.iter().any(|node| self.nodes.contains(node))

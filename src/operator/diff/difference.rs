@@ -13,7 +13,7 @@ use crate::operator::text::LONGEST;
 pub enum ChangeStatus {
     /// Created.
     Added,
-    /// Gone.
+    /// Removed.
     Removed,
     /// Content, mode or owner differ.
     Modified,
@@ -22,7 +22,7 @@ pub enum ChangeStatus {
 }
 
 impl ChangeStatus {
-    /// Returns it as a word.
+    /// Returns the change as a word.
     pub fn word(self) -> &'static str {
         match self {
             ChangeStatus::Added => "added",
@@ -32,7 +32,7 @@ impl ChangeStatus {
         }
     }
 
-    /// Returns its letter, as git has it.
+    /// Returns the letter that git has for the change.
     pub fn letter(self) -> char {
         match self {
             ChangeStatus::Added => 'A',
@@ -98,12 +98,12 @@ pub struct PathDifference {
     /// True if extended attributes differ.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub xattrs: bool,
-    /// Why the comparison is incomplete.
+    /// The reason why the comparison is incomplete, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
 }
 
-/// Set-user-id and set-group-id: they lend the rights of a file's owner or group to who runs it.
+/// Set-user-id and set-group-id: they lend the rights of a file's owner or group to the user who runs it.
 const SET_IDS: u32 = 0o6000;
 
 impl PathDifference {
@@ -160,7 +160,7 @@ impl NodeBytes {
     }
 }
 
-/// As git does it: a NUL in the first bytes means that it is no text.
+/// The number of first bytes in which a NUL means that a content is not text, as in git.
 const LOOKED_AT: usize = 8000;
 
 /// The contents of a change.
@@ -216,11 +216,11 @@ pub(super) fn bytes(tree: &PastTree<'_>, side: Option<DiffSide>) -> Result<Optio
 pub(super) struct InnerDifference {
     pub(super) content: bool,
     pub(super) xattrs: bool,
-    /// Why the comparison is incomplete.
+    /// The reason why the comparison is incomplete, if it is.
     pub(super) unknown: Option<String>,
 }
 
-/// Describes what this user may not read.
+/// Describes a content that this user may not read.
 pub(super) fn unreadable() -> String {
     let me = rustix::process::geteuid().as_raw();
     format!(
@@ -229,7 +229,7 @@ pub(super) fn unreadable() -> String {
 }
 
 impl InnerDifference {
-    /// Compares them. What is missing counts as a difference.
+    /// Compares two nodes. A missing content counts as a difference.
     ///
     /// # Errors
     /// Those of reading the disk.
@@ -272,12 +272,12 @@ impl InnerDifference {
 }
 
 impl DiffSide {
-    /// Returns whether it has a content: bytes, or the target of a symlink.
+    /// Returns whether this side has a content: bytes, or the target of a symlink.
     pub(super) fn is_content(&self) -> bool {
         matches!(self.kind, "file" | "symlink")
     }
 
-    /// Returns whether it is a directory.
+    /// Returns whether this side is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind == "directory"
     }

@@ -27,7 +27,7 @@ pub(super) struct CompactDifference {
 pub(super) struct PairDetails {
     /// The file before.
     was: Vec<PlacedNode>,
-    /// Why a comparison of contents is incomplete, by the index in `was`.
+    /// The reasons why comparisons of contents are incomplete, by the index in `was`.
     unknown: HashMap<usize, String>,
 }
 

@@ -68,8 +68,8 @@ impl<'a> Diff<'a> {
         }
     }
 
-    /// Compares what a run changed, at and below a path, as it was before the run's first change and just after its
-    /// last one. Of what others changed meanwhile, that shows which the run changed, too.
+    /// Compares the changes of a run, at and below a path, as it was before the run's first change and just after its
+    /// last one. Changes that others made meanwhile show only at paths that the run changed, too.
     ///
     /// # Errors
     /// As [`Diff::between`].
@@ -110,8 +110,8 @@ impl<'a> Diff<'a> {
         Ok(())
     }
 
-    /// Compares what wanted records changed between two points. `wanted` is asked for each effect of each record, by
-    /// session, the newest first.
+    /// Compares the names and nodes that wanted records changed between two points. `wanted` is asked for each effect
+    /// of each record, by session, the newest first.
     ///
     /// # Errors
     /// As [`Diff::between`].
@@ -123,7 +123,8 @@ impl<'a> Diff<'a> {
         Diff::starting(Past::now(store)?, points, &WorldPath::root(), wanted)
     }
 
-    /// Goes back to the later point and from there to the earlier one, and compares what the wanted records touched.
+    /// Goes back to the later point and from there to the earlier one, and compares the names and nodes that the wanted
+    /// records touched.
     fn starting(
         mut past: Past<'a>,
         points: (&Point, &Point),
@@ -136,8 +137,8 @@ impl<'a> Diff<'a> {
         Diff::of_trees((past.into_tree(), after), (asked, is_shared), below, of_all)
     }
 
-    /// Goes back to the later point and from there to the earlier one. Returns the tree at the later one, what the
-    /// wanted records touched, and whether others touched some of that.
+    /// Goes back to the later point and from there to the earlier one. Returns the tree at the later point, the changes
+    /// of the wanted records, and whether other records touched some of the same names or nodes.
     fn back(
         past: &mut Past<'a>,
         (from, to): (&Point, &Point),
@@ -204,7 +205,7 @@ impl<'a> Diff<'a> {
         })
     }
 
-    /// Describes, a line each, the directories that this user may not read: what differs in them is not known.
+    /// Describes, a line each, the directories that this user may not read: differences in them are not known.
     pub fn unreadable(&self) -> impl Iterator<Item = String> {
         let why = difference::unreadable();
         self.unreadable
@@ -212,8 +213,8 @@ impl<'a> Diff<'a> {
             .map(move |path| format!("{path}: {why}"))
     }
 
-    /// Returns whether others changed some of the same things between the points; what they did is among the
-    /// differences.
+    /// Returns whether other records changed some of the same names or nodes between the points; their changes are
+    /// among the differences.
     pub fn is_shared(&self) -> bool {
         self.is_shared
     }

@@ -45,7 +45,7 @@ pub(super) struct NameDiffer<'t, 'a> {
 }
 
 impl<'t, 'a> NameDiffer<'t, 'a> {
-    /// The names asked for must be sorted.
+    /// Starts a comparison. The names of `asked` must be sorted.
     pub(super) fn new(
         before: &'t PastTree<'a>,
         after: &'t PastTree<'a>,
@@ -68,7 +68,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
         }
     }
 
-    /// Compares all names asked for, and drops the list.
+    /// Compares all names of `asked`, and drops the list.
     pub(super) fn compare(&mut self) -> Result<()> {
         let places = std::mem::take(&mut self.asked.places);
         let mut asked = places.iter();
@@ -257,7 +257,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
         Ok(())
     }
 
-    /// Returns where a node is before and after.
+    /// Returns the places of a node before and after.
     fn name_on_both_sides(&mut self, node: NodeId) -> (Option<CompactPath>, Option<CompactPath>) {
         let (before, after) = (self.before, self.after);
         let from = self.paths.spot_of(false, before, node);

@@ -24,7 +24,7 @@ pub(super) struct ForkAttributes {
     pub(super) xattrs: Xattrs,
 }
 
-/// The number of things made.
+/// The numbers of nodes made, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ForkCounts {
     /// Files, each counted once for each of its names.
@@ -37,7 +37,7 @@ pub struct ForkCounts {
     pub copied: u64,
 }
 
-/// Makes things in another directory.
+/// Makes files, directories and special files in another directory.
 #[derive(Debug)]
 pub(super) struct ForkCopier<'t> {
     /// The directory that becomes a store.
@@ -70,11 +70,11 @@ impl<'t> ForkCopier<'t> {
         }
     }
 
-    /// Makes something that is no directory. `source` is its directory, where that lies as the tree has it.
+    /// Makes a node that is not a directory. `source` is its directory, if that lies where the tree has it.
     ///
     /// # Errors
-    /// [`Error::NotFound`] and [`Error::Missing`] where it has gone meanwhile; [`Error::Refused`] where blocks cannot
-    /// be shared; those of the system calls.
+    /// [`Error::NotFound`] and [`Error::Missing`] where the node has gone meanwhile; [`Error::Refused`] where blocks
+    /// cannot be shared; those of the system calls.
     pub(super) fn leaf(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
@@ -106,7 +106,7 @@ impl<'t> ForkCopier<'t> {
         self.hide((tree, node), (dir, name))
     }
 
-    /// Notes what was made of something that is hidden wherever it goes: it has to stay hidden.
+    /// Notes the copy of a node that is hidden wherever it goes: the copy has to stay hidden, too.
     pub(super) fn hide(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
@@ -174,7 +174,7 @@ impl<'t> ForkCopier<'t> {
         Ok(())
     }
 
-    /// Gives an empty file the content of another one.
+    /// Copies the content of a file into an empty file.
     fn content(&mut self, from: &OwnedFd, to: &OwnedFd, size: u64) -> Result<()> {
         if size == 0 {
             return Ok(());
@@ -206,7 +206,7 @@ impl<'t> ForkCopier<'t> {
         copy_range(from.as_fd(), to.as_fd(), 0, size)
     }
 
-    /// Gives a thing without content its attributes.
+    /// Sets the attributes of a node without content.
     fn without_content(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
@@ -231,7 +231,7 @@ impl<'t> ForkCopier<'t> {
             .map_err(Error::os_on("utimensat", || on(dir, name)))
     }
 
-    /// Gives an open file or directory its attributes. Changing the owner drops a capability, and setting an ACL
+    /// Sets the attributes of an open file or directory. Changing the owner drops a capability, and setting an ACL
     /// changes the mode: hence the order.
     pub(super) fn dress(
         &mut self,
@@ -269,7 +269,7 @@ impl<'t> ForkCopier<'t> {
     }
 }
 
-/// Opens a file that lies where the tree has it; `None` where something else does.
+/// Opens a file that lies where the tree has it; `None` if another node lies there.
 fn in_place(
     (tree, node): (&PastTree<'_>, NodeId),
     dir: BorrowedFd<'_>,

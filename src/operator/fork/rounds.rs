@@ -1,10 +1,10 @@
 //! Copies a store that may go on changing, as of a single consistent point.
 //!
-//! The first round makes everything as it was at the newest record. What records have touched meanwhile may have come
-//! along in a later state, so it is made again, from the past, in rounds that get shorter: until no record has touched
-//! what the last round made and where it made that of. What was replaced or removed lies still from then on. Records
-//! come before their acts, so nothing is overlooked. Only what a program writes into a file that was open for writing
-//! at the point already has no record of its own: such a file is as it is when it is read.
+//! The first round makes everything as it was at the newest record. Nodes that records have touched meanwhile may have
+//! been copied in a later state, so they are made again, from the past, in rounds that get shorter: until no record has
+//! touched the nodes that the last round made, or their sources. Replaced and removed nodes do not change from then on.
+//! Records come before their acts, so nothing is overlooked. Only what a program writes into a file that was open for
+//! writing at the point already has no record of its own: such a file is as it is when it is read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The result of making a fork.
 #[derive(Debug)]
 pub struct ForkResult {
-    /// The number of things.
+    /// The numbers of nodes made.
     pub counts: ForkCounts,
     /// The things that could not be made, or not as they are in the origin, with reasons.
     pub notes: Vec<String>,
@@ -50,7 +50,7 @@ pub fn newest(store: &Store) -> Result<Option<Operation>> {
     }))
 }
 
-/// Makes everything that a store had at a point in an empty directory, which may have a `.trumanfs`.
+/// Copies everything that a store had at a point to an empty directory, which may have a `.trumanfs`.
 ///
 /// # Errors
 /// [`Error::Refused`] where blocks cannot be shared, or the store changes faster than it can be read;
@@ -97,7 +97,7 @@ pub fn make(
     ))
 }
 
-/// `failed`: what could not be made although no record says why.
+/// Finishes the fork. `failed`: the paths that could not be made although no record explains that.
 fn finished(
     mut trees: TreeBuilder<'_>,
     failed: BTreeMap<WorldPath, Option<String>>,
@@ -116,7 +116,7 @@ fn finished(
 }
 
 impl ForkResult {
-    /// Gives the directory itself its attributes, when nothing more is made in it.
+    /// Sets the attributes of the directory itself, after everything in it was made.
     ///
     /// # Errors
     /// Those of the system calls.
@@ -138,11 +138,11 @@ fn after(at: Option<&Operation>) -> Point {
 #[derive(Debug, Default)]
 struct RoundChanges {
     names: HashSet<NameSlot>,
-    /// Nodes with other names.
+    /// The nodes whose names changed.
     moved: HashSet<NodeId>,
-    /// Nodes with other attributes.
+    /// The nodes whose attributes changed.
     dressed: HashSet<NodeId>,
-    /// Nodes with another content or time.
+    /// The nodes whose content or time changed.
     written: HashSet<NodeId>,
 }
 
@@ -165,8 +165,8 @@ impl RoundChanges {
         }
     }
 
-    /// Returns where a tree has what may have come along in a later state: of everything, or of what the last round
-    /// made.
+    /// Returns the paths at which a tree has nodes that may have been copied in a later state: of all nodes, or of
+    /// those that the last round made.
     fn places(
         &self,
         tree: &PastTree<'_>,

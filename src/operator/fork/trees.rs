@@ -1,8 +1,8 @@
 //! Whole trees of the past, made in another directory.
 //!
 //! Owns the walk: one directory after the other, without recursion, so a tree may have any depth. Directories get their
-//! attributes at the end ([`TreeBuilder::finish`]), the inner ones first: until then they are open to whoever makes the
-//! fork, and making something in them changes their times.
+//! attributes at the end ([`TreeBuilder::finish`]), the inner ones first: until then they are open to the user who
+//! makes the fork, and making entries in them changes their times.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,7 +21,7 @@ use crate::world::store::forked::ForkMethod;
 use crate::world::store::layout::{STATE, TRASH};
 use crate::world::trash::erase::erase;
 
-/// Makes trees in a directory.
+/// Builds trees in a directory.
 #[derive(Debug)]
 pub(super) struct TreeBuilder<'t> {
     pub(super) copier: ForkCopier<'t>,
@@ -36,7 +36,7 @@ pub(super) struct TreeBuilder<'t> {
 pub(super) enum RebuildScope {
     /// The attributes of a directory.
     Attributes,
-    /// All that is there.
+    /// The whole tree at the place.
     Tree,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct RoundState {
 }
 
 impl<'t> TreeBuilder<'t> {
-    /// `hidden` are the origin's inodes that stay hidden wherever they go.
+    /// Starts with nothing made. `hidden` are the origin's inodes that stay hidden wherever they go.
     pub(super) fn new(to: &'t Root, means: ForkMethod, hidden: HashSet<Id>) -> TreeBuilder<'t> {
         TreeBuilder {
             copier: ForkCopier::new(to, means, hidden),
@@ -63,7 +63,7 @@ impl<'t> TreeBuilder<'t> {
         }
     }
 
-    /// Makes what lies at some places again, as another tree of the same point has it.
+    /// Makes the nodes at some paths again, as another tree of the same point has them.
     ///
     /// # Errors
     /// As [`TreeBuilder::make`].
@@ -91,10 +91,10 @@ impl<'t> TreeBuilder<'t> {
         Ok(std::mem::take(&mut self.round))
     }
 
-    /// Makes a node and everything below it. Of the root, only what is in it is made.
+    /// Makes a node and everything below it. Of the root, only the entries are made.
     ///
     /// # Errors
-    /// As [`ForkCopier::leaf`]. What has gone meanwhile is left out.
+    /// As [`ForkCopier::leaf`]. Nodes that have gone meanwhile are left out.
     pub(super) fn make(&mut self, tree: &PastTree<'_>, node: NodeId, at: &WorldPath) -> Result<()> {
         let mut waiting = Vec::new();
         match (tree.kind(node), at.parent(), at.name()) {
@@ -115,7 +115,7 @@ impl<'t> TreeBuilder<'t> {
         Ok(())
     }
 
-    /// Makes what is in one directory. The directories in it are added to those that wait for it.
+    /// Makes the entries of a directory. Directories among them are queued.
     fn entries(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
@@ -155,7 +155,7 @@ impl<'t> TreeBuilder<'t> {
         self.copier.hide((tree, node), (&dir, name))
     }
 
-    /// Deletes what was made at a path.
+    /// Deletes the node that was made at a path.
     ///
     /// # Errors
     /// As [`erase`].
@@ -180,7 +180,7 @@ impl<'t> TreeBuilder<'t> {
         }
     }
 
-    /// Makes something that is no directory. What cannot be made now may be made in the next round.
+    /// Makes a node that is not a directory. A node that cannot be made now may be made in the next round.
     fn leaf(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
@@ -211,7 +211,7 @@ impl<'t> TreeBuilder<'t> {
         self.round.made.extend(ids.map(|ids| (ids, is_kept)));
     }
 
-    /// Notes what a directory becomes.
+    /// Notes the attributes that a directory gets in the end.
     fn look_again(&mut self, (tree, node): (&PastTree<'_>, NodeId), at: &WorldPath) -> Result<()> {
         let is_kept = tree
             .difference(node)
@@ -227,7 +227,7 @@ impl<'t> TreeBuilder<'t> {
         Ok(())
     }
 
-    /// Gives the directories their attributes, that of the store itself left out, and returns that one's.
+    /// Sets the attributes of all directories except the store's own, and returns those of the store's own.
     ///
     /// # Errors
     /// Those of the system calls.
@@ -258,7 +258,7 @@ fn source(tree: &PastTree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
     tree.disk().store().root().reopen(&there, flags).map(Some)
 }
 
-/// Gives the store's own directory its attributes. Returns what could not be kept, and why.
+/// Sets the attributes of the store's own directory. Returns the attributes that could not be kept, with reasons.
 ///
 /// # Errors
 /// Those of the system calls.

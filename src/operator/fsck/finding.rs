@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FindingWeight {
-    /// Worth knowing, but nothing disagrees.
+    /// A fact worth knowing; nothing disagrees.
     Note,
     /// A disagreement.
     Problem,
@@ -139,7 +139,7 @@ pub enum RepairAction {
 pub struct FsckReport {
     /// The findings, in the order of the sessions.
     pub findings: Vec<Finding>,
-    /// For each kind, how many findings are left out.
+    /// The number of findings left out, by kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unnamed: Vec<(FindingKind, u64)>,
     /// The number of sessions checked.

@@ -1,8 +1,7 @@
 //! Compares the records of all journals with the disk, in one pass.
 //!
-//! An entry that a record moved to the trash and that is not there is expected until a later record says where it
-//! went: gathered, restored or purged. Only a hash of it is kept; the few that are never found are named in a second
-//! pass.
+//! An entry that a record moved to the trash and that is not there is expected until a later record has the reason:
+//! gathered, restored or purged. Only a hash of it is kept; the few that are never found are named in a second pass.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufReader;
@@ -118,7 +117,7 @@ impl<'a> JournalPass<'a> {
         Ok(())
     }
 
-    /// Goes through one line of the journal.
+    /// Checks a line of the journal.
     fn line(
         &mut self,
         here: &mut SessionScan,

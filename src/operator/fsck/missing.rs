@@ -1,4 +1,4 @@
-//! After the last session: reports entries without a record, and what was never found.
+//! Reports entries without a record, and expected entries that were never found, after the last session.
 
 use std::collections::HashMap;
 use std::io::BufReader;
@@ -18,14 +18,14 @@ use crate::world::trash::trash_state::parse_entry;
 
 /// The time that a check of a served store waits in all for changes that are recorded but not yet done.
 const UNDER_WAY: Duration = Duration::from_secs(3);
-/// The interval between two looks at such a change.
+/// The interval between two checks of such a change.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// An expected entry: session, record, path in the trash, and its path before.
 type AwaitedEntry = (String, u64, Vec<u8>, String);
 
 impl JournalPass<'_> {
-    /// Reports what was not found, after the last session.
+    /// Reports the expected entries that were not found, after the last session.
     pub(super) fn finish(mut self) -> Result<()> {
         let until = Instant::now() + UNDER_WAY;
         for gone in std::mem::take(&mut self.gone) {
@@ -121,7 +121,7 @@ impl JournalPass<'_> {
         }
     }
 
-    /// Names the entries still expected, by what the journals say now.
+    /// Names the entries still expected, from the journals as they are now.
     fn missing_entries(&self) -> Result<HashMap<u64, AwaitedEntry>> {
         let mut missing = HashMap::new();
         if self.awaited.is_empty() {
@@ -141,8 +141,8 @@ impl JournalPass<'_> {
         Ok(missing)
     }
 
-    /// Reports the missing entries that are not on the disk and that no record has taken away since: what moves an
-    /// entry is recorded before it moves it, so the journals are read after the disk.
+    /// Reports the missing entries that are not on the disk and that no record has taken away since: a move is recorded
+    /// before it is made, so the journals are read after the disk.
     fn report_missing(&mut self, mut missing: HashMap<u64, AwaitedEntry>) -> Result<()> {
         missing.retain(|_, (_, _, name, _)| !self.is_in_trash(name));
         if missing.is_empty() {
@@ -164,7 +164,7 @@ impl JournalPass<'_> {
         Ok(())
     }
 
-    /// Returns whether something is at a path in the trash.
+    /// Returns whether a path in the trash exists.
     fn is_in_trash(&self, path: &[u8]) -> bool {
         let look = || -> Result<_> {
             let mut whole = WorldPath::parse(TRASH)?;

@@ -41,8 +41,7 @@ pub(super) struct JournalPass<'a> {
     pub(super) trash: Option<Dir>,
     pub(super) entries: HashMap<Vec<u8>, CheckedEntry>,
     pub(super) awaited: HashMap<u64, u64>,
-    /// Where entries are awaited that a record gathered: a kill may have left them where they were, to be taken from
-    /// there.
+    /// The former places of awaited entries that a record gathered: a killed daemon may have left them there.
     pub(super) gathered: HashMap<u64, u64>,
     pub(super) recent: VecDeque<(u64, u64)>,
     pub(super) gone: Vec<MissingVersion>,
@@ -73,7 +72,7 @@ pub(super) struct SessionScan {
 
 pub(super) const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
 
-/// Hashes the path of an entry of the trash or of something below one.
+/// Hashes the path of an entry of the trash or of a node below one.
 pub(super) fn hash(parts: &[&[u8]]) -> u64 {
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Compares one record with the disk: its version, and the place of what it removed.
+//! Compares a record with the disk: its version, and the place of the node that it removed.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -81,7 +81,7 @@ impl JournalPass<'_> {
         Ok(())
     }
 
-    /// Handles a record that moved something to the trash.
+    /// Handles a record that moved a node to the trash.
     fn expect(&mut self, here: &SessionScan, seq: u64, trash: &Escaped, ids: InodeNumbers) {
         if let Some(entry) = self.entries.get_mut(&trash.0) {
             entry.known = true;
@@ -180,7 +180,7 @@ impl JournalPass<'_> {
         Ok(())
     }
 
-    /// Checks a version's list of ranges. Returns what is wrong with it.
+    /// Checks a version's list of ranges. Returns the problem with it, if any.
     fn unfit_map(&self, session: &str, kept: VersionRef, size: u64) -> Result<Option<String>> {
         let dir = versions_of(&self.store.state, session)?.ok_or(Error::NotFound)?;
         let list = match ranges::read(dir.as_fd(), kept.n) {

@@ -1,4 +1,4 @@
-//! Verifies the seals of a journal, and compares the end of a session with what the next one records of it.
+//! Verifies the seals of a journal, and compares the end of a session with the next session's record of it.
 
 use super::finding::{Finding, FindingKind, RepairAction};
 use super::pass::{BROKEN, JournalPass, LastLine, SessionScan};

@@ -1,4 +1,4 @@
-//! Which digests the seals have, of what lies in the trash and of versions.
+//! The digests that the seals have for files in the trash and for versions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ impl SealDigests {
         }
     }
 
-    /// Drops the digests that another file could be taken for that has got a purged one's number: where no time of
-    /// birth tells them apart, that of the entry, and all if the entry was a directory.
+    /// Drops the digests that could be taken for those of a new file with the inode number of a purged one: where times
+    /// of birth do not tell the two apart, the digest of the entry, and all digests if the entry was a directory.
     fn purged(&mut self, entry: &[u8]) {
         let file = self.entries.remove(entry).flatten();
         let of_unborn =

@@ -1,7 +1,7 @@
-//! Carrying out a merge, step by step, through the world.
+//! Carries out a merge, step by step, through the world.
 //!
-//! Each step is recorded as part of the merge's run and loses nothing: what is replaced goes to the trash or the
-//! versions. Stopped half-way, what has been merged is found to be there by the next merge.
+//! Each step is recorded as part of the merge's run and loses nothing: replaced nodes go to the trash, replaced
+//! contents to the versions. After a merge that stopped half-way, the next merge finds the merged part in place.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -48,7 +48,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         }
     }
 
-    /// Returns what could not be made as the fork has it, and why.
+    /// Returns the nodes that could not be made as the fork has them, with reasons.
     pub(super) fn notes(self) -> Vec<String> {
         self.copier.notes()
     }
@@ -81,8 +81,8 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         Ok(())
     }
 
-    /// Makes and moves names, outer ones first. A move waits for what is in its way and moves itself; two that wait for
-    /// each other change places in one step.
+    /// Makes and moves names, outer ones first. A move waits for a node in its way that is to move, too; two that wait
+    /// for each other are exchanged in one step.
     fn names(&mut self, plan: &MergePlan) -> Result<()> {
         let mut done: Vec<(&WorldPath, &WorldPath)> = Vec::new();
         let mut waiting: Vec<&(WorldPath, NameStep)> = plan.names.iter().collect();
@@ -223,8 +223,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         }
     }
 
-    /// Returns what was seen of a file when it was decided what becomes of it, unless the merge has written to it
-    /// since.
+    /// Returns the fingerprint that a file had when the plan was made, unless the merge has written to the file since.
     fn seen_of(&self, located: &LocatedNode) -> Option<FileFingerprint> {
         let is_written = self.written.contains(&located.node.meta().id);
         self.seen.get(&self.at).filter(|_| !is_written).copied()
@@ -296,7 +295,7 @@ impl NewContent for MergedContent<'_> {
     }
 }
 
-/// Checks that what is about to be replaced or removed is as it was when that was decided.
+/// Checks that a file about to be replaced or removed is as it was when the plan was made.
 fn check(seen: Option<FileFingerprint>, now: &Meta) -> Result<()> {
     match seen.is_none_or(|seen| seen == FileFingerprint::of(now)) {
         true => Ok(()),

@@ -45,8 +45,7 @@ pub(super) fn is_same(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result<
     content(one)?.equals(&content(other)?)
 }
 
-/// Returns whether a file is another one as far as it has been written: a copy gets its size first, and its bytes
-/// later.
+/// Returns whether `half` is an unfinished copy of `whole`: a copy gets its size first, and its bytes later.
 fn is_half_of(whole: TreeNode<'_, '_>, half: TreeNode<'_, '_>) -> Result<bool> {
     use std::io::Read;
     let (whole, half) = (content(whole)?, content(half)?);
@@ -71,10 +70,10 @@ fn is_half_of(whole: TreeNode<'_, '_>, half: TreeNode<'_, '_>) -> Result<bool> {
     }
 }
 
-/// Decides about a content that has changed in the fork; without a base, it was made there.
+/// Decides about a content that has changed in the fork; without a base, the fork made it.
 ///
 /// # Errors
-/// As [`PastTree::content`], but for a base that has not been kept.
+/// As [`PastTree::content`], except for a base that was not kept.
 pub(super) fn decide(
     base: Option<TreeNode<'_, '_>>,
     ours: TreeNode<'_, '_>,

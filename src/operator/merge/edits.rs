@@ -1,8 +1,8 @@
 //! Decides about files that were edited in a fork outside its home.
 //!
-//! Where the origin has for certain what it had, the edit comes; where both have the same, nothing is to do; anything
-//! else is a conflict. Owners and extended attributes are left as they are: an editor makes new files, and of its own
-//! user.
+//! Where the origin certainly has the content of then, the edit is merged; where both sides have the same, nothing is
+//! done; any other edit is a conflict. Owners and extended attributes are left as they are: an editor makes new files,
+//! owned by its own user.
 
 use rustix::fs::FileType;
 
@@ -15,7 +15,7 @@ use crate::name::WorldPath;
 use crate::operator::past::NodeId;
 
 impl MergePlanner<'_, '_, '_, '_> {
-    /// Plans what becomes of an edit.
+    /// Plans the merge of an edit.
     pub(super) fn unrecorded(&mut self, edit: &UnrecordedEdit) -> Result<()> {
         let (path, node) = (&edit.path, edit.node);
         let kind = self.theirs.kind(node);
@@ -85,7 +85,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Plans a content of which only the origin may know what it was.
+    /// Plans a content whose former state only the origin may have.
     pub(super) fn edited(
         &mut self,
         at: &WorldPath,

@@ -1,8 +1,8 @@
 //! Finds out whether the fork had a content of the origin before.
 //!
-//! After a merge the origin has what the fork had then. When the fork goes on, that is no conflict, although it is not
-//! what the fork began with: what the fork did later, it did to that very content. The fork's own versions tell, so
-//! nothing has to be remembered of a merge, and one that was undone has left no trace here.
+//! After a merge the origin has the fork's content of that time. When the fork goes on, that content is no conflict,
+//! although it is not the content that the fork began with: the fork's later changes started from it. The fork's own
+//! versions show this, so nothing about a merge has to be remembered, and a merge that was undone leaves no trace here.
 
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -12,7 +12,7 @@ use crate::operator::point::Point;
 
 use super::contents::is_same;
 
-/// A content that may be an earlier one.
+/// A content of the origin that may be an earlier one of the fork.
 #[derive(Debug, Clone)]
 pub(super) struct DoubtfulContent {
     /// The origin's file.

@@ -1,9 +1,9 @@
-//! Merging a fork: what was changed in it since it was made comes into its origin, as one run that can be undone.
+//! Merges a fork into its origin: all changes since the fork was made, as a single run that can be undone.
 //!
 //! Three states are compared, path by path: the base is the fork as it was made, which its own records and versions
 //! give; theirs is the fork now; ours is the origin now, whoever changed it. What changed on one side only is taken
-//! from there. A text that changed on both is merged line by line (`operator/text`). Everything else is a conflict, and
-//! named.
+//! from there. A text that changed on both is merged line by line (`operator/text`). Every other change of both sides
+//! is a conflict, and reported.
 //!
 //! `plan.rs` decides and changes nothing, `apply.rs` carries out, under one record.
 

@@ -1,4 +1,4 @@
-//! Names in a merge: what the fork removed and moved, and the directories that it made.
+//! Plans the names of a merge: the fork's removals, moves and new directories.
 
 use std::collections::HashMap;
 
@@ -42,8 +42,8 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Returns whether something of the origin is as the fork had it when it was made, or just before it removed it,
-    /// after an earlier merge.
+    /// Returns whether a node of the origin is as the fork had it when the fork was made, or just before the fork
+    /// removed it, after an earlier merge.
     fn is_as_it_was(&self, here: NodeId, was: NodeId) -> Result<bool> {
         let (kind, ours) = (self.base.kind(was), (&self.ours.tree, here));
         Ok(self.ours.tree.kind(here) == kind
@@ -57,8 +57,8 @@ impl MergePlanner<'_, '_, '_, '_> {
             })
     }
 
-    /// Returns whether what is at the path of something that the fork removed came there by an earlier merge, in place
-    /// of it. What the fork did to it since is looked at with everything else that the fork made or moved.
+    /// Returns whether the node at the path of a node that the fork removed came there by an earlier merge, in its
+    /// place. The fork's later changes of it are planned with everything else that the fork made or moved.
     fn has_come(
         &self,
         path: &WorldPath,
@@ -82,7 +82,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             && known(is_equal((self.theirs, there), (&self.ours.tree, here)))?)
     }
 
-    /// Returns whether what the fork has at a path comes there if the path is made free.
+    /// Returns whether the fork's node at a path can come there once the path is free.
     fn can_come(&self, path: &WorldPath) -> Result<bool> {
         let (Some(from), Some(there)) = (self.arrivals.get(path), self.theirs.resolve(path)?)
         else {
@@ -92,7 +92,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(here.is_some_and(|here| self.ours.tree.kind(here) == self.theirs.kind(there)))
     }
 
-    /// `moves`: from where to where the fork has moved things.
+    /// Plans the moves of the fork. `moves`: pairs of former and present paths.
     pub(super) fn renamed(
         &mut self,
         change: &PathDifference,
@@ -152,7 +152,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Returns whether the origin has moved something as the fork has, as far as it is known what it had then.
+    /// Returns whether the origin has moved a node as the fork has, as far as the origin's state of then is known.
     pub(super) fn has_moved(&self, from: &WorldPath, to: &WorldPath) -> Result<bool> {
         match self.origin {
             Some(origin) => origin.has_moved(from, to),
@@ -188,7 +188,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(end != from || next == from)
     }
 
-    /// A directory that the fork has made.
+    /// Plans a directory that the fork has made.
     pub(super) fn added_dir(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         match self.ours.stays_at(path)? {
             Some(there) if self.ours.tree.kind(there).is_dir() => {}

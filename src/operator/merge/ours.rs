@@ -1,4 +1,4 @@
-//! The origin as it is now, as merging looks at it: what is at a path, leaving out what the merge itself takes away.
+//! The origin as it is now, for a merge: the node at a path, leaving out those that the merge itself takes away.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use crate::world::store::layout::{STATE, TRASH};
 /// The origin's tree.
 pub(super) struct OriginTree<'a> {
     pub(super) tree: PastTree<'a>,
-    /// The paths that the merge takes away, by moving or removing what is there.
+    /// The paths that the merge takes away, by moving or removing the nodes there.
     pub(super) leaving: HashSet<WorldPath>,
     /// The directories that the merge makes or moves there.
     pub(super) coming: HashSet<WorldPath>,
@@ -27,7 +27,7 @@ impl<'a> OriginTree<'a> {
         }
     }
 
-    /// Returns what is at a path.
+    /// Returns the node at a path.
     ///
     /// # Errors
     /// As [`PastTree::resolve`], with the path where this user may not look into a directory.
@@ -36,7 +36,7 @@ impl<'a> OriginTree<'a> {
         at.map_err(|error| error.of_reading(|| path.to_string()))
     }
 
-    /// Returns what stays at a path.
+    /// Returns the node at a path, unless the merge takes it away.
     ///
     /// # Errors
     /// As [`PastTree::resolve`].
@@ -47,7 +47,7 @@ impl<'a> OriginTree<'a> {
         }
     }
 
-    /// Returns whether there will be a directory for a path to be in.
+    /// Returns whether the parent directory of a path will exist.
     ///
     /// # Errors
     /// As [`PastTree::resolve`].

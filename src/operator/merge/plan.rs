@@ -19,8 +19,8 @@ use crate::name::WorldPath;
 use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference};
 use crate::operator::past::{NodeId, PastTree};
 
-/// Plans the merge of the differences that are wanted. `force`: whether what the fork removed goes, also where the
-/// origin has changed it.
+/// Plans the merge of the differences that are wanted. `force`: true if removals of the fork apply even to files that
+/// the origin has changed.
 ///
 /// # Errors
 /// Those of reading either store.
@@ -132,14 +132,14 @@ impl MergePlanner<'_, '_, '_, '_> {
         });
     }
 
-    /// Notes what a file of the origin is like before its content is looked at.
+    /// Notes the fingerprint of a file of the origin before its content is read.
     pub(super) fn look(&mut self, here: NodeId, at: &WorldPath) -> Result<()> {
         let seen = self.seen(here)?;
         self.plan.seen.insert(at.clone(), seen);
         Ok(())
     }
 
-    /// Returns what something of the origin is like.
+    /// Returns the fingerprint of a node of the origin.
     pub(super) fn seen(&self, here: NodeId) -> Result<FileFingerprint> {
         Ok(FileFingerprint::of(&self.ours.tree.disk().stat(here)?))
     }
@@ -150,7 +150,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         }
     }
 
-    /// Something that the fork has made and that is no directory.
+    /// Plans a node that the fork has made and that is not a directory.
     pub(super) fn added(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         let Some(here) = self.ours.stays_at(path)? else {
             match self.ours.has_parent_of(path)? {
@@ -178,7 +178,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Something that is on both sides of the fork's difference.
+    /// Plans a path that exists on both sides of the fork's difference.
     fn changed(&mut self, change: &PathDifference) -> Result<()> {
         let (Some(was), Some(is)) = (change.before, change.after) else {
             return Ok(());
@@ -227,7 +227,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         self.attributes(change, here, &at)
     }
 
-    /// A file's content. `there` is its path in the fork.
+    /// Plans a file's content. `there` is its path in the fork.
     fn content(
         &mut self,
         at: &WorldPath,
@@ -331,7 +331,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         self.plan.fillings.push((at.clone(), filling));
     }
 
-    /// Returns where something of the origin is when everything that moves has moved.
+    /// Returns the path of a node of the origin after all moves of the plan.
     pub(super) fn now_at(&self, path: &WorldPath) -> WorldPath {
         moved(&self.plan.names, path)
     }

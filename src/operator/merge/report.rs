@@ -115,7 +115,7 @@ pub fn run(
     Ok(report)
 }
 
-/// A plan, and what it was made of.
+/// A plan, and the trees that it was made from.
 struct PlannedMerge<'a> {
     diff: Diff<'a>,
     ours: OriginTree<'a>,
@@ -124,7 +124,7 @@ struct PlannedMerge<'a> {
     removed: Vec<WorldPath>,
 }
 
-/// Compares both stores, and plans what is wanted.
+/// Compares both stores, and plans the requested part.
 fn plan_of<'a>(
     (store, fork): (&'a Store, &'a Store),
     from: &ForkOrigin,
@@ -191,7 +191,7 @@ fn settle_doubts(
     Ok(())
 }
 
-/// Adds to a plan what was chosen for conflicts.
+/// Adds the chosen resolution of conflicts to a plan.
 fn resolve(
     planned: &mut MergePlan,
     ours: &OriginTree<'_>,
@@ -254,7 +254,7 @@ fn beside(ours: &OriginTree<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldP
     }
 }
 
-/// Says what a plan does.
+/// Describes the steps of a plan.
 fn changes(plan: &MergePlan) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(
@@ -279,7 +279,7 @@ fn changes(plan: &MergePlan) -> Vec<String> {
     said
 }
 
-/// Fails before the first step where what comes from the fork cannot be read.
+/// Fails before the first step if a node that comes from the fork cannot be read.
 fn can_be_read(planned: &MergePlan, theirs: &PastTree<'_>) -> Result<()> {
     for (_, filling) in &planned.fillings {
         match filling {

@@ -1,4 +1,4 @@
-//! The steps of a merge, and what stands in its way, as data.
+//! The steps and the conflicts of a merge, as data.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ pub(super) struct ResolvableConflict {
     pub(super) doubt: Option<DoubtfulContent>,
 }
 
-/// Returns where something is after moves.
+/// Returns the path of a node after moves.
 pub(super) fn moved(names: &[(WorldPath, NameStep)], path: &WorldPath) -> WorldPath {
     let mut best: Option<(&WorldPath, &WorldPath)> = None;
     for (to, naming) in names {

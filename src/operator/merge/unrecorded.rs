@@ -2,9 +2,9 @@
 //!
 //! A fork remembers, by the clock of its files, when making it began and when it was done. Whatever has changed since
 //! by the kernel's own mark (the time of the last change of the inode, which no program can set) and by no record was
-//! edited beside the home. What it was before is known only from the origin, and there for certain only of a file that
-//! the same mark says has not changed since the fork was begun: that one is the base. Of any other file an edit is a
-//! conflict. What was removed beside the home is named and stays.
+//! edited outside the home. The content before the edit is known only from the origin, and there for certain only of a
+//! file that, by the same mark, has not changed since the fork was begun: that file is the base. An edit of any other
+//! file is a conflict. Files removed outside the home are reported, and stay in the origin.
 
 use rustix::fs::FileType;
 
@@ -65,8 +65,8 @@ pub(super) struct OriginAtFork<'a> {
 }
 
 impl<'a> OriginAtFork<'a> {
-    /// Goes back to the point that a fork was made of; `None` where the fork does not say when it was made. `until`:
-    /// what [`now_passed`] said before the fork's records were read.
+    /// Goes back to the point that a fork was made of; `None` where the fork has no time of its making. `until`: the
+    /// result of [`now_passed`] before the fork's records were read.
     ///
     /// # Errors
     /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
@@ -94,7 +94,7 @@ impl<'a> OriginAtFork<'a> {
         }))
     }
 
-    /// Returns what the origin has of a path of the fork as it was made.
+    /// Returns the origin's side of a path of the fork as it was made.
     ///
     /// # Errors
     /// Those of reading the disk.
@@ -127,8 +127,8 @@ impl<'a> OriginAtFork<'a> {
         }
     }
 
-    /// Returns whether what the origin had at a path when the fork was made is at another one now: the same inode,
-    /// whatever it contains by now.
+    /// Returns whether the node that the origin had at a path when the fork was made is at another path now: the same
+    /// inode, whatever its content is now.
     ///
     /// # Errors
     /// Those of reading the disk.
@@ -137,12 +137,12 @@ impl<'a> OriginAtFork<'a> {
         Ok(from != to && node.is_some_and(|node| self.then.disk().path(node).as_ref() == Some(to)))
     }
 
-    /// Returns whether a time in the fork is of when its users may have edited it.
+    /// Returns whether a time in the fork is one at which its users may have edited it.
     fn is_edit(&self, time: Time) -> bool {
         is_since(time, self.done) && !is_since(time, self.until)
     }
 
-    /// Returns whether an inode was there before the fork, as far as the file system says when it was made.
+    /// Returns whether an inode is older than the fork, as far as the file system has times of birth.
     fn is_older(&self, meta: &Meta) -> bool {
         let (sec, nsec) = self.began;
         meta.born < sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec)
@@ -161,7 +161,8 @@ impl<'a> OriginAtFork<'a> {
         self.had(node, (&now, node))
     }
 
-    /// Returns whether what the fork's records have as the base of a node may have been edited beside the home before.
+    /// Returns whether the content that the fork's records have as the base of a node may itself have been edited
+    /// outside the home.
     ///
     /// # Errors
     /// Those of reading the disk.
@@ -198,8 +199,8 @@ impl<'a> OriginAtFork<'a> {
         }
     }
 
-    /// Finds the edits of a fork, outer directories first, and says what was removed. `base` is the fork as it was
-    /// made, as far as records tell, and `now` as it is.
+    /// Finds the edits of a fork, outer directories first, and the removed paths. `base` is the fork as it was made, as
+    /// far as records tell, and `now` as it is.
     ///
     /// # Errors
     /// Those of reading the disk.
@@ -226,7 +227,7 @@ impl<'a> OriginAtFork<'a> {
     }
 }
 
-/// Returns whether two things of one kind have the same content.
+/// Returns whether two nodes of one kind have the same content.
 pub(super) fn is_equal(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result<bool> {
     match one.0.kind(one.1) {
         FileType::RegularFile => is_same(one, other),
@@ -235,7 +236,7 @@ pub(super) fn is_equal(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result
     }
 }
 
-/// A directory: its node, its path, its path in the fork as that was made, and whether it is new beside the home.
+/// A directory: its node, its path, its path in the fork as that was made, and whether it was made outside the home.
 type PendingDir = (NodeId, WorldPath, Option<WorldPath>, bool);
 
 struct EditSearch<'w, 'o, 't> {
@@ -314,7 +315,7 @@ impl EditSearch<'_, '_, '_> {
         touched.is_none_or(|touched| touched.content.is_none())
     }
 
-    /// Notes what the origin had in a directory, and still has, which the fork lacks without a record.
+    /// Notes the entries of a directory that the origin had and still has, and that the fork lacks without a record.
     fn removed_from(&mut self, dir: NodeId, was: &WorldPath) -> Result<()> {
         let then = &self.origin.then;
         let Some(there) = then.resolve(was)? else {
@@ -346,7 +347,7 @@ impl EditSearch<'_, '_, '_> {
 }
 
 /// Returns a time that all former changes of files are before, and all later ones not. The clock that the kernel marks
-/// files with goes in steps of up to ten milliseconds: it is waited for.
+/// files with goes in steps of up to ten milliseconds: this function waits for it.
 pub(super) fn now_passed() -> FileTime {
     const STEP: std::time::Duration = std::time::Duration::from_millis(11);
     let now = std::time::SystemTime::now();

@@ -278,7 +278,7 @@ fn read_ahead(
 }
 
 impl ChangeSet {
-    /// Adds what an effect changes.
+    /// Adds the changes of an effect.
     fn add(&mut self, effect: &RecordEffect, disk: &DiskTree<'_>) {
         match effect {
             RecordEffect::Name { dir, name, .. } => {

@@ -1,6 +1,6 @@
 //! The changes of a session: a tree of directories, with text differences that unfold.
 //!
-//! Bounded in changes, differences and lines; what is left out is counted, and the page says so.
+//! Bounded in changes, differences and lines; the rest is counted, and the page states the count.
 
 use std::collections::BTreeMap;
 

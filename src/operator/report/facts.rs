@@ -1,4 +1,4 @@
-//! The facts of a session, from one pass over its journal: which programs did what, and when.
+//! The facts of a session, from one pass over its journal: the changes of each program, and their times.
 //!
 //! Memory grows with the number of programs, not of records: changes are counted in time slices that get wider as the
 //! session gets longer.
@@ -62,7 +62,7 @@ pub(super) struct PageEvent {
 #[derive(Debug, Default)]
 pub(super) struct SessionFacts {
     pub(super) id: String,
-    /// The run of the session that it is about, where it is about one.
+    /// The run of the session that the page is about, if any.
     pub(super) run: Option<RunSummary>,
     /// The records of that run.
     pub(super) seqs: HashSet<u64>,
@@ -172,7 +172,7 @@ impl SessionFacts {
         program.take(&record, slice);
     }
 
-    /// Takes the begin or the end of the session.
+    /// Notes the begin or the end of the session.
     fn take_frame(&mut self, op: Op) {
         match op {
             Op::Begin {
@@ -189,13 +189,13 @@ impl SessionFacts {
         }
     }
 
-    /// Returns whether something that became of a record is a part of the page.
+    /// Returns whether the page covers a record.
     pub(super) fn has(&self, session: Option<&str>, seq: Option<u64>) -> bool {
         let in_run = || seq.is_some_and(|seq| self.seqs.contains(&seq));
         session == Some(&*self.id) && (self.run.is_none() || in_run())
     }
 
-    /// Returns what the page is about, in a word.
+    /// Returns the subject of the page, in a word.
     pub(super) fn subject(&self) -> &'static str {
         match self.run {
             Some(_) => "run",

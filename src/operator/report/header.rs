@@ -1,4 +1,4 @@
-//! The head of the page: the session, how it ended, the totals, and how to undo all of it.
+//! The head of the page: the session, its end, the totals, and the command that undoes all of it.
 
 use chrono::{DateTime, Utc};
 
@@ -103,7 +103,7 @@ impl PageData {
         html.raw("</code></p>\n");
     }
 
-    /// Writes how to undo all of it.
+    /// Writes the command that undoes all of it.
     fn undo(&self, html: &mut HtmlFragment) {
         if self.facts.changes == 0 {
             return;

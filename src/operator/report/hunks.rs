@@ -1,5 +1,5 @@
-//! The difference of two texts, line by line, as HTML. Bounded in lines and in their length; the page says what is
-//! left out.
+//! The difference of two texts, line by line, as HTML. Bounded in lines and in their length; the page states how much
+//! is left out.
 
 use similar::{Algorithm, ChangeTag, TextDiff};
 

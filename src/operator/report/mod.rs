@@ -1,9 +1,9 @@
 //! A session as a single page that an operator reads afterwards.
 //!
-//! Owns the page and its words; `page.css` and `page.js` beside this file are part of it. The page needs no network
-//! and no other file. Names and contents in it come from the occupant and may be hostile: all of them go through
-//! `html.rs`, and a content security policy admits only the page's own style and script, by their hashes. Long lists
-//! are cut, and the page says so.
+//! Owns the page and its words; `page.css` and `page.js` beside this file are part of it. The page needs no network and
+//! no other file. Names and contents in it come from the occupant and may be hostile: all of them go through `html.rs`,
+//! and a content security policy admits only the page's own style and script, by their hashes. Long lists are cut, and
+//! the page states the rest.
 
 mod changes;
 mod destroyed;
@@ -151,7 +151,7 @@ struct PageData {
     running: bool,
     facts: SessionFacts,
     removed: Vec<TrashEntry>,
-    /// Removed files that nobody will want back.
+    /// Removed files that are not worth restoring.
     noise: Vec<TrashEntry>,
     /// Entries of the trash whose former place is taken.
     taken: HashSet<Vec<u8>>,

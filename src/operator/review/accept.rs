@@ -1,4 +1,4 @@
-//! Accepting changes: a record that says which, so that a review lists them no more. Nothing else changes.
+//! Accepts changes: a record names them, and reviews list them no more. Nothing else changes.
 
 use crate::error::{Error, Result};
 use crate::journal::{Op, RunId};
@@ -14,7 +14,7 @@ const LISTED: usize = 2000;
 pub struct AcceptRequest {
     /// The command in words.
     pub what: String,
-    /// The run whose changes are meant; absent where it does not matter whose.
+    /// The run whose changes are accepted; absent for the changes of all.
     #[serde(default)]
     pub run: Option<RunId>,
     /// The records: session and range of numbers.
@@ -35,7 +35,7 @@ pub struct AcceptReport {
 }
 
 impl AcceptRequest {
-    /// Makes ranges of records, which are in order.
+    /// Makes ranges of records, which must be in order.
     pub fn of_operations(
         what: String,
         run: Option<RunId>,

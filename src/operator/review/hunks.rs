@@ -1,4 +1,4 @@
-//! The hunks of one path of a review: what becomes of each, and the file without some of them. Pure.
+//! The hunks of a path of a review: the state of each, and the file without some of them. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -21,12 +21,12 @@ pub struct ReviewHunk {
     pub hunk: Hunk,
     /// The state of the hunk in the review.
     pub state: HunkState,
-    /// SHA-256 (hex) of its lines, and of how many of the file's hunks before it have the same: the same hunk has the
-    /// same one wherever in the file it is, and no two of a file have the same.
+    /// SHA-256 (hex) of its lines, and of the number of the file's hunks before it with the same lines: a hunk has the
+    /// same digest wherever in the file it is, and no two hunks of a file have the same digest.
     pub digest: String,
 }
 
-/// The lines that a path of a review differs in.
+/// The differing lines of a path of a review.
 #[derive(Debug)]
 pub struct PathHunks {
     pub(super) path: WorldPath,
@@ -36,7 +36,7 @@ pub struct PathHunks {
     pub(super) now: Option<Vec<u8>>,
     /// The file's inode now.
     pub(super) ids: Option<InodeNumbers>,
-    /// Why there are no hunks to take back.
+    /// The reason why there are no hunks to take back, if there are none.
     pub(super) whole: Option<&'static str>,
     /// True if nothing but these lines differs.
     pub(super) is_all: bool,
@@ -46,7 +46,7 @@ pub struct PathHunks {
     pub(super) by: Option<RecordId>,
 }
 
-/// Finds out what becomes of each hunk; `None` where that takes too long.
+/// Finds out the state of each hunk; `None` where that takes too long.
 pub(super) fn states(
     comparison: &TextComparison,
     now: Option<&[u8]>,
@@ -78,7 +78,7 @@ pub(super) fn states(
     hunks.collect()
 }
 
-/// Hashes the lines of a hunk. The unchanged ones around tell apart hunks that change the same in several places.
+/// Hashes the lines of a hunk. The unchanged lines around it tell apart hunks with the same change in several places.
 fn digest(comparison: &TextComparison, hunk: &Hunk) -> Sha256 {
     let mut hash = Sha256::new();
     for (sign, line) in comparison.lines(hunk) {
@@ -101,7 +101,7 @@ fn hex(hash: Sha256) -> String {
 }
 
 impl PathHunks {
-    /// Returns how the lines differ.
+    /// Returns the comparison of the lines.
     pub fn comparison(&self) -> &TextComparison {
         &self.comparison
     }
@@ -111,12 +111,12 @@ impl PathHunks {
         &self.hunks
     }
 
-    /// Returns why no hunk of it can be accepted or taken back by itself.
+    /// Returns the reason why no hunk of the path can be accepted or taken back by itself, if there is one.
     pub fn whole(&self) -> Option<&'static str> {
         self.whole
     }
 
-    /// Returns whether nothing of it is to be reviewed any more.
+    /// Returns whether nothing of the path is left to be reviewed.
     pub(super) fn is_decided(&self) -> bool {
         let is_decided =
             |hunk: &ReviewHunk| matches!(hunk.state, HunkState::Accepted | HunkState::Gone);
@@ -181,7 +181,7 @@ impl PathHunks {
     /// Returns the file as it is now, as it will be without these hunks, and its inode.
     ///
     /// # Errors
-    /// What is in the way of each, with the record that did it.
+    /// The obstacle for each hunk, with the record that caused it.
     pub(super) fn without(
         &self,
         chosen: &[&ReviewHunk],

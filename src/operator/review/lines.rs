@@ -1,7 +1,7 @@
-//! The lines of one path of a review: hunk by hunk, what was changed, and whether it can still be taken back.
+//! The lines of a path of a review: hunk by hunk, the changes, and whether they can still be taken back.
 //!
 //! Owns what a hunk of a review is. It goes from before the path's oldest change that is not accepted to after its
-//! latest one of the scope, so what others changed later is no part of it, and its lines are compared with the file as
+//! latest one of the scope, so later changes of others are not part of it, and its lines are compared with the file as
 //! it is now.
 
 use super::hunks::{PathHunks, states};
@@ -21,7 +21,7 @@ const TAKES_LONG: &str = "takes longer than two seconds to compare line by line"
 struct PathContents {
     texts: TextPair,
     now: Option<Vec<u8>>,
-    /// Somebody else's change between the first two.
+    /// A change of another author between the first two points.
     between: Option<RecordId>,
 }
 
@@ -81,7 +81,7 @@ impl Review<'_> {
         Ok(Some(lines))
     }
 
-    /// Leaves out the paths of which nothing is left but accepted hunks.
+    /// Leaves out the paths with accepted hunks only.
     pub(super) fn leave_out_accepted(&mut self) -> Result<()> {
         if !self.seen.has_accepted_hunks() {
             return Ok(());
@@ -147,7 +147,8 @@ impl Review<'_> {
     }
 }
 
-/// Returns a node that is in the tree, else what the path means there: an editor may have put another file at a path.
+/// Returns the node if the tree has it, otherwise the node at the path there: an editor may have put another file at a
+/// path.
 fn node(tree: &PastTree<'_>, same: Option<NodeId>, path: &WorldPath) -> Result<Option<NodeId>> {
     match same.filter(|node| tree.slot(*node).is_some()) {
         Some(node) => Ok(Some(node)),
@@ -160,7 +161,7 @@ fn content(tree: &PastTree<'_>, node: Option<NodeId>) -> Result<Option<NodeBytes
         .transpose()
 }
 
-/// Returns why a change has no hunks, if it has none.
+/// Returns the reason why a change has no hunks, if it has none.
 fn whole(change: &PathDifference) -> Option<&'static str> {
     let is_file = |side: &Option<_>| {
         side.as_ref()

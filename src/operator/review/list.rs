@@ -1,4 +1,4 @@
-//! The second pass of a review: the changed paths, each with who changed it.
+//! The second pass of a review: the changed paths, each with its authors.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub struct ReviewedPath {
     pub accepted: bool,
 }
 
-/// The changes of a scope that nobody has accepted, sorted by path.
+/// The changes of a scope that are not accepted yet, sorted by path.
 #[derive(Debug)]
 pub struct Review<'a> {
     pub(super) store: &'a Store,
@@ -51,15 +51,15 @@ pub struct Review<'a> {
     pub(super) until: Point,
     /// `None` where nothing is to be reviewed.
     diff: Option<Diff<'a>>,
-    /// Which records changed which nodes, by node; records by their place in [`ScopeIndex::records`].
+    /// The records that changed each node, by node; records by their place in [`ScopeIndex::records`].
     touched: Vec<(NodeId, u32)>,
     pub(super) others: OtherChanges,
-    /// The places in `diff` of what is listed.
+    /// The places in `diff` of the listed paths.
     listed: Vec<usize>,
 }
 
 impl<'a> Review<'a> {
-    /// Finds what is to be reviewed, of all changes up to a point; with `all`, what was accepted as well.
+    /// Finds the changes to be reviewed, of all changes up to a point; with `all`, the accepted ones as well.
     ///
     /// # Errors
     /// As [`Diff::between`].
@@ -119,7 +119,7 @@ impl<'a> Review<'a> {
         &self.scope
     }
 
-    /// Returns the last record that was looked at.
+    /// Returns the point up to which records were read.
     pub fn until(&self) -> &Point {
         &self.until
     }
@@ -178,19 +178,19 @@ impl<'a> Review<'a> {
         }))
     }
 
-    /// Returns who changed a path last, and when: microseconds since 1970.
+    /// Returns the author and the time of a path's last change, in microseconds since 1970.
     pub fn last(&self, number: usize) -> Option<(&ChangeAuthor, i64)> {
         let record = self.records_at(number).next()?;
         Some((self.who_made(record)?, record.time))
     }
 
-    /// Returns what a run was asked for, escaped.
+    /// Returns the command of a run, escaped.
     pub fn command(&self, run: RunId) -> Option<&str> {
         self.seen.commands.get(&run).map(String::as_str)
     }
 
-    /// Returns the records that changed paths and what is below them, oldest first. Where a path is in a directory that
-    /// was removed, the removal of that is among them: it has no place otherwise.
+    /// Returns the records that changed paths and everything below them, oldest first. Where a path is in a removed
+    /// directory, the removal of the directory is among them: the path has no place otherwise.
     pub fn operations(&self, paths: &[WorldPath]) -> Vec<Operation> {
         let mut found: BTreeSet<u32> = BTreeSet::new();
         let meant = Subtrees::of(paths);
@@ -222,12 +222,12 @@ impl<'a> Review<'a> {
         ranges
     }
 
-    /// Returns the place in the differences of what is listed at a number.
+    /// Returns the place in the differences of a listed path.
     fn place(&self, number: usize) -> Option<usize> {
         self.listed.get(number).copied()
     }
 
-    /// Leaves out of the list what a rule says.
+    /// Leaves out of the list the paths for which a rule holds.
     pub(super) fn leave_out(
         &mut self,
         mut is_out: impl FnMut(&Review<'a>, usize) -> Result<bool>,
@@ -244,7 +244,7 @@ impl<'a> Review<'a> {
         Ok(())
     }
 
-    /// Returns what differs at a path, by its place in the order.
+    /// Returns the difference at a path, by its place in the order.
     pub(super) fn difference(&self, number: usize) -> Result<Option<PathDifference>> {
         let diff = self.diff.as_ref().zip(self.place(number));
         diff.map_or(Ok(None), |(diff, place)| diff.nth(place))
@@ -268,8 +268,8 @@ impl<'a> Review<'a> {
             .and_then(|at| self.seen.who.get(at))
     }
 
-    /// Returns the records that changed a path, the newest first. Of what came or went with its directory, those of the
-    /// directory.
+    /// Returns the records that changed a path, the newest first. For a path that came or went with its directory,
+    /// returns the records of the directory.
     pub(super) fn records_at(&self, number: usize) -> impl Iterator<Item = &ScopeRecord> {
         let records = self.records_of(number);
         records.into_iter().filter_map(|at| self.seen.record(at))

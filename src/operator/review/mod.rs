@@ -1,8 +1,8 @@
-//! Reviews: which changes nobody has accepted yet, whose they are, and what accepting and taking back means.
+//! Reviews: the changes that are not accepted yet, their authors, and the meaning of accepting and taking back.
 //!
-//! A review reads the records of a session or a run twice. The first pass, over headers, finds what was accepted and
-//! who changed something (`seen`); the second compares the paths (`list`). Changes belong to paths by identity: what a
-//! record says of a file holds for it wherever it is now.
+//! A review reads the records of a session or a run twice. The first pass, over headers, finds the accepted changes and
+//! the authors (`seen`); the second compares the paths (`list`). Changes belong to paths by identity: the record of a
+//! file's change holds for the file wherever it is now.
 
 mod accept;
 mod hunks;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::operator::past::{NodeId, RecordEffect, RecordId};
 
-/// The latest such record of each node.
+/// The latest record outside the scope, by node.
 #[derive(Debug, Default)]
 pub(super) struct OtherChanges {
     latest: HashMap<NodeId, RecordId>,
@@ -26,7 +26,7 @@ impl OtherChanges {
         self.session = Some(session);
     }
 
-    /// Returns the latest record that changed what is in a node, or which node a name means.
+    /// Returns the latest record that changed the content or the place of a node.
     pub(super) fn latest(&self, node: NodeId) -> Option<&RecordId> {
         self.latest.get(&node)
     }

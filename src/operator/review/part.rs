@@ -1,4 +1,4 @@
-//! Accepting and taking back single hunks of a path.
+//! Accepts and takes back single hunks of a path.
 
 use super::accept::AcceptRequest;
 use super::hunks::{PathHunks, ReviewHunk};
@@ -22,7 +22,7 @@ pub struct HunkPlan {
 }
 
 impl HunkPlan {
-    /// Returns the report of what was carried out.
+    /// Returns the report after the plan was carried out.
     pub fn done(self, edited: EditReport) -> UndoReport {
         let changes = self.report.changes.iter();
         let changes = changes.map(|change| change.replacen("take", "took", 1));
@@ -124,8 +124,8 @@ impl Review<'_> {
         })
     }
 
-    /// Returns what accepting hunks is to record; `None` where nothing of the path is left to be reviewed then, and it
-    /// can be accepted whole.
+    /// Returns the request to record for accepting hunks; `None` where nothing of the path is left to be reviewed then,
+    /// so that the path can be accepted whole.
     pub fn accept_hunks(
         &self,
         lines: &PathHunks,

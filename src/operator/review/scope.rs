@@ -10,16 +10,16 @@ use crate::operator::run::{RunSummary, find};
 /// The records that a review is about. An operator's undos are never among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReviewScope {
-    /// Those after this point.
+    /// The point that the records come after.
     pub from: Point,
-    /// Only those of this session.
+    /// The only session to review, if any.
     pub session: Option<String>,
-    /// Only those of this run.
+    /// The only run to review, if any.
     pub run: Option<RunSummary>,
 }
 
 impl ReviewScope {
-    /// Finds what was typed: a run, else a session; without both, everything since the last mount.
+    /// Finds the scope that an operator typed: a run, else a session; without both, everything since the last mount.
     ///
     /// # Errors
     /// As [`find`] and [`session`].

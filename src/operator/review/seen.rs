@@ -1,7 +1,7 @@
-//! The first pass of a review, over the headers of records: who changed something and when, and what was accepted.
+//! The first pass of a review, over the headers of records: the authors and times of changes, and the accepted records.
 //!
-//! Owns what *accepted* means: a record is, if an `accept` names it by its number, and by its run where it names one.
-//! So what is done later is not accepted, and neither an undo nor a redo changes what is.
+//! Owns the meaning of *accepted*: a record is accepted if an `accept` names it by its number, and by its run where it
+//! names one. So later changes are not accepted, and neither an undo nor a redo changes what is accepted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct ChangeAuthor {
     pub run: Option<RunId>,
     /// The kind of executor.
     pub kind: OriginKind,
-    /// The program's name; empty where nobody knows it.
+    /// The program's name; empty where it is unknown.
     pub program: String,
 }
 

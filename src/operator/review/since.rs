@@ -1,7 +1,7 @@
 //! Decides the state of a hunk, by the changes that others have made to its lines since. Pure.
 //!
-//! Owns the states of hunks. Only the lines around it are merged, so a file in which somebody has touched each of a
-//! thousand hunks costs no thousand merges of the whole.
+//! Owns the states of hunks. Only the lines around it are merged, so a file in which each of a thousand hunks was
+//! touched later does not cost a thousand merges of the whole.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ impl LaterChanges<'_> {
         self.later.is_rough()
     }
 
-    /// Finds out what becomes of a hunk.
+    /// Returns the state of a hunk.
     pub(super) fn state(&self, hunk: &Hunk) -> HunkState {
         if !hunk
             .changed_lines()
@@ -91,7 +91,7 @@ impl LaterChanges<'_> {
         }
     }
 
-    /// Returns where lines are now that have no part of a change.
+    /// Returns the present place of lines that no change touches.
     fn now_of(&self, lines: &Range<usize>) -> Range<usize> {
         let place = |before: usize, line: usize| {
             let change = before.checked_sub(1).and_then(|at| self.changes.get(at));

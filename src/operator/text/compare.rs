@@ -1,4 +1,4 @@
-//! Comparing two texts line by line.
+//! Compares two texts line by line.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::lines;
 /// one hunk.
 const CONTEXT: usize = 3;
 
-/// After so long the smallest difference is not searched for any more.
+/// The time after which the search for the smallest difference is given up.
 pub(in crate::operator) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The sign of a line in a difference.
@@ -26,7 +26,7 @@ pub enum LineSign {
     Added,
 }
 
-/// A text, and where its lines end.
+/// A text, and the ends of its lines.
 #[derive(Debug, Default)]
 struct LineIndex {
     bytes: Vec<u8>,
@@ -87,8 +87,8 @@ impl TextComparison {
         }
     }
 
-    /// Returns whether the search for the smallest difference was given up. It is a difference of the two texts all the
-    /// same, but the next comparison of the same texts may find another one.
+    /// Returns whether the search for the smallest difference was given up. The comparison is correct all the same, but
+    /// the next comparison of the same texts may find another one.
     pub fn is_rough(&self) -> bool {
         self.is_rough
     }
@@ -165,7 +165,7 @@ impl TextComparison {
         self.after.bytes(lines)
     }
 
-    /// Returns the changes as ranges of the earlier text's bytes, in order, and what is there instead.
+    /// Returns the changes as ranges of the earlier text's bytes, in order, with the bytes that replace them.
     pub fn splices(&self) -> impl Iterator<Item = (Range<usize>, &[u8])> {
         let changes = self.ops.iter().filter(|op| is_change(op));
         changes.map(|op| {
@@ -211,7 +211,7 @@ impl Hunk {
         span(self.ops.iter().map(DiffOp::new_range))
     }
 
-    /// Returns the ranges of the later text's lines that it has changed, in order.
+    /// Returns the ranges of the later text's lines that the hunk changed, in order.
     pub fn changed_lines(&self) -> impl Iterator<Item = Range<usize>> {
         let changes = self.ops.iter().filter(|op| is_change(op));
         changes.map(DiffOp::new_range)
@@ -222,7 +222,7 @@ impl Hunk {
     }
 }
 
-/// As a unified patch says it: `@@ -1,4 +1,5 @@`.
+/// Writes the head of the hunk as in a unified patch: `@@ -1,4 +1,5 @@`.
 impl fmt::Display for Hunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         UnifiedHunkHeader::new(&self.ops).fmt(f)

@@ -1,7 +1,7 @@
-//! Merging three texts line by line.
+//! Merges three texts line by line.
 //!
-//! Owns what a conflict between lines is: both sides changed the same or adjacent lines of the base in different ways.
-//! Pure.
+//! Owns the meaning of a conflict between lines: both sides changed the same or adjacent lines of the base in different
+//! ways. Pure.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
@@ -14,7 +14,7 @@ struct LineChange<'t, 'l> {
     lines: &'t [&'l [u8]],
 }
 
-/// Merges two texts that both come from a third; `None` where they changed the same lines in different ways, or are no
+/// Merges two texts that both come from a third; `None` where they changed the same lines in different ways, or are not
 /// text.
 pub(in crate::operator) fn merge(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
     if [base, ours, theirs].iter().any(|text| text.contains(&0)) {

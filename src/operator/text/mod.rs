@@ -1,7 +1,7 @@
-//! Texts as lines: how two of them differ, in hunks, and three of them as one.
+//! Texts as lines: the difference of two, in hunks, and the merge of three.
 //!
-//! Owns what a line is, and which lines a difference is made of, so that a hunk has the same number wherever it is
-//! shown or taken back. Pure.
+//! Owns the meaning of a line, and the lines that a difference is made of, so that a hunk has the same number wherever
+//! it is shown or taken back. Pure.
 
 mod compare;
 mod merge;

@@ -1,11 +1,11 @@
-//! Undos that were taken back since: each changed nothing together with what took it back, but where something lies in
-//! the trash. It took a thing out of one place of the trash, and the other put it into a new entry.
+//! Undos that were taken back since: together with the redo, each changed nothing except places in the trash. The undo
+//! took a node out of one place of the trash, and the redo put it into a new entry.
 //!
-//! A thing went to the trash as it was: its content and its attributes are those that the older of the two made, so
+//! The node went to the trash unchanged: its content and its attributes are those that the older of the two made, so
 //! they count as they were before both.
 //!
-//! The records before both look for it in the old place: a directory that comes back from the trash would come without
-//! it. So it counts as lying in the old place.
+//! The records before both look for the node in the old place: a directory that comes back from the trash would come
+//! without it. So the node counts as lying in the old place.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 impl UndoPlanner<'_, '_> {
-    /// Follows an effect of a pair of an undo and what took it back, before it is reversed in the past: the newer of
-    /// the two comes first.
+    /// Follows an effect of a cancelled undo or its redo, before it is reversed in the past: the newer of the two comes
+    /// first.
     pub(super) fn follow_cancelled(
         &mut self,
         (selection, pair): (&RecordSelection, usize),
@@ -61,8 +61,8 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    /// Has what a pair moved, and what lay in the trash before it and lies there now, count as lying where it was
-    /// before. The past must have come to the point before the pair.
+    /// Makes the nodes that a pair moved, and that lay in the trash before it and lie there now, count as lying where
+    /// they were before. The past must have come to the point before the pair.
     pub(super) fn put_back_cancelled(&mut self, pair: usize) -> Result<()> {
         let mut waiting = Vec::new();
         for node in self.moved_by_pair.remove(&pair).unwrap_or_default() {
@@ -111,7 +111,8 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    /// Has what was followed checked with the other changes of names where its directory comes back from the trash.
+    /// Adds the followed nodes to the changes of names that are checked, where their directory comes back from the
+    /// trash.
     pub(super) fn settle_cancelled(&mut self) {
         for (place, lies) in std::mem::take(&mut self.followed) {
             let dir = self.target.path(place.0);
@@ -126,7 +127,7 @@ impl UndoPlanner<'_, '_> {
         }
     }
 
-    /// Returns whether a pair put a thing into the trash where it is now, by itself or with a directory.
+    /// Returns whether a pair put a node into the trash where it is now, by itself or with a directory.
     fn went_to_trash(&self, pair: usize, node: NodeId) -> bool {
         let above = |node: &NodeId| self.target.slot(*node).map(|(dir, _)| dir);
         std::iter::successors(Some(node), above)
@@ -134,7 +135,7 @@ impl UndoPlanner<'_, '_> {
             .any(|node| self.put_into_trash.contains_key(&(pair, node)))
     }
 
-    /// Returns whether a thing has no name but those in the trash, so that nothing later has changed it.
+    /// Returns whether all names of a node are in the trash, so that nothing later has changed it.
     fn lies_only_in_trash(
         &mut self,
         (selection, pair): (&RecordSelection, usize),
@@ -166,8 +167,8 @@ impl UndoPlanner<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether a directory was the trash or in it at this point of the past, and still is: what has come back
-    /// since is as its later records left it.
+    /// Returns whether a directory was the trash or in it at this point of the past, and still is: a directory that has
+    /// come back since is as its later records left it.
     fn is_in_trash(&self, dir: NodeId) -> Result<bool> {
         Ok(self.is_trash(dir)? || self.was_in_trash(dir) && self.lies_in_trash(dir)?)
     }

@@ -1,6 +1,6 @@
-//! Files and directories of a tree of the past, made in a store through the world.
+//! Copies files and directories of a past tree into a store, through the world.
 //!
-//! Owns how one of each kind is made with its content and attributes, for a restore and for a merge.
+//! Owns the making of each kind of node with its content and attributes, for a restore and for a merge.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{NodeId, PastContent, PastTree};
 use crate::world::{Caller, Dir, LocatedNode, NoOpenState, SetAttrs, SetTime, Time, check_set_gid};
 
-/// Makes things of a tree of the past in a store.
+/// Copies nodes of a past tree into a store.
 pub(in crate::operator) struct PastCopier<'t, 'a, 'h> {
     pub(super) tree: &'t PastTree<'a>,
     pub(super) applier: &'h dyn Applier,
@@ -47,12 +47,12 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
         }
     }
 
-    /// Returns what could not be made as it was, and why.
+    /// Returns the nodes that could not be made as they were, with reasons.
     pub(in crate::operator) fn notes(self) -> Vec<String> {
         self.notes
     }
 
-    /// Opens a content, and notes which part of it is lost.
+    /// Opens a content, and notes its lost part.
     pub(super) fn content(
         &mut self,
         node: NodeId,
@@ -66,7 +66,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
         Ok(content)
     }
 
-    /// Makes a node, of a directory everything in it too, at a name that is free.
+    /// Makes a node, and everything below it, at a free name.
     ///
     /// # Errors
     /// Those of the past and of the world.
@@ -136,7 +136,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
         self.attributes(&looks, dir, name)
     }
 
-    /// Gives what is at a name the attributes that something had.
+    /// Gives the node at a name the attributes that a node of the past had.
     ///
     /// # Errors
     /// Those of the world.

@@ -11,10 +11,10 @@ use crate::operator::Store;
 use crate::operator::past::{RecordId, ReverseRecords};
 use crate::operator::point::Operation;
 
-/// For how many conflicts the conflicting record is looked up.
+/// The number of conflicts for which the conflicting record is looked up.
 const TOLD: usize = 100;
 
-/// Finds the records that are in the way, and says what they were, who made them, and for which run.
+/// Finds the conflicting records, and describes their operation, their author and their run.
 pub(in crate::operator) fn name_culprits(
     store: &Store,
     conflicts: &mut [ConflictCause],
@@ -71,7 +71,7 @@ pub(in crate::operator) fn name_culprits(
     Ok(())
 }
 
-/// Describes a record and who made it in a few words.
+/// Describes a record and its author in a few words.
 fn words(record: &Record) -> String {
     let paths: Vec<String> = record.op.paths().map(ToString::to_string).collect();
     let path = paths.join(" → ");

@@ -1,4 +1,4 @@
-//! A plan's changes in terms of files: which come back, which go, which get their content or attributes back.
+//! A plan's changes in terms of files: files that come back, that go, that get their content or attributes back.
 
 use super::apply::other_xattrs;
 use super::planner::UndoPlan;
@@ -31,7 +31,7 @@ pub enum StepKind {
     Time,
 }
 
-/// A kind of change, how often it occurs, and the first paths.
+/// The number of changes of a kind, and the first paths.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct StepSummary {
     /// The kind.
@@ -42,7 +42,7 @@ pub struct StepSummary {
     pub paths: Vec<WorldPath>,
 }
 
-/// Says what was done to which files.
+/// Describes the changes and their files in a sentence.
 pub fn in_words(deeds: &[StepSummary]) -> String {
     let told = deeds.iter().map(|deed| {
         let verb = match deed.kind {

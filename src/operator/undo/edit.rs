@@ -1,4 +1,5 @@
-//! Editing a file for an operator: some of its bytes are replaced, under a record of its own, if it is as it was seen.
+//! Edits a file for an operator: replaces some of its bytes, under a record of its own, if the file is as the operator
+//! saw it.
 
 use std::io::Read;
 use std::os::fd::BorrowedFd;
@@ -55,7 +56,7 @@ pub struct EditReport {
     pub run: Option<RunId>,
 }
 
-/// A content in memory that was made of another one.
+/// An edited content in memory, with the content that it was made from.
 struct EditedText<'t> {
     text: &'t [u8],
     of: &'t [u8],
@@ -131,7 +132,7 @@ struct EditTarget {
 }
 
 impl EditTarget {
-    /// Reads the file that is meant.
+    /// Reads the file that a request names.
     fn at(request: &EditRequest, world: &World, caller: Caller) -> Result<EditTarget> {
         let changed = || changed_meanwhile(&request.path.to_string());
         let found = world
@@ -198,7 +199,7 @@ impl EditRequest {
     }
 }
 
-/// Edits a file. What it was is kept as a version, and the edit is a run of its own that can be undone.
+/// Edits a file. The former content is kept as a version, and the edit is a run of its own that can be undone.
 ///
 /// # Errors
 /// [`Error::Conflict`] where the file is not as it was seen; those of finding, reading and writing it. Nothing was
@@ -241,7 +242,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
     }
 }
 
-/// Names the file.
+/// Adds the path of the file to an error.
 fn of_path(error: Error, path: &WorldPath) -> Error {
     match error {
         Error::NotFound | Error::Conflict { .. } => changed_meanwhile(&path.to_string()),

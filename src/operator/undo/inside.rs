@@ -39,8 +39,8 @@ impl UndoPlanner<'_, '_> {
         Ok(is_later)
     }
 
-    /// Reverses a record's change of an attribute. `forced` says that a later content gave way to the one before the
-    /// record: so does its time.
+    /// Reverses a record's change of an attribute. `forced`: true if a later content gave way to the one before the
+    /// record; so does its time.
     pub(super) fn attribute(
         &mut self,
         effect: &RecordEffect,

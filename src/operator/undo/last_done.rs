@@ -1,4 +1,4 @@
-//! The undo that `redo` takes back where none is named.
+//! Finds the undo that `redo` takes back if the operator names none.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ pub struct LastUndo {
     pub what: String,
 }
 
-/// Finds what `redo` takes back: the newest undo or restore that changed something and has not been redone since.
-/// `skipped` are those of which nothing is left to take back.
+/// Finds the undo that `redo` takes back: the newest undo or restore that changed something and has not been redone
+/// since. `skipped` are undos with nothing left to take back.
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.

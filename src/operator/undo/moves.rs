@@ -43,7 +43,7 @@ pub(super) struct NodeMover<'a, 'h> {
     pub(super) done: u64,
 }
 
-/// A name that has to mean something else.
+/// A name that has to mean another node.
 #[derive(Debug)]
 struct PlannedMove {
     slot: DirSlot,
@@ -137,7 +137,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         Ok(())
     }
 
-    /// Returns where a directory belongs; `None` in the trash.
+    /// Returns the place where a directory belongs; `None` in the trash.
     fn place_of(&self, dir: NodeId) -> Option<WorldPath> {
         self.target.path(dir).filter(|path| !in_trash(path))
     }

@@ -1,7 +1,7 @@
 //! The plan of an undo: the target tree, or the conflicts.
 //!
-//! Two trees start from the store as it is now. `past` takes back every record, which shows what each record left and
-//! what was before. `target` takes back only the selected ones; it is what the store should become. Where the target
+//! Two trees start from the store as it is now. `past` takes back every record, which shows the state before and after
+//! each record. `target` takes back only the selected ones; it is what the store should become. Where the target
 //! differs from what a record left, a later change is in conflict.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -110,7 +110,7 @@ impl UndoPlanner<'_, '_> {
         begun.map_or(Ok(()), |ended| self.put_back_cancelled(ended.pair))
     }
 
-    /// Notes where a record cannot be taken back because its file is nowhere: once for each file.
+    /// Notes that a record cannot be taken back because its file is nowhere: once for each file.
     fn name_missing(
         &mut self,
         effects: &[RecordEffect],
@@ -198,7 +198,8 @@ impl UndoPlanner<'_, '_> {
         Ok(false)
     }
 
-    /// Holds names against what the record left. Returns whether they are taken back, and then whether by force.
+    /// Compares names with the state that the record left. Returns whether they are taken back, and then whether by
+    /// force.
     fn names_now(
         &mut self,
         effects: &[RecordEffect],
@@ -251,7 +252,7 @@ impl UndoPlanner<'_, '_> {
         })
     }
 
-    /// Returns whether a node was lost from the trash, and notes which record did that.
+    /// Returns whether a node was purged from the trash, and notes the record of the purge.
     fn is_purged(&mut self, place: NameSlot, node: NodeId, trash: Option<NodeId>) -> bool {
         let past = self.past.tree();
         // What a lost directory held is lost with it.

@@ -23,7 +23,7 @@ pub enum OnConflict {
 }
 
 impl OnConflict {
-    /// Returns what was chosen by these two, of which at most one is given.
+    /// Returns the choice of two flags, of which at most one is set.
     pub fn chosen(keep_both: bool, force: bool) -> OnConflict {
         match (keep_both, force) {
             (true, _) => OnConflict::KeepBoth,
@@ -48,7 +48,7 @@ pub struct UndoConflict {
     /// The later record that conflicts; `None` where no record did it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<Operation>,
-    /// That record in words: what, and by whom.
+    /// The later record in words: its operation and its author.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by_what: Option<String>,
     /// True if the conflict can be overridden.
@@ -101,16 +101,16 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) fixed: HashSet<RecordId>,
     /// The names that selected records changed.
     pub(super) changed: HashMap<NameSlot, RecordId, NumberHash>,
-    /// Those of them that were in a directory in the trash: what comes back there needs no other place.
+    /// The names among them that were in a directory in the trash: a node that comes back there needs no other place.
     pub(super) changed_in_trash: HashSet<NameSlot>,
     /// The nodes that a pair of undos that cancel each other moved, until the past has come to the point before the
     /// pair (`cancelled.rs`).
     pub(super) moved_by_pair: BTreeMap<usize, BTreeSet<NodeId>>,
     /// The nodes in the trash that such a pair put there, with their places: a file may have several links there.
     pub(super) put_into_trash: HashMap<(usize, NodeId), BTreeSet<NameSlot>>,
-    /// The pairs for whose things the store was searched for further names.
+    /// The pairs for whose nodes the store was searched for further names.
     pub(super) searched: HashSet<usize>,
-    /// The places of the trash in which such things count as lying, each with where they lie.
+    /// The places of the trash in which such nodes count as lying, each with the place where they really lie.
     pub(super) followed: Vec<(NameSlot, NameSlot)>,
     /// The nodes purged from the trash, with the record of the purge.
     pub(super) purged: HashMap<NodeId, RecordId, NumberHash>,
@@ -119,7 +119,7 @@ pub(super) struct UndoPlanner<'a, 'p> {
 }
 
 impl UndoPlanner<'_, '_> {
-    /// Returns the name by which a user knows a node now, not one that it had briefly in between.
+    /// Returns the name by which a user knows a node now, not a name that it had briefly in between.
     pub(super) fn name_of(&self, node: NodeId) -> String {
         let seen = self.target.disk().path(node);
         let path = seen

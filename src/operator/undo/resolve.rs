@@ -1,5 +1,5 @@
 //! Checks of the plan as a whole, after the last record: every node that comes back has a place, no name is given
-//! twice, nothing later is carried off, and the contents exist. Also names the conflicting records.
+//! twice, no later node is carried off, and the contents exist. Also names the conflicting records.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Leaves files that selected records created and that were written to later under their current names: a program
-    /// that writes a new file and moves it into place created it under another name. What was there before comes back
-    /// beside it.
+    /// that writes a new file and moves it into place created it under another name. The file that was there before
+    /// comes back beside it.
     fn seen_names(&mut self) -> Result<()> {
         let disk = self.target.disk().clone();
         let shown = |place: &NameSlot| disk.path(place.0).is_some_and(|dir| !in_trash(&dir));
@@ -57,7 +57,7 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    /// Checks that what comes back exists, and so does its directory.
+    /// Checks that each node that comes back exists, and so does its directory.
     fn places(&mut self) -> Result<()> {
         let trash = self.target.lookup(ROOT, TRASH)?;
         let changed = std::mem::take(&mut self.changed);
@@ -100,8 +100,7 @@ impl UndoPlanner<'_, '_> {
         self.culprit((trash?, entry))
     }
 
-    /// Checks that a directory created by a selected record takes nothing into the trash that others put into it
-    /// later.
+    /// Checks that a directory created by a selected record does not take later files of others into the trash.
     fn made_directories(&mut self) -> Result<()> {
         for (node, (dir, name), of) in std::mem::take(&mut self.born) {
             let there = self.target.lookup_id(dir, name)?;

@@ -1,6 +1,6 @@
 //! Restores a file or a tree as it was at a point: a copy of the past, made through the world.
 //!
-//! Whatever is at the place goes to the trash as one entry; a file that replaces a file gets the old content instead,
+//! A node at the destination goes to the trash as one entry; a file that replaces a file gets the old content instead,
 //! so that the current one becomes a version. Nothing else in the store changes, so a restore never conflicts with
 //! later changes. Where everything is as it was, nothing is done and nothing recorded.
 
@@ -41,7 +41,7 @@ pub struct RestoreRequest {
 pub struct RestoreReport {
     /// True if the restore was only planned.
     pub dry_run: bool,
-    /// The path that was asked for.
+    /// The requested path.
     pub path: WorldPath,
     /// The point that was used.
     pub at: String,
@@ -193,7 +193,7 @@ impl GatheredRemovals {
         !self.awaited.is_empty()
     }
 
-    /// Awaits what was gathered for the removal of a directory.
+    /// Adds the removals that were gathered for the removal of a directory to the awaited ones.
     fn await_all_of(&mut self, op: &Op) {
         if let Op::Rmdir { trash, .. } = op {
             let gathered = self.under.remove(trash).into_iter().flatten();
@@ -201,7 +201,8 @@ impl GatheredRemovals {
         }
     }
 
-    /// Returns whether a record is an awaited removal. It is not awaited any more then, but what it gathered is.
+    /// Returns whether a record is an awaited removal. It is then no longer awaited, but the removals gathered for it
+    /// are.
     fn takes(&mut self, op: &Op) -> bool {
         let is_awaited = match op {
             Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } => self.awaited.remove(trash),

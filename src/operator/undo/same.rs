@@ -1,4 +1,4 @@
-//! A node's attributes at a point, and whether a node of the past equals what is there now, so that restoring it
+//! A node's attributes at a point, and the test whether a node of the past equals the present one, so that restoring it
 //! would change nothing.
 
 use rustix::fs::FileType;
@@ -23,8 +23,8 @@ impl FullAttributes {
     }
 }
 
-/// Returns whether a node was what another is now: kind, content, attributes, and for a directory all its entries. An
-/// unreadable node is different.
+/// Returns whether a node of the past equals a present one: kind, content, attributes, and for a directory all its
+/// entries. An unreadable node is different.
 pub(super) fn is_same(
     then: &PastTree<'_>,
     node: NodeId,

@@ -1,7 +1,7 @@
 //! The selection of records for an undo request.
 //!
-//! One pass over the records, newest first, down to the oldest that can be selected. A record brings along those that
-//! gathered for it in the trash. An undo is selected too if it only took back records that are selected now: so
+//! One pass over the records, newest first, down to the oldest that can be selected. A record brings along the records
+//! that gathered for it in the trash. An undo is selected too if it only took back records that are selected now: so
 //! undoing twice is the same as once, even if the first undo stopped half-way.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,18 +24,18 @@ pub enum UndoTarget {
     Operations(Vec<Operation>),
     /// All changes in a session or since a point, optionally by one process or program only.
     Since {
-        /// Everything after this point.
+        /// The point that the changes come after.
         from: Point,
-        /// Only in this session.
+        /// The only session, if any.
         session: Option<String>,
-        /// Only by this run.
+        /// The only run, if any.
         #[serde(default)]
         run: Option<RunId>,
-        /// Only by this process.
+        /// The only process, if any.
         pid: Option<u32>,
-        /// Only by this program: its name or its path.
+        /// The only program, by its name or its path, if any.
         program: Option<String>,
-        /// Only changes of these paths (patterns as for `log --path`); of all paths where there are none.
+        /// The patterns of paths whose changes are taken back, as for `log --path`; all paths if empty.
         #[serde(default)]
         paths: Vec<String>,
     },
@@ -70,7 +70,7 @@ struct SelectionPass {
     /// The session of the latest record.
     session: Option<Arc<str>>,
     chosen: BTreeMap<Arc<str>, Vec<u64>>,
-    /// Records of runs just before a chosen one of theirs.
+    /// Records of a run just before a chosen record of the same run.
     joined: BTreeMap<Arc<str>, Vec<u64>>,
     /// The record that was chosen last.
     latest: u64,
@@ -82,7 +82,7 @@ struct SelectionPass {
     changed_files: HashMap<(Arc<str>, UndoId), HashSet<InodeNumbers>>,
     /// The entries of the trash that each undo made.
     put_into_trash: HashMap<(Arc<str>, UndoId), Vec<Escaped>>,
-    /// The entries of the trash that undos took something out of, with a record that did.
+    /// The entries of the trash that undos took nodes out of, each with such a record.
     taken_from_trash: HashMap<Escaped, RecordId>,
     /// Gathering records by entry of the trash, until the removal of their directory is reached.
     gathered: HashMap<Escaped, Vec<u64>>,
@@ -154,7 +154,7 @@ impl SelectionPass {
         }
     }
 
-    /// Adds the undos that only took back what is selected, but for these.
+    /// Adds the undos that only took back selected records, except `outdated` ones.
     fn add_undos(&self, selection: &mut RecordSelection, outdated: &HashSet<(Arc<str>, UndoId)>) {
         // Oldest first, because one may have taken back another.
         for undo in self.undos.iter().rev() {
@@ -167,8 +167,8 @@ impl SelectionPass {
         }
     }
 
-    /// Returns the undos that put something into the trash that another undo, which is not selected, took out again,
-    /// and what they took back: they changed nothing together, and cannot be taken back one by one any more.
+    /// Returns the undos that put a node into the trash that another, unselected undo took out again, and the undos
+    /// that they took back: together they changed nothing, and they cannot be taken back one by one any more.
     fn outdated(&self, selection: &RecordSelection) -> HashSet<(Arc<str>, UndoId)> {
         let mut outdated = HashSet::new();
         for later in self.undos.iter().filter(|undo| undo.redo) {
@@ -186,7 +186,7 @@ impl SelectionPass {
         outdated
     }
 
-    /// Notes what an undo puts into the trash and takes out of it.
+    /// Notes the nodes that an undo puts into the trash and takes out of it.
     fn note_trash(&mut self, undo: (Arc<str>, UndoId), record: &Record) {
         match &record.op {
             Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } => {
@@ -255,8 +255,8 @@ pub fn select(store: &Store, wanted: &UndoTarget) -> Result<RecordSelection> {
     Ok(selection)
 }
 
-/// Notes the undos that were taken back since, each with what took it back, as far as neither is selected. The newest
-/// come first: what was taken back itself has taken nothing back.
+/// Notes the undos that were taken back since, each with its redo, if neither is selected. The newest come first: an
+/// undo that was taken back itself has taken nothing back.
 fn note_cancelled(pass: &SelectionPass, selection: &mut RecordSelection) {
     let undos = &pass.undos;
     let mut taken_back: HashSet<(Arc<str>, UndoId)> = HashSet::new();
@@ -276,7 +276,7 @@ fn note_cancelled(pass: &SelectionPass, selection: &mut RecordSelection) {
     }
 }
 
-/// Selects operations, and all that those did that are undos.
+/// Selects operations, and all records of those that are undos.
 fn by_number(
     store: &Store,
     operations: &[Operation],

@@ -18,16 +18,17 @@ pub struct RecordSelection {
     pub redo: bool,
     /// The undos that were selected by number.
     undos: Vec<(String, u64, u64)>,
-    /// Undos that are not selected and were taken back since, and what took them back: of each the number of its pair.
+    /// Undos that are not selected and were taken back since, and the undos that took them back, each with the number
+    /// of its pair.
     cancelled: HashMap<(Arc<str>, UndoId), CancelledUndo>,
-    /// The files that the two of each pair changed.
+    /// The files that each pair changed.
     files_of_pairs: HashMap<usize, HashSet<InodeNumbers>>,
 }
 
 /// An undo that cancels another one: together they changed nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CancelledUndo {
-    /// The number of the two.
+    /// The number of the pair.
     pub(super) pair: usize,
     /// True for the older undo of the pair, which the other took back.
     pub(super) is_older: bool,
@@ -108,7 +109,7 @@ impl RecordSelection {
         self.count = count;
     }
 
-    /// Returns which of a pair of undos that cancel each other an undo is; `None` where it is none of such a pair.
+    /// Returns the pair of undos that cancel each other to which an undo belongs; `None` if it belongs to no such pair.
     pub(super) fn cancelled(&self, undo: &(Arc<str>, UndoId)) -> Option<CancelledUndo> {
         self.cancelled.get(undo).copied()
     }
@@ -122,7 +123,7 @@ impl RecordSelection {
             .copied()
     }
 
-    /// Notes two undos, the older one first, of which the other took it back, and the files that they changed.
+    /// Notes an undo and the one that took it back, the older one first, and the files that they changed.
     pub(super) fn cancel(&mut self, pair: [(Arc<str>, UndoId); 2], files: HashSet<InodeNumbers>) {
         let pair_number = self.cancelled.len();
         self.files_of_pairs.insert(pair_number, files);

@@ -2,8 +2,8 @@
 //!
 //! Each step goes through the world, is recorded as part of the undo, and loses nothing. Where one fails, the others
 //! are still done, and the result lists it (`skipped.rs`); repeating the undo, or a redo, is then safe. A node is
-//! looked up where it is, not where it should be, since its name may be what could not be restored. And it must be
-//! the node that was planned for.
+//! looked up where it is, not where it should be, since its name may be the part that could not be restored. And it
+//! must be the node that was planned for.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -118,7 +118,8 @@ impl UndoExecutor<'_, '_> {
     }
 
     /// Adds the time and the mode that the undo itself has changed. Where the plan has none, a later operation set
-    /// them, and they stay as that left them: an undo that left its own time would find that to undo when repeated.
+    /// them, and they stay as that operation left them: an undo that left its own time would undo that time when
+    /// repeated.
     fn with_own_changes<'t>(
         &self,
         node: NodeId,
@@ -342,7 +343,7 @@ fn changes(located: &LocatedNode, then: &NodeOverlay) -> [SetAttrs; 3] {
     [owner, mode, time]
 }
 
-/// A former content for a current file.
+/// The bytes of a former content, for a present file.
 pub(in crate::operator) struct FormerBytes<'c>(pub(in crate::operator) &'c PastContent);
 
 impl NewContent for FormerBytes<'_> {

@@ -36,7 +36,7 @@ const OPEN: usize = 64;
 pub struct DiskTree<'a> {
     store: &'a Store,
     pub(super) index: RefCell<NodeIndex>,
-    /// For each session asked about, the time from which on its contents are in doubt.
+    /// The time from which on contents are in doubt, by session looked up so far.
     doubtful: RefCell<HashMap<Arc<str>, Option<String>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The index of what is known of the disk: nodes, their names, and names known to be absent.
+//! The index of everything known about the disk: nodes, their names, and names known to be absent.
 //!
 //! Assigns the nodes' numbers. Never accesses the disk itself.
 
@@ -33,7 +33,7 @@ pub(super) struct NodeIndex {
     pub(super) open: HashMap<NodeId, Rc<Dir>, NumberHash>,
     /// Inodes for which the whole store has been searched.
     pub(super) searched: HashSet<InodeNumbers>,
-    /// A cache of attributes: directories are looked at again and again.
+    /// A cache of attributes: directories are read again and again.
     pub(super) stats: HashMap<NodeId, Meta, NumberHash>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct KnownEntries {
 }
 
 impl NodeIndex {
-    /// Returns what is known of a name without accessing the disk.
+    /// Returns the knowledge about a name, without accessing the disk.
     pub(super) fn known(&self, dir: NodeId, name_id: NameId) -> Option<Option<NodeId>> {
         let base = self.nodes.get(dir.index())?;
         let nothing = base.kind != FileType::Directory

@@ -1,9 +1,9 @@
 //! Recognises nodes that a record of a creation cannot have made: their birth is later than the record allows.
 //!
 //! The record of a creation is written before the act, so it does not name the inode. The owner of a store, who works
-//! beside the home, may have removed what was made and put something else at its name. Owns the rule by which that is
+//! beside the home, may have removed the new node and put another at its name. Owns the rule by which that is
 //! recognised: the birth time of the inode, where its file system has one. Inodes are marked by the kernel's coarse
-//! clock, so what is made within some milliseconds after a session's end is not recognised.
+//! clock, so nodes made within some milliseconds after a session's end are not recognised.
 
 use std::io::BufReader;
 use std::os::fd::AsFd;
@@ -30,8 +30,8 @@ impl PastTree<'_> {
         }
     }
 
-    /// Returns whether a node is something else than what a record made at its name: it was born after the session had
-    /// ended, or long after the record.
+    /// Returns whether a node is not the one that a record made at its name: it was born after the session had ended,
+    /// or long after the record.
     ///
     /// # Errors
     /// Those of `statx(2)`.
@@ -61,7 +61,7 @@ impl PastTree<'_> {
     }
 
     /// Returns how far the clock that marks inodes is ahead of the one that the session's records have, in nanoseconds:
-    /// a store may lie on another machine. The birth of the session's journal tells.
+    /// a store may lie on another machine. The birth of the session's journal shows the lead.
     fn clock_lead(&self, session: &str) -> u64 {
         let lead = || {
             let file = open_journal(self.disk().store().state(), session).ok()?;

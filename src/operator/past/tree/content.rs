@@ -152,7 +152,7 @@ impl PastContent {
         Ok(content)
     }
 
-    /// Ends the content with its last known byte and notes what is missing. Returns whether any byte is known.
+    /// Ends the content with its last known byte and notes the missing part. Returns whether any byte is known.
     pub(super) fn end_where_it_is_known(&mut self, doubtful: bool) -> bool {
         let of = self.size;
         let lost = self.parts.iter().filter(|part| part.file.is_none());
@@ -257,8 +257,8 @@ impl PastContent {
         self.parts = laid;
     }
 
-    /// Extends the content to at least this size. Whatever was destroyed was kept, and the rest is in later contents:
-    /// where they are too short, those bytes are lost.
+    /// Extends the content to at least this size. Destroyed bytes were kept, and the rest is in later contents: where
+    /// they are too short, those bytes are lost.
     fn reach(&mut self, size: u64) {
         if self.size < size {
             self.parts.push(ContentPart {

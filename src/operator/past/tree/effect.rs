@@ -265,8 +265,8 @@ impl PastTree<'_> {
         Ok(true)
     }
 
-    /// Returns a file that its record names but that is not at its path, without a record of why: the last records
-    /// were lost in a power cut. It was there at the time; even where its inode is gone, contents of it may still be
+    /// Returns a file that its record names but that is not at its path, without a record of why: the last records were
+    /// lost in a power cut. The file existed at the time; even where its inode is gone, contents of it may still be
     /// kept.
     fn displaced(
         &mut self,

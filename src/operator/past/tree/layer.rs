@@ -1,4 +1,4 @@
-//! Layers: what each record tells about a file's content, one above the other, and the versions they name.
+//! Layers: the statements of records about a file's content, one above the other, and the versions that they name.
 //!
 //! Owns finding, opening and locking the files in `versions/`. A missing version is an error that names it.
 

@@ -1,4 +1,4 @@
-//! Looking at one former content of a file after the other, the newest first.
+//! Opens the former contents of a file one after the other, the newest first.
 //!
 //! A file can have thousands of them, each of which is read through all the later ones.
 

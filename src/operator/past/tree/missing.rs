@@ -1,4 +1,4 @@
-//! The lost part of a former content: which bytes, why, and how messages describe it.
+//! The lost part of a former content: its bytes, the reason, and the words for messages.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub(super) const WHY: &str =
 /// The reason for a doubt without a visible loss.
 const DOUBT: &str = "was kept within a minute before the power went, without --durable: nothing says that all of it was on the disk";
 
-/// A digest that does not match.
+/// The words for a digest that does not match.
 const ALTERED: &str = "is not what was kept: somebody has written to a version, or the disk is failing (`trumanfs fsck` names it)";
 
 /// The number of ranges that a message lists.

@@ -1,7 +1,7 @@
 //! The store's tree at a point, as its differences from the disk.
 //!
-//! Owns names, attributes and contents of one moment. A tree starts as the one on the disk now and is taken back
-//! record by record (`effect.rs`); what no record changed is read from the disk on demand. So memory grows with the
+//! Owns names, attributes and contents of one moment. A tree starts as the one on the disk now and is taken back record
+//! by record (`effect.rs`); everything that no record changed is read from the disk on demand. So memory grows with the
 //! number of changes, not with the store.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -77,7 +77,7 @@ pub struct PastTree<'a> {
     pub(in crate::operator) displaced: Vec<NodeId>,
     /// True if the current record is one of the last before a power cut: later ones may have been lost.
     pub(in crate::operator::past) in_doubt: bool,
-    /// When the session of the current record ended, in nanoseconds since 1970, if it is known.
+    /// The end of the current record's session, in nanoseconds since 1970, if it is known.
     pub(super) session_end: Option<u64>,
     /// The names given to nodes.
     pub(super) parents: NodeNames,
@@ -214,13 +214,13 @@ impl<'a> PastTree<'a> {
     /// Opens the content of a file.
     ///
     /// # Errors
-    /// [`Error::Missing`], naming what is lost; `EISDIR`; [`Error::Damaged`] where a version contradicts its record.
+    /// [`Error::Missing`], naming the lost part; `EISDIR`; [`Error::Damaged`] where a version contradicts its record.
     pub fn content(&self, node: NodeId) -> Result<PastContent> {
         let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
         PastContent::open(self.disk.store(), layer.as_ref(), || self.open_now(node))
     }
 
-    /// As [`PastTree::content`], for callers that do not need the bytes and have looked at a later content
+    /// As [`PastTree::content`], for callers that do not need the bytes and have opened a later content
     /// ([`LayeredContent`]).
     ///
     /// # Errors
@@ -276,7 +276,7 @@ impl<'a> PastTree<'a> {
         self.nodes.remove(&node);
     }
 
-    /// Ends the taking back: drops whatever only that needs.
+    /// Ends the reversal of records: drops the data that only the reversal needs.
     pub(in crate::operator::past) fn rest(&mut self) {
         self.by_ids = HashMap::default();
         self.dir_cache = DirCache::default();

@@ -1,4 +1,4 @@
-//! Names and places in a tree: what a name means, and by which names a thing is known.
+//! Names and places in a tree: the node that a name means, and the names of a node.
 
 use crate::error::Result;
 use crate::name::WorldPath;
@@ -33,7 +33,7 @@ impl PastTree<'_> {
         }
     }
 
-    /// Returns what a name means, where that may differ from the disk.
+    /// Returns the node that a name means, where that may differ from the disk.
     pub(in crate::operator) fn changed(
         &self,
         dir: NodeId,
