@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 /// The reason for which a request has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelReason {
-    /// Its time is up.
+    /// The time of the request is up.
     TimedOut,
-    /// A signal or the caller cancelled it.
+    /// A signal or the caller cancelled the request.
     Cancelled,
 }
 

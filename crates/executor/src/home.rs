@@ -32,11 +32,11 @@ pub fn reason(errno: Errno) -> String {
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
-    /// Its name.
+    /// The name.
     pub name: Vec<u8>,
-    /// Its kind; never `Unknown`, never a symlink.
+    /// The file type; never `Unknown`, never a symlink.
     pub kind: FileType,
-    /// Its inode number.
+    /// The inode number.
     pub ino: u64,
 }
 

@@ -13,8 +13,8 @@ pub trait ProgramProvider: Send + Sync {
     /// Returns whether there is a program of this name.
     fn has_program(&self, name: &[u8]) -> bool;
 
-    /// Prepares what any program of the next line will need. Called while the caller waits for that line; returns at
-    /// once.
+    /// Prepares the part that any program of the next line will need. Called while the caller waits for that line;
+    /// returns at once.
     fn prepare(&self);
 
     /// Begins a line, whose changes belong to a run in this home.
@@ -76,7 +76,7 @@ pub struct ProgramRequest<'a> {
     pub cwd: Vec<u8>,
 }
 
-/// Why a program did not run to its end.
+/// The reason for which a program did not run to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramError {
     /// The reason, and the status.

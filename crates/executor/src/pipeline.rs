@@ -53,10 +53,10 @@ pub trait Executor {
     /// Returns the name of the lines of a plan's output, for the note about the omitted part.
     fn noun(&self, plan: &Self::Plan) -> &'static str;
 
-    /// Words the refusal for a home that cannot be changed.
+    /// Returns the refusal for a home that cannot be changed, with its message.
     fn unavailable(&self, error: &Error) -> Refusal;
 
-    /// Words the end of a request that was cancelled before it began.
+    /// Returns the end of a request that was cancelled before it began.
     fn interrupted(&self, cancel: &CancelToken) -> RequestEnd;
 
     /// Stores the return code of a request: `$?` of a shell.

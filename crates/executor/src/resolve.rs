@@ -11,7 +11,7 @@ pub const TMP: &[u8] = b"/tmp";
 
 /// The starting points of paths: home, root and working directory.
 pub struct PathResolver<'b> {
-    /// The home, which decides what exists.
+    /// The home.
     pub home: &'b dyn Home,
     /// The path shown for the root, as [`HomeContext::root`](super::HomeContext::root).
     pub root: &'b [u8],

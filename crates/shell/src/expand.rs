@@ -7,7 +7,7 @@ use super::call::ShellState;
 use super::syntax::{CommandList, Word, WordAtom};
 use super::{brace, glob};
 
-/// Runs a command substitution and returns its output.
+/// A function that runs a command substitution and returns its output.
 pub(super) type SubstitutionFn<'r> =
     dyn FnMut(&mut ShellState, &CommandList) -> io::Result<Vec<u8>> + 'r;
 

@@ -1,6 +1,6 @@
 //! Permission bits in the syntax of chmod(1): octal (`755`) or symbolic (`u=rwx,g-w,+X`).
 
-/// All bits that can be set.
+/// All permission bits.
 const ALL: u32 = 0o7777;
 /// Set-user-id and set-group-id.
 const SET_IDS: u32 = 0o6000;
@@ -22,7 +22,7 @@ struct ModeClause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ModeBits {
     Bits(u32),
-    /// These and `X`: executable if it is a directory or anyone may execute it.
+    /// The given bits and `X`: executable if it is a directory or anyone may execute it.
     BitsAndX(u32),
     /// The bits that the owner, the group or others have.
     Of(u32),

@@ -21,11 +21,11 @@ const MKDIR: OptSpec = OptSpec {
 };
 
 /// The mode of a new directory without `-m`, before the umask.
-const ANYTHING: u32 = 0o777;
+const DEFAULT_MODE: u32 = 0o777;
 /// Set-group-id, which a new directory inherits from its parent.
-const INHERITED: u32 = 0o2000;
+const INHERITED_BIT: u32 = 0o2000;
 
-/// `mkdir [-pv] [-m MODE] DIRECTORY...`
+/// Runs `mkdir [-pv] [-m MODE] DIRECTORY...`.
 pub(super) fn mkdir(call: &mut Call<'_>) -> CommandResult {
     let typed = MKDIR.read(call.args)?;
     if typed.operands.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn mkdir(call: &mut Call<'_>) -> CommandResult {
             change.ok_or_else(|| usage_error([b"invalid mode ", &quoted(text)[..]].concat()))?,
         );
     }
-    let mode = mode.map(|change| change.for_directory(ANYTHING, umask()));
+    let mode = mode.map(|change| change.for_directory(DEFAULT_MODE, umask()));
     let (parents, verbose) = (typed.has('p'), typed.has('v'));
     let mut status = 0;
     for operand in &typed.operands {
@@ -69,13 +69,13 @@ fn make_directory(
     mode: Option<(u32, u32)>,
 ) -> Result<(), Error> {
     let home = call.home();
-    let Some((mode, said)) = mode else {
-        return home.mkdir(path, ANYTHING);
+    let Some((mode, given)) = mode else {
+        return home.mkdir(path, DEFAULT_MODE);
     };
-    home.mkdir(path, mode & ANYTHING)?;
+    home.mkdir(path, mode & DEFAULT_MODE)?;
     // The umask has been applied, and mkdir(2) does not set the special bits.
     let has = home.stat(path)?.permissions();
-    let wanted = mode | has & INHERITED & !said;
+    let wanted = mode | has & INHERITED_BIT & !given;
     if has == wanted {
         return Ok(());
     }

@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use super::cp::copy_to_move;
 use super::rm::remove_moved;
 use super::target::{
-    is_recent, just_created_message, last_part, look_up_destination, look_up_source, pair_operands,
-    report_transfer_error, same_file_message, type_conflict,
+    DestinationEntry, NamedPath, is_recent, just_created_message, last_part, look_up_destination,
+    look_up_source, pair_operands, report_transfer_error, same_file_message, type_conflict,
 };
 use crate::call::{Call, CommandResult, reason};
 use crate::options::{OptSpec, OptionArg};
@@ -41,7 +41,7 @@ struct MoveRun {
     written: HashSet<WorldPath>,
 }
 
-/// `mv [-fnTuv] [-t DIRECTORY] SOURCE... [DESTINATION]`
+/// Runs `mv [-fnTuv] [-t DIRECTORY] SOURCE... [DESTINATION]`.
 pub(super) fn mv(call: &mut Call<'_>) -> CommandResult {
     let typed = MV.read(call.args)?;
     let Some(pairs) = pair_operands(call, &typed)? else {
@@ -78,7 +78,11 @@ impl MoveRun {
             call.report_path_error(from, &Error::os("rename")(Errno::BUSY))?;
             return Ok(false);
         }
-        let Some((new, there)) = look_up_destination(call, (from, &meta), to)? else {
+        let Some(DestinationEntry {
+            path: new,
+            meta: there,
+        }) = look_up_destination(call, (from, &meta), to)?
+        else {
             return Ok(false);
         };
         if let Some(there) = there {
@@ -164,8 +168,14 @@ impl MoveRun {
         }
         let copied = copy_to_move(
             call,
-            (path, from.to_vec()),
-            (new, to.to_vec()),
+            NamedPath {
+                path,
+                shown: from.to_vec(),
+            },
+            NamedPath {
+                path: new,
+                shown: to.to_vec(),
+            },
             self.verbose,
         )?;
         Ok(copied && remove_moved(call, from, self.verbose)?)

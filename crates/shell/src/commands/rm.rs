@@ -49,7 +49,7 @@ struct RemoveOptions {
     verbose: bool,
 }
 
-/// `rm [-dfiIrRv] FILE...`
+/// Runs `rm [-dfiIrRv] FILE...`.
 pub(super) fn rm(call: &mut Call<'_>) -> CommandResult {
     let typed = RM.read(call.args)?;
     let options = read_options(&typed)?;

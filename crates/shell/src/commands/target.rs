@@ -14,8 +14,19 @@ use trumanfs_types::name::WorldPath;
 /// A source as typed, and its destination as typed.
 pub(super) type SourceTarget<'a> = (&'a [u8], Vec<u8>);
 
-/// A destination's path, and the attributes of what is there now.
-pub(super) type DestinationEntry = (WorldPath, Option<Meta>);
+/// A path, and its name for messages.
+#[derive(Debug)]
+pub(super) struct NamedPath {
+    pub(super) path: WorldPath,
+    pub(super) shown: Vec<u8>,
+}
+
+/// A destination's path, and the attributes of the file that is there now, if any.
+#[derive(Debug)]
+pub(super) struct DestinationEntry {
+    pub(super) path: WorldPath,
+    pub(super) meta: Option<Meta>,
+}
 
 /// Pairs sources with destinations, by `-t` and `-T`; `None`, after reporting it, where that is impossible.
 ///
@@ -122,8 +133,11 @@ pub(super) fn look_up_destination(
         path => path,
     };
     let there = path.and_then(|path| match call.home().stat(&path) {
-        Ok(meta) => Ok((path, Some(meta))),
-        Err(Error::NotFound) => Ok((path, None)),
+        Ok(meta) => Ok(DestinationEntry {
+            path,
+            meta: Some(meta),
+        }),
+        Err(Error::NotFound) => Ok(DestinationEntry { path, meta: None }),
         Err(error) => Err(error),
     });
     match there {

@@ -25,9 +25,9 @@ const TOUCH: OptSpec = OptSpec {
 };
 
 /// The mode of a new file, before the umask.
-const PLAIN: u32 = 0o666;
+const NEW_FILE_MODE: u32 = 0o666;
 
-/// `touch [-acm] [-d DATE | -t STAMP] [-r FILE] FILE...`
+/// Runs `touch [-acm] [-d DATE | -t STAMP] [-r FILE] FILE...`.
 pub(super) fn touch(call: &mut Call<'_>) -> CommandResult {
     let typed = TOUCH.read(call.args)?;
     let Some(change) = parse_times(call, &typed)? else {
@@ -58,7 +58,7 @@ fn touch_one(call: &Call<'_>, typed: &[u8], change: &SetAttrs, only: bool) -> Re
     let (home, path) = (call.home(), call.path(typed)?);
     match home.set_attrs(&path, change) {
         Err(Error::NotFound) if !only => {
-            drop(home.open_write(&path, WriteMode::Append, PLAIN)?);
+            drop(home.open_write(&path, WriteMode::Append, NEW_FILE_MODE)?);
             let set = |time| matches!(time, SetTime::To(_));
             match set(change.atime) || set(change.mtime) {
                 true => home.set_attrs(&path, change),

@@ -71,7 +71,7 @@ pub(super) fn wc(call: &mut Call<'_>) -> CommandResult {
     Ok(status)
 }
 
-/// When the total is printed.
+/// The mode of the line with the total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TotalMode {
     Auto,

@@ -5,7 +5,7 @@ use super::parser::{LineParser, ListEnd};
 use crate::lex::SyntaxRefusal;
 use crate::syntax::Word;
 
-/// Reads the rest of a compound command after its first word.
+/// A function that reads the rest of a compound command after its first word.
 type CompoundReader<'l> = fn(&mut LineParser<'l>) -> Result<(), SyntaxRefusal>;
 
 impl<'l> LineParser<'l> {

@@ -1,5 +1,5 @@
-//! [`LineParser`]: the state of parsing a line, and what all parts of the grammar need from it. The parts are methods
-//! in files of their own, which depend on this file and not on each other.
+//! [`LineParser`]: the state of parsing a line, and the operations that all parts of the grammar need. The parts are
+//! methods in files of their own, which depend on this file and not on each other.
 
 use crate::lex::{Lexer, SyntaxRefusal, ends_word};
 use crate::syntax::Word;

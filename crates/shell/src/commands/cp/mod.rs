@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use std::io;
 
 use super::target::{
-    just_created_message, look_up_destination, look_up_source, pair_operands, report_transfer_error,
+    DestinationEntry, NamedPath, just_created_message, look_up_destination, look_up_source,
+    pair_operands, report_transfer_error,
 };
 use crate::call::{Call, CommandResult, NULL};
 use crate::options::{OptSpec, OptionArg};
@@ -42,7 +43,7 @@ const CP: OptSpec = OptSpec {
 };
 
 /// The mode of a new file, before the umask.
-const PLAIN: u32 = 0o666;
+const NEW_FILE_MODE: u32 = 0o666;
 
 /// A call of `cp`.
 #[derive(Default)]
@@ -55,7 +56,7 @@ struct CopyRun {
     written: HashSet<WorldPath>,
 }
 
-/// `cp [-afHLnpPRrTuv] [--preserve=LIST] [-t DIRECTORY] SOURCE... [DESTINATION]`
+/// Runs `cp [-afHLnpPRrTuv] [--preserve=LIST] [-t DIRECTORY] SOURCE... [DESTINATION]`.
 pub(super) fn cp(call: &mut Call<'_>) -> CommandResult {
     let typed = CP.read(call.args)?;
     let mut copies = CopyRun {
@@ -87,12 +88,12 @@ pub(super) fn cp(call: &mut Call<'_>) -> CommandResult {
     Ok(status)
 }
 
-/// Copies what `mv` cannot rename, with all attributes that can be preserved, to a path where nothing is. Returns
-/// whether the whole tree was copied.
+/// Copies a source that `mv` cannot rename, with all attributes that can be preserved, to a path where nothing is.
+/// Returns whether the whole tree was copied.
 pub(super) fn copy_to_move(
     call: &mut Call<'_>,
-    from: (WorldPath, Vec<u8>),
-    to: (WorldPath, Vec<u8>),
+    from: NamedPath,
+    to: NamedPath,
     verbose: bool,
 ) -> io::Result<bool> {
     let options = CopyOptions {
@@ -112,7 +113,8 @@ impl CopyRun {
             if self.options.no_clobber && home.stat(&path).is_ok() {
                 return Ok(());
             }
-            home.open_write(&path, WriteMode::Truncate, PLAIN).map(drop)
+            home.open_write(&path, WriteMode::Truncate, NEW_FILE_MODE)
+                .map(drop)
         });
         match made {
             Ok(()) => Ok(true),
@@ -148,7 +150,11 @@ impl CopyRun {
             )?;
             return Ok(true);
         }
-        let Some((new, there)) = look_up_destination(call, (typed, &meta), to)? else {
+        let Some(DestinationEntry {
+            path: new,
+            meta: there,
+        }) = look_up_destination(call, (typed, &meta), to)?
+        else {
             return Ok(false);
         };
         if there.is_some() && !meta.is_dir() && self.written.contains(&new) {
@@ -159,8 +165,14 @@ impl CopyRun {
             return Ok(false);
         }
         let copy = CopyPair {
-            from: (path, typed.to_vec()),
-            to: (new.clone(), to.to_vec()),
+            from: NamedPath {
+                path,
+                shown: typed.to_vec(),
+            },
+            to: NamedPath {
+                path: new.clone(),
+                shown: to.to_vec(),
+            },
         };
         let copied = self.options.copy_tree(call, copy)?;
         self.written.insert(new);

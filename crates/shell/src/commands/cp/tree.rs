@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use rustix::fs::FileType;
 
 use super::super::target::{
-    into_itself_message, is_recent, join_path, report_transfer_error, same_file_message,
+    NamedPath, into_itself_message, is_recent, join_path, report_transfer_error, same_file_message,
     type_conflict,
 };
 use super::content::{CopyError, copy_content};
@@ -19,11 +19,11 @@ use trumanfs_types::error::Error;
 use trumanfs_types::meta::Meta;
 use trumanfs_types::name::{Name, WorldPath};
 
-/// A pending copy: source and destination, each with its name for messages.
+/// A pending copy: source and destination.
 #[derive(Debug)]
 pub(super) struct CopyPair {
-    pub(super) from: (WorldPath, Vec<u8>),
-    pub(super) to: (WorldPath, Vec<u8>),
+    pub(super) from: NamedPath,
+    pub(super) to: NamedPath,
 }
 
 /// A step of copying a tree.
@@ -59,10 +59,10 @@ pub(super) struct CopyOptions {
 impl CopyOptions {
     /// Copies a tree. Returns whether all of it was copied.
     pub(super) fn copy_tree(&self, call: &mut Call<'_>, top: CopyPair) -> io::Result<bool> {
-        let inside = into_itself_message(&top.from.1, &top.to.1);
+        let inside = into_itself_message(&top.from.shown, &top.to.shown);
         let mut tree = TreeCopy {
             reported: false,
-            within: top.from.0.contains(&top.to.0).then(HashSet::new),
+            within: top.from.path.contains(&top.to.path).then(HashSet::new),
             pending: vec![CopyTask::Copy(top)],
         };
         let mut done = true;
@@ -76,7 +76,7 @@ impl CopyOptions {
                 CopyTask::Copy(copy) => copy,
             };
             // Copying the copy would never end. The rest of the source is still copied.
-            let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.0);
+            let of_copy = |made: &HashSet<WorldPath>| made.contains(&copy.from.path);
             if tree.within.as_ref().is_some_and(of_copy) {
                 if !std::mem::replace(&mut tree.reported, true) {
                     call.report(&inside)?;
@@ -84,10 +84,10 @@ impl CopyOptions {
                 done = false;
                 continue;
             }
-            let meta = match call.home().stat(&copy.from.0) {
+            let meta = match call.home().stat(&copy.from.path) {
                 Ok(meta) => meta,
                 Err(error) => {
-                    call.report_path_error(&copy.from.1, &error)?;
+                    call.report_path_error(&copy.from.shown, &error)?;
                     done = false;
                     continue;
                 }
@@ -96,7 +96,7 @@ impl CopyOptions {
                 FileType::Directory => self.copy_directory(call, copy, meta, &mut tree)?,
                 FileType::RegularFile => self.copy_file(call, &copy, &meta)?,
                 _ => {
-                    let shown = call.state.as_typed(&copy.from.1);
+                    let shown = call.state.as_typed(&copy.from.shown);
                     call.report(
                         &[&shown[..], b": not copied, for it is no regular file"].concat(),
                     )?;
@@ -117,11 +117,11 @@ impl CopyOptions {
     ) -> io::Result<bool> {
         let home = call.home();
         let mut made = None;
-        match home.stat(&copy.to.0) {
+        match home.stat(&copy.to.path) {
             Ok(there) => {
                 let refused = match there.id == meta.id {
-                    true => Some(same_file_message(&copy.from.1, &copy.to.1)),
-                    false => type_conflict((&copy.from.1, &meta), (&copy.to.1, &there)),
+                    true => Some(same_file_message(&copy.from.shown, &copy.to.shown)),
+                    false => type_conflict((&copy.from.shown, &meta), (&copy.to.shown, &there)),
                 };
                 if let Some(message) = refused {
                     call.report(&message)?;
@@ -130,29 +130,32 @@ impl CopyOptions {
             }
             Err(_) => {
                 let mode = self.keep.directory_mode(&meta);
-                if let Err(error) = home.mkdir(&copy.to.0, mode) {
-                    report_transfer_error(call, &copy.from.1, &copy.to.1, &error)?;
+                if let Err(error) = home.mkdir(&copy.to.path, mode) {
+                    report_transfer_error(call, &copy.from.shown, &copy.to.shown, &error)?;
                     return Ok(false);
                 }
                 made = Some(mode);
                 if let Some(within) = &mut tree.within {
-                    within.insert(copy.to.0.clone());
+                    within.insert(copy.to.path.clone());
                 }
                 self.report_copy(call, &copy, true)?;
             }
         }
-        let mut entries = match home.list(&copy.from.0) {
+        let mut entries = match home.list(&copy.from.path) {
             Ok(entries) => entries,
             Err(error) => {
-                call.report_path_error(&copy.from.1, &error)?;
+                call.report_path_error(&copy.from.shown, &error)?;
                 return Ok(false);
             }
         };
         // GNU cp goes through a directory in the order of inode numbers; entries are popped from the end.
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.ino));
-        let below = |(path, shown): &(WorldPath, Vec<u8>), name: &[u8]| {
-            let joined = join_path(shown, name);
-            Name::new(name).map(|name| (path.join(name), joined))
+        let below = |dir: &NamedPath, name: &[u8]| {
+            let joined = join_path(&dir.shown, name);
+            Name::new(name).map(|name| NamedPath {
+                path: dir.path.join(name),
+                shown: joined,
+            })
         };
         let inner = entries.iter().filter_map(|entry| {
             Some(CopyTask::Copy(CopyPair {
@@ -167,11 +170,11 @@ impl CopyOptions {
     }
 
     fn copy_file(&self, call: &mut Call<'_>, copy: &CopyPair, meta: &Meta) -> io::Result<bool> {
-        let there = match call.home().stat(&copy.to.0) {
+        let there = match call.home().stat(&copy.to.path) {
             Ok(there) => Some(there),
             Err(Error::NotFound) => None,
             Err(error) => {
-                call.report_path_error(&copy.to.1, &error)?;
+                call.report_path_error(&copy.to.shown, &error)?;
                 return Ok(false);
             }
         };
@@ -180,11 +183,11 @@ impl CopyOptions {
                 return Ok(true);
             }
             let refused = if there.id == meta.id {
-                Some(same_file_message(&copy.from.1, &copy.to.1))
+                Some(same_file_message(&copy.from.shown, &copy.to.shown))
             } else if self.update && is_recent(there, meta) {
                 return Ok(true);
             } else {
-                type_conflict((&copy.from.1, meta), (&copy.to.1, there))
+                type_conflict((&copy.from.shown, meta), (&copy.to.shown, there))
             };
             if let Some(message) = refused {
                 call.report(&message)?;
@@ -192,10 +195,10 @@ impl CopyOptions {
             }
         }
         self.report_copy(call, copy, false)?;
-        let from = match call.home().open(&copy.from.0) {
+        let from = match call.home().open(&copy.from.path) {
             Ok(from) => from,
             Err(error) => {
-                call.report_path_error(&copy.from.1, &error)?;
+                call.report_path_error(&copy.from.shown, &error)?;
                 return Ok(false);
             }
         };
@@ -204,7 +207,7 @@ impl CopyOptions {
             Ok(to) => to,
             Err(Error::Exists) if self.no_clobber => return Ok(true),
             Err(error) => {
-                report_transfer_error(call, &copy.from.1, &copy.to.1, &error)?;
+                report_transfer_error(call, &copy.from.shown, &copy.to.shown, &error)?;
                 return Ok(false);
             }
         };
@@ -212,11 +215,11 @@ impl CopyOptions {
             Ok(()) => {}
             Err(CopyError::TimedOut(error)) => return Err(error),
             Err(CopyError::Read(error)) => {
-                call.report_path_error(&copy.from.1, &error)?;
+                call.report_path_error(&copy.from.shown, &error)?;
                 return Ok(false);
             }
             Err(CopyError::Write(error)) => {
-                call.report_path_error(&copy.to.1, &error)?;
+                call.report_path_error(&copy.to.shown, &error)?;
                 return Ok(false);
             }
         }
@@ -224,7 +227,7 @@ impl CopyOptions {
             && let Err(error) = copy_user_xattrs(&from, &to)
         {
             // The move goes on, as GNU's does.
-            call.report_path_error(&copy.to.1, &error)?;
+            call.report_path_error(&copy.to.shown, &error)?;
         }
         // Closed first, so that no later write changes the time that is set.
         drop(to);
@@ -239,7 +242,7 @@ impl CopyOptions {
         there: bool,
         mode: u32,
     ) -> io::Result<Result<std::fs::File, Error>> {
-        let (home, path) = (call.home(), &copy.to.0);
+        let (home, path) = (call.home(), &copy.to.path);
         if !there {
             return Ok(home.open_write(path, WriteMode::New, mode));
         }
@@ -250,7 +253,7 @@ impl CopyOptions {
                 }
                 if self.verbose {
                     call.out
-                        .write_all(&[b"removed ", &quoted(&copy.to.1)[..], b"\n"].concat())?;
+                        .write_all(&[b"removed ", &quoted(&copy.to.shown)[..], b"\n"].concat())?;
                 }
                 Ok(home.open_write(path, WriteMode::New, mode))
             }
@@ -266,9 +269,11 @@ impl CopyOptions {
         meta: &Meta,
         made: Option<u32>,
     ) -> io::Result<bool> {
-        match self.keep.apply(&*call.home(), &copy.to.0, meta, made) {
+        match self.keep.apply(&*call.home(), &copy.to.path, meta, made) {
             Ok(()) => Ok(true),
-            Err(error) => call.report_path_error(&copy.to.1, &error).map(|()| false),
+            Err(error) => call
+                .report_path_error(&copy.to.shown, &error)
+                .map(|()| false),
         }
     }
 
@@ -276,7 +281,7 @@ impl CopyOptions {
         if !self.verbose {
             return Ok(());
         }
-        let (from, to) = (quoted(&copy.from.1), quoted(&copy.to.1));
+        let (from, to) = (quoted(&copy.from.shown), quoted(&copy.to.shown));
         let line: &[&[u8]] = match (self.moves, directory) {
             (true, true) => &[b"created directory ", &to, b"\n"],
             (true, false) => &[b"copied ", &from, b" -> ", &to, b"\n"],

@@ -33,7 +33,7 @@ const KNOWN: OptSpec = OptSpec {
     error_status: 1,
 };
 
-/// The precisions that `--iso-8601` accepts; without one, only the date is printed.
+/// The precisions of `--iso-8601`; without one, only the date is printed.
 const ISO_8601: &[(&str, &[u8])] = &[
     ("hours", b"%Y-%m-%dT%H%:z"),
     ("minutes", b"%Y-%m-%dT%H:%M%:z"),
@@ -42,6 +42,7 @@ const ISO_8601: &[(&str, &[u8])] = &[
     ("ns", b"%Y-%m-%dT%H:%M:%S,%N%:z"),
 ];
 
+/// The precisions of `--rfc-3339`.
 const RFC_3339: &[(&str, &[u8])] = &[
     ("date", b"%Y-%m-%d"),
     ("seconds", b"%Y-%m-%d %H:%M:%S%:z"),
@@ -49,7 +50,7 @@ const RFC_3339: &[(&str, &[u8])] = &[
 ];
 
 const RFC_5322: &[u8] = b"%a, %d %b %Y %H:%M:%S %z";
-const PLAIN: &[u8] = b"%a %b %e %H:%M:%S %Z %Y";
+const DEFAULT_FORMAT: &[u8] = b"%a %b %e %H:%M:%S %Z %Y";
 
 /// The zone to print in.
 enum OutputZone {
@@ -111,7 +112,7 @@ pub(super) fn date(call: &mut Call<'_>) -> CommandResult {
             }
         };
     }
-    let format = format.unwrap_or(PLAIN);
+    let format = format.unwrap_or(DEFAULT_FORMAT);
     match source {
         DateSource::Now => print(call, Some(place.moment(Utc::now())), format),
         DateSource::Text(text) => match place.read(text) {

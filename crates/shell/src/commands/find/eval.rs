@@ -16,9 +16,9 @@ use trumanfs_types::name::{Name, WorldPath};
 
 /// An entry that the walk visits. Its attributes are looked up at most once, and only where a test needs them.
 pub(super) struct VisitedEntry<'a> {
-    /// Its path as printed, beginning with the starting point as typed.
+    /// The path as printed, beginning with the starting point as typed.
     pub(super) shown: &'a [u8],
-    /// Its parent directory; for a starting point, its own path.
+    /// The parent directory; for a starting point, the entry's own path.
     dir: &'a WorldPath,
     /// `None` for a starting point.
     name: Option<&'a [u8]>,

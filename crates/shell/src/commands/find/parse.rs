@@ -15,11 +15,11 @@ const MAX_NESTING: usize = 200;
 pub(super) enum FindExpr {
     Test(FindTest),
     Not(Box<FindExpr>),
-    /// All of them, up to the first that is false.
+    /// A conjunction: evaluated up to the first operand that is false.
     And(Vec<FindExpr>),
-    /// Any of them, up to the first that is true.
+    /// A disjunction: evaluated up to the first operand that is true.
     Or(Vec<FindExpr>),
-    /// All of them; the value is that of the last.
+    /// A list: every operand is evaluated, and the last one gives the value.
     List(Vec<FindExpr>),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct FindPlan {
 enum FindToken<'a> {
     Open,
     Close,
-    /// As it was typed.
+    /// A negation, as typed.
     Not(&'a [u8]),
     And(&'a [u8]),
     Or(&'a [u8]),

@@ -88,7 +88,7 @@ pub(super) struct WalkSettings {
     pub(super) batch_commands: Vec<CommandTemplate>,
 }
 
-/// Reads predicates from the words of an expression.
+/// A reader of predicates from the words of an expression.
 pub(super) struct PredicateReader<'a, 'c> {
     pub(super) call: &'a Call<'c>,
     pub(super) settings: WalkSettings,
@@ -96,7 +96,7 @@ pub(super) struct PredicateReader<'a, 'c> {
     pub(super) now: i128,
 }
 
-/// Parses a predicate that takes one argument.
+/// The parser of a predicate that takes one argument.
 type ArgumentReader<'a, 'c> =
     fn(&mut PredicateReader<'a, 'c>, &[u8], &[u8]) -> Result<FindTest, CommandError>;
 

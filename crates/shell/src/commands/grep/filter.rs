@@ -5,10 +5,10 @@
 
 use crate::pattern::GlobPattern;
 
-/// The patterns.
+/// The patterns that select files and directories.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileFilter {
-    /// In the order given; true where the pattern includes.
+    /// The patterns for files in the order given, each with true if it includes.
     files: Vec<(GlobPattern, bool)>,
     directories: Vec<GlobPattern>,
 }

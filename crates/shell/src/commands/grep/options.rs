@@ -76,13 +76,13 @@ const KNOWN: OptSpec = OptSpec {
 /// The output for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputMode {
-    /// Its selected lines.
+    /// The selected lines.
     Lines,
     /// The number of selected lines.
     Count,
-    /// Its name, if a line is selected.
+    /// The name of the file, if a line is selected.
     MatchingNames,
-    /// Its name, if no line is selected.
+    /// The name of the file, if no line is selected.
     NamesWithoutMatch,
     /// Nothing: only the status counts.
     Nothing,
@@ -93,9 +93,9 @@ pub(super) enum OutputMode {
 pub(super) enum BinaryMode {
     /// A note that it matches replaces its lines.
     Noted,
-    /// As text.
+    /// The file is searched as text.
     Text,
-    /// As a file without matches.
+    /// The file counts as one without matches.
     Skipped,
 }
 

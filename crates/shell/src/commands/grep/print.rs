@@ -14,7 +14,7 @@ pub(super) const SELECTED: u8 = b':';
 /// The byte after the name and the number of a context line.
 pub(super) const CONTEXT: u8 = b'-';
 
-/// Writes the lines of one file.
+/// A writer for the lines of one file.
 pub(super) struct LinePrinter<'p> {
     options: &'p GrepOptions<'p>,
     out: &'p mut BufWriter<Output>,

@@ -19,7 +19,9 @@ const OPTIONS: OptSpec = OptSpec {
 /// The part that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HeadPart {
+    /// The first so many units.
     First(u64),
+    /// All but the last so many units.
     AllBut(u64),
 }
 

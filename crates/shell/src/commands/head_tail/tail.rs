@@ -25,8 +25,9 @@ const OPTIONS: OptSpec = OptSpec {
 /// The part that is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TailPart {
+    /// The last so many units.
     Last(u64),
-    /// All but the first so many.
+    /// All but the first so many units.
     After(u64),
 }
 

@@ -60,7 +60,7 @@ struct WindowPiece {
     ends: u64,
 }
 
-/// Holds at least the last lines or bytes of its input, and little more.
+/// A buffer of at least the last lines or bytes of its input, and little more.
 pub(super) struct TailWindow {
     count: u64,
     unit: CountUnit,

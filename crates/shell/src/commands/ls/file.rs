@@ -10,7 +10,7 @@ pub(super) struct ListedFile {
     pub(super) name: Vec<u8>,
     pub(super) kind: FileType,
     pub(super) ino: u64,
-    /// Its attributes, where the listing needs them.
+    /// The attributes, if the listing needs them.
     pub(super) meta: Option<Meta>,
 }
 

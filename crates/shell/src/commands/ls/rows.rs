@@ -12,7 +12,7 @@ use super::times::current_time;
 use crate::call::Call;
 use trumanfs_types::meta::{Meta, Time};
 
-/// Prints rows.
+/// The printer of rows.
 pub(super) struct RowPrinter<'s> {
     settings: &'s LsSettings,
     owners: OwnerNames,
