@@ -170,7 +170,7 @@ impl Client {
             },
             |_, applier| edit(applier, &request, Caller::myself()),
         )?;
-        Ok(plan.done(edited))
+        Ok(plan.into_report(edited))
     }
 
     /// Returns the undo that takes back what a review lists: these paths and what is below them, or everything.

@@ -54,7 +54,7 @@ impl Client {
         Ok(Client {
             target: self.target.clone(),
             path: self.path.clone(),
-            store: self.store.again()?,
+            store: self.store.reopen()?,
         })
     }
 

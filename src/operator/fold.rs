@@ -218,7 +218,7 @@ impl ActivityFold {
         match &*record.op {
             // Part of a removal that is counted already.
             "gather" => {}
-            "abort" => self.take_back(session, record),
+            "abort" => self.uncount(session, record),
             "begin" | "end" => {
                 self.close_all();
                 self.single(session, record);
@@ -242,18 +242,19 @@ impl ActivityFold {
         };
         match is_complete.then(|| self.queue.pop_front())?? {
             FoldEvent::Activity(activity) if activity.records as usize <= FEW => {
-                self.tell_apart(*activity);
+                self.put_records_back(*activity);
                 self.complete()
             }
-            told => Some(told),
+            event => Some(event),
         }
     }
 
     /// Puts the records of a short activity back, each in its place.
-    fn tell_apart(&mut self, activity: Activity) {
+    fn put_records_back(&mut self, activity: Activity) {
         for line in activity.lines {
             let seq = RecordHeader::of(&line).map_or(activity.first, |line| line.seq);
-            let later = |told: &FoldEvent| told.session() != activity.session || told.first() > seq;
+            let later =
+                |event: &FoldEvent| event.session() != activity.session || event.first() > seq;
             let place = self.queue.iter().position(later);
             let session = activity.session.clone();
             let single = FoldEvent::Single { session, seq, line };
@@ -263,8 +264,8 @@ impl ActivityFold {
 
     /// Closes all activities: no records follow, for now.
     pub fn close_all(&mut self) {
-        for told in &mut self.queue {
-            if let FoldEvent::Activity(activity) = told {
+        for event in &mut self.queue {
+            if let FoldEvent::Activity(activity) = event {
                 activity.closed = true;
             }
         }
@@ -286,7 +287,7 @@ impl ActivityFold {
         let is_of = |a: &Activity| {
             a.origin == origin && (origin.run.is_some() || (a.pid, &*a.comm) == (pid, &*comm))
         };
-        let open = self.queue.iter_mut().rev().find_map(|told| match told {
+        let open = self.queue.iter_mut().rev().find_map(|event| match event {
             FoldEvent::Activity(activity)
                 if is_of(activity)
                     && !activity.closed
@@ -333,13 +334,13 @@ impl ActivityFold {
     }
 
     /// Uncounts an aborted record.
-    fn take_back(&mut self, session: &str, record: &RecordHeader<'_>) {
+    fn uncount(&mut self, session: &str, record: &RecordHeader<'_>) {
         let of = record.number("of");
         let known = self.recent.iter().rev().find(|(seq, ..)| Some(*seq) == of);
         let Some((of, first, act)) = known.copied() else {
             return self.single(session, record);
         };
-        let activity = self.queue.iter_mut().find_map(|told| match told {
+        let activity = self.queue.iter_mut().find_map(|event| match event {
             FoldEvent::Activity(it) if it.first == first && it.session == session => Some(it),
             _ => None,
         });
@@ -421,9 +422,10 @@ mod tests {
         out
     }
 
-    fn doings(told: &[FoldEvent]) -> Vec<&Activity> {
-        told.iter()
-            .filter_map(|told| match told {
+    fn doings(events: &[FoldEvent]) -> Vec<&Activity> {
+        events
+            .iter()
+            .filter_map(|event| match event {
                 FoldEvent::Activity(activity) => Some(&**activity),
                 FoldEvent::Single { .. } => None,
             })
@@ -451,8 +453,8 @@ mod tests {
                 )
             })
             .collect();
-        let told = fold(&lines);
-        let doings = doings(&told);
+        let events = fold(&lines);
+        let doings = doings(&events);
         assert_eq!(doings.len(), 2);
         for (activity, pid) in doings.iter().zip([7, 8]) {
             assert_eq!(
@@ -474,8 +476,8 @@ mod tests {
     fn after_a_pause_something_new_begins() {
         let mut lines: Vec<String> = (1..5).map(|i| create(i, i, 7, &format!("/a{i}"))).collect();
         lines.extend((5..9).map(|i| create(i, 20, 7, "/b")));
-        let told = fold(&lines);
-        let doings = doings(&told);
+        let events = fold(&lines);
+        let doings = doings(&events);
         let under =
             |activity: &&Activity| (activity.records, activity.under.clone(), activity.one_path);
         let expected = [(4, String::new(), false), (4, "/b".to_owned(), true)];
@@ -504,8 +506,8 @@ mod tests {
                 )
             })
             .collect();
-        let told = fold(&lines);
-        let activity = doings(&told)[0].clone();
+        let events = fold(&lines);
+        let activity = doings(&events)[0].clone();
         assert_eq!(
             (activity.count(ChangeKind::Wrote), activity.records),
             (1, 8)
@@ -517,8 +519,8 @@ mod tests {
     fn what_did_not_happen_does_not_count() {
         let mut lines: Vec<String> = (1..6).map(|i| create(i, 0, 7, &format!("/f{i}"))).collect();
         lines.push("{\"v\":1,\"seq\":6,\"time\":\"2026-01-16T10:00:00.000000Z\",\"op\":\"abort\",\"of\":5,\"error\":\"x\",\"prev\":\"\"}".to_owned());
-        let told = fold(&lines);
-        let activity = doings(&told)[0].clone();
+        let events = fold(&lines);
+        let activity = doings(&events)[0].clone();
         assert_eq!(
             (activity.count(ChangeKind::CreatedFile), activity.not_done),
             (4, 1)

@@ -87,7 +87,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn again(&self) -> Result<Store> {
+    pub fn reopen(&self) -> Result<Store> {
         Store::in_root(self.root.again()?)?.ok_or(Error::NotFound)
     }
 

@@ -20,7 +20,7 @@ use crate::world::{Id, Node, Root, World};
 
 /// Carries out an act, and once more with everything accessible if nodes that exclude their own owner were in the way.
 /// Returns the first outcome, if there was a second one, and the last.
-pub(in crate::operator) fn with_closed_things<T>(
+pub(in crate::operator) fn with_closed_nodes<T>(
     world: &World,
     was_denied: impl Fn(&Result<T>) -> bool,
     mut act: impl FnMut() -> Result<T>,

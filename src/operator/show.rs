@@ -164,13 +164,13 @@ pub fn show(store: &Store, operation: &Operation) -> Result<RecordDetails> {
         not_done: None,
         taken_back: Vec::new(),
     };
-    later(&mut log, &mut shown)?;
-    look(store, &mut shown)?;
+    follow_effects(&mut log, &mut shown)?;
+    check_on_disk(store, &mut shown)?;
     Ok(shown)
 }
 
 /// Follows the effects of the record through later records.
-fn later(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Result<()> {
+fn follow_effects(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Result<()> {
     loop {
         let concerns = ["abort", "undo", "gather", "restore", "purge", "evict"];
         let (session, record) = match log.next_where(|_, record| concerns.contains(&&*record.op)) {
@@ -232,7 +232,10 @@ fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
             names,
             ..
         } => {
-            let Some(gathered) = entries.iter().find(|gathered| holds(gathered, &entry)) else {
+            let Some(gathered) = entries
+                .iter()
+                .find(|gathered| contains_entry(gathered, &entry))
+            else {
                 return TrashFate::Trash { entry, size };
             };
             let name = names.iter().find(|(e, _)| e == gathered);
@@ -244,8 +247,10 @@ fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
             let entry = Escaped([trash.0.as_slice(), b"/", &name, below].concat());
             TrashFate::Trash { entry, size }
         }
-        Op::Restore { path, to, .. } if is_at(&path, &entry) => TrashFate::Restored { by, to },
-        Op::Purge { entries } if entries.iter().any(|purged| holds(purged, &entry)) => {
+        Op::Restore { path, to, .. } if is_entry_or_parent(&path, &entry) => {
+            TrashFate::Restored { by, to }
+        }
+        Op::Purge { entries } if entries.iter().any(|purged| contains_entry(purged, &entry)) => {
             TrashFate::Purged { by }
         }
         _ => TrashFate::Trash { entry, size },
@@ -253,12 +258,12 @@ fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
 }
 
 /// Returns whether a path in the store is an entry of the trash or one of its parents.
-fn is_at(path: &WorldPath, entry: &Escaped) -> bool {
+fn is_entry_or_parent(path: &WorldPath, entry: &Escaped) -> bool {
     let at = WorldPath::parse(&[TRASH, b"/", entry.0.as_slice()].concat());
     at.is_ok_and(|at| path.contains(&at))
 }
 
-fn holds(entry: &Escaped, other: &Escaped) -> bool {
+fn contains_entry(entry: &Escaped, other: &Escaped) -> bool {
     let rest = other.0.strip_prefix(entry.0.as_slice());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
@@ -268,7 +273,7 @@ fn former_name(entry: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Checks on the disk the state that the records give.
-fn look(store: &Store, shown: &mut RecordDetails) -> Result<()> {
+fn check_on_disk(store: &Store, shown: &mut RecordDetails) -> Result<()> {
     if let Some(TrashFate::Trash { entry, size }) = &mut shown.trash {
         match trash::stat(store, &entry.0) {
             Ok(meta) => *size = (!meta.is_dir()).then_some(meta.size),

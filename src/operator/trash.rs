@@ -11,7 +11,7 @@ use super::ages::AgeBounds;
 use super::log::ForwardRecords;
 use super::past::{NodeAttributes, Past, PastContent};
 use super::point::{Operation, Point};
-use super::rights::with_closed_things;
+use super::rights::with_closed_nodes;
 use super::trash_size::{entries, shares, size_of};
 use super::undo::put_label;
 use crate::error::{Error, Result};
@@ -169,7 +169,7 @@ pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
 pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
     let was_denied = |restored: &Result<Id>| restored.as_ref().is_err_and(Error::is_denial);
     let act = || move_out(world, entry, to, caller);
-    with_closed_things(world, was_denied, act).1
+    with_closed_nodes(world, was_denied, act).1
 }
 
 fn move_out(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {

@@ -181,7 +181,7 @@ fn former_content(
         size,
         lost,
         missing,
-    } = look(past, node, looked)?;
+    } = content_state(past, node, looked)?;
     Ok(Some(FormerContent {
         at: of(record.seq.saturating_sub(1)),
         until: of(record.seq),
@@ -207,8 +207,12 @@ struct ContentState {
 }
 
 /// Looks at a content, from the one after it.
-fn look(past: &Past<'_>, node: NodeId, looked: &mut LayeredContent) -> Result<ContentState> {
-    match past.tree().look_at_content(node, std::mem::take(looked)) {
+fn content_state(
+    past: &Past<'_>,
+    node: NodeId,
+    looked: &mut LayeredContent,
+) -> Result<ContentState> {
+    match past.tree().unverified_content(node, std::mem::take(looked)) {
         Ok(now) => {
             *looked = now;
             let content = &looked.content;

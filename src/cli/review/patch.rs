@@ -43,9 +43,12 @@ impl<'c> WithHunks<'c> {
             Ok(lines) => (lines, None),
             Err(error) => (None, Some(error.told().to_string())),
         };
-        let whole = lines.as_ref().and_then(PathHunks::whole).map(str::to_owned);
+        let whole = lines
+            .as_ref()
+            .and_then(PathHunks::no_hunks_reason)
+            .map(str::to_owned);
         let hunks = match &lines {
-            Some(lines) if lines.whole().is_none() => objects(lines),
+            Some(lines) if lines.no_hunks_reason().is_none() => objects(lines),
             _ => Vec::new(),
         };
         WithHunks {
@@ -104,7 +107,7 @@ pub(super) fn patch(
             HunkState::Accepted => ", accepted",
             HunkState::Gone => ", as it was before",
         };
-        let note = match lines.whole() {
+        let note = match lines.no_hunks_reason() {
             Some(_) => String::new(),
             None => format!(" hunk {number}{state}"),
         };

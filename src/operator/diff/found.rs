@@ -43,14 +43,14 @@ impl CompactDifference {
         }
     }
 
-    pub(super) fn gone(was: PlacedNode) -> CompactDifference {
+    pub(super) fn removal(was: PlacedNode) -> CompactDifference {
         CompactDifference {
             status: ChangeStatus::Removed,
             ..CompactDifference::new(was)
         }
     }
 
-    fn at(&self) -> Option<usize> {
+    fn pair_index(&self) -> Option<usize> {
         usize::try_from(self.number).ok()?.checked_sub(1)
     }
 
@@ -80,7 +80,7 @@ impl PairDetails {
         &self,
         found: &CompactDifference,
     ) -> (Option<PlacedNode>, Option<PlacedNode>) {
-        let was = found.at().and_then(|at| self.was.get(at)).copied();
+        let was = found.pair_index().and_then(|at| self.was.get(at)).copied();
         match found.status {
             ChangeStatus::Removed => (Some(found.thing), None),
             _ => (was, Some(found.thing)),
@@ -89,6 +89,6 @@ impl PairDetails {
 
     /// Returns why the comparison is incomplete.
     pub(super) fn unknown(&self, found: &CompactDifference) -> Option<&String> {
-        self.unknown.get(&found.at()?)
+        self.unknown.get(&found.pair_index()?)
     }
 }

@@ -180,8 +180,8 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
                 None => Ordering::Equal,
             });
         }
-        // The nodes that have left a name or come to one, and those of them that are told with both.
-        let (mut told, mut moved_on) = (NodeSet::default(), NodeSet::default());
+        // The nodes that have left a name or come to one, and those of them that are reported with both.
+        let (mut paired, mut moved_on) = (NodeSet::default(), NodeSet::default());
         let mut taken: HashSet<usize> = HashSet::new();
         let mut lost = Vec::new();
         // First the same node at another name,
@@ -199,7 +199,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
         }
         // then another node at the same name,
         for (number, was) in lost {
-            told.insert(was.node);
+            paired.insert(was.node);
             let is = instead.get(&number).copied();
             let is = is.filter(|number| !taken.contains(number));
             let is = is.and_then(|number| Some((number, *come.get(number)?)));
@@ -209,20 +209,20 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
             if self.is_below(was.spot) {
                 match is {
                     Some((_, is)) => self.pair(was, is, true)?,
-                    None => self.found.push(CompactDifference::gone(was)),
+                    None => self.found.push(CompactDifference::removal(was)),
                 }
             }
         }
         // then new names,
         for (number, is) in come.into_iter().enumerate() {
             if !taken.contains(&number) {
-                told.insert(is.node);
+                paired.insert(is.node);
                 if self.is_below(is.spot) {
                     self.found.push(CompactDifference::new(is));
                 }
             }
         }
-        self.find_unmoved(&told, &moved_on)?;
+        self.find_unmoved(&paired, &moved_on)?;
         let mut found = std::mem::take(&mut self.found);
         found.sort_unstable_by(|a, b| {
             let order = self.order(a.thing.spot, b.thing.spot);
@@ -233,11 +233,11 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
     }
 
     /// Finds nodes that changed in place.
-    fn find_unmoved(&mut self, told: &NodeSet, moved_on: &NodeSet) -> Result<()> {
+    fn find_unmoved(&mut self, paired: &NodeSet, moved_on: &NodeSet) -> Result<()> {
         let asked = std::mem::take(&mut self.asked.nodes);
         for node in asked.iter().filter(|node| !moved_on.contains(*node)) {
-            let (from, to) = match told.contains(node) {
-                // What is told of another name says nothing of the change.
+            let (from, to) = match paired.contains(node) {
+                // The report of another name does not have the change.
                 true => self.kept_name(node)?,
                 false => self.name_on_both_sides(node),
             };
@@ -249,7 +249,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
                 PlacedNode { node, spot: to },
             );
             // At another path because a directory above it was renamed: the directory is listed instead.
-            let look = self.look(was, is, true)?;
+            let look = self.compare_nodes(was, is, true)?;
             if look.differs {
                 self.add(ChangeStatus::Modified, was, is, look);
             }
@@ -295,7 +295,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
         };
         let look = match status {
             ChangeStatus::Renamed if !look_inside => NodeDifference::default(),
-            _ => self.look(was, is, look_inside)?,
+            _ => self.compare_nodes(was, is, look_inside)?,
         };
         if look.differs || status == ChangeStatus::Renamed {
             self.add(status, was, is, look);
@@ -313,7 +313,12 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
     }
 
     /// Compares the two sides.
-    fn look(&self, was: PlacedNode, is: PlacedNode, inside: bool) -> Result<NodeDifference> {
+    fn compare_nodes(
+        &self,
+        was: PlacedNode,
+        is: PlacedNode,
+        inside: bool,
+    ) -> Result<NodeDifference> {
         let side = |tree: &PastTree<'a>, node: NodeId| match tree.meta(node) {
             Ok(meta) => Ok(Some(DiffSide::new(node, &meta))),
             Err(Error::Missing { .. }) => Ok(None),

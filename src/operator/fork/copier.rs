@@ -151,18 +151,18 @@ impl<'t> ForkCopier<'t> {
                     meta: attributes(&meta),
                     xattrs,
                 };
-                self.dress(&made, &looks, &dir.path().join(name))?;
+                self.set_attributes(&made, &looks, &dir.path().join(name))?;
                 (made, meta.nlink > 1)
             }
             None => {
-                let looks = looks(tree, node)?;
+                let looks = read_attributes(tree, node)?;
                 let content = tree.content(node)?;
                 let lost = content.missing();
                 let lost = lost.map(|lost| format!("{}: {lost}", dir.path().join(name)));
                 self.notes.extend(lost);
                 let made = open_beneath(dir.as_fd(), name.bytes(), flags, mode)?;
                 content.copy_to(made.as_fd())?;
-                self.dress(&made, &looks, &dir.path().join(name))?;
+                self.set_attributes(&made, &looks, &dir.path().join(name))?;
                 (made, true)
             }
         };
@@ -233,7 +233,7 @@ impl<'t> ForkCopier<'t> {
 
     /// Sets the attributes of an open file or directory. Changing the owner drops a capability, and setting an ACL
     /// changes the mode: hence the order.
-    pub(super) fn dress(
+    pub(super) fn set_attributes(
         &mut self,
         made: &OwnedFd,
         then: &ForkAttributes,
@@ -296,7 +296,7 @@ fn in_place(
 ///
 /// # Errors
 /// As [`PastTree::meta`].
-pub(super) fn looks(tree: &PastTree<'_>, node: NodeId) -> Result<ForkAttributes> {
+pub(super) fn read_attributes(tree: &PastTree<'_>, node: NodeId) -> Result<ForkAttributes> {
     Ok(ForkAttributes {
         meta: tree.meta(node)?,
         xattrs: tree.xattrs(node)?,

@@ -85,7 +85,7 @@ pub fn make(
         if again.is_empty() {
             return finished(trees, failed);
         }
-        let round = trees.again(&tree, &again)?;
+        let round = trees.rebuild(&tree, &again)?;
         failed.retain(|path, _| !again.keys().any(|made| made.contains(path)));
         failed.extend(round.failed.clone());
         last = Some(round);
@@ -124,7 +124,8 @@ impl ForkResult {
         let Some(looks) = self.root.take() else {
             return Ok(());
         };
-        self.notes.extend(super::trees::dress_root(to, &looks)?);
+        self.notes
+            .extend(super::trees::set_root_attributes(to, &looks)?);
         Ok(())
     }
 }
@@ -141,7 +142,7 @@ struct RoundChanges {
     /// The nodes whose names changed.
     moved: HashSet<NodeId>,
     /// The nodes whose attributes changed.
-    dressed: HashSet<NodeId>,
+    attributes: HashSet<NodeId>,
     /// The nodes whose content or time changed.
     written: HashSet<NodeId>,
 }
@@ -161,7 +162,7 @@ impl RoundChanges {
             RecordEffect::Content { node, .. } | RecordEffect::Time(node, _) => {
                 self.written.insert(*node);
             }
-            effect => self.dressed.extend(effect.within()),
+            effect => self.attributes.extend(effect.within()),
         }
     }
 
@@ -192,11 +193,11 @@ impl RoundChanges {
             .moved
             .iter()
             .map(|node| (*node, RebuildScope::Tree, false));
-        let dressed = self.dressed.iter();
-        let dressed = dressed.map(|node| (*node, RebuildScope::Attributes, false));
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|node| (*node, RebuildScope::Attributes, false));
         let written = self.written.iter();
         let written = written.map(|node| (*node, RebuildScope::Attributes, true));
-        for (node, how, only_written) in moved.chain(dressed).chain(written) {
+        for (node, how, only_written) in moved.chain(attributes).chain(written) {
             let is_right = last.is_some_and(|last| {
                 let made = tree.ids(node).and_then(|ids| last.made.get(&ids));
                 made.is_none_or(|is_kept| only_written && *is_kept)

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::copier::{ForkAttributes, ForkCopier, looks};
+use super::copier::{ForkAttributes, ForkCopier, read_attributes};
 use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
@@ -67,7 +67,7 @@ impl<'t> TreeBuilder<'t> {
     ///
     /// # Errors
     /// As [`TreeBuilder::make`].
-    pub(super) fn again(
+    pub(super) fn rebuild(
         &mut self,
         tree: &PastTree<'_>,
         places: &BTreeMap<WorldPath, RebuildScope>,
@@ -78,10 +78,12 @@ impl<'t> TreeBuilder<'t> {
         for (path, how) in places {
             let node = tree.resolve(path)?;
             match (how, node) {
-                (RebuildScope::Attributes, Some(node)) => self.look_again((tree, node), path)?,
+                (RebuildScope::Attributes, Some(node)) => {
+                    self.note_attributes((tree, node), path)?
+                }
                 (RebuildScope::Attributes, None) => {}
                 (RebuildScope::Tree, node) => {
-                    self.take_away(path)?;
+                    self.delete(path)?;
                     if let Some(node) = node {
                         self.make(tree, node, path)?;
                     }
@@ -124,7 +126,7 @@ impl<'t> TreeBuilder<'t> {
     ) -> Result<()> {
         let source = source(tree, node)?;
         let dir = self.copier.to.dir(path)?;
-        self.look_again((tree, node), path)?;
+        self.note_attributes((tree, node), path)?;
         self.round.listed.insert(path.clone());
         for (bytes, child) in tree.children(node)? {
             if path.is_root() && (*bytes == *TRASH || *bytes == *STATE) {
@@ -159,7 +161,7 @@ impl<'t> TreeBuilder<'t> {
     ///
     /// # Errors
     /// As [`erase`].
-    pub(super) fn take_away(&mut self, at: &WorldPath) -> Result<()> {
+    pub(super) fn delete(&mut self, at: &WorldPath) -> Result<()> {
         let (Some(parent), Some(name)) = (at.parent(), at.name()) else {
             return Ok(());
         };
@@ -200,7 +202,7 @@ impl<'t> TreeBuilder<'t> {
         };
         // It has not been counted yet.
         let counts = self.copier.counts;
-        self.take_away(&path)?;
+        self.delete(&path)?;
         self.copier.counts = counts;
         self.round.failed.insert(path, why);
         Ok(())
@@ -212,12 +214,16 @@ impl<'t> TreeBuilder<'t> {
     }
 
     /// Notes the attributes that a directory gets in the end.
-    fn look_again(&mut self, (tree, node): (&PastTree<'_>, NodeId), at: &WorldPath) -> Result<()> {
+    fn note_attributes(
+        &mut self,
+        (tree, node): (&PastTree<'_>, NodeId),
+        at: &WorldPath,
+    ) -> Result<()> {
         let is_kept = tree
             .difference(node)
             .is_some_and(|then| then.mtime.is_some());
         self.note((tree, node), is_kept);
-        match looks(tree, node) {
+        match read_attributes(tree, node) {
             Ok(looks) => drop(self.dirs.insert(at.clone(), looks)),
             Err(Error::NotFound | Error::Missing { .. }) => {
                 self.round.failed.insert(at.clone(), None);
@@ -242,7 +248,7 @@ impl<'t> TreeBuilder<'t> {
             let dir = self.copier.to.dir(&parent)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let made = open_beneath(dir.as_fd(), name.bytes(), flags, Mode::empty())?;
-            self.copier.dress(&made, &looks, &path)?;
+            self.copier.set_attributes(&made, &looks, &path)?;
         }
         Ok(of_root)
     }
@@ -262,11 +268,11 @@ fn source(tree: &PastTree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
 ///
 /// # Errors
 /// Those of the system calls.
-pub(super) fn dress_root(to: &Root, looks: &ForkAttributes) -> Result<Vec<String>> {
+pub(super) fn set_root_attributes(to: &Root, looks: &ForkAttributes) -> Result<Vec<String>> {
     let dir = to.dir(&WorldPath::root())?;
     let made = to.read_dir(&dir)?;
     let mut copier = ForkCopier::new(to, ForkMethod::Cloned, HashSet::new());
-    copier.dress(&made, looks, &WorldPath::root())?;
+    copier.set_attributes(&made, looks, &WorldPath::root())?;
     Ok(copier.notes)
 }
 

@@ -53,6 +53,6 @@ fn copied(store: &Store, report: &mut FsckReport) -> Result<()> {
     };
     let remedy = "What these sessions did can be taken back in the original only. Their journals, former contents and entries of the trash were checked, but for inode numbers, which do not hold here.";
     let finding = Finding::note(FindingKind::Copied, what, remedy);
-    report.add(finding.of(&copied.last, None));
+    report.add(finding.in_session(&copied.last, None));
     Ok(())
 }

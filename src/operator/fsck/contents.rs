@@ -65,7 +65,7 @@ impl JournalPass<'_> {
             );
             let remedy = "Somebody has written to it behind the mount, or the disk is failing. It is given back as it is now; compare it with a backup of the store.";
             let finding = Finding::problem(FindingKind::Content, what, remedy);
-            self.report.add(finding.of(&session, Some(seq)));
+            self.report.add(finding.in_session(&session, Some(seq)));
         }
         closed += self.version_contents(sums, &mut verified, step)?;
         if closed > 0 {
@@ -134,7 +134,7 @@ impl JournalPass<'_> {
                 );
                 let remedy = "Somebody has written to it, or the disk is failing. An undo gives back what it holds now with --force alone; `restore` and `cat --at` do, and say so. Look for the file in a backup of the store.";
                 let finding = Finding::problem(FindingKind::Content, what, remedy);
-                self.report.add(finding.of(&session, Some(n)));
+                self.report.add(finding.in_session(&session, Some(n)));
             }
         }
         Ok(closed)

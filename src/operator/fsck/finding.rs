@@ -103,13 +103,13 @@ impl Finding {
         Finding::new(FindingWeight::Note, kind, what, remedy)
     }
 
-    pub(super) fn of(mut self, session: &str, at: Option<u64>) -> Finding {
+    pub(super) fn in_session(mut self, session: &str, at: Option<u64>) -> Finding {
         self.session = Some(session.to_owned());
         self.at = at;
         self
     }
 
-    pub(super) fn mended_by(mut self, mend: RepairAction) -> Finding {
+    pub(super) fn with_repair(mut self, mend: RepairAction) -> Finding {
         self.mend = Some(mend);
         self
     }

@@ -73,7 +73,7 @@ impl<'a> JournalPass<'a> {
                 escape(&strange)
             );
             let finding = Finding::note(FindingKind::VersionOrphan, what, "Nothing reads it.");
-            self.report.add(finding.of(id, None));
+            self.report.add(finding.in_session(id, None));
         }
         self.report.versions += found.versions.len() as u64;
         let versions = found.versions.into_iter();
@@ -95,7 +95,7 @@ impl<'a> JournalPass<'a> {
             Err(Error::NotFound) => {
                 let what = "the session has no journal: its daemon was killed before it had done anything, or the journal was taken away";
                 let finding = Finding::note(FindingKind::Layout, what, "Nothing to do.");
-                self.report.add(finding.of(id, None));
+                self.report.add(finding.in_session(id, None));
                 return Ok(());
             }
             file => file?,
@@ -172,7 +172,7 @@ impl<'a> JournalPass<'a> {
         let what = what.split_once(": ").map_or(what, |(_, what)| what);
         let what = format!("line {line} of the journal cannot be read: {what}");
         let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
-        self.report.add(finding.of(&here.id, Some(line)));
+        self.report.add(finding.in_session(&here.id, Some(line)));
         // Count it as one record, as far as can be told.
         here.seq += 1;
         self.report.records += 1;
@@ -206,7 +206,7 @@ impl<'a> JournalPass<'a> {
             (FindingKind::Changed, what)
         };
         let finding = Finding::problem(kind, what, BROKEN);
-        self.report.add(finding.of(&here.id, Some(line)));
+        self.report.add(finding.in_session(&here.id, Some(line)));
     }
 
     fn end(&mut self, here: &SessionScan, torn: u64, length: u64) {
@@ -222,8 +222,11 @@ impl<'a> JournalPass<'a> {
             let remedy =
                 "--repair cuts it off; so does the next mount, if it is the newest session.";
             let finding = Finding::problem(FindingKind::Torn, what, remedy);
-            self.report
-                .add(finding.of(id, None).mended_by(RepairAction::Cut(length)));
+            self.report.add(
+                finding
+                    .in_session(id, None)
+                    .with_repair(RepairAction::Cut(length)),
+            );
         }
         let damaged = |f: &Finding| {
             f.session.as_deref() == Some(id)
@@ -234,18 +237,24 @@ impl<'a> JournalPass<'a> {
             let what = "the session has not ended, and a mount is refused, because its journal has a break";
             let remedy = "--repair puts an end under it, so that the store can be mounted; the break stays, and is always told.";
             let finding = Finding::problem(FindingKind::End, what, remedy);
-            self.report
-                .add(finding.of(id, None).mended_by(RepairAction::Close));
+            self.report.add(
+                finding
+                    .in_session(id, None)
+                    .with_repair(RepairAction::Close),
+            );
         } else if newest {
             let what = "the daemon of the newest session ended without unmounting";
             let remedy = "The next mount, or --repair, looks at its last records and settles them.";
             let finding = Finding::note(FindingKind::Died, what, remedy);
-            self.report
-                .add(finding.of(id, None).mended_by(RepairAction::Settle));
+            self.report.add(
+                finding
+                    .in_session(id, None)
+                    .with_repair(RepairAction::Settle),
+            );
         } else if (here.seq, torn, length) == (0, 0, 0) {
             let what = "the journal is empty: its process was killed before it had done anything";
             let finding = Finding::note(FindingKind::Layout, what, "Nothing to do.");
-            self.report.add(finding.of(id, None));
+            self.report.add(finding.in_session(id, None));
         } else {
             let what = format!(
                 "the journal stops after record {}: its end is missing",
@@ -253,7 +262,7 @@ impl<'a> JournalPass<'a> {
             );
             let remedy = "What was done later in that session has no record. The files and the trash are not affected.";
             let finding = Finding::problem(FindingKind::End, what, remedy);
-            self.report.add(finding.of(id, None));
+            self.report.add(finding.in_session(id, None));
         }
     }
 
@@ -273,8 +282,8 @@ impl<'a> JournalPass<'a> {
             let finding = Finding::problem(FindingKind::VersionOrphan, what, remedy);
             self.report.add(
                 finding
-                    .of(&here.id, Some(*n))
-                    .mended_by(RepairAction::Orphan),
+                    .in_session(&here.id, Some(*n))
+                    .with_repair(RepairAction::Orphan),
             );
         }
     }
@@ -291,8 +300,8 @@ impl<'a> JournalPass<'a> {
             let finding = Finding::problem(FindingKind::VersionOrphan, what, ALONE);
             self.report.add(
                 finding
-                    .of(&here.id, Some(n))
-                    .mended_by(RepairAction::Orphan),
+                    .in_session(&here.id, Some(n))
+                    .with_repair(RepairAction::Orphan),
             );
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
                 let remedy = "If it was moved away, move it back. --repair, and the next mount, make an empty one.";
                 report.add(
                     Finding::problem(FindingKind::Layout, what, remedy)
-                        .mended_by(RepairAction::Layout),
+                        .with_repair(RepairAction::Layout),
                 );
             }
             Err(_) => {
@@ -103,8 +103,9 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
             "the list of hard links in the trash is wrong for {stale} files: their number of links is shown too low, or will be for new files"
         );
         let remedy = "Entries were deleted behind the mount. --repair counts anew.";
-        report
-            .add(Finding::problem(FindingKind::Links, what, remedy).mended_by(RepairAction::Lists));
+        report.add(
+            Finding::problem(FindingKind::Links, what, remedy).with_repair(RepairAction::Lists),
+        );
     }
     let stale = pinned.difference(&should.pinned).count();
     if stale > 0 {
@@ -113,7 +114,7 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
         );
         let remedy = "They were deleted behind the mount. --repair takes them out.";
         report.add(
-            Finding::problem(FindingKind::Pinned, what, remedy).mended_by(RepairAction::Lists),
+            Finding::problem(FindingKind::Pinned, what, remedy).with_repair(RepairAction::Lists),
         );
     }
     Ok(())

@@ -69,7 +69,8 @@ impl JournalPass<'_> {
                 Finding::problem(FindingKind::VersionUnfit, what, remedy)
             }
         };
-        self.report.add(finding.of(&gone.session, Some(gone.n)));
+        self.report
+            .add(finding.in_session(&gone.session, Some(gone.n)));
         Ok(())
     }
 
@@ -117,7 +118,7 @@ impl JournalPass<'_> {
                 what,
                 "Look at it before it is restored.",
             );
-            self.report.add(finding.of(&session, Some(seq)));
+            self.report.add(finding.in_session(&session, Some(seq)));
         }
     }
 
@@ -159,7 +160,7 @@ impl JournalPass<'_> {
             );
             let remedy = "It was deleted behind the mount. It cannot be restored, nor that removal undone; look for it in a backup of the store.";
             let finding = Finding::problem(FindingKind::EntryMissing, what, remedy);
-            self.report.add(finding.of(&session, Some(seq)));
+            self.report.add(finding.in_session(&session, Some(seq)));
         }
         Ok(())
     }

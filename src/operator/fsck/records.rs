@@ -31,7 +31,7 @@ impl JournalPass<'_> {
                         what,
                         "Give the directory its old name.",
                     );
-                    self.report.add(finding.of(&here.id, Some(1)));
+                    self.report.add(finding.in_session(&here.id, Some(1)));
                 }
                 if let Some(after) = after {
                     self.after(here, after);

@@ -41,7 +41,7 @@ pub fn repair(
     state.close();
     drop(state);
     // Opened again: its directories may have been created just now.
-    let after = check(&store.again()?, contents, step)?;
+    let after = check(&store.reopen()?, contents, step)?;
     for finding in &mut before.findings {
         finding.repaired = !after.findings.contains(finding);
     }

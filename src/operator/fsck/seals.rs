@@ -33,7 +33,7 @@ impl JournalPass<'_> {
         };
         if let Some(what) = what {
             let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
-            self.report.add(finding.of(&here.id, Some(line)));
+            self.report.add(finding.in_session(&here.id, Some(line)));
         }
     }
 
@@ -51,7 +51,8 @@ impl JournalPass<'_> {
             let remedy =
                 "--repair puts another end under it; the changed line stays, and is always told.";
             let finding = Finding::problem(FindingKind::End, what, remedy);
-            self.report.add(finding.of(&here.id, None).mended_by(mend));
+            self.report
+                .add(finding.in_session(&here.id, None).with_repair(mend));
         }
         // Schema 1 had no seals; the newest session is sealed when it is settled.
         if first > lines || live || !here.has_seals {
@@ -67,7 +68,7 @@ impl JournalPass<'_> {
             }
         };
         let finding = Finding::note(FindingKind::Unsealed, what, remedy);
-        self.report.add(finding.of(&here.id, Some(first)));
+        self.report.add(finding.in_session(&here.id, Some(first)));
     }
 
     /// Compares a session's reference to the previous one with how that ended.
@@ -89,7 +90,7 @@ impl JournalPass<'_> {
                     "its end is not the one it had when session {} began, after record {}: lines were cut off, changed or added",
                     here.id, after.seq
                 );
-                Finding::problem(FindingKind::End, what, BROKEN).of(of, None)
+                Finding::problem(FindingKind::End, what, BROKEN).in_session(of, None)
             }
             // The oldest session present: earlier ones have been removed.
             None => {
@@ -100,12 +101,12 @@ impl JournalPass<'_> {
                     what,
                     "Nothing to do, if it was taken away on purpose.",
                 )
-                .of(&here.id, None)
+                .in_session(&here.id, None)
             }
             Some(_) => {
                 let what = format!("session {of}, which came before this one, is missing");
                 let remedy = "If its directory was moved away, move it back. What was done in it has no record.";
-                Finding::problem(FindingKind::Layout, what, remedy).of(&here.id, None)
+                Finding::problem(FindingKind::Layout, what, remedy).in_session(&here.id, None)
             }
         };
         self.report.add(finding);

@@ -92,7 +92,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         (here, is_same_as_then): (NodeId, bool),
         is: NodeId,
     ) -> Result<()> {
-        self.look(here, at)?;
+        self.note_fingerprint(here, at)?;
         if is_same((self.theirs, is), (&self.ours.tree, here))? {
         } else if is_same_as_then {
             self.fill(at, FillStep::Content(FillContent::Theirs(is)));

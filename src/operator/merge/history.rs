@@ -31,7 +31,7 @@ struct ContentSearch {
 ///
 /// # Errors
 /// Those of reading the fork's past and the origin.
-pub(super) fn were_theirs(
+pub(super) fn had_before(
     fork: &Store,
     start: &Point,
     ours: &PastTree<'_>,

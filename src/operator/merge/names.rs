@@ -19,7 +19,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         let (Some(here), Some(was)) = (self.ours.at(path)?, change.before) else {
             return Ok(());
         };
-        let seen = self.seen(here)?;
+        let seen = self.fingerprint(here)?;
         let is_unchanged = self.is_as_it_was(here, was.node)?;
         let there = self.theirs.resolve(path)?;
         if let Some(there) = there
@@ -49,8 +49,8 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(self.ours.tree.kind(here) == kind
             && match kind {
                 FileType::RegularFile => {
-                    known(is_same((self.base, was), ours))?
-                        || known(is_same((self.theirs, was), ours))?
+                    false_if_unreadable(is_same((self.base, was), ours))?
+                        || false_if_unreadable(is_same((self.theirs, was), ours))?
                 }
                 FileType::Symlink => self.base.target(was)? == self.ours.tree.target(here)?,
                 _ => true,
@@ -72,14 +72,14 @@ impl MergePlanner<'_, '_, '_, '_> {
         }
         let Some(from) = self.arrivals.get(path) else {
             return Ok(kind != self.base.kind(was)
-                || known(is_equal((self.theirs, there), (&self.ours.tree, here)))?);
+                || false_if_unreadable(is_equal((self.theirs, there), (&self.ours.tree, here)))?);
         };
         if self.has_moved(from, path)? {
             return Ok(true);
         }
         let is_free = self.ours.at(from)?.is_none();
         Ok((is_free || !is_unchanged)
-            && known(is_equal((self.theirs, there), (&self.ours.tree, here)))?)
+            && false_if_unreadable(is_equal((self.theirs, there), (&self.ours.tree, here)))?)
     }
 
     /// Returns whether the fork's node at a path can come there once the path is free.
@@ -108,7 +108,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             Some(_) if self.has_moved(from, path)? => true,
             // Moved by an earlier merge, and perhaps something else has taken the former name since.
             Some(there) if kind.is_file() => {
-                known(is_same((self.theirs, is.node), (&self.ours.tree, there)))?
+                false_if_unreadable(is_same((self.theirs, is.node), (&self.ours.tree, there)))?
             }
             Some(_) => self.ours.at(from)?.is_none(),
             None => false,
@@ -171,7 +171,8 @@ impl MergePlanner<'_, '_, '_, '_> {
             return Ok(false);
         };
         let ours = (&self.ours.tree, here);
-        if !self.base.kind(was).is_file() || !known(is_same((self.base, was), ours))? {
+        if !self.base.kind(was).is_file() || !false_if_unreadable(is_same((self.base, was), ours))?
+        {
             return Ok(false);
         }
         let Some(next) = moves.get(path) else {
@@ -247,7 +248,7 @@ impl MergePlanner<'_, '_, '_, '_> {
 }
 
 /// Maps a comparison that failed because a content is missing or damaged to "different".
-fn known(is_same: Result<bool>) -> Result<bool> {
+fn false_if_unreadable(is_same: Result<bool>) -> Result<bool> {
     match is_same {
         Err(Error::Missing { .. } | Error::Damaged(_)) => Ok(false),
         is_same => is_same,

@@ -133,14 +133,14 @@ impl MergePlanner<'_, '_, '_, '_> {
     }
 
     /// Notes the fingerprint of a file of the origin before its content is read.
-    pub(super) fn look(&mut self, here: NodeId, at: &WorldPath) -> Result<()> {
-        let seen = self.seen(here)?;
+    pub(super) fn note_fingerprint(&mut self, here: NodeId, at: &WorldPath) -> Result<()> {
+        let seen = self.fingerprint(here)?;
         self.plan.seen.insert(at.clone(), seen);
         Ok(())
     }
 
     /// Returns the fingerprint of a node of the origin.
-    pub(super) fn seen(&self, here: NodeId) -> Result<FileFingerprint> {
+    pub(super) fn fingerprint(&self, here: NodeId) -> Result<FileFingerprint> {
         Ok(FileFingerprint::of(&self.ours.tree.disk().stat(here)?))
     }
 
@@ -236,7 +236,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         is: NodeId,
         there: &WorldPath,
     ) -> Result<()> {
-        self.look(here, at)?;
+        self.note_fingerprint(here, at)?;
         if let (Some(origin), Some(was)) = (self.origin, was)
             && origin.distrusts(self.base, was)?
         {

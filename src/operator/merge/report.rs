@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use super::apply::MergeExecutor;
 use super::contents::content;
-use super::history::{DoubtfulContent, were_theirs};
+use super::history::{DoubtfulContent, had_before};
 use super::ours::OriginTree;
 use super::plan::plan;
 use super::steps::{FillContent, FillStep, MergeConflict, MergePlan, NameStep};
@@ -177,7 +177,7 @@ fn settle_doubts(
     let clashes = std::mem::take(&mut planned.clashes);
     let doubts = clashes.iter().filter_map(|clash| clash.doubt.clone());
     let doubts: Vec<DoubtfulContent> = doubts.collect();
-    let mut were = were_theirs(fork, start, &ours.tree, &doubts)?.into_iter();
+    let mut were = had_before(fork, start, &ours.tree, &doubts)?.into_iter();
     for clash in clashes {
         let was_theirs = clash.doubt.is_some() && were.next() == Some(true);
         match clash.theirs.filter(|_| was_theirs) {

@@ -145,7 +145,7 @@ impl<'a> Past<'a> {
 
     /// Returns the tree at the point reached, for good. It can no longer find nodes by inode number.
     pub fn into_tree(mut self) -> PastTree<'a> {
-        self.tree.rest();
+        self.tree.end_reversal();
         self.tree
     }
 

@@ -117,7 +117,7 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[PathDifference]) -> String {
             .text(&files);
         page.html.raw(" not shown, because there is too much of it. <code>trumanfs diff --patch</code> shows it.</p>");
     }
-    page.html.done()
+    page.html.into_string()
 }
 
 impl ChangesSection<'_, '_> {
@@ -263,7 +263,7 @@ impl ChangesSection<'_, '_> {
             Ok((before, after)) => hunks(&mut html, &before, &after),
         }
         self.shown += 1;
-        Some(html.done())
+        Some(html.into_string())
     }
 }
 

@@ -47,7 +47,7 @@ impl HtmlFragment {
     }
 
     /// Returns the markup.
-    pub(super) fn done(self) -> String {
+    pub(super) fn into_string(self) -> String {
         self.0
     }
 
@@ -120,7 +120,7 @@ mod tests {
     fn nothing_gets_out_of_its_place() {
         let mut html = HtmlFragment::default();
         html.text("</code><script>alert('1')</script>\" onload=\"x&\u{202e}\u{0}\n");
-        let text = html.done();
+        let text = html.into_string();
         assert!(
             !text.contains('<') && !text.contains('"') && !text.contains('\''),
             "{text}"

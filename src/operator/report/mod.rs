@@ -186,7 +186,7 @@ impl PageData {
         html.raw("<script>")
             .raw(SCRIPT)
             .raw("</script>\n</body>\n</html>\n");
-        html.done()
+        html.into_string()
     }
 
     fn timeline(&self, html: &mut HtmlFragment) {

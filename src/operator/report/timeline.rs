@@ -59,7 +59,7 @@ pub(super) fn draw(facts: &SessionFacts) -> String {
     }
     marks(&mut html, facts, &scale, (count, step), bottom);
     html.raw("</svg>");
-    html.done()
+    html.into_string()
 }
 
 /// The position of each slice's bar.

@@ -112,7 +112,7 @@ impl PathHunks {
     }
 
     /// Returns the reason why no hunk of the path can be accepted or taken back by itself, if there is one.
-    pub fn whole(&self) -> Option<&'static str> {
+    pub fn no_hunks_reason(&self) -> Option<&'static str> {
         self.whole
     }
 

@@ -37,7 +37,7 @@ impl Review<'_> {
         let nodes = self.nodes(number);
         let mut others = nodes.into_iter().flatten();
         let by = others.find_map(|node| self.others.latest(node).cloned());
-        let mut whole = whole(&change);
+        let mut whole = no_hunks_reason(&change);
         let contents = match by.is_some() && whole.is_none() {
             true => self.contents(number, &change)?,
             false => PathContents {
@@ -162,7 +162,7 @@ fn content(tree: &PastTree<'_>, node: Option<NodeId>) -> Result<Option<NodeBytes
 }
 
 /// Returns the reason why a change has no hunks, if it has none.
-fn whole(change: &PathDifference) -> Option<&'static str> {
+fn no_hunks_reason(change: &PathDifference) -> Option<&'static str> {
     let is_file = |side: &Option<_>| {
         side.as_ref()
             .is_none_or(|side: &DiffSide| side.kind == "file")

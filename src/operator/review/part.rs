@@ -23,7 +23,7 @@ pub struct HunkPlan {
 
 impl HunkPlan {
     /// Returns the report after the plan was carried out.
-    pub fn done(self, edited: EditReport) -> UndoReport {
+    pub fn into_report(self, edited: EditReport) -> UndoReport {
         let changes = self.report.changes.iter();
         let changes = changes.map(|change| change.replacen("take", "took", 1));
         UndoReport {

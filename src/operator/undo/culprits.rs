@@ -12,15 +12,15 @@ use crate::operator::past::{RecordId, ReverseRecords};
 use crate::operator::point::Operation;
 
 /// The number of conflicts for which the conflicting record is looked up.
-const TOLD: usize = 100;
+const LOOKED_UP: usize = 100;
 
 /// Finds the conflicting records, and describes their operation, their author and their run.
 pub(in crate::operator) fn name_culprits(
     store: &Store,
     conflicts: &mut [ConflictCause],
 ) -> Result<()> {
-    let told = conflicts.iter().take(TOLD);
-    let mut wanted: BTreeSet<RecordId> = told
+    let shown = conflicts.iter().take(LOOKED_UP);
+    let mut wanted: BTreeSet<RecordId> = shown
         .flat_map(|(conflict, by)| {
             let own = (Arc::from(conflict.session.as_str()), conflict.seq);
             by.iter().cloned().chain([own])
@@ -36,14 +36,14 @@ pub(in crate::operator) fn name_culprits(
             break;
         };
         if let (Some(run), Op::Run { command, .. }) = (record.origin.run, &record.op)
-            && let Some(told) = commands.get_mut(&run)
+            && let Some(command_text) = commands.get_mut(&run)
         {
-            *told = Some(escape(&command.0));
+            *command_text = Some(escape(&command.0));
         }
         if !wanted.remove(&(session.clone(), record.seq)) {
             continue;
         }
-        for (index, (conflict, by)) in conflicts.iter_mut().take(TOLD).enumerate() {
+        for (index, (conflict, by)) in conflicts.iter_mut().take(LOOKED_UP).enumerate() {
             if *by == Some((session.clone(), record.seq)) {
                 conflict.by = Some(Operation {
                     session: session.to_string(),

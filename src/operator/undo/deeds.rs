@@ -44,7 +44,7 @@ pub struct StepSummary {
 
 /// Describes the changes and their files in a sentence.
 pub fn in_words(deeds: &[StepSummary]) -> String {
-    let told = deeds.iter().map(|deed| {
+    let words = deeds.iter().map(|deed| {
         let verb = match deed.kind {
             StepKind::BroughtBack => "brought back",
             StepKind::Removed => "removed",
@@ -61,10 +61,10 @@ pub fn in_words(deeds: &[StepSummary]) -> String {
         };
         format!("{verb} {}{and}", paths.join(", "))
     });
-    let told: Vec<String> = told.collect();
-    match told.is_empty() {
+    let words: Vec<String> = words.collect();
+    match words.is_empty() {
         true => "nothing that shows".to_owned(),
-        false => told.join("; "),
+        false => words.join("; "),
     }
 }
 
@@ -98,10 +98,10 @@ pub(super) fn deeds(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, Vec<String
     if deeds.len() > 1 {
         deeds.retain(|deed| deed.kind != StepKind::Time);
     }
-    let told = changes
+    let words = changes
         .into_iter()
         .filter(|(kind, ..)| *kind != StepKind::Time);
-    let mut lines: Vec<String> = told.map(|(.., line)| line).collect();
+    let mut lines: Vec<String> = words.map(|(.., line)| line).collect();
     lines.sort_unstable();
     if lines.len() > LISTED {
         let more = lines.len() - LISTED;

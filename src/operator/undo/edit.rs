@@ -133,7 +133,7 @@ struct EditTarget {
 
 impl EditTarget {
     /// Reads the file that a request names.
-    fn at(request: &EditRequest, world: &World, caller: Caller) -> Result<EditTarget> {
+    fn read(request: &EditRequest, world: &World, caller: Caller) -> Result<EditTarget> {
         let changed = || changed_meanwhile(&request.path.to_string());
         let found = world
             .parent(&request.path)
@@ -207,7 +207,7 @@ impl EditRequest {
 pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Result<EditReport> {
     let caller = caller.for_undo();
     let world = applier.world();
-    let look = EditTarget::at(request, world, caller)?;
+    let look = EditTarget::read(request, world, caller)?;
     let begun = world.note_undo(request.what.clone(), Vec::new(), false, caller)?;
     let record = Operation {
         session: world.session().to_owned(),
@@ -219,7 +219,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
         if !matches!(&edited, Err(Error::Conflict { .. } | Error::NotFound)) {
             break;
         }
-        let look = EditTarget::at(request, world, caller);
+        let look = EditTarget::read(request, world, caller);
         edited = look.and_then(|look| look.edit(applier, caller));
     }
     match edited.map_err(|error| of_path(error, &request.path)) {

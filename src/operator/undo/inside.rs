@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::planner::{ChangeKey, OnConflict, UndoPlanner, content_of, same};
 use crate::error::{Error, Result};
-use crate::journal::{Op, Record};
+use crate::journal::Op;
+use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::tree::layer::ContentLayer;
 use crate::operator::past::{NodeId, PastContent, RecordEffect};
 
@@ -15,7 +16,7 @@ impl UndoPlanner<'_, '_> {
         &mut self,
         node: NodeId,
         after: Option<Arc<ContentLayer>>,
-        told: (&Arc<str>, &Record),
+        record: SessionRecord<'_>,
     ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
         if let Some((content, _)) = self.beside.get_mut(&node) {
@@ -29,9 +30,9 @@ impl UndoPlanner<'_, '_> {
                 return Ok(false);
             }
             let by = self.touched.get(&ChangeKey::Content(node)).cloned();
-            self.conflict(told, self.name_of(node), "was written to later", by, true);
+            self.conflict(record, self.name_of(node), "was written to later", by, true);
             if self.choice == OnConflict::KeepBoth {
-                self.beside.insert(node, (before, told.1.seq));
+                self.beside.insert(node, (before, record.1.seq));
                 return Ok(false);
             }
         }
@@ -45,7 +46,7 @@ impl UndoPlanner<'_, '_> {
         &mut self,
         effect: &RecordEffect,
         forced: bool,
-        told: (&Arc<str>, &Record),
+        record: SessionRecord<'_>,
     ) -> Result<()> {
         let (RecordEffect::Mode(node, _)
         | RecordEffect::Owner(node, _)
@@ -60,11 +61,11 @@ impl UndoPlanner<'_, '_> {
             return Ok(());
         }
         if let RecordEffect::Xattr(_, name, before) = effect {
-            return self.xattr(node, (name, before), told);
+            return self.xattr(node, (name, before), record);
         }
         let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
         // Only attributes that were set explicitly can be in conflict; times change by themselves.
-        let asked = match (&told.1.op, effect) {
+        let asked = match (&record.1.op, effect) {
             (Op::Attr { mode, .. }, RecordEffect::Mode(..)) => mode.is_some(),
             (Op::Attr { uid, .. }, RecordEffect::Owner(..)) => uid.is_some(),
             (Op::Attr { gid, .. }, RecordEffect::Group(..)) => gid.is_some(),
@@ -100,7 +101,7 @@ impl UndoPlanner<'_, '_> {
             }
             let by = self.touched.get(&ChangeKey::Attribute(node)).cloned();
             let what = "has other permissions or another owner since";
-            self.conflict(told, self.name_of(node), what, by, true);
+            self.conflict(record, self.name_of(node), what, by, true);
             if self.choice == OnConflict::KeepBoth {
                 return Ok(());
             }
@@ -120,7 +121,7 @@ impl UndoPlanner<'_, '_> {
         &mut self,
         node: NodeId,
         (name, before): (&Vec<u8>, &Option<Vec<u8>>),
-        told: (&Arc<str>, &Record),
+        record: SessionRecord<'_>,
     ) -> Result<()> {
         let after = self.past.tree().xattrs(node);
         // Of another user's file that cannot be read, the step says that it is not set.
@@ -133,7 +134,7 @@ impl UndoPlanner<'_, '_> {
         {
             let by = self.touched.get(&ChangeKey::Attribute(node)).cloned();
             let what = "has another extended attribute since";
-            self.conflict(told, self.name_of(node), what, by, true);
+            self.conflict(record, self.name_of(node), what, by, true);
             if self.choice == OnConflict::KeepBoth {
                 return Ok(());
             }

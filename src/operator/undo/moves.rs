@@ -150,7 +150,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         if stands == Some(node) {
             return Ok(());
         }
-        let source = self.source(node)?.ok_or_else(|| gone(&slot.1))?;
+        let source = self.source(node)?.ok_or_else(|| gone_error(&slot.1))?;
         let Some(other) = stands else {
             return self.rename(&source, slot, node, RenameMode::NoReplace);
         };
@@ -224,7 +224,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         let dir = self.dir(slot.0)?;
         let name = Name::new(&slot.1)?;
         let stands = self.here.lookup(slot.0, &slot.1)?;
-        let node = stands.ok_or_else(|| gone(&slot.1))?;
+        let node = stands.ok_or_else(|| gone_error(&slot.1))?;
         self.verify(&dir, name, node)?;
         self.note_time(slot.0, &dir)?;
         let RemovedNode { entry, .. } = self.applier.discard(&dir, name, self.caller)?;
@@ -251,7 +251,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         let expected = self.here.disk().ids(node).map(|ids| Id(ids[0], ids[1]));
         match dir.stat(name) {
             Ok(meta) if Some(meta.id) == expected => Ok(()),
-            Ok(_) | Err(Error::NotFound) => Err(changed(name.bytes())),
+            Ok(_) | Err(Error::NotFound) => Err(changed_error(name.bytes())),
             Err(error) => Err(error),
         }
     }
@@ -264,7 +264,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
     }
 
     fn path(&self, slot: &DirSlot) -> Result<WorldPath> {
-        let dir = self.here.path(slot.0).ok_or_else(|| gone(&slot.1))?;
+        let dir = self.here.path(slot.0).ok_or_else(|| gone_error(&slot.1))?;
         Ok(dir.join(Name::new(&slot.1)?))
     }
 
@@ -285,14 +285,14 @@ impl<'a, 'h> NodeMover<'a, 'h> {
 }
 
 /// Returns the error for an entry that is not the node that the plan was made for.
-pub(super) fn changed(name: &[u8]) -> Error {
+pub(super) fn changed_error(name: &[u8]) -> Error {
     Error::Conflict {
         what: format!("{} changed while it was being undone", escape(name)),
         remedy: "Undo again: what was done already is known.".to_owned(),
     }
 }
 
-fn gone(name: &[u8]) -> Error {
+fn gone_error(name: &[u8]) -> Error {
     Error::Conflict {
         what: format!(
             "{} is not where it was when the undo was planned",

@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::journal::Record;
 use crate::name::escape;
 use crate::operator::Store;
+use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::{NameId, NameSlot, NodeId, Past, ROOT, RecordEffect, RecordId};
 use crate::operator::point::{Operation, Point};
 use crate::world::store::layout::TRASH;
@@ -143,10 +144,10 @@ impl UndoPlanner<'_, '_> {
         self.touched.insert(what, (session.clone(), seq));
     }
 
-    fn take_back(&mut self, effects: Vec<RecordEffect>, told: (&Arc<str>, &Record)) -> Result<()> {
-        if self.names(&effects, told)? {
+    fn take_back(&mut self, effects: Vec<RecordEffect>, record: SessionRecord<'_>) -> Result<()> {
+        if self.names(&effects, record)? {
             for effect in effects {
-                self.past.tree_mut().reverse(effect, told);
+                self.past.tree_mut().reverse(effect, record);
             }
             return Ok(());
         }
@@ -154,17 +155,17 @@ impl UndoPlanner<'_, '_> {
         for effect in effects {
             match &effect {
                 RecordEffect::Name { .. } | RecordEffect::Born(_) => {
-                    self.past.tree_mut().reverse(effect, told);
+                    self.past.tree_mut().reverse(effect, record);
                 }
                 RecordEffect::Content { node, .. } => {
                     let node = *node;
                     let after = content_of(self.past.tree(), node);
-                    self.past.tree_mut().reverse(effect, told);
-                    forced = self.content(node, after, told)?;
+                    self.past.tree_mut().reverse(effect, record);
+                    forced = self.content(node, after, record)?;
                 }
                 _ => {
-                    self.attribute(&effect, forced, told)?;
-                    self.past.tree_mut().reverse(effect, told);
+                    self.attribute(&effect, forced, record)?;
+                    self.past.tree_mut().reverse(effect, record);
                 }
             }
         }
@@ -172,7 +173,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Reverses a record's changes of names. Returns whether the rest of the record is left alone.
-    fn names(&mut self, effects: &[RecordEffect], told: (&Arc<str>, &Record)) -> Result<bool> {
+    fn names(&mut self, effects: &[RecordEffect], record: SessionRecord<'_>) -> Result<bool> {
         let born = effects.iter().find_map(|effect| match effect {
             RecordEffect::Born(node) => Some(*node),
             _ => None,
@@ -184,7 +185,7 @@ impl UndoPlanner<'_, '_> {
             let there = content_of(&self.target, node);
             if !same(&after, &there) && !self.equal(node, &after, &there)? {
                 let by = self.touched.get(&ChangeKey::Content(node)).cloned();
-                self.conflict(told, self.name_of(node), "was written to later", by, true);
+                self.conflict(record, self.name_of(node), "was written to later", by, true);
                 if self.choice == OnConflict::KeepBoth {
                     self.kept.push(node);
                     return Ok(true);
@@ -192,8 +193,8 @@ impl UndoPlanner<'_, '_> {
             }
         }
         let trash = self.past.tree().lookup(ROOT, TRASH)?;
-        if let Some(forced) = self.names_now(effects, trash, told)? {
-            self.take_names_back(effects, (born, trash, forced), told)?;
+        if let Some(forced) = self.names_now(effects, trash, record)? {
+            self.take_names_back(effects, (born, trash, forced), record)?;
         }
         Ok(false)
     }
@@ -204,7 +205,7 @@ impl UndoPlanner<'_, '_> {
         &mut self,
         effects: &[RecordEffect],
         trash: Option<NodeId>,
-        told: (&Arc<str>, &Record),
+        record: SessionRecord<'_>,
     ) -> Result<Option<bool>> {
         let (mut as_left, mut as_before) = (true, true);
         let mut in_the_way = None;
@@ -241,11 +242,11 @@ impl UndoPlanner<'_, '_> {
             if let Some((name, by)) = placeless {
                 let what = "has no place: its directory was removed later; undo that as well";
                 let name = escape(&self.target.disk().text(name));
-                self.conflict(told, name, what, Some(by), false);
+                self.conflict(record, name, what, Some(by), false);
             }
             None
         } else if let Some(way) = in_the_way {
-            self.name_conflict(way, trash, told);
+            self.name_conflict(way, trash, record);
             Some(true)
         } else {
             Some(false)
@@ -274,7 +275,7 @@ impl UndoPlanner<'_, '_> {
         &mut self,
         effects: &[RecordEffect],
         (born, trash, forced): (Option<NodeId>, Option<NodeId>, bool),
-        told: (&Arc<str>, &Record),
+        record: SessionRecord<'_>,
     ) -> Result<()> {
         for effect in effects {
             let RecordEffect::Name {
@@ -295,12 +296,12 @@ impl UndoPlanner<'_, '_> {
                 && Some(*dir) != trash
             {
                 let disk = self.target.disk();
-                let beside = super::resolve::beside(&disk.text(alias), told.1.seq);
+                let beside = super::resolve::beside(&disk.text(alias), record.1.seq);
                 alias = disk.name_id(&beside);
                 self.instead.insert((*dir, *name), alias);
             }
             self.target.set_by_id(*dir, alias, *before);
-            let of = (told.0.clone(), told.1.seq);
+            let of = (record.0.clone(), record.1.seq);
             self.changed.insert((*dir, alias), of.clone());
             if self.was_in_trash(*dir) {
                 self.changed_in_trash.insert((*dir, alias));
@@ -320,7 +321,7 @@ impl UndoPlanner<'_, '_> {
         &mut self,
         (dir, name_id, after, there): (NodeId, NameId, Option<NodeId>, Option<NodeId>),
         trash: Option<NodeId>,
-        told: (&Arc<str>, &Record),
+        record: SessionRecord<'_>,
     ) {
         let name = self.target.disk().text(name_id);
         let at = match self.target.path(dir).or_else(|| self.past.tree().path(dir)) {
@@ -339,7 +340,7 @@ impl UndoPlanner<'_, '_> {
             (None, _) => "has come to be there later",
         };
         let by = self.culprit((dir, name_id));
-        self.conflict(told, at, what, by, !lost || is_replaced);
+        self.conflict(record, at, what, by, !lost || is_replaced);
     }
 
     fn alias(&self, place: NameSlot) -> NameId {

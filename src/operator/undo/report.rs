@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::operator::Store;
 use crate::operator::point::{Operation, Point};
-use crate::operator::rights::with_closed_things;
+use crate::operator::rights::with_closed_nodes;
 use crate::world::Caller;
 
 /// A request for an undo.
@@ -77,7 +77,7 @@ pub fn run(
         return attempt(store, wish, None, caller).map(|(report, _)| report);
     };
     // An operator who is an ordinary user may be locked out by modes that the same user set inside.
-    let (first, last) = with_closed_things(
+    let (first, last) = with_closed_nodes(
         world,
         |tried: &Result<(UndoReport, bool)>| match tried {
             Ok((_, was_denied)) => *was_denied,

@@ -15,10 +15,10 @@ use crate::world::view::in_trash;
 impl UndoPlanner<'_, '_> {
     pub(super) fn settle(&mut self) -> Result<()> {
         self.settle_cancelled();
-        self.seen_names()?;
+        self.keep_written_names()?;
         self.places()?;
         self.made_directories()?;
-        self.surplus()?;
+        self.remove_surplus_names()?;
         self.other_names()?;
         self.contents()
     }
@@ -26,7 +26,7 @@ impl UndoPlanner<'_, '_> {
     /// Leaves files that selected records created and that were written to later under their current names: a program
     /// that writes a new file and moves it into place created it under another name. The file that was there before
     /// comes back beside it.
-    fn seen_names(&mut self) -> Result<()> {
+    fn keep_written_names(&mut self) -> Result<()> {
         let disk = self.target.disk().clone();
         let shown = |place: &NameSlot| disk.path(place.0).is_some_and(|dir| !in_trash(&dir));
         for node in std::mem::take(&mut self.kept) {
@@ -123,7 +123,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Removes surplus names: a forced undo may have given a node its old name while it keeps a later one.
-    fn surplus(&mut self) -> Result<()> {
+    fn remove_surplus_names(&mut self) -> Result<()> {
         let mut count: HashMap<NodeId, i32, NumberHash> = HashMap::default();
         for (dir, name) in self.changed.keys() {
             if let Some(node) = self.target.lookup_id(*dir, *name)? {
@@ -236,7 +236,7 @@ impl UndoPlanner<'_, '_> {
                         self.forcible_conflict(&layer.record.clone(), what, None);
                         continue;
                     }
-                    self.partly(node, layer, &then);
+                    self.note_missing_part(node, layer, &then);
                     // A content that is already there need not be restored.
                     if self.beside.contains_key(&node) {
                         continue;
@@ -264,7 +264,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Reports the part of a content that cannot be restored; the rest is restored.
-    fn partly(&mut self, node: NodeId, layer: &ContentLayer, then: &PastContent) {
+    fn note_missing_part(&mut self, node: NodeId, layer: &ContentLayer, then: &PastContent) {
         if let Some(missing) = then.missing() {
             let (session, seq) = &layer.record;
             let what = format!("what it held before operation {session}:{seq}");

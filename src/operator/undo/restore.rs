@@ -19,7 +19,7 @@ use crate::name::{Escaped, Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{NodeId, Past, PastTree, RecordEffect, RecordId};
 use crate::operator::point::{Operation, Point};
-use crate::operator::rights::with_closed_things;
+use crate::operator::rights::with_closed_nodes;
 use crate::world::view::in_trash;
 use crate::world::{CAPABILITY, Caller, Dir, RenameMode};
 
@@ -81,7 +81,7 @@ pub fn restore(
     };
     let was_denied = |tried: &Result<RestoreReport>| tried.as_ref().is_err_and(Error::is_denial);
     let act = || attempt(store, wish, applier, caller);
-    with_closed_things(world, was_denied, act).1
+    with_closed_nodes(world, was_denied, act).1
 }
 
 fn attempt(

@@ -298,7 +298,7 @@ impl UndoExecutor<'_, '_> {
         let located = world.hold_for(&world.root().dir(&parent)?, name, self.caller)?;
         match located.node.meta().id == id {
             true => Ok(located),
-            false => Err(super::moves::changed(name.bytes())),
+            false => Err(super::moves::changed_error(name.bytes())),
         }
     }
 }

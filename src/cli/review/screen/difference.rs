@@ -75,11 +75,14 @@ pub(super) fn read(review: &Review<'_>, place: usize, which: Hunks) -> Result<Op
             HunkState::Accepted => ", accepted",
             HunkState::Gone => ", as it was before",
         };
-        let digest = lines.whole().is_none().then(|| found.digest.clone());
+        let digest = lines
+            .no_hunks_reason()
+            .is_none()
+            .then(|| found.digest.clone());
         Some((&found.hunk, number, state, digest))
     });
     let hunks = hunks.collect::<Vec<_>>();
-    match (hunks.is_empty(), lines.whole()) {
+    match (hunks.is_empty(), lines.no_hunks_reason()) {
         (true, Some(why)) if difference.content => found.say(&format!("it {why}")),
         _ => found.add(lines.comparison(), hunks),
     }

@@ -115,7 +115,7 @@ impl RecordNames {
         words.extend([small(header.seq), 0]);
         let mut paths = [0; 15];
         let mut count = 0;
-        let told = header.words(|word| match word {
+        let read = header.words(|word| match word {
             RecordRef::Changed(name) => words.push(hash(name)),
             RecordRef::Inode(number) => words.push(small(hasher.hash_one(number))),
             RecordRef::Through(path) => {
@@ -135,7 +135,7 @@ impl RecordNames {
             *header = small((count << 28 | changed) as u64);
         }
         self.records += 1;
-        first || told.is_err()
+        first || read.is_err()
     }
 
     /// Finds the records that change anything in the followed set, and adds the names in them.

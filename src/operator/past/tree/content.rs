@@ -64,7 +64,7 @@ impl PastContent {
     ///
     /// # Errors
     /// As [`PastContent::open`], except for changes behind the mount.
-    pub fn look(
+    pub fn open_unverified(
         store: &Store,
         top: Option<&Arc<ContentLayer>>,
         now: impl FnOnce() -> Result<File>,
@@ -195,7 +195,7 @@ impl PastContent {
             }) => {
                 let size = file.metadata().map_err(|e| io_error("stat", &e))?.len();
                 self.files.push(file);
-                self.lay(&list.ranges, self.files.len() - 1, size);
+                self.map_ranges(&list.ranges, self.files.len() - 1, size);
             }
             None => {}
         }
@@ -220,7 +220,7 @@ impl PastContent {
     }
 
     /// Maps ranges to another file, up to that file's end.
-    fn lay(&mut self, ranges: &[(u64, u64)], file: usize, size: u64) {
+    fn map_ranges(&mut self, ranges: &[(u64, u64)], file: usize, size: u64) {
         self.reach(ranges.last().map_or(0, |(_, end)| *end));
         let there = |(start, end): &(u64, u64)| {
             (*start < size).then(|| (*start, size.min(*end), Some(file)))
@@ -312,7 +312,7 @@ impl PastContent {
         read.map_err(|e| io_error("pread", &e))
     }
 
-    fn known(&self) -> impl Iterator<Item = (&ContentPart, &File)> {
+    fn known_parts(&self) -> impl Iterator<Item = (&ContentPart, &File)> {
         let file = |part: &ContentPart| self.files.get(part.file?);
         self.parts
             .iter()
@@ -325,7 +325,7 @@ impl PastContent {
     /// Those of `lseek(2)`.
     pub fn data(&self) -> Result<Vec<(u64, u64)>> {
         let mut data: Vec<(u64, u64)> = Vec::new();
-        for (part, file) in self.known() {
+        for (part, file) in self.known_parts() {
             each_data(file, part.start, part.end, |start, end| {
                 match data.last_mut() {
                     Some(last) if last.1 == start => last.1 = end,
@@ -357,7 +357,7 @@ impl PastContent {
     /// Those of the system calls, `ENOSPC` above all.
     pub fn copy_to(&self, to: BorrowedFd<'_>) -> Result<()> {
         if let [part] = self.parts.as_slice()
-            && let Some((_, file)) = self.known().next()
+            && let Some((_, file)) = self.known_parts().next()
             && part.start == 0
             && part.end == self.size
             && file.metadata().is_ok_and(|meta| meta.len() == self.size)
@@ -367,7 +367,7 @@ impl PastContent {
         }
         // First the size: xfs reserves space behind the end of what grows, and would fill the next hole with it.
         rustix::fs::ftruncate(to, self.size).map_err(Error::os("ftruncate"))?;
-        for (part, file) in self.known() {
+        for (part, file) in self.known_parts() {
             each_data(file, part.start, part.end, |start, end| {
                 copy_bytes(file, to, start, end)
             })?;

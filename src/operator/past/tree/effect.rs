@@ -89,9 +89,9 @@ impl PastTree<'_> {
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub fn take_back(&mut self, told: SessionRecord<'_>) -> Result<()> {
-        for effect in self.effects(told.1, told.0)? {
-            self.reverse(effect, told);
+    pub fn take_back(&mut self, record: SessionRecord<'_>) -> Result<()> {
+        for effect in self.effects(record.1, record.0)? {
+            self.reverse(effect, record);
         }
         Ok(())
     }

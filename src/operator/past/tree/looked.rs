@@ -28,11 +28,11 @@ impl Default for LayeredContent {
 }
 
 impl LayeredContent {
-    /// Opens an earlier content as [`PastContent::look`] does, but where only one version lies between the two, opens
+    /// Opens an earlier content as [`PastContent::open_unverified`] does, but where only one version lies between the two, opens
     /// that one alone.
     ///
     /// # Errors
-    /// As [`PastContent::look`].
+    /// As [`PastContent::open_unverified`].
     pub(super) fn before(
         self,
         store: &Store,
@@ -44,7 +44,7 @@ impl LayeredContent {
             content,
         };
         let (Some(layer), Some(known)) = (top, &self.top) else {
-            return PastContent::look(store, top, now).map(looked);
+            return PastContent::open_unverified(store, top, now).map(looked);
         };
         let below = layer.below.as_ref();
         if below.is_some_and(|below| Arc::ptr_eq(below, known))
@@ -61,6 +61,6 @@ impl LayeredContent {
                 }
             }
         }
-        PastContent::look(store, top, now).map(looked)
+        PastContent::open_unverified(store, top, now).map(looked)
     }
 }

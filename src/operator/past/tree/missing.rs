@@ -26,7 +26,7 @@ const DOUBT: &str = "was kept within a minute before the power went, without --d
 const ALTERED: &str = "is not what was kept: somebody has written to a version, or the disk is failing (`trumanfs fsck` names it)";
 
 /// The number of ranges that a message lists.
-const TOLD: usize = 4;
+const LISTED: usize = 4;
 
 impl MissingPart {
     /// Returns the size that the content had.
@@ -59,11 +59,16 @@ impl fmt::Display for MissingPart {
             "{bytes} of its {} bytes are not there any more (",
             self.of
         )?;
-        for (at, (start, end)) in self.ranges.iter().take(TOLD).enumerate() {
+        for (at, (start, end)) in self.ranges.iter().take(LISTED).enumerate() {
             let comma = if at == 0 { "" } else { ", " };
             write!(f, "{comma}{} from offset {start}", end - start)?;
         }
-        if let Some(more) = self.ranges.len().checked_sub(TOLD).filter(|more| *more > 0) {
+        if let Some(more) = self
+            .ranges
+            .len()
+            .checked_sub(LISTED)
+            .filter(|more| *more > 0)
+        {
             write!(f, ", and {more} more ranges")?;
         }
         write!(f, "): {WHY}")?;

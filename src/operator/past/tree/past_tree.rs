@@ -155,7 +155,7 @@ impl<'a> PastTree<'a> {
     /// [`Error::Missing`] for a node that is no longer on the disk; those of `statx(2)`.
     pub fn meta(&self, node: NodeId) -> Result<NodeAttributes> {
         let meta = self.disk.stat(node).map_err(|error| match error {
-            Error::NotFound => self.gone(node),
+            Error::NotFound => self.lost_node(node),
             error => error,
         })?;
         let then = self.nodes.get(&node);
@@ -178,7 +178,7 @@ impl<'a> PastTree<'a> {
     /// As [`PastTree::meta`].
     pub fn xattrs(&self, node: NodeId) -> Result<Xattrs> {
         let there = self.disk.node(node).map_err(|error| match error {
-            Error::NotFound => self.gone(node),
+            Error::NotFound => self.lost_node(node),
             error => error,
         })?;
         let root = self.disk.store().root();
@@ -206,7 +206,7 @@ impl<'a> PastTree<'a> {
     /// # Errors
     /// As [`PastTree::meta`]; `EINVAL` where it is not a symlink.
     pub fn target(&self, node: NodeId) -> Result<Vec<u8>> {
-        let there = self.disk.node(node).map_err(|_| self.gone(node))?;
+        let there = self.disk.node(node).map_err(|_| self.lost_node(node))?;
         let target = rustix::fs::readlinkat(&there, c"", Vec::with_capacity(256));
         Ok(target.map_err(Error::os("readlinkat"))?.into_bytes())
     }
@@ -225,7 +225,11 @@ impl<'a> PastTree<'a> {
     ///
     /// # Errors
     /// As [`PastTree::content`].
-    pub fn look_at_content(&self, node: NodeId, later: LayeredContent) -> Result<LayeredContent> {
+    pub fn unverified_content(
+        &self,
+        node: NodeId,
+        later: LayeredContent,
+    ) -> Result<LayeredContent> {
         let layer = self.nodes.get(&node).and_then(|then| then.content.clone());
         let now = || self.open_now(node);
         later.before(self.disk.store(), layer.as_ref(), now)
@@ -237,7 +241,7 @@ impl<'a> PastTree<'a> {
     /// As [`PastTree::content`].
     pub fn open_now(&self, node: NodeId) -> Result<std::fs::File> {
         let there = self.disk.node(node).map_err(|error| match error {
-            Error::NotFound => self.gone(node),
+            Error::NotFound => self.lost_node(node),
             error => error,
         })?;
         if there.meta().is_dir() {
@@ -246,7 +250,7 @@ impl<'a> PastTree<'a> {
         Ok(self.disk.store().open_file(&there)?.into())
     }
 
-    fn gone(&self, node: NodeId) -> Error {
+    fn lost_node(&self, node: NodeId) -> Error {
         let name = match (self.path(node), self.slot(node)) {
             (Some(path), _) => path.to_string(),
             (None, Some((_, name))) => escape(&name),
@@ -277,7 +281,7 @@ impl<'a> PastTree<'a> {
     }
 
     /// Ends the reversal of records: drops the data that only the reversal needs.
-    pub(in crate::operator::past) fn rest(&mut self) {
+    pub(in crate::operator::past) fn end_reversal(&mut self) {
         self.by_ids = HashMap::default();
         self.dir_cache = DirCache::default();
         self.disk.forget_listings();
