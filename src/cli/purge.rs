@@ -10,7 +10,7 @@ use super::values::{Size, duration};
 use crate::client::{Client, PurgeResult};
 use crate::error::Result;
 use crate::name::{Escaped, escape};
-use crate::operator::kept::KeptVersion;
+use crate::operator::kept_versions::KeptVersion;
 use crate::operator::purge::{PurgePlan, PurgeRequest, PurgeScope};
 use crate::operator::trash::TrashEntry;
 use crate::operator::usage::{SpaceShare, SpaceUsage};

@@ -5,7 +5,7 @@ use super::target::Client;
 use crate::control::{Answer, Request};
 use crate::error::{Error, Result};
 use crate::name::Escaped;
-use crate::operator::kept::KeptVersion;
+use crate::operator::kept_versions::KeptVersion;
 use crate::operator::purge::{self, PurgePlan, PurgeRequest};
 use crate::world::{Caller, PurgeResult};
 

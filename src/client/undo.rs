@@ -10,7 +10,7 @@ use crate::operator::run::{RunSummary, find};
 use crate::operator::session;
 use crate::operator::undo::restore::{RestoreReport, RestoreRequest, restore};
 use crate::operator::undo::{
-    LastUndo, OnConflict, UndoReport, UndoRequest, UndoTarget, last_done, run,
+    LastUndo, OnConflict, UndoReport, UndoRequest, UndoTarget, last_undo, run,
 };
 use crate::world::Caller;
 
@@ -150,7 +150,7 @@ impl Client {
     /// so that a redo that stopped half-way can be named when it is asked for again. `skipped`: those of which nothing is left.
     ///
     /// # Errors
-    /// As [`last_done`] and [`find`]; [`Error::Refused`] for a run that is no undo.
+    /// As [`last_undo`] and [`find`]; [`Error::Refused`] for a run that is no undo.
     pub fn redo_request(
         &self,
         run: Option<&str>,
@@ -160,7 +160,7 @@ impl Client {
         let (operations, last) = match run.filter(|text| *text != "last") {
             Some(text) => self.undo_of_run(text)?,
             None => {
-                let last = last_done(&self.store, skipped)?;
+                let last = last_undo(&self.store, skipped)?;
                 // Of an undo that was made in two attempts, both.
                 let run = last.run.map(|run| find(&self.store, &run.to_string()));
                 let mut undos = match run.transpose()?.filter(|run| !run.undos.is_empty()) {

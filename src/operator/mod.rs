@@ -7,7 +7,7 @@
 //!
 //! [`World`]: crate::world::World
 
-mod ages;
+mod age_bounds;
 pub mod checkpoint;
 pub mod diff;
 pub mod ephemeral;
@@ -15,7 +15,7 @@ pub mod filter;
 pub mod fold;
 pub mod fork;
 pub mod fsck;
-pub mod kept;
+pub mod kept_versions;
 pub mod log;
 pub mod merge;
 pub mod past;

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 
-use super::kept::{self, KeptVersion};
+use super::kept_versions::{self, KeptVersion};
 use super::trash::{self, TrashEntry};
 use super::{Store, ephemeral};
 use crate::error::Result;
@@ -96,7 +96,7 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
         .count();
     let kept: HashSet<(String, u64)> = match choice.versions.is_empty() {
         true => HashSet::new(),
-        false => kept::list(store)?
+        false => kept_versions::list(store)?
             .into_iter()
             .map(|v| (v.session, v.n))
             .collect(),
@@ -163,7 +163,7 @@ fn fits(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
 }
 
 fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>, u64)> {
-    let listed = kept::list(store)?;
+    let listed = kept_versions::list(store)?;
     let mut newer: HashMap<&WorldPath, usize> = HashMap::new();
     let mut chosen = vec![false; listed.len()];
     for (version, chosen) in listed.iter().zip(&mut chosen).rev() {

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use rustix::fs::OFlags;
 
 use super::Store;
-use super::ages::AgeBounds;
+use super::age_bounds::AgeBounds;
 use super::log::ForwardRecords;
 use super::past::{NodeAttributes, Past, PastContent};
 use super::point::{Operation, Point};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Store;
-use super::kept::{self, KeptVersion};
+use super::kept_versions::{self, KeptVersion};
 use super::trash::{self, TrashEntry};
 use crate::error::Result;
 use crate::journal::Actor;
@@ -73,7 +73,7 @@ pub fn usage(store: &Store) -> Result<SpaceUsage> {
     listed.sort_by_key(|entry| std::cmp::Reverse(entry.disk));
     listed.truncate(BIGGEST);
     usage.biggest = listed;
-    let mut contents = kept::list(store)?;
+    let mut contents = kept_versions::list(store)?;
     for version in &contents {
         usage.versions.add(version.size, version.disk);
         let (session, program) = usage.shares(version.session.clone(), version.actor.as_ref());

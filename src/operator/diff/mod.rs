@@ -5,10 +5,10 @@
 //! modified (editors save that way). A directory that was added or removed is listed with everything in it. The trash
 //! is left out. Times alone are no difference.
 
-mod asked;
+mod compact_change_set;
+mod compact_difference;
 mod difference;
-mod found;
-mod names;
+mod name_differ;
 mod paths;
 
 use std::collections::BTreeSet;
@@ -21,11 +21,11 @@ use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::name::WorldPath;
 use crate::world::store::layout::TRASH;
-use asked::CompactChangeSet;
+use compact_change_set::CompactChangeSet;
+use compact_difference::{CompactDifference, PairDetails};
 pub use difference::{ChangeStatus, DiffSide, NodeBytes, PathDifference, TextPair};
 use difference::{InnerDifference, bytes};
-use found::{CompactDifference, PairDetails};
-use names::NameDiffer;
+use name_differ::NameDiffer;
 use paths::{PathTable, PlacedNode};
 
 /// The differences between two points, sorted by path.

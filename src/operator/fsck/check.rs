@@ -1,8 +1,8 @@
 //! A check of a store, from its directories to its contents.
 
 use super::finding::{CheckProgress, Finding, FindingKind, FsckReport};
-use super::lists;
-use super::pass::JournalPass;
+use super::inode_lists;
+use super::journal_pass::JournalPass;
 use crate::error::Result;
 use crate::operator::Store;
 use crate::world::store::settle::sessions;
@@ -25,7 +25,7 @@ pub fn check(
         true => store.holder()?.map(|holder| holder.session),
         false => None,
     };
-    lists::layout(store, &mut report)?;
+    inode_lists::layout(store, &mut report)?;
     copied(store, &mut report)?;
     let mut journals = JournalPass::new(store, live, contents, &mut report)?;
     for session in sessions(&store.state)? {
@@ -33,7 +33,7 @@ pub fn check(
     }
     journals.contents(step)?;
     journals.finish()?;
-    lists::check(store, &mut report)?;
+    inode_lists::check(store, &mut report)?;
     Ok(report)
 }
 

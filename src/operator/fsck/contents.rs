@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 
 use super::finding::{CheckProgress, Finding, FindingKind, VerifiedTotals};
-use super::pass::JournalPass;
-use super::sums::{SealDigests, each_file};
+use super::journal_pass::JournalPass;
+use super::seal_digests::{SealDigests, each_file};
 use crate::error::Result;
 use crate::journal::{LenientReader, Op, ParsedLine, Record};
 use crate::name::{WorldPath, escape};

@@ -7,11 +7,11 @@ use std::collections::{HashMap, VecDeque};
 use std::io::BufReader;
 
 use super::super::Store;
-use super::super::kept::on_disk;
+use super::super::kept_versions::on_disk;
 use super::super::trash_size::entries;
 use super::finding::{CheckProgress, Finding, FindingKind, FsckReport, RepairAction};
-use super::pass::{BROKEN, CheckedEntry, JournalPass, LastLine, SessionScan, SessionTail};
-use super::sums::SealDigests;
+use super::journal_pass::{BROKEN, CheckedEntry, JournalPass, LastLine, SessionScan, SessionTail};
+use super::seal_digests::SealDigests;
 use crate::error::{Error, Result};
 use crate::journal::{JournalLine, LenientReader, ParsedLine};
 use crate::name::{WorldPath, escape};

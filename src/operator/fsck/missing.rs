@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::finding::{Finding, FindingKind};
-use super::pass::{JournalPass, MissingVersion, hash};
+use super::journal_pass::{JournalPass, MissingVersion, hash};
 use crate::error::{Error, Result};
 use crate::journal::{LenientReader, Op, ParsedLine};
 use crate::name::{Name, WorldPath, escape};

@@ -7,14 +7,14 @@
 mod check;
 mod contents;
 mod finding;
+mod inode_lists;
+mod journal_pass;
 mod journals;
-mod lists;
 mod missing;
-mod pass;
 mod records;
 mod repair;
+mod seal_digests;
 mod seals;
-mod sums;
 
 pub use check::check;
 pub use finding::{

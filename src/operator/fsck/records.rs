@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 
 use super::finding::{Finding, FindingKind};
-use super::pass::{JournalPass, MissingVersion, RECENT, SessionScan, hash};
+use super::journal_pass::{JournalPass, MissingVersion, RECENT, SessionScan, hash};
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, KeepMethod, Op, Record, SEALED, VersionRef};
 use crate::name::{Escaped, Name, WorldPath};

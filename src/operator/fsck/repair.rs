@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use super::check::check;
 use super::finding::{CheckProgress, Finding, FsckReport, RepairAction};
-use super::lists;
+use super::inode_lists;
 use crate::error::Result;
 use crate::name::Name;
 use crate::operator::Store;
@@ -65,7 +65,7 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
         Some(RepairAction::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
         Some(RepairAction::Lists) => {
             let (_, pinned) = crate::world::store::inode_lists::read(state.as_fd(), root.id().0)?;
-            let should = lists::recount(store, &pinned)?;
+            let should = inode_lists::recount(store, &pinned)?;
             crate::world::store::inode_lists::rewrite(
                 state.as_fd(),
                 root.id().0,

@@ -1,7 +1,7 @@
 //! Verifies the seals of a journal, and compares the end of a session with the next session's record of it.
 
 use super::finding::{Finding, FindingKind, RepairAction};
-use super::pass::{BROKEN, JournalPass, LastLine, SessionScan};
+use super::journal_pass::{BROKEN, JournalPass, LastLine, SessionScan};
 use crate::journal::{Seal, SessionEnd};
 
 impl JournalPass<'_> {

@@ -9,14 +9,14 @@
 
 mod apply;
 mod contents;
-mod edits;
-mod history;
+mod earlier_contents;
 mod names;
-mod ours;
+mod origin_tree;
 mod plan;
 mod report;
 mod steps;
 mod unrecorded;
+mod unrecorded_edits;
 
 pub use report::{MergeReport, MergeRequest, run};
 pub use steps::MergeConflict;

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use rustix::fs::FileType;
 
 use super::contents::{ContentOutcome, decide};
-use super::history::DoubtfulContent;
-use super::ours::OriginTree;
+use super::earlier_contents::DoubtfulContent;
+use super::origin_tree::OriginTree;
 use super::steps::{
     FileFingerprint, FillContent, FillStep, MergeConflict, MergePlan, ResolvableConflict, moved,
 };

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 
 use super::apply::MergeExecutor;
 use super::contents::content;
-use super::history::{DoubtfulContent, had_before};
-use super::ours::OriginTree;
+use super::earlier_contents::{DoubtfulContent, had_before};
+use super::origin_tree::OriginTree;
 use super::plan::plan;
 use super::steps::{FillContent, FillStep, MergeConflict, MergePlan, NameStep};
 use super::unrecorded::{OriginAtFork, now_passed};

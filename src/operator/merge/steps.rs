@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::history::DoubtfulContent;
+use super::earlier_contents::DoubtfulContent;
 use crate::name::WorldPath;
 use crate::operator::past::NodeId;
 use crate::world::{Id, Meta, Time};

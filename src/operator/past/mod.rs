@@ -32,8 +32,8 @@ pub use records::reverse_records::ReverseRecords;
 pub use tree::content::PastContent;
 pub use tree::effect::{self, RecordEffect};
 pub use tree::layer;
-pub use tree::looked::LayeredContent;
-pub use tree::missing::MissingPart;
+pub use tree::layered_content::LayeredContent;
+pub use tree::missing_part::MissingPart;
 pub use tree::past_tree::{NodeAttributes, PastTree};
 
 use super::Store;

@@ -5,7 +5,7 @@ use super::html::{HtmlFragment, many, size};
 use super::{LISTED, PageData};
 use crate::journal::KeepMethod;
 use crate::name::escape;
-use crate::operator::kept::KeptVersion;
+use crate::operator::kept_versions::KeptVersion;
 use crate::operator::trash::TrashEntry;
 use crate::operator::usage::program;
 

@@ -19,7 +19,7 @@ use chrono::Utc;
 use sha2::{Digest, Sha256};
 
 use super::diff::{Diff, PathDifference};
-use super::kept::{self, KeptVersion};
+use super::kept_versions::{self, KeptVersion};
 use super::point::{Operation, Point};
 use super::run::RunSummary;
 use super::trash::{self, TrashEntry};
@@ -85,7 +85,7 @@ pub fn page(
     let (noise, mut removed): (Vec<_>, Vec<_>) = removed
         .into_iter()
         .partition(|listed| noise.contains(&listed.entry.0));
-    let mut overwritten = kept::list(store)?;
+    let mut overwritten = kept_versions::list(store)?;
     overwritten.retain(|kept| facts.has(Some(&kept.session), Some(kept.seq)));
     // Newest first, with hidden directories (git's own files) after the rest.
     let hidden = |listed: &TrashEntry| {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 
-use super::since::{HunkState, LaterChanges};
+use super::later_changes::{HunkState, LaterChanges};
 use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::WorldPath;

@@ -6,8 +6,8 @@
 
 use super::hunks::{PathHunks, states};
 use super::list::Review;
-use super::others::contents;
-use super::seen::ScopeRecord;
+use super::other_changes::contents;
+use super::scope_index::ScopeRecord;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::diff::{DiffSide, NodeBytes, PathDifference, TextPair};

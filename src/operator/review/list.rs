@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::others::OtherChanges;
+use super::other_changes::OtherChanges;
 use super::scope::ReviewScope;
-use super::seen::{ChangeAuthor, ScopeIndex, ScopeRecord};
+use super::scope_index::{ChangeAuthor, ScopeIndex, ScopeRecord};
 use crate::error::Result;
 use crate::journal::RunId;
 use crate::name::{Subtrees, WorldPath};

@@ -2,9 +2,9 @@
 
 use std::os::fd::AsFd;
 
-use super::applied::UndoOutcome;
 use super::applier::Applier;
 use super::moves::NodeMover;
+use super::outcome::UndoOutcome;
 use super::planner::UndoPlan;
 use super::selection::RecordSelection;
 use super::steps::carry_out;

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, OFlags};
 
 use super::applier::Applier;
-use super::same::FullAttributes;
+use super::node_equality::FullAttributes;
 use super::steps::put_label;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};

@@ -10,44 +10,44 @@
 //!
 //! [`apply`]: apply::apply
 
-pub mod applied;
 pub mod applier;
 pub mod apply;
 mod cancelled;
+mod conflicting_records;
+mod content_changes;
 mod copier;
-mod culprits;
-pub mod deeds;
 pub mod edit;
-mod inside;
-mod last_done;
+mod last_undo;
 mod moves;
-mod paths;
+mod node_equality;
+pub mod outcome;
 pub mod plan;
 mod planner;
 pub mod report;
+mod requested_paths;
 mod resolve;
 pub mod restore;
-mod same;
 pub mod select;
 pub mod selection;
 mod skipped;
+pub mod step_summary;
 mod steps;
 
-pub use applied::UndoOutcome;
 pub use applier::{Applier, InProcessApplier};
 pub use apply::apply;
+pub(in crate::operator) use conflicting_records::name_culprits;
 pub(in crate::operator) use copier::PastCopier;
-pub(in crate::operator) use culprits::name_culprits;
-pub use deeds::in_words;
-pub use last_done::{LastUndo, last_done};
+pub use last_undo::{LastUndo, last_undo};
+pub(in crate::operator) use node_equality::FullAttributes;
+pub use outcome::UndoOutcome;
 pub use plan::plan;
 pub(in crate::operator) use planner::ConflictCause;
 pub use planner::{OnConflict, UndoConflict, UndoPlan};
 pub use report::{UndoReport, UndoRequest, run};
-pub(in crate::operator) use same::FullAttributes;
 pub use select::{UndoTarget, select};
 pub use selection::RecordSelection;
 pub use skipped::SkippedSteps;
+pub use step_summary::in_words;
 pub(in crate::operator) use steps::FormerBytes;
 pub use steps::put_label;
 

@@ -58,7 +58,7 @@ pub fn plan<'a>(
     }
     planner.settle()?;
     let mut conflicts = std::mem::take(&mut planner.conflicts);
-    super::culprits::name_culprits(store, &mut conflicts)?;
+    super::conflicting_records::name_culprits(store, &mut conflicts)?;
     Ok(UndoPlan {
         beside: planner
             .beside

@@ -2,10 +2,10 @@
 
 use super::applier::Applier;
 use super::apply::{PlanSize, apply, extent};
-use super::deeds::{StepSummary, deeds};
 use super::plan::plan;
 use super::planner::{OnConflict, UndoConflict};
 use super::select::{UndoTarget, select};
+use super::step_summary::{StepSummary, deeds};
 use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::operator::Store;

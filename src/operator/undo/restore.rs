@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 
 use super::applier::Applier;
 use super::copier::PastCopier;
-use super::same::{FullAttributes, is_same};
+use super::node_equality::{FullAttributes, is_same};
 use super::steps::FormerBytes;
 use crate::error::{Error, Kind, Result};
 use crate::journal::{Op, UndoId};

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::paths::RequestedPaths;
+use super::requested_paths::RequestedPaths;
 use super::selection::RecordSelection;
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, Op, Record, RunId, UndoId};

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::applied::UndoOutcome;
 use super::applier::Applier;
 use super::moves::NodeMover;
+use super::outcome::UndoOutcome;
 use super::planner::UndoPlan;
 use super::resolve::beside;
 use crate::error::{Error, Result};

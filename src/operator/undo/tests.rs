@@ -311,7 +311,7 @@ impl Lab {
     /// Redoes, as `trumanfs redo` does, what is not skipped; an undo of which nothing is left to take back is skipped
     /// from then on.
     fn redo_next(&self, skipped: &mut Vec<Operation>) -> UndoOutcome {
-        let last = last_done(&Store::of(&self.world).unwrap(), skipped).unwrap();
+        let last = last_undo(&Store::of(&self.world).unwrap(), skipped).unwrap();
         let applied = self.undo(&UndoTarget::Operations(vec![last.operation.clone()]));
         if applied.record.is_none() {
             skipped.push(last.operation);
@@ -1170,7 +1170,7 @@ impl Lab {
         };
         let Ok(outcome) = apply(&planned, &selection, "test", &applier, Caller::myself()) else {
             assert_same(&self.look(), &end, "stopped before its first change");
-            let nothing = last_done(&store, &[]);
+            let nothing = last_undo(&store, &[]);
             assert!(nothing.is_err(), "there is nothing to take back");
             return;
         };
@@ -1206,7 +1206,7 @@ impl Lab {
     /// Redoes what is not skipped; fails after so many steps, and is asked for by its number then.
     fn redo_in_two(&self, skipped: &[Operation], left: u64) {
         let store = Store::of(&self.world).unwrap();
-        let last = last_done(&store, skipped).unwrap();
+        let last = last_undo(&store, skipped).unwrap();
         let wanted = UndoTarget::Operations(vec![last.operation]);
         let selection = select(&store, &wanted).unwrap();
         let planned = plan(&store, &selection, OnConflict::Stop).unwrap();

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::past::tree::copy::{copy_bytes, digest_of, each_data, io_error};
 use crate::operator::past::tree::layer::{ContentLayer, OpenVersion, behind, of, version};
-use crate::operator::past::tree::missing::{MissingPart, WHY};
+use crate::operator::past::tree::missing_part::{MissingPart, WHY};
 use crate::world::holes::{is_reserved_beyond_end, reserved};
 
 /// A content opened for reading.

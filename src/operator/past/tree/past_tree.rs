@@ -22,8 +22,8 @@ use crate::operator::past::disk::node_set::NodeSet;
 use crate::operator::past::tree::content::PastContent;
 use crate::operator::past::tree::dir_cache::DirCache;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
-use crate::operator::past::tree::looked::LayeredContent;
-use crate::operator::past::tree::parents::NodeNames;
+use crate::operator::past::tree::layered_content::LayeredContent;
+use crate::operator::past::tree::node_names::NodeNames;
 use crate::world::Xattrs;
 
 /// The attributes of a node at a point.

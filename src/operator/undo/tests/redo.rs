@@ -12,7 +12,7 @@ fn records(lab: &Lab) -> Vec<String> {
 }
 
 fn last(lab: &Lab) -> Sys<LastUndo> {
-    last_done(&Store::of(&lab.world).unwrap(), &[])
+    last_undo(&Store::of(&lab.world).unwrap(), &[])
 }
 
 pub(super) fn put_back(

@@ -28,8 +28,8 @@ impl Default for LayeredContent {
 }
 
 impl LayeredContent {
-    /// Opens an earlier content as [`PastContent::open_unverified`] does, but where only one version lies between the two, opens
-    /// that one alone.
+    /// Opens an earlier content as [`PastContent::open_unverified`] does, but where only one version lies between the
+    /// two, opens that one alone.
     ///
     /// # Errors
     /// As [`PastContent::open_unverified`].

@@ -8,8 +8,8 @@ use crate::name::{Escaped, WorldPath};
 use crate::operator::diff::ChangeStatus;
 use crate::operator::text::TextComparison;
 use crate::operator::undo::apply::PlanSize;
-use crate::operator::undo::deeds::{StepKind, StepSummary};
 use crate::operator::undo::edit::{ByteSplice, EditReport, EditRequest};
+use crate::operator::undo::step_summary::{StepKind, StepSummary};
 use crate::operator::undo::{UndoReport, name_culprits};
 
 /// The plan of taking single hunks back.

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::Store;
-use super::ages::AgeBounds;
+use super::age_bounds::AgeBounds;
 use super::log::ForwardRecords;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, InodeNumbers, KeepMethod, Op};

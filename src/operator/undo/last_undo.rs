@@ -25,7 +25,7 @@ pub struct LastUndo {
 ///
 /// # Errors
 /// [`Error::Missing`] where there is none; [`Error::Damaged`] where a journal cannot be read.
-pub fn last_done(store: &Store, skipped: &[Operation]) -> Result<LastUndo> {
+pub fn last_undo(store: &Store, skipped: &[Operation]) -> Result<LastUndo> {
     let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
     let mut acted: HashSet<(Arc<str>, UndoId)> = HashSet::new();
     let mut records = ReverseRecords::trusting(store)?;

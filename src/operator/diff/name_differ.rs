@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rustix::fs::FileType;
 
-use super::asked::CompactChangeSet;
+use super::compact_change_set::CompactChangeSet;
+use super::compact_difference::{CompactDifference, PairDetails};
 use super::difference::{ChangeStatus, DiffSide, InnerDifference};
-use super::found::{CompactDifference, PairDetails};
 use super::paths::{CompactPath, PathTable, PlacedNode};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;

@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::finding::FsckReport;
-use super::sums::SealDigests;
+use super::seal_digests::SealDigests;
 use crate::name::WorldPath;
 use crate::operator::Store;
-use crate::operator::kept::VersionFiles;
+use crate::operator::kept_versions::VersionFiles;
 use crate::world::Id;
 use crate::world::root::Dir;
 
