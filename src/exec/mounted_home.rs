@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
-use super::home::{DirEntry, Home, HomeUnavailable, RequestStart, TRIES, WriteMode};
+use super::home::{DirEntry, Home, HomeUnavailable, MAX_LOOKUPS, RequestStart, WriteMode};
 use crate::client::{LiveRun, Runs};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -290,7 +290,7 @@ impl Home for MountedHome {
         let flags = how.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(mode & 0o7777);
         let make = || open_beneath(dir.as_fd(), name.bytes(), flags | OFlags::CLOEXEC, mode);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_LOOKUPS {
             // Made, or opened by what was looked at: a FIFO in the way must neither be opened nor hold the shell up.
             match make() {
                 Err(Error::Exists) if how != WriteMode::New => {}

@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::fs::{FileType, OFlags};
 
-use super::home::{DirEntry, Home, HomeUnavailable, RequestStart, TRIES, WriteMode};
+use super::home::{DirEntry, Home, HomeUnavailable, MAX_LOOKUPS, RequestStart, WriteMode};
 use super::offline_store::OfflineStore;
 use super::open_here::OpenHere;
 use crate::error::{Error, Result};
@@ -186,7 +186,7 @@ impl Home for OfflineHome {
             return Err(how.directory_error());
         }
         let (dir, name) = self.store_view().parent(path)?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_LOOKUPS {
             let outcome = self.write_or_make(&dir, name, how, mode);
             let again = match &outcome {
                 _ if how == WriteMode::New => false,

@@ -18,7 +18,7 @@ use trumanfs_types::name::WorldPath;
 use trumanfs_types::origin::Run;
 
 /// The number of lookups of a file that others create and remove, before it counts as absent.
-pub const TRIES: usize = 32;
+pub const MAX_LOOKUPS: usize = 32;
 
 /// Returns the text of an errno, as strerror(3) in the C locale. Anything refused counts as absent.
 pub fn reason(errno: Errno) -> String {

@@ -135,16 +135,16 @@ const BEHAVIOUR_VARIABLES: &[&str] = &[
 ];
 
 /// The status of a line with something unsupported.
-const REFUSED: u8 = 2;
+const REFUSED_STATUS: u8 = 2;
 /// The status of an unknown command.
-const NOT_FOUND: u8 = 127;
+const NOT_FOUND_STATUS: u8 = 127;
 /// The status of a file that exists but cannot be executed.
-const CANNOT_RUN: u8 = 126;
+const CANNOT_RUN_STATUS: u8 = 126;
 
 fn unsupported(what: &[u8]) -> LineRejection {
     LineRejection {
         message: [b"bash: ", what, b" not supported"].concat(),
-        status: REFUSED,
+        status: REFUSED_STATUS,
     }
 }
 
@@ -153,13 +153,17 @@ pub(super) fn reject_name(name: &[u8], state: &ShellState) -> LineRejection {
     if BUILTINS.iter().any(|builtin| builtin.as_bytes() == name) {
         return unsupported(&[name, b": this builtin is"].concat());
     }
-    let (why, status) = match name.contains(&b'/') {
-        false => ("command not found".to_owned(), NOT_FOUND),
-        true => match state.path(name).and_then(|path| state.home.stat(&path)) {
-            Err(error) => (reason(error.errno()), NOT_FOUND),
-            Ok(meta) if meta.is_dir() => ("Is a directory".to_owned(), CANNOT_RUN),
-            Ok(_) => ("programs do not run in this shell".to_owned(), CANNOT_RUN),
-        },
+    let (why, status) = if name.contains(&b'/') {
+        match state.path(name).and_then(|path| state.home.stat(&path)) {
+            Err(error) => (reason(error.errno()), NOT_FOUND_STATUS),
+            Ok(meta) if meta.is_dir() => ("Is a directory".to_owned(), CANNOT_RUN_STATUS),
+            Ok(_) => (
+                "programs do not run in this shell".to_owned(),
+                CANNOT_RUN_STATUS,
+            ),
+        }
+    } else {
+        ("command not found".to_owned(), NOT_FOUND_STATUS)
     };
     let message = [b"bash: ", &state.as_typed(name)[..], b": ", why.as_bytes()].concat();
     LineRejection { message, status }
@@ -175,7 +179,7 @@ pub(super) fn admit_line(list: &CommandList, state: &ShellState) -> Result<(), L
     let lone =
         matches!(&list[..], [AndOr { first, rest }] if rest.is_empty() && first.stages.len() == 1);
     rejected.map_err(|rejection| match rejection.status {
-        NOT_FOUND | CANNOT_RUN if !lone => LineRejection {
+        NOT_FOUND_STATUS | CANNOT_RUN_STATUS if !lone => LineRejection {
             message: [&rejection.message[..], b"; nothing of the line has run"].concat(),
             ..rejection
         },

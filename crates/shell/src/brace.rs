@@ -4,12 +4,12 @@ use super::lex::is_in_name;
 use super::syntax::{Word, WordAtom};
 
 /// The maximum number of words that one word may expand to.
-const MOST: usize = 100_000;
+const MAX_WORDS: usize = 100_000;
 
 /// The maximum number of opening braces in a word: finding the partner of each takes time proportional to the word.
-const MOST_BRACES: usize = 1000;
+const MAX_BRACES: usize = 1000;
 /// The maximum total size of the words in bytes.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// Expands the braces of a word, in order; `None` where that exceeds a limit.
 pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
@@ -17,7 +17,7 @@ pub(super) fn expand(word: &Word) -> Option<Vec<Word>> {
         return Some(vec![word.clone()]);
     }
     let braces = word.0.iter().filter(|atom| **atom == WordAtom::Plain(b'{'));
-    if braces.count() > MOST_BRACES {
+    if braces.count() > MAX_BRACES {
         return None;
     }
     let words = expand_atoms(&word.0)?;
@@ -64,7 +64,7 @@ fn expand_atoms(word: &[WordAtom]) -> Option<Vec<Vec<WordAtom>>> {
                 .iter()
                 .map(|after| before.len() + choice.len() + after.len());
             bytes += lengths.sum::<usize>();
-            if words.len() + after.len() > MOST || bytes > MOST_BYTES {
+            if words.len() + after.len() > MAX_WORDS || bytes > MAX_BYTES {
                 return None;
             }
             words.extend(after.iter().map(|after| [before, &choice, after].concat()));
@@ -115,7 +115,7 @@ fn choices(inside: &[WordAtom]) -> Option<Option<Vec<Vec<WordAtom>>>> {
             return Some(None);
         };
         all.extend(expanded);
-        if all.len() > MOST {
+        if all.len() > MAX_WORDS {
             return Some(None);
         }
     }
@@ -152,7 +152,7 @@ fn expand_sequence(text: &[u8]) -> Option<Option<Vec<Vec<WordAtom>>>> {
             _ => return None,
         },
     };
-    if first.abs_diff(last) / step >= MOST as u64 {
+    if first.abs_diff(last) / step >= MAX_WORDS as u64 {
         return Some(None);
     }
     let count = first.abs_diff(last) / step;
@@ -167,9 +167,12 @@ fn expand_sequence(text: &[u8]) -> Option<Option<Vec<Vec<WordAtom>>>> {
             (true, Ok(letter)) => vec![letter],
             _ => format!("{member:0width$}").into_bytes(),
         };
-        let atom = |byte| match is_in_name(byte) {
-            true => WordAtom::Plain(byte),
-            false => WordAtom::Quoted(byte),
+        let atom = |byte| {
+            if is_in_name(byte) {
+                WordAtom::Plain(byte)
+            } else {
+                WordAtom::Quoted(byte)
+            }
         };
         text.into_iter().map(atom).collect()
     });

@@ -211,7 +211,7 @@ impl<'a> Call<'a> {
     /// # Errors
     /// As [`Home::open`].
     pub(super) fn open(&self, typed: &[u8]) -> Result<File, Error> {
-        if typed == NULL {
+        if typed == DEV_NULL {
             return empty_file();
         }
         self.state.home.open(&self.path(typed)?)
@@ -279,7 +279,7 @@ impl<'a> Call<'a> {
 }
 
 /// The status of a command whose output is no longer read: 128 + `SIGPIPE`.
-const READER_GONE: u8 = 141;
+const READER_GONE_STATUS: u8 = 141;
 
 /// Runs a command and reports the error that stopped it. Returns its status.
 ///
@@ -309,7 +309,7 @@ pub(super) fn invoke(
         Err(CommandError::Rejected(why)) => return Err(why.end_line(&mut err, state)),
         Err(CommandError::Stream(error)) => match error.kind() {
             io::ErrorKind::TimedOut => return Err(error),
-            io::ErrorKind::BrokenPipe => return Ok(READER_GONE),
+            io::ErrorKind::BrokenPipe => return Ok(READER_GONE_STATUS),
             // Only a read can fail so.
             io::ErrorKind::IsADirectory => (b"-: Is a directory".to_vec(), 1),
             _ => (
@@ -349,7 +349,7 @@ pub(super) fn report_shell_error(err: &mut Output, parts: &[&[u8]]) {
 }
 
 /// The one file outside the home that every command can use.
-pub(super) const NULL: &[u8] = b"/dev/null";
+pub(super) const DEV_NULL: &[u8] = b"/dev/null";
 
 /// Converts an I/O error of the standard library into the world's error.
 pub(super) fn from_io_error(error: &io::Error) -> Error {

@@ -1,7 +1,7 @@
 //! The effect of a line, as far as it can be determined before it runs: whether it may change anything.
 
 use super::admit::literal_text;
-use super::call::{CommandRegistry, NULL};
+use super::call::{CommandRegistry, DEV_NULL};
 use super::syntax::{AndOr, CommandList, RedirectTarget, Stage, StageBody, Word, WordAtom};
 
 /// Returns whether a line may change anything; not if it runs only commands that read.
@@ -32,7 +32,7 @@ fn stage_may_change(stage: &Stage, registry: CommandRegistry) -> bool {
         .iter()
         .any(|redirect| match &redirect.target {
             RedirectTarget::Write(each) | RedirectTarget::Append(each) => {
-                literal_text(each).as_deref() != Some(NULL)
+                literal_text(each).as_deref() != Some(DEV_NULL)
             }
             RedirectTarget::Read(each) | RedirectTarget::Here(each) => word(each),
             RedirectTarget::Same(_) => false,

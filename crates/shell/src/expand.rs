@@ -147,9 +147,10 @@ impl WordPart {
                 pattern.push(*byte);
             }
             // A backslash that came out of a variable takes what follows it out of the pattern, as in bash.
-            let found = match glob::is_pattern(&pattern) {
-                true => glob::expand(state, &pattern)?,
-                false => Vec::new(),
+            let found = if glob::is_pattern(&pattern) {
+                glob::expand(state, &pattern)?
+            } else {
+                Vec::new()
             };
             if !found.is_empty() {
                 fields.extend(

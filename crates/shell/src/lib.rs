@@ -55,7 +55,7 @@ use trumanfs_types::name::WorldPath;
 use trumanfs_types::origin::OriginKind;
 
 /// The return code of a line that is refused before anything runs.
-const REFUSED: u8 = 2;
+const REFUSED_STATUS: u8 = 2;
 
 /// A shell in a home. The working directory and the variables last from line to line.
 ///
@@ -148,9 +148,10 @@ impl Shell {
 
     /// Returns the working directory as a prompt shows it: the root is `~`.
     pub fn cwd_from_home(&self) -> Vec<u8> {
-        match self.state.cwd.is_root() {
-            true => b"~".to_vec(),
-            false => [b"~/", self.state.cwd.bytes()].concat(),
+        if self.state.cwd.is_root() {
+            b"~".to_vec()
+        } else {
+            [b"~/", self.state.cwd.bytes()].concat()
         }
     }
 
@@ -304,7 +305,7 @@ impl Executor for Shell {
     fn plan(&self, request: &Request) -> Result<ParsedLine, Refusal> {
         let list = parse::parse(&request.command).map_err(|refusal| Refusal {
             message: refusal.message,
-            return_code: REFUSED,
+            return_code: REFUSED_STATUS,
         })?;
         let admitted = admit::admit_line(&list, &self.state);
         admitted.map_err(|LineRejection { message, status }| Refusal {

@@ -19,10 +19,10 @@ use trumanfs_executor::pipeline::{self, AdmittedRequest, RequestEnd};
 use trumanfs_executor::request::Status;
 
 /// The status of a line whose time was up, as with timeout(1).
-const LATE: u8 = 124;
+const TIMED_OUT_STATUS: u8 = 124;
 
 /// The time that a line has to end in, once it has to.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// A line that was parsed and admitted.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(super) fn carry_out(
         return line();
     };
     match threads.start(line) {
-        Ok(working) => match working.join_within(&cancel, GRACE) {
+        Ok(working) => match working.join_within(&cancel, GRACE_PERIOD) {
             JoinResult::Done(ended) => ended,
             JoinResult::Panicked => (
                 RequestEnd::ended_early(Status::Error, 1, "bash: the line broke off"),
@@ -135,13 +135,17 @@ pub(super) fn interrupted(cancel: &CancelToken) -> RequestEnd {
 fn home_lost() -> RequestEnd {
     let message = "bash: the daemon of the home ended while the line ran; the rest of the line did not run. What was \
                    changed until then is recorded; `trumanfs umount` takes the home away, then mount it again";
-    RequestEnd::ended_early(Status::Error, run::LOST, message)
+    RequestEnd::ended_early(Status::Error, run::HOME_LOST_STATUS, message)
 }
 
 /// Returns the end of a line whose token has ended.
 fn ended_early(cancel: &CancelToken) -> RequestEnd {
     match cancel.ended() {
         Some(CancelReason::Cancelled) => interrupted(cancel),
-        _ => RequestEnd::ended_early(Status::Timeout, LATE, "bash: the line's time is up"),
+        _ => RequestEnd::ended_early(
+            Status::Timeout,
+            TIMED_OUT_STATUS,
+            "bash: the line's time is up",
+        ),
     }
 }

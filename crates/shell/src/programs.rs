@@ -20,7 +20,7 @@ use trumanfs_executor::request::Limits;
 use trumanfs_executor::streams::{OutputBuffer, SharedOutput};
 
 /// The status of a program that may not run with these words.
-const BLOCKED: u8 = 126;
+const BLOCKED_STATUS: u8 = 126;
 
 impl ShellState {
     /// Returns whether a real program has this name, and no bundled command does.
@@ -50,7 +50,7 @@ pub(super) fn run(
     state: &ShellState,
 ) -> io::Result<u8> {
     let Some(programs) = &state.line_programs else {
-        return Ok(BLOCKED);
+        return Ok(BLOCKED_STATUS);
     };
     let program = ProgramRequest {
         words,
@@ -73,7 +73,7 @@ pub(super) fn run(
                         error_output,
                         &[reason(from_io_error(&error).errno()).as_bytes()],
                     );
-                    return Ok(BLOCKED);
+                    return Ok(BLOCKED_STATUS);
                 }
             };
             let [out, err] = outputs.ends;
@@ -149,9 +149,10 @@ impl ProgramOutputs {
             }
         };
         let stdout = end(out)?;
-        let stderr = match err.is_same(out) {
-            true => stdout.try_clone()?,
-            false => end(err)?,
+        let stderr = if err.is_same(out) {
+            stdout.try_clone()?
+        } else {
+            end(err)?
         };
         let ends = [stdout, stderr];
         Ok(ProgramOutputs { ends, passed_on })

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::call::{NULL, ShellState, reason};
+use super::call::{DEV_NULL, ShellState, reason};
 use super::expand::{self, ExpandedWord, ExpansionError, SubstitutionFn};
 use super::stream::{Input, Output};
 use super::syntax::{RedirectTarget, Word};
@@ -52,7 +52,7 @@ fn open_path(to: &RedirectTarget, path: &[u8], state: &ShellState) -> Result<Ope
     let how = match to {
         RedirectTarget::Write(_) => WriteMode::Truncate,
         RedirectTarget::Append(_) => WriteMode::Append,
-        _ if path == NULL => return Ok(OpenedTarget::In(Input::empty())),
+        _ if path == DEV_NULL => return Ok(OpenedTarget::In(Input::empty())),
         _ => {
             let path = state.path(path)?;
             // Opening a directory for reading succeeds; the command's first read fails.
@@ -65,7 +65,7 @@ fn open_path(to: &RedirectTarget, path: &[u8], state: &ShellState) -> Result<Ope
                 .map(|file| OpenedTarget::In(Input::file(file, &state.deadline)));
         }
     };
-    if path == NULL {
+    if path == DEV_NULL {
         return Ok(OpenedTarget::Out(Output::null()));
     }
     let path = state.new_file_path(path)?;

@@ -14,7 +14,7 @@ use super::syntax::{
 };
 
 /// The status of a line whose home is gone, the same as for a program that ran alone.
-pub(super) const LOST: u8 = 125;
+pub(super) const HOME_LOST_STATUS: u8 = 125;
 
 /// A command's streams.
 pub(super) struct CommandStreams<'s> {
@@ -55,7 +55,7 @@ fn run_pipeline(
         None => 0,
     };
     if state.is_lost() {
-        return Err(state.deadline.refuse(LOST));
+        return Err(state.deadline.refuse(HOME_LOST_STATUS));
     }
     state.status = if line.negated {
         u8::from(status == 0)

@@ -867,6 +867,6 @@ fn deep_nesting_is_refused() {
     let mut bench = Bench::new();
     for open in ["(", "{ ", "$(", "echo $(", "`"] {
         let line = open.repeat(100_000);
-        assert_eq!(bench.run(&line).2, REFUSED, "{open}");
+        assert_eq!(bench.run(&line).2, REFUSED_STATUS, "{open}");
     }
 }

@@ -153,9 +153,10 @@ impl CatFormatter {
 
     /// Writes the carriage return that is held back, if any.
     fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        match std::mem::take(&mut self.held_return) {
-            true => out.write_all(b"\r"),
-            false => Ok(()),
+        if std::mem::take(&mut self.held_return) {
+            out.write_all(b"\r")
+        } else {
+            Ok(())
         }
     }
 

@@ -55,9 +55,10 @@ pub(super) fn pwd(call: &mut Call<'_>) -> CommandResult {
 
 fn resolve_directory(call: &Call<'_>, typed: &[u8]) -> Result<WorldPath, Error> {
     let path = call.path(typed)?;
-    match call.state.home.stat(&path)?.is_dir() {
-        true => Ok(path),
-        false => Err(Error::NotDirectory),
+    if call.state.home.stat(&path)?.is_dir() {
+        Ok(path)
+    } else {
+        Err(Error::NotDirectory)
     }
 }
 

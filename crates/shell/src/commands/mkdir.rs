@@ -44,11 +44,11 @@ pub(super) fn mkdir(call: &mut Call<'_>) -> CommandResult {
     let mut status = 0;
     for operand in &typed.operands {
         call.check()?;
-        let made = match parents {
-            true => make_with_parents(call, operand, mode, verbose)?,
-            false => call
-                .path(without_slashes(operand))
-                .and_then(|path| make_directory(call, &path, mode)),
+        let made = if parents {
+            make_with_parents(call, operand, mode, verbose)?
+        } else {
+            call.path(without_slashes(operand))
+                .and_then(|path| make_directory(call, &path, mode))
         };
         match made {
             Ok(()) if verbose && !parents => announce(call, operand)?,

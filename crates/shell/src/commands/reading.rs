@@ -9,7 +9,7 @@ use crate::stream::Input;
 use trumanfs_types::error::Error;
 
 /// The operand that stands for standard input.
-pub(super) const STANDARD: &[u8] = b"-";
+pub(super) const STDIN_OPERAND: &[u8] = b"-";
 
 /// The reason for which an operand is not read to its end.
 #[derive(Debug)]
@@ -28,9 +28,10 @@ impl From<io::Error> for OperandError {
 
 /// Returns the operands, or standard input if there are none.
 pub(super) fn or_standard_input(operands: Vec<&[u8]>) -> Vec<&[u8]> {
-    match operands.is_empty() {
-        true => vec![STANDARD],
-        false => operands,
+    if operands.is_empty() {
+        vec![STDIN_OPERAND]
+    } else {
+        operands
     }
 }
 
@@ -46,7 +47,7 @@ pub(super) fn read(
     work: impl FnOnce(&mut Call<'_>, &mut Input) -> Result<(), OperandError>,
 ) -> Result<bool, CommandError> {
     call.check()?;
-    let ended = if typed == STANDARD {
+    let ended = if typed == STDIN_OPERAND {
         opened(call)?;
         let mut input = mem::replace(call.stdin, Input::empty());
         let ended = work(call, &mut input);

@@ -54,9 +54,10 @@ pub(super) fn rm(call: &mut Call<'_>) -> CommandResult {
     let typed = RM.read(call.args)?;
     let options = read_options(&typed)?;
     if typed.operands.is_empty() {
-        return match options.force {
-            true => Ok(0),
-            false => Err(usage_error("missing operand")),
+        return if options.force {
+            Ok(0)
+        } else {
+            Err(usage_error("missing operand"))
         };
     }
     if options.ask == PromptMode::Once && (options.recursive || typed.operands.len() > MAX_UNASKED)

@@ -165,9 +165,10 @@ pub(super) fn report_transfer_error(
         Errno::NOSPC,
         Errno::DQUOT,
     ];
-    match at_the_place.contains(&error.errno()) {
-        true => call.report_path_error(to, error),
-        false => call.report_path_error(source, error),
+    if at_the_place.contains(&error.errno()) {
+        call.report_path_error(to, error)
+    } else {
+        call.report_path_error(source, error)
     }
 }
 

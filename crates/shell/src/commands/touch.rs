@@ -60,9 +60,10 @@ fn touch_one(call: &Call<'_>, typed: &[u8], change: &SetAttrs, only: bool) -> Re
         Err(Error::NotFound) if !only => {
             drop(home.open_write(&path, WriteMode::Append, NEW_FILE_MODE)?);
             let set = |time| matches!(time, SetTime::To(_));
-            match set(change.atime) || set(change.mtime) {
-                true => home.set_attrs(&path, change),
-                false => Ok(()),
+            if set(change.atime) || set(change.mtime) {
+                home.set_attrs(&path, change)
+            } else {
+                Ok(())
             }
         }
         set => set,

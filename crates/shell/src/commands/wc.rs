@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Write};
 
 use rustix::fs::FileType;
 
-use super::reading::{OperandError, STANDARD, next_chunk, or_standard_input, read};
-use crate::call::{Call, CommandError, CommandResult, NULL, usage_error};
+use super::reading::{OperandError, STDIN_OPERAND, next_chunk, or_standard_input, read};
+use crate::call::{Call, CommandError, CommandResult, DEV_NULL, usage_error};
 use crate::options::{OptSpec, OptionArg, ParsedArgs};
 use crate::stream::Input;
 
@@ -49,7 +49,7 @@ pub(super) fn wc(call: &mut Call<'_>) -> CommandResult {
                 opened = true;
                 Ok(())
             },
-            |call, input| counts.read(call, input, &columns, *operand == STANDARD),
+            |call, input| counts.read(call, input, &columns, *operand == STDIN_OPERAND),
         )?;
         if opened && total != TotalMode::Only {
             let name = Some(*operand).filter(|_| !unnamed);
@@ -141,10 +141,10 @@ impl CountColumns {
         }
         let (mut sizes, mut least) = (0u64, 1);
         for operand in operands {
-            let size = if *operand == STANDARD {
+            let size = if *operand == STDIN_OPERAND {
                 let meta = call.stdin.as_file().and_then(|file| file.metadata().ok());
                 meta.filter(|meta| meta.is_file()).map(|meta| meta.len())
-            } else if *operand == NULL {
+            } else if *operand == DEV_NULL {
                 None
             } else {
                 let meta = call.path(operand).and_then(|path| call.home().stat(&path));

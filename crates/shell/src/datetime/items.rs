@@ -91,10 +91,13 @@ impl DateItems {
                 Mark(b'/'),
                 Unsigned(c),
                 ref rest @ ..,
-            ] => match a.digits >= 4 {
-                true => (Some(a), b.value, c.value, rest),
-                false => (Some(c), a.value, b.value, rest),
-            },
+            ] => {
+                if a.digits >= 4 {
+                    (Some(a), b.value, c.value, rest)
+                } else {
+                    (Some(c), a.value, b.value, rest)
+                }
+            }
             [Unsigned(month), Mark(b'/'), Unsigned(day), ref rest @ ..] => {
                 (None, month.value, day.value, rest)
             }

@@ -197,9 +197,10 @@ impl<'l> LineParser<'l> {
     /// Reads a required word.
     fn operand(&mut self) -> Result<(), SyntaxRefusal> {
         self.lexer.skip_blanks();
-        match self.word()?.0.is_empty() {
-            true => Err(self.unexpected()),
-            false => Ok(()),
+        if self.word()?.0.is_empty() {
+            Err(self.unexpected())
+        } else {
+            Ok(())
         }
     }
 

@@ -9,7 +9,7 @@ use crate::syntax::{
 };
 
 /// The maximum number of stages in a pipeline.
-const MOST_STAGES: usize = 10;
+const MAX_STAGES: usize = 10;
 
 /// Reserved words that end something, and are errors where nothing of the kind is open.
 const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
@@ -147,9 +147,9 @@ impl LineParser<'_> {
             self.newlines()?;
             stages.push(self.stage()?);
         }
-        if stages.len() > MOST_STAGES {
+        if stages.len() > MAX_STAGES {
             self.first_unsupported.get_or_insert_with(|| {
-                SyntaxRefusal::final_refusal(format!("pipe depth exceeded (max {MOST_STAGES})"))
+                SyntaxRefusal::final_refusal(format!("pipe depth exceeded (max {MAX_STAGES})"))
             });
         }
         Ok(Pipeline { negated, stages })

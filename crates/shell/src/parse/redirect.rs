@@ -187,13 +187,14 @@ impl LineParser<'_> {
                 text.push(b'\n');
             }
             self.lacks_here_doc_end |= !ended;
-            let text = match awaited.quoted {
-                true => Word(text.into_iter().map(WordAtom::Quoted).collect()),
+            let text = if awaited.quoted {
+                Word(text.into_iter().map(WordAtom::Quoted).collect())
+            } else {
                 // An error in an incomplete text may be resolved by the rest of it.
-                false => self.here_text(&text).map_err(|refusal| SyntaxRefusal {
+                self.here_text(&text).map_err(|refusal| SyntaxRefusal {
                     may_continue: !ended,
                     ..refusal
-                })?,
+                })?
             };
             self.here_texts.push(text);
         }

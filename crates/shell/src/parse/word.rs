@@ -196,9 +196,10 @@ impl LineParser<'_> {
         let mut name = Vec::new();
         loop {
             let rest = self.lexer.rest();
-            let length = match name.is_empty() {
-                true => name_length(rest),
-                false => rest.iter().take_while(|byte| is_in_name(**byte)).count(),
+            let length = if name.is_empty() {
+                name_length(rest)
+            } else {
+                rest.iter().take_while(|byte| is_in_name(**byte)).count()
             };
             name.extend_from_slice(rest.get(..length).unwrap_or_default());
             self.lexer.skip(length);

@@ -77,9 +77,10 @@ impl ContentCopier<'_> {
         while at < end {
             self.call.check().map_err(CopyError::TimedOut)?;
             let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-            let copied = match self.in_kernel {
-                true => self.copy_in_kernel(at, left.min(RANGE_SIZE)),
-                false => self.copy_chunk(at, left.min(CHUNK))?,
+            let copied = if self.in_kernel {
+                self.copy_in_kernel(at, left.min(RANGE_SIZE))
+            } else {
+                self.copy_chunk(at, left.min(CHUNK))?
             };
             match copied {
                 // Not every file system supports this, and some report 0 bytes instead of an error.

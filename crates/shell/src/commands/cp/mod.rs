@@ -14,7 +14,7 @@ use super::target::{
     DestinationEntry, NamedPath, just_created_message, look_up_destination, look_up_source,
     pair_operands, report_transfer_error,
 };
-use crate::call::{Call, CommandResult, NULL};
+use crate::call::{Call, CommandResult, DEV_NULL};
 use crate::options::{OptSpec, OptionArg};
 use crate::quote::quoted;
 use preserve::PreservedAttrs;
@@ -78,7 +78,7 @@ pub(super) fn cp(call: &mut Call<'_>) -> CommandResult {
     for (from, to) in pairs {
         call.check()?;
         let copied = match from {
-            NULL => copies.copy_null(call, &to)?,
+            DEV_NULL => copies.copy_null(call, &to)?,
             from => copies.copy_operand(call, from, &to)?,
         };
         if !copied {
@@ -118,7 +118,7 @@ impl CopyRun {
         });
         match made {
             Ok(()) => Ok(true),
-            Err(error) => report_transfer_error(call, NULL, to, &error).map(|()| false),
+            Err(error) => report_transfer_error(call, DEV_NULL, to, &error).map(|()| false),
         }
     }
 

@@ -111,9 +111,10 @@ impl PreservedAttrs {
             Some(made) if made != plain => Some(plain & !umask()),
             _ => None,
         };
-        let (atime, mtime) = match self.times {
-            true => (SetTime::To(meta.atime), SetTime::To(meta.mtime)),
-            false => (SetTime::Keep, SetTime::Keep),
+        let (atime, mtime) = if self.times {
+            (SetTime::To(meta.atime), SetTime::To(meta.mtime))
+        } else {
+            (SetTime::Keep, SetTime::Keep)
         };
         let change = SetAttrs {
             mode,
@@ -127,9 +128,10 @@ impl PreservedAttrs {
                 return change_owner(home, path, meta, change);
             }
         }
-        match change == SetAttrs::default() {
-            true => Ok(()),
-            false => set_attrs(home, path, change),
+        if change == SetAttrs::default() {
+            Ok(())
+        } else {
+            set_attrs(home, path, change)
         }
     }
 }

@@ -119,9 +119,10 @@ impl CopyOptions {
         let mut made = None;
         match home.stat(&copy.to.path) {
             Ok(there) => {
-                let refused = match there.id == meta.id {
-                    true => Some(same_file_message(&copy.from.shown, &copy.to.shown)),
-                    false => type_conflict((&copy.from.shown, &meta), (&copy.to.shown, &there)),
+                let refused = if there.id == meta.id {
+                    Some(same_file_message(&copy.from.shown, &copy.to.shown))
+                } else {
+                    type_conflict((&copy.from.shown, &meta), (&copy.to.shown, &there))
                 };
                 if let Some(message) = refused {
                     call.report(&message)?;

@@ -38,13 +38,15 @@ impl LineMatcher {
             .configure(config)
             .build_from_hir(hir)
             .map_err(|_| too_big)?;
-        let longest = match exact {
-            true => Some(compile_longest(hir).ok_or(too_big)?),
-            false => None,
+        let longest = if exact {
+            Some(compile_longest(hir).ok_or(too_big)?)
+        } else {
+            None
         };
-        let interruptible = match is_big(hir) {
-            true => Some(InterruptibleDfa::new(compile_dfa(hir).ok_or(too_big)?)),
-            false => None,
+        let interruptible = if is_big(hir) {
+            Some(InterruptibleDfa::new(compile_dfa(hir).ok_or(too_big)?))
+        } else {
+            None
         };
         let cache = regex.create_cache();
         Ok(LineMatcher {

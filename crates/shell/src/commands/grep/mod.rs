@@ -22,7 +22,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 
 use self::matcher::LineMatcher;
-use self::options::{DirectoryMode, GrepOptions, OutputMode, TROUBLE};
+use self::options::{DirectoryMode, ERROR_STATUS, GrepOptions, OutputMode};
 use self::search::{FileMatches, FileSearch};
 use crate::call::{Call, CommandError, CommandResult, from_io_error};
 use trumanfs_types::error::Error;
@@ -41,7 +41,7 @@ pub(crate) fn grep(call: &mut Call<'_>) -> CommandResult {
     let (syntax, whole) = (options.syntax, options.whole);
     let matcher = expression::translate(patterns, syntax, options.ignore_case, whole)
         .and_then(|expression| LineMatcher::new(&expression, options.only_matching))
-        .map_err(|wrong| CommandError::Usage(wrong.into(), TROUBLE))?;
+        .map_err(|wrong| CommandError::Usage(wrong.into(), ERROR_STATUS))?;
     let mut run = GrepRun {
         names: options.names.unwrap_or(options.operands.len() > 1),
         options,
@@ -53,7 +53,7 @@ pub(crate) fn grep(call: &mut Call<'_>) -> CommandResult {
     run.search_operands()?;
     Ok(match (run.matched, run.trouble) {
         (true, _) if run.is_done() => 0,
-        (_, true) => TROUBLE,
+        (_, true) => ERROR_STATUS,
         (true, false) => 0,
         (false, false) => 1,
     })

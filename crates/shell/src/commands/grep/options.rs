@@ -11,7 +11,7 @@ use crate::call::{Call, CommandError, from_io_error, reason, usage_error};
 use crate::options::{OptSpec, OptionArg};
 
 /// The exit status for any error.
-pub(super) const TROUBLE: u8 = 2;
+pub(super) const ERROR_STATUS: u8 = 2;
 
 // Options that have a long name only.
 const BINARY_FILES: char = '\u{1}';
@@ -70,7 +70,7 @@ const KNOWN: OptSpec = OptSpec {
         ("with-filename", OptionArg::None, 'H'),
         ("word-regexp", OptionArg::None, 'w'),
     ],
-    error_status: TROUBLE,
+    error_status: ERROR_STATUS,
 };
 
 /// The output for a file.
@@ -265,7 +265,7 @@ impl<'a> GrepOptions<'a> {
 }
 
 fn fatal_usage(message: impl Into<Vec<u8>>) -> CommandError {
-    CommandError::Usage(message.into(), TROUBLE)
+    CommandError::Usage(message.into(), ERROR_STATUS)
 }
 
 fn set_syntax(

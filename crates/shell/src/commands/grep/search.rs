@@ -214,15 +214,17 @@ impl<'s> FileScan<'s> {
     /// Selects consecutive lines, up to the maximum.
     fn select_lines(&mut self, text: &[u8], lines: Range<usize>) -> io::Result<()> {
         let left = self.options.max_count - self.count;
-        let end = match self.options.invert {
-            true => nth_line_end(text, &lines, left),
-            false => lines.end,
+        let end = if self.options.invert {
+            nth_line_end(text, &lines, left)
+        } else {
+            lines.end
         };
         if self.quiet {
             let selected = text.get(lines).unwrap_or_default();
-            let count = match self.options.invert {
-                true => memchr_iter(b'\n', selected).count() as u64,
-                false => 1,
+            let count = if self.options.invert {
+                memchr_iter(b'\n', selected).count() as u64
+            } else {
+                1
             };
             self.count += count.min(left);
             self.pending_context = 0;

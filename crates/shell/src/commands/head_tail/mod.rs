@@ -13,7 +13,7 @@ use std::io::{self, Write};
 pub(crate) use head::head;
 pub(crate) use tail::tail;
 
-use super::reading::{OperandError, STANDARD, or_standard_input, read};
+use super::reading::{OperandError, STDIN_OPERAND, or_standard_input, read};
 use crate::call::{Call, CommandError, CommandResult};
 use crate::options::{OptionArg, ParsedArgs};
 use crate::stream::Input;
@@ -50,9 +50,12 @@ fn for_each_operand(
     let mut first = true;
     let mut status = 0;
     for operand in or_standard_input(typed.operands.clone()) {
-        let opened = |call: &mut Call<'_>| match headings {
-            true => print_heading(operand, std::mem::take(&mut first), &mut call.out),
-            false => Ok(()),
+        let opened = |call: &mut Call<'_>| {
+            if headings {
+                print_heading(operand, std::mem::take(&mut first), &mut call.out)
+            } else {
+                Ok(())
+            }
         };
         if !read(call, operand, opened, &mut work)? {
             status = 1;
@@ -82,7 +85,7 @@ fn selected_part<P>(
 
 fn print_heading(operand: &[u8], first: bool, out: &mut dyn Write) -> io::Result<()> {
     let name = match operand {
-        STANDARD => b"standard input",
+        STDIN_OPERAND => b"standard input",
         operand => operand,
     };
     let begin: &[u8] = if first { b"==> " } else { b"\n==> " };

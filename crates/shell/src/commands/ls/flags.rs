@@ -3,7 +3,7 @@
 //! Standard output is never a terminal here: there are no colours and no columns, and names are not quoted. There are
 //! no symlinks that -L and -H could follow.
 
-use super::keyword::{SERIOUS, keyword};
+use super::keyword::{OPERAND_ERROR_STATUS, keyword};
 use super::order::SortOrder;
 use super::size::SizeScale;
 use super::times::TimeStyle;
@@ -46,7 +46,7 @@ const OPTIONS: OptSpec = OptSpec {
         ("time-style", OptionArg::Required, 'y'),
         ("zero", OptionArg::None, 'z'),
     ],
-    error_status: SERIOUS,
+    error_status: OPERAND_ERROR_STATUS,
 };
 
 /// The names with a dot at the start that are listed.
@@ -190,7 +190,7 @@ impl LsSettings {
                 'm' => settings.stamp = keyword("--time", value, STAMPS)?,
                 'C' if parse_when("--color", value)? => {
                     let message = "--color=always is not supported: nothing here shows colours";
-                    return Err(CommandError::Usage(message.into(), SERIOUS));
+                    return Err(CommandError::Usage(message.into(), OPERAND_ERROR_STATUS));
                 }
                 'F' if parse_when("--classify", value)? => settings.mark = TypeMark::Classify,
                 '/' => settings.mark = keyword("--indicator-style", value, MARKS)?,

@@ -3,7 +3,7 @@
 use crate::call::{CommandError, usage_error};
 
 /// The status for a wrong operand or option.
-pub(super) const SERIOUS: u8 = 2;
+pub(super) const OPERAND_ERROR_STATUS: u8 = 2;
 
 /// Looks up a keyword, which may be shortened as long as it is unique.
 ///

@@ -23,7 +23,7 @@ use rustix::fs::FileType;
 use crate::call::{Call, CommandError, CommandResult};
 use file::ListedFile;
 use flags::{HiddenNames, LsSettings, TypeMark};
-use keyword::SERIOUS;
+use keyword::OPERAND_ERROR_STATUS;
 use order::SortOrder;
 use rows::RowPrinter;
 use trumanfs_executor::home::DirEntry;
@@ -31,7 +31,7 @@ use trumanfs_types::error::Error;
 use trumanfs_types::name::{Name, WorldPath};
 
 /// The status where something below an operand cannot be listed.
-const MINOR: u8 = 1;
+const ENTRY_ERROR_STATUS: u8 = 1;
 
 /// The number of entries whose attributes are requested at once.
 const BATCH: usize = 64;
@@ -86,7 +86,7 @@ impl Listing<'_> {
             let found = call.path(typed).and_then(|path| call.home().stat(&path));
             match found {
                 Ok(meta) => files.push(ListedFile::new(typed, meta)),
-                Err(error) => self.report_path_error(call, typed, &error, SERIOUS)?,
+                Err(error) => self.report_path_error(call, typed, &error, OPERAND_ERROR_STATUS)?,
             }
         }
         sort::sort(&mut files, self.settings);
@@ -123,7 +123,11 @@ impl Listing<'_> {
         let mut files = match self.read_entries(call, dir)? {
             Ok(files) => files,
             Err(error) => {
-                let status = if dir.is_operand { SERIOUS } else { MINOR };
+                let status = if dir.is_operand {
+                    OPERAND_ERROR_STATUS
+                } else {
+                    ENTRY_ERROR_STATUS
+                };
                 return self.report_path_error(call, &dir.name, &error, status);
             }
         };
@@ -179,28 +183,30 @@ impl Listing<'_> {
             call.check()?;
             let needed = some.iter().filter(|entry| self.needs_meta(entry.kind));
             let names: Vec<&[u8]> = needed.map(|entry| &entry.name[..]).collect();
-            let metas = match names.is_empty() {
-                true => Vec::new(),
-                // Where the directory has gone meanwhile, so have its entries.
-                false => home.stat_entries(&dir.path, &names).unwrap_or_default(),
+            let metas = if names.is_empty() {
+                Vec::new()
+            } else {
+                // If the directory has gone meanwhile, so have its entries.
+                home.stat_entries(&dir.path, &names).unwrap_or_default()
             };
             let mut metas = metas.into_iter();
             for entry in some {
-                let file = match self.needs_meta(entry.kind) {
-                    true => match metas.next().unwrap_or(Err(Error::NotFound)) {
+                let file = if self.needs_meta(entry.kind) {
+                    match metas.next().unwrap_or(Err(Error::NotFound)) {
                         Ok(meta) => ListedFile::new(&entry.name, meta),
                         Err(error) => {
                             let name = entry_path(&dir.name, &entry.name);
-                            self.report_path_error(call, &name, &error, MINOR)?;
+                            self.report_path_error(call, &name, &error, ENTRY_ERROR_STATUS)?;
                             continue;
                         }
-                    },
-                    false => ListedFile {
+                    }
+                } else {
+                    ListedFile {
                         name: entry.name.clone(),
                         kind: entry.kind,
                         ino: entry.ino,
                         meta: None,
-                    },
+                    }
                 };
                 files.push(file);
             }

@@ -13,13 +13,15 @@ pub(super) fn sort(files: &mut [ListedFile], settings: &LsSettings) {
     }
     files.sort_by(|a, b| {
         let order = compare(a, b, settings);
-        let order = match settings.reverse {
-            true => order.reverse(),
-            false => order,
+        let order = if settings.reverse {
+            order.reverse()
+        } else {
+            order
         };
-        match settings.directories_first {
-            true => b.is_dir().cmp(&a.is_dir()).then(order),
-            false => order,
+        if settings.directories_first {
+            b.is_dir().cmp(&a.is_dir()).then(order)
+        } else {
+            order
         }
     });
 }

@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Local};
 
-use super::keyword::{SERIOUS, keyword};
+use super::keyword::{OPERAND_ERROR_STATUS, keyword};
 use crate::call::CommandError;
 use crate::commands::date::WallTime;
 use trumanfs_types::meta::Time;
 
 /// Half an average Gregorian year, in seconds: older times and future ones are shown with their year.
-const RECENT: i64 = 31_556_952 / 2;
+const RECENT_SECONDS: i64 = 31_556_952 / 2;
 
 /// The formats of the C locale.
 const LOCALE: (&str, &str) = ("%b %e  %Y", "%b %e %H:%M");
@@ -32,7 +32,7 @@ impl TimeStyle {
             let recent = formats.next().unwrap_or(old);
             if recent.contains(&b'\n') {
                 let message = [b"invalid time style format '", format, b"'"].concat();
-                return Err(CommandError::Usage(message, SERIOUS));
+                return Err(CommandError::Usage(message, OPERAND_ERROR_STATUS));
             }
             return Ok(TimeStyle {
                 old: old.to_vec(),
@@ -54,7 +54,7 @@ impl TimeStyle {
             ],
         )
         .map_err(|stop| match stop {
-            CommandError::Usage(message, _) => CommandError::Usage(message, SERIOUS),
+            CommandError::Usage(message, _) => CommandError::Usage(message, OPERAND_ERROR_STATUS),
             stop => stop,
         })?;
         Ok(TimeStyle {
@@ -73,12 +73,13 @@ impl TimeStyle {
             *now = current_time();
         }
         let since = Time {
-            sec: now.sec - RECENT,
+            sec: now.sec - RECENT_SECONDS,
             nsec: now.nsec,
         };
-        let format = match since < time && time <= *now {
-            true => &self.recent,
-            false => &self.old,
+        let format = if since < time && time <= *now {
+            &self.recent
+        } else {
+            &self.old
         };
         WallTime::local(at.with_timezone(&Local)).format(format)
     }
