@@ -30,7 +30,7 @@ const LOCK_SIZE: u64 = 64;
 /// # Errors
 /// Those of reading the journals; a damaged one only causes a warning, and nothing in it counts as noise.
 pub fn among(store: &Store, listed: &[TrashEntry]) -> Result<HashSet<Vec<u8>>> {
-    let passing = passing(store)?;
+    let passing = short_lived_entries(store)?;
     let mut noise = HashSet::new();
     for entry in listed {
         if short_lived(store, entry, &passing)? || is_helper(store, entry) {
@@ -63,7 +63,7 @@ struct LivingFiles {
 }
 
 impl LivingFiles {
-    fn born(&mut self, path: WorldPath, pid: u32, directory: bool) {
+    fn note_creation(&mut self, path: WorldPath, pid: u32, directory: bool) {
         self.order.push_back(path.clone());
         self.by_path.insert(path, (pid, directory));
         while self.order.len() > REMEMBERED {
@@ -80,19 +80,19 @@ impl LivingFiles {
         }
     }
 
-    fn died(&mut self, path: &WorldPath, pid: u32, directory: bool) -> bool {
+    fn note_removal(&mut self, path: &WorldPath, pid: u32, directory: bool) -> bool {
         self.by_path.remove(path) == Some((pid, directory))
     }
 }
 
 /// Scans the journals for entries whose content one process created and removed. Returns the number of names in each.
-fn passing(store: &Store) -> Result<HashMap<Vec<u8>, u64>> {
+fn short_lived_entries(store: &Store) -> Result<HashMap<Vec<u8>, u64>> {
     let mut found = HashMap::new();
     let mut living = LivingFiles::default();
     let mut log = ForwardRecords::open(store)?;
     loop {
         match log.next_record() {
-            Ok(Some((_, record))) => follow(record, &mut living, &mut found),
+            Ok(Some((_, record))) => note_record(record, &mut living, &mut found),
             Ok(None) => return Ok(found),
             Err(error) => {
                 log::warn!("{error}");
@@ -102,14 +102,14 @@ fn passing(store: &Store) -> Result<HashMap<Vec<u8>, u64>> {
     }
 }
 
-fn follow(record: Record, living: &mut LivingFiles, found: &mut HashMap<Vec<u8>, u64>) {
+fn note_record(record: Record, living: &mut LivingFiles, found: &mut HashMap<Vec<u8>, u64>) {
     let pid = record.actor.as_ref().map_or(0, |actor| actor.pid);
     match record.op {
         Op::Begin { .. } => *living = LivingFiles::default(),
         Op::Create { path, .. } | Op::Mknod { path, .. } if pid != 0 => {
-            living.born(path, pid, false);
+            living.note_creation(path, pid, false);
         }
-        Op::Mkdir { path, .. } if pid != 0 => living.born(path, pid, true),
+        Op::Mkdir { path, .. } if pid != 0 => living.note_creation(path, pid, true),
         Op::Write { path, .. }
         | Op::Truncate { path, .. }
         | Op::Content { path, .. }
@@ -124,17 +124,17 @@ fn follow(record: Record, living: &mut LivingFiles, found: &mut HashMap<Vec<u8>,
             if let Some((by, directory)) = living.by_path.remove(&path)
                 && by == pid
             {
-                living.born(to, by, directory);
+                living.note_creation(to, by, directory);
             }
         }
         Op::Exchange { path, to, .. } => {
             living.by_path.remove(&path);
             living.by_path.remove(&to);
         }
-        Op::Unlink { path, trash, .. } if living.died(&path, pid, false) => {
+        Op::Unlink { path, trash, .. } if living.note_removal(&path, pid, false) => {
             found.insert(trash.0, 0);
         }
-        Op::Rmdir { path, trash, .. } if living.died(&path, pid, true) => {
+        Op::Rmdir { path, trash, .. } if living.note_removal(&path, pid, true) => {
             found.insert(trash.0, 0);
         }
         Op::Gather { trash, entries, .. } => {
@@ -162,13 +162,13 @@ fn is_helper(store: &Store, entry: &TrashEntry) -> bool {
     let name = name.bytes();
     if name.ends_with(b".lock") {
         let gits = path.components().any(|part| part.bytes() == b".git");
-        return gits || (entry.size <= LOCK_SIZE && holds_a_number(&head(store, entry)));
+        return gits || (entry.size <= LOCK_SIZE && contains_number(&read_head(store, entry)));
     }
     let (journal, wal) = (name.ends_with(b"-journal"), name.ends_with(b"-wal"));
     if !journal && !wal && !name.ends_with(b"-shm") {
         return false;
     }
-    let head = head(store, entry);
+    let head = read_head(store, entry);
     let starts = |magic: &[u8]| head.starts_with(magic);
     // SQLite's file format: "The Rollback Journal", "WAL File Format", "WAL-Index Format".
     entry.size == 0
@@ -178,7 +178,7 @@ fn is_helper(store: &Store, entry: &TrashEntry) -> bool {
         || (!journal && !wal && starts(&3_007_000_u32.to_ne_bytes()))
 }
 
-fn holds_a_number(head: &[u8]) -> bool {
+fn contains_number(head: &[u8]) -> bool {
     let text = head.trim_ascii();
     text.is_empty() || text.iter().all(|byte| byte.is_ascii_digit())
 }
@@ -186,7 +186,7 @@ fn holds_a_number(head: &[u8]) -> bool {
 /// The number of bytes that are examined.
 const HEAD: usize = LOCK_SIZE as usize;
 
-fn head(store: &Store, entry: &TrashEntry) -> Vec<u8> {
+fn read_head(store: &Store, entry: &TrashEntry) -> Vec<u8> {
     let read = |root: &Root| -> Result<Vec<u8>> {
         let node = root
             .dir(&WorldPath::parse(TRASH)?)?

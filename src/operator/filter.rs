@@ -93,7 +93,7 @@ impl PathGlobs {
 impl RecordFilter {
     /// Returns whether the filter selects a record.
     pub fn wants(&self, session: &str, record: &RecordHeader<'_>) -> bool {
-        self.in_time(session, record.seq)
+        self.is_in_range(session, record.seq)
             && (self.ops.is_empty() || self.ops.iter().any(|op| *op == record.op))
             && self
                 .run
@@ -105,11 +105,11 @@ impl RecordFilter {
             && self
                 .program
                 .as_deref()
-                .is_none_or(|program| ran(record, program))
+                .is_none_or(|program| is_of_program(record, program))
             && self
                 .path
                 .as_ref()
-                .is_none_or(|paths| concerns(record, paths))
+                .is_none_or(|paths| names_path(record, paths))
     }
 
     /// Opens the journals that may have such records.
@@ -134,7 +134,7 @@ impl RecordFilter {
         ForwardRecords::between(store, from.as_deref(), until.as_deref())
     }
 
-    fn in_time(&self, session: &str, seq: u64) -> bool {
+    fn is_in_range(&self, session: &str, seq: u64) -> bool {
         self.session
             .as_deref()
             .is_none_or(|wanted| wanted == session)
@@ -149,14 +149,14 @@ impl RecordFilter {
     }
 }
 
-fn ran(record: &RecordHeader<'_>, program: &str) -> bool {
+fn is_of_program(record: &RecordHeader<'_>, program: &str) -> bool {
     record.text("comm").is_some_and(|comm| comm == program)
         || record
             .text("exe")
             .is_some_and(|exe| exe == program || exe.rsplit('/').next() == Some(program))
 }
 
-fn concerns(record: &RecordHeader<'_>, paths: &PathGlobs) -> bool {
+fn names_path(record: &RecordHeader<'_>, paths: &PathGlobs) -> bool {
     // `to` is a size in some records, not a text.
     ["path", "to", "from"]
         .iter()

@@ -132,7 +132,7 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, 
             return Err(trash::no_entry(&named.0));
         }
     }
-    // What a name says of the time is a clock's word, which decides nothing for good.
+    // The time in a name comes from a clock, which must not decide what is deleted for good.
     let all = listed.len();
     if selection.keep_last.is_some() || selection.before.is_some() {
         listed.retain(|entry| entry.session.is_some());

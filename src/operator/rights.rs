@@ -66,7 +66,7 @@ impl OpenedNodes {
             &mut |path, node| match root.lender().widen(node.as_fd(), READ) {
                 Ok(true) => drop(nodes.insert(node.meta().id)),
                 Ok(false) => {}
-                // The step that needs it fails, and is named.
+                // The step that needs the node fails, and is reported.
                 Err(errno) => log::debug!("{path} stays closed: {errno}"),
             },
         )?;
@@ -88,7 +88,7 @@ impl OpenedNodes {
         if let Err(error) = found {
             log::warn!("modes could not be restored: {error}");
         }
-        // What lies below a directory comes before it.
+        // Nodes below a directory come before it.
         for (path, id) in there.into_iter().rev() {
             match self.root.node_expecting(&path, id) {
                 Ok(node) => self.root.lender().narrow(node.as_fd()),

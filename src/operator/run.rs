@@ -77,18 +77,18 @@ pub fn find(store: &Store, text: &str) -> Result<RunSummary> {
     let wanted = whole.map_or(RunSelector::Beginning(text), RunSelector::Run);
     let mut found: BTreeMap<RunId, RunSummary> = BTreeMap::new();
     let mut records = ReverseRecords::trusting(store)?;
-    while let Some((session, record)) = records.next_where(|header| wanted.fits(header))? {
+    while let Some((session, record)) = records.next_where(|header| wanted.matches(header))? {
         let Some(id) = record.origin.run else {
             continue;
         };
         let is_first = matches!(record.op, Op::Run { .. });
         note(&mut found, id, &session, record);
-        // An undo may be told twice; everything else has its record first.
+        // An undo may have two records; every other run has its own record first.
         if is_first && matches!(wanted, RunSelector::Run(_)) {
             break;
         }
     }
-    one_of(found.into_values().collect(), text)
+    single_run(found.into_values().collect(), text)
 }
 
 /// Finds the newest run of an executor, or the newest merge.
@@ -124,7 +124,7 @@ pub fn trashed(store: &Store, id: RunId) -> Result<Vec<Escaped>> {
     let wanted = RunSelector::Run(id);
     let mut entries = Vec::new();
     let mut records = ReverseRecords::trusting(store)?;
-    while let Some((_, record)) = records.next_where(|header| wanted.fits(header))? {
+    while let Some((_, record)) = records.next_where(|header| wanted.matches(header))? {
         if matches!(record.op, Op::Run { .. }) {
             break;
         }
@@ -170,7 +170,7 @@ enum RunSelector<'a> {
 }
 
 impl RunSelector<'_> {
-    fn fits(&self, header: &RecordHeader<'_>) -> bool {
+    fn matches(&self, header: &RecordHeader<'_>) -> bool {
         let origin = header.origin();
         origin.run.is_some_and(|id| match self {
             RunSelector::Run(run) => id == *run,
@@ -195,7 +195,7 @@ fn note(found: &mut BTreeMap<RunId, RunSummary>, id: RunId, session: &Arc<str>, 
     run.add(by, record);
 }
 
-fn one_of(mut found: Vec<RunSummary>, text: &str) -> Result<RunSummary> {
+fn single_run(mut found: Vec<RunSummary>, text: &str) -> Result<RunSummary> {
     if found.len() > 1 {
         let named: Vec<String> = found.iter().map(|run| run.id.to_string()).collect();
         let more = match named.len().saturating_sub(NAMED) {

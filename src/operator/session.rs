@@ -134,7 +134,7 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
     let mut programs = BTreeMap::new();
     let mut ended = false;
     loop {
-        match one(&mut reader, &mut session, &mut programs, &mut ended) {
+        match read_record(&mut reader, &mut session, &mut programs, &mut ended) {
             Ok(true) => {}
             Ok(false) => break,
             Err(Error::Damaged(what)) => {
@@ -177,7 +177,7 @@ pub fn last_mounted(store: &Store) -> Result<Option<String>> {
     Ok(None)
 }
 
-fn one(
+fn read_record(
     reader: &mut JournalReader<BufReader<std::fs::File>>,
     session: &mut Session,
     programs: &mut BTreeMap<String, u64>,

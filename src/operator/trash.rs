@@ -109,7 +109,7 @@ pub fn list(store: &Store) -> Result<Vec<TrashEntry>> {
             entry.disk += disk;
         }
     }
-    // The journal has the order; of what no journal has, there is only the name.
+    // The journal has the order; entries that no journal has are ordered by name.
     listed.sort_by_cached_key(|one| (one.session.clone(), one.seq, one.entry.0.clone()));
     Ok(listed)
 }

@@ -148,7 +148,7 @@ impl<'a> Diff<'a> {
         let after = past.tree().clone();
         let trash = after.lookup(ROOT, TRASH)?;
         let (mut asked, mut others) = (CompactChangeSet::new(trash), CompactChangeSet::new(trash));
-        // Where others moved what the wanted records touched, and from where.
+        // The names to which, and from which, others moved nodes that the wanted records touched.
         let (mut moved, mut left) = (Vec::new(), Vec::new());
         past.back_noting(from, |session, record, effect| {
             if wanted(session, record, effect) {

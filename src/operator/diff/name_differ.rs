@@ -237,7 +237,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
         let asked = std::mem::take(&mut self.asked.nodes);
         for node in asked.iter().filter(|node| !moved_on.contains(*node)) {
             let (from, to) = match paired.contains(node) {
-                // The report of another name does not have the change.
+                // The difference of another name does not report the change of the node.
                 true => self.kept_name(node)?,
                 false => self.name_on_both_sides(node),
             };

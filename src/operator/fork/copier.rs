@@ -86,15 +86,15 @@ impl<'t> ForkCopier<'t> {
             FileType::Symlink => {
                 let target = tree.target(node)?;
                 rustix::fs::symlinkat(target, dir, name.bytes())
-                    .map_err(Error::os_on("symlinkat", || on(dir, name)))?;
+                    .map_err(Error::os_on("symlinkat", || path_text(dir, name)))?;
                 self.without_content((tree, node), (dir, name))?;
             }
             kind @ (FileType::Fifo | FileType::Socket) => {
                 rustix::fs::mknodat(dir, name.bytes(), kind, Mode::RUSR | Mode::WUSR, 0)
-                    .map_err(Error::os_on("mknodat", || on(dir, name)))?;
+                    .map_err(Error::os_on("mknodat", || path_text(dir, name)))?;
                 self.without_content((tree, node), (dir, name))?;
             }
-            // Records name it, and it was not found.
+            // Records name the node, but it was not found.
             FileType::Unknown => return Err(Error::NotFound),
             // Device nodes do not exist in a home, whoever made them.
             _ => {
@@ -134,7 +134,7 @@ impl<'t> ForkCopier<'t> {
             let flags = AtFlags::SYMLINK_FOLLOW;
             self.counts.files += 1;
             return rustix::fs::linkat(proc, number.as_str(), dir, name.bytes(), flags)
-                .map_err(Error::os_on("linkat", || on(dir, name)));
+                .map_err(Error::os_on("linkat", || path_text(dir, name)));
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -220,7 +220,7 @@ impl<'t> ForkCopier<'t> {
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             match rustix::fs::chownat(dir, name.bytes(), uid, gid, flags) {
                 Err(Errno::PERM) => self.note_owner(&dir.path().join(name)),
-                set => set.map_err(Error::os_on("fchownat", || on(dir, name)))?,
+                set => set.map_err(Error::os_on("fchownat", || path_text(dir, name)))?,
             }
         }
         if meta.kind != FileType::Symlink {
@@ -228,7 +228,7 @@ impl<'t> ForkCopier<'t> {
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         rustix::fs::utimensat(dir, name.bytes(), &times(&meta), flags)
-            .map_err(Error::os_on("utimensat", || on(dir, name)))
+            .map_err(Error::os_on("utimensat", || path_text(dir, name)))
     }
 
     /// Sets the attributes of an open file or directory. Changing the owner drops a capability, and setting an ACL
@@ -278,7 +278,7 @@ fn in_place(
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open_beneath(dir, name.bytes(), flags, Mode::empty()) {
         Err(Error::NotFound) => return Ok(None),
-        // Its owner has closed it to itself: it is opened by its path.
+        // The file's mode excludes its own owner: it is opened by its path.
         Err(error) if error.is_denial() => return Ok(None),
         Err(Error::Os { call, errno, .. }) => {
             return Err(Error::os_on(call, || crate::name::quoted(name.bytes()))(
@@ -331,6 +331,6 @@ fn times(meta: &NodeAttributes) -> Timestamps {
     }
 }
 
-fn on(dir: &Dir, name: Name<'_>) -> String {
+fn path_text(dir: &Dir, name: Name<'_>) -> String {
     dir.path().join(name).to_string()
 }

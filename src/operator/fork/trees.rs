@@ -288,7 +288,7 @@ pub fn empty(root: &Root) -> Result<()> {
         let entry = entry.map_err(Error::os("getdents64"))?;
         names.push(entry.file_name().to_bytes().to_vec());
     }
-    // What says that this is a fork goes last.
+    // The state directory, which marks a fork, goes last.
     names.sort_by_key(|name| *name == *STATE);
     for name in names
         .iter()

@@ -14,6 +14,7 @@ use crate::world::root::Dir;
 /// The number of records back that an abort may reach.
 pub(super) const RECENT: usize = 8192;
 
+/// An entry of the trash as listed, before records are read.
 pub(super) struct CheckedEntry {
     pub(super) id: Id,
     pub(super) known: bool,
@@ -31,6 +32,7 @@ pub(super) struct MissingVersion {
     pub(super) unfit: Option<String>,
 }
 
+/// The state of one pass over the journals of all sessions.
 pub(super) struct JournalPass<'a> {
     pub(super) store: &'a Store,
     pub(super) report: &'a mut FsckReport,
@@ -110,7 +112,7 @@ pub(super) enum LastLine {
 }
 
 impl LastLine {
-    pub(super) fn bad(seal: bool) -> LastLine {
+    pub(super) fn damaged(seal: bool) -> LastLine {
         match seal {
             true => LastLine::BadSeal,
             false => LastLine::Neither,

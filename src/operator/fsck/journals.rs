@@ -136,7 +136,7 @@ impl<'a> JournalPass<'a> {
             ParsedLine::Seal { seal, .. } => seal.seq + 1,
             ParsedLine::Neither { what, passed } => {
                 self.unreadable(here, line.number, what);
-                here.last = LastLine::bad(*passed);
+                here.last = LastLine::damaged(*passed);
                 return Ok(());
             }
         };
@@ -173,7 +173,7 @@ impl<'a> JournalPass<'a> {
         let what = format!("line {line} of the journal cannot be read: {what}");
         let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
         self.report.add(finding.in_session(&here.id, Some(line)));
-        // Count it as one record, as far as can be told.
+        // The line counts as a single record: more cannot be known.
         here.seq += 1;
         self.report.records += 1;
     }

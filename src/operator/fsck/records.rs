@@ -91,10 +91,10 @@ impl JournalPass<'_> {
             }
             return;
         }
-        self.await_it(seq, hash(&[&trash.0]));
+        self.expect_entry(seq, hash(&[&trash.0]));
     }
 
-    fn await_it(&mut self, seq: u64, hash: u64) {
+    fn expect_entry(&mut self, seq: u64, hash: u64) {
         self.awaited.insert(hash, seq);
         self.recent.push_back((seq, hash));
         if self.recent.len() > RECENT {
@@ -135,7 +135,7 @@ impl JournalPass<'_> {
                 && Name::new(name).and_then(|name| into.stat(name)).is_err()
             {
                 let key = hash(&[&trash.0, name]);
-                self.await_it(seq, key);
+                self.expect_entry(seq, key);
                 self.gathered.insert(hash(&[&entry.0]), key);
             }
         }

@@ -29,7 +29,7 @@ impl JournalPass<'_> {
         here.named = false;
         here.last = match whole {
             true => LastLine::Good,
-            false => LastLine::bad(true),
+            false => LastLine::damaged(true),
         };
         if let Some(what) = what {
             let finding = Finding::problem(FindingKind::Changed, what, BROKEN);

@@ -62,18 +62,18 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             self.discard(path, Some(*seen))?;
         }
         self.names(plan)?;
-        // Something that is no directory may be made at the path of one.
+        // A file may be made at the path of a removed directory.
         for path in &plan.dirs {
             self.discard(&moved(&plan.names, path), None)?;
         }
         for (path, filling) in &plan.fillings {
             self.fill(path, filling)?;
         }
-        // Making something in a directory changes its time.
+        // Making an entry in a directory changes the directory's time.
         for (path, naming) in plan.names.iter().rev() {
             if let NameStep::Mkdir(node) = naming {
                 let looks = FullAttributes::of(self.theirs, *node)?;
-                self.on(path, |steps, dir, name| {
+                self.at_path(path, |steps, dir, name| {
                     steps.copier.attributes(&looks, dir, name)
                 })?;
             }
@@ -133,7 +133,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             NameStep::Mkdir(node) => {
                 let mode = self.theirs.meta(*node)?.mode;
                 self.done += 1;
-                self.on(path, |steps, dir, name| {
+                self.at_path(path, |steps, dir, name| {
                     let world = steps.applier.world();
                     world.mkdir(dir, name, mode | 0o700, steps.caller)?;
                     steps.applier.made(dir, name);
@@ -164,7 +164,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
     }
 
     fn discard(&mut self, path: &WorldPath, seen: Option<FileFingerprint>) -> Result<()> {
-        self.on(path, |steps, dir, name| {
+        self.at_path(path, |steps, dir, name| {
             let located = steps.applier.world().hold(dir, name)?;
             check(seen, located.node.meta())?;
             steps.applier.discard(dir, name, steps.caller).map(drop)
@@ -175,7 +175,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
 
     fn fill(&mut self, path: &WorldPath, filling: &FillStep) -> Result<()> {
         if path.is_root() {
-            // It is no entry of any directory, and only its attributes can change.
+            // The root is no entry of a directory, and only its attributes can change.
             self.at = path.clone();
             let node = self.applier.world().root().node(path)?;
             let located = LocatedNode {
@@ -183,11 +183,11 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
                 path: path.clone(),
                 removed: false,
             };
-            self.dress(filling, &located)?;
+            self.set_attributes(filling, &located)?;
             self.done += 1;
             return Ok(());
         }
-        self.on(path, |steps, dir, name| match filling {
+        self.at_path(path, |steps, dir, name| match filling {
             FillStep::Make(node) => steps.copier.copy(*node, dir, name),
             FillStep::Replace(node) => {
                 steps.applier.discard(dir, name, steps.caller)?;
@@ -196,7 +196,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             FillStep::Content(new) => steps.content(new, dir, name),
             filling => {
                 let located = steps.applier.world().hold(dir, name)?;
-                steps.dress(filling, &located)
+                steps.set_attributes(filling, &located)
             }
         })?;
         self.done += 1;
@@ -229,7 +229,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         self.seen.get(&self.at).filter(|_| !is_written).copied()
     }
 
-    fn dress(&mut self, filling: &FillStep, located: &LocatedNode) -> Result<()> {
+    fn set_attributes(&mut self, filling: &FillStep, located: &LocatedNode) -> Result<()> {
         let world = self.applier.world();
         let theirs = |node: NodeId| self.theirs.meta(node);
         let change = match filling {
@@ -263,7 +263,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             .map(drop)
     }
 
-    fn on(
+    fn at_path(
         &mut self,
         path: &WorldPath,
         act: impl FnOnce(&mut Self, &Dir, Name<'_>) -> Result<()>,

@@ -83,8 +83,7 @@ pub(super) fn decide(
         return Ok(ContentOutcome::Ours);
     }
     let Some(base) = base else {
-        // What a killed merge has made of a file, or what the fork has only added to: no byte of it gets lost but
-        // zeros.
+        // The file that a killed merge left, or one to which the fork has only added: no byte of it but zeros is lost.
         if is_half_of(theirs, ours)? {
             return Ok(ContentOutcome::Theirs);
         }

@@ -21,6 +21,7 @@ pub(super) struct DoubtfulContent {
     pub(super) path: WorldPath,
 }
 
+/// The search for an earlier content of the fork, on the way back through its records.
 struct ContentSearch {
     slot: Option<DirSlot>,
     node: Option<NodeId>,

@@ -32,7 +32,7 @@ impl MergePlanner<'_, '_, '_, '_> {
                 None => "was changed here, and removed in the fork",
                 Some(_) => "was changed here, and replaced in the fork",
             };
-            self.clash(path, what, None, false);
+            self.add_conflict(path, what, None, false);
             if !self.force || there.is_some() && !self.can_come(path)? {
                 return Ok(());
             }
@@ -106,7 +106,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         let there = self.ours.stays_at(path)?;
         let is_there = match there.filter(|there| self.ours.tree.kind(*there) == kind) {
             Some(_) if self.has_moved(from, path)? => true,
-            // Moved by an earlier merge, and perhaps something else has taken the former name since.
+            // Moved by an earlier merge; another node may have taken the former name since.
             Some(there) if kind.is_file() => {
                 false_if_unreadable(is_same((self.theirs, is.node), (&self.ours.tree, there)))?
             }
@@ -139,7 +139,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         if let Some(what) = what {
             // Its former name is that of another directory in the fork.
             let theirs = Some(is.node).filter(|_| !from.contains(path));
-            self.clash(from, &what, theirs, false);
+            self.add_conflict(from, &what, theirs, false);
             return Ok(());
         }
         self.ours.leaving.insert(from.clone());
@@ -193,14 +193,14 @@ impl MergePlanner<'_, '_, '_, '_> {
     pub(super) fn added_dir(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         match self.ours.stays_at(path)? {
             Some(there) if self.ours.tree.kind(there).is_dir() => {}
-            Some(_) => self.clash(
+            Some(_) => self.add_conflict(
                 path,
                 "is a directory in the fork, and something else here",
                 None,
                 false,
             ),
             None if !self.ours.has_parent_of(path)? => {
-                self.clash(
+                self.add_conflict(
                     path,
                     "was made in the fork, in a directory that is not here any more",
                     None,
@@ -222,12 +222,12 @@ impl MergePlanner<'_, '_, '_, '_> {
         };
         let kind = self.ours.tree.kind(here);
         if !kind.is_dir() {
-            // An earlier merge may have brought it; its content is looked at with what the fork has made.
+            // An earlier merge may have brought it; its content is compared with the nodes that the fork has made.
             let there = self.theirs.resolve(path)?;
             if there.is_some_and(|there| self.theirs.kind(there) == kind) {
                 return Ok(());
             }
-            self.clash(
+            self.add_conflict(
                 path,
                 "is something else here, and was removed in the fork",
                 None,
@@ -237,7 +237,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             let mut clashes = self.plan.clashes.iter();
             if !clashes.any(|clash| path.contains(&clash.conflict.path)) {
                 let what = format!("was removed in the fork, and {inner} is new here");
-                self.clash(path, &what, None, false);
+                self.add_conflict(path, &what, None, false);
             }
         } else {
             self.ours.leaving.insert(path.clone());

@@ -112,7 +112,7 @@ pub(super) struct MergePlanner<'p, 't, 'a, 'o> {
 }
 
 impl MergePlanner<'_, '_, '_, '_> {
-    pub(super) fn clash(
+    pub(super) fn add_conflict(
         &mut self,
         path: &WorldPath,
         what: &str,
@@ -157,7 +157,7 @@ impl MergePlanner<'_, '_, '_, '_> {
                 true => self.fill(path, FillStep::Make(is)),
                 false => {
                     let what = "was made in the fork, in a directory that is not here any more";
-                    self.clash(path, what, Some(is), false);
+                    self.add_conflict(path, what, Some(is), false);
                 }
             }
             return Ok(());
@@ -173,7 +173,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             };
         if !are_same {
             let what = "was made on both sides, as different things";
-            self.clash(path, what, Some(is), false);
+            self.add_conflict(path, what, Some(is), false);
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         };
         let from = from.unwrap_or_else(|| change.path.clone());
         let at = self.now_at(&from);
-        // Something else may have come to the former name since.
+        // Another node may have come to the former name since.
         let former = match self.has_moved(&from, &change.path)? {
             true => None,
             false => self.ours.at(&from)?,
@@ -205,14 +205,14 @@ impl MergePlanner<'_, '_, '_, '_> {
             let is_told = change.status == ChangeStatus::Renamed;
             if !is_told {
                 let what = "was removed here, and changed in the fork";
-                self.clash(&change.path, what, Some(is.node), false);
+                self.add_conflict(&change.path, what, Some(is.node), false);
             }
             return Ok(());
         };
         let kind = self.theirs.kind(is.node);
         if self.ours.tree.kind(here) != kind {
             let what = "is something else here, and was changed in the fork";
-            self.clash(&at, what, Some(is.node), false);
+            self.add_conflict(&at, what, Some(is.node), false);
             return Ok(());
         }
         if change.content || change.unknown.is_some() {
@@ -253,7 +253,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             ContentOutcome::Theirs => self.fill(at, FillStep::Content(FillContent::Theirs(is))),
             ContentOutcome::Text(text) => self.fill(at, FillStep::Content(FillContent::Text(text))),
             ContentOutcome::Conflict(what) => {
-                self.clash(at, what, Some(is), true);
+                self.add_conflict(at, what, Some(is), true);
                 if let Some(clash) = self.plan.clashes.last_mut() {
                     clash.doubt = Some(DoubtfulContent {
                         ours: here,
@@ -272,7 +272,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             self.fill(at, FillStep::Replace(is));
         } else {
             let what = "is a link that leads elsewhere on both sides";
-            self.clash(at, what, Some(is), false);
+            self.add_conflict(at, what, Some(is), false);
         }
         Ok(())
     }
@@ -305,7 +305,7 @@ impl MergePlanner<'_, '_, '_, '_> {
                 (false, _) => {}
                 (true, true) => self.fill(at, filling),
                 (true, false) => {
-                    self.clash(at, what, None, false);
+                    self.add_conflict(at, what, None, false);
                     self.forced(filling);
                 }
             }
@@ -315,7 +315,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             if ours == self.base.xattrs(was.node)? {
                 self.fill(at, FillStep::Xattrs(node));
             } else if ours != self.theirs.xattrs(node)? {
-                self.clash(
+                self.add_conflict(
                     at,
                     "has other extended attributes on both sides",
                     None,

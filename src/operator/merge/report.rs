@@ -93,7 +93,7 @@ pub fn run(
         fork: name.clone(),
         changed: planned.diff.len() as u64,
         stopped: request.choice == OnConflict::Stop && !plan.clashes.is_empty(),
-        notes: planned.removed.iter().map(stays).collect(),
+        notes: planned.removed.iter().map(stays_in_words).collect(),
         ..MergeReport::default()
     };
     if !report.stopped {
@@ -161,7 +161,7 @@ fn plan_of<'a>(
     })
 }
 
-fn stays(path: &WorldPath) -> String {
+fn stays_in_words(path: &WorldPath) -> String {
     format!(
         "{path} was removed or moved beside the fork's home, without a record: it stays here, and can be removed here"
     )

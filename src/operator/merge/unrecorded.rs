@@ -180,7 +180,7 @@ impl<'a> OriginAtFork<'a> {
         if time < self.done {
             return Ok(false);
         }
-        // A time that lay ahead came along from the origin, and touching a file is no edit.
+        // A time in the future came along from the origin, and touching a file is not an edit.
         let there = base.path(node).map(|path| self.then.resolve(&path));
         Ok(match there.transpose()?.flatten() {
             Some(there) => !self.had(there, (base, node))?,
@@ -239,6 +239,7 @@ pub(super) fn is_equal(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result
 /// A directory: its node, its path, its path in the fork as that was made, and whether it was made outside the home.
 type PendingDir = (NodeId, WorldPath, Option<WorldPath>, bool);
 
+/// The search of a fork for unrecorded edits, directory by directory.
 struct EditSearch<'w, 'o, 't> {
     origin: &'w OriginAtFork<'o>,
     base: &'w PastTree<'t>,
@@ -260,7 +261,7 @@ impl EditSearch<'_, '_, '_> {
             };
             let name = Name::new(&bytes)?;
             let inner = path.join(name);
-            // Where it was when the fork was made; what records made since was nowhere.
+            // The path when the fork was made; a node that records made since had none.
             let before = match was {
                 Some(was) if self.base.lookup(*dir, &bytes)? == Some(node) => Some(was.join(name)),
                 _ => self.base.path(node),
@@ -337,7 +338,7 @@ impl EditSearch<'_, '_, '_> {
             let (Some(at), Ok(meta)) = (disk.path(node), disk.stat(node)) else {
                 continue;
             };
-            // Somebody may have made it in the origin since, beside the home.
+            // A user may have made it in the origin since, outside the home.
             if !in_trash(&at) && self.origin.is_older(&meta) {
                 self.removed.push(at);
             }

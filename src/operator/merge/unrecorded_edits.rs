@@ -32,7 +32,7 @@ impl MergePlanner<'_, '_, '_, '_> {
                 if !is_there {
                     let what =
                         "was removed or replaced here, and edited beside its home in the fork";
-                    self.clash(path, what, Some(node), false);
+                    self.add_conflict(path, what, Some(node), false);
                 }
                 return Ok(());
             }
@@ -43,12 +43,12 @@ impl MergePlanner<'_, '_, '_, '_> {
         let at = self.now_at(from);
         let Some(here) = self.ours.at(from)? else {
             let what = "is not here any more, and was edited beside its home in the fork";
-            self.clash(path, what, Some(node), false);
+            self.add_conflict(path, what, Some(node), false);
             return Ok(());
         };
         if self.ours.tree.kind(here) != kind {
             let what = "is something else here, and was edited beside its home in the fork";
-            self.clash(&at, what, Some(node), false);
+            self.add_conflict(&at, what, Some(node), false);
             return Ok(());
         }
         match kind {
@@ -62,7 +62,7 @@ impl MergePlanner<'_, '_, '_, '_> {
                     }
                     false => {
                         let what = "is a link that leads elsewhere on both sides";
-                        self.clash(&at, what, Some(node), false);
+                        self.add_conflict(&at, what, Some(node), false);
                         Ok(())
                     }
                 };
@@ -77,7 +77,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             match mode == Some(ours) {
                 true => self.fill(&at, FillStep::Mode(node)),
                 false => {
-                    self.clash(&at, "has other permissions on both sides", None, false);
+                    self.add_conflict(&at, "has other permissions on both sides", None, false);
                     self.forced(FillStep::Mode(node));
                 }
             }
@@ -98,7 +98,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             self.fill(at, FillStep::Content(FillContent::Theirs(is)));
         } else {
             let what = "was changed here, and edited beside its home in the fork";
-            self.clash(at, what, Some(is), true);
+            self.add_conflict(at, what, Some(is), true);
         }
         Ok(())
     }

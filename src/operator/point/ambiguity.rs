@@ -35,7 +35,7 @@ pub(super) fn is_ambiguous(
         }
         let mut reader = JournalReader::new(BufReader::with_capacity(1 << 17, file));
         let misplaced = reader.next_where(|header| (header.seq <= seq) == is_later(&header.time));
-        // A journal that is damaged is reported by whoever reads its records.
+        // A damaged journal is reported when its records are read.
         if let Ok(Some(_)) = misplaced {
             return Ok(true);
         }

@@ -63,7 +63,7 @@ impl PageData {
         });
         let who = program(listed.actor.as_ref());
         html.raw(" <span class=\"what\">")
-            .text(&about(listed.size, &who, &listed.time));
+            .text(&size_and_author(listed.size, &who, &listed.time));
         html.raw("</span></div>");
         let mut command = format!(
             "trumanfs trash restore {} {}",
@@ -87,8 +87,11 @@ impl PageData {
             .text(&version.path.to_string())
             .raw("</bdi>");
         let who = program(version.actor.as_ref());
-        html.raw(" <span class=\"what\">")
-            .text(&about(version.size, &who, &version.time));
+        html.raw(" <span class=\"what\">").text(&size_and_author(
+            version.size,
+            &who,
+            &version.time,
+        ));
         if version.how == KeepMethod::Blocks {
             html.text(", kept block by block");
         }
@@ -114,7 +117,7 @@ fn left_out(html: &mut HtmlFragment, all: usize, command: &str) {
     }
 }
 
-fn about(bytes: u64, who: &str, time: &str) -> String {
+fn size_and_author(bytes: u64, who: &str, time: &str) -> String {
     let time = time.get(..19).unwrap_or_default().replace('T', " ");
     match who {
         "" => format!("{}, {time}", size(bytes)),

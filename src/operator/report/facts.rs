@@ -114,7 +114,7 @@ impl SessionFacts {
         if let Some(run) = &self.run
             && record.origin.run != Some(run.id)
         {
-            // What is known of the session is known of the run.
+            // The begin and the end of the session hold for the run, too.
             return self.take_frame(record.op);
         }
         if self.run.is_some() {

@@ -145,6 +145,7 @@ pub fn page(
 /// The differences, and the changes that are listed.
 type ListedChanges<'a> = (Diff<'a>, Vec<PathDifference>);
 
+/// Everything that a page shows.
 struct PageData {
     /// The store's path, quoted for a shell.
     store: String,

@@ -10,7 +10,7 @@ use crate::operator::text::TextComparison;
 use crate::operator::undo::apply::PlanSize;
 use crate::operator::undo::edit::{ByteSplice, EditReport, EditRequest};
 use crate::operator::undo::step_summary::{StepKind, StepSummary};
-use crate::operator::undo::{UndoReport, name_culprits};
+use crate::operator::undo::{UndoReport, describe_conflicting_records};
 
 /// The plan of taking single hunks back.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Review<'_> {
     pub fn lines_of(&self, path: &WorldPath) -> Result<PathHunks> {
         let at = (0..self.len()).filter_map(|number| Some((number, self.path(number)?)));
         let at = at.filter(|(_, (_, listed))| listed == path);
-        // Where something else has come to the path of what was removed, that is what has it now.
+        // If another node has come to the path of a removed one, the path now means that node.
         let is_there = at.max_by_key(|(_, (status, _))| *status != ChangeStatus::Removed);
         let number = is_there.map(|(number, _)| number);
         let lines = number.map(|number| self.lines(number)).transpose();
@@ -81,7 +81,7 @@ impl Review<'_> {
         let (now, edited) = match lines.without(chosen) {
             Ok(texts) => texts,
             Err(mut conflicts) => {
-                name_culprits(self.store, &mut conflicts)?;
+                describe_conflicting_records(self.store, &mut conflicts)?;
                 report.stopped = true;
                 report.conflicts = conflicts
                     .into_iter()

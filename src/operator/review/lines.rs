@@ -53,7 +53,7 @@ impl Review<'_> {
                 TextComparison::default()
             }
         };
-        // The numbers of its hunks would mean others the next time.
+        // The numbers of its hunks could mean other hunks in the next comparison.
         if comparison.is_rough() {
             whole = whole.or(Some(TAKES_LONG));
         }

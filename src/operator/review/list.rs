@@ -160,7 +160,7 @@ impl<'a> Review<'a> {
         let records: Vec<&ScopeRecord> = self.records_at(number).collect();
         let newest = records.first();
         let mut by: Vec<ChangeCause> = Vec::new();
-        for who in records.iter().filter_map(|record| self.who_made(record)) {
+        for who in records.iter().filter_map(|record| self.author_of(record)) {
             if !by.iter().any(|by| by.who == *who) {
                 let command = who.run.and_then(|run| self.command(run));
                 by.push(ChangeCause {
@@ -181,7 +181,7 @@ impl<'a> Review<'a> {
     /// Returns the author and the time of a path's last change, in microseconds since 1970.
     pub fn last(&self, number: usize) -> Option<(&ChangeAuthor, i64)> {
         let record = self.records_at(number).next()?;
-        Some((self.who_made(record)?, record.time))
+        Some((self.author_of(record)?, record.time))
     }
 
     /// Returns the command of a run, escaped.
@@ -262,7 +262,7 @@ impl<'a> Review<'a> {
         Some([from, Some(path)])
     }
 
-    fn who_made(&self, record: &ScopeRecord) -> Option<&ChangeAuthor> {
+    fn author_of(&self, record: &ScopeRecord) -> Option<&ChangeAuthor> {
         usize::try_from(record.who)
             .ok()
             .and_then(|at| self.seen.who.get(at))

@@ -75,7 +75,7 @@ impl ScopeIndex {
         let mut parts: Vec<AcceptedRanges> = Vec::new();
         let mut records = ReverseRecords::trusting(store)?;
         loop {
-            // What was accepted is parsed, and the first record before the scope ends it.
+            // `accept` records are parsed, and the first record before the scope ends the pass.
             let next = records.next_of(|session, header| {
                 if scope.from.includes(session, header.seq) || header.op == "accept" {
                     return true;

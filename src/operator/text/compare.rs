@@ -73,10 +73,10 @@ pub struct Hunk {
 impl TextComparison {
     /// Compares two texts.
     pub fn new(before: Vec<u8>, after: Vec<u8>) -> TextComparison {
-        TextComparison::patient(before, after, PATIENCE)
+        TextComparison::with_time_limit(before, after, PATIENCE)
     }
 
-    fn patient(before: Vec<u8>, after: Vec<u8>, patience: Duration) -> TextComparison {
+    fn with_time_limit(before: Vec<u8>, after: Vec<u8>, patience: Duration) -> TextComparison {
         let start = Instant::now();
         let ops = compare(&lines(&before), &lines(&after), patience);
         TextComparison {
@@ -179,7 +179,7 @@ impl TextComparison {
 fn compare(before: &[&[u8]], after: &[&[u8]], patience: Duration) -> Vec<DiffOp> {
     match (before.len(), after.len()) {
         (0, 0) => Vec::new(),
-        // Most of what comes or goes whole needs no comparing.
+        // Most texts that are added or removed as a whole need no comparing.
         (0, new_len) => vec![DiffOp::Insert {
             old_index: 0,
             new_index: 0,
@@ -306,7 +306,7 @@ mod tests {
     fn a_difference_is_rough_where_the_search_was_given_up() {
         let compared = |patience| {
             let (before, after) = (numbered(&[]), numbered(&[(2, ""), (14, "fourteen\n")]));
-            TextComparison::patient(before.into(), after.into(), patience).is_rough()
+            TextComparison::with_time_limit(before.into(), after.into(), patience).is_rough()
         };
         assert!(compared(Duration::ZERO));
         assert!(!compared(Duration::from_secs(600)));

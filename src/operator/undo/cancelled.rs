@@ -52,7 +52,7 @@ impl UndoPlanner<'_, '_> {
                     places.insert((*dir, *name));
                 }
             }
-            // Of a directory that something was taken out of.
+            // The time of a directory that a node was taken out of.
             RecordEffect::Time(node, time) if self.is_in_trash(*node)? => {
                 self.target.difference_mut(*node).mtime = Some(*time);
             }
@@ -88,7 +88,7 @@ impl UndoPlanner<'_, '_> {
         for (_, from, _) in &waiting {
             self.target.set_by_id(from.0, from.1, None);
         }
-        // A directory has to be in its place before what lies in it.
+        // A directory has to be in its place before its entries.
         loop {
             let before = waiting.len();
             for (node, from, to) in std::mem::take(&mut waiting) {

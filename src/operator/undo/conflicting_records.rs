@@ -15,7 +15,7 @@ use crate::operator::point::Operation;
 const LOOKED_UP: usize = 100;
 
 /// Finds the conflicting records, and describes their operation, their author and their run.
-pub(in crate::operator) fn name_culprits(
+pub(in crate::operator) fn describe_conflicting_records(
     store: &Store,
     conflicts: &mut [ConflictCause],
 ) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::planner::{ChangeKey, OnConflict, UndoPlanner, content_of, same};
+use super::planner::{ChangeKey, OnConflict, UndoPlanner, content_of, is_same_layer};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::operator::past::effect::SessionRecord;
@@ -24,7 +24,7 @@ impl UndoPlanner<'_, '_> {
             return Ok(false);
         }
         let there = content_of(&self.target, node);
-        let is_later = !same(&after, &there) && !self.equal(node, &after, &there)?;
+        let is_later = !is_same_layer(&after, &there) && !self.equal(node, &after, &there)?;
         if is_later {
             if self.equal(node, &before, &there)? {
                 return Ok(false);
@@ -124,7 +124,7 @@ impl UndoPlanner<'_, '_> {
         record: SessionRecord<'_>,
     ) -> Result<()> {
         let after = self.past.tree().xattrs(node);
-        // Of another user's file that cannot be read, the step says that it is not set.
+        // For another user's unreadable file, the step reports that the attribute is not set.
         let is_closed = after.as_ref().is_err_and(Error::is_denial);
         if !is_closed
             && let after = after?.remove(name)

@@ -182,7 +182,7 @@ impl EditRequest {
 
     /// Returns the content after the changes; `None` where it is not as it was seen.
     fn applied(&self, content: &[u8]) -> Option<Vec<u8>> {
-        // What was added behind lines that are edited touches them.
+        // Bytes appended directly after edited lines touch them.
         let length = self.length.filter(|length| self.end() < *length);
         let seen = content.get(..length.unwrap_or(content.len()))?;
         if EditRequest::digest(seen) != self.seen {
@@ -215,7 +215,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
     };
     let mut edited = look.edit(applier, caller);
     for _ in 1..LOOKS {
-        // Changed since the look: it may have what is edited all the same.
+        // The file changed after it was read: it may still have the bytes to edit.
         if !matches!(&edited, Err(Error::Conflict { .. } | Error::NotFound)) {
             break;
         }
@@ -223,7 +223,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
         edited = look.and_then(|look| look.edit(applier, caller));
     }
     match edited.map_err(|error| of_path(error, &request.path)) {
-        // Half-way, there is something to take back.
+        // A half-made edit can be taken back, so its record stays.
         Err(error) if error.kind() == Kind::Partly => {
             begun.done();
             Err(error)

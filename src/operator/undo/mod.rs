@@ -35,7 +35,7 @@ mod steps;
 
 pub use applier::{Applier, InProcessApplier};
 pub use apply::apply;
-pub(in crate::operator) use conflicting_records::name_culprits;
+pub(in crate::operator) use conflicting_records::describe_conflicting_records;
 pub(in crate::operator) use copier::PastCopier;
 pub use last_undo::{LastUndo, last_undo};
 pub(in crate::operator) use node_equality::FullAttributes;

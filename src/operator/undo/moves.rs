@@ -25,6 +25,7 @@ use crate::world::{Caller, Dir, Id, RemovedNode, RenameMode, Time, root};
 /// The number of directories that are kept open.
 const OPEN: usize = 64;
 
+/// Moves nodes to their names in the target.
 pub(super) struct NodeMover<'a, 'h> {
     applier: &'h dyn Applier,
     caller: Caller,

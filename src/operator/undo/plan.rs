@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, same};
+use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, is_same_layer};
 use super::selection::{CancelledUndo, RecordSelection};
 use crate::error::Result;
 use crate::journal::Record;
@@ -58,7 +58,7 @@ pub fn plan<'a>(
     }
     planner.settle()?;
     let mut conflicts = std::mem::take(&mut planner.conflicts);
-    super::conflicting_records::name_culprits(store, &mut conflicts)?;
+    super::conflicting_records::describe_conflicting_records(store, &mut conflicts)?;
     Ok(UndoPlan {
         beside: planner
             .beside
@@ -183,7 +183,7 @@ impl UndoPlanner<'_, '_> {
         {
             let after = content_of(self.past.tree(), node);
             let there = content_of(&self.target, node);
-            if !same(&after, &there) && !self.equal(node, &after, &there)? {
+            if !is_same_layer(&after, &there) && !self.equal(node, &after, &there)? {
                 let by = self.touched.get(&ChangeKey::Content(node)).cloned();
                 self.conflict(record, self.name_of(node), "was written to later", by, true);
                 if self.choice == OnConflict::KeepBoth {
@@ -222,7 +222,7 @@ impl UndoPlanner<'_, '_> {
             };
             let there = self.target.lookup_id(*dir, self.alias((*dir, *name)))?;
             let lost = after.filter(|_| there.is_none());
-            // Whether what was purged is missed shows when all is taken back: `places` looks.
+            // `places` checks later, when all is taken back, whether the purged node is needed.
             let purged = lost.is_some_and(|node| self.is_purged((*dir, *name), node, trash));
             if there != *after && !purged {
                 as_left = false;
@@ -238,7 +238,7 @@ impl UndoPlanner<'_, '_> {
         Ok(if as_left {
             Some(false)
         } else if as_before {
-            // Gathered under its directory: it is there, but not where anyone would look for it.
+            // Gathered under its directory: the node exists, but at a place where no user would look for it.
             if let Some((name, by)) = placeless {
                 let what = "has no place: its directory was removed later; undo that as well";
                 let name = escape(&self.target.disk().text(name));
@@ -256,11 +256,11 @@ impl UndoPlanner<'_, '_> {
     /// Returns whether a node was purged from the trash, and notes the record of the purge.
     fn is_purged(&mut self, place: NameSlot, node: NodeId, trash: Option<NodeId>) -> bool {
         let past = self.past.tree();
-        // What a lost directory held is lost with it.
+        // The entries of a lost directory are lost with it.
         if !past.is_lost(node) || Some(place.0) != trash && !past.is_lost(place.0) {
             return false;
         }
-        if let Some(by) = self.culprit(place) {
+        if let Some(by) = self.conflicting_record(place) {
             self.purged.entry(node).or_insert(by);
         }
         true
@@ -339,7 +339,7 @@ impl UndoPlanner<'_, '_> {
             (Some(_), Some(_)) => "is something else now",
             (None, _) => "has come to be there later",
         };
-        let by = self.culprit((dir, name_id));
+        let by = self.conflicting_record((dir, name_id));
         self.conflict(record, at, what, by, !lost || is_replaced);
     }
 

@@ -81,6 +81,7 @@ pub(super) enum ChangeKey {
 /// A conflict, and the record that causes it.
 pub(in crate::operator) type ConflictCause = (UndoConflict, Option<RecordId>);
 
+/// The state of planning an undo.
 pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) past: &'p mut Past<'a>,
     pub(super) target: PastTree<'a>,
@@ -129,7 +130,7 @@ impl UndoPlanner<'_, '_> {
         path.map_or_else(|| "a file".to_owned(), |path| path.to_string())
     }
 
-    pub(super) fn culprit(&self, (dir, name): NameSlot) -> Option<RecordId> {
+    pub(super) fn conflicting_record(&self, (dir, name): NameSlot) -> Option<RecordId> {
         self.touched.get(&ChangeKey::Name(dir, name)).cloned()
     }
 
@@ -175,7 +176,10 @@ pub(super) fn content_of(tree: &PastTree<'_>, node: NodeId) -> Option<Arc<Conten
     tree.difference(node).and_then(|then| then.content.clone())
 }
 
-pub(super) fn same(one: &Option<Arc<ContentLayer>>, two: &Option<Arc<ContentLayer>>) -> bool {
+pub(super) fn is_same_layer(
+    one: &Option<Arc<ContentLayer>>,
+    two: &Option<Arc<ContentLayer>>,
+) -> bool {
     match (one, two) {
         (None, None) => true,
         (Some(one), Some(two)) => Arc::ptr_eq(one, two),

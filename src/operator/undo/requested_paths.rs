@@ -34,10 +34,10 @@ impl RequestedPaths {
 
     /// Returns whether an operation is selected: without patterns, all are.
     pub(super) fn concerns(&self, op: &Op) -> bool {
-        self.patterns.is_empty() || op.paths().any(|path| self.fits(path))
+        self.patterns.is_empty() || op.paths().any(|path| self.matches(path))
     }
 
-    fn fits(&self, path: &WorldPath) -> bool {
+    fn matches(&self, path: &WorldPath) -> bool {
         let text = path.to_string();
         self.patterns.iter().any(|pattern| pattern.fits(&text))
     }

@@ -97,7 +97,7 @@ impl UndoPlanner<'_, '_> {
         let path = self.target.path(dir).filter(in_trash)?;
         let entry = path.components().nth(1)?;
         let entry = self.target.disk().name_id(entry.bytes());
-        self.culprit((trash?, entry))
+        self.conflicting_record((trash?, entry))
     }
 
     /// Checks that a directory created by a selected record does not take later files of others into the trash.
@@ -111,7 +111,7 @@ impl UndoPlanner<'_, '_> {
                 continue;
             };
             let disk = self.target.disk();
-            let by = self.culprit((node, disk.name_id(&child)));
+            let by = self.conflicting_record((node, disk.name_id(&child)));
             let text = disk.text(name);
             let what = format!("{} has {} in it since", escape(&text), escape(&child));
             self.forcible_conflict(&of, what, by);
@@ -242,7 +242,7 @@ impl UndoPlanner<'_, '_> {
                         continue;
                     }
                     let now = match PastContent::open(store, None, || self.target.open_now(node)) {
-                        // Another user's file may be cut by whoever may not read it.
+                        // A user who may not read another user's file may still truncate it.
                         Err(error) if error.is_denial() => continue,
                         now => now?,
                     };
@@ -255,7 +255,7 @@ impl UndoPlanner<'_, '_> {
                     self.fixed_conflict(&of, format!("{}: {what}", self.name_of(node)), None);
                     self.forget_content(node, &content);
                 }
-                // The step that needs it says so.
+                // The step that needs the content reports that.
                 Err(error) if error.is_denial() => {}
                 Err(error) => return Err(error),
             }

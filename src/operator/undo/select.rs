@@ -105,7 +105,12 @@ impl SelectionPass {
         })
     }
 
-    fn met(&mut self, session: &Arc<str>, record: Record, wanted: impl Fn(&Record) -> bool) {
+    fn note_record(
+        &mut self,
+        session: &Arc<str>,
+        record: Record,
+        wanted: impl Fn(&Record) -> bool,
+    ) {
         let seq = record.seq;
         let mut numbers = vec![seq];
         if let Op::Rmdir { trash, .. } = &record.op {
@@ -232,7 +237,7 @@ pub fn select(store: &Store, wanted: &UndoTarget) -> Result<RecordSelection> {
                     break;
                 }
                 let in_session = only.as_ref().is_none_or(|only| **only == *session);
-                pass.met(&session, record, |record| {
+                pass.note_record(&session, record, |record| {
                     in_session
                         && run.is_none_or(|run| record.origin.run == Some(run))
                         && is_by(record, *pid, program.as_deref())
@@ -300,7 +305,7 @@ fn by_number(
             found.push((session.clone(), record.seq));
         }
         let one = session.clone();
-        pass.met(&session, record, |record| {
+        pass.note_record(&session, record, |record| {
             named.contains(&(&one, record.seq))
         });
     }

@@ -83,7 +83,7 @@ impl SkippedSteps {
 fn ends_all(error: &Error) -> bool {
     let errno = match error {
         Error::Os { errno, .. } => *errno,
-        // A file that was half written: the disk failed under it.
+        // The disk failed while a file was being written.
         Error::Partly { .. } => return true,
         _ => return false,
     };

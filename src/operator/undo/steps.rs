@@ -60,6 +60,7 @@ pub(super) fn carry_out(
     steps.run(plan)
 }
 
+/// Carries out the steps of a plan.
 struct UndoExecutor<'s, 'a> {
     /// The current names.
     here: &'s PastTree<'a>,
@@ -240,7 +241,11 @@ impl UndoExecutor<'_, '_> {
     ) -> Result<()> {
         let before = self.outcome.attributes;
         let parts = changes(located, then);
-        let mut all = vec![parts.into_iter().fold(SetAttrs::default(), together)];
+        let mut all = vec![
+            parts
+                .into_iter()
+                .fold(SetAttrs::default(), merged_attributes),
+        ];
         all.retain(|change| *change != SetAttrs::default());
         while let Some(change) = all.pop() {
             let set = self.applier.set_attr(located, change, self.caller);
@@ -303,7 +308,7 @@ impl UndoExecutor<'_, '_> {
     }
 }
 
-fn together(one: SetAttrs, other: SetAttrs) -> SetAttrs {
+fn merged_attributes(one: SetAttrs, other: SetAttrs) -> SetAttrs {
     SetAttrs {
         mode: one.mode.or(other.mode),
         uid: one.uid.or(other.uid),

@@ -299,7 +299,7 @@ impl<'a> DiskTree<'a> {
         if let Some(meta) = self.index.borrow().stats.get(&node) {
             return Ok(*meta);
         }
-        let meta = self.ask(node)?;
+        let meta = self.stat_on_disk(node)?;
         let stats = &mut self.index.borrow_mut().stats;
         if stats.len() >= STATS {
             stats.clear();
@@ -308,7 +308,7 @@ impl<'a> DiskTree<'a> {
         Ok(meta)
     }
 
-    fn ask(&self, node: NodeId) -> Result<Meta> {
+    fn stat_on_disk(&self, node: NodeId) -> Result<Meta> {
         match self.at(node) {
             Some((dir, name_id)) => {
                 let dir = self.dir(dir)?;

@@ -33,7 +33,7 @@ impl DiskTree<'_> {
         while let Some(path) = pending.pop() {
             let dir = match self.store().root().dir(&path) {
                 Err(Error::NotFound | Error::NotDirectory) => continue,
-                // Another user's. What lies there is not found, and the rest is.
+                // Another user's directory: nodes in it are not found, the rest is.
                 Err(error) if error.is_denial() => continue,
                 dir => dir?,
             };

@@ -64,7 +64,7 @@ impl PathFilter {
         let mut names = RecordNames::default();
         let mut records = ReverseRecords::open(store)?;
         let mut over = false;
-        // A session's newest record is parsed: no later line vouches for it.
+        // A session's newest record is parsed: no later line confirms it.
         while !over
             && records
                 .next_of(|session, header| {

@@ -23,6 +23,7 @@ pub(super) struct JournalPrefetch {
     reader: Option<JoinHandle<()>>,
 }
 
+/// A batch of parsed records; the last one has the result of reading.
 #[derive(Debug)]
 struct RecordBatch {
     records: Vec<Record>,

@@ -22,6 +22,7 @@ pub struct ReverseRecords<'a> {
     acts: bool,
 }
 
+/// The session being read, backwards.
 #[derive(Debug)]
 struct SessionRecords {
     id: Arc<str>,

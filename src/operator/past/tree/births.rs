@@ -41,8 +41,7 @@ impl PastTree<'_> {
         record: &Record,
         session: &str,
     ) -> Result<bool> {
-        // Records that are read without their times say nothing; an inode that took another's place says nothing
-        // either.
+        // Records that were read without their times prove nothing, nor does an inode that took another's place.
         let Some(made) = nanoseconds(&record.time) else {
             return Ok(false);
         };

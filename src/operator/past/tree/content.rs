@@ -26,6 +26,7 @@ pub struct PastContent {
     missing: Option<MissingPart>,
 }
 
+/// A range of a content, and the file that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ContentPart {
     start: u64,
