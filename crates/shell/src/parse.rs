@@ -31,7 +31,7 @@ pub enum InputState {
 /// # Errors
 /// A syntax error, or something unsupported.
 pub(super) fn parse(line: &[u8]) -> Result<CommandList, SyntaxRefusal> {
-    LineParser::new(line, 0)?.whole()
+    LineParser::new(line, 0)?.parse()
 }
 
 /// Returns the completeness of the input.
@@ -41,8 +41,8 @@ pub(super) fn input_state(line: &[u8]) -> InputState {
         Err(_) => return InputState::Refused { open: false },
     };
     let parsed = parser
-        .list(ListEnd::Input)
-        .and_then(|_| parser.here_documents())
+        .parse_list(ListEnd::Input)
+        .and_then(|_| parser.read_here_documents())
         .map(|()| parser.lacks_here_doc_end || parser.lexer.is_continued());
     match (parsed, parser.first_unsupported.is_some()) {
         (Ok(open), true) => InputState::Refused { open },

@@ -253,7 +253,7 @@ enum OutputSink {
     Writer(Mutex<Box<dyn Write + Send>>, Option<LineStream>),
 }
 
-/// A command's standard output or error. Clones write to the same place, like duplicated descriptors.
+/// A command's standard output or error. Clones write to the same target, like duplicated descriptors.
 #[derive(Clone)]
 pub(super) struct Output(Arc<OutputSink>);
 
@@ -300,7 +300,7 @@ impl Output {
         }
     }
 
-    /// Returns whether another output writes to the same place.
+    /// Returns whether another output writes to the same target.
     pub(super) fn is_same(&self, other: &Output) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

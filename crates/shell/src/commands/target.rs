@@ -172,7 +172,7 @@ pub(super) fn report_transfer_error(
     }
 }
 
-/// Returns why a source cannot replace a destination, if it cannot.
+/// Returns the message that a source cannot replace a destination of another type, if so.
 pub(super) fn type_conflict(source: (&[u8], &Meta), to: (&[u8], &Meta)) -> Option<Vec<u8>> {
     let (from, there) = (quoted(source.0), quoted(to.0));
     match (source.1.is_dir(), to.1.is_dir()) {

@@ -6,7 +6,7 @@ use crate::syntax::{Word, WordAtom};
 
 impl LineParser<'_> {
     /// Splits a word that is an assignment. `x=` followed by `(` assigns an array.
-    pub(super) fn assignment(
+    pub(super) fn split_assignment(
         &mut self,
         word: &Word,
     ) -> Result<Option<(Vec<u8>, Word)>, SyntaxRefusal> {

@@ -13,7 +13,7 @@ impl<'l> LineParser<'l> {
     ///
     /// # Errors
     /// The input ends before it.
-    pub(super) fn closes(&self, close: ListEnd) -> Result<bool, SyntaxRefusal> {
+    pub(super) fn at_list_end(&self, close: ListEnd) -> Result<bool, SyntaxRefusal> {
         match (self.lexer.peek(), close) {
             (None, ListEnd::Input) => Ok(true),
             (None, ListEnd::Paren) => Err(SyntaxRefusal::unclosed(b')')),
@@ -31,19 +31,23 @@ impl<'l> LineParser<'l> {
     }
 
     /// Reads a compound command, if its reserved word is next.
-    pub(super) fn compound(&mut self) -> Result<bool, SyntaxRefusal> {
+    pub(super) fn skip_compound(&mut self) -> Result<bool, SyntaxRefusal> {
         let begins: [(&str, &str, CompoundReader<'l>); 9] = [
-            ("if", "if: conditions are", Self::condition),
-            ("while", "while: loops are", Self::loop_body),
-            ("until", "until: loops are", Self::loop_body),
-            ("for", "for: loops are", Self::for_loop),
-            ("select", "select: loops are", Self::for_loop),
-            ("case", "case: conditions are", Self::case),
-            ("function", "function: functions are", Self::named_function),
+            ("if", "if: conditions are", Self::skip_condition),
+            ("while", "while: loops are", Self::skip_loop_body),
+            ("until", "until: loops are", Self::skip_loop_body),
+            ("for", "for: loops are", Self::skip_for_loop),
+            ("select", "select: loops are", Self::skip_for_loop),
+            ("case", "case: conditions are", Self::skip_case),
+            (
+                "function",
+                "function: functions are",
+                Self::skip_named_function,
+            ),
             ("coproc", "coproc: job control is", |parser| {
-                parser.stage().map(drop)
+                parser.parse_stage().map(drop)
             }),
-            ("[[", "[[: conditions are", Self::test),
+            ("[[", "[[: conditions are", Self::skip_test),
         ];
         let found = begins
             .iter()
@@ -53,28 +57,31 @@ impl<'l> LineParser<'l> {
         };
         self.note_unsupported(what);
         self.lexer.skip(name.len());
-        self.deeper(read).map(|()| true)
+        self.nested(read).map(|()| true)
     }
 
-    fn condition(&mut self) -> Result<(), SyntaxRefusal> {
-        self.list_until(&["then"])?;
+    fn skip_condition(&mut self) -> Result<(), SyntaxRefusal> {
+        self.skip_list_until(&["then"])?;
         loop {
-            match self.list_until(&["elif", "else", "fi"])? {
-                "elif" => self.list_until(&["then"])?,
-                "else" => return self.list_until(&["fi"]).map(drop),
+            match self.skip_list_until(&["elif", "else", "fi"])? {
+                "elif" => self.skip_list_until(&["then"])?,
+                "else" => return self.skip_list_until(&["fi"]).map(drop),
                 _ => return Ok(()),
             };
         }
     }
 
-    fn loop_body(&mut self) -> Result<(), SyntaxRefusal> {
-        self.list_until(&["do"])?;
-        self.list_until(&["done"]).map(drop)
+    fn skip_loop_body(&mut self) -> Result<(), SyntaxRefusal> {
+        self.skip_list_until(&["do"])?;
+        self.skip_list_until(&["done"]).map(drop)
     }
 
     /// Reads a non-empty list and the word that ends it. Returns that word.
-    fn list_until(&mut self, ends: &'static [&'static str]) -> Result<&'static str, SyntaxRefusal> {
-        let list = self.list(ListEnd::Words(ends))?;
+    fn skip_list_until(
+        &mut self,
+        ends: &'static [&'static str],
+    ) -> Result<&'static str, SyntaxRefusal> {
+        let list = self.parse_list(ListEnd::Words(ends))?;
         let end = ends.iter().find(|end| self.is_word(end.as_bytes()));
         let end = end.copied().unwrap_or_default();
         if list.is_empty() {
@@ -84,41 +91,41 @@ impl<'l> LineParser<'l> {
         Ok(end)
     }
 
-    fn for_loop(&mut self) -> Result<(), SyntaxRefusal> {
+    fn skip_for_loop(&mut self) -> Result<(), SyntaxRefusal> {
         self.lexer.skip_blanks();
         if self.lexer.rest().starts_with(b"((") {
             self.skip_extent(b')')?;
         } else {
-            self.operand()?;
-            self.newlines()?;
+            self.skip_operand()?;
+            self.skip_newlines()?;
             if self.is_word(b"in") {
                 self.lexer.skip(2);
-                self.words()?;
+                self.skip_words()?;
             }
         }
         self.lexer.skip_blanks();
         self.lexer.eat(b";");
-        self.newlines()?;
+        self.skip_newlines()?;
         if self.is_word(b"{") {
-            return self.group(ListEnd::Brace).map(drop);
+            return self.parse_group(ListEnd::Brace).map(drop);
         }
-        self.reserved("do")?;
-        self.list_until(&["done"]).map(drop)
+        self.take_reserved_word("do")?;
+        self.skip_list_until(&["done"]).map(drop)
     }
 
-    fn case(&mut self) -> Result<(), SyntaxRefusal> {
-        self.operand()?;
-        self.newlines()?;
-        self.reserved("in")?;
+    fn skip_case(&mut self) -> Result<(), SyntaxRefusal> {
+        self.skip_operand()?;
+        self.skip_newlines()?;
+        self.take_reserved_word("in")?;
         loop {
-            self.newlines()?;
+            self.skip_newlines()?;
             if self.is_word(b"esac") {
                 self.lexer.skip(4);
                 return Ok(());
             }
             self.lexer.eat(b"(");
             loop {
-                self.operand()?;
+                self.skip_operand()?;
                 self.lexer.skip_blanks();
                 if !self.lexer.eat(b"|") {
                     break;
@@ -127,7 +134,7 @@ impl<'l> LineParser<'l> {
             if !self.lexer.eat(b")") {
                 return Err(self.unexpected());
             }
-            self.list(ListEnd::Case)?;
+            self.parse_list(ListEnd::Case)?;
             let ended = self.lexer.eat(b";;&") || self.lexer.eat(b";;") || self.lexer.eat(b";&");
             if !ended && !self.is_word(b"esac") {
                 return Err(self.unexpected());
@@ -136,8 +143,8 @@ impl<'l> LineParser<'l> {
     }
 
     /// Reads the rest of a definition after `function`: a name, optionally `()`, and a body.
-    fn named_function(&mut self) -> Result<(), SyntaxRefusal> {
-        self.operand()?;
+    fn skip_named_function(&mut self) -> Result<(), SyntaxRefusal> {
+        self.skip_operand()?;
         self.lexer.skip_blanks();
         if self.lexer.eat(b"(") {
             self.lexer.skip_blanks();
@@ -145,15 +152,15 @@ impl<'l> LineParser<'l> {
                 return Err(self.unexpected());
             }
         }
-        self.newlines()?;
-        self.stage().map(drop)
+        self.skip_newlines()?;
+        self.parse_stage().map(drop)
     }
 
     /// Reads `()` after a name, and the function's body.
     ///
     /// # Errors
     /// Something other than `)` in the parentheses, or no name before them.
-    pub(super) fn function(&mut self, name: Option<&Word>) -> Result<(), SyntaxRefusal> {
+    pub(super) fn skip_function(&mut self, name: Option<&Word>) -> Result<(), SyntaxRefusal> {
         let name = name.and_then(Word::plain);
         let mut after = self.lexer.clone();
         after.skip(1);
@@ -163,14 +170,14 @@ impl<'l> LineParser<'l> {
         };
         self.note_unsupported([&name[..], b"(): functions are"].concat());
         self.lexer = after;
-        self.newlines()?;
-        self.deeper(|parser| parser.stage().map(drop))
+        self.skip_newlines()?;
+        self.nested(|parser| parser.parse_stage().map(drop))
     }
 
     /// Reads the expression between `[[` and `]]`.
-    fn test(&mut self) -> Result<(), SyntaxRefusal> {
+    fn skip_test(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
-            self.newlines()?;
+            self.skip_newlines()?;
             if self.is_word(b"]]") {
                 self.lexer.skip(2);
                 return Ok(());
@@ -178,26 +185,26 @@ impl<'l> LineParser<'l> {
             if self.lexer.peek().is_none() {
                 return Err(SyntaxRefusal::early_end());
             }
-            if self.word()?.0.is_empty() {
+            if self.parse_word()?.0.is_empty() {
                 self.lexer.skip(1);
             }
         }
     }
 
     /// Reads words up to the end of the line or a `;`.
-    fn words(&mut self) -> Result<(), SyntaxRefusal> {
+    fn skip_words(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
             self.lexer.skip_blanks();
-            if self.word()?.0.is_empty() {
+            if self.parse_word()?.0.is_empty() {
                 return Ok(());
             }
         }
     }
 
     /// Reads a required word.
-    fn operand(&mut self) -> Result<(), SyntaxRefusal> {
+    fn skip_operand(&mut self) -> Result<(), SyntaxRefusal> {
         self.lexer.skip_blanks();
-        if self.word()?.0.is_empty() {
+        if self.parse_word()?.0.is_empty() {
             Err(self.unexpected())
         } else {
             Ok(())
@@ -205,7 +212,7 @@ impl<'l> LineParser<'l> {
     }
 
     /// Takes a required reserved word.
-    fn reserved(&mut self, text: &'static str) -> Result<(), SyntaxRefusal> {
+    fn take_reserved_word(&mut self, text: &'static str) -> Result<(), SyntaxRefusal> {
         if !self.is_word(text.as_bytes()) {
             return Err(self.unexpected());
         }

@@ -16,9 +16,9 @@ const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"]
 
 impl LineParser<'_> {
     /// Parses the whole input. Something unsupported takes precedence over errors after it.
-    pub(super) fn whole(mut self) -> Result<CommandList, SyntaxRefusal> {
+    pub(super) fn parse(mut self) -> Result<CommandList, SyntaxRefusal> {
         let parsed = self
-            .list(ListEnd::Input)
+            .parse_list(ListEnd::Input)
             .and_then(|list| self.fill_here_documents(list));
         match self.first_unsupported.take() {
             Some(refusal) => Err(refusal),
@@ -27,10 +27,10 @@ impl LineParser<'_> {
     }
 
     /// Parses a command substitution after its `$(`, up to its `)`.
-    pub(super) fn substitution(&mut self) -> Result<CommandList, SyntaxRefusal> {
+    pub(super) fn parse_substitution(&mut self) -> Result<CommandList, SyntaxRefusal> {
         let mut inner = LineParser::new(b"", self.depth + 1)?;
         inner.lexer = self.lexer.clone();
-        let list = inner.list(ListEnd::Paren);
+        let list = inner.parse_list(ListEnd::Paren);
         self.first_unsupported = self
             .first_unsupported
             .take()
@@ -48,7 +48,7 @@ impl LineParser<'_> {
 
     /// Parses the whole input as a list.
     pub(super) fn parse_whole_list(&mut self) -> Result<CommandList, SyntaxRefusal> {
-        let list = self.list(ListEnd::Input)?;
+        let list = self.parse_list(ListEnd::Input)?;
         self.fill_here_documents(list)
     }
 
@@ -57,7 +57,7 @@ impl LineParser<'_> {
         &mut self,
         mut list: CommandList,
     ) -> Result<CommandList, SyntaxRefusal> {
-        self.here_documents()?;
+        self.read_here_documents()?;
         let mut texts = std::mem::take(&mut self.here_texts).into_iter();
         if self.first_unsupported.is_none() {
             fill_list(&mut list, &mut texts);
@@ -66,14 +66,14 @@ impl LineParser<'_> {
     }
 
     /// Parses pipelines up to the end of the list, which is not taken.
-    pub(super) fn list(&mut self, close: ListEnd) -> Result<CommandList, SyntaxRefusal> {
+    pub(super) fn parse_list(&mut self, close: ListEnd) -> Result<CommandList, SyntaxRefusal> {
         let mut list = CommandList::new();
         loop {
-            self.newlines()?;
-            if self.closes(close)? {
+            self.skip_newlines()?;
+            if self.at_list_end(close)? {
                 return Ok(list);
             }
-            list.push(self.and_or()?);
+            list.push(self.parse_and_or()?);
             self.lexer.skip_blanks();
             match self.lexer.rest() {
                 [b';', b';', ..] | [b';', b'&', ..] if close == ListEnd::Case => return Ok(list),
@@ -84,14 +84,14 @@ impl LineParser<'_> {
                     self.lexer.skip(1);
                 }
                 [b'\n', ..] => {}
-                _ if self.closes(close)? => return Ok(list),
+                _ if self.at_list_end(close)? => return Ok(list),
                 _ => return Err(self.unexpected()),
             }
         }
     }
 
-    pub(super) fn and_or(&mut self) -> Result<AndOr, SyntaxRefusal> {
-        let first = self.pipeline()?;
+    pub(super) fn parse_and_or(&mut self) -> Result<AndOr, SyntaxRefusal> {
+        let first = self.parse_pipeline()?;
         let mut rest = Vec::new();
         loop {
             self.lexer.skip_blanks();
@@ -102,12 +102,12 @@ impl LineParser<'_> {
             } else {
                 return Ok(AndOr { first, rest });
             };
-            self.newlines()?;
-            rest.push((join, self.pipeline()?));
+            self.skip_newlines()?;
+            rest.push((join, self.parse_pipeline()?));
         }
     }
 
-    pub(super) fn pipeline(&mut self) -> Result<Pipeline, SyntaxRefusal> {
+    pub(super) fn parse_pipeline(&mut self) -> Result<Pipeline, SyntaxRefusal> {
         let mut negated = false;
         self.lexer.skip_blanks();
         loop {
@@ -126,7 +126,7 @@ impl LineParser<'_> {
             }
             self.lexer.skip_blanks();
         }
-        let mut stages = vec![self.stage()?];
+        let mut stages = vec![self.parse_stage()?];
         loop {
             self.lexer.skip_blanks();
             match self.lexer.rest() {
@@ -144,8 +144,8 @@ impl LineParser<'_> {
                 [b'|', ..] => self.lexer.skip(1),
                 _ => break,
             }
-            self.newlines()?;
-            stages.push(self.stage()?);
+            self.skip_newlines()?;
+            stages.push(self.parse_stage()?);
         }
         if stages.len() > MAX_STAGES {
             self.first_unsupported.get_or_insert_with(|| {
@@ -155,7 +155,7 @@ impl LineParser<'_> {
         Ok(Pipeline { negated, stages })
     }
 
-    pub(super) fn stage(&mut self) -> Result<Stage, SyntaxRefusal> {
+    pub(super) fn parse_stage(&mut self) -> Result<Stage, SyntaxRefusal> {
         self.lexer.skip_blanks();
         let body = match self.lexer.rest() {
             [b'(', b'(', ..] => {
@@ -163,25 +163,25 @@ impl LineParser<'_> {
                 self.skip_extent(b')')?;
                 StageBody::Group(CommandList::new())
             }
-            [b'(', ..] => StageBody::Subshell(self.group(ListEnd::Paren)?),
-            _ if self.is_word(b"{") => StageBody::Group(self.group(ListEnd::Brace)?),
-            _ if self.compound()? => StageBody::Group(CommandList::new()),
-            _ => return self.simple(),
+            [b'(', ..] => StageBody::Subshell(self.parse_group(ListEnd::Paren)?),
+            _ if self.is_word(b"{") => StageBody::Group(self.parse_group(ListEnd::Brace)?),
+            _ if self.skip_compound()? => StageBody::Group(CommandList::new()),
+            _ => return self.parse_simple_command(),
         };
         let mut redirects = Vec::new();
         loop {
             self.lexer.skip_blanks();
-            if !self.redirect(&mut redirects)? {
+            if !self.parse_redirect(&mut redirects)? {
                 return Ok(Stage { body, redirects });
             }
         }
     }
 
     /// Parses a list between one-byte delimiters.
-    pub(super) fn group(&mut self, close: ListEnd) -> Result<CommandList, SyntaxRefusal> {
-        let list = self.deeper(|parser| {
+    pub(super) fn parse_group(&mut self, close: ListEnd) -> Result<CommandList, SyntaxRefusal> {
+        let list = self.nested(|parser| {
             parser.lexer.skip(1);
-            parser.list(close)
+            parser.parse_list(close)
         })?;
         if list.is_empty() {
             let mark: &[u8] = if close == ListEnd::Brace { b"}" } else { b")" };
@@ -191,19 +191,19 @@ impl LineParser<'_> {
         Ok(list)
     }
 
-    pub(super) fn simple(&mut self) -> Result<Stage, SyntaxRefusal> {
+    pub(super) fn parse_simple_command(&mut self) -> Result<Stage, SyntaxRefusal> {
         let (mut assignments, mut words, mut redirects) = (Vec::new(), Vec::new(), Vec::new());
         loop {
             self.lexer.skip_blanks();
-            if self.redirect(&mut redirects)? {
+            if self.parse_redirect(&mut redirects)? {
                 continue;
             }
-            let word = self.word()?;
+            let word = self.parse_word()?;
             if word.0.is_empty() {
                 break;
             }
             if words.is_empty() {
-                if let Some(assignment) = self.assignment(&word)? {
+                if let Some(assignment) = self.split_assignment(&word)? {
                     assignments.push(assignment);
                     continue;
                 }
@@ -221,7 +221,7 @@ impl LineParser<'_> {
             self.lexer.skip_blanks();
             if self.lexer.rest().starts_with(b"(") {
                 let alone = words.len() == 1 && assignments.is_empty() && redirects.is_empty();
-                self.function(words.first().filter(|_| alone))?;
+                self.skip_function(words.first().filter(|_| alone))?;
                 break;
             }
         }
@@ -233,13 +233,13 @@ impl LineParser<'_> {
     }
 
     /// Skips newlines. After the first one, the texts of here-documents are read.
-    pub(super) fn newlines(&mut self) -> Result<(), SyntaxRefusal> {
+    pub(super) fn skip_newlines(&mut self) -> Result<(), SyntaxRefusal> {
         loop {
             self.lexer.skip_blanks();
             if !self.lexer.eat(b"\n") {
                 return Ok(());
             }
-            self.here_documents()?;
+            self.read_here_documents()?;
         }
     }
 }

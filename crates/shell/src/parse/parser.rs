@@ -91,7 +91,7 @@ impl<'l> LineParser<'l> {
     }
 
     /// Counts a level of nesting while `parse` runs.
-    pub(super) fn deeper<T>(
+    pub(super) fn nested<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, SyntaxRefusal>,
     ) -> Result<T, SyntaxRefusal> {

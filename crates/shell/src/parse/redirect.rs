@@ -6,7 +6,7 @@ use crate::syntax::{CommandList, Redirect, RedirectTarget, StageBody, Word, Word
 
 impl LineParser<'_> {
     /// Parses a redirect, if one is next.
-    pub(super) fn redirect(
+    pub(super) fn parse_redirect(
         &mut self,
         redirects: &mut Vec<Redirect>,
     ) -> Result<bool, SyntaxRefusal> {
@@ -22,7 +22,7 @@ impl LineParser<'_> {
         let number = number.to_vec();
         self.lexer.skip(digits);
         let reads = self.lexer.rest().starts_with(b"<");
-        let stream = self.stream(&number, reads);
+        let stream = self.redirected_stream(&number, reads);
         let target = match self.lexer.rest() {
             [b'<', b'(', ..] | [b'>', b'(', ..] => {
                 self.note_unsupported("<( ) and >( ): process substitution is");
@@ -33,17 +33,17 @@ impl LineParser<'_> {
             [b'<', b'>', ..] => {
                 self.note_unsupported("<>: opening for both is");
                 self.lexer.skip(2);
-                RedirectTarget::Read(self.redirect_word()?)
+                RedirectTarget::Read(self.parse_redirect_word()?)
             }
             [b'<', b'<', b'<', ..] => {
                 self.lexer.skip(3);
-                let mut text = self.redirect_word()?;
+                let mut text = self.parse_redirect_word()?;
                 text.0.push(WordAtom::Plain(b'\n'));
                 RedirectTarget::Here(text)
             }
             [b'<', b'<', ..] => {
                 self.lexer.skip(2);
-                self.here_document()?
+                self.begin_here_document()?
             }
             [b'<', b'&', ..] | [b'>', b'&', ..] => {
                 self.lexer.skip(2);
@@ -57,17 +57,17 @@ impl LineParser<'_> {
             }
             [b'<', ..] => {
                 self.lexer.skip(1);
-                RedirectTarget::Read(self.redirect_word()?)
+                RedirectTarget::Read(self.parse_redirect_word()?)
             }
             [_, b'>', ..] => {
                 self.lexer.skip(2);
-                RedirectTarget::Append(self.redirect_word()?)
+                RedirectTarget::Append(self.parse_redirect_word()?)
             }
             rest => {
                 // `>|` overrides `set -C`, which does not exist here.
                 self.lexer
                     .skip(if rest.get(1) == Some(&b'|') { 2 } else { 1 });
-                RedirectTarget::Write(self.redirect_word()?)
+                RedirectTarget::Write(self.parse_redirect_word()?)
             }
         };
         redirects.push(Redirect { stream, target });
@@ -75,7 +75,7 @@ impl LineParser<'_> {
     }
 
     /// Returns the redirected stream, given the number before the operator.
-    fn stream(&mut self, number: &[u8], reads: bool) -> u8 {
+    fn redirected_stream(&mut self, number: &[u8], reads: bool) -> u8 {
         match (number, reads) {
             (b"", true) | (b"0", _) => 0,
             (b"", false) | (b"1", _) => 1,
@@ -94,7 +94,7 @@ impl LineParser<'_> {
         reads: bool,
         no_number: bool,
     ) -> Result<Result<u8, Word>, SyntaxRefusal> {
-        let word = self.redirect_word()?;
+        let word = self.parse_redirect_word()?;
         let plain = word.plain();
         let is_file = |text: &[u8]| text != b"-" && !text.iter().all(u8::is_ascii_digit);
         match (plain.as_deref(), reads) {
@@ -112,7 +112,7 @@ impl LineParser<'_> {
     fn redirect_both(&mut self, redirects: &mut Vec<Redirect>) -> Result<(), SyntaxRefusal> {
         self.lexer.skip(2);
         let appends = self.lexer.eat(b">");
-        let word = self.redirect_word()?;
+        let word = self.parse_redirect_word()?;
         let target = if appends {
             RedirectTarget::Append(word)
         } else {
@@ -122,9 +122,9 @@ impl LineParser<'_> {
         Ok(())
     }
 
-    fn redirect_word(&mut self) -> Result<Word, SyntaxRefusal> {
+    fn parse_redirect_word(&mut self) -> Result<Word, SyntaxRefusal> {
         self.lexer.skip_blanks();
-        let word = self.word()?;
+        let word = self.parse_word()?;
         if word.0.is_empty() {
             return Err(self.unexpected());
         }
@@ -132,9 +132,9 @@ impl LineParser<'_> {
     }
 
     /// Parses the operator of a here-document, whose text follows the line.
-    fn here_document(&mut self) -> Result<RedirectTarget, SyntaxRefusal> {
+    fn begin_here_document(&mut self) -> Result<RedirectTarget, SyntaxRefusal> {
         let tabs_stripped = self.lexer.eat(b"-");
-        let word = self.redirect_word()?;
+        let word = self.parse_redirect_word()?;
         let mut end = Vec::new();
         let mut quoted = false;
         for atom in &word.0 {
@@ -160,7 +160,7 @@ impl LineParser<'_> {
         Ok(RedirectTarget::Here(Word::default()))
     }
 
-    pub(super) fn here_documents(&mut self) -> Result<(), SyntaxRefusal> {
+    pub(super) fn read_here_documents(&mut self) -> Result<(), SyntaxRefusal> {
         for awaited in std::mem::take(&mut self.pending_here_docs) {
             let mut text = Vec::new();
             // Without its end, the text extends to the end of the input, as in bash.
@@ -191,10 +191,11 @@ impl LineParser<'_> {
                 Word(text.into_iter().map(WordAtom::Quoted).collect())
             } else {
                 // An error in an incomplete text may be resolved by the rest of it.
-                self.here_text(&text).map_err(|refusal| SyntaxRefusal {
-                    may_continue: !ended,
-                    ..refusal
-                })?
+                self.parse_here_text(&text)
+                    .map_err(|refusal| SyntaxRefusal {
+                        may_continue: !ended,
+                        ..refusal
+                    })?
             };
             self.here_texts.push(text);
         }

@@ -8,7 +8,7 @@ use crate::syntax::{Word, WordAtom};
 
 impl LineParser<'_> {
     /// Parses a word; an empty one where none begins here.
-    pub(super) fn word(&mut self) -> Result<Word, SyntaxRefusal> {
+    pub(super) fn parse_word(&mut self) -> Result<Word, SyntaxRefusal> {
         let mut word = Word::default();
         while let Some(byte) = self.lexer.peek() {
             match byte {
@@ -43,7 +43,7 @@ impl LineParser<'_> {
                 }
                 b'"' => {
                     self.lexer.skip(1);
-                    self.double_quoted(&mut word)?;
+                    self.parse_double_quoted(&mut word)?;
                 }
                 b'$' => match self.lexer.rest() {
                     [_, b'\'', ..] => {
@@ -52,9 +52,9 @@ impl LineParser<'_> {
                     }
                     // `$"…"` is translated in bash; there are no translations here.
                     [_, b'"', ..] => self.lexer.skip(1),
-                    _ => self.dollar(&mut word, false)?,
+                    _ => self.parse_dollar(&mut word, false)?,
                 },
-                b'`' => self.backquoted(&mut word, false)?,
+                b'`' => self.parse_backquoted(&mut word, false)?,
                 byte => {
                     self.lexer.skip(1);
                     word.0.push(WordAtom::Plain(byte));
@@ -75,7 +75,7 @@ impl LineParser<'_> {
     }
 
     /// Parses up to the closing quote.
-    fn double_quoted(&mut self, word: &mut Word) -> Result<(), SyntaxRefusal> {
+    fn parse_double_quoted(&mut self, word: &mut Word) -> Result<(), SyntaxRefusal> {
         let start = word.0.len();
         loop {
             match self.lexer.peek() {
@@ -83,7 +83,7 @@ impl LineParser<'_> {
                     self.lexer.skip(1);
                     break;
                 }
-                Some(_) => self.in_double_quotes(word, b"$`\"\\")?,
+                Some(_) => self.parse_in_double_quotes(word, b"$`\"\\")?,
                 None => return Err(SyntaxRefusal::unclosed(b'"')),
             }
         }
@@ -94,15 +94,19 @@ impl LineParser<'_> {
     }
 
     /// Parses one byte, escape, variable or command inside double quotes, where a backslash quotes only `escapable`.
-    fn in_double_quotes(&mut self, word: &mut Word, escapable: &[u8]) -> Result<(), SyntaxRefusal> {
+    fn parse_in_double_quotes(
+        &mut self,
+        word: &mut Word,
+        escapable: &[u8],
+    ) -> Result<(), SyntaxRefusal> {
         match self.lexer.rest() {
             [b'\\', b'\n', ..] => self.lexer.skip(2),
             [b'\\', byte, ..] if escapable.contains(byte) => {
                 word.0.push(WordAtom::Quoted(*byte));
                 self.lexer.skip(2);
             }
-            [b'$', ..] => self.dollar(word, true)?,
-            [b'`', ..] => self.backquoted(word, true)?,
+            [b'$', ..] => self.parse_dollar(word, true)?,
+            [b'`', ..] => self.parse_backquoted(word, true)?,
             [byte, ..] => {
                 word.0.push(WordAtom::Quoted(*byte));
                 self.lexer.skip(1);
@@ -113,18 +117,18 @@ impl LineParser<'_> {
     }
 
     /// Parses the text of a here-document in which variables and commands are expanded.
-    pub(super) fn here_text(&mut self, text: &[u8]) -> Result<Word, SyntaxRefusal> {
+    pub(super) fn parse_here_text(&mut self, text: &[u8]) -> Result<Word, SyntaxRefusal> {
         self.parse_inner(text, |inner| {
             let mut word = Word::default();
             while inner.lexer.peek().is_some() {
-                inner.in_double_quotes(&mut word, b"$`\\")?;
+                inner.parse_in_double_quotes(&mut word, b"$`\\")?;
             }
             Ok(word)
         })
     }
 
     /// Parses an expansion that begins with a dollar sign.
-    fn dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), SyntaxRefusal> {
+    fn parse_dollar(&mut self, word: &mut Word, quoted: bool) -> Result<(), SyntaxRefusal> {
         let rest = self.lexer.rest();
         let after = rest.get(1..).unwrap_or_default();
         match after {
@@ -136,7 +140,7 @@ impl LineParser<'_> {
             }
             [b'(', ..] => {
                 self.lexer.skip(2);
-                let list = self.substitution()?;
+                let list = self.parse_substitution()?;
                 word.0.push(WordAtom::Command(Box::new(list), quoted));
             }
             [b'{', inner @ ..] => {
@@ -179,7 +183,7 @@ impl LineParser<'_> {
             }
             _ => {
                 self.lexer.skip(1);
-                let name = self.name();
+                let name = self.parse_name();
                 word.0.push(match (name.is_empty(), quoted) {
                     (true, true) => WordAtom::Quoted(b'$'),
                     (true, false) => WordAtom::Plain(b'$'),
@@ -192,7 +196,7 @@ impl LineParser<'_> {
     }
 
     /// Takes a variable's name, which may go on in the next line.
-    fn name(&mut self) -> Vec<u8> {
+    fn parse_name(&mut self) -> Vec<u8> {
         let mut name = Vec::new();
         loop {
             let rest = self.lexer.rest();
@@ -213,7 +217,7 @@ impl LineParser<'_> {
     }
 
     /// Parses a command between backquotes, where a backslash quotes `$`, a backquote and itself.
-    fn backquoted(&mut self, word: &mut Word, quoted: bool) -> Result<(), SyntaxRefusal> {
+    fn parse_backquoted(&mut self, word: &mut Word, quoted: bool) -> Result<(), SyntaxRefusal> {
         self.lexer.skip(1);
         let mut inner = Vec::new();
         loop {

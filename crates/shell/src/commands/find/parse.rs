@@ -126,7 +126,7 @@ fn tokenize<'a>(
     Ok((tokens, reader.settings))
 }
 
-/// The token before the place where an expression is expected.
+/// The token before the position at which an expression is expected.
 #[derive(Clone, Copy)]
 enum PrecedingToken<'a> {
     Start,
@@ -217,7 +217,7 @@ impl<'a, T: Iterator<Item = FindToken<'a>>> FindParser<'a, T> {
         }
     }
 
-    /// Returns the error for a place where an expression should begin.
+    /// Returns the error for a position at which an expression should begin.
     fn missing_expression(&self, token: Option<FindToken<'_>>) -> CommandError {
         let operator = token.as_ref().and_then(FindToken::operator_text);
         let message: Vec<u8> = match (self.before, &token, operator) {

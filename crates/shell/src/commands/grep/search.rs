@@ -83,10 +83,8 @@ impl FileSearch {
             read += new.len() as u64;
             let at_end = new.is_empty();
             let fresh = buffer.text().get(new.clone()).unwrap_or_default();
-            if text_count.is_none()
-                && options.binary != BinaryMode::Text
-                && memchr(0, fresh).is_some()
-            {
+            let may_be_binary = text_count.is_none() && options.binary != BinaryMode::Text;
+            if may_be_binary && memchr(0, fresh).is_some() {
                 if options.binary == BinaryMode::Skipped {
                     return Ok(FileMatches::default());
                 }
