@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_behind_makes_nothing_old() {
+    fn clock_that_was_behind_makes_nothing_old() {
         let begun = "2026-03-01T00:00:00.000000Z";
         let later = "2026-04-01T00:00:00.000000Z";
         let records = [
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_present_boot_has_recorded_is_no_older_than_the_boot() {
+    fn records_of_the_present_boot_are_no_older_than_it() {
         let booted = "2026-05-01T12:00:00.000000Z";
         let before = "1970-01-01T00:00:05.000000Z";
         let records = [

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_are_those_of_gitignore() {
+    fn path_patterns_match_as_in_gitignore() {
         for (pattern, path, fits) in [
             ("*.rs", "/src/main.rs", true),
             ("*.rs", "/src/main.rs/x", true),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_is_enough() {
+    fn header_alone_decides_about_a_record() {
         let line = br#"{"v":1,"seq":7,"time":"2026-01-16T10:15:30.123460Z","op":"rename","path":"/a/b","to":"/c/d","ids":[1,2],"actor":{"pid":12,"uid":1,"gid":1,"comm":"python3","exe":"/usr/bin/python3.14"},"prev":""}"#;
         let header = RecordHeader::of(line).unwrap();
         let wants = |filter: RecordFilter| filter.wants("s", &header);

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_processes_are_told_apart() {
+    fn interleaved_processes_become_separate_activities() {
         let lines: Vec<String> = (0..20)
             .map(|i| {
                 create(
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_something_new_begins() {
+    fn pause_begins_a_new_activity() {
         let mut lines: Vec<String> = (1..5).map(|i| create(i, i, 7, &format!("/a{i}"))).collect();
         lines.extend((5..9).map(|i| create(i, 20, 7, "/b")));
         let events = fold(&lines);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_records_are_told_in_their_order() {
+    fn few_records_stay_single_and_in_order() {
         let mut lines = vec![create(1, 0, 7, "/a")];
         lines.extend((2..8).map(|i| create(i, 0, 8, "/d/f")));
         lines.push(create(8, 0, 7, "/b"));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_written_often_is_one_file() {
+    fn file_written_often_counts_once() {
         let lines: Vec<String> = (1..9)
             .map(|i| {
                 line(
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_happen_does_not_count() {
+    fn aborted_records_do_not_count() {
         let mut lines: Vec<String> = (1..6).map(|i| create(i, 0, 7, &format!("/f{i}"))).collect();
         lines.push("{\"v\":1,\"seq\":6,\"time\":\"2026-01-16T10:00:00.000000Z\",\"op\":\"abort\",\"of\":5,\"error\":\"x\",\"prev\":\"\"}".to_owned());
         let events = fold(&lines);
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_processes_there_are_few_are_remembered() {
+    fn number_of_open_activities_is_bounded() {
         let mut fold = ActivityFold::default();
         for i in 1..5000 {
             let line = create(i, 0, i as u32, &format!("/f{i}"));

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_time_is_never_old_enough() {
+    fn item_without_a_time_is_never_old_enough() {
         let selection = PurgeRequest {
             before: Some(Utc::now()),
             ..PurgeRequest::default()

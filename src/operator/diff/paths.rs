@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spots_are_in_the_order_of_their_paths() {
+    fn compact_paths_sort_as_their_paths() {
         let names = ["a", "a.b", "a\x01", "b", "é", "~"];
         let mut interner = NameInterner::default();
         let name_ids: Vec<NameId> = names

@@ -174,7 +174,7 @@ fn look_back(tree: &PastTree<'_>, dir: NodeId, at: &WorldPath, all: &mut BTreeMa
 
 /// A request that has already looked up its file may be recorded after the file's removal.
 #[test]
-fn what_was_under_way_when_its_file_was_removed_is_taken_back() {
+fn change_under_way_when_its_file_was_removed_is_reversed() {
     let lab = Lab::new();
     lab.put("/f", "first");
     let (was, here) = (lab.snapshot(), lab.here());
@@ -193,7 +193,7 @@ fn what_was_under_way_when_its_file_was_removed_is_taken_back() {
 }
 
 #[test]
-fn the_tree_is_what_it_was_after_each_step() {
+fn past_tree_equals_the_tree_after_each_step() {
     let lab = Lab::new();
     let mut points = Vec::new();
     let mode = |mode| SetAttrs {
@@ -237,7 +237,7 @@ fn the_tree_is_what_it_was_after_each_step() {
 }
 
 #[test]
-fn what_was_purged_is_lost_and_not_misread() {
+fn purged_content_is_lost_and_not_misread() {
     let lab = Lab::new();
     lab.put("f", "text");
     let point = lab.here();
@@ -259,7 +259,7 @@ fn what_was_purged_is_lost_and_not_misread() {
 }
 
 #[test]
-fn a_path_by_itself_is_what_it_is_among_all() {
+fn filtered_past_of_a_path_equals_the_whole_past() {
     use crate::operator::diff::Diff;
     let places = ["a", "b", "a/x", "a/y", "b/x", "b/z", "a/b", "a/b/x", "z"];
     for seed in 1..=12 {
@@ -321,7 +321,7 @@ fn a_path_by_itself_is_what_it_is_among_all() {
 }
 
 #[test]
-fn a_path_is_not_asked_for_in_a_broken_chain() {
+fn filtered_past_refuses_a_broken_chain() {
     let lab = Lab::new();
     for name in ["f", "g", "h"] {
         lab.put(name, name);

@@ -53,7 +53,7 @@ fn after(session: &str, seq: u64) -> Point {
 }
 
 #[test]
-fn every_way_to_name_a_point() {
+fn points_can_be_named_in_each_way() {
     let ops = [
         made("/a"),
         named("before tests"),
@@ -81,7 +81,7 @@ fn every_way_to_name_a_point() {
 }
 
 #[test]
-fn what_could_be_several_names_them() {
+fn ambiguous_name_is_refused_with_candidates() {
     let (_dir, store) = store(&[(FIRST, &[]), (SECOND, &[]), (THIRD, &[])]);
     for text in ["20260116", "20260116T1"] {
         let Err(Error::Refused { what, .. }) = point(&store, text) else {
@@ -97,7 +97,7 @@ fn what_could_be_several_names_them() {
 }
 
 #[test]
-fn what_is_not_there_is_said_so() {
+fn missing_point_is_an_error_that_names_it() {
     let (_dir, store) = store(&[(FIRST, &[made("/a")])]);
     for text in [
         "7",
@@ -121,7 +121,7 @@ fn what_is_not_there_is_said_so() {
 }
 
 #[test]
-fn an_operation_is_a_number() {
+fn operation_is_parsed_from_a_number() {
     let (_dir, store) = store(&[(FIRST, &[made("/a")]), (SECOND, &[made("/b")])]);
     let expected = Operation {
         session: SECOND.to_owned(),
@@ -175,7 +175,7 @@ fn timed(dir: &Path, id: &str, times: &[&str]) {
 }
 
 #[test]
-fn a_time_is_the_last_record_that_is_not_younger() {
+fn time_means_the_last_record_not_later() {
     let dir = tempfile::tempdir().unwrap();
     let times: Vec<String> = (0..50)
         .map(|i| format!("2026-01-16T10:{i:02}:00.000000Z"))
@@ -210,7 +210,7 @@ fn a_time_is_the_last_record_that_is_not_younger() {
 }
 
 #[test]
-fn names_that_mean_something_else_are_taken() {
+fn checkpoint_names_with_another_meaning_are_refused() {
     for name in [
         "",
         "now",
@@ -242,7 +242,7 @@ fn points_are_in_order() {
 }
 
 #[test]
-fn the_last_session_is_the_last_that_was_mounted() {
+fn last_session_is_the_last_mounted_one() {
     let begin = |home: Option<&str>| Op::Begin {
         session: String::new(),
         version: String::new(),

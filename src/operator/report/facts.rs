@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_back_what_was_meant() {
+    fn quoted_arguments_survive_a_shell() {
         for name in [
             &b"plain/name.txt"[..],
             b"with space",

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_gets_out_of_its_place() {
+    fn hostile_text_stays_escaped() {
         let mut html = HtmlFragment::default();
         html.text("</code><script>alert('1')</script>\" onload=\"x&\u{202e}\u{0}\n");
         let text = html.into_string();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_as_browsers_want_them() {
+    fn base64_and_grouped_numbers_are_as_specified() {
         for (bytes, text) in [
             ("", ""),
             ("f", "Zg=="),

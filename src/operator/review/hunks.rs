@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_changed_since_is_in_the_way_only_where_it_is() {
+    fn later_changes_block_only_the_hunks_that_they_touch() {
         use HunkState::{Gone, Open, Overtaken};
         let before = numbered(&[]);
         let after = numbered(&[(5, "five\n"), (20, "twenty\n"), (35, "")]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_added_beside_a_hunk_is_in_its_way() {
+    fn line_added_beside_a_hunk_blocks_it() {
         let (before, after) = (numbered(&[]), numbered(&[(20, "twenty\n")]));
         let now = numbered(&[(20, "twenty\n"), (21, "new\n21\n")]);
         assert_eq!(
@@ -330,7 +330,7 @@ mod tests {
 
     /// The first and the last hunk have the same lines, and the second changes the same beside others.
     #[test]
-    fn an_accepted_digest_stands_for_the_hunk_that_it_was_taken_of() {
+    fn accepted_digest_means_the_hunk_it_was_taken_of() {
         let before = "same\n".repeat(20) + &numbered(&[]) + &"same\n".repeat(20);
         let numbers = numbered(&[(20, "20\nmore\n")]);
         let same = "same\n".repeat(10) + "more\n" + &"same\n".repeat(10);

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_or_went_whole_is_one_hunk() {
+    fn text_added_or_removed_whole_is_a_single_hunk() {
         for (before, after, said) in [
             ("", "a\nb\n", "@@ -0,0 +1,2 @@"),
             ("a\n", "", "@@ -1 +0,0 @@"),

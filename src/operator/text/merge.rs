@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_not_merged() {
+    fn binary_contents_are_not_merged() {
         assert_eq!(
             merged("A\0\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\n4\n5\n6\nG\n"),
             None

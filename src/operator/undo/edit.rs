@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_replaced_in_order_or_not_at_all() {
+    fn splices_apply_in_order_or_not_at_all() {
         let splice = |start, end, bytes: &[u8]| ByteSplice {
             start,
             end,
@@ -288,7 +288,7 @@ mod tests {
 
     /// A line that is added behind the last one touches it, and so does the rest of a line that had no end.
     #[test]
-    fn what_was_added_behind_stays_where_it_touches_nothing() {
+    fn appended_bytes_stay_unless_an_edit_touches_them() {
         let request = |length, end| EditRequest {
             what: String::new(),
             path: WorldPath::root(),

@@ -582,7 +582,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn everything_undone_is_the_start_and_undone_again_the_end() {
+fn undo_of_everything_gives_the_start_and_redo_the_end() {
     for seed in seeds() {
         println!("TRUMANFS_SEED={seed}");
         let mut random = Random(seed);
@@ -611,7 +611,7 @@ fn everything_undone_is_the_start_and_undone_again_the_end() {
 }
 
 #[test]
-fn one_process_is_undone_where_another_worked_elsewhere() {
+fn process_is_undone_alone_where_another_worked_elsewhere() {
     for seed in seeds() {
         println!("TRUMANFS_SEED={seed}");
         let mut random = Random(seed);
@@ -671,7 +671,7 @@ fn op(lab: &Lab, seq: u64) -> UndoTarget {
 }
 
 #[test]
-fn what_came_later_is_in_the_way_and_named() {
+fn later_change_is_a_conflict_and_named() {
     let lab = Lab::new();
     lab.put("f", "one");
     lab.put("f", "two");
@@ -745,7 +745,7 @@ fn a_directory_with_later_things_in_it_stays() {
 }
 
 #[test]
-fn what_was_removed_from_a_directory_that_went_too_has_no_place() {
+fn file_of_a_removed_directory_has_no_place() {
     let lab = Lab::new();
     lab.mkdir("d").unwrap();
     lab.put("d/f", "x");
@@ -767,7 +767,7 @@ fn what_was_removed_from_a_directory_that_went_too_has_no_place() {
 }
 
 #[test]
-fn what_has_no_place_is_told_by_the_same_name_each_time() {
+fn file_without_a_place_has_the_same_name_in_each_report() {
     let lab = Lab::new();
     lab.mkdir("d").unwrap();
     lab.put("d/a", "1");
@@ -787,7 +787,7 @@ fn what_has_no_place_is_told_by_the_same_name_each_time() {
 }
 
 #[test]
-fn a_directory_that_moved_takes_what_comes_back() {
+fn moved_directory_receives_restored_files() {
     let lab = Lab::new();
     lab.mkdir("d").unwrap();
     lab.put("d/f", "x");
@@ -799,7 +799,7 @@ fn a_directory_that_moved_takes_what_comes_back() {
 }
 
 #[test]
-fn what_was_purged_or_evicted_is_said_and_the_rest_is_done() {
+fn undo_reports_purged_and_evicted_and_does_the_rest() {
     let lab = Lab::new();
     lab.put("gone", "x");
     lab.put("f", "one");
@@ -824,7 +824,7 @@ fn what_was_purged_or_evicted_is_said_and_the_rest_is_done() {
 }
 
 #[test]
-fn one_operation_changes_only_its_own_paths() {
+fn undo_of_an_operation_changes_only_its_paths() {
     for seed in seeds() {
         let mut random = Random(seed);
         let lab = Lab::new();
@@ -952,7 +952,7 @@ fn a_point_is_restored_as_a_copy() {
 
 /// Found by the law: a hard link or an exchange put symlinks where they led out of the home and became invisible.
 #[test]
-fn a_link_cannot_come_to_be_where_it_does_not_exist() {
+fn symlink_never_moves_to_where_it_is_hidden() {
     let lab = Lab::new();
     lab.mkdir("d").unwrap();
     lab.symlink("../f", "d/link").unwrap();
@@ -1088,7 +1088,7 @@ fn undo_that_stopped_half_way_is_redone_into_a_directory() {
 /// A directory that the killed undo had put into the trash whole came back by the second redo without what the
 /// finishing undo had put into the trash by itself, or moved on.
 #[test]
-fn undo_that_stopped_half_way_is_redone_with_all_that_a_directory_had() {
+fn redo_of_a_half_undo_restores_a_directory_with_its_entries() {
     for (left, moves) in (0..10).flat_map(|left| [(left, true), (left, false)]) {
         let lab = Lab::new();
         lab.mkdir("closed").unwrap();
@@ -1111,7 +1111,7 @@ fn undo_that_stopped_half_way_is_redone_with_all_that_a_directory_had() {
 /// The finishing undo wrote to a file that lies in the directory under two names, of which none is in a record of the
 /// pair.
 #[test]
-fn undo_that_stopped_half_way_is_redone_with_the_content_of_hard_links() {
+fn redo_of_a_half_undo_restores_contents_of_hard_links() {
     for left in 0..10 {
         let lab = Lab::new();
         lab.mkdir("p").unwrap();

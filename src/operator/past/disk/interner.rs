@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_one_label() {
+    fn interned_name_has_a_single_id() {
         let mut interner = NameInterner::default();
         let names: Vec<String> = (0..50_000u64)
             .map(|i| format!("{}", i * i % 40_009))

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_read_has_what_it_has_when_it_is_asked() {
+    fn listing_agrees_with_single_lookups() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path());
         // Both ways must find the same node for each name.
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_changes_meanwhile_is_not_read() {
+    fn changing_directory_is_not_listed() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(dir.path());
         let disk = DiskTree::new(&store);

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_in() {
+    fn node_set_has_the_nodes_inserted() {
         let node = |number| NodeId::numbered(number).unwrap();
         let numbers = [0, 1, 63, 64, 65, 1000];
         let mut set = NodeSet::default();

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_ahead_is_what_is_read() {
+    fn prefetched_records_equal_records_read_directly() {
         for records in [0, 1, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 7] {
             let whole = journal(records);
             let damaged = whole.replace("\"path\":\"/1\"", "\"path\":\"/x\"");
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_early_does_not_wait() {
+    fn dropped_prefetch_ends_its_thread() {
         let mut ahead = JournalPrefetch::new(backward(&journal(20 * BATCH))).unwrap();
         assert!(ahead.next_record().unwrap().is_some());
         drop(ahead); // Returns only when the reader has ended.
     }
 
     #[test]
-    fn acts_are_the_same_without_who_and_when() {
+    fn acts_equal_records_without_actor_and_time() {
         let text = journal(3);
         let mut acts = backward(&text).acts();
         let mut records = backward(&text);

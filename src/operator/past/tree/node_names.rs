@@ -74,7 +74,7 @@ mod tests {
     use crate::operator::past::ROOT;
 
     #[test]
-    fn the_name_given_last_comes_first() {
+    fn latest_name_of_a_node_comes_first() {
         let mut interner = NameInterner::default();
         let places: Vec<NameSlot> = (0..5)
             .map(|number: u32| (ROOT, interner.name_id(number.to_string().as_bytes())))

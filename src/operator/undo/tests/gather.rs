@@ -5,7 +5,7 @@ use super::*;
 use crate::world::trash::trash_state::EntryName;
 
 #[test]
-fn what_was_removed_is_gathered_from_the_inside_out() {
+fn removals_are_gathered_from_the_inside_out() {
     let lab = Lab::without_gathering();
     lab.rm_all("proj").unwrap();
     assert_eq!(lab.trash(), ["a", "b", "c", "d", "deep", "proj", "sub"]);
@@ -28,7 +28,7 @@ fn the_end_of_a_session_gathers() {
 }
 
 #[test]
-fn of_names_that_come_again_each_directory_gathers_its_own() {
+fn directories_of_one_name_gather_their_own_entries() {
     let lab = Lab::without_gathering();
     lab.put("proj/a", "second");
     lab.rm("proj/a").unwrap();
@@ -48,7 +48,7 @@ fn of_names_that_come_again_each_directory_gathers_its_own() {
 }
 
 #[test]
-fn what_is_in_use_is_gathered_at_once_and_what_it_holds_before_it() {
+fn entries_in_use_are_gathered_at_once_inner_ones_first() {
     let lab = Lab::without_gathering();
     for path in ["proj/sub/deep/d", "proj/sub/deep", "proj/sub/c", "proj/sub"] {
         lab.rm(path).unwrap();
@@ -72,7 +72,7 @@ fn what_is_in_use_is_gathered_at_once_and_what_it_holds_before_it() {
 
 /// As many as may wait, and no more: then whoever removes a directory gathers.
 #[test]
-fn what_waits_is_bounded() {
+fn gathering_queue_is_bounded() {
     let lab = Lab::without_gathering();
     let step = |n: usize| {
         lab.mkdir("d").unwrap();
@@ -91,7 +91,7 @@ fn what_waits_is_bounded() {
 
 /// A directory that is gone and a name that is taken stop nothing: what cannot be gathered stays where it is.
 #[test]
-fn what_cannot_be_gathered_stays_an_entry() {
+fn removal_that_cannot_be_gathered_stays_an_entry() {
     let lab = Lab::without_gathering();
     lab.rm_all("proj").unwrap();
     let [proj, sub] = ["proj", "sub"].map(|name| lab.in_trash(name).remove(0));
@@ -107,7 +107,7 @@ fn what_cannot_be_gathered_stays_an_entry() {
 /// A killed daemon leaves all, some or none of the removals gathered. Each can be taken back whole, by the next session
 /// too.
 #[test]
-fn what_nobody_gathered_is_taken_back_as_well() {
+fn removals_never_gathered_are_undone_as_well() {
     let what_was_done = |lab: &Lab, done: usize| {
         lab.rm_all("proj/sub").unwrap();
         if done > 0 {

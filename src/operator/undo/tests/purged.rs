@@ -15,7 +15,7 @@ pub(super) fn purge(lab: &Lab, end: &str) {
 }
 
 #[test]
-fn what_was_made_after_the_point_and_purged_is_not_missed() {
+fn file_made_after_the_point_and_purged_is_not_missed() {
     let lab = Lab::new();
     lab.put("a", "one");
     let (start, before) = (lab.seq(), lab.look());
@@ -34,7 +34,7 @@ fn what_was_made_after_the_point_and_purged_is_not_missed() {
 
 /// As on a full disk: an undo stops, what it has put into the trash is purged, and the same undo goes on.
 #[test]
-fn an_undo_goes_on_after_a_purge_of_what_it_took_away() {
+fn half_undo_goes_on_after_a_purge_of_its_removals() {
     let lab = Lab::new();
     lab.put("a", "one");
     let (start, before) = (lab.seq(), lab.look());
@@ -56,7 +56,7 @@ fn an_undo_goes_on_after_a_purge_of_what_it_took_away() {
 }
 
 #[test]
-fn what_was_there_at_the_point_and_was_purged_is_a_conflict_with_the_purge() {
+fn purge_of_a_file_present_at_the_point_is_a_conflict() {
     let lab = Lab::new();
     lab.put("gone", "x");
     lab.put("over", "x");

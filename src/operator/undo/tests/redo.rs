@@ -123,7 +123,7 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
 /// A file whose inode moved aside when its content was restored was reported as "not in the store any more", after
 /// its content had come back and before its attributes had.
 #[test]
-fn a_file_is_restored_in_place_whole_and_what_a_restore_did_is_one_change() {
+fn restore_in_place_is_whole_and_counts_as_a_single_change() {
     let lab = Lab::new();
     lab.put("f", "one");
     let change = SetAttrs {
@@ -178,7 +178,7 @@ fn restored_directory(lab: &Lab, dir: &str) -> (u64, Snapshot) {
 /// The undo takes the file out of the removed directory, and its redo puts it into an entry of its own: the redo of the
 /// restore brought the directory back without it, and ended well.
 #[test]
-fn redo_of_a_restore_brings_back_what_an_undo_had_taken_from_the_trash() {
+fn redo_of_a_restore_returns_files_an_undo_took_from_the_trash() {
     for dir in ["d", "d/sub"] {
         let lab = Lab::new();
         let (moved, before) = restored_directory(&lab, dir);
@@ -196,7 +196,7 @@ fn redo_of_a_restore_brings_back_what_an_undo_had_taken_from_the_trash() {
 
 /// A name that the undo had used in between may mean something else by now.
 #[test]
-fn redo_of_a_restore_minds_no_name_that_was_used_in_between() {
+fn redo_of_a_restore_ignores_names_used_in_between() {
     let lab = Lab::new();
     let (moved, before) = restored_directory(&lab, "d");
     lab.undo(&op(&lab, moved));
@@ -214,7 +214,7 @@ fn redo_of_a_restore_minds_no_name_that_was_used_in_between() {
 
 /// Entries purged meanwhile are reported by name.
 #[test]
-fn redo_of_a_restore_names_what_was_purged_in_between() {
+fn redo_of_a_restore_names_entries_purged_in_between() {
     let lab = Lab::new();
     let (moved, _) = restored_directory(&lab, "d");
     lab.undo(&op(&lab, moved));
@@ -288,7 +288,7 @@ fn redos_go_back_through_undos_and_restores() {
 
 /// The record of a redo of an undo with very many ranges names that undo, or the next redo would find it again.
 #[test]
-fn a_redo_of_many_pieces_is_known_by_the_undo_it_took_back() {
+fn redo_of_many_ranges_is_known_by_the_undo_it_took_back() {
     let lab = Lab::new();
     lab.put("f", "x");
     lab.rm("f").unwrap();
@@ -303,7 +303,7 @@ fn a_redo_of_many_pieces_is_known_by_the_undo_it_took_back() {
 }
 
 #[test]
-fn a_purge_of_what_is_not_there_leaves_no_record() {
+fn purge_of_missing_entries_leaves_no_record() {
     let lab = Lab::new();
     lab.put("f", "x");
     let count = lab.seq();
@@ -322,7 +322,7 @@ fn a_purge_of_what_is_not_there_leaves_no_record() {
 
 /// An operator's command that changed nothing in an unmounted store used to leave an empty session.
 #[test]
-fn a_session_by_hand_in_which_nothing_was_done_leaves_nothing() {
+fn session_without_changes_leaves_no_journal() {
     let dir = tempfile::tempdir().unwrap();
     let sessions = || {
         let store = Store::open(dir.path()).unwrap();

@@ -69,7 +69,7 @@ fn remove(lab: &Lab, order: &[&str]) {
 }
 
 #[test]
-fn a_tree_that_comes_back_in_part_has_its_times_in_each_order_of_its_removal() {
+fn partly_restored_tree_has_its_times_in_each_removal_order() {
     let orders = [
         ["a", "b", "sub"],
         ["a", "sub", "b"],
@@ -111,7 +111,7 @@ fn a_tree_that_comes_back_in_part_has_its_times_in_each_order_of_its_removal() {
 }
 
 #[test]
-fn a_directory_keeps_the_time_of_what_is_not_undone() {
+fn directory_keeps_the_time_of_changes_not_undone() {
     type History<'h> = (&'h str, &'h dyn Fn(&Lab));
     let histories: [History<'_>; 5] = [
         ("removed", &|lab| lab.rm("proj/a").unwrap()),
@@ -221,7 +221,7 @@ fn an_undo_after_a_restore_has_nothing_to_do_the_second_time() {
 
 /// xfs gives directories that get another parent the time of that; a kill can come before they get their own back.
 #[test]
-fn directory_that_a_killed_exchange_left_with_a_new_time_gets_its_own_back() {
+fn directory_gets_its_time_back_after_a_killed_exchange() {
     for onto_empty in [true, false] {
         let lab = Lab::new();
         for dir in ["a", "a/moved", "b", "b/other"] {
