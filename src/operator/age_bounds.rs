@@ -1,9 +1,9 @@
-//! The greatest age that something in the journal can have. A stamp is what a clock said, and clocks are set: the
-//! journal has the order.
+//! The greatest age that something in the journal can have. A time stamp comes from a clock, and clocks are set; the
+//! journal has the true order.
 //!
-//! Owns the rule that decides about deleting for good. What was recorded is no older than anything that was recorded
-//! before it, and no older than the boot of the machine that it was recorded in, if that is the present one. So a clock
-//! that was behind makes nothing old.
+//! Owns the rule that decides about deleting for good. A record is no older than all records before it, and no older
+//! than the boot of the machine in which it was written, if that is the present boot. So a clock that was behind makes
+//! nothing old.
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 

@@ -1,4 +1,4 @@
-//! The filter of records that an operator asks for.
+//! The filter of records in an operator's request.
 //!
 //! Owns the conditions and their order: those that a record's header can decide come first, because parsing a record
 //! takes ten times as long as scanning it.
@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::journal::RecordHeader;
 use crate::name::unescape;
 
-/// A filter of records: those that meet all its conditions.
+/// A filter that selects the records that meet all its conditions.
 #[derive(Debug, Default)]
 pub struct RecordFilter {
     /// The id of their session.
     pub session: Option<String>,
-    /// Those of one run.
+    /// The run that they belong to.
     pub run: Option<RunSummary>,
     /// The process that made them.
     pub pid: Option<u32>,

@@ -1,4 +1,4 @@
-//! Reading journals: the records of all sessions of a store, oldest first, including new ones as they are written.
+//! Reads the journals: the records of all sessions of a store, oldest first, including new ones as they are written.
 
 use std::collections::VecDeque;
 use std::fs::File;

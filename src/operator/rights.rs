@@ -5,7 +5,7 @@
 //! it: for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored, by
 //! the next process that opens the store if this one is killed in between.
 //!
-//! Reading needs none of this (`world/reach.rs`): this is for the steps that change something.
+//! Reading needs none of this (`world/reach.rs`); only steps that change something do.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;

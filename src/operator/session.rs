@@ -1,7 +1,7 @@
 //! Sessions as an operator sees them: time, home, programs, number of changes.
 //!
-//! One pass over a session's journal, without parsing its records; memory grows with the number of different programs
-//! only.
+//! A single pass over a session's journal, without parsing its records; memory grows with the number of different
+//! programs only.
 
 pub use crate::world::store::holder::is_for_requests;
 

@@ -1,9 +1,9 @@
 //! Merges a fork into its origin: all changes since the fork was made, as a single run that can be undone.
 //!
 //! Three states are compared, path by path: the base is the fork as it was made, which its own records and versions
-//! give; theirs is the fork now; ours is the origin now, whoever changed it. What changed on one side only is taken
-//! from there. A text that changed on both is merged line by line (`operator/text`). Every other change of both sides
-//! is a conflict, and reported.
+//! give; theirs is the fork now; ours is the origin now, whoever changed it. Changes of one side only are taken from
+//! that side. A text that changed on both sides is merged line by line (`operator/text`). Every other change of both
+//! sides is a conflict, and reported.
 //!
 //! `plan.rs` decides and changes nothing, `apply.rs` carries out, under one record.
 

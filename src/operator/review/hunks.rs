@@ -353,7 +353,8 @@ mod tests {
     }
 
     proptest! {
-        /// Where no two lines are alike, a merge of the lines around a hunk says the same as one of the whole file.
+        /// A merge of the lines around a hunk has the same result as a merge of the whole file, if no two lines are
+        /// alike.
         #[test]
         fn the_lines_around_a_hunk_are_enough(
             ours in proptest::collection::vec((1_usize..60, 0_u8..4), 1..10),

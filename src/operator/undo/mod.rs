@@ -1,7 +1,7 @@
 //! Undo: of one operation, a program's changes, a session, or everything since a point; and restoring single files.
 //!
-//! There are three steps. `select` finds the records. `plan` takes them back on a tree, the newest first, and
-//! compares what each left with what is there: a pure function of the records and the store, which changes nothing.
+//! There are three steps. `select` finds the records. `plan` takes them back on a tree, the newest first, and compares
+//! the state that each left with the present one: a pure function of the records and the store, which changes nothing.
 //! [`apply`] carries out a plan through the world, recorded, so that it can be undone itself and nothing is lost.
 //!
 //! The plan compares *states*, not histories: the number of operations in between does not matter, only whether a

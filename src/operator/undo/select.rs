@@ -1,8 +1,8 @@
 //! The selection of records for an undo request.
 //!
-//! One pass over the records, newest first, down to the oldest that can be selected. A record brings along the records
-//! that gathered for it in the trash. An undo is selected too if it only took back records that are selected now: so
-//! undoing twice is the same as once, even if the first undo stopped half-way.
+//! A single pass over the records, newest first, down to the oldest that can be selected. A record brings along the
+//! records that gathered for it in the trash. An undo is selected too if it only took back records that are selected
+//! now: so undoing twice is the same as once, even if the first undo stopped half-way.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::operator::point::{Operation, Point};
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UndoTarget {
-    /// These operations; for an undo, everything it did.
+    /// The named operations; for an undo, everything that it did.
     Operations(Vec<Operation>),
     /// All changes in a session or since a point, optionally by one process or program only.
     Since {

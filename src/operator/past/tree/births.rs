@@ -1,9 +1,9 @@
 //! Recognises nodes that a record of a creation cannot have made: their birth is later than the record allows.
 //!
 //! The record of a creation is written before the act, so it does not name the inode. The owner of a store, who works
-//! beside the home, may have removed the new node and put another at its name. Owns the rule by which that is
-//! recognised: the birth time of the inode, where its file system has one. Inodes are marked by the kernel's coarse
-//! clock, so nodes made within some milliseconds after a session's end are not recognised.
+//! beside the home, may have removed the new node and put another at its name. Owns the rule that recognises such a
+//! node: the birth time of the inode, where its file system has one. Inodes are marked by the kernel's coarse clock, so
+//! nodes made within some milliseconds after a session's end are not recognised.
 
 use std::io::BufReader;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Reading a content as a stream of bytes, and hashing it.
+//! Reads a content as a stream of bytes, and hashes it.
 
 use std::io::Read;
 
