@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::environment;
-use super::question::{Place, Question, climbs_out};
-use super::schema::{Entry, Policy, Rules, Run};
-use super::tools::{self, Case, Checked};
-use super::verdict::{Allowed, Class, Refused};
-use super::within::Within;
+use super::question::{CommandRequest, PathPlace, climbs_out};
+use super::schema::{Policy, PolicyEntries, ProgramEntry, RunSettings};
+use super::tools::{self, CheckedCommand, CommandCase};
+use super::verdict::{AllowedCommand, CommandRefusal, RefusalClass};
+use super::within::HomeBounds;
 use super::words::{self, shown};
 use trumanfs_types::name::WorldPath;
 
@@ -21,24 +21,27 @@ const DEFAULT_OUTPUT: u64 = 1 << 20;
 ///
 /// # Errors
 /// The rule that refuses it.
-pub fn decide(policy: &Policy, question: &Question<'_>) -> Result<Allowed, Refused> {
+pub fn decide(
+    policy: &Policy,
+    question: &CommandRequest<'_>,
+) -> Result<AllowedCommand, CommandRefusal> {
     let rules = &*policy.0;
     words::check(question.argv)?;
     if question.timeout == Some(Duration::ZERO) {
-        return Err(Refused::new(
-            Class::Time,
+        return Err(CommandRefusal::new(
+            RefusalClass::Time,
             "time.zero",
             "the time limit is 0; ask for a longer one, or for none",
         ));
     }
     let cwd = cwd(question)?;
     let (entry, first) = entry(rules, question.argv)?;
-    let within = Within {
+    let within = HomeBounds {
         home: question.home,
         cwd: &cwd,
         paths: question.paths,
     };
-    let case = Case {
+    let case = CommandCase {
         entry,
         question,
         within,
@@ -49,9 +52,9 @@ pub fn decide(policy: &Policy, question: &Question<'_>) -> Result<Allowed, Refus
 }
 
 /// Returns the working directory as a path in the home.
-fn cwd(question: &Question<'_>) -> Result<WorldPath, Refused> {
+fn cwd(question: &CommandRequest<'_>) -> Result<WorldPath, CommandRefusal> {
     let root = WorldPath::root();
-    let within = Within {
+    let within = HomeBounds {
         home: question.home,
         cwd: &root,
         paths: question.paths,
@@ -62,9 +65,9 @@ fn cwd(question: &Question<'_>) -> Result<WorldPath, Refused> {
             "the working directory {} lies outside the home; give one in {home}",
             shown(question.cwd)
         );
-        Refused::new(Class::Cwd, "cwd.outside", reason)
+        CommandRefusal::new(RefusalClass::Cwd, "cwd.outside", reason)
     };
-    if within.place(question.cwd) == Place::Outside {
+    if within.place(question.cwd) == PathPlace::Outside {
         return Err(refused());
     }
     let relative = match question.cwd.strip_prefix(b"/") {
@@ -78,10 +81,13 @@ fn cwd(question: &Question<'_>) -> Result<WorldPath, Refused> {
 }
 
 /// Returns the entry that judges a command, and the number of the first word behind the program.
-fn entry<'p>(rules: &'p Rules, argv: &[Vec<u8>]) -> Result<(&'p Entry, usize), Refused> {
+fn entry<'p>(
+    rules: &'p PolicyEntries,
+    argv: &[Vec<u8>],
+) -> Result<(&'p ProgramEntry, usize), CommandRefusal> {
     let Some(program) = argv.first() else {
-        return Err(Refused::new(
-            Class::Words,
+        return Err(CommandRefusal::new(
+            RefusalClass::Words,
             "words.empty",
             "the command has no words; name a program",
         ));
@@ -100,7 +106,7 @@ fn entry<'p>(rules: &'p Rules, argv: &[Vec<u8>]) -> Result<(&'p Entry, usize), R
         .ok_or_else(|| no_entry(rules, name))
 }
 
-fn no_entry(rules: &Rules, name: &[u8]) -> Refused {
+fn no_entry(rules: &PolicyEntries, name: &[u8]) -> CommandRefusal {
     let names: Vec<&str> = rules.entries.keys().map(String::as_str).collect();
     let has = |name: &[u8]| names.iter().any(|known| known.as_bytes() == name);
     let base = name.rsplit(|b| *b == b'/').next().unwrap_or_default();
@@ -120,7 +126,7 @@ fn no_entry(rules: &Rules, name: &[u8]) -> Refused {
         "{} is no program that the policy allows; {hint}",
         shown(name)
     );
-    Refused::new(Class::Program, "default_deny", reason)
+    CommandRefusal::new(RefusalClass::Program, "default_deny", reason)
 }
 
 /// Returns a path in the home as an absolute one.
@@ -132,9 +138,13 @@ fn absolute(home: &[u8], path: &WorldPath) -> Vec<u8> {
 }
 
 /// Puts together how an allowed command runs.
-fn allow(rules: &Rules, case: &Case<'_>, checked: Checked<'_>) -> Result<Allowed, Refused> {
+fn allow(
+    rules: &PolicyEntries,
+    case: &CommandCase<'_>,
+    checked: CheckedCommand<'_>,
+) -> Result<AllowedCommand, CommandRefusal> {
     let every = &rules.every;
-    let runs: Vec<&Run> = checked.runs.iter().copied().chain([&every.run]).collect();
+    let runs: Vec<&RunSettings> = checked.runs.iter().copied().chain([&every.run]).collect();
     let bound: Vec<_> = runs
         .iter()
         .flat_map(|run| &run.bind_ro)
@@ -147,7 +157,7 @@ fn allow(rules: &Rules, case: &Case<'_>, checked: Checked<'_>) -> Result<Allowed
         .unwrap_or(DEFAULT_TIMEOUT);
     let asked = case.question.timeout.unwrap_or(timeout);
     let output = case.entry.max_output_bytes.or(every.max_output_bytes);
-    Ok(Allowed {
+    Ok(AllowedCommand {
         search_path: environment::search_path(rules, case.entry, &checked, &bound),
         env: env.into_iter().collect(),
         timeout: timeout.min(asked),

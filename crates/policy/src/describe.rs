@@ -1,22 +1,22 @@
 //! What a policy says of a program, in a few words: for somebody who is to call it.
 
-use super::schema::{Entry, Flags, Policy, Run, SubCommand, Takes};
+use super::schema::{FlagList, FlagValue, Policy, ProgramEntry, RunSettings, SubCommand};
 
 /// How many sub-commands or flags are named.
 const NAMED: usize = 40;
 
 /// What the sandbox of a program allows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub struct SandboxReach {
     /// Whether the home is read-only for it.
     pub is_read_only: bool,
     /// Whether there is anything that it can reach in the network.
     pub has_network: bool,
 }
 
-impl Reach {
+impl SandboxReach {
     /// Adds one way to call it: what the first of these says, counts.
-    fn add(&mut self, runs: &[&Run]) {
+    fn add(&mut self, runs: &[&RunSettings]) {
         self.is_read_only &= runs.iter().find_map(|run| run.read_only).unwrap_or(false);
         let network = runs.iter().find_map(|run| run.network.as_ref());
         self.has_network |= network.is_some_and(|rule| {
@@ -54,10 +54,10 @@ impl Policy {
     }
 
     /// Says what a program can do, however it is called, as far as the policy sees to it. Nothing: it has no entry.
-    pub fn reach(&self, program: &str) -> Option<Reach> {
+    pub fn reach(&self, program: &str) -> Option<SandboxReach> {
         let entry = self.0.entries.get(program)?;
         let every = &self.0.every.run;
-        let mut reach = Reach {
+        let mut reach = SandboxReach {
             is_read_only: true,
             has_network: false,
         };
@@ -77,17 +77,17 @@ impl Policy {
         Some(reach)
     }
 
-    fn timeout(&self, entry: &Entry) -> Option<std::time::Duration> {
+    fn timeout(&self, entry: &ProgramEntry) -> Option<std::time::Duration> {
         entry.run.timeout.or(self.0.every.run.timeout)
     }
 }
 
-fn flags(flags: &Flags) -> Vec<String> {
+fn flags(flags: &FlagList) -> Vec<String> {
     let each = flags.names.iter().map(|(name, takes)| match takes {
-        Takes::Unstated | Takes::Nothing => name.clone(),
-        Takes::Attached(_) => format!("{name}[=VALUE]"),
-        Takes::Value(_) => format!("{name} VALUE"),
-        Takes::OneOf(values) => format!("{name} {}", values.join("|")),
+        FlagValue::Unstated | FlagValue::Nothing => name.clone(),
+        FlagValue::Attached(_) => format!("{name}[=VALUE]"),
+        FlagValue::Value(_) => format!("{name} VALUE"),
+        FlagValue::OneOf(values) => format!("{name} {}", values.join("|")),
     });
     let number = flags.number.then(|| "-NUMBER".to_owned());
     each.chain(flags.exact.iter().cloned())

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::schema::{Entry, Rules};
-use super::tools::{Case, Checked};
-use super::verdict::{Class, Refused};
+use super::schema::{PolicyEntries, ProgramEntry};
+use super::tools::{CheckedCommand, CommandCase};
+use super::verdict::{CommandRefusal, RefusalClass};
 use super::words::shown;
 
 /// The variables that a caller may always set: appearance of output, language, time zone.
@@ -69,18 +69,18 @@ const PINS: &[(&str, &str)] = &[
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Variables, by name.
-type Environment = BTreeMap<Vec<u8>, Vec<u8>>;
+type EnvMap = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Builds the environment of a command that its words allow.
 ///
 /// # Errors
 /// The caller asks for a variable that no list allows.
 pub(super) fn build(
-    rules: &Rules,
-    case: &Case<'_>,
-    checked: &Checked<'_>,
+    rules: &PolicyEntries,
+    case: &CommandCase<'_>,
+    checked: &CheckedCommand<'_>,
     bound: &[&Path],
-) -> Result<Environment, Refused> {
+) -> Result<EnvMap, CommandRefusal> {
     let mut env = base(case.question.home);
     let path = join_path(&checked.path, bound, &checked.path_end);
     env.insert(b"PATH".to_vec(), path);
@@ -100,7 +100,10 @@ pub(super) fn build(
 }
 
 /// Returns the variables that a policy sets for an entry; the later win.
-fn set_by_policy<'r>(rules: &'r Rules, entry: &'r Entry) -> [&'r BTreeMap<String, String>; 4] {
+fn set_by_policy<'r>(
+    rules: &'r PolicyEntries,
+    entry: &'r ProgramEntry,
+) -> [&'r BTreeMap<String, String>; 4] {
     let every = &rules.every;
     [
         &every.safe_env,
@@ -113,9 +116,9 @@ fn set_by_policy<'r>(rules: &'r Rules, entry: &'r Entry) -> [&'r BTreeMap<String
 /// Returns the directories in which the program itself is looked up: those of the machine and of the operator. The home's
 /// own come after a program has been chosen, in its PATH, or a file of the home would be any program of the policy.
 pub(super) fn search_path(
-    rules: &Rules,
-    entry: &Entry,
-    checked: &Checked<'_>,
+    rules: &PolicyEntries,
+    entry: &ProgramEntry,
+    checked: &CheckedCommand<'_>,
     bound: &[&Path],
 ) -> Vec<u8> {
     let set = set_by_policy(rules, entry).into_iter().rev();
@@ -146,8 +149,8 @@ fn join_path(first: &[Vec<u8>], bound: &[&Path], last: &[Vec<u8>]) -> Vec<u8> {
     path.join(&b':')
 }
 
-fn base(home: &[u8]) -> Environment {
-    let mut env = Environment::new();
+fn base(home: &[u8]) -> EnvMap {
+    let mut env = EnvMap::new();
     let mut set = |name: &str, value: Vec<u8>| env.insert(name.into(), value);
     set("HOME", home.to_vec());
     set("TMPDIR", b"/tmp".to_vec());
@@ -179,9 +182,20 @@ fn above(home: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the value of a variable that the caller asks for.
-fn asked_for(every: &Entry, entry: &Entry, name: &[u8], value: &[u8]) -> Result<Vec<u8>, Refused> {
+fn asked_for(
+    every: &ProgramEntry,
+    entry: &ProgramEntry,
+    name: &[u8],
+    value: &[u8],
+) -> Result<Vec<u8>, CommandRefusal> {
     let key = format!("{}.allow_env", entry.name);
-    let refused = |reason: String| Err(Refused::new(Class::Environment, key.clone(), reason));
+    let refused = |reason: String| {
+        Err(CommandRefusal::new(
+            RefusalClass::Environment,
+            key.clone(),
+            reason,
+        ))
+    };
     let Ok(text) = std::str::from_utf8(name) else {
         return refused(format!("{} is no name of a variable", shown(name)));
     };

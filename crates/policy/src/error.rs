@@ -44,9 +44,9 @@ impl std::error::Error for PolicyError {}
 
 /// Something in a policy file that can be used and is hardly meant. Prints as an error does, and says that it is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning(pub PolicyError);
+pub struct PolicyWarning(pub PolicyError);
 
-impl fmt::Display for Warning {
+impl fmt::Display for PolicyWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut marked = self.0.clone();
         marked.message.insert_str(0, "warning: ");

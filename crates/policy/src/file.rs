@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::error::PolicyError;
-use super::load::Examined;
+use super::load::PolicyReport;
 use super::schema::Policy;
 use super::yaml::LONGEST;
 use trumanfs_types::error::{Error, Result, reason};
@@ -30,7 +30,7 @@ pub(super) fn directory(path: &Path) -> Result<OwnedFd> {
 
 /// What tells two states of a file apart without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     device: u64,
     inode: u64,
     size: i64,
@@ -38,9 +38,9 @@ pub(super) struct Stamp {
     changed: (i64, u64),
 }
 
-impl Stamp {
-    fn of(stat: &Stat) -> Stamp {
-        Stamp {
+impl FileStamp {
+    fn of(stat: &Stat) -> FileStamp {
+        FileStamp {
             device: stat.st_dev,
             inode: stat.st_ino,
             size: stat.st_size,
@@ -61,12 +61,12 @@ impl Stamp {
 }
 
 /// A policy file as it was read.
-pub(super) struct Text {
+pub(super) struct PolicyText {
     pub(super) bytes: Vec<u8>,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileStamp,
 }
 
-impl Text {
+impl PolicyText {
     /// Returns the SHA-256 of the text, in hexadecimal digits.
     pub(super) fn digest(&self) -> String {
         let digest = Sha256::digest(&self.bytes);
@@ -75,21 +75,21 @@ impl Text {
 }
 
 /// Returns the stamp of a file, where it is there.
-pub(super) fn stamp(path: &Path) -> Option<Stamp> {
-    stat(path).ok().map(|stat| Stamp::of(&stat))
+pub(super) fn stamp(path: &Path) -> Option<FileStamp> {
+    stat(path).ok().map(|stat| FileStamp::of(&stat))
 }
 
 /// Reads a policy file.
 ///
 /// # Errors
 /// It cannot be read, or is no regular file.
-pub(super) fn read(path: &Path) -> std::result::Result<Text, PolicyError> {
+pub(super) fn read(path: &Path) -> std::result::Result<PolicyText, PolicyError> {
     read_if_there(path)?
         .ok_or_else(|| PolicyError::whole(&path.display().to_string(), "there is no such file"))
 }
 
 /// As [`read`]; nothing where no file is there.
-pub(super) fn read_if_there(path: &Path) -> std::result::Result<Option<Text>, PolicyError> {
+pub(super) fn read_if_there(path: &Path) -> std::result::Result<Option<PolicyText>, PolicyError> {
     let name = path.display().to_string();
     // A FIFO would be waited for.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -112,19 +112,19 @@ pub(super) fn read_if_there(path: &Path) -> std::result::Result<Option<Text>, Po
         let why = reason(&error);
         PolicyError::whole(&name, format!("the file cannot be read: {why}"))
     })?;
-    let stamp = Stamp::of(&stat);
-    Ok(Some(Text { bytes, stamp }))
+    let stamp = FileStamp::of(&stat);
+    Ok(Some(PolicyText { bytes, stamp }))
 }
 
 /// Reads the policy that a name stands for, a shipped one or a file, and says all that is to say of it.
-pub fn open(name: &Path) -> Examined {
+pub fn open(name: &Path) -> PolicyReport {
     let shipped = name.to_str().and_then(Policy::examine_shipped);
     if let Some(examined) = shipped {
         return examined;
     }
     match read(name) {
         Ok(text) => Policy::examine(&text.bytes, &name.display().to_string()),
-        Err(problem) => Examined {
+        Err(problem) => PolicyReport {
             policy: None,
             problems: vec![problem],
             warnings: Vec::new(),
@@ -134,7 +134,7 @@ pub fn open(name: &Path) -> Examined {
 
 /// Who besides the operator can change a policy file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Exposure {
+pub enum FileExposure {
     /// Programs that run by it: it lies in the home or the store.
     Home(PathBuf),
     /// Other users: what lets them, in words.
@@ -143,7 +143,7 @@ pub enum Exposure {
 
 /// Returns who besides root, this user and `owner` can change the file that a path leads to, or where it leads: from within
 /// one of `homes`, or by the modes of the file and of the directories above it.
-pub fn exposure(file: &Path, homes: &[&Path], owner: Option<u32>) -> Option<Exposure> {
+pub fn exposure(file: &Path, homes: &[&Path], owner: Option<u32>) -> Option<FileExposure> {
     let real = file.canonicalize().ok()?;
     let named = std::path::absolute(file).ok()?;
     let is_in = |home: &&Path| {
@@ -151,11 +151,11 @@ pub fn exposure(file: &Path, homes: &[&Path], owner: Option<u32>) -> Option<Expo
         real_home.is_ok_and(|home| real.starts_with(&home) || named.starts_with(home))
     };
     if homes.iter().any(is_in) {
-        return Some(Exposure::Home(real));
+        return Some(FileExposure::Home(real));
     }
     [&real, &named]
         .into_iter()
-        .find_map(|path| users_of(path, owner).map(Exposure::Users))
+        .find_map(|path| users_of(path, owner).map(FileExposure::Users))
 }
 
 /// Returns what lets other users change a file, in words.
@@ -223,7 +223,7 @@ mod tests {
         ] {
             let exposure = found(&users);
             assert!(
-                matches!(exposure, Some(Exposure::Users(_))),
+                matches!(exposure, Some(FileExposure::Users(_))),
                 "{}: {exposure:?}",
                 users.display()
             );
@@ -240,14 +240,14 @@ mod tests {
         ] {
             let exposure = found(&within);
             assert!(
-                matches!(exposure, Some(Exposure::Home(_))),
+                matches!(exposure, Some(FileExposure::Home(_))),
                 "{}: {exposure:?}",
                 within.display()
             );
         }
         assert!(matches!(
             found(&top.join("open/link")),
-            Some(Exposure::Users(_))
+            Some(FileExposure::Users(_))
         ));
         assert_eq!(found(&top.join("absent")), None);
     }

@@ -35,18 +35,18 @@ mod words;
 mod yaml;
 
 pub use decide::decide;
-pub use describe::Reach;
-pub use error::{PolicyError, Warning};
-pub use file::{Exposure, exposure, open};
-pub use load::Examined;
-pub use locate::{Source, Trusted, distrust, locate, of_machine, trust};
-pub use question::{Paths, Place, Question, TextPaths};
+pub use describe::SandboxReach;
+pub use error::{PolicyError, PolicyWarning};
+pub use file::{FileExposure, exposure, open};
+pub use load::PolicyReport;
+pub use locate::{PolicySource, TrustedPolicy, distrust, locate, of_machine, trust};
+pub use question::{CommandRequest, PathPlace, PathResolver, TextPaths};
 pub use root_paths::RootPaths;
 pub use schema::{NetworkRule, Policy};
 pub use shipped::names as shipped_names;
 pub use split::split;
-pub use verdict::{Allowed, Class, Refused};
-pub use watched::Watched;
+pub use verdict::{AllowedCommand, CommandRefusal, RefusalClass};
+pub use watched::WatchedPolicy;
 
 // Skipping has one home, the test binaries'.
 #[cfg(test)]

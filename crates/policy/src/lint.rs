@@ -1,8 +1,8 @@
 //! Entries that can be used and are hardly meant: those that can start any program, lists that cancel each other, and
 //! flags that take a program's name.
 
-use super::read::Reader;
-use super::schema::{Entry, SubCommand, Takes};
+use super::read::FieldReader;
+use super::schema::{FlagValue, ProgramEntry, SubCommand};
 use super::validator::Validator;
 
 /// Programs that start whatever their words, or a file in the home, say.
@@ -41,7 +41,7 @@ const STARTERS: &[(&str, &str)] = &[
 ];
 
 /// Warns of what an entry of a sound policy can start, and of lists that cancel each other.
-pub(super) fn warn(r: &mut Reader<'_>, entry: &Entry) {
+pub(super) fn warn(r: &mut FieldReader<'_>, entry: &ProgramEntry) {
     starters(r, entry);
     own_lists(r, entry);
     for (name, sub) in entry.subcommands.iter().flatten() {
@@ -49,16 +49,16 @@ pub(super) fn warn(r: &mut Reader<'_>, entry: &Entry) {
     }
 }
 
-fn requires(entry: &Entry, flag: &str) -> bool {
+fn requires(entry: &ProgramEntry, flag: &str) -> bool {
     entry
         .require_flags
         .iter()
         .any(|required| required.flag == flag)
 }
 
-fn allows(entry: &Entry, flag: &str) -> bool {
+fn allows(entry: &ProgramEntry, flag: &str) -> bool {
     let listed = entry.flags.names.get(flag);
-    listed.is_some_and(|takes| !matches!(takes, Takes::OneOf(_)))
+    listed.is_some_and(|takes| !matches!(takes, FlagValue::OneOf(_)))
         || entry
             .flags
             .exact
@@ -66,7 +66,7 @@ fn allows(entry: &Entry, flag: &str) -> bool {
             .any(|exact| exact.starts_with(flag))
 }
 
-fn starters(r: &mut Reader<'_>, entry: &Entry) {
+fn starters(r: &mut FieldReader<'_>, entry: &ProgramEntry) {
     let starter = STARTERS.iter().find(|(name, _)| *name == entry.name);
     let is_pinned =
         requires(entry, "--sandbox") || entry.name == "xargs" && names_no_starter(entry);
@@ -115,13 +115,13 @@ fn starters(r: &mut Reader<'_>, entry: &Entry) {
 }
 
 /// Returns whether the first arguments of an entry are listed, and none of them can start any program.
-fn names_no_starter(entry: &Entry) -> bool {
+fn names_no_starter(entry: &ProgramEntry) -> bool {
     let is_starter = |program: &String| STARTERS.iter().any(|(name, _)| name == program);
     let first = entry.arguments.first.as_ref();
     first.is_some_and(|programs| !programs.iter().any(is_starter))
 }
 
-fn find(r: &mut Reader<'_>, entry: &Entry) {
+fn find(r: &mut FieldReader<'_>, entry: &ProgramEntry) {
     if entry.name != "find" {
         return;
     }
@@ -143,7 +143,7 @@ fn find(r: &mut Reader<'_>, entry: &Entry) {
 }
 
 /// A list that another one cancels.
-fn own_lists(r: &mut Reader<'_>, entry: &Entry) {
+fn own_lists(r: &mut FieldReader<'_>, entry: &ProgramEntry) {
     for flag in entry
         .deny_flags
         .iter()
@@ -168,7 +168,7 @@ fn own_lists(r: &mut Reader<'_>, entry: &Entry) {
     }
 }
 
-fn subcommand(r: &mut Reader<'_>, entry: &Entry, name: &str, sub: &SubCommand) {
+fn subcommand(r: &mut FieldReader<'_>, entry: &ProgramEntry, name: &str, sub: &SubCommand) {
     for flag in sub.flags.names.keys() {
         if entry.deny_flags.contains(flag) || sub.deny_flags.contains(flag) {
             r.warn(

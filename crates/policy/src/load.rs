@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::decide::decide;
-use super::error::{PolicyError, Warning};
+use super::error::{PolicyError, PolicyWarning};
 use super::lint;
-use super::question::{Question, TextPaths};
-use super::read::{Reader, entries, extended};
-use super::schema::{Entry, Policy, Rules};
+use super::question::{CommandRequest, TextPaths};
+use super::read::{FieldReader, entries, extended};
+use super::schema::{Policy, PolicyEntries, ProgramEntry};
 use super::shipped;
 use super::split::split;
 use super::yaml;
@@ -18,13 +18,13 @@ const EXAMPLE_HOME: &[u8] = b"/home/agent";
 
 /// The policy of a file, with its errors and warnings.
 #[derive(Debug)]
-pub struct Examined {
+pub struct PolicyReport {
     /// The policy, where nothing is wrong with it.
     pub policy: Option<Policy>,
     /// What is wrong.
     pub problems: Vec<PolicyError>,
     /// What is hardly meant.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<PolicyWarning>,
 }
 
 impl Policy {
@@ -32,7 +32,7 @@ impl Policy {
     pub fn shipped() -> Policy {
         // Tests read all shipped policies; were one broken, it would allow nothing.
         let read = Policy::shipped_as("default");
-        read.unwrap_or_else(|| Policy(Arc::new(Rules::default())))
+        read.unwrap_or_else(|| Policy(Arc::new(PolicyEntries::default())))
     }
 
     /// Returns the shipped policy of this name. Its examples hold, as tests know.
@@ -41,7 +41,7 @@ impl Policy {
     }
 
     /// Reads the shipped policy of this name and says all that is to say of it.
-    pub fn examine_shipped(name: &str) -> Option<Examined> {
+    pub fn examine_shipped(name: &str) -> Option<PolicyReport> {
         let text = shipped::text(name)?;
         Some(Policy::examine(text.as_bytes(), name))
     }
@@ -60,14 +60,14 @@ impl Policy {
     }
 
     /// Reads a policy and says all that is to say of it.
-    pub fn examine(text: &[u8], name: &str) -> Examined {
+    pub fn examine(text: &[u8], name: &str) -> PolicyReport {
         examine(text, name, true)
     }
 }
 
 /// Reads a policy; with `tries`, its examples are tried and what is hardly meant is warned of.
-fn examine(text: &[u8], name: &str, tries: bool) -> Examined {
-    let mut reader = Reader::new(name);
+fn examine(text: &[u8], name: &str, tries: bool) -> PolicyReport {
+    let mut reader = FieldReader::new(name);
     let mut inherited = BTreeSet::new();
     let rules = match yaml::read(text, name) {
         Ok(Some(root)) => {
@@ -80,11 +80,11 @@ fn examine(text: &[u8], name: &str, tries: bool) -> Examined {
                 name,
                 "the file has no entry; an entry is the name of a program",
             ));
-            Rules::default()
+            PolicyEntries::default()
         }
         Err(problem) => {
             reader.problems.push(problem);
-            Rules::default()
+            PolicyEntries::default()
         }
     };
     let policy = Policy(Arc::new(rules));
@@ -97,7 +97,7 @@ fn examine(text: &[u8], name: &str, tries: bool) -> Examined {
             });
         }
     }
-    Examined {
+    PolicyReport {
         policy: reader.problems.is_empty().then_some(policy),
         problems: reader.problems,
         warnings: reader.warnings,
@@ -105,7 +105,7 @@ fn examine(text: &[u8], name: &str, tries: bool) -> Examined {
 }
 
 /// Tries the examples of an entry.
-fn examples(reader: &mut Reader<'_>, policy: &Policy, entry: &Entry) {
+fn examples(reader: &mut FieldReader<'_>, policy: &Policy, entry: &ProgramEntry) {
     for example in &entry.matches {
         let verdict = judge(policy, &example.text);
         let said = match verdict {
@@ -134,7 +134,7 @@ fn is_of(rule: &str, entry: &str) -> bool {
 /// Returns the rule that allows a line, or why it is refused.
 fn judge(policy: &Policy, line: &str) -> Result<String, String> {
     let argv = split(line.as_bytes()).map_err(|refused| refused.reason)?;
-    let question = Question {
+    let question = CommandRequest {
         argv: &argv,
         cwd: b"",
         home: EXAMPLE_HOME,

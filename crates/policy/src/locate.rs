@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::error::PolicyError;
-use super::file::{self, Text};
-use super::load::Examined;
+use super::file::{self, PolicyText};
+use super::load::PolicyReport;
 use super::schema::Policy;
-use super::trust::Trust;
+use super::trust::TrustRecords;
 use trumanfs_types::error::{Error, Result};
 
 /// The variable that names a policy.
@@ -21,7 +21,7 @@ const OF_STORE: &str = "policy.yaml";
 
 /// Where a policy comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum PolicySource {
     /// It is shipped with this program, by this name.
     Shipped(String),
     /// A file that somebody named, or the machine's.
@@ -35,28 +35,30 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl PolicySource {
     /// Returns the file; nothing for a shipped policy.
     pub fn file(&self) -> Option<&Path> {
         match self {
-            Source::Shipped(_) => None,
-            Source::File(file) | Source::Store { file, .. } => Some(file),
+            PolicySource::Shipped(_) => None,
+            PolicySource::File(file) | PolicySource::Store { file, .. } => Some(file),
         }
     }
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for PolicySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Source::Shipped(name) => write!(f, "the shipped policy `{name}`"),
-            Source::File(file) | Source::Store { file, .. } => write!(f, "{}", file.display()),
+            PolicySource::Shipped(name) => write!(f, "the shipped policy `{name}`"),
+            PolicySource::File(file) | PolicySource::Store { file, .. } => {
+                write!(f, "{}", file.display())
+            }
         }
     }
 }
 
 /// Where policies are looked for, in this order.
 #[derive(Debug, Clone)]
-pub(super) struct Search<'s> {
+pub(super) struct PolicySearch<'s> {
     /// What `--policy` named.
     pub(super) flag: Option<&'s Path>,
     /// What [`VARIABLE`] names.
@@ -66,14 +68,14 @@ pub(super) struct Search<'s> {
     /// The store.
     pub(super) store: Option<&'s Path>,
     /// Who trusts which store's policy; nothing where there is no place for records.
-    pub(super) trust: Option<Trust>,
+    pub(super) trust: Option<TrustRecords>,
 }
 
 /// A policy that was found, and the text that it was read from.
-pub(super) struct Found {
-    pub(super) source: Source,
+pub(super) struct LocatedPolicy {
+    pub(super) source: PolicySource,
     pub(super) policy: Policy,
-    pub(super) text: Option<Text>,
+    pub(super) text: Option<PolicyText>,
 }
 
 /// Finds the policy that is in force: what `--policy` names, then what `TRUMANFS_POLICY` names, then
@@ -84,18 +86,18 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// The policy is broken, or there is none.
-pub fn locate(flag: Option<&Path>, store: Option<&Path>) -> Result<(Source, Policy)> {
-    let search = Search::of_process(flag, store);
+pub fn locate(flag: Option<&Path>, store: Option<&Path>) -> Result<(PolicySource, Policy)> {
+    let search = PolicySearch::of_process(flag, store);
     let found = search.find()?;
     Ok((found.source, found.policy))
 }
 
 /// Finds every policy of this process and this machine, the one that is in force first, sound or not; nothing of stores.
 pub fn of_machine() -> Vec<(String, Result<Policy>)> {
-    Search::of_process(None, None).all()
+    PolicySearch::of_process(None, None).all()
 }
 
-impl<'s> Search<'s> {
+impl<'s> PolicySearch<'s> {
     /// Finds every policy that is not a store's, the one that is in force first: what each is called, and itself.
     pub(super) fn all(&self) -> Vec<(String, Result<Policy>)> {
         let named = self.variable.as_deref().map(Path::new);
@@ -105,7 +107,7 @@ impl<'s> Search<'s> {
         });
         let system = match file::read_if_there(&self.system) {
             Ok(None) => None,
-            Ok(Some(text)) => Some(sound(Source::File(self.system.clone()), text)),
+            Ok(Some(text)) => Some(sound(PolicySource::File(self.system.clone()), text)),
             Err(error) => Some(Err(broken(error))),
         };
         let system = system.map(|found| {
@@ -116,24 +118,24 @@ impl<'s> Search<'s> {
     }
 
     /// Returns where this process looks.
-    pub(super) fn of_process(flag: Option<&'s Path>, store: Option<&'s Path>) -> Search<'s> {
-        Search {
+    pub(super) fn of_process(flag: Option<&'s Path>, store: Option<&'s Path>) -> PolicySearch<'s> {
+        PolicySearch {
             flag,
             variable: std::env::var_os(VARIABLE).filter(|value| !value.is_empty()),
             system: PathBuf::from(SYSTEM),
             store,
-            trust: Trust::of_user().ok(),
+            trust: TrustRecords::of_user().ok(),
         }
     }
 
     /// Finds the policy that is in force.
-    pub(super) fn find(&self) -> Result<Found> {
+    pub(super) fn find(&self) -> Result<LocatedPolicy> {
         let named = self.flag.or(self.variable.as_deref().map(Path::new));
         if let Some(name) = named {
             return by_name(name);
         }
         if let Some(text) = file::read_if_there(&self.system).map_err(broken)? {
-            return sound(Source::File(self.system.clone()), text);
+            return sound(PolicySource::File(self.system.clone()), text);
         }
         match self.store {
             Some(store) => self.of_store(store),
@@ -141,7 +143,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    fn of_store(&self, store: &Path) -> Result<Found> {
+    fn of_store(&self, store: &Path) -> Result<LocatedPolicy> {
         let (store, text) = own_policy(store)?;
         let file = store.join(OF_STORE);
         let Some(text) = text else {
@@ -149,7 +151,9 @@ impl<'s> Search<'s> {
         };
         let trusted = self.trust.as_ref().and_then(|trust| trust.find(&store));
         match trusted {
-            Some(digest) if digest == text.digest() => sound(Source::Store { store, file }, text),
+            Some(digest) if digest == text.digest() => {
+                sound(PolicySource::Store { store, file }, text)
+            }
             Some(_) => Err(none(format!(
                 "{} has changed since it was trusted",
                 file.display()
@@ -163,7 +167,7 @@ impl<'s> Search<'s> {
 }
 
 /// Returns a store's real path, and its own policy where it has one.
-fn own_policy(store: &Path) -> Result<(PathBuf, Option<Text>)> {
+fn own_policy(store: &Path) -> Result<(PathBuf, Option<PolicyText>)> {
     let real = store.canonicalize().map_err(|error| {
         let what = format!(
             "{}: {}",
@@ -179,28 +183,28 @@ fn own_policy(store: &Path) -> Result<(PathBuf, Option<Text>)> {
     Ok((real, text))
 }
 
-fn by_name(name: &Path) -> Result<Found> {
+fn by_name(name: &Path) -> Result<LocatedPolicy> {
     let shipped = name
         .to_str()
         .and_then(|name| Some((name, Policy::shipped_as(name)?)));
     if let Some((name, policy)) = shipped {
-        return Ok(Found {
-            source: Source::Shipped(name.to_owned()),
+        return Ok(LocatedPolicy {
+            source: PolicySource::Shipped(name.to_owned()),
             policy,
             text: None,
         });
     }
     sound(
-        Source::File(name.to_owned()),
+        PolicySource::File(name.to_owned()),
         file::read(name).map_err(broken)?,
     )
 }
 
-fn sound(source: Source, text: Text) -> Result<Found> {
+fn sound(source: PolicySource, text: PolicyText) -> Result<LocatedPolicy> {
     let name = source.to_string();
     let examined = Policy::examine(&text.bytes, &name);
     match examined.policy {
-        Some(policy) => Ok(Found {
+        Some(policy) => Ok(LocatedPolicy {
             source,
             policy,
             text: Some(text),
@@ -210,7 +214,7 @@ fn sound(source: Source, text: Text) -> Result<Found> {
 }
 
 /// The error of a policy with problems: all of them.
-pub(super) fn problems(examined: &Examined) -> Error {
+pub(super) fn problems(examined: &PolicyReport) -> Error {
     let all: Vec<String> = examined.problems.iter().map(ToString::to_string).collect();
     Error::usage(
         all.join("\n"),
@@ -238,7 +242,7 @@ fn none(why: String) -> Error {
 
 /// What was trusted, or distrusted.
 #[derive(Debug, Clone)]
-pub struct Trusted {
+pub struct TrustedPolicy {
     /// The file.
     pub file: PathBuf,
     /// The SHA-256 of its text, in hexadecimal digits.
@@ -251,11 +255,11 @@ pub struct Trusted {
 ///
 /// # Errors
 /// The store has none, it is broken, or the record cannot be written.
-pub fn trust(store: &Path) -> Result<Trusted> {
-    trust_by(&Trust::of_user()?, store)
+pub fn trust(store: &Path) -> Result<TrustedPolicy> {
+    trust_by(&TrustRecords::of_user()?, store)
 }
 
-pub(super) fn trust_by(trust: &Trust, store: &Path) -> Result<Trusted> {
+pub(super) fn trust_by(trust: &TrustRecords, store: &Path) -> Result<TrustedPolicy> {
     let (real, text) = own_policy(store)?;
     let file = real.join(OF_STORE);
     let Some(text) = text else {
@@ -266,14 +270,14 @@ pub(super) fn trust_by(trust: &Trust, store: &Path) -> Result<Trusted> {
     };
     let digest = text.digest();
     let found = sound(
-        Source::Store {
+        PolicySource::Store {
             store: real.clone(),
             file: file.clone(),
         },
         text,
     )?;
     trust.record(&real, &digest)?;
-    Ok(Trusted {
+    Ok(TrustedPolicy {
         file,
         digest,
         policy: found.policy,
@@ -286,5 +290,5 @@ pub(super) fn trust_by(trust: &Trust, store: &Path) -> Result<Trusted> {
 /// The record cannot be removed.
 pub fn distrust(store: &Path) -> Result<bool> {
     let real = store.canonicalize().unwrap_or_else(|_| store.to_owned());
-    Trust::of_user()?.forget(&real)
+    TrustRecords::of_user()?.forget(&real)
 }

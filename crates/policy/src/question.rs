@@ -1,4 +1,4 @@
-//! What a decision is about: [`Question`]; and how a path is resolved for it: [`Paths`].
+//! What a decision is about: [`CommandRequest`]; and how a path is resolved for it: [`PathResolver`].
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use trumanfs_types::name::WorldPath;
 
 /// A command that somebody wants to run.
 #[derive(Clone, Copy)]
-pub struct Question<'a> {
+pub struct CommandRequest<'a> {
     /// Its words; the first is the program.
     pub argv: &'a [Vec<u8>],
     /// The working directory: relative to the home, or an absolute path below it.
@@ -18,12 +18,12 @@ pub struct Question<'a> {
     /// The time limit that the caller asks for.
     pub timeout: Option<Duration>,
     /// Resolves paths in the home.
-    pub paths: &'a dyn Paths,
+    pub paths: &'a dyn PathResolver,
 }
 
 /// Where a path leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PathPlace {
     /// To something in the home.
     Inside,
     /// To nothing, at a place in the home.
@@ -33,13 +33,13 @@ pub enum Place {
 }
 
 /// Resolves paths in a home.
-pub trait Paths {
+pub trait PathResolver {
     /// Returns where a relative path leads from a directory of the home, links resolved as a program would.
-    fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place;
+    fn resolve(&self, from: &WorldPath, path: &[u8]) -> PathPlace;
 
     /// Returns where a path below `/tmp` leads, which is given from there. A program always has a `/tmp`, the session's
     /// scratch directory: what is in it or could be made in it does not lie outside.
-    fn scratch(&self, path: &[u8]) -> Place;
+    fn scratch(&self, path: &[u8]) -> PathPlace;
 }
 
 /// Judges paths by their text alone: for examples in a policy, and where no home is named. Everything that does not
@@ -47,15 +47,15 @@ pub trait Paths {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TextPaths;
 
-impl Paths for TextPaths {
-    fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place {
+impl PathResolver for TextPaths {
+    fn resolve(&self, from: &WorldPath, path: &[u8]) -> PathPlace {
         match climbs_out(from, path) {
-            true => Place::Outside,
-            false => Place::Absent,
+            true => PathPlace::Outside,
+            false => PathPlace::Absent,
         }
     }
 
-    fn scratch(&self, path: &[u8]) -> Place {
+    fn scratch(&self, path: &[u8]) -> PathPlace {
         self.resolve(&WorldPath::root(), path)
     }
 }

@@ -1,8 +1,8 @@
 //! Flags that have to be there: found, inserted, or their values replaced.
 
-use super::scan::{Flag, Scanned};
-use super::schema::Required;
-use super::verdict::{Class, Refused};
+use super::scan::{ParsedFlag, ScanResult};
+use super::schema::RequiredFlag;
+use super::verdict::{CommandRefusal, RefusalClass};
 use trumanfs_types::name::escape;
 
 /// Returns the words with every required flag among them.
@@ -16,10 +16,10 @@ use trumanfs_types::name::escape;
 pub(super) fn insert(
     argv: &[Vec<u8>],
     place: usize,
-    required: &[Required],
-    scanned: &Scanned<'_>,
+    required: &[RequiredFlag],
+    scanned: &ScanResult<'_>,
     key: &str,
-) -> Result<Vec<Vec<u8>>, Refused> {
+) -> Result<Vec<Vec<u8>>, CommandRefusal> {
     let mut words = argv.to_vec();
     let mut missing: Vec<Vec<u8>> = Vec::new();
     // From the end, so that the numbers of words before stay what they are.
@@ -64,7 +64,7 @@ pub(super) fn insert(
     Ok(words)
 }
 
-fn has_value(found: &Flag, values: &[String]) -> bool {
+fn has_value(found: &ParsedFlag, values: &[String]) -> bool {
     let value = found.value.as_deref();
     values.iter().any(|wanted| Some(wanted.as_bytes()) == value)
 }
@@ -77,7 +77,12 @@ fn written(flag: &str, value: &str) -> Vec<Vec<u8>> {
     }
 }
 
-fn replace(words: &mut [Vec<u8>], extra: &mut Vec<(usize, Vec<u8>)>, found: &Flag, value: &str) {
+fn replace(
+    words: &mut [Vec<u8>],
+    extra: &mut Vec<(usize, Vec<u8>)>,
+    found: &ParsedFlag,
+    value: &str,
+) {
     if found.takes_next {
         if let Some(word) = words.get_mut(found.at + 1) {
             *word = value.into();
@@ -93,11 +98,11 @@ fn replace(words: &mut [Vec<u8>], extra: &mut Vec<(usize, Vec<u8>)>, found: &Fla
 
 /// Checks that nothing says the opposite of a flag without values.
 fn check_contradiction(
-    flag: &Required,
+    flag: &RequiredFlag,
     argv: &[Vec<u8>],
-    scanned: &Scanned<'_>,
+    scanned: &ScanResult<'_>,
     key: &str,
-) -> Result<(), Refused> {
+) -> Result<(), CommandRefusal> {
     if !flag.values.is_empty() {
         return Ok(());
     }
@@ -106,8 +111,8 @@ fn check_contradiction(
         Some(rest) => format!("--{rest}"),
         None => format!("--no-{}", name.trim_start_matches('-')),
     };
-    let next = |found: &Flag| argv.get(found.at + 1).map(Vec::as_slice);
-    let says_no = |found: &Flag| match found.value.as_deref() {
+    let next = |found: &ParsedFlag| argv.get(found.at + 1).map(Vec::as_slice);
+    let says_no = |found: &ParsedFlag| match found.value.as_deref() {
         Some(value) => value != b"true",
         None => next(found).is_some_and(is_off),
     };
@@ -126,6 +131,6 @@ fn is_off(word: &[u8]) -> bool {
     matches!(word, b"false" | b"null" | b"undefined" | b"0" | b"no")
 }
 
-fn refused(key: &str, reason: String) -> Refused {
-    Refused::new(Class::Flag, format!("{key}.require_flags"), reason)
+fn refused(key: &str, reason: String) -> CommandRefusal {
+    CommandRefusal::new(RefusalClass::Flag, format!("{key}.require_flags"), reason)
 }

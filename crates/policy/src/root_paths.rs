@@ -7,7 +7,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use super::file;
-use super::question::{Paths, Place, climbs_out};
+use super::question::{PathPlace, PathResolver, climbs_out};
 use trumanfs_types::error::Result;
 use trumanfs_types::name::WorldPath;
 
@@ -52,23 +52,23 @@ impl RootPaths {
 }
 
 /// Returns where a path leads beneath a directory.
-fn beneath(dir: &OwnedFd, path: &[u8]) -> Place {
+fn beneath(dir: &OwnedFd, path: &[u8]) -> PathPlace {
     if path.iter().all(|b| *b == b'/') {
-        return Place::Inside;
+        return PathPlace::Inside;
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     match openat2(dir, path, flags, Mode::empty(), resolve) {
-        Ok(_) => Place::Inside,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => Place::Absent,
-        Err(_) => Place::Outside,
+        Ok(_) => PathPlace::Inside,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => PathPlace::Absent,
+        Err(_) => PathPlace::Outside,
     }
 }
 
-impl Paths for RootPaths {
-    fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place {
+impl PathResolver for RootPaths {
+    fn resolve(&self, from: &WorldPath, path: &[u8]) -> PathPlace {
         if climbs_out(from, path) {
-            return Place::Outside;
+            return PathPlace::Outside;
         }
         let path = match from.is_root() {
             true => path.to_vec(),
@@ -77,17 +77,19 @@ impl Paths for RootPaths {
         beneath(&self.root, &path)
     }
 
-    fn scratch(&self, path: &[u8]) -> Place {
+    fn scratch(&self, path: &[u8]) -> PathPlace {
         let place = |path: &[u8]| match &self.scratch {
             Some(scratch) => beneath(scratch, path),
-            None if path.is_empty() => Place::Inside,
-            None => Place::Absent,
+            None if path.is_empty() => PathPlace::Inside,
+            None => PathPlace::Absent,
         };
         let above = memchr::memrchr(b'/', path.strip_suffix(b"/").unwrap_or(path)).unwrap_or(0);
         match place(path) {
             // What a host has below its own /tmp is not there: what could be made here has a directory here.
-            Place::Absent if place(path.get(..above).unwrap_or_default()) != Place::Inside => {
-                Place::Outside
+            PathPlace::Absent
+                if place(path.get(..above).unwrap_or_default()) != PathPlace::Inside =>
+            {
+                PathPlace::Outside
             }
             place => place,
         }
@@ -119,31 +121,31 @@ mod tests {
         let paths = RootPaths::open(&home).unwrap();
         let root = WorldPath::root();
         for (path, place) in [
-            ("", Place::Inside),
-            (".", Place::Inside),
-            ("a/file", Place::Inside),
-            ("a/in", Place::Inside),
-            ("a/none", Place::Absent),
-            ("a/file/x", Place::Absent),
-            ("none/../a", Place::Absent),
-            ("none/../../x", Place::Outside),
-            ("..", Place::Outside),
-            ("up", Place::Outside),
-            ("up/secret", Place::Outside),
-            ("abs/passwd", Place::Outside),
-            ("a/dangling", Place::Outside),
-            ("loop", Place::Outside),
+            ("", PathPlace::Inside),
+            (".", PathPlace::Inside),
+            ("a/file", PathPlace::Inside),
+            ("a/in", PathPlace::Inside),
+            ("a/none", PathPlace::Absent),
+            ("a/file/x", PathPlace::Absent),
+            ("none/../a", PathPlace::Absent),
+            ("none/../../x", PathPlace::Outside),
+            ("..", PathPlace::Outside),
+            ("up", PathPlace::Outside),
+            ("up/secret", PathPlace::Outside),
+            ("abs/passwd", PathPlace::Outside),
+            ("a/dangling", PathPlace::Outside),
+            ("loop", PathPlace::Outside),
         ] {
             assert_eq!(paths.resolve(&root, path.as_bytes()), place, "{path}");
         }
         let a = WorldPath::parse(b"a").unwrap();
-        assert_eq!(paths.resolve(&a, b"../a/b"), Place::Inside);
-        assert_eq!(paths.resolve(&a, b"../../secret"), Place::Outside);
+        assert_eq!(paths.resolve(&a, b"../a/b"), PathPlace::Inside);
+        assert_eq!(paths.resolve(&a, b"../../secret"), PathPlace::Outside);
     }
 
     #[test]
     fn a_scratch_directory_is_tmp() {
-        use super::super::within::Within;
+        use super::super::within::HomeBounds;
         let dir = tempfile::tempdir().unwrap();
         for name in ["home", "scratch/dir"] {
             std::fs::create_dir_all(dir.path().join(name)).unwrap();
@@ -152,8 +154,8 @@ mod tests {
         symlink("/etc", dir.path().join("scratch/link")).unwrap();
         let home = RootPaths::open(&dir.path().join("home")).unwrap();
         let root = WorldPath::root();
-        let within = |paths: &dyn Paths, word: &str| {
-            let within = Within {
+        let within = |paths: &dyn PathResolver, word: &str| {
+            let within = HomeBounds {
                 home: b"/tmp/home",
                 cwd: &root,
                 paths,

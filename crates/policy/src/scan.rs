@@ -1,17 +1,17 @@
 //! The words behind a program as flags and arguments: [`scan`], by the lists of a policy and what is known of the tool.
 
-use super::schema::{Flags, ReadAs, Required, Takes};
-use super::verdict::{Class, Refused};
+use super::schema::{FlagList, FlagValue, RequiredFlag, WordReading};
+use super::verdict::{CommandRefusal, RefusalClass};
 use super::words::shown;
 
 /// What flags may be there, and how they are written.
-pub(super) struct Lists<'p> {
+pub(super) struct FlagLists<'p> {
     /// The lists that allow flags.
-    pub(super) allowed: Vec<&'p Flags>,
+    pub(super) allowed: Vec<&'p FlagList>,
     /// Flags that are refused whatever allows them, with the key of each list.
     pub(super) denied: Vec<(&'p [String], String)>,
     /// Flags that a policy requires, and so allows.
-    pub(super) required: Vec<&'p Required>,
+    pub(super) required: Vec<&'p RequiredFlag>,
     /// The key of the policy that allows.
     pub(super) key: String,
     /// What the flags belong to, for messages: `git log`.
@@ -19,9 +19,9 @@ pub(super) struct Lists<'p> {
 }
 
 /// What is known of a tool's flags.
-pub(super) struct Grammar<'g> {
+pub(super) struct FlagGrammar<'g> {
     /// Returns what a flag takes, where that is known.
-    pub(super) takes: &'g dyn Fn(&str) -> Option<Takes>,
+    pub(super) takes: &'g dyn Fn(&str) -> Option<FlagValue>,
     /// Whether `-ab` is `-a -b`.
     pub(super) clusters: bool,
     /// Whether the tool takes the next word as a value even where it begins with a dash.
@@ -30,7 +30,7 @@ pub(super) struct Grammar<'g> {
 
 /// Where a scan ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum ScanEnd {
     /// At the last word.
     End,
     /// At the first argument: what follows belongs to somebody else.
@@ -41,13 +41,13 @@ pub(super) enum Until {
 
 /// A flag that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Flag {
+pub(super) struct ParsedFlag {
     /// Its name, as the policy lists it.
     pub(super) name: String,
     /// Its value.
     pub(super) value: Option<Vec<u8>>,
     /// How its value is read.
-    pub(super) read_as: ReadAs,
+    pub(super) read_as: WordReading,
     /// The number of its word.
     pub(super) at: usize,
     /// Whether its value is the next word.
@@ -56,7 +56,7 @@ pub(super) struct Flag {
 
 /// A word that is no flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Argument<'w> {
+pub(super) struct ParsedArgument<'w> {
     pub(super) word: &'w [u8],
     pub(super) at: usize,
     /// Whether it stands behind `--`.
@@ -65,18 +65,18 @@ pub(super) struct Argument<'w> {
 
 /// What a scan found.
 #[derive(Debug, Default)]
-pub(super) struct Scanned<'w> {
-    pub(super) flags: Vec<Flag>,
-    pub(super) arguments: Vec<Argument<'w>>,
+pub(super) struct ScanResult<'w> {
+    pub(super) flags: Vec<ParsedFlag>,
+    pub(super) arguments: Vec<ParsedArgument<'w>>,
     /// Where `--` stands.
     pub(super) dashes: Option<usize>,
     /// The number of the first word that was not looked at.
     pub(super) end: usize,
 }
 
-impl Scanned<'_> {
+impl ScanResult<'_> {
     /// Returns the flags of a name.
-    pub(super) fn named<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s Flag> {
+    pub(super) fn named<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s ParsedFlag> {
         self.flags.iter().filter(move |flag| flag.name == name)
     }
 }
@@ -88,23 +88,23 @@ impl Scanned<'_> {
 pub(super) fn scan<'w>(
     words: &'w [Vec<u8>],
     from: usize,
-    lists: &Lists<'_>,
-    grammar: &Grammar<'_>,
-    until: Until,
-) -> Result<Scanned<'w>, Refused> {
-    let mut scanned = Scanned {
+    lists: &FlagLists<'_>,
+    grammar: &FlagGrammar<'_>,
+    until: ScanEnd,
+) -> Result<ScanResult<'w>, CommandRefusal> {
+    let mut scanned = ScanResult {
         end: words.len(),
-        ..Scanned::default()
+        ..ScanResult::default()
     };
     let mut at = from;
     while let Some(word) = words.get(at) {
         let is_flag = scanned.dashes.is_none() && word.len() > 1 && word.starts_with(b"-");
         if !is_flag {
-            if until != Until::End {
+            if until != ScanEnd::End {
                 scanned.end = at;
                 break;
             }
-            scanned.arguments.push(Argument {
+            scanned.arguments.push(ParsedArgument {
                 word,
                 at,
                 is_literal: scanned.dashes.is_some(),
@@ -115,7 +115,7 @@ pub(super) fn scan<'w>(
             let next = words.get(at + 1).map(Vec::as_slice);
             let found = lists.flag(word, next, at, grammar)?;
             at += usize::from(found.iter().any(|flag| flag.takes_next));
-            let ends = matches!(until, Until::Flag(last) if found.iter().any(|flag| last.contains(&flag.name.as_str())));
+            let ends = matches!(until, ScanEnd::Flag(last) if found.iter().any(|flag| last.contains(&flag.name.as_str())));
             scanned.flags.extend(found);
             if ends {
                 scanned.end = at + 1;
@@ -127,15 +127,15 @@ pub(super) fn scan<'w>(
     Ok(scanned)
 }
 
-impl Lists<'_> {
+impl FlagLists<'_> {
     /// Takes one word apart that begins with a dash.
     fn flag(
         &self,
         word: &[u8],
         next: Option<&[u8]>,
         at: usize,
-        grammar: &Grammar<'_>,
-    ) -> Result<Vec<Flag>, Refused> {
+        grammar: &FlagGrammar<'_>,
+    ) -> Result<Vec<ParsedFlag>, CommandRefusal> {
         let Ok(text) = std::str::from_utf8(word) else {
             return Err(self.refused(word));
         };
@@ -145,11 +145,16 @@ impl Lists<'_> {
         };
         self.check_denied(text, name)?;
         if self.allowed.iter().any(|flags| flags.exact.contains(text)) {
-            return Ok(vec![flag(name, value.map(Vec::from), ReadAs::Path, at)]);
+            return Ok(vec![flag(
+                name,
+                value.map(Vec::from),
+                WordReading::Path,
+                at,
+            )]);
         }
         if let Some(takes) = self.takes(name, grammar) {
-            let is_known = matches!((grammar.takes)(name), Some(Takes::Value(_)));
-            let next = Next {
+            let is_known = matches!((grammar.takes)(name), Some(FlagValue::Value(_)));
+            let next = NextWord {
                 word: next,
                 may_be_dashed: grammar.dashed_values && is_known,
             };
@@ -160,7 +165,7 @@ impl Lists<'_> {
         let digits = text.strip_prefix('-').unwrap_or_default();
         let is_number = digits.bytes().all(|b| b.is_ascii_digit());
         if is_number && self.allowed.iter().any(|flags| flags.number) {
-            return Ok(vec![flag("-<n>", None, ReadAs::Text, at)]);
+            return Ok(vec![flag("-<n>", None, WordReading::Text, at)]);
         }
         let short = digits.len() > 1 && !digits.starts_with('-');
         let Some(letters) = short.then_some(digits) else {
@@ -173,21 +178,23 @@ impl Lists<'_> {
     }
 
     /// Returns what an allowed flag takes.
-    fn takes(&self, name: &str, grammar: &Grammar<'_>) -> Option<Takes> {
+    fn takes(&self, name: &str, grammar: &FlagGrammar<'_>) -> Option<FlagValue> {
         let listed = self
             .allowed
             .iter()
             .find_map(|flags| flags.names.get(name))
             .cloned();
         let required = self.required.iter().find(|required| required.flag == name);
-        let listed = listed.or(required.map(|_| Takes::Unstated))?;
+        let listed = listed.or(required.map(|_| FlagValue::Unstated))?;
         let has_values = required.is_some_and(|required| !required.values.is_empty());
         Some(match (listed, (grammar.takes)(name)) {
-            (Takes::Unstated, None) if has_values => Takes::Value(ReadAs::Text),
-            (listed @ Takes::OneOf(_), _) | (listed, None) => listed,
+            (FlagValue::Unstated, None) if has_values => FlagValue::Value(WordReading::Text),
+            (listed @ FlagValue::OneOf(_), _) | (listed, None) => listed,
             // The policy may say how a value is read; whether there is one is the tool's.
-            (Takes::Value(reading), Some(Takes::Value(_))) => Takes::Value(reading),
-            (Takes::Attached(reading), Some(Takes::Attached(_))) => Takes::Attached(reading),
+            (FlagValue::Value(reading), Some(FlagValue::Value(_))) => FlagValue::Value(reading),
+            (FlagValue::Attached(reading), Some(FlagValue::Attached(_))) => {
+                FlagValue::Attached(reading)
+            }
             (_, Some(known)) => known,
         })
     }
@@ -197,25 +204,25 @@ impl Lists<'_> {
         &self,
         name: &str,
         value: Option<&str>,
-        next: Next<'_>,
+        next: NextWord<'_>,
         at: usize,
-        takes: Takes,
-    ) -> Result<Flag, Refused> {
+        takes: FlagValue,
+    ) -> Result<ParsedFlag, CommandRefusal> {
         let value = value.map(Vec::from);
         match takes {
-            Takes::Nothing if value.is_some() => Err(self.flag_refused(format!(
+            FlagValue::Nothing if value.is_some() => Err(self.flag_refused(format!(
                 "`{name}` takes no value in {}; leave `=…` out",
                 self.of
             ))),
-            Takes::Nothing => Ok(flag(name, None, ReadAs::Path, at)),
-            Takes::Unstated => Ok(flag(name, value, ReadAs::Path, at)),
-            Takes::Attached(reading) => Ok(flag(name, value, reading, at)),
-            Takes::Value(reading) if value.is_some() => Ok(flag(name, value, reading, at)),
-            Takes::Value(reading) => self.value_behind(name, next, at, reading),
-            Takes::OneOf(values) => {
+            FlagValue::Nothing => Ok(flag(name, None, WordReading::Path, at)),
+            FlagValue::Unstated => Ok(flag(name, value, WordReading::Path, at)),
+            FlagValue::Attached(reading) => Ok(flag(name, value, reading, at)),
+            FlagValue::Value(reading) if value.is_some() => Ok(flag(name, value, reading, at)),
+            FlagValue::Value(reading) => self.value_behind(name, next, at, reading),
+            FlagValue::OneOf(values) => {
                 let found = match value {
-                    Some(_) => flag(name, value, ReadAs::Text, at),
-                    None => self.value_behind(name, next, at, ReadAs::Path)?,
+                    Some(_) => flag(name, value, WordReading::Text, at),
+                    None => self.value_behind(name, next, at, WordReading::Path)?,
                 };
                 match values
                     .iter()
@@ -236,15 +243,15 @@ impl Lists<'_> {
     fn value_behind(
         &self,
         name: &str,
-        next: Next<'_>,
+        next: NextWord<'_>,
         at: usize,
-        reading: ReadAs,
-    ) -> Result<Flag, Refused> {
+        reading: WordReading,
+    ) -> Result<ParsedFlag, CommandRefusal> {
         let Some(value) = next.word else {
             return Err(self.flag_refused(format!("`{name}` of {} needs a value", self.of)));
         };
         // Were the list wrong about the value, the next word would be a flag that nobody has looked at.
-        let may_be_dashed = next.may_be_dashed && reading == ReadAs::Text;
+        let may_be_dashed = next.may_be_dashed && reading == WordReading::Text;
         if !may_be_dashed && value.len() > 1 && value.starts_with(b"-") {
             let reason = format!(
                 "the value of `{name}` begins with a dash; write {name}={}",
@@ -252,7 +259,7 @@ impl Lists<'_> {
             );
             return Err(self.flag_refused(reason));
         }
-        Ok(Flag {
+        Ok(ParsedFlag {
             takes_next: true,
             ..flag(name, Some(value.to_vec()), reading, at)
         })
@@ -264,20 +271,20 @@ impl Lists<'_> {
         word: &[u8],
         letters: &str,
         at: usize,
-        grammar: &Grammar<'_>,
-    ) -> Result<Vec<Flag>, Refused> {
+        grammar: &FlagGrammar<'_>,
+    ) -> Result<Vec<ParsedFlag>, CommandRefusal> {
         let mut found = Vec::new();
         for (number, (from, letter)) in letters.char_indices().enumerate() {
             let name = format!("-{letter}");
             self.check_denied(&name, &name)?;
             let rest = letters.get(from + letter.len_utf8()..).unwrap_or_default();
             match self.takes(&name, grammar) {
-                Some(Takes::Value(reading) | Takes::Attached(reading)) if number == 0 => {
+                Some(FlagValue::Value(reading) | FlagValue::Attached(reading)) if number == 0 => {
                     let value = rest.strip_prefix('=').unwrap_or(rest);
                     return Ok(vec![flag(&name, Some(value.into()), reading, at)]);
                 }
-                Some(Takes::Nothing | Takes::Unstated) => {
-                    found.push(flag(&name, None, ReadAs::Path, at))
+                Some(FlagValue::Nothing | FlagValue::Unstated) => {
+                    found.push(flag(&name, None, WordReading::Path, at))
                 }
                 Some(_) => {
                     let reason = format!(
@@ -293,25 +300,25 @@ impl Lists<'_> {
         Ok(found)
     }
 
-    fn check_denied(&self, word: &str, name: &str) -> Result<(), Refused> {
+    fn check_denied(&self, word: &str, name: &str) -> Result<(), CommandRefusal> {
         for (names, key) in &self.denied {
             if names.iter().any(|denied| denied == name || denied == word) {
                 let reason = format!(
                     "`{name}` is on {key}, which refuses it in {} whatever else allows it; leave it out",
                     self.of
                 );
-                return Err(Refused::new(Class::Flag, key.clone(), reason));
+                return Err(CommandRefusal::new(RefusalClass::Flag, key.clone(), reason));
             }
         }
         Ok(())
     }
 
-    fn flag_refused(&self, reason: String) -> Refused {
-        Refused::new(Class::Flag, self.key.clone(), reason)
+    fn flag_refused(&self, reason: String) -> CommandRefusal {
+        CommandRefusal::new(RefusalClass::Flag, self.key.clone(), reason)
     }
 
     /// The refusal of a flag that no list has.
-    pub(super) fn refused(&self, word: &[u8]) -> Refused {
+    pub(super) fn refused(&self, word: &[u8]) -> CommandRefusal {
         const SHOWN: usize = 40;
         let mut names: Vec<&str> = Vec::new();
         for flags in &self.allowed {
@@ -342,14 +349,14 @@ impl Lists<'_> {
 
 /// The word behind a flag.
 #[derive(Clone, Copy)]
-struct Next<'w> {
+struct NextWord<'w> {
     word: Option<&'w [u8]>,
     /// Whether the tool is known to take it as a value even where it begins with a dash.
     may_be_dashed: bool,
 }
 
-fn flag(name: &str, value: Option<Vec<u8>>, read_as: ReadAs, at: usize) -> Flag {
-    Flag {
+fn flag(name: &str, value: Option<Vec<u8>>, read_as: WordReading, at: usize) -> ParsedFlag {
+    ParsedFlag {
         name: name.to_owned(),
         value,
         read_as,

@@ -1,4 +1,4 @@
-//! What a policy says, as data: [`Policy`], an [`Entry`] for each program, a [`SubCommand`] for each of its
+//! What a policy says, as data: [`Policy`], an [`ProgramEntry`] for each program, a [`SubCommand`] for each of its
 //! sub-commands. Reading it is `read/`, deciding by it is `decide.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,14 @@ use super::validator::Validator;
 
 /// A loaded, checked policy. A clone is the same policy and costs nothing.
 #[derive(Debug, Clone)]
-pub struct Policy(pub(super) Arc<Rules>);
+pub struct Policy(pub(super) Arc<PolicyEntries>);
 
 /// The entries of a policy.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
-    pub(super) entries: BTreeMap<String, Entry>,
+pub(super) struct PolicyEntries {
+    pub(super) entries: BTreeMap<String, ProgramEntry>,
     /// The entry `*`: what holds for every program that does not say otherwise.
-    pub(super) every: Entry,
+    pub(super) every: ProgramEntry,
 }
 
 impl Policy {
@@ -29,37 +29,37 @@ impl Policy {
 
 /// What a policy says of one program.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct ProgramEntry {
     pub(super) name: String,
     pub(super) line: usize,
     /// What the policy's author says of it.
     pub(super) description: Option<String>,
     pub(super) validator: Validator,
-    pub(super) run: Run,
+    pub(super) run: RunSettings,
     /// Nothing where the program is called without one.
     pub(super) subcommands: Option<BTreeMap<String, SubCommand>>,
     pub(super) deny_subcommands: Vec<String>,
-    pub(super) flags: Flags,
+    pub(super) flags: FlagList,
     /// Whether there is a list of flags, though it may be empty.
     pub(super) has_flags: bool,
     /// What may stand before the sub-command.
-    pub(super) root_flags: Flags,
+    pub(super) root_flags: FlagList,
     pub(super) deny_flags: Vec<String>,
-    pub(super) require_flags: Vec<Required>,
-    pub(super) safe_env: Variables,
-    pub(super) env_overrides: Variables,
+    pub(super) require_flags: Vec<RequiredFlag>,
+    pub(super) safe_env: EnvVariables,
+    pub(super) env_overrides: EnvVariables,
     pub(super) allow_env: BTreeSet<String>,
     pub(super) max_output_bytes: Option<u64>,
     pub(super) ptrace: bool,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: ArgumentRules,
     pub(super) tool: ToolKeys,
-    pub(super) matches: Vec<Example>,
-    pub(super) not_matches: Vec<Example>,
+    pub(super) matches: Vec<CommandExample>,
+    pub(super) not_matches: Vec<CommandExample>,
 }
 
 /// What an entry and a sub-command alike may say of a run.
 #[derive(Debug, Default)]
-pub(super) struct Run {
+pub(super) struct RunSettings {
     pub(super) timeout: Option<Duration>,
     pub(super) suppress_success_output: Option<bool>,
     pub(super) network: Option<NetworkRule>,
@@ -70,15 +70,15 @@ pub(super) struct Run {
 /// What a policy says of one sub-command, or of one script of a package manager.
 #[derive(Debug, Default)]
 pub(super) struct SubCommand {
-    pub(super) run: Run,
-    pub(super) flags: Flags,
+    pub(super) run: RunSettings,
+    pub(super) flags: FlagList,
     pub(super) deny_flags: Vec<String>,
-    pub(super) require_flags: Vec<Required>,
+    pub(super) require_flags: Vec<RequiredFlag>,
     pub(super) disabled: bool,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: ArgumentRules,
     /// Scripts by name; nothing where the sub-command runs none.
     pub(super) scripts: Option<BTreeMap<String, SubCommand>>,
-    pub(super) deny_args: Option<DenyArgs>,
+    pub(super) deny_args: Option<DeniedArgs>,
     pub(super) allow_test_paths: Option<bool>,
     pub(super) allow_project_paths: Option<bool>,
     pub(super) require_no_packages: bool,
@@ -87,7 +87,7 @@ pub(super) struct SubCommand {
 
 /// Which words behind a script's name are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum DenyArgs {
+pub(super) enum DeniedArgs {
     All,
     Nothing,
     These(Vec<String>),
@@ -95,16 +95,16 @@ pub(super) enum DenyArgs {
 
 /// How the words are read that are no flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Arguments {
+pub(super) struct ArgumentRules {
     /// How each is read, the last for all that follow. Nothing where the validator knows.
-    pub(super) kinds: Option<Vec<ReadAs>>,
+    pub(super) kinds: Option<Vec<WordReading>>,
     /// What the first one may be; nothing where it may be anything.
     pub(super) first: Option<BTreeSet<String>>,
 }
 
 /// How a word is read that is no flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReadAs {
+pub(super) enum WordReading {
     /// May name a file: it has to stay in the home.
     Path,
     /// Names no file, whatever it looks like.
@@ -115,18 +115,18 @@ pub(super) enum ReadAs {
 
 /// The flags that a list allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Flags {
+pub(super) struct FlagList {
     /// By name, with what each takes.
-    pub(super) names: BTreeMap<String, Takes>,
+    pub(super) names: BTreeMap<String, FlagValue>,
     /// Flags that are allowed with just this value: `--color=never`.
     pub(super) exact: BTreeSet<String>,
     /// `-<n>`: a dash and a number.
     pub(super) number: bool,
 }
 
-impl Flags {
+impl FlagList {
     /// Adds the flags of another list.
-    pub(super) fn add(&mut self, other: Flags) {
+    pub(super) fn add(&mut self, other: FlagList) {
         self.names.extend(other.names);
         self.exact.extend(other.exact);
         self.number |= other.number;
@@ -135,33 +135,33 @@ impl Flags {
 
 /// What a flag takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(super) enum FlagValue {
     /// The policy does not say: the validator's knowledge holds, else nothing but a value behind `=`.
     Unstated,
     /// No value at all.
     Nothing,
     /// A value behind `=`, and only there, or none.
-    Attached(ReadAs),
+    Attached(WordReading),
     /// A value: behind `=`, or the next word.
-    Value(ReadAs),
+    Value(WordReading),
     /// One of these values.
     OneOf(Vec<String>),
 }
 
 /// A flag that has to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Required {
+pub(super) struct RequiredFlag {
     pub(super) flag: String,
     /// Its values, the first being the one that is inserted; nothing for a flag without one.
     pub(super) values: Vec<String>,
 }
 
 /// Variables of an environment.
-pub(super) type Variables = BTreeMap<String, String>;
+pub(super) type EnvVariables = BTreeMap<String, String>;
 
 /// A command line that a policy says it allows, or refuses.
 #[derive(Debug, Clone)]
-pub(super) struct Example {
+pub(super) struct CommandExample {
     pub(super) line: usize,
     pub(super) text: String,
 }
@@ -189,19 +189,19 @@ pub(super) struct ToolKeys {
     pub(super) detect_venv: Option<bool>,
     pub(super) disable_plugin_autoload: Option<bool>,
     /// Packages of npx, with the flags of each; nothing where none is listed.
-    pub(super) packages: BTreeMap<String, Option<Flags>>,
+    pub(super) packages: BTreeMap<String, Option<FlagList>>,
     pub(super) command_aliases: BTreeMap<String, String>,
     pub(super) modes: BTreeMap<String, bool>,
     pub(super) allowed_entrypoints: Option<BTreeSet<String>>,
     pub(super) allow_test_mode: Option<bool>,
     pub(super) deny_tokens: Option<Vec<String>>,
     pub(super) safe_cmdlets: BTreeSet<String>,
-    pub(super) dangerous_patterns: Vec<Pattern>,
+    pub(super) dangerous_patterns: Vec<CompiledPattern>,
 }
 
 /// A regular expression of a policy, compiled.
 #[derive(Debug, Clone)]
-pub(super) struct Pattern {
+pub(super) struct CompiledPattern {
     pub(super) text: String,
     pub(super) regex: regex_automata::meta::Regex,
 }

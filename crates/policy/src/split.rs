@@ -1,6 +1,6 @@
 //! A command line as words: POSIX quoting, no expansion, no operators.
 
-use super::verdict::{Class, Refused};
+use super::verdict::{CommandRefusal, RefusalClass};
 use super::words;
 
 /// Splits a command line into words.
@@ -10,8 +10,8 @@ use super::words;
 ///
 /// # Errors
 /// Unquoted `; & | < > ( ) $ backtick #` and line ends, an open quote, an empty line, and hidden or deceptive characters are refused.
-pub fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Refused> {
-    let mut splitter = Splitter {
+pub fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, CommandRefusal> {
+    let mut splitter = WordSplitter {
         rest: line,
         words: Vec::new(),
         word: None,
@@ -28,17 +28,17 @@ pub fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Refused> {
     Ok(argv)
 }
 
-fn refused(rule: &str, reason: impl Into<String>) -> Refused {
-    Refused::new(Class::Words, rule, reason)
+fn refused(rule: &str, reason: impl Into<String>) -> CommandRefusal {
+    CommandRefusal::new(RefusalClass::Words, rule, reason)
 }
 
-struct Splitter<'l> {
+struct WordSplitter<'l> {
     rest: &'l [u8],
     words: Vec<Vec<u8>>,
     word: Option<Vec<u8>>,
 }
 
-impl Splitter<'_> {
+impl WordSplitter<'_> {
     fn take(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -49,7 +49,7 @@ impl Splitter<'_> {
         self.word.get_or_insert_default().push(byte);
     }
 
-    fn line(&mut self) -> Result<(), Refused> {
+    fn line(&mut self) -> Result<(), CommandRefusal> {
         while let Some(byte) = self.take() {
             match byte {
                 b' ' | b'\t' => self.words.extend(self.word.take()),
@@ -86,7 +86,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    fn single(&mut self) -> Result<(), Refused> {
+    fn single(&mut self) -> Result<(), CommandRefusal> {
         self.word.get_or_insert_default();
         while let Some(byte) = self.take() {
             if byte == b'\'' {
@@ -100,7 +100,7 @@ impl Splitter<'_> {
         ))
     }
 
-    fn double(&mut self) -> Result<(), Refused> {
+    fn double(&mut self) -> Result<(), CommandRefusal> {
         self.word.get_or_insert_default();
         while let Some(byte) = self.take() {
             match (byte, self.rest.first()) {

@@ -28,8 +28,8 @@ fn policy(name: &str) -> Policy {
     }
 }
 
-fn ask<'a>(argv: &'a [Vec<u8>], cwd: &'a [u8]) -> Question<'a> {
-    Question {
+fn ask<'a>(argv: &'a [Vec<u8>], cwd: &'a [u8]) -> CommandRequest<'a> {
+    CommandRequest {
         argv,
         cwd,
         home: HOME,
@@ -39,7 +39,7 @@ fn ask<'a>(argv: &'a [Vec<u8>], cwd: &'a [u8]) -> Question<'a> {
     }
 }
 
-fn decide_line(policy: &Policy, line: &str) -> Result<Allowed, Refused> {
+fn decide_line(policy: &Policy, line: &str) -> Result<AllowedCommand, CommandRefusal> {
     let argv = split(line.as_bytes())?;
     decide(policy, &ask(&argv, b"src"))
 }
@@ -148,11 +148,11 @@ fn lines() -> Vec<(&'static str, String)> {
 }
 
 /// Puts the keys of all maps into another order.
-fn shuffled(node: &mut yaml::Node, turns: &mut impl Iterator<Item = usize>) {
+fn shuffled(node: &mut yaml::YamlNode, turns: &mut impl Iterator<Item = usize>) {
     match &mut node.value {
-        yaml::Value::Scalar(..) => {}
-        yaml::Value::List(items) => items.iter_mut().for_each(|item| shuffled(item, turns)),
-        yaml::Value::Map(fields) => {
+        yaml::YamlValue::Scalar(..) => {}
+        yaml::YamlValue::List(items) => items.iter_mut().for_each(|item| shuffled(item, turns)),
+        yaml::YamlValue::Map(fields) => {
             for last in (1..fields.len()).rev() {
                 fields.swap(last, turns.next().unwrap() % (last + 1));
             }
@@ -178,7 +178,7 @@ fn shuffled_policy(name: &str, seed: u64) -> Policy {
         (state >> 33) as usize
     });
     shuffled(&mut root, &mut turns);
-    let mut reader = read::Reader::new(name);
+    let mut reader = read::FieldReader::new(name);
     let rules = read::entries(&mut reader, &root);
     assert!(reader.problems.is_empty(), "{:?}", reader.problems);
     Policy(std::sync::Arc::new(rules))
@@ -312,7 +312,7 @@ fn a_virtual_environment_of_the_home_is_active() {
         let argv = [vec![program.as_bytes().to_vec()], Vec::from_iter(flag)].concat();
         let allowed = decide(
             &policy,
-            &Question {
+            &CommandRequest {
                 paths: &paths,
                 ..ask(&argv, cwd.as_bytes())
             },
@@ -359,14 +359,14 @@ impl Machine {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    fn trust(&self) -> trust::Trust {
-        trust::Trust::at(&self.path("state"))
+    fn trust(&self) -> trust::TrustRecords {
+        trust::TrustRecords::at(&self.path("state"))
     }
 
     /// Finds the policy. Returns its programs, or why there is none.
     fn find(&self, flag: Option<&str>, variable: Option<&str>) -> Result<String, String> {
         let (flag, store) = (flag.map(|flag| self.named(flag)), self.path("store"));
-        let search = locate::Search {
+        let search = locate::PolicySearch {
             flag: flag.as_deref(),
             variable: variable.map(|name| self.named(name).into_os_string()),
             system: self.path("etc/policy.yaml"),
@@ -453,7 +453,7 @@ fn trust_is_for_one_store_and_one_text() {
     machine.write("store/policy.yaml", "b: {}\n");
     assert!(machine.find(None, None).is_err());
     // Nor does a store vouch for itself, or a broken policy get trust.
-    let inside = trust::Trust::at(&machine.path("store").canonicalize().unwrap());
+    let inside = trust::TrustRecords::at(&machine.path("store").canonicalize().unwrap());
     assert!(locate::trust_by(&inside, &machine.path("store")).is_err());
     machine.write("store/policy.yaml", "b: 3\n");
     assert!(locate::trust_by(&machine.trust(), &machine.path("store")).is_err());
@@ -461,11 +461,11 @@ fn trust_is_for_one_store_and_one_text() {
     assert!(!machine.trust().forget(&real).unwrap());
 }
 
-fn watched(machine: &Machine, source: Source) -> Watched {
+fn watched(machine: &Machine, source: PolicySource) -> WatchedPolicy {
     let text = file::read(source.file().unwrap()).unwrap();
     let policy = Policy::parse(&text.bytes, "p").unwrap();
-    Watched::new(
-        locate::Found {
+    WatchedPolicy::new(
+        locate::LocatedPolicy {
             source,
             policy,
             text: Some(text),
@@ -474,7 +474,7 @@ fn watched(machine: &Machine, source: Source) -> Watched {
     )
 }
 
-fn programs(watched: &Watched) -> (String, Option<String>) {
+fn programs(watched: &WatchedPolicy) -> (String, Option<String>) {
     let (policy, warning) = watched.current();
     (policy.programs().collect::<Vec<_>>().join(" "), warning)
 }
@@ -483,7 +483,7 @@ fn programs(watched: &Watched) -> (String, Option<String>) {
 fn a_policy_follows_its_file_and_survives_a_broken_one() {
     let machine = Machine::new();
     machine.write("p.yaml", "a: {}\n");
-    let watched = watched(&machine, Source::File(machine.path("p.yaml")));
+    let watched = watched(&machine, PolicySource::File(machine.path("p.yaml")));
     assert_eq!(programs(&watched), ("a".to_owned(), None));
     // The same length, within the same tick of the clock.
     machine.write("p.yaml", "b: {}\n");
@@ -519,7 +519,7 @@ fn a_store_cannot_change_the_policy_that_is_in_force() {
     let file = store.join("policy.yaml");
     let watched = watched(
         &machine,
-        Source::Store {
+        PolicySource::Store {
             store: store.clone(),
             file,
         },

@@ -15,13 +15,13 @@ use trumanfs_types::name::escape;
 
 /// The records of one user.
 #[derive(Debug, Clone)]
-pub(super) struct Trust {
+pub(super) struct TrustRecords {
     dir: PathBuf,
 }
 
 /// A record: this store's policy may be used while its text has this digest.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct TrustRecord {
     /// The store's path, escaped.
     store: String,
     /// The SHA-256 of the file.
@@ -30,14 +30,14 @@ struct Record {
     time: String,
 }
 
-impl Trust {
+impl TrustRecords {
     /// Returns this user's records: below /var/lib for root, below XDG_STATE_HOME for others.
     ///
     /// # Errors
     /// There is no directory for them.
-    pub(super) fn of_user() -> Result<Trust> {
+    pub(super) fn of_user() -> Result<TrustRecords> {
         if rustix::process::geteuid().is_root() {
-            return Ok(Trust::at(Path::new("/var/lib")));
+            return Ok(TrustRecords::at(Path::new("/var/lib")));
         }
         let absolute = |name: &str| {
             let path = std::env::var_os(name).map(PathBuf::from);
@@ -50,12 +50,12 @@ impl Trust {
                 "there is no place for records of trust: neither XDG_STATE_HOME nor HOME is set";
             Error::refused(what, "Set one of them to a directory of yours.")
         };
-        state.map(|state| Trust::at(&state)).ok_or_else(none)
+        state.map(|state| TrustRecords::at(&state)).ok_or_else(none)
     }
 
     /// Returns the records below a directory.
-    pub(super) fn at(state: &Path) -> Trust {
-        Trust {
+    pub(super) fn at(state: &Path) -> TrustRecords {
+        TrustRecords {
             dir: state.join("trumanfs/trusted"),
         }
     }
@@ -73,7 +73,7 @@ impl Trust {
     /// Returns the digest that is trusted for a store. A record that cannot be read is none.
     pub(super) fn find(&self, store: &Path) -> Option<String> {
         let text = std::fs::read(self.file(store)).ok()?;
-        let record: Record = serde_json::from_slice(&text).ok()?;
+        let record: TrustRecord = serde_json::from_slice(&text).ok()?;
         (record.store == escape(store.as_os_str().as_bytes())).then_some(record.sha256)
     }
 
@@ -92,7 +92,7 @@ impl Trust {
                 "Set XDG_STATE_HOME to a directory outside the store.",
             ));
         }
-        let record = Record {
+        let record = TrustRecord {
             store: escape(store.as_os_str().as_bytes()),
             sha256: sha256.to_owned(),
             time: chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true),

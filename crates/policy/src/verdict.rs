@@ -1,4 +1,4 @@
-//! What a decision says: [`Allowed`] or [`Refused`].
+//! What a decision says: [`AllowedCommand`] or [`CommandRefusal`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::schema::NetworkRule;
 
 /// A command that may run, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
+pub struct AllowedCommand {
     /// The words to run, with what the policy inserted or replaced.
     pub argv: Vec<Vec<u8>>,
     /// The working directory, an absolute path in the home.
@@ -38,19 +38,23 @@ pub struct Allowed {
 
 /// Why a command may not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct CommandRefusal {
     /// What kind of rule refused it.
-    pub class: Class,
+    pub class: RefusalClass,
     /// The key of the policy that refused it, or the built-in rule: `git.deny_global_flags`, `words.operator`.
     pub rule: String,
     /// What was refused, and what would be allowed. Its reader is a model.
     pub reason: String,
 }
 
-impl Refused {
+impl CommandRefusal {
     /// Makes a refusal.
-    pub fn new(class: Class, rule: impl Into<String>, reason: impl Into<String>) -> Refused {
-        Refused {
+    pub fn new(
+        class: RefusalClass,
+        rule: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> CommandRefusal {
+        CommandRefusal {
             class,
             rule: rule.into(),
             reason: reason.into(),
@@ -61,7 +65,7 @@ impl Refused {
 /// What kind of rule refused a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub enum RefusalClass {
     /// The line is no list of words: an operator, an open quote, a character that hides something.
     Words,
     /// The program has no entry.
@@ -86,21 +90,21 @@ pub enum Class {
     Network,
 }
 
-impl Class {
+impl RefusalClass {
     /// Returns the name of the class, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Words => "words",
-            Class::Program => "program",
-            Class::Subcommand => "subcommand",
-            Class::Flag => "flag",
-            Class::Argument => "argument",
-            Class::Path => "path",
-            Class::Cwd => "cwd",
-            Class::Environment => "environment",
-            Class::Time => "time",
-            Class::Home => "home",
-            Class::Network => "network",
+            RefusalClass::Words => "words",
+            RefusalClass::Program => "program",
+            RefusalClass::Subcommand => "subcommand",
+            RefusalClass::Flag => "flag",
+            RefusalClass::Argument => "argument",
+            RefusalClass::Path => "path",
+            RefusalClass::Cwd => "cwd",
+            RefusalClass::Environment => "environment",
+            RefusalClass::Time => "time",
+            RefusalClass::Home => "home",
+            RefusalClass::Network => "network",
         }
     }
 }

@@ -1,34 +1,34 @@
-//! A policy that follows its file: [`Watched`]. A broken new text leaves the policy in force and causes one warning.
+//! A policy that follows its file: [`WatchedPolicy`]. A broken new text leaves the policy in force and causes one warning.
 
 use std::path::PathBuf;
 
 use parking_lot::Mutex;
 
-use super::file::{self, Stamp, Text};
-use super::locate::{Found, Search, Source, problems};
+use super::file::{self, FileStamp, PolicyText};
+use super::locate::{LocatedPolicy, PolicySearch, PolicySource, problems};
 use super::schema::Policy;
-use super::trust::Trust;
+use super::trust::TrustRecords;
 use trumanfs_types::error::Result;
 
 /// The policy in force, for a process that runs for long. Keeps the last valid one.
 #[derive(Debug)]
-pub struct Watched {
-    source: Source,
-    trust: Option<Trust>,
-    state: Mutex<State>,
+pub struct WatchedPolicy {
+    source: PolicySource,
+    trust: Option<TrustRecords>,
+    state: Mutex<WatchedState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct WatchedState {
     policy: Policy,
     /// The digest of the text that was looked at last.
     digest: String,
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
     /// What was said last, so that it is said once.
     said: Option<String>,
 }
 
-impl Watched {
+impl WatchedPolicy {
     /// Finds the policy in force, as [`locate`](super::locate()) does, and watches it.
     ///
     /// # Errors
@@ -36,21 +36,25 @@ impl Watched {
     pub fn locate(
         flag: Option<&std::path::Path>,
         store: Option<&std::path::Path>,
-    ) -> Result<Watched> {
-        let search = Search::of_process(flag, store);
+    ) -> Result<WatchedPolicy> {
+        let search = PolicySearch::of_process(flag, store);
         let found = search.find()?;
-        Ok(Watched::new(found, search.trust))
+        Ok(WatchedPolicy::new(found, search.trust))
     }
 
-    pub(super) fn new(found: Found, trust: Option<Trust>) -> Watched {
-        let digest = found.text.as_ref().map(Text::digest).unwrap_or_default();
-        let state = State {
+    pub(super) fn new(found: LocatedPolicy, trust: Option<TrustRecords>) -> WatchedPolicy {
+        let digest = found
+            .text
+            .as_ref()
+            .map(PolicyText::digest)
+            .unwrap_or_default();
+        let state = WatchedState {
             policy: found.policy,
             digest,
             stamp: found.text.map(|text| text.stamp),
             said: None,
         };
-        Watched {
+        WatchedPolicy {
             source: found.source,
             trust,
             state: Mutex::new(state),
@@ -58,7 +62,7 @@ impl Watched {
     }
 
     /// Returns where the policy comes from.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &PolicySource {
         &self.source
     }
 
@@ -72,11 +76,12 @@ impl Watched {
         (state.policy.clone(), warning)
     }
 
-    fn look(&self, state: &mut State, file: PathBuf) -> Option<String> {
+    fn look(&self, state: &mut WatchedState, file: PathBuf) -> Option<String> {
         let stamp = file::stamp(&file);
         let is_same = stamp.is_some_and(|stamp| Some(stamp) == state.stamp && !stamp.is_fresh());
         // That a file is trusted now shows in the record, not in the file.
-        let waits_for_trust = state.said.is_some() && matches!(self.source, Source::Store { .. });
+        let waits_for_trust =
+            state.said.is_some() && matches!(self.source, PolicySource::Store { .. });
         if is_same && !waits_for_trust {
             return None;
         }
@@ -93,7 +98,7 @@ impl Watched {
             state.said = None;
             return None;
         }
-        if let Source::Store { store, .. } = &self.source {
+        if let PolicySource::Store { store, .. } = &self.source {
             let trusted = self.trust.as_ref().and_then(|trust| trust.find(store));
             if trusted.as_deref() != Some(digest.as_str()) {
                 let file = file.display();
@@ -115,7 +120,7 @@ impl Watched {
 }
 
 /// Returns what is wrong, unless that was said last.
-fn say(state: &mut State, why: String) -> Option<String> {
+fn say(state: &mut WatchedState, why: String) -> Option<String> {
     if state.said.as_deref() == Some(why.as_str()) {
         return None;
     }

@@ -1,11 +1,11 @@
-//! Whether what a word names lies in the home: [`Within`].
+//! Whether what a word names lies in the home: [`HomeBounds`].
 //!
 //! A word may name a file in more than one way (`--output=../x`, `HEAD:../x`, `file:///x`, `@/x`), and which one a
 //! program takes is its affair. So all of them are looked at, and one that leads out is enough. This says what is
 //! meant; what a program can reach is the sandbox's business.
 
-use super::question::{Paths, Place, climbs_out};
-use super::verdict::{Class, Refused};
+use super::question::{PathPlace, PathResolver, climbs_out};
+use super::verdict::{CommandRefusal, RefusalClass};
 use super::words::shown;
 use trumanfs_types::name::WorldPath;
 
@@ -17,32 +17,32 @@ const SCRATCH: &[u8] = b"/tmp";
 
 /// Resolves what words name.
 #[derive(Clone, Copy)]
-pub(super) struct Within<'q> {
+pub(super) struct HomeBounds<'q> {
     pub(super) home: &'q [u8],
     pub(super) cwd: &'q WorldPath,
-    pub(super) paths: &'q dyn Paths,
+    pub(super) paths: &'q dyn PathResolver,
 }
 
-impl Within<'_> {
+impl HomeBounds<'_> {
     /// Returns where a path leads.
-    pub(super) fn place(&self, path: &[u8]) -> Place {
+    pub(super) fn place(&self, path: &[u8]) -> PathPlace {
         if path == NOTHING {
-            return Place::Inside;
+            return PathPlace::Inside;
         }
         if path.starts_with(b"/") {
             let root = WorldPath::root();
             return match (self.below_home(path), below(SCRATCH, path)) {
                 (Some(rest), _) => self.resolve(&root, &rest),
                 (None, Some(rest)) if !climbs_out(&root, &rest) => self.paths.scratch(&rest),
-                _ => Place::Outside,
+                _ => PathPlace::Outside,
             };
         }
         self.resolve(self.cwd, path)
     }
 
-    fn resolve(&self, from: &WorldPath, path: &[u8]) -> Place {
+    fn resolve(&self, from: &WorldPath, path: &[u8]) -> PathPlace {
         match climbs_out(from, path) {
-            true => Place::Outside,
+            true => PathPlace::Outside,
             false => self.paths.resolve(from, path),
         }
     }
@@ -56,7 +56,7 @@ impl Within<'_> {
     ///
     /// # Errors
     /// What it names lies outside the home.
-    pub(super) fn check(&self, word: &[u8]) -> Result<(), Refused> {
+    pub(super) fn check(&self, word: &[u8]) -> Result<(), CommandRefusal> {
         match self.leads_out(word) {
             false => Ok(()),
             true => Err(self.outside(word)),
@@ -68,7 +68,7 @@ impl Within<'_> {
     ///
     /// # Errors
     /// What it names lies outside the home.
-    pub(super) fn check_unknown(&self, word: &[u8]) -> Result<(), Refused> {
+    pub(super) fn check_unknown(&self, word: &[u8]) -> Result<(), CommandRefusal> {
         self.check(word)?;
         match word {
             [b'-', letter, value @ ..] if letter.is_ascii_alphanumeric() => self.check(value),
@@ -77,13 +77,13 @@ impl Within<'_> {
     }
 
     /// Returns the refusal of a word that names something outside.
-    pub(super) fn outside(&self, word: &[u8]) -> Refused {
+    pub(super) fn outside(&self, word: &[u8]) -> CommandRefusal {
         let home = trumanfs_types::name::escape(self.home);
         let reason = format!(
             "{} names something outside the home; name what lies in {home}, relative to the working directory or by its absolute path",
             shown(word)
         );
-        Refused::new(Class::Path, "paths.outside", reason)
+        CommandRefusal::new(RefusalClass::Path, "paths.outside", reason)
     }
 
     /// Returns whether anything that a word may name lies outside the home.
@@ -107,7 +107,7 @@ impl Within<'_> {
     }
 
     fn path_leads_out(&self, path: &[u8]) -> bool {
-        self.tilde_leads_out(path) || self.place(path) == Place::Outside
+        self.tilde_leads_out(path) || self.place(path) == PathPlace::Outside
     }
 
     /// Programs that expand `~` themselves find the home there; `~user` is the home of somebody else.
@@ -118,7 +118,7 @@ impl Within<'_> {
         match rest.first() {
             Some(b'/') => {
                 self.resolve(&WorldPath::root(), rest.get(1..).unwrap_or_default())
-                    == Place::Outside
+                    == PathPlace::Outside
             }
             Some(first) => first.is_ascii_alphabetic() || *first == b'_' || *first == b'+',
             None => false,
@@ -130,7 +130,7 @@ impl Within<'_> {
         let path = rest.iter().position(|b| *b == b'/');
         let path = path.and_then(|at| rest.get(at..)).unwrap_or_default();
         // Written with percent signs, a path can name anything.
-        path.is_empty() || path.contains(&b'%') || self.place(path) == Place::Outside
+        path.is_empty() || path.contains(&b'%') || self.place(path) == PathPlace::Outside
     }
 }
 
@@ -167,8 +167,8 @@ mod tests {
     use super::super::question::TextPaths;
     use super::*;
 
-    fn in_home(cwd: &WorldPath) -> Within<'_> {
-        Within {
+    fn in_home(cwd: &WorldPath) -> HomeBounds<'_> {
+        HomeBounds {
             home: b"/home/agent",
             cwd,
             paths: &TextPaths,

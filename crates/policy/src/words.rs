@@ -1,6 +1,6 @@
 //! Characters that no word may have, because a reader would not see what they do.
 
-use super::verdict::{Class, Refused};
+use super::verdict::{CommandRefusal, RefusalClass};
 
 /// The longest word, in bytes, and the longest line: what the kernel takes as one argument (`MAX_ARG_STRLEN`, execve(2)).
 pub(super) const LONGEST: usize = 128 * 1024;
@@ -9,11 +9,11 @@ pub(super) const LONGEST: usize = 128 * 1024;
 ///
 /// # Errors
 /// The first character that may not be there.
-pub(super) fn check(argv: &[Vec<u8>]) -> Result<(), Refused> {
+pub(super) fn check(argv: &[Vec<u8>]) -> Result<(), CommandRefusal> {
     for word in argv {
         if word.len() >= LONGEST {
-            return Err(Refused::new(
-                Class::Words,
+            return Err(CommandRefusal::new(
+                RefusalClass::Words,
                 "words.length",
                 format!(
                     "a word has {} bytes; the system takes less than {LONGEST}. Put it into a file in the home",
@@ -23,7 +23,7 @@ pub(super) fn check(argv: &[Vec<u8>]) -> Result<(), Refused> {
         }
         if let Some((what, rule)) = hidden(word) {
             let reason = format!("{what} in {}; leave it out", shown(word));
-            return Err(Refused::new(Class::Words, rule, reason));
+            return Err(CommandRefusal::new(RefusalClass::Words, rule, reason));
         }
     }
     Ok(())

@@ -15,32 +15,32 @@ const DEEPEST: usize = 16;
 
 /// A value and the line that it begins in.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     pub(super) line: usize,
-    pub(super) value: Value,
+    pub(super) value: YamlValue,
 }
 
 /// A value.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum YamlValue {
     /// A scalar, and whether it is plain: `true` is a truth value and `"true"` is a text.
     Scalar(String, bool),
-    List(Vec<Node>),
-    Map(Vec<Field>),
+    List(Vec<YamlNode>),
+    Map(Vec<YamlField>),
 }
 
 /// A key of a map, its line, and its value.
 #[derive(Debug, Clone)]
-pub(super) struct Field {
+pub(super) struct YamlField {
     pub(super) key: String,
     pub(super) line: usize,
-    pub(super) node: Node,
+    pub(super) node: YamlNode,
 }
 
-impl Node {
+impl YamlNode {
     /// Returns whether nothing stands where a value could.
     pub(super) fn is_null(&self) -> bool {
-        matches!(&self.value, Value::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+        matches!(&self.value, YamlValue::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 }
 
@@ -48,7 +48,7 @@ impl Node {
 ///
 /// # Errors
 /// What is wrong, with its line.
-pub(super) fn read(text: &[u8], file: &str) -> Result<Option<Node>, PolicyError> {
+pub(super) fn read(text: &[u8], file: &str) -> Result<Option<YamlNode>, PolicyError> {
     if text.len() > LONGEST {
         let message = format!("the file has more than {LONGEST} bytes; a policy is shorter");
         return Err(PolicyError::whole(file, message));
@@ -66,7 +66,7 @@ pub(super) fn read(text: &[u8], file: &str) -> Result<Option<Node>, PolicyError>
     options.disallow_directives = true;
     options.flow_nesting_limit = DEEPEST;
     options.block_nesting_limit = DEEPEST;
-    let mut reader = Reader {
+    let mut reader = YamlReader {
         parser: Parser::new_from_str_with_options(text, options),
         file,
         path: Vec::new(),
@@ -74,14 +74,14 @@ pub(super) fn read(text: &[u8], file: &str) -> Result<Option<Node>, PolicyError>
     reader.stream()
 }
 
-struct Reader<'t> {
+struct YamlReader<'t> {
     parser: Parser<'t, granit_parser::StrInput<'t>>,
     file: &'t str,
     /// The keys above what is being read.
     path: Vec<String>,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> YamlReader<'t> {
     fn error(&self, line: usize, message: impl Into<String>) -> PolicyError {
         PolicyError {
             file: self.file.to_owned(),
@@ -103,14 +103,14 @@ impl<'t> Reader<'t> {
     }
 
     /// Reads the one document of a file.
-    fn stream(&mut self) -> Result<Option<Node>, PolicyError> {
+    fn stream(&mut self) -> Result<Option<YamlNode>, PolicyError> {
         let mut found = None;
         loop {
             let (event, span) = self.next()?;
             let line = span.start.line();
             match event {
                 Event::StreamStart | Event::DocumentEnd => {}
-                Event::StreamEnd => return Ok(found.filter(|node: &Node| !node.is_null())),
+                Event::StreamEnd => return Ok(found.filter(|node: &YamlNode| !node.is_null())),
                 Event::DocumentStart(..) if found.is_some() => {
                     return Err(self.error(line, "a second document; a policy is one"));
                 }
@@ -123,7 +123,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn node(&mut self, event: Event<'t>, span: Span) -> Result<Node, PolicyError> {
+    fn node(&mut self, event: Event<'t>, span: Span) -> Result<YamlNode, PolicyError> {
         let line = span.start.line();
         if event.anchor_id().is_some_and(|id| id != 0) {
             return Err(self.error(line, "anchors and aliases are not read: write it out"));
@@ -133,7 +133,7 @@ impl<'t> Reader<'t> {
         }
         let value = match event {
             Event::Scalar(text, style, ..) => {
-                Value::Scalar(text.into_owned(), style == ScalarStyle::Plain)
+                YamlValue::Scalar(text.into_owned(), style == ScalarStyle::Plain)
             }
             Event::SequenceStart(..) => self.list()?,
             Event::MappingStart(..) => self.map()?,
@@ -142,29 +142,29 @@ impl<'t> Reader<'t> {
             }
             _ => return Err(self.error(line, "no YAML: a value is missing")),
         };
-        Ok(Node { line, value })
+        Ok(YamlNode { line, value })
     }
 
-    fn list(&mut self) -> Result<Value, PolicyError> {
+    fn list(&mut self) -> Result<YamlValue, PolicyError> {
         let mut items = Vec::new();
         loop {
             let (event, span) = self.next()?;
             if event == Event::SequenceEnd {
-                return Ok(Value::List(items));
+                return Ok(YamlValue::List(items));
             }
             items.push(self.node(event, span)?);
         }
     }
 
-    fn map(&mut self) -> Result<Value, PolicyError> {
-        let mut fields: Vec<Field> = Vec::new();
+    fn map(&mut self) -> Result<YamlValue, PolicyError> {
+        let mut fields: Vec<YamlField> = Vec::new();
         loop {
             let (event, span) = self.next()?;
             if event == Event::MappingEnd {
-                return Ok(Value::Map(fields));
+                return Ok(YamlValue::Map(fields));
             }
             let line = span.start.line();
-            let Value::Scalar(key, _) = self.node(event, span)?.value else {
+            let YamlValue::Scalar(key, _) = self.node(event, span)?.value else {
                 return Err(self.error(line, "a key is one word"));
             };
             self.path.push(key.clone());
@@ -175,7 +175,7 @@ impl<'t> Reader<'t> {
             let (event, span) = self.next()?;
             let node = self.node(event, span)?;
             self.path.pop();
-            fields.push(Field { key, line, node });
+            fields.push(YamlField { key, line, node });
         }
     }
 }
@@ -228,10 +228,10 @@ mod tests {
     #[test]
     fn lines_are_those_of_the_file() {
         let node = read(b"# x\n\na:\n  - b\n  -   c\n", "p").unwrap().unwrap();
-        let Value::Map(fields) = node.value else {
+        let YamlValue::Map(fields) = node.value else {
             panic!("no map")
         };
-        let Value::List(items) = &fields.first().unwrap().node.value else {
+        let YamlValue::List(items) = &fields.first().unwrap().node.value else {
             panic!("no list")
         };
         let lines: Vec<usize> = items.iter().map(|item| item.line).collect();

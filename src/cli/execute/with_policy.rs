@@ -7,7 +7,7 @@ use crate::cli::output::warn;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::exec::program::network::Asked;
-use crate::exec::program::policy::{Exposure, Source, Watched, exposure};
+use crate::exec::program::policy::{FileExposure, PolicySource, WatchedPolicy, exposure};
 use crate::exec::program::sandbox::{Choice, Launcher};
 
 /// Reads what `--sandbox` says.
@@ -24,11 +24,15 @@ pub(in crate::cli) fn launcher(choice: Choice) -> Launcher {
 /// Returns the policy that is in force for a home or a store, following its file. Warns of one that other users can change.
 ///
 /// # Errors
-/// As [`Watched::locate`]; the file lies in a home or in the store, where what runs by it could change it.
-pub(in crate::cli) fn policy(flag: Option<&Path>, root: &Path, as_json: bool) -> Result<Watched> {
+/// As [`WatchedPolicy::locate`]; the file lies in a home or in the store, where what runs by it could change it.
+pub(in crate::cli) fn policy(
+    flag: Option<&Path>,
+    root: &Path,
+    as_json: bool,
+) -> Result<WatchedPolicy> {
     let store = Client::open(root).ok();
-    let watched = Watched::locate(flag, store.as_ref().map(Client::path))?;
-    if let Source::File(file) = watched.source() {
+    let watched = WatchedPolicy::locate(flag, store.as_ref().map(Client::path))?;
+    if let PolicySource::File(file) = watched.source() {
         check_exposure(file, root, store.as_ref(), as_json)?;
     }
     Ok(watched)
@@ -42,14 +46,14 @@ fn check_exposure(file: &Path, root: &Path, store: Option<&Client>, as_json: boo
     let shown = file.display();
     match exposure(file, &homes, owner) {
         None => Ok(()),
-        Some(Exposure::Home(real)) => Err(Error::refused(
+        Some(FileExposure::Home(real)) => Err(Error::refused(
             format!(
                 "{shown}: this policy lies where programs that run by it can change it ({})",
                 real.display()
             ),
             "Move it out of the home and the store, or have the store's own policy.yaml count: `trumanfs policy trust STORE`.",
         )),
-        Some(Exposure::Users(why)) => {
+        Some(FileExposure::Users(why)) => {
             warn(
                 as_json,
                 &format!("{shown}: other users can change this policy: {why}"),

@@ -17,7 +17,7 @@ use crate::cli::output::Printer;
 use crate::client::Client;
 use crate::error::{Error, Result, reason};
 use crate::exec::program::policy::{
-    self, Class, Paths, Policy, Question, Refused, RootPaths, TextPaths,
+    self, CommandRefusal, CommandRequest, PathResolver, Policy, RefusalClass, RootPaths, TextPaths,
 };
 
 /// Where a command is taken to run where no home is named.
@@ -133,7 +133,7 @@ struct Request {
 struct Judge {
     policy: Policy,
     home: Vec<u8>,
-    paths: Box<dyn Paths>,
+    paths: Box<dyn PathResolver>,
 }
 
 impl Judge {
@@ -182,7 +182,7 @@ impl Judge {
                 };
             }
         };
-        let question = Question {
+        let question = CommandRequest {
             argv: &argv,
             cwd: &asked.cwd,
             home: &self.home,
@@ -219,8 +219,8 @@ impl Judge {
 
     fn answer(&self, line: &[u8]) -> (Value, Decided) {
         let refuse = |id: Value, reason: String| {
-            let refused = Refused {
-                class: Class::Words,
+            let refused = CommandRefusal {
+                class: RefusalClass::Words,
                 rule: "request".to_owned(),
                 reason,
             };

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::cli::output::{Printer, bytes, quote};
-use crate::exec::program::policy::{Allowed, Refused};
+use crate::exec::program::policy::{AllowedCommand, CommandRefusal};
 use crate::name::escape;
 
 /// What was decided, and about what.
@@ -12,7 +12,7 @@ pub(super) struct Decided {
     pub(super) argv: Vec<Vec<u8>>,
     /// The working directory that was asked for.
     pub(super) cwd: Vec<u8>,
-    pub(super) verdict: Result<Allowed, Refused>,
+    pub(super) verdict: Result<AllowedCommand, CommandRefusal>,
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::executor::Execution;
 use super::extra::Extra;
 use super::network::Settings;
-use super::policy::{Allowed, NetworkRule, Refused};
+use super::policy::{AllowedCommand, CommandRefusal, NetworkRule};
 use super::programs::{Command, Programs};
 use super::ready::Ready;
 use super::sandbox::directories_of;
@@ -80,7 +80,7 @@ impl Programs {
             bind_ro: agent.bind_ro.clone(),
             ..Command::default()
         };
-        let ready: std::result::Result<Ready, Refused> = Ok(Ready {
+        let ready: std::result::Result<Ready, CommandRefusal> = Ok(Ready {
             allowed: self.allowed(agent, &command),
             network,
             read_only: false,
@@ -105,7 +105,7 @@ impl Programs {
         Ok(pipeline::execute(&mut execution, &request, streams))
     }
 
-    fn allowed(&self, agent: &Agent, command: &Command) -> Allowed {
+    fn allowed(&self, agent: &Agent, command: &Command) -> AllowedCommand {
         let path = self.path_for(agent);
         let mut env: Vec<(Vec<u8>, Vec<u8>)> = [
             ("HOME", agent.state.1.as_os_str().as_bytes()),
@@ -121,7 +121,7 @@ impl Programs {
             env.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
         }
         env.sort();
-        Allowed {
+        AllowedCommand {
             argv: command.argv.clone(),
             cwd: command.cwd.clone(),
             search_path: value_of(&env, b"PATH"),

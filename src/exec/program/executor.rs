@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::extra::Extra;
 use super::network::{Opened, Settings};
 use super::output::Stripped;
-use super::policy::{Allowed, Refused};
+use super::policy::{AllowedCommand, CommandRefusal};
 use super::programs::{Command, Programs};
 use super::reach::reach;
 use super::ready::Ready;
@@ -45,7 +45,7 @@ const REST: Duration = Duration::from_secs(2);
 pub(super) struct Execution<'p> {
     programs: &'p Programs,
     command: &'p Command,
-    ready: Result<Ready, Refused>,
+    ready: Result<Ready, CommandRefusal>,
     cwd: Vec<u8>,
     directory: WorldPath,
     report: ProgramReport,
@@ -56,7 +56,7 @@ impl<'p> Execution<'p> {
     pub(super) fn new(
         programs: &'p Programs,
         command: &'p Command,
-        ready: Result<Ready, Refused>,
+        ready: Result<Ready, CommandRefusal>,
     ) -> Execution<'p> {
         let root = programs.place.root();
         let cwd = match &ready {
@@ -326,7 +326,7 @@ impl Executor for Execution<'_> {
 }
 
 /// Returns what a request ends with whose program has ended.
-fn done(ended: &Ended, cancel: &CancelToken, allowed: &Allowed) -> RequestEnd {
+fn done(ended: &Ended, cancel: &CancelToken, allowed: &AllowedCommand) -> RequestEnd {
     match &ended.end {
         End::Exited(code) => RequestEnd::finished(u8::try_from(*code & 0xff).unwrap_or(1)),
         End::Signalled(signal) => {
@@ -358,7 +358,7 @@ fn done(ended: &Ended, cancel: &CancelToken, allowed: &Allowed) -> RequestEnd {
 }
 
 /// Returns what a request ends with whose sandbox was there, and whose program did not begin.
-fn not_started(error: &LaunchError, allowed: &Allowed) -> RequestEnd {
+fn not_started(error: &LaunchError, allowed: &AllowedCommand) -> RequestEnd {
     let (code, what) = match (error.step, error.errno) {
         (Step::Program, Some(Errno::NOENT)) => (127, allowed.argv.first()),
         (Step::Program, _) => (126, allowed.argv.first()),

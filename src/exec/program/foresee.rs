@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 
-use super::policy::{Class, Policy, Question, RootPaths, decide};
+use super::policy::{CommandRequest, Policy, RefusalClass, RootPaths, decide};
 use super::ready::Ready;
 use super::refuse::in_words;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub fn refusal(
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, home, flags, Mode::empty()).map_err(Error::os("open"))?;
     let flags = fstatvfs(&root).map_err(Error::os("fstatvfs"))?.f_flag;
-    let question = Question {
+    let question = CommandRequest {
         argv: program.words,
         cwd: &program.cwd,
         home: home.as_os_str().as_encoded_bytes(),
@@ -40,7 +40,7 @@ pub fn refusal(
     };
     // The session's scratch directory, which is its /tmp, is not known here.
     let names_scratch = |word: &Vec<u8>| memchr::memmem::find(word, b"/tmp").is_some();
-    let depends_on_directory = matches!(refused.class, Class::Path | Class::Cwd);
+    let depends_on_directory = matches!(refused.class, RefusalClass::Path | RefusalClass::Cwd);
     if depends_on_directory && (!stays || program.words.iter().any(names_scratch)) {
         return Ok(None);
     }

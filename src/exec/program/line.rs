@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::network::Asked;
-use super::policy::{Policy, Refused, Watched};
+use super::policy::{CommandRefusal, Policy, WatchedPolicy};
 use super::programs::{Command, Programs};
 use super::ready::Ready;
 use super::refuse::in_words;
@@ -39,7 +39,7 @@ const SIGNALLED: i32 = 128;
 /// The programs of a policy, as lines of a shell may run them.
 pub struct LineSource {
     programs: Arc<Programs>,
-    policy: Arc<Watched>,
+    policy: Arc<WatchedPolicy>,
     network: Option<Asked>,
 }
 
@@ -48,7 +48,7 @@ impl LineSource {
     /// the policy allows its programs; without, they have all of that.
     pub fn new(
         programs: Arc<Programs>,
-        policy: impl Into<Arc<Watched>>,
+        policy: impl Into<Arc<WatchedPolicy>>,
         network: Option<Asked>,
     ) -> LineSource {
         LineSource {
@@ -106,7 +106,7 @@ struct OneLine {
 
 impl OneLine {
     /// Takes note of a decision. The first refusal counts. Returns what the report calls the program.
-    fn note(&self, words: &[Vec<u8>], decision: Result<&Ready, &Refused>) -> String {
+    fn note(&self, words: &[Vec<u8>], decision: Result<&Ready, &CommandRefusal>) -> String {
         let asked = escape(&crate::exec::quote::line(words));
         let mut report = self.report.lock();
         let report = report.get_or_insert_default();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::network::Asked;
-use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
+use super::policy::{AllowedCommand, CommandRefusal, CommandRequest, Policy, RootPaths, decide};
 use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
 use crate::client::{self, Client, Hold, PinnedDir, Site, state_dirs};
@@ -50,7 +50,7 @@ pub struct Command {
 }
 
 /// The policy's decision about a command.
-pub type Decision = std::result::Result<Allowed, Refused>;
+pub type Decision = std::result::Result<AllowedCommand, CommandRefusal>;
 
 /// A home in which real programs run. It stays mounted while this lives.
 pub struct Programs {
@@ -125,7 +125,7 @@ impl Programs {
     /// # Errors
     /// The rule that refuses it.
     pub fn decide(&self, policy: &Policy, command: &Command) -> Decision {
-        let question = Question {
+        let question = CommandRequest {
             argv: &command.argv,
             cwd: &command.cwd,
             home: self.place.root(),
@@ -144,7 +144,7 @@ impl Programs {
         &self,
         policy: &Policy,
         command: &Command,
-    ) -> std::result::Result<Ready, Refused> {
+    ) -> std::result::Result<Ready, CommandRefusal> {
         let allowed = self.decide(policy, command)?;
         Ready::new(allowed, self.is_read_only(), command.network.as_ref())
     }

@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use super::network::{Asked, Settings, hint};
-use super::policy::{Allowed, Class, Refused};
+use super::policy::{AllowedCommand, CommandRefusal, RefusalClass};
 
 /// A command that may run. `run` and lines of the shell make one by the same rules ([`Programs::ready`]).
 ///
 /// [`Programs::ready`]: super::Programs::ready
 #[derive(Debug, Clone)]
 pub(super) struct Ready {
-    pub(super) allowed: Allowed,
+    pub(super) allowed: AllowedCommand,
     /// Its network; nothing where it has none.
     pub(super) network: Option<Settings>,
     /// Whether the home is read-only for it.
@@ -25,22 +25,22 @@ impl Ready {
     /// The home cannot be changed, and the policy does not say that the program can do without; or the network that the
     /// policy gives, narrowed to what was asked for, means nothing or cannot be had.
     pub(super) fn new(
-        allowed: Allowed,
+        allowed: AllowedCommand,
         home_is_read_only: bool,
         asked: Option<&Asked>,
-    ) -> Result<Ready, Refused> {
+    ) -> Result<Ready, CommandRefusal> {
         let refused = |class, key: &str, reason: String| {
-            Refused::new(class, format!("{}.{key}", allowed.rule), reason)
+            CommandRefusal::new(class, format!("{}.{key}", allowed.rule), reason)
         };
         if home_is_read_only && !allowed.read_only {
             let reason = format!(
                 "the home is mounted read-only, and {} does not say `read_only: true`",
                 allowed.rule
             );
-            return Err(refused(Class::Home, "read_only", reason));
+            return Err(refused(RefusalClass::Home, "read_only", reason));
         }
         let network = Settings::new(&allowed.network, asked)
-            .map_err(|reason| refused(Class::Network, "network", reason))?;
+            .map_err(|reason| refused(RefusalClass::Network, "network", reason))?;
         Ok(Ready {
             network,
             read_only: home_is_read_only || allowed.read_only,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-use super::policy::{Allowed, Policy, Question, Refused, RootPaths, decide};
+use super::policy::{AllowedCommand, CommandRefusal, CommandRequest, Policy, RootPaths, decide};
 use super::programs::Command;
 use crate::client;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ pub(super) const BLOCKED: u8 = 125;
 pub struct RefusedCommand {
     place: HomeContext,
     request: Request,
-    refused: Refused,
+    refused: CommandRefusal,
     cwd: Vec<u8>,
     directory: WorldPath,
 }
@@ -50,7 +50,7 @@ impl RefusedCommand {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let paths =
             rustix::fs::openat(CWD, &store, flags, Mode::empty()).map_err(Error::os("open"))?;
-        let question = Question {
+        let question = CommandRequest {
             argv: &command.argv,
             cwd: &command.cwd,
             home: store.as_os_str().as_bytes(),
@@ -81,7 +81,9 @@ impl RefusedCommand {
 }
 
 /// Returns the report on a command that has been decided about.
-pub(super) fn report_of(decision: std::result::Result<&Allowed, &Refused>) -> ProgramReport {
+pub(super) fn report_of(
+    decision: std::result::Result<&AllowedCommand, &CommandRefusal>,
+) -> ProgramReport {
     match decision {
         Ok(allowed) => ProgramReport {
             verdict: "allow",
@@ -109,12 +111,12 @@ pub(super) fn cwd_of(home: &[u8], cwd: &[u8]) -> Vec<u8> {
 }
 
 /// Words a refusal of the policy.
-pub(super) fn in_words(refused: &Refused) -> Vec<u8> {
+pub(super) fn in_words(refused: &CommandRefusal) -> Vec<u8> {
     format!("blocked by {}: {}", refused.rule, refused.reason).into_bytes()
 }
 
 /// Returns what a refused command ends with.
-pub(super) fn refusal(refused: &Refused) -> Refusal {
+pub(super) fn refusal(refused: &CommandRefusal) -> Refusal {
     Refusal {
         message: in_words(refused),
         return_code: BLOCKED,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::client::Client;
 use crate::error::Result;
 use crate::exec::program::network::Asked;
-use crate::exec::program::policy::Watched;
+use crate::exec::program::policy::WatchedPolicy;
 use crate::exec::program::sandbox::{Choice, Launcher};
 use crate::exec::program::{Command, LineSource, Programs};
 use crate::exec::shell::Shell;
@@ -18,7 +18,7 @@ pub struct Settings {
     /// A mounted home, or a store, which is mounted for as long as the server runs where that is possible.
     pub root: PathBuf,
     /// The policy of real programs, and what makes their sandboxes.
-    pub programs: Option<(Arc<Watched>, Choice, Option<Asked>)>,
+    pub programs: Option<(Arc<WatchedPolicy>, Choice, Option<Asked>)>,
     /// The tools to offer; all where there are none.
     pub tools: Vec<String>,
     /// How many tokens an answer may have, of four bytes each.

@@ -10,4 +10,4 @@ pub use address::is_public;
 pub use host::Host;
 pub use pattern::HostPattern;
 pub use ports::{DNS, PROXY, PortList, SOCKS, WrongPort, anywhere, wrong_ports};
-pub use rules::{Denied, Rules};
+pub use rules::{HostDenial, HostRules};

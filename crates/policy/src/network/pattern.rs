@@ -10,13 +10,13 @@ use super::host::Host;
 pub struct HostPattern {
     /// As somebody has written it.
     pub text: String,
-    host: Hosts,
+    host: HostSet,
     /// Without one, every port.
     pub port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Hosts {
+enum HostSet {
     Only(Host),
     Below(String),
     AtAndBelow(String),
@@ -37,9 +37,9 @@ impl HostPattern {
             Host::Address(_) => Err("nothing is below an address"),
         };
         let hosts = match (host.strip_prefix("**."), host.strip_prefix("*.")) {
-            (Some(host), _) => Hosts::AtAndBelow(below(host)?),
-            (_, Some(host)) => Hosts::Below(below(host)?),
-            _ => Hosts::Only(Host::parse(host.as_bytes())?),
+            (Some(host), _) => HostSet::AtAndBelow(below(host)?),
+            (_, Some(host)) => HostSet::Below(below(host)?),
+            _ => HostSet::Only(Host::parse(host.as_bytes())?),
         };
         Ok(HostPattern {
             text: text.to_owned(),
@@ -51,7 +51,7 @@ impl HostPattern {
     /// Returns the address that is listed where that is not public: a service of this machine or beside it.
     pub fn private_address(&self) -> Option<IpAddr> {
         match self.host {
-            Hosts::Only(Host::Address(address)) if !is_public(address) => Some(address),
+            HostSet::Only(Host::Address(address)) if !is_public(address) => Some(address),
             _ => None,
         }
     }
@@ -66,11 +66,11 @@ impl HostPattern {
         let is_port = self.port.is_none() || other.port.is_none() || self.port == other.port;
         is_port
             && match (&self.host, &other.host) {
-                (hosts, Hosts::Only(host)) => hosts.matches(host),
-                (Hosts::Only(_), _) => false,
-                (Hosts::Below(own), Hosts::AtAndBelow(name)) => is_below(name, own),
-                (Hosts::Below(own) | Hosts::AtAndBelow(own), Hosts::Below(name))
-                | (Hosts::AtAndBelow(own), Hosts::AtAndBelow(name)) => {
+                (hosts, HostSet::Only(host)) => hosts.matches(host),
+                (HostSet::Only(_), _) => false,
+                (HostSet::Below(own), HostSet::AtAndBelow(name)) => is_below(name, own),
+                (HostSet::Below(own) | HostSet::AtAndBelow(own), HostSet::Below(name))
+                | (HostSet::AtAndBelow(own), HostSet::AtAndBelow(name)) => {
                     name == own || is_below(name, own)
                 }
             }
@@ -83,12 +83,12 @@ fn parse_port(text: &str) -> Result<u16, &'static str> {
     port.ok_or("the port must be a number from 1 to 65535")
 }
 
-impl Hosts {
+impl HostSet {
     fn matches(&self, host: &Host) -> bool {
         match (self, host) {
-            (Hosts::Only(own), host) => own == host,
-            (Hosts::Below(own), Host::Name(name)) => is_below(name, own),
-            (Hosts::AtAndBelow(own), Host::Name(name)) => name == own || is_below(name, own),
+            (HostSet::Only(own), host) => own == host,
+            (HostSet::Below(own), Host::Name(name)) => is_below(name, own),
+            (HostSet::AtAndBelow(own), Host::Name(name)) => name == own || is_below(name, own),
             (_, Host::Address(_)) => false,
         }
     }

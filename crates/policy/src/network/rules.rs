@@ -1,11 +1,11 @@
-//! [`Rules`]: which hosts may be reached. A pure function of a host and a port.
+//! [`HostRules`]: which hosts may be reached. A pure function of a host and a port.
 
 use super::host::Host;
 use super::pattern::HostPattern;
 
 /// Allowed and refused hosts. Without a pattern that allows a host, it is refused.
 #[derive(Debug, Clone, Default)]
-pub struct Rules {
+pub struct HostRules {
     allow: Vec<HostPattern>,
     deny: Vec<HostPattern>,
     /// What one command asks for; both lists have to allow a host then.
@@ -14,31 +14,31 @@ pub struct Rules {
 
 /// Which rule refuses a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denied {
+pub struct HostDenial {
     /// The key and the line of the policy.
     pub rule: String,
     /// The reason, in words.
     pub reason: String,
 }
 
-impl Denied {
+impl HostDenial {
     /// Returns a refusal by a rule, with its reason.
-    pub fn new(rule: impl Into<String>, reason: impl Into<String>) -> Denied {
+    pub fn new(rule: impl Into<String>, reason: impl Into<String>) -> HostDenial {
         let (rule, reason) = (rule.into(), reason.into());
-        Denied { rule, reason }
+        HostDenial { rule, reason }
     }
 }
 
-impl Rules {
+impl HostRules {
     /// Reads the patterns of a policy. Returns which of them means nothing, and why.
-    pub fn new(allow: &[String], deny: &[String]) -> Result<Rules, String> {
+    pub fn new(allow: &[String], deny: &[String]) -> Result<HostRules, String> {
         let read = |key: &str, texts: &[String]| -> Result<Vec<HostPattern>, String> {
             let patterns = texts.iter().map(|text| {
                 HostPattern::parse(text).map_err(|why| format!("network.{key}: {text:?}: {why}"))
             });
             patterns.collect()
         };
-        Ok(Rules {
+        Ok(HostRules {
             allow: read("allow", allow)?,
             deny: read("deny", deny)?,
             asked: None,
@@ -46,7 +46,7 @@ impl Rules {
     }
 
     /// Narrows the rules to hosts that a command asks for. Returns what it asks for in vain.
-    pub fn narrow(mut self, asked: &[String]) -> Result<Rules, String> {
+    pub fn narrow(mut self, asked: &[String]) -> Result<HostRules, String> {
         let mut patterns = Vec::new();
         for text in asked {
             let pattern =
@@ -65,7 +65,7 @@ impl Rules {
 
     /// Narrows the rules to what they have in common with hosts that somebody asks for. Returns which of those means
     /// nothing, and why.
-    pub fn at_most(mut self, asked: &[String]) -> Result<Rules, String> {
+    pub fn at_most(mut self, asked: &[String]) -> Result<HostRules, String> {
         let mut patterns = Vec::new();
         for text in asked {
             let pattern =
@@ -81,7 +81,7 @@ impl Rules {
     }
 
     /// Returns the pattern that allows a host at a port, or what refuses it.
-    pub fn decide(&self, host: &Host, port: u16) -> Result<&str, Denied> {
+    pub fn decide(&self, host: &Host, port: u16) -> Result<&str, HostDenial> {
         self.check_denied(host, port)?;
         let matches = |pattern: &&HostPattern| {
             pattern.matches(host) && pattern.port.is_none_or(|allowed| allowed == port)
@@ -90,21 +90,21 @@ impl Rules {
     }
 
     /// Returns the pattern that allows a host at some port, or what refuses it at all of them.
-    pub fn decide_name(&self, host: &Host) -> Result<&str, Denied> {
+    pub fn decide_name(&self, host: &Host) -> Result<&str, HostDenial> {
         self.denied(host, |denied| denied.is_none())?;
         self.allowed(host, |pattern| pattern.matches(host))
     }
 
     /// Returns the rule that refuses a host at a port whatever is allowed, if there is one.
-    pub fn check_denied(&self, host: &Host, port: u16) -> Result<(), Denied> {
+    pub fn check_denied(&self, host: &Host, port: u16) -> Result<(), HostDenial> {
         self.denied(host, |denied| denied.is_none_or(|denied| denied == port))
     }
 
-    fn denied(&self, host: &Host, at: impl Fn(Option<u16>) -> bool) -> Result<(), Denied> {
+    fn denied(&self, host: &Host, at: impl Fn(Option<u16>) -> bool) -> Result<(), HostDenial> {
         let mut patterns = self.deny.iter();
         match patterns.find(|pattern| at(pattern.port) && pattern.matches(host)) {
             None => Ok(()),
-            Some(pattern) => Err(Denied::new(
+            Some(pattern) => Err(HostDenial::new(
                 format!("network.deny: {}", pattern.text),
                 "the policy refuses it",
             )),
@@ -115,7 +115,7 @@ impl Rules {
         &self,
         host: &Host,
         matches: impl Fn(&&HostPattern) -> bool,
-    ) -> Result<&str, Denied> {
+    ) -> Result<&str, HostDenial> {
         let Some(pattern) = self.allow.iter().find(&matches) else {
             let reason = match host {
                 Host::Name(_) => format!("the policy allows {}", in_words(&self.allow)),
@@ -124,12 +124,12 @@ impl Rules {
                     in_words(&self.allow)
                 ),
             };
-            return Err(Denied::new("network.allow", reason));
+            return Err(HostDenial::new("network.allow", reason));
         };
         match &self.asked {
             Some(asked) if !asked.iter().any(|pattern| matches(&pattern)) => {
                 let reason = format!("this command may reach {}", in_words(asked));
-                Err(Denied::new("--net", reason))
+                Err(HostDenial::new("--net", reason))
             }
             _ => Ok(&pattern.text),
         }

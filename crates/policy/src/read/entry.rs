@@ -1,17 +1,17 @@
 //! Entries: one for each program.
 
-use super::super::schema::{Entry, Example, Rules, SubCommand};
+use super::super::schema::{CommandExample, PolicyEntries, ProgramEntry, SubCommand};
 use super::super::validator::Validator;
-use super::super::yaml::{Field, Node, Value};
-use super::fields::Reader;
+use super::super::yaml::{YamlField, YamlNode, YamlValue};
+use super::fields::FieldReader;
 use super::{flags, keys, subcommand};
 
 /// The entry that holds for every program.
 const EVERY: &str = "*";
 
 /// Reads the entries of a policy.
-pub(in super::super) fn entries(reader: &mut Reader<'_>, root: &Node) -> Rules {
-    let mut rules = Rules::default();
+pub(in super::super) fn entries(reader: &mut FieldReader<'_>, root: &YamlNode) -> PolicyEntries {
+    let mut rules = PolicyEntries::default();
     let fields = reader.fields(root);
     for field in fields {
         let name = field.key.as_str();
@@ -39,14 +39,19 @@ pub(in super::super) fn entries(reader: &mut Reader<'_>, root: &Node) -> Rules {
 }
 
 /// Returns which validator judges an entry: that of `validator`, which names one or another entry; else the program's own.
-fn validator(reader: &mut Reader<'_>, field: &Field, entries: &[Field], steps: usize) -> Validator {
-    let Value::Map(keys) = &field.node.value else {
+fn validator(
+    reader: &mut FieldReader<'_>,
+    field: &YamlField,
+    entries: &[YamlField],
+    steps: usize,
+) -> Validator {
+    let YamlValue::Map(keys) = &field.node.value else {
         return Validator::of_program(&field.key);
     };
     let Some(key) = keys.iter().find(|key| key.key == "validator") else {
         return Validator::of_program(&field.key);
     };
-    let Value::Scalar(name, _) = &key.node.value else {
+    let YamlValue::Scalar(name, _) = &key.node.value else {
         return Validator::of_program(&field.key);
     };
     if let Some(validator) = Validator::named(name) {
@@ -67,12 +72,12 @@ fn validator(reader: &mut Reader<'_>, field: &Field, entries: &[Field], steps: u
     }
 }
 
-fn entry(reader: &mut Reader<'_>, field: &Field, validator: Validator) -> Entry {
-    let mut found = Entry {
+fn entry(reader: &mut FieldReader<'_>, field: &YamlField, validator: Validator) -> ProgramEntry {
+    let mut found = ProgramEntry {
         name: field.key.clone(),
         line: field.line,
         validator,
-        ..Entry::default()
+        ..ProgramEntry::default()
     };
     let known = keys::of_entry(validator);
     for field in reader.fields(&field.node) {
@@ -93,7 +98,7 @@ fn entry(reader: &mut Reader<'_>, field: &Field, validator: Validator) -> Entry 
 }
 
 /// Reads a key that every program may have.
-fn program_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
+fn program_key(r: &mut FieldReader<'_>, found: &mut ProgramEntry, field: &YamlField) -> bool {
     let node = &field.node;
     match field.key.as_str() {
         "description" => found.description = r.text(node),
@@ -111,11 +116,11 @@ fn program_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
     true
 }
 
-fn examples(r: &mut Reader<'_>, node: &Node) -> Vec<Example> {
+fn examples(r: &mut FieldReader<'_>, node: &YamlNode) -> Vec<CommandExample> {
     let mut examples = Vec::new();
     for item in r.items(node) {
         if let Some(text) = r.text(item) {
-            examples.push(Example {
+            examples.push(CommandExample {
                 line: item.line,
                 text,
             });
@@ -125,7 +130,7 @@ fn examples(r: &mut Reader<'_>, node: &Node) -> Vec<Example> {
 }
 
 /// Reads a key that lists flags or sub-commands.
-fn list_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
+fn list_key(r: &mut FieldReader<'_>, found: &mut ProgramEntry, field: &YamlField) -> bool {
     let node = &field.node;
     let slashes = found.validator == Validator::Dotnet;
     match field.key.as_str() {
@@ -153,7 +158,13 @@ fn list_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
     true
 }
 
-fn add(r: &mut Reader<'_>, found: &mut Entry, name: String, read: SubCommand, line: usize) {
+fn add(
+    r: &mut FieldReader<'_>,
+    found: &mut ProgramEntry,
+    name: String,
+    read: SubCommand,
+    line: usize,
+) {
     let all = found.subcommands.get_or_insert_default();
     if all.contains_key(&name) {
         r.problem(
@@ -165,7 +176,7 @@ fn add(r: &mut Reader<'_>, found: &mut Entry, name: String, read: SubCommand, li
 }
 
 /// Reads a key of a single tool.
-fn tool_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
+fn tool_key(r: &mut FieldReader<'_>, found: &mut ProgramEntry, field: &YamlField) -> bool {
     let modes = keys::of_modes(found.validator);
     let (node, tool) = (&field.node, &mut found.tool);
     match field.key.as_str() {
@@ -191,7 +202,7 @@ fn tool_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
                 tool.packages.entry(name).or_default();
             }
         }
-        "packages" if matches!(node.value, Value::List(_)) => {
+        "packages" if matches!(node.value, YamlValue::List(_)) => {
             for name in r.names(node) {
                 tool.packages.entry(name).or_default();
             }
@@ -219,7 +230,7 @@ fn tool_key(r: &mut Reader<'_>, found: &mut Entry, field: &Field) -> bool {
     true
 }
 
-fn aliases(r: &mut Reader<'_>, node: &Node) -> std::collections::BTreeMap<String, String> {
+fn aliases(r: &mut FieldReader<'_>, node: &YamlNode) -> std::collections::BTreeMap<String, String> {
     let mut aliases = std::collections::BTreeMap::new();
     for alias in r.fields(node) {
         r.under(&alias.key, |r| {

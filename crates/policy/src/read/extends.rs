@@ -6,17 +6,20 @@
 use std::collections::BTreeSet;
 
 use super::super::shipped;
-use super::super::yaml::{self, Field, Node, Value};
-use super::fields::Reader;
+use super::super::yaml::{self, YamlField, YamlNode, YamlValue};
+use super::fields::FieldReader;
 
 const KEY: &str = "extends";
 
 /// Returns the tree of the policy with what it builds on, and the entries that are not its own.
-pub(in super::super) fn extended(reader: &mut Reader<'_>, root: Node) -> (Node, BTreeSet<String>) {
+pub(in super::super) fn extended(
+    reader: &mut FieldReader<'_>,
+    root: YamlNode,
+) -> (YamlNode, BTreeSet<String>) {
     let mut inherited = BTreeSet::new();
-    let Node {
+    let YamlNode {
         line,
-        value: Value::Map(mut own),
+        value: YamlValue::Map(mut own),
     } = root
     else {
         return (root, inherited);
@@ -36,18 +39,18 @@ pub(in super::super) fn extended(reader: &mut Reader<'_>, root: Node) -> (Node, 
         }
     }
     (
-        Node {
+        YamlNode {
             line,
-            value: Value::Map(own),
+            value: YamlValue::Map(own),
         },
         inherited,
     )
 }
 
 /// Takes the key out of the entry `*`. Returns its line and the name.
-fn extends(reader: &mut Reader<'_>, own: &mut [Field]) -> Option<(usize, String)> {
+fn extends(reader: &mut FieldReader<'_>, own: &mut [YamlField]) -> Option<(usize, String)> {
     let every = own.iter_mut().find(|field| field.key == "*")?;
-    let Value::Map(keys) = &mut every.node.value else {
+    let YamlValue::Map(keys) = &mut every.node.value else {
         return None;
     };
     let at = keys.iter().position(|key| key.key == KEY)?;
@@ -56,7 +59,7 @@ fn extends(reader: &mut Reader<'_>, own: &mut [Field]) -> Option<(usize, String)
     Some((key.line, name))
 }
 
-fn base(reader: &mut Reader<'_>, line: usize, name: &str) -> Option<Vec<Field>> {
+fn base(reader: &mut FieldReader<'_>, line: usize, name: &str) -> Option<Vec<YamlField>> {
     let Some(text) = shipped::text(name) else {
         let known: Vec<&str> = shipped::names().collect();
         let message = format!(
@@ -67,8 +70,8 @@ fn base(reader: &mut Reader<'_>, line: usize, name: &str) -> Option<Vec<Field>> 
         return None;
     };
     match yaml::read(text.as_bytes(), name) {
-        Ok(Some(Node {
-            value: Value::Map(fields),
+        Ok(Some(YamlNode {
+            value: YamlValue::Map(fields),
             ..
         })) => Some(fields),
         _ => None,
@@ -76,15 +79,15 @@ fn base(reader: &mut Reader<'_>, line: usize, name: &str) -> Option<Vec<Field>> 
 }
 
 /// Gives everything below a field the line of the file that builds on it.
-fn settle(field: &mut Field, line: usize) {
+fn settle(field: &mut YamlField, line: usize) {
     field.line = line;
     let mut rest = vec![&mut field.node];
     while let Some(node) = rest.pop() {
         node.line = line;
         match &mut node.value {
-            Value::Scalar(..) => {}
-            Value::List(items) => rest.extend(items),
-            Value::Map(fields) => {
+            YamlValue::Scalar(..) => {}
+            YamlValue::List(items) => rest.extend(items),
+            YamlValue::Map(fields) => {
                 for field in fields {
                     field.line = line;
                     rest.push(&mut field.node);
@@ -95,11 +98,11 @@ fn settle(field: &mut Field, line: usize) {
 }
 
 /// Adds the keys of another map that are not there, but for some.
-fn add(node: &mut Node, other: Node, without: &[&str]) {
+fn add(node: &mut YamlNode, other: YamlNode, without: &[&str]) {
     if node.is_null() {
-        node.value = Value::Map(Vec::new());
+        node.value = YamlValue::Map(Vec::new());
     }
-    let (Value::Map(fields), Value::Map(others)) = (&mut node.value, other.value) else {
+    let (YamlValue::Map(fields), YamlValue::Map(others)) = (&mut node.value, other.value) else {
         return;
     };
     for field in others {

@@ -1,28 +1,28 @@
-//! Values of the types that keys need: [`Reader`], which also collects what is wrong.
+//! Values of the types that keys need: [`FieldReader`], which also collects what is wrong.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::error::{PolicyError, Warning};
-use super::super::schema::{Pattern, Variables};
-use super::super::yaml::{Field, Node, Value};
+use super::super::error::{PolicyError, PolicyWarning};
+use super::super::schema::{CompiledPattern, EnvVariables};
+use super::super::yaml::{YamlField, YamlNode, YamlValue};
 
 /// The longest time limit: a week.
 const LONGEST: f64 = 7.0 * 86_400.0;
 
 /// Reads values. What is wrong is noted, and the rest is read on.
 #[derive(Debug)]
-pub(in super::super) struct Reader<'f> {
+pub(in super::super) struct FieldReader<'f> {
     file: &'f str,
     /// The keys above what is being read.
     path: Vec<String>,
     pub(in super::super) problems: Vec<PolicyError>,
-    pub(in super::super) warnings: Vec<Warning>,
+    pub(in super::super) warnings: Vec<PolicyWarning>,
 }
 
-impl<'f> Reader<'f> {
-    pub(in super::super) fn new(file: &'f str) -> Reader<'f> {
-        Reader {
+impl<'f> FieldReader<'f> {
+    pub(in super::super) fn new(file: &'f str) -> FieldReader<'f> {
+        FieldReader {
             file,
             path: Vec::new(),
             problems: Vec::new(),
@@ -47,7 +47,7 @@ impl<'f> Reader<'f> {
 
     /// Notes a warning at what is being read.
     pub(in super::super) fn warn(&mut self, line: usize, message: impl Into<String>) {
-        let warning = Warning(self.said(line, message));
+        let warning = PolicyWarning(self.said(line, message));
         self.warnings.push(warning);
     }
 
@@ -59,21 +59,21 @@ impl<'f> Reader<'f> {
         value
     }
 
-    fn expected(&mut self, node: &Node, what: &str) {
+    fn expected(&mut self, node: &YamlNode, what: &str) {
         let there = match &node.value {
             _ if node.is_null() => "nothing stands here".to_owned(),
-            Value::Scalar(text, _) => format!("`{text}` stands here"),
-            Value::List(_) => "a list stands here".to_owned(),
-            Value::Map(_) => "a map stands here".to_owned(),
+            YamlValue::Scalar(text, _) => format!("`{text}` stands here"),
+            YamlValue::List(_) => "a list stands here".to_owned(),
+            YamlValue::Map(_) => "a map stands here".to_owned(),
         };
         self.problem(node.line, format!("{there}; {what} is expected"));
     }
 
     /// A text. What YAML reads as a number or a truth value is none unless it is quoted.
-    pub(super) fn text(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn text(&mut self, node: &YamlNode) -> Option<String> {
         match &node.value {
-            Value::Scalar(text, plain) if !plain || !is_other_type(text) => Some(text.clone()),
-            Value::Scalar(text, _) if !node.is_null() => {
+            YamlValue::Scalar(text, plain) if !plain || !is_other_type(text) => Some(text.clone()),
+            YamlValue::Scalar(text, _) if !node.is_null() => {
                 let message = format!("`{text}` is no text; write \"{text}\" where one is meant");
                 self.problem(node.line, message);
                 None
@@ -85,10 +85,10 @@ impl<'f> Reader<'f> {
         }
     }
 
-    pub(super) fn truth(&mut self, node: &Node) -> Option<bool> {
+    pub(super) fn truth(&mut self, node: &YamlNode) -> Option<bool> {
         match &node.value {
-            Value::Scalar(text, true) if text == "true" => Some(true),
-            Value::Scalar(text, true) if text == "false" => Some(false),
+            YamlValue::Scalar(text, true) if text == "true" => Some(true),
+            YamlValue::Scalar(text, true) if text == "false" => Some(false),
             _ => {
                 self.expected(node, "true or false");
                 None
@@ -96,9 +96,9 @@ impl<'f> Reader<'f> {
         }
     }
 
-    pub(super) fn number(&mut self, node: &Node) -> Option<u64> {
+    pub(super) fn number(&mut self, node: &YamlNode) -> Option<u64> {
         let number = match &node.value {
-            Value::Scalar(text, true) => text.parse().ok(),
+            YamlValue::Scalar(text, true) => text.parse().ok(),
             _ => None,
         };
         if number.is_none() {
@@ -108,9 +108,9 @@ impl<'f> Reader<'f> {
     }
 
     /// A time limit in seconds.
-    pub(super) fn seconds(&mut self, node: &Node) -> Option<Duration> {
+    pub(super) fn seconds(&mut self, node: &YamlNode) -> Option<Duration> {
         let number = match &node.value {
-            Value::Scalar(text, true) => text.parse::<f64>().ok(),
+            YamlValue::Scalar(text, true) => text.parse::<f64>().ok(),
             _ => None,
         };
         match number.filter(|n| *n > 0.0 && *n <= LONGEST) {
@@ -123,9 +123,9 @@ impl<'f> Reader<'f> {
     }
 
     /// A list.
-    pub(super) fn items<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+    pub(super) fn items<'n>(&mut self, node: &'n YamlNode) -> &'n [YamlNode] {
         match &node.value {
-            Value::List(items) => items,
+            YamlValue::List(items) => items,
             _ => {
                 self.expected(node, "a list");
                 &[]
@@ -133,13 +133,13 @@ impl<'f> Reader<'f> {
         }
     }
 
-    pub(super) fn texts(&mut self, node: &Node) -> Vec<String> {
+    pub(super) fn texts(&mut self, node: &YamlNode) -> Vec<String> {
         let items = self.items(node);
         items.iter().filter_map(|item| self.text(item)).collect()
     }
 
     /// A list in which nothing stands twice and no order means anything.
-    pub(super) fn names(&mut self, node: &Node) -> BTreeSet<String> {
+    pub(super) fn names(&mut self, node: &YamlNode) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for item in self.items(node) {
             if let Some(name) = self.text(item)
@@ -152,9 +152,9 @@ impl<'f> Reader<'f> {
     }
 
     /// A map; nothing at all is an empty one.
-    pub(super) fn fields<'n>(&mut self, node: &'n Node) -> &'n [Field] {
+    pub(super) fn fields<'n>(&mut self, node: &'n YamlNode) -> &'n [YamlField] {
         match &node.value {
-            Value::Map(fields) => fields,
+            YamlValue::Map(fields) => fields,
             _ if node.is_null() => &[],
             _ => {
                 self.expected(node, "a map of keys");
@@ -164,8 +164,8 @@ impl<'f> Reader<'f> {
     }
 
     /// Variables of an environment.
-    pub(super) fn variables(&mut self, node: &Node) -> Variables {
-        let mut variables = Variables::new();
+    pub(super) fn variables(&mut self, node: &YamlNode) -> EnvVariables {
+        let mut variables = EnvVariables::new();
         for field in self.fields(node) {
             self.under(&field.key, |r| {
                 r.variable_name(&field.key, field.line);
@@ -181,7 +181,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Names of variables.
-    pub(super) fn variable_names(&mut self, node: &Node) -> BTreeSet<String> {
+    pub(super) fn variable_names(&mut self, node: &YamlNode) -> BTreeSet<String> {
         let names = self.names(node);
         for name in &names {
             self.variable_name(name, node.line);
@@ -203,7 +203,7 @@ impl<'f> Reader<'f> {
     }
 
     /// Regular expressions; letters of either case match.
-    pub(super) fn patterns(&mut self, node: &Node) -> Vec<Pattern> {
+    pub(super) fn patterns(&mut self, node: &YamlNode) -> Vec<CompiledPattern> {
         let mut patterns = Vec::new();
         for item in self.items(node) {
             let Some(text) = self.text(item) else {
@@ -216,7 +216,7 @@ impl<'f> Reader<'f> {
                 .syntax(syntax)
                 .build(&text)
             {
-                Ok(regex) => patterns.push(Pattern { text, regex }),
+                Ok(regex) => patterns.push(CompiledPattern { text, regex }),
                 Err(_) => self.problem(item.line, format!("`{text}` is no regular expression")),
             }
         }

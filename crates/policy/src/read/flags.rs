@@ -1,14 +1,14 @@
 //! Lists of flags, in the forms that a policy may write them.
 
-use super::super::schema::{Flags, ReadAs, Required, Takes};
-use super::super::yaml::{Field, Node, Value};
-use super::fields::Reader;
+use super::super::schema::{FlagList, FlagValue, RequiredFlag, WordReading};
+use super::super::yaml::{YamlField, YamlNode, YamlValue};
+use super::fields::FieldReader;
 
 /// Reads the flags that are allowed: a list of names, or a map of names to what each takes.
-pub(super) fn flags(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> Flags {
-    let mut flags = Flags::default();
+pub(super) fn flags(reader: &mut FieldReader<'_>, node: &YamlNode, slashes: bool) -> FlagList {
+    let mut flags = FlagList::default();
     match &node.value {
-        Value::Map(fields) => {
+        YamlValue::Map(fields) => {
             for field in fields {
                 let name = &field.key;
                 reader.under(name, |r| {
@@ -35,13 +35,16 @@ pub(super) fn flags(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> Flag
 }
 
 /// Adds a flag of a list.
-fn listed(reader: &mut Reader<'_>, flags: &mut Flags, name: String, line: usize) {
+fn listed(reader: &mut FieldReader<'_>, flags: &mut FlagList, name: String, line: usize) {
     let is_new = if name == "-<n>" {
         !std::mem::replace(&mut flags.number, true)
     } else if name.contains('=') {
         flags.exact.insert(name.clone())
     } else {
-        flags.names.insert(name.clone(), Takes::Unstated).is_none()
+        flags
+            .names
+            .insert(name.clone(), FlagValue::Unstated)
+            .is_none()
     };
     if !is_new {
         reader.problem(line, format!("`{name}` stands here twice"));
@@ -49,20 +52,20 @@ fn listed(reader: &mut Reader<'_>, flags: &mut Flags, name: String, line: usize)
 }
 
 /// Reads what a flag takes.
-fn takes(reader: &mut Reader<'_>, node: &Node) -> Option<Takes> {
+fn takes(reader: &mut FieldReader<'_>, node: &YamlNode) -> Option<FlagValue> {
     let word = match &node.value {
-        Value::Scalar(word, _) => word.as_str(),
-        Value::List(_) => {
-            return Some(Takes::OneOf(reader.texts(node)))
-                .filter(|takes| *takes != Takes::OneOf(Vec::new()));
+        YamlValue::Scalar(word, _) => word.as_str(),
+        YamlValue::List(_) => {
+            return Some(FlagValue::OneOf(reader.texts(node)))
+                .filter(|takes| *takes != FlagValue::OneOf(Vec::new()));
         }
-        Value::Map(_) => "",
+        YamlValue::Map(_) => "",
     };
     match word {
-        "false" | "none" => Some(Takes::Nothing),
-        "true" | "value" | "path" => Some(Takes::Value(ReadAs::Path)),
-        "text" => Some(Takes::Value(ReadAs::Text)),
-        "attached" => Some(Takes::Attached(ReadAs::Path)),
+        "false" | "none" => Some(FlagValue::Nothing),
+        "true" | "value" | "path" => Some(FlagValue::Value(WordReading::Path)),
+        "text" => Some(FlagValue::Value(WordReading::Text)),
+        "attached" => Some(FlagValue::Attached(WordReading::Path)),
         _ => {
             reader.problem(
                 node.line,
@@ -74,7 +77,7 @@ fn takes(reader: &mut Reader<'_>, node: &Node) -> Option<Takes> {
 }
 
 /// Reads names of flags that are refused.
-pub(super) fn denied(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> Vec<String> {
+pub(super) fn denied(reader: &mut FieldReader<'_>, node: &YamlNode, slashes: bool) -> Vec<String> {
     let mut names = Vec::new();
     for item in reader.items(node) {
         let Some(name) = reader.text(item) else {
@@ -88,10 +91,14 @@ pub(super) fn denied(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> Vec
 }
 
 /// Reads flags that have to be there: a list of names, or a map of names to `true`, a value, or a list of values.
-pub(super) fn required(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> Vec<Required> {
-    if let Value::Map(fields) = &node.value {
+pub(super) fn required(
+    reader: &mut FieldReader<'_>,
+    node: &YamlNode,
+    slashes: bool,
+) -> Vec<RequiredFlag> {
+    if let YamlValue::Map(fields) = &node.value {
         let read = fields.iter();
-        let mut required: Vec<Required> = read
+        let mut required: Vec<RequiredFlag> = read
             .filter_map(|field| required_value(reader, field, slashes))
             .collect();
         // The order of keys means nothing, so it decides nothing.
@@ -110,26 +117,30 @@ pub(super) fn required(reader: &mut Reader<'_>, node: &Node, slashes: bool) -> V
             Some((flag, value)) => (flag.to_owned(), vec![value.to_owned()]),
             None => (name, Vec::new()),
         };
-        required.push(Required { flag, values });
+        required.push(RequiredFlag { flag, values });
     }
     required
 }
 
-fn required_value(reader: &mut Reader<'_>, field: &Field, slashes: bool) -> Option<Required> {
+fn required_value(
+    reader: &mut FieldReader<'_>,
+    field: &YamlField,
+    slashes: bool,
+) -> Option<RequiredFlag> {
     reader.under(&field.key, |r| {
         if !is_flag(r, &field.key, field.line, slashes) {
             return None;
         }
         let values = match &field.node.value {
-            Value::Scalar(word, true) if word == "true" => Vec::new(),
-            Value::Scalar(word, true) if word == "false" => {
+            YamlValue::Scalar(word, true) if word == "true" => Vec::new(),
+            YamlValue::Scalar(word, true) if word == "false" => {
                 r.problem(field.node.line, "a flag that has to be there is not false; put one that may not be there on `deny_flags`");
                 return None;
             }
-            Value::List(_) => r.texts(&field.node),
+            YamlValue::List(_) => r.texts(&field.node),
             _ => vec![r.text(&field.node)?],
         };
-        Some(Required {
+        Some(RequiredFlag {
             flag: field.key.clone(),
             values,
         })
@@ -137,7 +148,7 @@ fn required_value(reader: &mut Reader<'_>, field: &Field, slashes: bool) -> Opti
 }
 
 /// Checks the name of a flag.
-fn is_flag(reader: &mut Reader<'_>, name: &str, line: usize, slashes: bool) -> bool {
+fn is_flag(reader: &mut FieldReader<'_>, name: &str, line: usize, slashes: bool) -> bool {
     let begins = name.starts_with('-') || (slashes && name.starts_with(['/', '@']));
     let is_flag = begins && name.len() > 1 && name != "--";
     let is_plain = name.bytes().all(|b| b.is_ascii_graphic());

@@ -10,4 +10,4 @@ mod subcommand;
 
 pub(super) use entry::entries;
 pub(super) use extends::extended;
-pub(super) use fields::Reader;
+pub(super) use fields::FieldReader;

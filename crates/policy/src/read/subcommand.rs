@@ -5,16 +5,18 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::super::network::{HostPattern, PortList, wrong_ports};
-use super::super::schema::{Arguments, DenyArgs, Flags, NetworkRule, ReadAs, Run, SubCommand};
+use super::super::schema::{
+    ArgumentRules, DeniedArgs, FlagList, NetworkRule, RunSettings, SubCommand, WordReading,
+};
 use super::super::validator::Validator;
-use super::super::yaml::{Field, Node, Value};
-use super::fields::Reader;
+use super::super::yaml::{YamlField, YamlNode, YamlValue};
+use super::fields::FieldReader;
 use super::{flags, keys};
 
 /// Reads sub-commands by name.
 pub(super) fn subcommands(
-    reader: &mut Reader<'_>,
-    node: &Node,
+    reader: &mut FieldReader<'_>,
+    node: &YamlNode,
     validator: Validator,
 ) -> BTreeMap<String, SubCommand> {
     let mut found = BTreeMap::new();
@@ -27,8 +29,8 @@ pub(super) fn subcommands(
 
 /// Reads one sub-command.
 pub(super) fn subcommand(
-    reader: &mut Reader<'_>,
-    field: &Field,
+    reader: &mut FieldReader<'_>,
+    field: &YamlField,
     validator: Validator,
 ) -> SubCommand {
     read(
@@ -41,8 +43,8 @@ pub(super) fn subcommand(
 }
 
 fn read(
-    reader: &mut Reader<'_>,
-    node: &Node,
+    reader: &mut FieldReader<'_>,
+    node: &YamlNode,
     validator: Validator,
     known: [&[&str]; 2],
     whose: &str,
@@ -70,7 +72,12 @@ fn read(
     found
 }
 
-fn key_of(r: &mut Reader<'_>, found: &mut SubCommand, field: &Field, validator: Validator) -> bool {
+fn key_of(
+    r: &mut FieldReader<'_>,
+    found: &mut SubCommand,
+    field: &YamlField,
+    validator: Validator,
+) -> bool {
     let node = &field.node;
     let slashes = validator == Validator::Dotnet;
     match field.key.as_str() {
@@ -86,12 +93,12 @@ fn key_of(r: &mut Reader<'_>, found: &mut SubCommand, field: &Field, validator: 
         "get_only" => found.get_only = r.truth(node) == Some(true),
         "deny_args" => {
             found.deny_args = match &node.value {
-                Value::List(_) => Some(DenyArgs::These(r.texts(node))),
+                YamlValue::List(_) => Some(DeniedArgs::These(r.texts(node))),
                 _ => r.truth(node).map(|all| {
                     if all {
-                        DenyArgs::All
+                        DeniedArgs::All
                     } else {
-                        DenyArgs::Nothing
+                        DeniedArgs::Nothing
                     }
                 }),
             }
@@ -119,7 +126,7 @@ fn key_of(r: &mut Reader<'_>, found: &mut SubCommand, field: &Field, validator: 
 }
 
 /// Reads a key that an entry and a sub-command alike may have.
-pub(super) fn run_key(r: &mut Reader<'_>, run: &mut Run, field: &Field) -> bool {
+pub(super) fn run_key(r: &mut FieldReader<'_>, run: &mut RunSettings, field: &YamlField) -> bool {
     let node = &field.node;
     match field.key.as_str() {
         "suppress_success_output" => run.suppress_success_output = r.truth(node),
@@ -144,21 +151,25 @@ pub(super) fn run_key(r: &mut Reader<'_>, run: &mut Run, field: &Field) -> bool 
 }
 
 /// Reads how words are read that are no flags.
-pub(super) fn arguments_key(r: &mut Reader<'_>, arguments: &mut Arguments, field: &Field) -> bool {
+pub(super) fn arguments_key(
+    r: &mut FieldReader<'_>,
+    arguments: &mut ArgumentRules,
+    field: &YamlField,
+) -> bool {
     match field.key.as_str() {
         "first_argument" => arguments.first = Some(r.names(&field.node)),
         "arguments" => {
             let single = std::slice::from_ref(&field.node);
             let items = match &field.node.value {
-                Value::List(items) => items.as_slice(),
+                YamlValue::List(items) => items.as_slice(),
                 _ => single,
             };
             let mut kinds = Vec::new();
             for item in items {
                 match &item.value {
-                    Value::Scalar(word, _) if word == "path" => kinds.push(ReadAs::Path),
-                    Value::Scalar(word, _) if word == "text" => kinds.push(ReadAs::Text),
-                    Value::Scalar(word, _) if word == "none" => kinds.push(ReadAs::Refused),
+                    YamlValue::Scalar(word, _) if word == "path" => kinds.push(WordReading::Path),
+                    YamlValue::Scalar(word, _) if word == "text" => kinds.push(WordReading::Text),
+                    YamlValue::Scalar(word, _) if word == "none" => kinds.push(WordReading::Refused),
                     _ => r.problem(item.line, "`path`, `text` or `none` is expected, or a list of these for the first argument, the second and so on"),
                 }
             }
@@ -169,10 +180,10 @@ pub(super) fn arguments_key(r: &mut Reader<'_>, arguments: &mut Arguments, field
     true
 }
 
-fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
+fn network(reader: &mut FieldReader<'_>, node: &YamlNode) -> NetworkRule {
     let mut rule = NetworkRule::default();
     let (mut host_ports, mut publish) = (Vec::new(), Vec::new());
-    if matches!(&node.value, Value::Scalar(word, _) if word == "none") {
+    if matches!(&node.value, YamlValue::Scalar(word, _) if word == "none") {
         return rule;
     }
     for field in reader.fields(node) {
@@ -206,7 +217,7 @@ fn network(reader: &mut Reader<'_>, node: &Node) -> NetworkRule {
 
 /// Hosts, by the rules by which connections are decided. A pattern that allows everything is none: a list says whom it
 /// means.
-fn hosts(reader: &mut Reader<'_>, node: &Node, allows: bool) -> Vec<String> {
+fn hosts(reader: &mut FieldReader<'_>, node: &YamlNode, allows: bool) -> Vec<String> {
     let mut hosts = Vec::new();
     for item in reader.items(node) {
         let Some(host) = reader.text(item) else {
@@ -237,7 +248,7 @@ fn private(address: IpAddr) -> String {
 }
 
 /// Ports, each with its line.
-fn ports(reader: &mut Reader<'_>, node: &Node) -> Vec<(u16, usize)> {
+fn ports(reader: &mut FieldReader<'_>, node: &YamlNode) -> Vec<(u16, usize)> {
     let mut ports = Vec::new();
     for item in reader.items(node) {
         let Some(port) = reader.number(item) else {
@@ -252,7 +263,7 @@ fn ports(reader: &mut Reader<'_>, node: &Node) -> Vec<(u16, usize)> {
 }
 
 /// Returns the flags that one sub-command allows, of a list in an entry.
-pub(super) fn package(reader: &mut Reader<'_>, field: &Field) -> Option<Flags> {
+pub(super) fn package(reader: &mut FieldReader<'_>, field: &YamlField) -> Option<FlagList> {
     let mut found = None;
     for key in reader.fields(&field.node) {
         reader.under(&key.key, |r| match key.key.as_str() {

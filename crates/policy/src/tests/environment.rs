@@ -28,7 +28,11 @@ python: { flags: [], allow_script_paths: true, detect_venv: false }
 npm: { subcommands: { list: {} } }
 ";
 
-fn run(line: &str, env: &[(&str, &str)], timeout: Option<u64>) -> Result<Allowed, Refused> {
+fn run(
+    line: &str,
+    env: &[(&str, &str)],
+    timeout: Option<u64>,
+) -> Result<AllowedCommand, CommandRefusal> {
     let policy = Policy::parse(ASKING.as_bytes(), "p").unwrap();
     let argv = split(line.as_bytes()).unwrap();
     let env: Vec<(Vec<u8>, Vec<u8>)> = env
@@ -38,7 +42,7 @@ fn run(line: &str, env: &[(&str, &str)], timeout: Option<u64>) -> Result<Allowed
     let timeout = timeout.map(Duration::from_secs);
     decide(
         &policy,
-        &Question {
+        &CommandRequest {
             env: &env,
             timeout,
             ..ask(&argv, b"src")
@@ -46,7 +50,7 @@ fn run(line: &str, env: &[(&str, &str)], timeout: Option<u64>) -> Result<Allowed
     )
 }
 
-pub(super) fn value(allowed: &Allowed, name: &str) -> Option<String> {
+pub(super) fn value(allowed: &AllowedCommand, name: &str) -> Option<String> {
     let found = allowed
         .env
         .iter()
@@ -125,7 +129,7 @@ fn programs_are_looked_up_where_the_operator_says() {
     let env = [(b"PATH".to_vec(), b"/home/agent/bin".to_vec())];
     let allowed = decide(
         &policy,
-        &Question {
+        &CommandRequest {
             env: &env,
             ..ask(&argv, b"src")
         },
@@ -171,11 +175,11 @@ fn a_caller_gets_what_a_list_allows() {
         ("tool", "BASH_FUNC_x%%"),
     ] {
         let refused = run(line, &[(name, "evil")], None).unwrap_err();
-        assert_eq!(refused.class, Class::Environment, "{name}");
+        assert_eq!(refused.class, RefusalClass::Environment, "{name}");
     }
     assert_eq!(
         run("tool", &[("TZ", "a\0b")], None).unwrap_err().class,
-        Class::Environment
+        RefusalClass::Environment
     );
 }
 
@@ -198,7 +202,10 @@ fn a_caller_may_lower_the_time_and_nothing_else() {
             "{line} {asked:?}"
         );
     }
-    assert_eq!(run("plain", &[], Some(0)).unwrap_err().class, Class::Time);
+    assert_eq!(
+        run("plain", &[], Some(0)).unwrap_err().class,
+        RefusalClass::Time
+    );
     let argv = [b"a".to_vec()];
     let bare = Policy::parse(b"a: {}\n", "p").unwrap();
     assert_eq!(
@@ -271,6 +278,6 @@ fn the_working_directory_lies_in_the_home() {
         "x\0y",
     ] {
         let refused = decide(&policy, &ask(&argv, cwd.as_bytes())).unwrap_err();
-        assert_eq!(refused.class, Class::Cwd, "{cwd:?}");
+        assert_eq!(refused.class, RefusalClass::Cwd, "{cwd:?}");
     }
 }

@@ -1,30 +1,32 @@
-//! What a validator gets and gives: [`Case`], [`Checked`], and the steps that validators have in common.
+//! What a validator gets and gives: [`CommandCase`], [`CheckedCommand`], and the steps that validators have in common.
 
-use super::super::question::{Place, Question};
+use super::super::question::{CommandRequest, PathPlace};
 use super::super::required;
-use super::super::scan::{Argument, Grammar, Lists, Scanned, Until, scan};
-use super::super::schema::{Entry, Flags, ReadAs, Run, SubCommand, Takes};
-use super::super::verdict::{Class, Refused};
-use super::super::within::Within;
+use super::super::scan::{FlagGrammar, FlagLists, ParsedArgument, ScanEnd, ScanResult, scan};
+use super::super::schema::{
+    FlagList, FlagValue, ProgramEntry, RunSettings, SubCommand, WordReading,
+};
+use super::super::verdict::{CommandRefusal, RefusalClass};
+use super::super::within::HomeBounds;
 use super::super::words::shown;
 
 /// A command and the entry that it is judged by.
-pub(in super::super) struct Case<'q> {
-    pub(in super::super) entry: &'q Entry,
-    pub(in super::super) question: &'q Question<'q>,
-    pub(in super::super) within: Within<'q>,
+pub(in super::super) struct CommandCase<'q> {
+    pub(in super::super) entry: &'q ProgramEntry,
+    pub(in super::super) question: &'q CommandRequest<'q>,
+    pub(in super::super) within: HomeBounds<'q>,
     /// The number of the first word behind the program; `python -m pytest` is one of three words.
     pub(in super::super) first: usize,
 }
 
 /// What a validator allows.
-pub(in super::super) struct Checked<'q> {
+pub(in super::super) struct CheckedCommand<'q> {
     /// The words, with what is required.
     pub(in super::super) argv: Vec<Vec<u8>>,
     /// The key that allowed them.
     pub(in super::super) rule: String,
     /// What says how it runs, the most special first.
-    pub(in super::super) runs: Vec<&'q Run>,
+    pub(in super::super) runs: Vec<&'q RunSettings>,
     /// Variables that the tool needs.
     pub(in super::super) env: Vec<(&'static str, Vec<u8>)>,
     /// Directories of the home that come first in PATH.
@@ -37,7 +39,7 @@ pub(in super::super) struct Checked<'q> {
 
 /// A sub-command that was found.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'q> {
+pub(super) struct SubCommandMatch<'q> {
     /// As it was typed.
     pub(super) typed: &'q str,
     /// As the policy calls it.
@@ -47,7 +49,7 @@ pub(super) struct Found<'q> {
     pub(super) at: usize,
 }
 
-impl<'q> Case<'q> {
+impl<'q> CommandCase<'q> {
     /// Returns all words.
     pub(super) fn argv(&self) -> &'q [Vec<u8>] {
         self.question.argv
@@ -63,13 +65,18 @@ impl<'q> Case<'q> {
     }
 
     /// Makes the refusal of a rule of this entry.
-    pub(super) fn refused(&self, class: Class, key: &str, reason: impl Into<String>) -> Refused {
-        Refused::new(class, self.key(key), reason)
+    pub(super) fn refused(
+        &self,
+        class: RefusalClass,
+        key: &str,
+        reason: impl Into<String>,
+    ) -> CommandRefusal {
+        CommandRefusal::new(class, self.key(key), reason)
     }
 
     /// Allows the words as they are.
-    pub(super) fn allowed(&self, key: &str) -> Checked<'q> {
-        Checked {
+    pub(super) fn allowed(&self, key: &str) -> CheckedCommand<'q> {
+        CheckedCommand {
             argv: self.argv().to_vec(),
             rule: self.key(key),
             runs: vec![&self.entry.run],
@@ -81,8 +88,8 @@ impl<'q> Case<'q> {
     }
 
     /// Returns the flags that hold for the program as a whole.
-    pub(super) fn lists(&self, flags: &'q Flags, key: &str) -> Lists<'q> {
-        Lists {
+    pub(super) fn lists(&self, flags: &'q FlagList, key: &str) -> FlagLists<'q> {
+        FlagLists {
             allowed: vec![flags],
             denied: vec![(&self.entry.deny_flags, self.key("deny_global_flags"))],
             required: self.entry.require_flags.iter().collect(),
@@ -92,7 +99,7 @@ impl<'q> Case<'q> {
     }
 
     /// Returns the flags that hold behind a sub-command.
-    pub(super) fn lists_of(&self, found: &Found<'q>) -> Lists<'q> {
+    pub(super) fn lists_of(&self, found: &SubCommandMatch<'q>) -> FlagLists<'q> {
         let mut lists = self.lists(&found.sub.flags, "");
         lists.allowed.push(&self.entry.flags);
         lists.denied.push((
@@ -108,12 +115,15 @@ impl<'q> Case<'q> {
     /// Finds the sub-command of a program that gets no flags before it.
     ///
     /// # Errors
-    /// As [`Case::subcommand`]; or there is none.
-    pub(super) fn first_subcommand(&self, tool: &str) -> Result<Found<'q>, Refused> {
+    /// As [`CommandCase::subcommand`]; or there is none.
+    pub(super) fn first_subcommand(
+        &self,
+        tool: &str,
+    ) -> Result<SubCommandMatch<'q>, CommandRefusal> {
         let (found, _) = self.subcommand(&[], &|_| None, &|name| name)?;
         found.ok_or_else(|| {
             let reason = format!("the command names no sub-command of {tool}");
-            self.refused(Class::Subcommand, "subcommands", reason)
+            self.refused(RefusalClass::Subcommand, "subcommands", reason)
         })
     }
 
@@ -124,10 +134,10 @@ impl<'q> Case<'q> {
     /// It is denied, disabled or not listed; or a flag before it is not allowed; or `--` stands before it.
     pub(super) fn subcommand(
         &self,
-        before: &[&'q Flags],
-        takes: &dyn Fn(&str) -> Option<Takes>,
+        before: &[&'q FlagList],
+        takes: &dyn Fn(&str) -> Option<FlagValue>,
         alias: &dyn Fn(&'q str) -> &'q str,
-    ) -> Result<(Option<Found<'q>>, Scanned<'q>), Refused> {
+    ) -> Result<(Option<SubCommandMatch<'q>>, ScanResult<'q>), CommandRefusal> {
         // A list may have a flag as a sub-command: `dotnet --info`.
         if let Some(word) = self
             .argv()
@@ -142,18 +152,18 @@ impl<'q> Case<'q> {
         {
             return self
                 .listed(word, word, self.first)
-                .map(|found| (Some(found), Scanned::default()));
+                .map(|found| (Some(found), ScanResult::default()));
         }
         let mut lists = self.lists(&self.entry.root_flags, "root_flags");
         lists.allowed = before.to_vec();
         lists.required.clear();
         lists.of = format!("{} before its sub-command", self.entry.name);
-        let grammar = Grammar {
+        let grammar = FlagGrammar {
             takes,
             clusters: true,
             dashed_values: false,
         };
-        let scanned = scan(self.argv(), self.first, &lists, &grammar, Until::Argument)?;
+        let scanned = scan(self.argv(), self.first, &lists, &grammar, ScanEnd::Argument)?;
         self.check_values(&scanned)?;
         // A program that ends its flags there takes what is inserted behind the sub-command for an operand.
         if scanned.dashes.is_some() {
@@ -161,7 +171,7 @@ impl<'q> Case<'q> {
                 "`--` has no place before a sub-command of {}; leave it out",
                 self.entry.name
             );
-            return Err(self.refused(Class::Subcommand, "subcommands", reason));
+            return Err(self.refused(RefusalClass::Subcommand, "subcommands", reason));
         }
         let Some(word) = self.argv().get(scanned.end) else {
             return match scanned.flags.is_empty() {
@@ -176,7 +186,12 @@ impl<'q> Case<'q> {
         Ok((Some(found), scanned))
     }
 
-    fn listed(&self, typed: &'q str, name: &'q str, at: usize) -> Result<Found<'q>, Refused> {
+    fn listed(
+        &self,
+        typed: &'q str,
+        name: &'q str,
+        at: usize,
+    ) -> Result<SubCommandMatch<'q>, CommandRefusal> {
         let denied = &self.entry.deny_subcommands;
         if denied
             .iter()
@@ -186,7 +201,7 @@ impl<'q> Case<'q> {
                 "`{typed}` is on deny_subcommands, whatever else allows it; {}",
                 self.instead()
             );
-            return Err(self.refused(Class::Subcommand, "deny_subcommands", reason));
+            return Err(self.refused(RefusalClass::Subcommand, "deny_subcommands", reason));
         }
         let all = self.entry.subcommands.as_ref();
         let Some(sub) = all.and_then(|all| all.get(name).or_else(|| all.get(typed))) else {
@@ -201,12 +216,12 @@ impl<'q> Case<'q> {
                 self.instead()
             );
             return Err(self.refused(
-                Class::Subcommand,
+                RefusalClass::Subcommand,
                 &format!("subcommands.{name}.enabled"),
                 reason,
             ));
         }
-        Ok(Found {
+        Ok(SubCommandMatch {
             typed,
             name,
             sub,
@@ -214,9 +229,9 @@ impl<'q> Case<'q> {
         })
     }
 
-    fn no_subcommand(&self, what: &str) -> Refused {
+    fn no_subcommand(&self, what: &str) -> CommandRefusal {
         let reason = format!("{what} of {}; {}", self.entry.name, self.instead());
-        self.refused(Class::Subcommand, "subcommands", reason)
+        self.refused(RefusalClass::Subcommand, "subcommands", reason)
     }
 
     fn instead(&self) -> String {
@@ -232,9 +247,9 @@ impl<'q> Case<'q> {
     }
 
     /// Checks the values of flags.
-    pub(super) fn check_values(&self, scanned: &Scanned<'_>) -> Result<(), Refused> {
+    pub(super) fn check_values(&self, scanned: &ScanResult<'_>) -> Result<(), CommandRefusal> {
         for flag in &scanned.flags {
-            if let (Some(value), ReadAs::Path) = (&flag.value, flag.read_as) {
+            if let (Some(value), WordReading::Path) = (&flag.value, flag.read_as) {
                 self.within.check(value)?;
             }
         }
@@ -244,11 +259,11 @@ impl<'q> Case<'q> {
     /// Checks words that are no flags: how each is read, and what the first may be.
     pub(super) fn check_arguments(
         &self,
-        arguments: &[Argument<'_>],
-        rules: &super::super::schema::Arguments,
+        arguments: &[ParsedArgument<'_>],
+        rules: &super::super::schema::ArgumentRules,
         key: &str,
-        known: &dyn Fn(usize) -> ReadAs,
-    ) -> Result<(), Refused> {
+        known: &dyn Fn(usize) -> WordReading,
+    ) -> Result<(), CommandRefusal> {
         if let (Some(allowed), Some(first)) = (&rules.first, arguments.first())
             && !allowed
                 .iter()
@@ -261,7 +276,11 @@ impl<'q> Case<'q> {
                 self.key(key),
                 names.join(" ")
             );
-            return Err(self.refused(Class::Argument, &format!("{key}.first_argument"), reason));
+            return Err(self.refused(
+                RefusalClass::Argument,
+                &format!("{key}.first_argument"),
+                reason,
+            ));
         }
         for (number, argument) in arguments.iter().enumerate() {
             let kind = match &rules.kinds {
@@ -269,19 +288,23 @@ impl<'q> Case<'q> {
                     .get(number)
                     .or(kinds.last())
                     .copied()
-                    .unwrap_or(ReadAs::Refused),
+                    .unwrap_or(WordReading::Refused),
                 None => known(number),
             };
             match kind {
-                ReadAs::Text => {}
-                ReadAs::Path => self.within.check_unknown(argument.word)?,
-                ReadAs::Refused => {
+                WordReading::Text => {}
+                WordReading::Path => self.within.check_unknown(argument.word)?,
+                WordReading::Refused => {
                     let reason = format!(
                         "{} is one argument too many for {}; leave it out",
                         shown(argument.word),
                         self.entry.name
                     );
-                    return Err(self.refused(Class::Argument, &format!("{key}.arguments"), reason));
+                    return Err(self.refused(
+                        RefusalClass::Argument,
+                        &format!("{key}.arguments"),
+                        reason,
+                    ));
                 }
             }
         }
@@ -294,14 +317,14 @@ impl<'q> Case<'q> {
     }
 
     /// Checks a command that names no script, so that the tool reads its code from standard input.
-    pub(super) fn check_input(&self, tool: &str) -> Result<(), Refused> {
+    pub(super) fn check_input(&self, tool: &str) -> Result<(), CommandRefusal> {
         if self.mode("repl") == Some(true) {
             return Ok(());
         }
         let reason = format!(
             "without a script {tool} reads code from standard input, and modes.repl does not allow that; name a script in the home"
         );
-        Err(self.refused(Class::Subcommand, "modes.repl", reason))
+        Err(self.refused(RefusalClass::Subcommand, "modes.repl", reason))
     }
 
     /// Returns the working directory and the home, as absolute paths: where a tool looks for what belongs to a project.
@@ -317,9 +340,9 @@ impl<'q> Case<'q> {
     /// Allows a sub-command, with the flags it requires behind it.
     pub(super) fn allow_subcommand(
         &self,
-        found: &Found<'q>,
-        scanned: &Scanned<'_>,
-    ) -> Result<Checked<'q>, Refused> {
+        found: &SubCommandMatch<'q>,
+        scanned: &ScanResult<'_>,
+    ) -> Result<CheckedCommand<'q>, CommandRefusal> {
         let key = format!("subcommands.{}", found.name);
         let mut all = found.sub.require_flags.clone();
         all.extend(
@@ -343,7 +366,10 @@ impl<'q> Case<'q> {
     }
 
     /// Allows a command without a sub-command, with the flags it requires behind the program.
-    pub(super) fn allow_program(&self, scanned: &Scanned<'_>) -> Result<Checked<'q>, Refused> {
+    pub(super) fn allow_program(
+        &self,
+        scanned: &ScanResult<'_>,
+    ) -> Result<CheckedCommand<'q>, CommandRefusal> {
         let argv = required::insert(
             self.argv(),
             self.first,
@@ -351,7 +377,7 @@ impl<'q> Case<'q> {
             scanned,
             &self.key(""),
         )?;
-        Ok(Checked {
+        Ok(CheckedCommand {
             argv,
             ..self.allowed("")
         })
@@ -359,6 +385,6 @@ impl<'q> Case<'q> {
 
     /// Returns whether something lies at an absolute path of the home.
     pub(super) fn exists(&self, path: &[u8]) -> bool {
-        self.within.place(path) == Place::Inside
+        self.within.place(path) == PathPlace::Inside
     }
 }

@@ -1,15 +1,17 @@
 //! Which validator a case goes to.
 
 use super::super::validator::Validator;
-use super::super::verdict::{Class, Refused};
-use super::case::{Case, Checked};
+use super::super::verdict::{CommandRefusal, RefusalClass};
+use super::case::{CheckedCommand, CommandCase};
 use super::{dotnet, generic, git, node, npm, npx, powershell, pytest, python, runner};
 
 /// Checks the words of a case.
 ///
 /// # Errors
 /// The first thing that its entry does not allow.
-pub(in super::super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+pub(in super::super) fn check<'q>(
+    case: &CommandCase<'q>,
+) -> Result<CheckedCommand<'q>, CommandRefusal> {
     match case.entry.validator {
         Validator::Generic(known) => generic::check(case, known),
         Validator::Git => git::check(case),
@@ -22,6 +24,6 @@ pub(in super::super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refuse
         Validator::Dotnet => dotnet::check(case),
         Validator::Python => python::check(case),
         Validator::PowerShell => powershell::check(case),
-        Validator::Every => Err(case.refused(Class::Program, "", "`*` is no program")),
+        Validator::Every => Err(case.refused(RefusalClass::Program, "", "`*` is no program")),
     }
 }

@@ -1,10 +1,10 @@
 //! dotnet: flags in all their spellings, `/p:X=Y` and `@file.rsp` among them.
 
-use super::super::scan::{Argument, Flag, Scanned};
-use super::super::schema::{Flags, ReadAs};
-use super::super::verdict::{Class, Refused};
+use super::super::scan::{ParsedArgument, ParsedFlag, ScanResult};
+use super::super::schema::{FlagList, WordReading};
+use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
-use super::case::{Case, Checked, Found};
+use super::case::{CheckedCommand, CommandCase, SubCommandMatch};
 
 /// Short names and long ones of the same flag (dotnet-build(1), MSBuild's command line).
 const LONG: &[(&str, &str)] = &[
@@ -64,7 +64,7 @@ const VERBOSITIES: &[(&str, &str)] = &[
 ];
 
 /// Checks a command of dotnet.
-pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
     if case.entry.subcommands.is_none() && case.argv().len() == case.first {
         return Ok(case.allowed(""));
     }
@@ -74,7 +74,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     let arguments = &found.sub.arguments;
     let key = format!("subcommands.{}", found.name);
     if arguments.kinds.is_some() || arguments.first.is_some() {
-        case.check_arguments(&scanned.arguments, arguments, &key, &|_| ReadAs::Path)?;
+        case.check_arguments(&scanned.arguments, arguments, &key, &|_| WordReading::Path)?;
     } else {
         let is_open =
             [found.sub.allow_project_paths, found.sub.allow_test_paths].contains(&Some(true));
@@ -86,7 +86,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
                     found.typed
                 );
                 return Err(case.refused(
-                    Class::Argument,
+                    RefusalClass::Argument,
                     &format!("{key}.allow_project_paths"),
                     reason,
                 ));
@@ -137,17 +137,20 @@ fn long_verbosity(value: Vec<u8>) -> Vec<u8> {
     }
 }
 
-fn scan<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Scanned<'q>, Refused> {
+fn scan<'q>(
+    case: &CommandCase<'q>,
+    found: &SubCommandMatch<'q>,
+) -> Result<ScanResult<'q>, CommandRefusal> {
     let words = case.argv();
     let lists = case.lists_of(found);
     let same =
         |listed: &str, name: &str| canonical(listed).is_some_and(|(listed, _)| listed == name);
-    let lists_it = |flags: &Flags, name: &str, word: &str| {
+    let lists_it = |flags: &FlagList, name: &str, word: &str| {
         flags.exact.contains(word) || flags.names.keys().any(|listed| same(listed, name))
     };
-    let mut scanned = Scanned {
+    let mut scanned = ScanResult {
         end: words.len(),
-        ..Scanned::default()
+        ..ScanResult::default()
     };
     let mut at = found.at + 1;
     while let Some(word) = words.get(at) {
@@ -155,7 +158,7 @@ fn scan<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Scanned<'q>, Refused> 
         // A path of the home begins with a slash too.
         let is_path = text.starts_with('/') && case.within.below_home(word).is_some();
         let Some((name, value)) = canonical(text).filter(|_| !is_path) else {
-            scanned.arguments.push(Argument {
+            scanned.arguments.push(ParsedArgument {
                 word,
                 at,
                 is_literal: false,
@@ -169,7 +172,7 @@ fn scan<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Scanned<'q>, Refused> 
                 .any(|denied| same(denied, &name) || denied == text)
             {
                 let reason = format!("`{text}` is on {key}, whatever else allows it; leave it out");
-                return Err(Refused::new(Class::Flag, key.clone(), reason));
+                return Err(CommandRefusal::new(RefusalClass::Flag, key.clone(), reason));
             }
         }
         let required = lists
@@ -187,8 +190,8 @@ fn scan<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Scanned<'q>, Refused> 
         let needs_next = value.is_none() && VALUE.contains(&name.as_str());
         let next = words.get(at + 1).filter(|next| !next.starts_with(b"-"));
         if needs_next && next.is_none() {
-            return Err(Refused::new(
-                Class::Flag,
+            return Err(CommandRefusal::new(
+                RefusalClass::Flag,
                 lists.key.clone(),
                 format!("`{text}` of {} needs a value", lists.of),
             ));
@@ -196,13 +199,13 @@ fn scan<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Scanned<'q>, Refused> 
         let behind = next.filter(|_| needs_next).cloned();
         let value = value.map(Vec::from).or(behind);
         let is_verbosity = name == "verbosity";
-        scanned.flags.push(Flag {
+        scanned.flags.push(ParsedFlag {
             name: required.map_or(name, |required| required.flag.clone()),
             value: match is_verbosity {
                 true => value.map(long_verbosity),
                 false => value,
             },
-            read_as: ReadAs::Path,
+            read_as: WordReading::Path,
             at,
             takes_next: needs_next,
         });

@@ -1,10 +1,10 @@
 //! Which flags of git's sub-commands take values, by their manual pages (git 2.47). A flag that is not here takes none:
 //! the word behind it is then looked at by itself.
 
-use super::super::schema::{ReadAs, Takes};
+use super::super::schema::{FlagValue, WordReading};
 
 /// Flags of some sub-commands. All lists are separated by blanks.
-struct Row {
+struct FlagRow {
     subcommands: &'static str,
     /// With a value that names no file of the home's surroundings: messages, dates, formats, numbers, patterns.
     text: &'static str,
@@ -14,195 +14,195 @@ struct Row {
     attached: &'static str,
 }
 
-const ROWS: &[Row] = &[
-    Row {
+const ROWS: &[FlagRow] = &[
+    FlagRow {
         subcommands: "log show rev-list reflog whatchanged range-diff format-patch diff diff-tree diff-index diff-files",
         text: "--max-count --skip --since --after --until --before --author --committer --grep -S -G -L --diff-filter --word-diff-regex --inter-hunk-context --date --encoding --src-prefix --dst-prefix --line-prefix --ws-error-highlight -I --ignore-matching-lines --anchored --diff-algorithm --diff-merges",
         path: "--output -O --glob --exclude --skip-to --rotate-to",
         attached: "-U --unified --pretty --format --stat --color --abbrev -M -C -B -D --find-renames --find-copies --break-rewrites --decorate --branches --tags --remotes --relative --word-diff --color-moved --color-moved-ws --submodule --ignore-submodules --dirstat --max-parents --min-parents --stat-width -l -X -w --textconv",
     },
     // Where it is no number of commits: `format-patch -n` numbers, `diff -n` is nothing.
-    Row {
+    FlagRow {
         subcommands: "log show rev-list reflog whatchanged",
         text: "-n",
         path: "",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "shortlog",
         text: "--since --after --until --before --author --grep --group --date --max-count --skip",
         path: "",
         attached: "-w --format",
     },
-    Row {
+    FlagRow {
         subcommands: "format-patch",
         text: "--start-number -v --reroll-count --subject-prefix --to --cc --in-reply-to --suffix --filename-max-length",
         path: "-o --output-directory --interdiff --range-diff --signature-file --base",
         attached: "--thread --from --attach --inline --cover-from-description --rfc",
     },
-    Row {
+    FlagRow {
         subcommands: "commit",
         text: "-m --message --author --date --trailer --cleanup",
         path: "-F --file -t --template -C -c --reuse-message --reedit-message --fixup --squash --pathspec-from-file",
         attached: "-S --gpg-sign -u --untracked-files",
     },
-    Row {
+    FlagRow {
         subcommands: "status",
         text: "",
         path: "",
         attached: "--porcelain -u --untracked-files --ignore-submodules --ignored --column -M --find-renames",
     },
-    Row {
+    FlagRow {
         subcommands: "blame annotate",
         text: "-L --since --date --abbrev",
         path: "-S --contents --ignore-rev --ignore-revs-file",
         attached: "-C -M",
     },
-    Row {
+    FlagRow {
         subcommands: "branch",
         text: "--sort --format",
         path: "-u --set-upstream-to --contains --no-contains --points-at",
         attached: "--color --abbrev --column --track -t",
     },
-    Row {
+    FlagRow {
         subcommands: "checkout switch restore",
         text: "--conflict",
         path: "-b -B -c -C --create --force-create --orphan -s --source --pathspec-from-file",
         attached: "--track -t --recurse-submodules",
     },
-    Row {
+    FlagRow {
         subcommands: "tag",
         text: "-m --message --trailer --sort --format --cleanup",
         path: "-F --file -u --local-user --contains --no-contains --points-at",
         attached: "-n --column --color",
     },
-    Row {
+    FlagRow {
         subcommands: "merge pull revert cherry-pick rebase",
         text: "-X --strategy-option --cleanup",
         path: "--strategy --onto --into-name",
         attached: "--log -S --gpg-sign --rebase --recurse-submodules --rebase-merges --autostash",
     },
-    Row {
+    FlagRow {
         subcommands: "merge",
         text: "-m --message",
         path: "-F --file -s",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "rebase",
         text: "-C --whitespace",
         path: "-s -x --exec",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "pull",
         text: "",
         path: "-s",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "cherry-pick revert",
         text: "-m --mainline",
         path: "",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "stash",
         text: "-m --message",
         path: "--pathspec-from-file",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "clone fetch pull push ls-remote",
         text: "--depth --deepen --shallow-since -j --jobs --server-option --push-option --filter --sort",
         path: "--upload-pack --receive-pack --exec --refmap --shallow-exclude --negotiation-tip --repo",
         attached: "--recurse-submodules --force-with-lease --signed",
     },
-    Row {
+    FlagRow {
         subcommands: "clone",
         text: "-c --config --bundle-uri",
         path: "-b --branch -o --origin -u --template --reference --reference-if-able --separate-git-dir --revision",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "grep",
         text: "-e -A -B -C --after-context --before-context --context -m --max-count --max-depth --threads",
         path: "-f",
         attached: "-O --open-files-in-pager --color",
     },
-    Row {
+    FlagRow {
         subcommands: "describe",
         text: "--match --exclude --candidates",
         path: "",
         attached: "--dirty --broken --abbrev",
     },
-    Row {
+    FlagRow {
         subcommands: "archive",
         text: "--format --prefix --mtime",
         path: "-o --output --remote --exec --add-file",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "ls-files",
         text: "-x --exclude --format",
         path: "-X --exclude-from --exclude-per-directory --with-tree",
         attached: "--abbrev --color",
     },
-    Row {
+    FlagRow {
         subcommands: "for-each-ref",
         text: "--format --sort --count --exclude",
         path: "--points-at --contains --no-contains",
         attached: "--color",
     },
-    Row {
+    FlagRow {
         subcommands: "ls-tree",
         text: "--format",
         path: "",
         attached: "--abbrev",
     },
-    Row {
+    FlagRow {
         subcommands: "clean",
         text: "-e --exclude",
         path: "",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "config",
         text: "--default --type --comment --value",
         path: "-f --file --blob",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "apply am",
         text: "--include --exclude --whitespace",
         path: "--directory --build-fake-ancestor",
         attached: "-p -C",
     },
-    Row {
+    FlagRow {
         subcommands: "init",
         text: "--object-format --ref-format",
         path: "-b --initial-branch --template --separate-git-dir",
         attached: "--shared",
     },
-    Row {
+    FlagRow {
         subcommands: "add rm reset",
         text: "--chmod",
         path: "--pathspec-from-file",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "worktree",
         text: "--reason --expire",
         path: "-b -B",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "notes",
         text: "-m",
         path: "-F -C -c --ref",
         attached: "",
     },
-    Row {
+    FlagRow {
         subcommands: "rev-parse",
         text: "",
         path: "--git-path --resolve-git-dir --prefix",
@@ -211,17 +211,17 @@ const ROWS: &[Row] = &[
 ];
 
 /// Returns what a flag of a sub-command takes, where it takes a value.
-pub(super) fn takes(subcommand: &str, flag: &str) -> Option<Takes> {
+pub(super) fn takes(subcommand: &str, flag: &str) -> Option<FlagValue> {
     let has = |list: &str, name: &str| list.split(' ').any(|listed| listed == name);
     for row in ROWS.iter().filter(|row| has(row.subcommands, subcommand)) {
         if has(row.text, flag) {
-            return Some(Takes::Value(ReadAs::Text));
+            return Some(FlagValue::Value(WordReading::Text));
         }
         if has(row.path, flag) {
-            return Some(Takes::Value(ReadAs::Path));
+            return Some(FlagValue::Value(WordReading::Path));
         }
         if has(row.attached, flag) {
-            return Some(Takes::Attached(ReadAs::Text));
+            return Some(FlagValue::Attached(WordReading::Text));
         }
     }
     None

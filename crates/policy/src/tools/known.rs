@@ -4,11 +4,11 @@
 //! A flag that is not here takes no next word, so that word is looked at by itself: what is missing here refuses too
 //! much, never too little.
 
-use super::super::scan::Scanned;
-use super::super::schema::{ReadAs, Takes};
-use super::tables::{Known, TABLES, Words};
+use super::super::scan::ScanResult;
+use super::super::schema::{FlagValue, WordReading};
+use super::tables::{ArgumentSyntax, ProgramFacts, TABLES};
 
-fn known(program: &str) -> Option<&'static Known> {
+fn known(program: &str) -> Option<&'static ProgramFacts> {
     TABLES.iter().find(|known| known.program == program)
 }
 
@@ -17,15 +17,15 @@ fn has(list: &str, name: &str) -> bool {
 }
 
 /// Returns what a flag takes, where that is known.
-pub(super) fn takes(program: &str, flag: &str) -> Option<Takes> {
+pub(super) fn takes(program: &str, flag: &str) -> Option<FlagValue> {
     let known = known(program)?;
     if has(known.path, flag) {
-        return Some(Takes::Value(ReadAs::Path));
+        return Some(FlagValue::Value(WordReading::Path));
     }
     if has(known.text, flag) {
-        return Some(Takes::Value(ReadAs::Text));
+        return Some(FlagValue::Value(WordReading::Text));
     }
-    has(known.attached, flag).then_some(Takes::Attached(ReadAs::Path))
+    has(known.attached, flag).then_some(FlagValue::Attached(WordReading::Path))
 }
 
 /// Returns what a sub-command is called that has another name too.
@@ -60,19 +60,19 @@ pub(super) fn ends_flags(program: &str) -> bool {
 
 /// Returns whether the program starts another one, which its arguments name.
 pub(super) fn runs_another(program: &str) -> bool {
-    known(program).is_some_and(|known| known.arguments == Words::Program)
+    known(program).is_some_and(|known| known.arguments == ArgumentSyntax::Program)
 }
 
 /// How the arguments of one command are read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Order {
-    first: ReadAs,
-    others: ReadAs,
+pub(super) struct ArgumentOrder {
+    first: WordReading,
+    others: WordReading,
 }
 
-impl Order {
+impl ArgumentOrder {
     /// Returns how the argument with a number, from 0, is read.
-    pub(super) fn of(self, number: usize) -> ReadAs {
+    pub(super) fn of(self, number: usize) -> WordReading {
         match number {
             0 => self.first,
             _ => self.others,
@@ -81,26 +81,26 @@ impl Order {
 }
 
 /// Returns how the arguments of a command are read.
-pub(super) fn arguments(program: &str, scanned: &Scanned<'_>) -> Order {
-    let words = known(program).map_or(Words::Paths, |known| known.arguments);
+pub(super) fn arguments(program: &str, scanned: &ScanResult<'_>) -> ArgumentOrder {
+    let words = known(program).map_or(ArgumentSyntax::Paths, |known| known.arguments);
     let (first, others) = match words {
-        Words::Paths | Words::Program => (ReadAs::Path, ReadAs::Path),
-        Words::Texts => (ReadAs::Text, ReadAs::Text),
-        Words::Script(flags) => {
+        ArgumentSyntax::Paths | ArgumentSyntax::Program => (WordReading::Path, WordReading::Path),
+        ArgumentSyntax::Texts => (WordReading::Text, WordReading::Text),
+        ArgumentSyntax::Script(flags) => {
             let is_brought = flags
                 .iter()
                 .any(|flag| scanned.named(flag).next().is_some());
             (
                 if is_brought {
-                    ReadAs::Path
+                    WordReading::Path
                 } else {
-                    ReadAs::Text
+                    WordReading::Text
                 },
-                ReadAs::Path,
+                WordReading::Path,
             )
         }
     };
-    Order { first, others }
+    ArgumentOrder { first, others }
 }
 
 /// Returns the first word where it stands for flags although it has no dash: `tar czf x`.

@@ -17,5 +17,5 @@ mod python;
 mod runner;
 mod tables;
 
-pub(super) use case::{Case, Checked};
+pub(super) use case::{CheckedCommand, CommandCase};
 pub(super) use dispatch::check;

@@ -1,10 +1,10 @@
 //! node: a script in the home, tests, or the prompt; code on the command line only where its flag is listed.
 
-use super::super::scan::{Flag, Grammar, Scanned, Until, scan};
-use super::super::schema::{ReadAs, Required, Takes};
-use super::super::verdict::{Class, Refused};
+use super::super::scan::{FlagGrammar, ParsedFlag, ScanEnd, ScanResult, scan};
+use super::super::schema::{FlagValue, RequiredFlag, WordReading};
+use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
-use super::case::{Case, Checked};
+use super::case::{CheckedCommand, CommandCase};
 use super::runner;
 use trumanfs_types::name::WorldPath;
 
@@ -13,20 +13,20 @@ const CODE: &[&str] = &["-e", "--eval", "-p", "--print", "-pe"];
 const SWITCH: &str = "-v --version -h --help -c --check -i --interactive --test --test-only --watch --watch-preserve-output --trace-warnings --trace-uncaught --trace-deprecation --trace-exit --trace-sigint --trace-sync-io --trace-tls --enable-source-maps --experimental-strip-types --experimental-transform-types --experimental-vm-modules --experimental-test-coverage --experimental-test-module-mocks --experimental-permission --permission --expose-gc --throw-deprecation --pending-deprecation --preserve-symlinks --preserve-symlinks-main --abort-on-uncaught-exception --frozen-intrinsics --use-strict --v8-options --cpu-prof --heap-prof --inspect --inspect-brk --inspect-wait --test-force-exit --test-update-snapshots --insecure-http-parser --node-snapshot --completion-bash --zero-fill-buffers --force-fips --enable-fips --report-on-signal --report-on-fatalerror --report-uncaught-exception --max-old-space-size --max-semi-space-size --stack-size";
 const SPEAKS: &[&str] = &["-v", "--version", "-h", "--help", "--v8-options"];
 
-fn takes(flag: &str) -> Option<Takes> {
+fn takes(flag: &str) -> Option<FlagValue> {
     let has = |list: &str| list.split(' ').any(|listed| listed == flag);
     if CODE.contains(&flag) {
-        return Some(Takes::Value(ReadAs::Text));
+        return Some(FlagValue::Value(WordReading::Text));
     }
     if has(VALUE) {
-        return Some(Takes::Value(ReadAs::Path));
+        return Some(FlagValue::Value(WordReading::Path));
     }
     let is_switch = has(SWITCH) || flag.starts_with("--no-");
-    is_switch.then_some(Takes::Attached(ReadAs::Path))
+    is_switch.then_some(FlagValue::Attached(WordReading::Path))
 }
 
 /// Checks a command of node.
-pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let tests = case
         .entry
         .tool
@@ -34,7 +34,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         .or_else(|| case.mode("test"))
         .unwrap_or(false);
     let mut lists = case.lists(&case.entry.flags, "flags");
-    let test = Required {
+    let test = RequiredFlag {
         flag: "--test".to_owned(),
         values: Vec::new(),
     };
@@ -42,12 +42,12 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         lists.required.push(&test);
     }
     check_spelling(case)?;
-    let grammar = Grammar {
+    let grammar = FlagGrammar {
         takes: &takes,
         clusters: false,
         dashed_values: false,
     };
-    let scanned = scan(case.argv(), case.first, &lists, &grammar, Until::Argument)?;
+    let scanned = scan(case.argv(), case.first, &lists, &grammar, ScanEnd::Argument)?;
     case.check_values(&scanned)?;
     certain(case, &scanned)?;
     let rest = case.argv().get(scanned.end..).unwrap_or_default();
@@ -62,7 +62,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         _ if has(CODE) || has(SPEAKS) => {}
         _ if has(&["--test"]) && !tests => {
             return Err(case.refused(
-                Class::Subcommand,
+                RefusalClass::Subcommand,
                 "allow_test_mode",
                 "neither allow_test_mode nor modes.test allows `--test`",
             ));
@@ -80,7 +80,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
 }
 
 /// node reads `--in_spect` as `--in-spect`, so a list that refuses one refuses the other.
-fn check_spelling(case: &Case<'_>) -> Result<(), Refused> {
+fn check_spelling(case: &CommandCase<'_>) -> Result<(), CommandRefusal> {
     for word in case.argv().iter().skip(case.first) {
         let Some(text) = std::str::from_utf8(word)
             .ok()
@@ -94,17 +94,17 @@ fn check_spelling(case: &Case<'_>) -> Result<(), Refused> {
                 "`{name}` is another spelling of `{}`; write that",
                 name.replace('_', "-")
             );
-            return Err(case.refused(Class::Flag, "flags", reason));
+            return Err(case.refused(RefusalClass::Flag, "flags", reason));
         }
     }
     Ok(())
 }
 
 /// A flag of which nobody says what it takes might take the script for its value.
-fn certain(case: &Case<'_>, scanned: &Scanned<'_>) -> Result<(), Refused> {
-    let is_stated = |flag: &Flag| {
+fn certain(case: &CommandCase<'_>, scanned: &ScanResult<'_>) -> Result<(), CommandRefusal> {
+    let is_stated = |flag: &ParsedFlag| {
         let stated = case.entry.flags.names.get(&flag.name);
-        takes(&flag.name).is_some() || stated.is_some_and(|takes| *takes != Takes::Unstated)
+        takes(&flag.name).is_some() || stated.is_some_and(|takes| *takes != FlagValue::Unstated)
     };
     let last = scanned
         .flags
@@ -120,20 +120,20 @@ fn certain(case: &Case<'_>, scanned: &Scanned<'_>) -> Result<(), Refused> {
                 "whether `{0}` takes the next word is not known; write {0}=VALUE, or let the policy say it: {{\"{0}\": false}}",
                 flag.name
             );
-            return Err(case.refused(Class::Flag, "flags", reason));
+            return Err(case.refused(RefusalClass::Flag, "flags", reason));
         }
     }
     Ok(())
 }
 
-fn check_script(case: &Case<'_>, script: &[u8]) -> Result<(), Refused> {
+fn check_script(case: &CommandCase<'_>, script: &[u8]) -> Result<(), CommandRefusal> {
     let tool = &case.entry.tool;
     if script == b"-" || script == b"inspect" || script == b"debug" {
         let reason = format!(
             "{} is no script but a mode of node; name a script in the home",
             shown(script)
         );
-        return Err(case.refused(Class::Subcommand, "modes", reason));
+        return Err(case.refused(RefusalClass::Subcommand, "modes", reason));
     }
     let by_mode = case.mode("script");
     let is_allowed = tool
@@ -145,7 +145,7 @@ fn check_script(case: &Case<'_>, script: &[u8]) -> Result<(), Refused> {
             "{} is a script, and neither allow_script_paths nor modes.script allows scripts",
             shown(script)
         );
-        return Err(case.refused(Class::Argument, "allow_script_paths", reason));
+        return Err(case.refused(RefusalClass::Argument, "allow_script_paths", reason));
     }
     case.within.check(script)?;
     let Some(entrypoints) = &tool.allowed_entrypoints else {
@@ -164,13 +164,13 @@ fn check_script(case: &Case<'_>, script: &[u8]) -> Result<(), Refused> {
                 shown(script),
                 names.join(" ")
             );
-            Err(case.refused(Class::Argument, "allowed_entrypoints", reason))
+            Err(case.refused(RefusalClass::Argument, "allowed_entrypoints", reason))
         }
     }
 }
 
 /// Returns a path as one from the home.
-fn relative(case: &Case<'_>, script: &[u8]) -> Option<WorldPath> {
+fn relative(case: &CommandCase<'_>, script: &[u8]) -> Option<WorldPath> {
     if script.starts_with(b"/") {
         return WorldPath::parse(&case.within.below_home(script)?).ok();
     }

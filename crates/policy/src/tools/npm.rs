@@ -1,9 +1,9 @@
 //! npm, pnpm and lerna: what tells them apart. What they have in common is `runner.rs`.
 
-use super::runner::Manager;
+use super::runner::PackageManager;
 
 /// npm takes many names for one sub-command (npm-install(1), npm-ci(1), npm-run(1)); a list that denies one denies all.
-pub(super) const NPM: Manager = Manager {
+pub(super) const NPM: PackageManager = PackageManager {
     aliases: &[
         ("i", "install"),
         ("in", "install"),
@@ -58,7 +58,7 @@ pub(super) const NPM: Manager = Manager {
 };
 
 /// pnpm gives everything behind a script's name to the script (pnpm.io/cli/run).
-pub(super) const PNPM: Manager = Manager {
+pub(super) const PNPM: PackageManager = PackageManager {
     aliases: &[
         ("i", "install"),
         ("run-script", "run"),
@@ -85,7 +85,7 @@ pub(super) const PNPM: Manager = Manager {
 };
 
 /// lerna reads flags as npm does.
-pub(super) const LERNA: Manager = Manager {
+pub(super) const LERNA: PackageManager = PackageManager {
     aliases: &[("ls", "list"), ("ll", "list"), ("la", "list")],
     passes_on: false,
 };

@@ -1,10 +1,10 @@
 //! npx: packages from a list, and no shell line.
 
-use super::super::scan::{Flag, Grammar, Lists, Until, scan};
-use super::super::schema::{ReadAs, Takes};
-use super::super::verdict::{Class, Refused};
+use super::super::scan::{FlagGrammar, FlagLists, ParsedFlag, ScanEnd, scan};
+use super::super::schema::{FlagValue, WordReading};
+use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
-use super::case::{Case, Checked};
+use super::case::{CheckedCommand, CommandCase};
 use super::runner;
 
 /// Flags that hand a line to a shell. No list allows them.
@@ -14,30 +14,30 @@ const CALL: &[&str] = &["-c", "--call"];
 const PACKAGE: &[&str] = &["-p", "--package"];
 
 /// Checks a command of npx.
-pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let takes = |flag: &str| match flag {
-        "-p" | "--package" => Some(Takes::Value(ReadAs::Text)),
-        "--ignore-existing" | "--no-install" | "--no" => Some(Takes::Nothing),
+        "-p" | "--package" => Some(FlagValue::Value(WordReading::Text)),
+        "--ignore-existing" | "--no-install" | "--no" => Some(FlagValue::Nothing),
         _ => runner::takes(flag),
     };
     let lists = case.lists(&case.entry.flags, "flags");
-    let grammar = Grammar {
+    let grammar = FlagGrammar {
         takes: &takes,
         clusters: true,
         dashed_values: false,
     };
-    let scanned = scan(case.argv(), case.first, &lists, &grammar, Until::Argument)?;
+    let scanned = scan(case.argv(), case.first, &lists, &grammar, ScanEnd::Argument)?;
     if scanned
         .flags
         .iter()
         .any(|flag| CALL.contains(&flag.name.as_str()))
     {
         let reason = "`--call` hands a line to a shell, which no list allows; name the command and its words";
-        return Err(case.refused(Class::Flag, "call", reason));
+        return Err(case.refused(RefusalClass::Flag, "call", reason));
     }
     case.check_values(&scanned)?;
     runner::certain(case, &scanned, &lists.allowed, "flags")?;
-    let is_package = |flag: &&Flag| PACKAGE.contains(&flag.name.as_str());
+    let is_package = |flag: &&ParsedFlag| PACKAGE.contains(&flag.name.as_str());
     for flag in scanned.flags.iter().filter(is_package) {
         listed(case, flag.value.as_deref().unwrap_or_default())?;
     }
@@ -52,7 +52,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         .packages
         .get(package)
         .and_then(Option::as_ref);
-    let behind = Lists {
+    let behind = FlagLists {
         allowed: vec![own.unwrap_or(&case.entry.flags)],
         required: Vec::new(),
         key: case.key(&format!("packages.{package}.flags")),
@@ -60,12 +60,12 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         ..case.lists(&case.entry.flags, "flags")
     };
     let unknown = |_: &str| None;
-    let grammar = Grammar {
+    let grammar = FlagGrammar {
         takes: &unknown,
         clusters: true,
         dashed_values: false,
     };
-    let words = scan(rest, scanned.end + 1, &behind, &grammar, Until::End)?;
+    let words = scan(rest, scanned.end + 1, &behind, &grammar, ScanEnd::End)?;
     case.check_values(&words)?;
     for argument in &words.arguments {
         case.within.check(argument.word)?;
@@ -77,8 +77,12 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
 }
 
 /// npx without a package opens a shell, unless it is asked for itself.
-fn bare<'q>(case: &Case<'q>, flags: &[Flag]) -> Result<Checked<'q>, Refused> {
-    let speaks = |flag: &Flag| matches!(flag.name.as_str(), "-v" | "--version" | "-h" | "--help");
+fn bare<'q>(
+    case: &CommandCase<'q>,
+    flags: &[ParsedFlag],
+) -> Result<CheckedCommand<'q>, CommandRefusal> {
+    let speaks =
+        |flag: &ParsedFlag| matches!(flag.name.as_str(), "-v" | "--version" | "-h" | "--help");
     if flags.iter().any(speaks) {
         return Ok(case.allowed("flags"));
     }
@@ -86,11 +90,11 @@ fn bare<'q>(case: &Case<'q>, flags: &[Flag]) -> Result<Checked<'q>, Refused> {
         "the command names no package, and would open a shell; {}",
         instead(case)
     );
-    Err(case.refused(Class::Subcommand, "packages", reason))
+    Err(case.refused(RefusalClass::Subcommand, "packages", reason))
 }
 
 /// Returns the package that a word names, by itself or by an alias.
-fn listed<'q>(case: &Case<'q>, word: &[u8]) -> Result<&'q str, Refused> {
+fn listed<'q>(case: &CommandCase<'q>, word: &[u8]) -> Result<&'q str, CommandRefusal> {
     let tool = &case.entry.tool;
     let name = std::str::from_utf8(word).unwrap_or_default();
     let alias = tool.command_aliases.get(name).map_or(name, String::as_str);
@@ -102,12 +106,12 @@ fn listed<'q>(case: &Case<'q>, word: &[u8]) -> Result<&'q str, Refused> {
                 shown(word),
                 instead(case)
             );
-            Err(case.refused(Class::Subcommand, "packages", reason))
+            Err(case.refused(RefusalClass::Subcommand, "packages", reason))
         }
     }
 }
 
-fn instead(case: &Case<'_>) -> String {
+fn instead(case: &CommandCase<'_>) -> String {
     let tool = &case.entry.tool;
     let names: Vec<&str> = tool
         .packages

@@ -3,10 +3,10 @@
 //! What stands behind the flags is a script. Its words that look like commands (`Get-Item`) are compared with a list,
 //! and some patterns are refused; that is a sieve, and the sandbox is the wall.
 
-use super::super::schema::Required;
-use super::super::verdict::{Class, Refused};
+use super::super::schema::RequiredFlag;
+use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
-use super::case::{Case, Checked};
+use super::case::{CheckedCommand, CommandCase};
 
 /// Characters behind which a command, a call or code may begin, quoted or not; a pipe is looked at by itself.
 const STARTS: &[char] = &[';', '&', '(', ')', '{', '}', '$', '[', ']', '`', '\n', '\r'];
@@ -18,14 +18,14 @@ const SPEAKS: &[&str] = &["-version", "-v", "-help", "-h", "-?"];
 const READS_ON: &[&str] = &["-noexit", "-noe"];
 
 /// Checks a command of PowerShell.
-pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let entry = case.entry;
     let mut given: Vec<String> = Vec::new();
     let mut script: Vec<String> = Vec::new();
     for word in case.argv().iter().skip(case.first) {
         let Ok(text) = std::str::from_utf8(word) else {
             return Err(case.refused(
-                Class::Argument,
+                RefusalClass::Argument,
                 "safe_cmdlets",
                 format!("{} is no text", shown(word)),
             ));
@@ -42,7 +42,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         if entry.deny_flags.iter().any(|denied| is(denied)) {
             let reason =
                 format!("`{text}` is on deny_global_flags, whatever else allows it; leave it out");
-            return Err(case.refused(Class::Flag, "deny_global_flags", reason));
+            return Err(case.refused(RefusalClass::Flag, "deny_global_flags", reason));
         }
         let is_required = entry
             .require_flags
@@ -59,19 +59,19 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     }
     check_script(case, &script)?;
     let mut argv = case.argv().to_vec();
-    let is_missing = |required: &&Required| !given.contains(&required.flag.to_lowercase());
+    let is_missing = |required: &&RequiredFlag| !given.contains(&required.flag.to_lowercase());
     let missing = entry.require_flags.iter().filter(is_missing);
     let missing: Vec<Vec<u8>> = missing
         .map(|required| required.flag.clone().into_bytes())
         .collect();
     argv.splice(case.first..case.first, missing);
-    Ok(Checked {
+    Ok(CheckedCommand {
         argv,
         ..case.allowed("")
     })
 }
 
-fn check_script(case: &Case<'_>, script: &[String]) -> Result<(), Refused> {
+fn check_script(case: &CommandCase<'_>, script: &[String]) -> Result<(), CommandRefusal> {
     let text = script.join(" ");
     for pattern in &case.entry.tool.dangerous_patterns {
         if pattern.regex.is_match(&text) {
@@ -79,7 +79,7 @@ fn check_script(case: &Case<'_>, script: &[String]) -> Result<(), Refused> {
                 "the script has what dangerous_patterns refuses: {}",
                 pattern.text
             );
-            return Err(case.refused(Class::Argument, "dangerous_patterns", reason));
+            return Err(case.refused(RefusalClass::Argument, "dangerous_patterns", reason));
         }
     }
     let safe = &case.entry.tool.safe_cmdlets;
@@ -91,7 +91,7 @@ fn check_script(case: &Case<'_>, script: &[String]) -> Result<(), Refused> {
                 "`{command}` is no command that safe_cmdlets allows; these are: {}",
                 safe.iter().cloned().collect::<Vec<_>>().join(" ")
             );
-            return Err(case.refused(Class::Argument, "safe_cmdlets", reason));
+            return Err(case.refused(RefusalClass::Argument, "safe_cmdlets", reason));
         }
     }
     // A command that stands elsewhere than first or behind a pipe would escape the list.
@@ -100,7 +100,7 @@ fn check_script(case: &Case<'_>, script: &[String]) -> Result<(), Refused> {
             "{} may begin a command that safe_cmdlets does not see; run the commands one by one",
             shown(found.to_string().as_bytes())
         );
-        return Err(case.refused(Class::Argument, "safe_cmdlets", reason));
+        return Err(case.refused(RefusalClass::Argument, "safe_cmdlets", reason));
     }
     if !script.is_empty() {
         // Something that names no command of that form could be anything: an alias, a program, a call.
@@ -111,7 +111,7 @@ fn check_script(case: &Case<'_>, script: &[String]) -> Result<(), Refused> {
                     "{} is no command that safe_cmdlets allows",
                     shown(first.as_bytes())
                 );
-                return Err(case.refused(Class::Argument, "safe_cmdlets", reason));
+                return Err(case.refused(RefusalClass::Argument, "safe_cmdlets", reason));
             }
         }
     }

@@ -1,10 +1,10 @@
 //! pytest: flags from a list, and tests by path and by id.
 
-use super::super::scan::{Grammar, Until, scan};
-use super::super::schema::{ReadAs, Takes};
-use super::super::verdict::{Class, Refused};
+use super::super::scan::{FlagGrammar, ScanEnd, scan};
+use super::super::schema::{FlagValue, WordReading};
+use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
-use super::case::{Case, Checked};
+use super::case::{CheckedCommand, CommandCase};
 use super::python;
 
 /// How many tests may be named where the policy does not say.
@@ -18,7 +18,7 @@ const PATH: &str = "-p -c --config-file --rootdir --confcutdir --basetemp --juni
 const ATTACHED: &str = "--cov --cov-report --last-failed-no-failures --cache-show";
 
 /// Checks a command of pytest.
-pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let tool = &case.entry.tool;
     let words = case.argv().get(case.first..).unwrap_or_default();
     let length: usize = words.iter().map(|word| word.len() + 1).sum();
@@ -27,16 +27,16 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
         let reason = format!(
             "the words have {length} bytes, and max_argv_len allows {most}; name directories instead of single tests"
         );
-        return Err(case.refused(Class::Argument, "max_argv_len", reason));
+        return Err(case.refused(RefusalClass::Argument, "max_argv_len", reason));
     }
     // argparse reads a word that begins with a dash as a flag, whatever stands before it.
-    let grammar = Grammar {
+    let grammar = FlagGrammar {
         takes: &takes,
         clusters: true,
         dashed_values: false,
     };
     let lists = case.lists(&case.entry.flags, "flags");
-    let scanned = scan(case.argv(), case.first, &lists, &grammar, Until::End)?;
+    let scanned = scan(case.argv(), case.first, &lists, &grammar, ScanEnd::End)?;
     case.check_values(&scanned)?;
     let most = tool.max_selector_args.unwrap_or(SELECTORS);
     if scanned.arguments.len() as u64 > most {
@@ -44,7 +44,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
             "{} tests are named, and max_selector_args allows {most}",
             scanned.arguments.len()
         );
-        return Err(case.refused(Class::Argument, "max_selector_args", reason));
+        return Err(case.refused(RefusalClass::Argument, "max_selector_args", reason));
     }
     for argument in &scanned.arguments {
         check_selector(case, argument.word)?;
@@ -59,32 +59,32 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     Ok(checked)
 }
 
-fn takes(flag: &str) -> Option<Takes> {
+fn takes(flag: &str) -> Option<FlagValue> {
     let has = |list: &str| list.split(' ').any(|listed| listed == flag);
     if has(TEXT) {
-        return Some(Takes::Value(ReadAs::Text));
+        return Some(FlagValue::Value(WordReading::Text));
     }
     if has(PATH) {
-        return Some(Takes::Value(ReadAs::Path));
+        return Some(FlagValue::Value(WordReading::Path));
     }
-    has(ATTACHED).then_some(Takes::Attached(ReadAs::Path))
+    has(ATTACHED).then_some(FlagValue::Attached(WordReading::Path))
 }
 
 /// Checks a test: `path`, or `path::Class::test[case]`, of which the path counts.
-fn check_selector(case: &Case<'_>, word: &[u8]) -> Result<(), Refused> {
+fn check_selector(case: &CommandCase<'_>, word: &[u8]) -> Result<(), CommandRefusal> {
     if word.starts_with(b"@") {
         let reason = format!(
             "{} names a file of flags that no list has looked at; write them out",
             shown(word)
         );
-        return Err(case.refused(Class::Argument, "flags", reason));
+        return Err(case.refused(RefusalClass::Argument, "flags", reason));
     }
     if case.entry.tool.allow_test_paths != Some(true) {
         let reason = format!(
             "{} names tests, and allow_test_paths does not allow that; run all of them, or choose by -k",
             shown(word)
         );
-        return Err(case.refused(Class::Argument, "allow_test_paths", reason));
+        return Err(case.refused(RefusalClass::Argument, "allow_test_paths", reason));
     }
     let end = word
         .windows(2)

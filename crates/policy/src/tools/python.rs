@@ -1,11 +1,11 @@
 //! Python: its own flags from a list, then a script in the home; what follows belongs to the script.
 
-use super::super::scan::{Grammar, Until, scan};
-use super::super::schema::{ReadAs, Takes};
+use super::super::scan::{FlagGrammar, ScanEnd, scan};
+use super::super::schema::{FlagValue, WordReading};
 use super::super::validator::Validator;
-use super::super::verdict::{Class, Refused};
+use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
-use super::case::{Case, Checked};
+use super::case::{CheckedCommand, CommandCase};
 
 /// Flags behind which Python reads no more flags of its own.
 const LAST: &[&str] = &["-c", "-m"];
@@ -23,20 +23,26 @@ const SPEAKS: &[&str] = &[
 ];
 
 /// Checks a command of Python.
-pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
+pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let takes = |flag: &str| match flag {
-        "-c" | "-m" | "-W" | "--check-hash-based-pycs" => Some(Takes::Value(ReadAs::Text)),
+        "-c" | "-m" | "-W" | "--check-hash-based-pycs" => Some(FlagValue::Value(WordReading::Text)),
         // `-X pycache_prefix=DIR`
-        "-X" => Some(Takes::Value(ReadAs::Path)),
+        "-X" => Some(FlagValue::Value(WordReading::Path)),
         _ => None,
     };
-    let grammar = Grammar {
+    let grammar = FlagGrammar {
         takes: &takes,
         clusters: true,
         dashed_values: true,
     };
     let lists = case.lists(&case.entry.flags, "flags");
-    let scanned = scan(case.argv(), case.first, &lists, &grammar, Until::Flag(LAST))?;
+    let scanned = scan(
+        case.argv(),
+        case.first,
+        &lists,
+        &grammar,
+        ScanEnd::Flag(LAST),
+    )?;
     case.check_values(&scanned)?;
     let has = |names: &[&str]| {
         scanned
@@ -53,14 +59,14 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
     if let Some(script) = script {
         if script == b"-" {
             let reason = "a script on standard input has no place in the home; write it into a file, and name that";
-            return Err(case.refused(Class::Argument, "allow_script_paths", reason));
+            return Err(case.refused(RefusalClass::Argument, "allow_script_paths", reason));
         }
         if case.entry.tool.allow_script_paths != Some(true) {
             let reason = format!(
                 "{} is a script, and allow_script_paths does not allow scripts",
                 shown(script)
             );
-            return Err(case.refused(Class::Argument, "allow_script_paths", reason));
+            return Err(case.refused(RefusalClass::Argument, "allow_script_paths", reason));
         }
     }
     for word in rest {
@@ -74,7 +80,7 @@ pub(super) fn check<'q>(case: &Case<'q>) -> Result<Checked<'q>, Refused> {
 /// Adds what Python needs around it: modules come from where they are installed and not from the working directory, and
 /// a virtual environment of the home is active. Its Python is a file that the home's occupant can replace, so that is the
 /// program only where the entry lets code of the home run anyway.
-pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
+pub(super) fn surroundings(case: &CommandCase<'_>, checked: &mut CheckedCommand<'_>) {
     checked.env.push(("PYTHONSAFEPATH", b"1".to_vec()));
     if case.entry.tool.detect_venv == Some(false) {
         return;
@@ -94,7 +100,7 @@ pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
 }
 
 /// Returns whether an entry lets code of the home's occupant run: tests, scripts, or code on the line or on standard input.
-fn runs_home_code(case: &Case<'_>) -> bool {
+fn runs_home_code(case: &CommandCase<'_>) -> bool {
     case.entry.validator == Validator::Pytest
         || case.entry.tool.allow_script_paths == Some(true)
         || case.mode("repl") == Some(true)

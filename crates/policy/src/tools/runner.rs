@@ -1,14 +1,14 @@
 //! What npm, pnpm and lerna have in common: flags before a sub-command, scripts by name, installs that name no package,
 //! a configuration that is only read.
 
-use super::super::scan::{Flag, Grammar, Lists, Scanned, Until, scan};
-use super::super::schema::{DenyArgs, Flags, ReadAs, SubCommand, Takes};
-use super::super::verdict::{Class, Refused};
+use super::super::scan::{FlagGrammar, FlagLists, ParsedFlag, ScanEnd, ScanResult, scan};
+use super::super::schema::{DeniedArgs, FlagList, FlagValue, SubCommand, WordReading};
+use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
-use super::case::{Case, Checked, Found};
+use super::case::{CheckedCommand, CommandCase, SubCommandMatch};
 
 /// What tells the package managers apart.
-pub(super) struct Manager {
+pub(super) struct PackageManager {
     /// Other names of sub-commands.
     pub(super) aliases: &'static [(&'static str, &'static str)],
     /// Whether words behind a script's name are the script's at once, without `--`.
@@ -22,22 +22,25 @@ const VALUE: &str = "-w --workspace --prefix --registry --cache --loglevel --omi
 const SWITCH: &str = "-v --version -h --help -g --global -s --silent -q --quiet -d -D -P -O -E -B -S -f --force -y --yes -r --recursive --recursive-filter -a --all -l --long -p --parseable --json --color --ignore-scripts --dry-run --offline --prefer-offline --prefer-online --audit --fund --save --save-dev --save-prod --save-optional --save-exact --save-bundle --package-lock --package-lock-only --frozen-lockfile --production --prod --dev --workspaces --ws --include-workspace-root --if-present --foreground-scripts --legacy-peer-deps --strict-peer-deps --progress --update-notifier --verbose --workspace-root --parallel --stream --sort --bail --aggregate-output --no-bail --shamefully-hoist --use-stderr --lockfile-only --fix-lockfile --no-optional --no-save --link --toposort --no-sort --reject-cycles --include-dependencies --include-dependents --exclude-dependents --no-private --ndjson --graph --no-prefix --profile --ci --engine-strict --install-links --bin-links --unicode --usage --timing --read-only --report-summary --use-node-version";
 
 /// Returns what a flag takes, where that is known.
-pub(super) fn takes(flag: &str) -> Option<Takes> {
+pub(super) fn takes(flag: &str) -> Option<FlagValue> {
     let has = |list: &str| list.split(' ').any(|listed| listed == flag);
     if has(VALUE) {
-        return Some(Takes::Value(ReadAs::Path));
+        return Some(FlagValue::Value(WordReading::Path));
     }
     let is_switch = has(SWITCH) || flag.starts_with("--no-");
-    is_switch.then_some(Takes::Attached(ReadAs::Path))
+    is_switch.then_some(FlagValue::Attached(WordReading::Path))
 }
 
 /// Checks a command of a package manager.
-pub(super) fn check<'q>(case: &Case<'q>, manager: &Manager) -> Result<Checked<'q>, Refused> {
+pub(super) fn check<'q>(
+    case: &CommandCase<'q>,
+    manager: &PackageManager,
+) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let entry = case.entry;
     if entry.subcommands.is_none() && case.argv().len() == case.first {
         return Ok(case.allowed(""));
     }
-    let before: [&Flags; 2] = [&entry.root_flags, &entry.flags];
+    let before: [&FlagList; 2] = [&entry.root_flags, &entry.flags];
     let alias = |name: &'q str| {
         let found = manager.aliases.iter().find(|(short, _)| *short == name);
         found.map_or(name, |(_, long)| long)
@@ -55,7 +58,7 @@ pub(super) fn check<'q>(case: &Case<'q>, manager: &Manager) -> Result<Checked<'q
 
 /// Adds what Node's tools need around them. The directories of the project's own programs come last, because these tools
 /// have themselves started by `env node`; before they run a script, they put those directories first.
-pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
+pub(super) fn surroundings(case: &CommandCase<'_>, checked: &mut CheckedCommand<'_>) {
     for project in case.projects() {
         checked
             .path_end
@@ -71,16 +74,19 @@ pub(super) fn surroundings(case: &Case<'_>, checked: &mut Checked<'_>) {
 /// These tools take the word behind a flag they do not know as its value. So a flag of which nobody says what it takes
 /// may stand where no such word follows, or with `=`.
 pub(super) fn certain(
-    case: &Case<'_>,
-    scanned: &Scanned<'_>,
-    allowed: &[&Flags],
+    case: &CommandCase<'_>,
+    scanned: &ScanResult<'_>,
+    allowed: &[&FlagList],
     key: &str,
-) -> Result<(), Refused> {
-    let is_stated = |flag: &Flag| {
+) -> Result<(), CommandRefusal> {
+    let is_stated = |flag: &ParsedFlag| {
         let stated = allowed
             .iter()
             .filter_map(|flags| flags.names.get(&flag.name));
-        takes(&flag.name).is_some() || stated.into_iter().any(|takes| *takes != Takes::Unstated)
+        takes(&flag.name).is_some()
+            || stated
+                .into_iter()
+                .any(|takes| *takes != FlagValue::Unstated)
     };
     for flag in scanned
         .flags
@@ -93,13 +99,13 @@ pub(super) fn certain(
                 "whether `{0}` takes the next word is not known; write {0}=VALUE, or let the policy say it: {{\"{0}\": false}}",
                 flag.name
             );
-            return Err(case.refused(Class::Flag, key, reason));
+            return Err(case.refused(RefusalClass::Flag, key, reason));
         }
     }
     Ok(())
 }
 
-fn is_runner(found: &Found<'_>) -> bool {
+fn is_runner(found: &SubCommandMatch<'_>) -> bool {
     let sub = found.sub;
     sub.scripts.is_some()
         || sub.deny_args.is_some()
@@ -108,14 +114,17 @@ fn is_runner(found: &Found<'_>) -> bool {
 }
 
 /// A sub-command that runs no script.
-fn other<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Checked<'q>, Refused> {
+fn other<'q>(
+    case: &CommandCase<'q>,
+    found: &SubCommandMatch<'q>,
+) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let lists = case.lists_of(found);
-    let grammar = Grammar {
+    let grammar = FlagGrammar {
         takes: &takes,
         clusters: true,
         dashed_values: false,
     };
-    let scanned = scan(case.argv(), found.at + 1, &lists, &grammar, Until::End)?;
+    let scanned = scan(case.argv(), found.at + 1, &lists, &grammar, ScanEnd::End)?;
     case.check_values(&scanned)?;
     let key = format!("subcommands.{}", found.name);
     certain(case, &scanned, &lists.allowed, &format!("{key}.flags"))?;
@@ -130,7 +139,7 @@ fn other<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Checked<'q>, Refused>
         // A switch with a value of its own looks like a package; what it contradicts is said first.
         case.allow_subcommand(found, &scanned)?;
         return Err(case.refused(
-            Class::Argument,
+            RefusalClass::Argument,
             &format!("{key}.require_no_packages"),
             reason,
         ));
@@ -140,22 +149,22 @@ fn other<'q>(case: &Case<'q>, found: &Found<'q>) -> Result<Checked<'q>, Refused>
             "only `{} {} get NAME` is allowed (get_only)",
             case.entry.name, found.typed
         );
-        return Err(case.refused(Class::Argument, &format!("{key}.get_only"), reason));
+        return Err(case.refused(RefusalClass::Argument, &format!("{key}.get_only"), reason));
     }
     case.check_arguments(&scanned.arguments, &found.sub.arguments, &key, &|_| {
-        ReadAs::Path
+        WordReading::Path
     })?;
     case.allow_subcommand(found, &scanned)
 }
 
 /// A sub-command that runs a script.
 fn script<'q>(
-    case: &Case<'q>,
-    manager: &Manager,
-    found: &Found<'q>,
-) -> Result<Checked<'q>, Refused> {
+    case: &CommandCase<'q>,
+    manager: &PackageManager,
+    found: &SubCommandMatch<'q>,
+) -> Result<CheckedCommand<'q>, CommandRefusal> {
     let lists = case.lists_of(found);
-    let grammar = Grammar {
+    let grammar = FlagGrammar {
         takes: &takes,
         clusters: true,
         dashed_values: false,
@@ -170,7 +179,7 @@ fn script<'q>(
         None
     };
     let words = words.unwrap_or(case.argv());
-    let mut scanned = scan(words, found.at + 1, &lists, &grammar, Until::Argument)?;
+    let mut scanned = scan(words, found.at + 1, &lists, &grammar, ScanEnd::Argument)?;
     certain(case, &scanned, &lists.allowed, &format!("{key}.flags"))?;
     let (name, rule, mut at) = match is_run {
         false => (found.name, None, scanned.dashes.unwrap_or(scanned.end)),
@@ -192,7 +201,7 @@ fn script<'q>(
             at,
             &lists,
             &grammar,
-            Until::End,
+            ScanEnd::End,
         )?;
         certain(case, &own, &lists.allowed, &format!("{key}.flags"))?;
         for argument in &own.arguments {
@@ -215,10 +224,10 @@ fn script<'q>(
 
 /// Returns the script that a word names, and its rule.
 fn named<'q>(
-    case: &Case<'q>,
-    found: &Found<'q>,
+    case: &CommandCase<'q>,
+    found: &SubCommandMatch<'q>,
     at: usize,
-) -> Result<(&'q str, &'q SubCommand), Refused> {
+) -> Result<(&'q str, &'q SubCommand), CommandRefusal> {
     let key = format!("subcommands.{}.allowed_scripts", found.name);
     let scripts = found.sub.scripts.as_ref();
     let names: Vec<&str> = scripts
@@ -232,7 +241,7 @@ fn named<'q>(
     };
     let Some(word) = case.argv().get(at) else {
         return Err(case.refused(
-            Class::Subcommand,
+            RefusalClass::Subcommand,
             &key,
             format!("the command names no script; {instead}"),
         ));
@@ -242,7 +251,7 @@ fn named<'q>(
     match rule {
         Some((name, rule)) => Ok((name.as_str(), rule)),
         None => Err(case.refused(
-            Class::Subcommand,
+            RefusalClass::Subcommand,
             &key,
             format!("{} is no script that is allowed; {instead}", shown(word)),
         )),
@@ -251,29 +260,30 @@ fn named<'q>(
 
 /// Checks a word that a script gets.
 fn check_word(
-    case: &Case<'_>,
-    found: &Found<'_>,
+    case: &CommandCase<'_>,
+    found: &SubCommandMatch<'_>,
     (rule, passes_on): (Option<&SubCommand>, bool),
     name: &str,
     word: &[u8],
-) -> Result<(), Refused> {
+) -> Result<(), CommandRefusal> {
     let rules: Vec<&SubCommand> = rule.into_iter().chain([found.sub]).collect();
     let key = match rule {
         Some(_) => format!("subcommands.{}.scripts.{name}", found.name),
         None => format!("subcommands.{}", found.name),
     };
     let deny = rules.iter().find_map(|rule| rule.deny_args.as_ref());
-    let refused =
-        |reason: String| Err(case.refused(Class::Argument, &format!("{key}.deny_args"), reason));
+    let refused = |reason: String| {
+        Err(case.refused(RefusalClass::Argument, &format!("{key}.deny_args"), reason))
+    };
     let flag = word.split(|b| *b == b'=').next().unwrap_or_default();
     match deny {
-        Some(DenyArgs::All) => {
+        Some(DeniedArgs::All) => {
             return refused(format!(
                 "{} is an argument, and deny_args allows none for `{name}`",
                 shown(word)
             ));
         }
-        Some(DenyArgs::These(words))
+        Some(DeniedArgs::These(words))
             if words
                 .iter()
                 .any(|denied| denied.as_bytes() == word || denied.as_bytes() == flag) =>
@@ -285,19 +295,19 @@ fn check_word(
         }
         _ => {}
     }
-    let is_open = matches!(deny, Some(DenyArgs::Nothing | DenyArgs::These(_)));
+    let is_open = matches!(deny, Some(DeniedArgs::Nothing | DeniedArgs::These(_)));
     let is_flag = word.len() > 1 && word.starts_with(b"-");
     if is_flag {
         // Where nothing stands between, the sub-command's list is the script's.
         let own = rule.map(|rule| &rule.flags);
         let own = own.or(passes_on.then_some(&found.sub.flags));
-        let own: Vec<&Flags> = own.into_iter().collect();
-        let is_listed = |flags: &&Flags| {
+        let own: Vec<&FlagList> = own.into_iter().collect();
+        let is_listed = |flags: &&FlagList| {
             std::str::from_utf8(flag).is_ok_and(|flag| flags.names.contains_key(flag))
         };
         let lists_any = own.iter().any(|flags| !flags.names.is_empty());
         if !own.iter().any(is_listed) && (lists_any || !is_open) {
-            let lists = Lists {
+            let lists = FlagLists {
                 allowed: own,
                 denied: Vec::new(),
                 required: Vec::new(),

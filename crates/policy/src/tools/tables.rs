@@ -3,7 +3,7 @@
 //! the table of decisions go through them.
 
 /// What is known of one program. The lists are separated by blanks.
-pub(super) struct Known {
+pub(super) struct ProgramFacts {
     pub(super) program: &'static str,
     /// Flags with a value that may name a file.
     pub(super) path: &'static str,
@@ -11,7 +11,7 @@ pub(super) struct Known {
     pub(super) text: &'static str,
     /// Flags with a value behind `=`, or none.
     pub(super) attached: &'static str,
-    pub(super) arguments: Words,
+    pub(super) arguments: ArgumentSyntax,
     /// What is refused wherever it stands, unless an entry has a list of its own.
     pub(super) tokens: &'static [&'static str],
     pub(super) aliases: &'static [(&'static str, &'static str)],
@@ -19,7 +19,7 @@ pub(super) struct Known {
 
 /// How a program reads its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Words {
+pub(super) enum ArgumentSyntax {
     /// Each may name a file.
     Paths,
     /// None does.
@@ -30,45 +30,45 @@ pub(super) enum Words {
     Program,
 }
 
-const PLAIN: Known = Known {
+const PLAIN: ProgramFacts = ProgramFacts {
     program: "",
     path: "",
     text: "",
     attached: "",
-    arguments: Words::Paths,
+    arguments: ArgumentSyntax::Paths,
     tokens: &[],
     aliases: &[],
 };
 
 /// Programs by name.
-pub(super) const TABLES: &[Known] = &[
-    Known {
+pub(super) const TABLES: &[ProgramFacts] = &[
+    ProgramFacts {
         program: "awk",
         path: "-f --file",
         text: "-F -v --field-separator --assign",
-        arguments: Words::Script(&["-f", "--file"]),
+        arguments: ArgumentSyntax::Script(&["-f", "--file"]),
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "gawk",
         path: "-f --file",
         text: "-F -v --field-separator --assign",
-        arguments: Words::Script(&["-f", "--file"]),
+        arguments: ArgumentSyntax::Script(&["-f", "--file"]),
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "mawk",
         path: "-f --file",
         text: "-F -v --field-separator --assign",
-        arguments: Words::Script(&["-f", "--file"]),
+        arguments: ArgumentSyntax::Script(&["-f", "--file"]),
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "basename",
         text: "-s --suffix",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "cargo",
         path: "--manifest-path --target-dir --lockfile-path --path -C -p --package --exclude --bin --example --test --bench --config --root --target",
         text: "-j --jobs -F --features --profile --color --message-format -Z --edition --depth -e --edges -i --invert --prune -f --format --limit --name --vcs --rename --branch --tag --rev",
@@ -83,44 +83,44 @@ pub(super) const TABLES: &[Known] = &[
         ],
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "cut",
         text: "-b -c -d -f --bytes --characters --delimiter --fields --output-delimiter",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "diff",
         text: "-U -C -W -I -L -F -x --label --width --ignore-matching-lines --show-function-line --exclude",
         attached: "--color --unified --context",
         path: "-S -X --from-file --to-file --starting-file --exclude-from",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "du",
         text: "-d -t -B --max-depth --threshold --block-size --exclude",
         path: "-X --files0-from --exclude-from",
         attached: "--time",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "echo",
-        arguments: Words::Texts,
+        arguments: ArgumentSyntax::Texts,
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "env",
         path: "-C --chdir",
         text: "-u --unset",
-        arguments: Words::Program,
+        arguments: ArgumentSyntax::Program,
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "file",
         path: "-m -f --magic-file --files-from",
         text: "-F -P --separator --parameter",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "find",
         text: "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -maxdepth -mindepth -size -mtime -atime -ctime -mmin -amin -cmin -newermt -perm -user -group -uid -gid -links -inum -used -fstype -printf",
         path: "-newer -anewer -cnewer -samefile",
@@ -138,99 +138,99 @@ pub(super) const TABLES: &[Known] = &[
         ],
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "grep",
         text: "-e --regexp -m --max-count -A -B -C --after-context --before-context --context --include --exclude --exclude-dir --label -D -d --devices --directories --binary-files",
         path: "-f --file --exclude-from",
         attached: "--color --colour",
-        arguments: Words::Script(&["-e", "--regexp", "-f", "--file"]),
+        arguments: ArgumentSyntax::Script(&["-e", "--regexp", "-f", "--file"]),
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "gzip",
         text: "-S --suffix",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "head",
         text: "-n -c --lines --bytes",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "jq",
         path: "-f --from-file -L",
         text: "--indent",
-        arguments: Words::Script(&["-f", "--from-file"]),
+        arguments: ArgumentSyntax::Script(&["-f", "--from-file"]),
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "make",
         path: "-f -C -I -o -W --file --makefile --directory --include-dir --old-file --what-if",
         text: "",
         attached: "-j -l --jobs --load-average",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "printf",
-        arguments: Words::Texts,
+        arguments: ArgumentSyntax::Texts,
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "sed",
         path: "-f --file",
         text: "-e --expression -l --line-length",
         attached: "-i --in-place",
-        arguments: Words::Script(&["-e", "--expression", "-f", "--file"]),
+        arguments: ArgumentSyntax::Script(&["-e", "--expression", "-f", "--file"]),
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "seq",
         text: "-f -s --format --separator",
-        arguments: Words::Texts,
+        arguments: ArgumentSyntax::Texts,
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "sort",
         path: "-o -T --output --temporary-directory --files0-from --random-source --compress-program",
         text: "-k -t -S --key --field-separator --buffer-size --batch-size --parallel",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "stat",
         text: "-c --format --printf",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "tail",
         text: "-n -c --lines --bytes",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "tar",
         path: "-f -C -T -X -I -g --file --directory --files-from --exclude-from --use-compress-program --listed-incremental --add-file --mtime",
         text: "--exclude --strip-components --transform --owner --group --mode --sort --format",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "tr",
-        arguments: Words::Texts,
+        arguments: ArgumentSyntax::Texts,
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "uniq",
         text: "-f -s -w --skip-fields --skip-chars --check-chars",
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "which",
-        arguments: Words::Texts,
+        arguments: ArgumentSyntax::Texts,
         ..PLAIN
     },
-    Known {
+    ProgramFacts {
         program: "xargs",
         path: "-a --arg-file",
         text: "-d -E -I -L -n -P -s --delimiter --max-args --max-procs --max-chars --process-slot-var",
-        arguments: Words::Program,
+        arguments: ArgumentSyntax::Program,
         ..PLAIN
     },
 ];

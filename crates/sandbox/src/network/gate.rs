@@ -20,7 +20,7 @@ use crate::Within;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::is_public;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};
-use trumanfs_policy::network::{Denied, Rules};
+use trumanfs_policy::network::{HostDenial, HostRules};
 
 /// How long connecting to one address may take.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const TRIED: usize = 4;
 
 /// What decides about connections of one program.
 pub(super) struct Gate {
-    pub(super) rules: Rules,
+    pub(super) rules: HostRules,
     pub(super) host_ports: Vec<u16>,
     /// The ports of every address that are listened at.
     pub(super) ports: Vec<u16>,
@@ -56,7 +56,7 @@ pub(super) struct Permit {
 #[derive(Debug)]
 pub(super) enum Failure {
     /// A rule.
-    Denied(Denied),
+    Denied(HostDenial),
     /// The network; the pattern that allowed the host.
     Failed { rule: String, reason: String },
 }
@@ -87,12 +87,12 @@ impl Gate {
     }
 
     /// Checks what a host resolved to.
-    fn check(&self, host: &Host, addresses: &[SocketAddr]) -> Result<(), Denied> {
+    fn check(&self, host: &Host, addresses: &[SocketAddr]) -> Result<(), HostDenial> {
         for address in addresses {
             let ip = address.ip();
             if matches!(host, Host::Name(_)) && !is_public(ip) {
                 let reason = format!("it resolves to {ip}, which is no public address");
-                return Err(Denied::new("network: addresses", reason));
+                return Err(HostDenial::new("network: addresses", reason));
             }
             self.rules
                 .check_denied(&Host::Address(ip), address.port())?;
@@ -168,7 +168,7 @@ impl Gate {
                      connect by the proxy of HTTP_PROXY or ALL_PROXY",
                     ports.join(" ")
                 );
-                Denied::new("network: ports", reason)
+                HostDenial::new("network: ports", reason)
             }
         };
         self.log.add(&begun("closed", &host, port).denied(&denied));

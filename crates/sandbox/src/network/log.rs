@@ -7,8 +7,8 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use trumanfs_policy::network::Denied;
 use trumanfs_policy::network::Host;
+use trumanfs_policy::network::HostDenial;
 
 /// How many connections of one program have a line of their own: it must not be able to fill the audit log, from which
 /// what came before would go.
@@ -149,7 +149,7 @@ pub(super) fn begun(by: &'static str, host: &Host, port: u16) -> Connection {
 
 impl Connection {
     /// The same, refused.
-    pub(super) fn denied(self, denied: &Denied) -> Connection {
+    pub(super) fn denied(self, denied: &HostDenial) -> Connection {
         Connection {
             verdict: "deny",
             rule: denied.rule.clone(),

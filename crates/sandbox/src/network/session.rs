@@ -17,8 +17,8 @@ use super::relay::relay;
 use super::socks::{self, Part, Reply};
 use super::ssh;
 use super::wait::Stop;
-use trumanfs_policy::network::Denied;
 use trumanfs_policy::network::Host;
+use trumanfs_policy::network::HostDenial;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};
 
 /// How a program hears that it does not reach what it wants.
@@ -180,7 +180,7 @@ fn unclear(gate: &Gate, by: &'static str, spelled: &[u8], why: &str) -> String {
         host: trumanfs_types::name::escape(spelled.get(..255).unwrap_or(spelled)),
         ..begun(by, &nobody, 0)
     };
-    let line = line.denied(&Denied::new("network: hosts", why));
+    let line = line.denied(&HostDenial::new("network: hosts", why));
     gate.log.add(&line);
     refusal(&line.host, 0, &line.rule, why)
 }
@@ -261,7 +261,7 @@ impl<'s> Way<'s> {
     }
 
     /// Says which rule refuses it.
-    fn deny(&mut self, tone: Tone, denied: &Denied) {
+    fn deny(&mut self, tone: Tone, denied: &HostDenial) {
         /// A fatal alert: access_denied (RFC 8446, 6.2).
         const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
         self.line = self.line.clone().denied(denied);
@@ -296,8 +296,8 @@ impl<'s> Way<'s> {
     }
 
     /// Checks that TLS asks for the decided host.
-    fn check_hello(&mut self, permit: &Permit) -> Result<(), Denied> {
-        let deny = |reason: String| Err(Denied::new("network: TLS server name", reason));
+    fn check_hello(&mut self, permit: &Permit) -> Result<(), HostDenial> {
+        let deny = |reason: String| Err(HostDenial::new("network: TLS server name", reason));
         let read = self.client.until(|bytes| match hello::read(bytes) {
             Hello::Partial => None,
             read => Some(read),
@@ -332,7 +332,7 @@ impl<'s> Way<'s> {
         };
         let read = self.client.until(|bytes| match http::read(bytes) {
             Ok(None) => None,
-            Err(why) => Some(Err(Denied::new("network: HTTP", why))),
+            Err(why) => Some(Err(HostDenial::new("network: HTTP", why))),
             Ok(Some(head)) => Some(match of_proxy {
                 None => named_itself(&head, &host, port)
                     .map(|()| (head.for_server(head.target, &named), head.framing, head.len)),
@@ -364,8 +364,8 @@ impl<'s> Way<'s> {
 ///
 /// # Errors
 /// What it names instead.
-fn named_itself(head: &Head<'_>, host: &Host, port: u16) -> Result<(), Denied> {
-    let deny = |reason: String| Err(Denied::new("network: HTTP Host", reason));
+fn named_itself(head: &Head<'_>, host: &Host, port: u16) -> Result<(), HostDenial> {
+    let deny = |reason: String| Err(HostDenial::new("network: HTTP Host", reason));
     if !head.target.starts_with('/') && head.target != "*" {
         return deny("a server is asked for a path".to_owned());
     }

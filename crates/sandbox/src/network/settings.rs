@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use crate::Captured;
 use trumanfs_policy::NetworkRule;
 use trumanfs_policy::network::HostPattern;
-use trumanfs_policy::network::Rules;
+use trumanfs_policy::network::HostRules;
 use trumanfs_policy::network::{PROXY, SOCKS, anywhere, wrong_ports};
 
 /// What one command asks for of what the policy allows.
@@ -42,7 +42,7 @@ impl Asked {
 /// The network of one program.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    pub(super) rules: Rules,
+    pub(super) rules: HostRules,
     pub(super) host_ports: Vec<u16>,
     pub(super) publish: Vec<u16>,
     pub(super) anywhere: Vec<u16>,
@@ -69,7 +69,7 @@ impl Settings {
     /// # Errors
     /// What of it means nothing, contradicts itself, or is more than the policy allows. Nothing may run then.
     pub fn new(rule: &NetworkRule, asked: Option<&Asked>) -> Result<Option<Settings>, String> {
-        let rules = Rules::new(&rule.allow, &rule.deny)?;
+        let rules = HostRules::new(&rule.allow, &rule.deny)?;
         if let Some(wrong) = wrong_ports(rule).into_iter().next() {
             return Err(format!("network.{}: {}", wrong.list.key(), wrong.why));
         }

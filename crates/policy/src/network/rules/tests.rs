@@ -4,12 +4,12 @@ fn texts(words: &str) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-fn rules(allow: &str, deny: &str) -> Rules {
-    Rules::new(&texts(allow), &texts(deny)).expect("rules")
+fn rules(allow: &str, deny: &str) -> HostRules {
+    HostRules::new(&texts(allow), &texts(deny)).expect("rules")
 }
 
 /// Says what is decided about `host:port`.
-fn said(rules: &Rules, what: &str) -> String {
+fn said(rules: &HostRules, what: &str) -> String {
     let (host, port) = what.rsplit_once(':').expect("a port");
     let host = Host::parse(host.as_bytes()).expect("a host");
     match rules.decide(&host, port.parse().expect("a number")) {
@@ -76,7 +76,11 @@ fn a_name_that_is_not_ascii_is_the_one_of_its_xn_form() {
 
 #[test]
 fn an_empty_list_allows_nothing() {
-    for rules in [rules("", ""), Rules::default(), rules("", "evil.example")] {
+    for rules in [
+        rules("", ""),
+        HostRules::default(),
+        rules("", "evil.example"),
+    ] {
         assert_eq!(said(&rules, "example.org:443"), "- network.allow");
         assert_eq!(said(&rules, "127.0.0.1:80"), "- network.allow");
         assert!(rules.is_empty());
@@ -184,9 +188,9 @@ fn a_pattern_that_means_nothing_is_refused() {
         "***.a",
         "1.2.3.4.5",
     ] {
-        let allow = Rules::new(&[text.to_owned()], &[]);
+        let allow = HostRules::new(&[text.to_owned()], &[]);
         assert!(allow.is_err(), "{text}: {allow:?}");
-        let why = Rules::new(&[], &[text.to_owned()]).expect_err("an error");
+        let why = HostRules::new(&[], &[text.to_owned()]).expect_err("an error");
         assert!(why.starts_with("network.deny: "), "{why}");
     }
 }
@@ -195,7 +199,7 @@ fn a_pattern_that_means_nothing_is_refused() {
 #[test]
 fn a_refusal_names_some_hosts_of_a_long_list() {
     let hosts: Vec<String> = (0..10_000).map(|n| format!("h{n}.example")).collect();
-    let all = Rules::new(&hosts, &[]).expect("rules");
+    let all = HostRules::new(&hosts, &[]).expect("rules");
     let narrowed = all.clone().narrow(&hosts[..6_000]).expect("less");
     for (rules, rule) in [(&all, "network.allow"), (&narrowed, "--net")] {
         let host = Host::Name(match rule {
