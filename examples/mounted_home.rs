@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use trumanfs::client::{self, UndoHow, UndoWhat};
+use trumanfs::client::{self, UndoOptions, UndoQuery};
 use trumanfs::operator::undo::OnConflict;
 
 fn main() -> ExitCode {
@@ -43,11 +43,11 @@ fn work() -> Result<(), Box<dyn Error>> {
         .status()?;
     println!("the program has ended: {status}");
 
-    let what = UndoWhat {
+    let what = UndoQuery {
         to: Some("before the program".to_owned()),
-        ..UndoWhat::default()
+        ..UndoQuery::default()
     };
-    let how = UndoHow {
+    let how = UndoOptions {
         on_conflict: OnConflict::Stop,
         dry_run: false,
     };

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
 
-use trumanfs::client::{Client, UndoHow, UndoWhat};
+use trumanfs::client::{Client, UndoOptions, UndoQuery};
 use trumanfs::exec::shell::Shell;
 use trumanfs::exec::{self, Access, Limits};
 use trumanfs::operator::filter::RecordFilter;
@@ -44,11 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("changed: {}", record.op.word());
     }
 
-    let what = UndoWhat {
+    let what = UndoQuery {
         run: Some(run),
-        ..UndoWhat::default()
+        ..UndoQuery::default()
     };
-    let how = UndoHow {
+    let how = UndoOptions {
         on_conflict: OnConflict::Stop,
         dry_run: false,
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::{Printer, bytes, count, json, say};
 use super::progress::spinner;
 use crate::client::Client;
@@ -28,7 +28,7 @@ pub(super) struct FsckArgs {
 }
 
 /// Checks a store.
-pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
+pub(super) fn fsck(args: &FsckArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let bar = spinner("checking");
     let step = &mut |step| {
@@ -49,9 +49,9 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<Exit> {
     }
     let repaired = report.findings.iter().any(|finding| finding.repaired);
     Ok(match (report.problems(), repaired) {
-        (0, _) => Exit::Ok,
-        (_, true) => Exit::Partly,
-        (_, false) => Exit::Nothing,
+        (0, _) => ExitReason::Ok,
+        (_, true) => ExitReason::Partly,
+        (_, false) => ExitReason::Nothing,
     })
 }
 

@@ -3,9 +3,9 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::exit::Exit;
-use super::installed::{Installed, look};
-use super::output::{Printer, Style};
+use super::exit::ExitReason;
+use super::installed::{InstalledPart, look};
+use super::output::{Printer, TextStyle};
 use crate::client::trial;
 use crate::error::Result;
 use crate::exec::program::sandbox::{Backend, Capability, Launcher, probe};
@@ -31,12 +31,12 @@ struct DoctorReport {
     /// What was tried for sandboxes.
     capabilities: Vec<Capability>,
     /// What is installed beside the program.
-    installed: Vec<Installed>,
+    installed: Vec<InstalledPart>,
 }
 
 /// Tries what this machine can do for homes and for sandboxes, and looks for what is installed. Ends with 1 where no home
 /// can be mounted or no sandbox made.
-pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
+pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
     let mounting = try_mounting();
     let found = probe(&Launcher::of_this_program());
     let report = DoctorReport {
@@ -54,9 +54,9 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         print(&report, &mut out);
     }
     Ok(if report.mount && report.sandbox {
-        Exit::Ok
+        ExitReason::Ok
     } else {
-        Exit::Nothing
+        ExitReason::Nothing
     })
 }
 
@@ -112,10 +112,10 @@ fn capability(name: &'static str, tried: Result<String>) -> Capability {
 fn print(report: &DoctorReport, out: &mut Printer) {
     for one in report.mounting.iter().chain(&report.capabilities) {
         let (sign, style) = match one.works {
-            Some(true) => ("ok", Style::Added),
-            Some(false) if one.needed => ("FAILED", Style::Removed),
-            Some(false) => ("without", Style::Changed),
-            None => ("-", Style::Faint),
+            Some(true) => ("ok", TextStyle::Added),
+            Some(false) if one.needed => ("FAILED", TextStyle::Removed),
+            Some(false) => ("without", TextStyle::Changed),
+            None => ("-", TextStyle::Faint),
         };
         print_entry(
             out,
@@ -127,9 +127,9 @@ fn print(report: &DoctorReport, out: &mut Printer) {
     }
     for one in &report.installed {
         let sign = if one.remedy.is_none() {
-            ("ok", Style::Added)
+            ("ok", TextStyle::Added)
         } else {
-            ("without", Style::Changed)
+            ("without", TextStyle::Changed)
         };
         let found = one.found.as_deref().unwrap_or("not found");
         print_entry(out, sign, one.name, found, one.remedy.as_deref());
@@ -154,7 +154,7 @@ fn print(report: &DoctorReport, out: &mut Printer) {
 
 fn print_entry(
     out: &mut Printer,
-    (sign, style): (&str, Style),
+    (sign, style): (&str, TextStyle),
     name: &str,
     found: &str,
     remedy: Option<&str>,

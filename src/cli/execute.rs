@@ -28,7 +28,7 @@ pub(super) mod with_policy;
 
 /// Where the shell works, and what a line may use.
 #[derive(Args, Debug)]
-struct Place {
+struct ShellHomeArgs {
     /// A mounted home, or a store that nobody has mounted; nothing outside it exists for the shell
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: PathBuf,
@@ -67,7 +67,7 @@ struct Place {
 #[derive(Args, Debug)]
 pub(super) struct ExecArgs {
     #[command(flatten)]
-    place: Place,
+    place: ShellHomeArgs,
     /// Let so many lines out at most; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = Limits::default().lines)]
     max_lines: u64,
@@ -88,7 +88,7 @@ pub(super) struct ExecArgs {
 #[derive(Args, Debug)]
 pub(super) struct ShellArgs {
     #[command(flatten)]
-    place: Place,
+    place: ShellHomeArgs,
 }
 
 fn network(text: &str) -> std::result::Result<Asked, String> {
@@ -158,7 +158,7 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
 }
 
 /// Opens the place that a shell works in.
-fn open(place: &Place, limits: Limits, as_json: bool) -> Result<Shell> {
+fn open(place: &ShellHomeArgs, limits: Limits, as_json: bool) -> Result<Shell> {
     let access = Access {
         hide: place.hide.clone(),
         read_only: place.read_only.clone(),

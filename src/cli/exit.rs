@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 /// What a command's end means, for scripts. A public contract: numbers never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+pub enum ExitReason {
     /// It was done.
     Ok = 0,
     /// Nothing was found; or, of a comparison, something differs.
@@ -27,22 +27,22 @@ pub enum Exit {
     System = 7,
 }
 
-impl Exit {
+impl ExitReason {
     /// Returns the exit code of a kind of failure.
-    pub(super) fn of(kind: Kind) -> Exit {
+    pub(super) fn of(kind: Kind) -> ExitReason {
         match kind {
-            Kind::Usage => Exit::Usage,
-            Kind::Missing => Exit::Missing,
-            Kind::Conflict => Exit::Conflict,
-            Kind::Partly => Exit::Partly,
-            Kind::Refused => Exit::Refused,
-            Kind::System => Exit::System,
+            Kind::Usage => ExitReason::Usage,
+            Kind::Missing => ExitReason::Missing,
+            Kind::Conflict => ExitReason::Conflict,
+            Kind::Partly => ExitReason::Partly,
+            Kind::Refused => ExitReason::Refused,
+            Kind::System => ExitReason::System,
         }
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
+impl From<ExitReason> for ExitCode {
+    fn from(exit: ExitReason) -> ExitCode {
         ExitCode::from(exit as u8)
     }
 }
@@ -50,13 +50,13 @@ impl From<Exit> for ExitCode {
 /// Says what went wrong, in words. Returns the exit code that stands for it.
 pub(super) fn failed(error: &Error) -> ExitCode {
     complain(format_args!("trumanfs: {}", error.told()));
-    Exit::of(error.kind()).into()
+    ExitReason::of(error.kind()).into()
 }
 
 /// Says what went wrong, as an object. Returns the exit code that stands for it.
 pub(super) fn failed_in_json(error: Error) -> ExitCode {
     let kind = error.kind();
-    let exit = Exit::of(kind);
+    let exit = ExitReason::of(kind);
     let (what, remedy) = error.into_words();
     let error =
         serde_json::json!({ "kind": kind, "exit": exit as u8, "what": what, "remedy": remedy });

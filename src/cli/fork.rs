@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exit::{Exit, go_on};
+use super::exit::{ExitReason, go_on};
 use super::output::{Printer, count, quote, warn};
 use super::shown::complain;
-use crate::client::{Client, ForkMethod, Forked};
+use crate::client::{Client, ForkMethod, ForkReport};
 use crate::error::Result;
 use crate::name::Escaped;
 use crate::operator::merge::{MergeReport, MergeRequest};
@@ -31,7 +31,7 @@ pub(super) struct ForkArgs {
 }
 
 /// Makes a fork.
-pub(super) fn fork(args: &ForkArgs) -> Result<Exit> {
+pub(super) fn fork(args: &ForkArgs) -> Result<ExitReason> {
     let client = Client::open_or_begin(&args.target)?;
     let means = match args.copy {
         true => ForkMethod::Copied,
@@ -43,12 +43,12 @@ pub(super) fn fork(args: &ForkArgs) -> Result<Exit> {
         false => print(&forked),
     }
     Ok(match forked.notes.is_empty() {
-        true => Exit::Ok,
-        false => Exit::Partly,
+        true => ExitReason::Ok,
+        false => ExitReason::Partly,
     })
 }
 
-fn print(forked: &Forked) {
+fn print(forked: &ForkReport) {
     for note in &forked.notes {
         warn(false, note);
     }
@@ -98,7 +98,7 @@ pub(super) struct MergeArgs {
 }
 
 /// Merges a fork.
-pub(super) fn merge(args: &MergeArgs) -> Result<Exit> {
+pub(super) fn merge(args: &MergeArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let fork = Client::open(&args.fork)?;
     let path = std::fs::canonicalize(fork.path()).unwrap_or_else(|_| fork.path().to_owned());
@@ -126,13 +126,13 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Exit> {
         .any(|conflict| conflict.beside.is_some())
         || args.keep_both && !report.conflicts.is_empty();
     Ok(if report.stopped {
-        Exit::Conflict
+        ExitReason::Conflict
     } else if report.failed.is_some() || !report.notes.is_empty() || unresolved {
-        Exit::Partly
+        ExitReason::Partly
     } else if report.changes.is_empty() {
-        Exit::Nothing
+        ExitReason::Nothing
     } else {
-        Exit::Ok
+        ExitReason::Ok
     })
 }
 

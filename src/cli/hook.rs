@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::execute::with_policy;
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::Printer;
 use crate::error::Result;
 use crate::exec::program::Programs;
@@ -38,7 +38,7 @@ const DECISION: Duration = Duration::from_secs(10);
 
 /// Whose hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Agent {
+enum HookAgent {
     /// Claude Code
     ClaudeCode,
     /// Codex
@@ -56,7 +56,7 @@ Example: trumanfs hook claude-code --root /home/agent < event.json"
 pub(super) struct HookArgs {
     /// Whose events they are
     #[arg(value_enum)]
-    agent: Agent,
+    agent: HookAgent,
     /// The home, or the store [default: $TRUMANFS_ROOT, $CLAUDE_PROJECT_DIR, the agent's working directory]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: Option<PathBuf>,
@@ -72,14 +72,14 @@ pub(super) struct HookArgs {
 }
 
 /// Answers the event on standard input.
-pub(super) fn hook(args: &HookArgs) -> Result<Exit> {
+pub(super) fn hook(args: &HookArgs) -> Result<ExitReason> {
     let event = event();
     let answer = match args.decides {
         true => decide(args, &event),
         false => decided(event).unwrap_or_else(|why| refusal(&format!("trumanfs: {why}"))),
     };
     Printer::new().json(&answer)?;
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 /// Has a process decide about an event, this program with the same arguments, and returns its answer, or why there is none.
@@ -136,9 +136,9 @@ pub(super) fn mistyped(error: &clap::Error) -> ExitCode {
     let why = first.strip_prefix("error: ").unwrap_or(first);
     let printed = Printer::new().json(&refusal(&format!("trumanfs {VERB}: {why}")));
     match printed {
-        Ok(()) => Exit::Ok.into(),
+        Ok(()) => ExitReason::Ok.into(),
         // Agents block the call at this status.
-        Err(_) => Exit::Usage.into(),
+        Err(_) => ExitReason::Usage.into(),
     }
 }
 
@@ -167,8 +167,8 @@ fn event() -> Vec<u8> {
 /// Decides about an event.
 fn decide(args: &HookArgs, event: &[u8]) -> Value {
     let format = match args.agent {
-        Agent::ClaudeCode => Format::ClaudeCode,
-        Agent::Codex => Format::Codex,
+        HookAgent::ClaudeCode => Format::ClaudeCode,
+        HookAgent::Codex => Format::Codex,
     };
     if args.allow && format == Format::Codex {
         return refusal(

@@ -10,7 +10,7 @@ use crate::exec::program::policy::{self, Policy};
 
 /// Something that is installed, or is not.
 #[derive(Debug, Serialize)]
-pub(super) struct Installed {
+pub(super) struct InstalledPart {
     /// What it is called.
     pub(super) name: &'static str,
     /// Where it was found.
@@ -26,7 +26,7 @@ const PROFILE: &str = "etc/apparmor.d/trumanfs";
 const INSTALL: &str = "mount-scripts/install and the Debian package bring it";
 
 /// Looks for all of it.
-pub(super) fn look() -> Vec<Installed> {
+pub(super) fn look() -> Vec<InstalledPart> {
     let exe = std::env::current_exe().ok();
     // Where it is installed, the program lies in PREFIX/bin.
     let prefix = exe.as_deref().and_then(|exe| exe.parent()?.parent());
@@ -87,7 +87,7 @@ pub(super) fn look() -> Vec<Installed> {
 }
 
 /// Says whether AppArmor knows this program, where there is AppArmor in the kernel, of a release that can read the profile.
-fn apparmor(root: &Path) -> Option<Installed> {
+fn apparmor(root: &Path) -> Option<InstalledPart> {
     let enabled = std::fs::read(root.join("sys/module/apparmor/parameters/enabled"));
     if enabled.ok()?.first() != Some(&b'Y') || !root.join("etc/apparmor.d/abi/4.0").exists() {
         return None;
@@ -113,7 +113,7 @@ fn apparmor(root: &Path) -> Option<Installed> {
             None,
         ),
     };
-    Some(Installed {
+    Some(InstalledPart {
         name: "AppArmor",
         found,
         remedy,
@@ -121,8 +121,8 @@ fn apparmor(root: &Path) -> Option<Installed> {
 }
 
 /// Says which policies there are for real programs, and what is wrong with them.
-fn policies(found: Vec<(String, Result<Policy>)>) -> Vec<Installed> {
-    let one = |found, remedy| Installed {
+fn policies(found: Vec<(String, Result<Policy>)>) -> Vec<InstalledPart> {
+    let one = |found, remedy| InstalledPart {
         name: "policy",
         found,
         remedy,
@@ -155,9 +155,9 @@ fn policies(found: Vec<(String, Result<Policy>)>) -> Vec<Installed> {
 }
 
 /// Looks for one thing in several places.
-fn one(name: &'static str, places: Vec<PathBuf>, missing: &str) -> Installed {
+fn one(name: &'static str, places: Vec<PathBuf>, missing: &str) -> InstalledPart {
     let found = places.into_iter().find(|place| place.exists());
-    Installed {
+    InstalledPart {
         name,
         remedy: found.is_none().then(|| missing.to_owned()),
         found: found.map(|place| place.display().to_string()),
@@ -173,7 +173,7 @@ fn in_each(program: &str) -> Vec<PathBuf> {
 }
 
 /// Says whether who types `trumanfs` gets this program.
-fn in_path(exe: Option<&Path>) -> Installed {
+fn in_path(exe: Option<&Path>) -> InstalledPart {
     let known = |path: &Path| path.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
     let first = in_each("trumanfs")
         .into_iter()
@@ -192,7 +192,7 @@ fn in_path(exe: Option<&Path>) -> Installed {
             Some("`trumanfs` is not in PATH, where hooks, units and agents look for it".to_owned())
         }
     };
-    Installed {
+    InstalledPart {
         name: "in PATH",
         found: first.map(|place| place.display().to_string()),
         remedy,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::Printer;
 use crate::error::Result;
 use crate::exec::task::clock;
@@ -15,7 +15,7 @@ use crate::exec::task::trust::{Entry, Role};
 #[derive(Subcommand, Debug)]
 pub(super) enum KeyCommand {
     /// Makes a private key in FILE (mode 0600) and its public key in FILE.pub; prints the entry for trust.json
-    New(NewArgs),
+    New(KeyNewArgs),
 }
 
 /// What a key's signatures stand for.
@@ -29,7 +29,7 @@ enum KeyRole {
 
 /// What `trumanfs key new` takes.
 #[derive(Args, Debug)]
-pub(super) struct NewArgs {
+pub(super) struct KeyNewArgs {
     /// What its signatures stand for
     #[arg(long, value_enum)]
     role: KeyRole,
@@ -42,7 +42,7 @@ pub(super) struct NewArgs {
 }
 
 /// Does what was typed.
-pub(super) fn key(command: &KeyCommand) -> Result<Exit> {
+pub(super) fn key(command: &KeyCommand) -> Result<ExitReason> {
     let KeyCommand::New(args) = command;
     let role = match args.role {
         KeyRole::Kernel => Role::Kernel,
@@ -53,5 +53,5 @@ pub(super) fn key(command: &KeyCommand) -> Result<Exit> {
     let now = clock::now();
     let end = now.saturating_add(args.days.saturating_mul(86400));
     Printer::new().json(&Entry::new(key.public(), role, now, end))?;
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }

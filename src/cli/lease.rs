@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::{Printer, count, warn};
 use crate::error::{Error, Result};
 use crate::exec::task::envelope::{Envelope, PayloadType};
@@ -23,14 +23,14 @@ use crate::exec::task::{clock, host_files};
 #[derive(Subcommand, Debug)]
 pub(super) enum LeaseCommand {
     /// Signs a lease for one task, or for the undo of one; prints its envelope
-    Issue(IssueArgs),
+    Issue(LeaseIssueArgs),
     /// Adds leases to a signed list of those that count no more, or begins one
-    Revoke(RevokeArgs),
+    Revoke(LeaseRevokeArgs),
 }
 
 /// What `trumanfs lease issue` takes.
 #[derive(Args, Debug)]
-pub(super) struct IssueArgs {
+pub(super) struct LeaseIssueArgs {
     /// The private key of the kernel
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -74,7 +74,7 @@ pub(super) struct IssueArgs {
 
 /// What `trumanfs lease revoke` takes.
 #[derive(Args, Debug)]
-pub(super) struct RevokeArgs {
+pub(super) struct LeaseRevokeArgs {
     /// The private key of the kernel, which signs the list
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
@@ -96,7 +96,7 @@ pub(super) struct RevokeArgs {
 }
 
 /// Does what was typed.
-pub(super) fn lease(command: &LeaseCommand) -> Result<Exit> {
+pub(super) fn lease(command: &LeaseCommand) -> Result<ExitReason> {
     match command {
         LeaseCommand::Issue(args) => issue(args),
         LeaseCommand::Revoke(args) => revoke(args),
@@ -104,13 +104,13 @@ pub(super) fn lease(command: &LeaseCommand) -> Result<Exit> {
 }
 
 /// What a lease is for.
-struct Subject {
+struct LeaseSubject {
     sha256: String,
     task_id: String,
     capability: String,
 }
 
-fn issue(args: &IssueArgs) -> Result<Exit> {
+fn issue(args: &LeaseIssueArgs) -> Result<ExitReason> {
     let subject = match (&args.manifest, &args.result) {
         (Some(file), _) => of_manifest(file, args.task_id.as_deref())?,
         (_, Some(file)) => of_result(file, args.task_id.clone().unwrap_or_default())?,
@@ -160,7 +160,7 @@ fn issue(args: &IssueArgs) -> Result<Exit> {
         .issue(&key)
         .map_err(|why| as_usage("the lease", &why))?;
     Printer::new().line(format_args!("{}", envelope.to_text()));
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 fn as_usage(what: &str, why: &Malformed) -> Error {
@@ -170,7 +170,7 @@ fn as_usage(what: &str, why: &Malformed) -> Error {
     )
 }
 
-fn of_manifest(file: &Path, task_id: Option<&str>) -> Result<Subject> {
+fn of_manifest(file: &Path, task_id: Option<&str>) -> Result<LeaseSubject> {
     let text = host_files::read(file, LONGEST)?;
     let manifest = Manifest::parse(&text).map_err(|why| {
         Error::refused(
@@ -184,14 +184,14 @@ fn of_manifest(file: &Path, task_id: Option<&str>) -> Result<Subject> {
             "Leave --task-id out: it is the manifest's.",
         ));
     }
-    Ok(Subject {
+    Ok(LeaseSubject {
         sha256: sha256(&text),
         task_id: manifest.task_id,
         capability: manifest.capability_id,
     })
 }
 
-fn of_result(file: &Path, task_id: String) -> Result<Subject> {
+fn of_result(file: &Path, task_id: String) -> Result<LeaseSubject> {
     let text = host_files::read(file, PayloadType::Result.limit())?;
     let wrong = |why: &dyn std::fmt::Display| {
         Error::refused(
@@ -213,7 +213,7 @@ fn of_result(file: &Path, task_id: String) -> Result<Subject> {
             "An undo is a task of its own: give another --task-id.",
         ));
     }
-    Ok(Subject {
+    Ok(LeaseSubject {
         sha256: sha256(&text),
         task_id,
         capability: result.capability_id,
@@ -241,7 +241,7 @@ fn quota(typed: &[String]) -> Result<Quota> {
     Ok(quota)
 }
 
-fn revoke(args: &RevokeArgs) -> Result<Exit> {
+fn revoke(args: &LeaseRevokeArgs) -> Result<ExitReason> {
     let key = PrivateKey::load(&args.key)?;
     let trust = args.trust.as_deref().map(Trust::load).transpose()?;
     let revoked = revocations::revoke(
@@ -257,9 +257,9 @@ fn revoke(args: &RevokeArgs) -> Result<Exit> {
         printer.json(&serde_json::json!({
             "file": file.to_string(), "iss": revoked.iss, "iat": revoked.iat, "lease_ids": revoked.lease_ids,
         }))?;
-        return Ok(Exit::Ok);
+        return Ok(ExitReason::Ok);
     }
     let all = count(u64::try_from(all).unwrap_or(u64::MAX), "revoked lease");
     printer.line(format_args!("{file}: {all}"));
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }

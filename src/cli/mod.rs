@@ -40,13 +40,13 @@ use crate::error::Result;
 use crate::helper;
 use exit::{failed, failed_in_json, in_words};
 
-pub use exit::Exit;
+pub use exit::ExitReason;
 
 #[derive(Parser, Debug)]
 #[command(name = "trumanfs", version, about, max_term_width = 100, after_help = AFTER)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 const AFTER: &str = "\
@@ -55,7 +55,7 @@ Exit codes: 0 ok, 1 differs or nothing found, 2 usage, 3 not found, 4 conflict (
 6 refused before anything was done, 7 the system could not. `exec` and `shell` end with their last command's status.";
 
 #[derive(Subcommand, Debug)]
-enum Command {
+enum CliCommand {
     /// Mounts a store as a home
     Mount(mount::MountArgs),
     /// Unmounts a home, also one whose daemon has died
@@ -158,12 +158,12 @@ pub fn run() -> ExitCode {
         Err(error) => {
             let _ = error.print();
             return match error.use_stderr() {
-                true => Exit::Usage.into(),
-                false => Exit::Ok.into(),
+                true => ExitReason::Usage.into(),
+                false => ExitReason::Ok.into(),
             };
         }
     };
-    if !matches!(cli.command, Command::Mount(_)) {
+    if !matches!(cli.command, CliCommand::Mount(_)) {
         start_log(as_json);
     }
     if reads_versions(&cli.command) {
@@ -205,66 +205,66 @@ fn start_log(as_json: bool) {
 
 /// Returns whether a command may put contents together, each from all the versions between it and now, and starts no
 /// program that would inherit the limit.
-fn reads_versions(command: &Command) -> bool {
+fn reads_versions(command: &CliCommand) -> bool {
     matches!(
         command,
-        Command::Show(_)
-            | Command::Diff(_)
-            | Command::Versions(_)
-            | Command::Cat(_)
-            | Command::Undo(_)
-            | Command::Redo(_)
-            | Command::Review(_)
-            | Command::Accept(_)
-            | Command::Reject(_)
-            | Command::Restore(_)
-            | Command::Fork(_)
-            | Command::Merge(_)
-            | Command::Trash(_)
-            | Command::Report(_)
-            | Command::Fsck(_)
+        CliCommand::Show(_)
+            | CliCommand::Diff(_)
+            | CliCommand::Versions(_)
+            | CliCommand::Cat(_)
+            | CliCommand::Undo(_)
+            | CliCommand::Redo(_)
+            | CliCommand::Review(_)
+            | CliCommand::Accept(_)
+            | CliCommand::Reject(_)
+            | CliCommand::Restore(_)
+            | CliCommand::Fork(_)
+            | CliCommand::Merge(_)
+            | CliCommand::Trash(_)
+            | CliCommand::Report(_)
+            | CliCommand::Fsck(_)
     )
 }
 
 /// Does what was typed.
-fn obey(command: Command) -> Result<ExitCode> {
+fn obey(command: CliCommand) -> Result<ExitCode> {
     let exit = match command {
-        Command::Mount(args) => mount::mount(args),
-        Command::Umount(args) => mount::umount(&args),
-        Command::Status(args) => inspect::status(&args),
-        Command::Session(command) => inspect::session(command),
-        Command::Log(args) => inspect::log(&args),
-        Command::Show(args) => inspect::show(&args),
-        Command::Diff(args) => inspect::diff(&args),
-        Command::Versions(args) => inspect::versions(&args),
-        Command::Cat(args) => inspect::cat(&args),
-        Command::Undo(args) => undo::undo(&args),
-        Command::Redo(args) => undo::redo(&args),
-        Command::Review(args) => review::review(&args),
-        Command::Accept(args) => review::accept(&args),
-        Command::Reject(args) => review::reject(&args),
-        Command::Restore(args) => restore::restore(&args),
-        Command::Checkpoint(command) => restore::checkpoint(command),
-        Command::Fork(args) => fork::fork(&args),
-        Command::Merge(args) => fork::merge(&args),
-        Command::Trash(command) => recover::trash(command),
-        Command::Report(args) => report::report(&args),
-        Command::Fsck(args) => check::fsck(&args),
-        Command::Doctor(args) => doctor::doctor(&args),
-        Command::Agent(args) => return Ok(agent::agent(&args)),
-        Command::Run(args) => return Ok(execute::run::run(*args)),
-        Command::Exec(args) => return Ok(execute::exec(&args)),
-        Command::Shell(args) => return Ok(execute::shell(&args)),
+        CliCommand::Mount(args) => mount::mount(args),
+        CliCommand::Umount(args) => mount::umount(&args),
+        CliCommand::Status(args) => inspect::status(&args),
+        CliCommand::Session(command) => inspect::session(command),
+        CliCommand::Log(args) => inspect::log(&args),
+        CliCommand::Show(args) => inspect::show(&args),
+        CliCommand::Diff(args) => inspect::diff(&args),
+        CliCommand::Versions(args) => inspect::versions(&args),
+        CliCommand::Cat(args) => inspect::cat(&args),
+        CliCommand::Undo(args) => undo::undo(&args),
+        CliCommand::Redo(args) => undo::redo(&args),
+        CliCommand::Review(args) => review::review(&args),
+        CliCommand::Accept(args) => review::accept(&args),
+        CliCommand::Reject(args) => review::reject(&args),
+        CliCommand::Restore(args) => restore::restore(&args),
+        CliCommand::Checkpoint(command) => restore::checkpoint(command),
+        CliCommand::Fork(args) => fork::fork(&args),
+        CliCommand::Merge(args) => fork::merge(&args),
+        CliCommand::Trash(command) => recover::trash(command),
+        CliCommand::Report(args) => report::report(&args),
+        CliCommand::Fsck(args) => check::fsck(&args),
+        CliCommand::Doctor(args) => doctor::doctor(&args),
+        CliCommand::Agent(args) => return Ok(agent::agent(&args)),
+        CliCommand::Run(args) => return Ok(execute::run::run(*args)),
+        CliCommand::Exec(args) => return Ok(execute::exec(&args)),
+        CliCommand::Shell(args) => return Ok(execute::shell(&args)),
         #[cfg(feature = "mcp")]
-        Command::Serve(command) => serve::serve(command),
-        Command::Hook(args) => hook::hook(&args),
-        Command::Policy(command) => return policy::policy(&command),
-        Command::Task(command) => return task::task(&command),
-        Command::Key(command) => key::key(&command),
-        Command::Lease(command) => lease::lease(&command),
-        Command::Result(command) => return Ok(result::result(&command)),
-        Command::Completions(args) => pages::completions(&args, self::command()),
-        Command::Man(args) => pages::man(&args, self::command()),
+        CliCommand::Serve(command) => serve::serve(command),
+        CliCommand::Hook(args) => hook::hook(&args),
+        CliCommand::Policy(command) => return policy::policy(&command),
+        CliCommand::Task(command) => return task::task(&command),
+        CliCommand::Key(command) => key::key(&command),
+        CliCommand::Lease(command) => lease::lease(&command),
+        CliCommand::Result(command) => return Ok(result::result(&command)),
+        CliCommand::Completions(args) => pages::completions(&args, self::command()),
+        CliCommand::Man(args) => pages::man(&args, self::command()),
     };
     exit.map(ExitCode::from)
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::shown::complain;
-use super::values::Size;
+use super::values::ByteSize;
 use crate::client;
-use crate::daemon::{self, AccessTimes, KeepOptions, MountFlagsWanted, Wanted};
+use crate::daemon::{self, AccessTimes, HomeMountFlags, KeepOptions, MountOptions};
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,13 +83,13 @@ pub(super) struct MountArgs {
     keep: KeepArg,
     /// The most that former contents may take together, as in 500M or 20G; at the limit, writes that would destroy more fail
     #[arg(long, value_name = "SIZE")]
-    keep_max: Option<Size>,
+    keep_max: Option<ByteSize>,
     /// At the limit, delete the oldest former contents instead
     #[arg(long, requires = "keep_max")]
     keep_evict: bool,
     /// Files up to this size are copied when they are opened for writing; of bigger ones only what is overwritten is
     #[arg(long, value_name = "SIZE", default_value = "1M")]
-    copy_up_to: Size,
+    copy_up_to: ByteSize,
     /// Leave it to the kernel where requests are answered, even while one program sends many
     #[arg(long)]
     no_follow: bool,
@@ -110,8 +110,8 @@ pub(super) struct UmountArgs {
 }
 
 /// Mounts.
-pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
-    let mut flags = MountFlagsWanted::default();
+pub(super) fn mount(mut args: MountArgs) -> Result<ExitReason> {
+    let mut flags = HomeMountFlags::default();
     for option in std::mem::take(&mut args.options)
         .iter()
         .flat_map(|list| list.split(','))
@@ -122,7 +122,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
     flags.read_only |= args.read_only.iter().any(String::is_empty);
     args.read_only.retain(|pattern| !pattern.is_empty());
     let cache_ttl = args.cache_ttl.map(seconds).transpose()?;
-    let wanted = Wanted {
+    let wanted = MountOptions {
         store: absolute(&args.store),
         store_id: None,
         home: absolute(&args.home),
@@ -156,7 +156,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<Exit> {
     } else {
         report(&daemon::start(&wanted)?);
     }
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 /// The daemon's working directory is `/`, so paths are made absolute here; links are resolved there.
@@ -174,7 +174,7 @@ fn seconds(seconds: f64) -> Result<Duration> {
 }
 
 /// Applies one option of a `-o` list.
-fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Result<()> {
+fn apply(option: &str, args: &mut MountArgs, flags: &mut HomeMountFlags) -> Result<()> {
     let (key, value) = option
         .split_once('=')
         .map_or((option, None), |(key, value)| (key, Some(value)));
@@ -240,11 +240,11 @@ fn apply(option: &str, args: &mut MountArgs, flags: &mut MountFlagsWanted) -> Re
 }
 
 /// Unmounts, and waits until the daemon has ended.
-pub(super) fn umount(args: &UmountArgs) -> Result<Exit> {
+pub(super) fn umount(args: &UmountArgs) -> Result<ExitReason> {
     if let Some(pid) = client::umount(&args.home, args.lazy)? {
         log::warn!(
             "the home is gone from here, but its daemon (process {pid}) has not ended: it does when it has finished what an operator asked for, and every mount namespace (a container?) that has a copy of the home has unmounted it or ended"
         );
     }
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }

@@ -6,14 +6,14 @@
 use std::fmt::Arguments;
 use std::io::{BufWriter, IsTerminal, Write};
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::shown::{complain, complain_in_json, shown};
 use crate::error::{Error, Result};
 use crate::name::is_deceptive;
 
 /// A colour of a terminal, by what it is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum TextStyle {
     /// Headings.
     Heading,
     /// What is of less interest.
@@ -26,14 +26,14 @@ pub(super) enum Style {
     Changed,
 }
 
-impl Style {
+impl TextStyle {
     fn code(self) -> &'static str {
         match self {
-            Style::Heading => "1",
-            Style::Faint => "2",
-            Style::Added => "32",
-            Style::Removed => "31",
-            Style::Changed => "36",
+            TextStyle::Heading => "1",
+            TextStyle::Faint => "2",
+            TextStyle::Added => "32",
+            TextStyle::Removed => "31",
+            TextStyle::Changed => "36",
         }
     }
 }
@@ -88,7 +88,7 @@ impl Printer {
 
     /// Writes a line of a file, with a sign before it. A terminal must not obey what an occupant wrote into a file: it
     /// gets control characters written out; whatever else reads gets the bytes as they are.
-    pub(super) fn text_line(&mut self, sign: u8, text: &[u8], style: Option<Style>) {
+    pub(super) fn text_line(&mut self, sign: u8, text: &[u8], style: Option<TextStyle>) {
         if !self.terminal {
             self.bytes(&[sign]);
             self.bytes(text);
@@ -118,7 +118,7 @@ impl Printer {
     }
 
     /// Returns a text in a colour, where colours are wanted.
-    pub(super) fn style(&self, style: Style, text: &str) -> String {
+    pub(super) fn style(&self, style: TextStyle, text: &str) -> String {
         match self.colour {
             true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
             false => text.to_owned(),
@@ -153,7 +153,7 @@ fn quietly(written: std::io::Result<()>) {
         }
         let error = Error::io("write", &error);
         complain(format_args!("trumanfs: standard output: {error}"));
-        std::process::exit(Exit::System as i32);
+        std::process::exit(ExitReason::System as i32);
     }
 }
 
@@ -241,11 +241,11 @@ mod tests {
     #[test]
     fn our_colours_stay() {
         for style in [
-            Style::Heading,
-            Style::Faint,
-            Style::Added,
-            Style::Removed,
-            Style::Changed,
+            TextStyle::Heading,
+            TextStyle::Faint,
+            TextStyle::Added,
+            TextStyle::Removed,
+            TextStyle::Changed,
         ] {
             let text = format!("\x1b[{}ma\x1b[0m", style.code());
             assert_eq!(shown(&text, true), text);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Args, Command, ValueHint};
 use clap_complete::Shell;
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::Printer;
 use crate::error::{Error, Result, reason};
 
@@ -26,7 +26,7 @@ pub(super) struct ManArgs {
 }
 
 /// Writes the completions of a shell to standard output.
-pub(super) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<Exit> {
+pub(super) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<ExitReason> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "trumanfs", &mut script);
     let verbs = take_directories_only(&command);
@@ -41,7 +41,7 @@ pub(super) fn completions(args: &CompletionsArgs, mut command: Command) -> Resul
     };
     script.extend_from_slice(more.as_bytes());
     Printer::new().bytes(&script);
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 /// What the generated script lacks for bash: after some verbs stand directories only, and before any letter of theirs no options.
@@ -74,7 +74,7 @@ fn take_directories_only(command: &Command) -> Vec<&str> {
 }
 
 /// Writes a page for each verb.
-pub(super) fn man(args: &ManArgs, command: Command) -> Result<Exit> {
+pub(super) fn man(args: &ManArgs, command: Command) -> Result<ExitReason> {
     let failed = |path: &Path, error: &std::io::Error| {
         let what = format!("{}: {}", path.display(), reason(error));
         Error::refused(what, "Give a directory that can be written to.")
@@ -84,5 +84,5 @@ pub(super) fn man(args: &ManArgs, command: Command) -> Result<Exit> {
     // `trumanfs help mount` is the page of mount.
     let command = command.disable_help_subcommand(true);
     clap_mangen::generate_to(command, directory).map_err(|error| failed(directory, &error))?;
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }

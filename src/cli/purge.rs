@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::{Printer, bytes, count, say, warn};
 use super::progress::{bar, spinner};
-use super::values::{Size, duration};
+use super::values::{ByteSize, duration};
 use crate::client::{Client, PurgeResult};
 use crate::error::Result;
 use crate::name::{Escaped, escape};
@@ -28,7 +28,7 @@ pub(super) struct UsageArgs {
 
 /// Where to purge.
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum VersionsFlag {
     /// Former contents as well as entries of the trash
     Also,
     /// Former contents only
@@ -56,7 +56,7 @@ pub(super) struct PurgeArgs {
     older_than: Option<chrono::TimeDelta>,
     /// What is at least this big: 500K, 100M, 2G
     #[arg(long, value_name = "SIZE")]
-    larger_than: Option<Size>,
+    larger_than: Option<ByteSize>,
     /// All but the newest N entries; of former contents, all but each file's newest N
     #[arg(long, value_name = "N")]
     keep_last: Option<usize>,
@@ -66,7 +66,7 @@ pub(super) struct PurgeArgs {
     /// Former contents of files too; `--versions=only`: these and nothing else
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
         default_missing_value = "also", conflicts_with_all = ["entries", "ephemeral"])]
-    versions: Option<Which>,
+    versions: Option<VersionsFlag>,
     /// Say what would be purged, and change nothing
     #[arg(long, short = 'n')]
     dry_run: bool,
@@ -76,7 +76,7 @@ pub(super) struct PurgeArgs {
 }
 
 /// Says what the trash takes.
-pub(super) fn print_usage(args: &UsageArgs) -> Result<Exit> {
+pub(super) fn print_usage(args: &UsageArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let bar = spinner("reading the trash and the journals");
     let usage = client.usage()?;
@@ -86,8 +86,8 @@ pub(super) fn print_usage(args: &UsageArgs) -> Result<Exit> {
         false => print(&usage),
     }
     Ok(match usage.trash.count + usage.versions.count {
-        0 => Exit::Nothing,
-        _ => Exit::Ok,
+        0 => ExitReason::Nothing,
+        _ => ExitReason::Ok,
     })
 }
 
@@ -164,7 +164,7 @@ fn print_version(version: &KeptVersion) {
 }
 
 /// Deletes for good.
-pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
+pub(super) fn purge(args: PurgeArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let (dry_run, json) = (args.dry_run, args.json);
     let bar = spinner("choosing");
@@ -194,13 +194,13 @@ pub(super) fn purge(args: PurgeArgs) -> Result<Exit> {
         false => carry_out(&client, &plan)?,
     };
     match json {
-        true => Printer::new().json(&Done::of(&purged, &plan))?,
+        true => Printer::new().json(&PurgeSummary::of(&purged, &plan))?,
         false => print_purged(&client, &purged, &plan)?,
     }
     Ok(match purged.left.is_empty() && purged.stopped.is_none() {
-        true if plan.entries.is_empty() && plan.versions.is_empty() => Exit::Nothing,
-        true => Exit::Ok,
-        false => Exit::Partly,
+        true if plan.entries.is_empty() && plan.versions.is_empty() => ExitReason::Nothing,
+        true => ExitReason::Ok,
+        false => ExitReason::Partly,
     })
 }
 
@@ -212,8 +212,8 @@ fn request(args: PurgeArgs) -> PurgeRequest {
         ephemeral: args.ephemeral,
         among: match args.versions {
             None => PurgeScope::Trash,
-            Some(Which::Also) => PurgeScope::Both,
-            Some(Which::Only) => PurgeScope::Versions,
+            Some(VersionsFlag::Also) => PurgeScope::Both,
+            Some(VersionsFlag::Only) => PurgeScope::Versions,
         },
         entries: args
             .entries
@@ -225,7 +225,7 @@ fn request(args: PurgeArgs) -> PurgeRequest {
 
 /// What would be deleted, in JSON.
 #[derive(serde::Serialize)]
-struct Foretold<'a> {
+struct PurgeForecast<'a> {
     dry_run: bool,
     #[serde(flatten)]
     plan: &'a PurgePlan,
@@ -233,7 +233,7 @@ struct Foretold<'a> {
 
 /// What was deleted, in JSON.
 #[derive(serde::Serialize)]
-struct Done<'a> {
+struct PurgeSummary<'a> {
     dry_run: bool,
     purged: u64,
     names: u64,
@@ -247,9 +247,9 @@ struct Done<'a> {
     stopped: &'a Option<String>,
 }
 
-impl<'a> Done<'a> {
-    fn of(purged: &'a PurgeResult, plan: &PurgePlan) -> Done<'a> {
-        Done {
+impl<'a> PurgeSummary<'a> {
+    fn of(purged: &'a PurgeResult, plan: &PurgePlan) -> PurgeSummary<'a> {
+        PurgeSummary {
             dry_run: false,
             purged: purged.entries,
             names: purged.names,
@@ -262,10 +262,10 @@ impl<'a> Done<'a> {
     }
 }
 
-fn foretell(plan: &PurgePlan, as_json: bool) -> Result<Exit> {
+fn foretell(plan: &PurgePlan, as_json: bool) -> Result<ExitReason> {
     let chosen = (plan.entries.len() + plan.versions.len()) as u64;
     if as_json {
-        Printer::new().json(&Foretold {
+        Printer::new().json(&PurgeForecast {
             dry_run: true,
             plan,
         })?;
@@ -281,7 +281,11 @@ fn foretell(plan: &PurgePlan, as_json: bool) -> Result<Exit> {
             )),
         }
     }
-    Ok(if chosen == 0 { Exit::Nothing } else { Exit::Ok })
+    Ok(if chosen == 0 {
+        ExitReason::Nothing
+    } else {
+        ExitReason::Ok
+    })
 }
 
 /// How much on disk is chosen, in bytes.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::exit::{Exit, go_on};
+use super::exit::{ExitReason, go_on};
 use super::inspect::who;
 use super::output::{Printer, bytes, time};
 use super::purge;
@@ -18,9 +18,9 @@ use crate::operator::trash::TrashEntry;
 #[derive(Subcommand, Debug)]
 pub(super) enum TrashCommand {
     /// Lists what was removed: entry, where it was, when, by whom, and how big it is
-    List(ListArgs),
+    List(TrashListArgs),
     /// Puts something back to where it was, or to another place
-    Restore(RestoreArgs),
+    Restore(TrashRestoreArgs),
     /// Says what the trash and the former contents take, by session and by program
     Usage(purge::UsageArgs),
     /// Deletes entries of the trash, or former contents, for good
@@ -29,7 +29,7 @@ pub(super) enum TrashCommand {
 
 /// What `trumanfs trash list` takes.
 #[derive(Args, Debug)]
-pub(super) struct ListArgs {
+pub(super) struct TrashListArgs {
     /// A store or a home
     target: PathBuf,
     /// Print JSON, one object a line
@@ -39,7 +39,7 @@ pub(super) struct ListArgs {
 
 /// What `trumanfs trash restore` takes.
 #[derive(Args, Debug)]
-pub(super) struct RestoreArgs {
+pub(super) struct TrashRestoreArgs {
     /// A store or a home
     target: PathBuf,
     /// The entry, as `trash list` names it; or something in one, as ENTRY/PATH
@@ -53,7 +53,7 @@ pub(super) struct RestoreArgs {
 }
 
 /// Looks into the trash, or takes something out of it.
-pub(super) fn trash(command: TrashCommand) -> Result<Exit> {
+pub(super) fn trash(command: TrashCommand) -> Result<ExitReason> {
     match command {
         TrashCommand::List(args) => list(&args),
         TrashCommand::Restore(args) => restore(&args),
@@ -62,7 +62,7 @@ pub(super) fn trash(command: TrashCommand) -> Result<Exit> {
     }
 }
 
-fn list(args: &ListArgs) -> Result<Exit> {
+fn list(args: &TrashListArgs) -> Result<ExitReason> {
     let listed = Client::open(&args.target)?.trash()?;
     let mut printer = Printer::new();
     for entry in &listed {
@@ -72,8 +72,8 @@ fn list(args: &ListArgs) -> Result<Exit> {
         }
     }
     Ok(match listed.is_empty() {
-        true => Exit::Nothing,
-        false => Exit::Ok,
+        true => ExitReason::Nothing,
+        false => ExitReason::Ok,
     })
 }
 
@@ -95,7 +95,7 @@ fn print_entry(printer: &mut Printer, entry: &TrashEntry) {
     ));
 }
 
-fn restore(args: &RestoreArgs) -> Result<Exit> {
+fn restore(args: &TrashRestoreArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let to = args.to.as_ref().map(|to| client.in_home(to)).transpose()?;
     let next =
@@ -112,5 +112,5 @@ fn restore(args: &RestoreArgs) -> Result<Exit> {
             restored.to
         )),
     }
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::{Printer, say};
 use super::progress::spinner;
 use crate::client::{Client, ReportPage};
@@ -33,7 +33,7 @@ pub(super) struct ReportArgs {
 }
 
 /// Writes a session or a run down as a page.
-pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
+pub(super) fn report(args: &ReportArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let bar = spinner("reading");
     let step = &mut |what| bar.set_message(what);
@@ -56,7 +56,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit> {
             say(format_args!("{}", file.display()));
         }
     }
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 /// How many names are tried for a page in the temporary directory.

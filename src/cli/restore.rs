@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::exit::{Exit, go_on};
+use super::exit::{ExitReason, go_on};
 use super::output::{Printer, quote, say, time, warn};
 use crate::client::Client;
 use crate::error::Result;
@@ -37,14 +37,14 @@ pub(super) struct RestoreArgs {
 #[derive(Subcommand, Debug)]
 pub(super) enum CheckpointCommand {
     /// Gives this moment a name, for --to, --at and diff
-    Create(CreateArgs),
+    Create(CheckpointCreateArgs),
     /// Lists the names that were given, the newest first
-    List(ListArgs),
+    List(CheckpointListArgs),
 }
 
 /// What `trumanfs checkpoint create` takes.
 #[derive(Args, Debug)]
-pub(super) struct CreateArgs {
+pub(super) struct CheckpointCreateArgs {
     /// A store or a home
     target: PathBuf,
     /// The name
@@ -56,7 +56,7 @@ pub(super) struct CreateArgs {
 
 /// What `trumanfs checkpoint list` takes.
 #[derive(Args, Debug)]
-pub(super) struct ListArgs {
+pub(super) struct CheckpointListArgs {
     /// A store or a home
     target: PathBuf,
     /// Print JSON, one object a line
@@ -65,7 +65,7 @@ pub(super) struct ListArgs {
 }
 
 /// Puts a file or a tree back as it was.
-pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
+pub(super) fn restore(args: &RestoreArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let at = args.at.as_ref().map(|text| client.point(text));
     let to = args.to.as_ref().map(|to| client.in_home(to));
@@ -87,9 +87,9 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<Exit> {
         false => print_restored(&request, &restored, &next),
     }
     Ok(match (&restored.failed, restored.notes.is_empty()) {
-        (Some(_), _) | (_, false) => Exit::Partly,
-        _ if restored.same => Exit::Nothing,
-        _ => Exit::Ok,
+        (Some(_), _) | (_, false) => ExitReason::Partly,
+        _ if restored.same => ExitReason::Nothing,
+        _ => ExitReason::Ok,
     })
 }
 
@@ -121,14 +121,14 @@ fn print_restored(request: &RestoreRequest, restored: &RestoreReport, next: &str
 }
 
 /// Gives points names, or lists them.
-pub(super) fn checkpoint(command: CheckpointCommand) -> Result<Exit> {
+pub(super) fn checkpoint(command: CheckpointCommand) -> Result<ExitReason> {
     match command {
         CheckpointCommand::Create(args) => create(&args),
         CheckpointCommand::List(args) => list(&args),
     }
 }
 
-fn create(args: &CreateArgs) -> Result<Exit> {
+fn create(args: &CheckpointCreateArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let next = "`trumanfs checkpoint list` shows whether it was made.";
     let made = client
@@ -142,10 +142,10 @@ fn create(args: &CreateArgs) -> Result<Exit> {
             made.name, made.seq
         )),
     }
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
-fn list(args: &ListArgs) -> Result<Exit> {
+fn list(args: &CheckpointListArgs) -> Result<ExitReason> {
     let listed = Client::open(&args.target)?.checkpoints()?;
     let mut printer = Printer::new();
     for one in &listed {
@@ -161,7 +161,7 @@ fn list(args: &ListArgs) -> Result<Exit> {
         }
     }
     Ok(match listed.is_empty() {
-        true => Exit::Nothing,
-        false => Exit::Ok,
+        true => ExitReason::Nothing,
+        false => ExitReason::Ok,
     })
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::exit::{Exit, failed, failed_in_json};
+use super::exit::{ExitReason, failed, failed_in_json};
 use super::output::Printer;
 use crate::error::{Error, Result};
 use crate::exec::task::envelope::PayloadType;
@@ -19,12 +19,12 @@ use crate::exec::task::trust::Trust;
 #[derive(Subcommand, Debug)]
 pub(super) enum ResultCommand {
     /// Says whether a result is valid, and of what (status 0, 1 for one that is not, 2 where that cannot be told)
-    Verify(VerifyArgs),
+    Verify(ResultVerifyArgs),
 }
 
 /// What `trumanfs result verify` takes.
 #[derive(Args, Debug)]
-pub(super) struct VerifyArgs {
+pub(super) struct ResultVerifyArgs {
     /// The result's envelope; `-` is standard input
     #[arg(value_name = "R.json")]
     result: PathBuf,
@@ -55,7 +55,7 @@ pub(super) fn result(command: &ResultCommand) -> ExitCode {
                 true => failed_in_json(as_usage(error)),
                 false => failed(&as_usage(error)),
             };
-            Exit::Usage.into()
+            ExitReason::Usage.into()
         }
     }
 }
@@ -65,7 +65,7 @@ fn as_usage(error: Error) -> Error {
     Error::Usage { what, remedy }
 }
 
-fn verify(args: &VerifyArgs) -> Result<Exit> {
+fn verify(args: &ResultVerifyArgs) -> Result<ExitReason> {
     let verified = match (&args.key, &args.trust) {
         (Some(file), _) => {
             let key = PublicKey::load(file)?;
@@ -84,7 +84,7 @@ fn verify(args: &VerifyArgs) -> Result<Exit> {
     match verified {
         Ok((result, keyid)) => {
             tell(&mut printer, args, &result, &keyid)?;
-            Ok(Exit::Ok)
+            Ok(ExitReason::Ok)
         }
         Err(why) => {
             match args.json {
@@ -93,7 +93,7 @@ fn verify(args: &VerifyArgs) -> Result<Exit> {
                 }
                 false => printer.line(format_args!("not valid: {why}")),
             }
-            Ok(Exit::Nothing)
+            Ok(ExitReason::Nothing)
         }
     }
 }
@@ -108,19 +108,24 @@ fn read(file: &Path) -> Result<std::result::Result<Vec<u8>, Malformed>> {
     Ok(text.ok_or_else(|| Malformed::new(format!("more than {limit} bytes"))))
 }
 
-type Verified = std::result::Result<(TaskResult, String), Malformed>;
+type VerifiedResult = std::result::Result<(TaskResult, String), Malformed>;
 
-fn with_key(text: &[u8], key: &PublicKey) -> Verified {
+fn with_key(text: &[u8], key: &PublicKey) -> VerifiedResult {
     let (result, key) = TaskResult::verify(text, [key])?;
     Ok((result, key.keyid().to_owned()))
 }
 
-fn with_trust(text: &[u8], trust: &Trust) -> Verified {
+fn with_trust(text: &[u8], trust: &Trust) -> VerifiedResult {
     let (result, key) = TaskResult::verify_by_trust(text, trust)?;
     Ok((result, key.keyid().to_owned()))
 }
 
-fn tell(printer: &mut Printer, args: &VerifyArgs, result: &TaskResult, keyid: &str) -> Result<()> {
+fn tell(
+    printer: &mut Printer,
+    args: &ResultVerifyArgs,
+    result: &TaskResult,
+    keyid: &str,
+) -> Result<()> {
     if args.json {
         let payload = result
             .to_payload()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueHint};
 
 use super::execute::with_policy::{self, policy};
-use super::exit::Exit;
+use super::exit::ExitReason;
 use crate::error::{Error, Result, reason};
 use crate::exec::program::network::Asked;
 use crate::exec::program::sandbox::Choice;
@@ -58,7 +58,7 @@ fn network(text: &str) -> std::result::Result<Asked, String> {
 }
 
 /// Serves until the client goes away, or a signal comes.
-pub(super) fn serve(command: ServeCommand) -> Result<Exit> {
+pub(super) fn serve(command: ServeCommand) -> Result<ExitReason> {
     let ServeCommand::Mcp(args) = command;
     let programs = match &args.policy {
         None => None,
@@ -78,7 +78,7 @@ pub(super) fn serve(command: ServeCommand) -> Result<Exit> {
         },
         end,
     )?;
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 /// Has signals end the server: at once what runs, then the process.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::exit::Exit;
+use super::exit::ExitReason;
 use super::output::{Printer, say};
 use crate::error::{Error, Result, reason};
 use crate::exec::task::audit::{expect_head, verify_log};
@@ -21,12 +21,12 @@ const READ: u64 = 1 << 20;
 #[derive(Subcommand, Debug)]
 pub(super) enum TaskCommand {
     /// Does what a manifest says under a lease, or refuses; prints the signed result
-    Run(RunArgs),
+    Run(TaskRunArgs),
     /// Takes back what a task did, under a lease for its result; prints the signed result of that
-    Undo(UndoArgs),
+    Undo(TaskUndoArgs),
     /// The log of all tasks of an executor
     #[command(subcommand)]
-    Log(LogCommand),
+    Log(TaskLogCommand),
     /// Prints the latest time that an executor has seen, by which it goes while its clock is behind
     Clock(ClockArgs),
 }
@@ -47,7 +47,7 @@ pub(super) struct ClockArgs {
 
 /// What `trumanfs task run` takes.
 #[derive(Args, Debug)]
-pub(super) struct RunArgs {
+pub(super) struct TaskRunArgs {
     /// `-` reads lines of JSON from standard input, `{"manifest": TEXT, "lease": ENVELOPE}`, and answers a line each
     #[arg(value_name = "-", value_parser = ["-"], required_unless_present = "manifest", conflicts_with_all = ["manifest", "lease"])]
     stream: Option<String>,
@@ -67,7 +67,7 @@ pub(super) struct RunArgs {
 
 /// What `trumanfs task undo` takes.
 #[derive(Args, Debug)]
-pub(super) struct UndoArgs {
+pub(super) struct TaskUndoArgs {
     /// The signed result of the task to take back
     #[arg(long, value_name = "FILE")]
     result: PathBuf,
@@ -84,14 +84,14 @@ pub(super) struct UndoArgs {
 
 /// What `trumanfs task log` takes.
 #[derive(Subcommand, Debug)]
-pub(super) enum LogCommand {
+pub(super) enum TaskLogCommand {
     /// Says whether each result is signed, follows the one before, and was begun; ends with 1 where something does not hold
-    Verify(VerifyArgs),
+    Verify(TaskLogVerifyArgs),
 }
 
 /// What `trumanfs task log verify` takes.
 #[derive(Args, Debug)]
-pub(super) struct VerifyArgs {
+pub(super) struct TaskLogVerifyArgs {
     /// A result in the log must have this SHA-256 of its payload
     #[arg(long, value_name = "SHA256")]
     expect_head: Option<String>,
@@ -113,7 +113,7 @@ pub(super) fn task(command: &TaskCommand) -> Result<ExitCode> {
             let answer = tasks.undo(&result, &lease(args.lease.as_deref()))?;
             tell(&answer)
         }
-        TaskCommand::Log(LogCommand::Verify(args)) => verify(args),
+        TaskCommand::Log(TaskLogCommand::Verify(args)) => verify(args),
         TaskCommand::Clock(args) => clock(args),
     }
 }
@@ -126,7 +126,7 @@ fn open(config: &Path, expected: Option<&str>) -> Result<Tasks> {
     Tasks::open(config)
 }
 
-fn run(args: &RunArgs) -> Result<ExitCode> {
+fn run(args: &TaskRunArgs) -> Result<ExitCode> {
     let Some(manifest) = &args.manifest else {
         return stream(&mut open(&args.config, args.expect_head.as_deref())?);
     };
@@ -140,8 +140,8 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
 fn tell(answer: &Answer) -> Result<ExitCode> {
     write(&answer.result)?;
     Ok(match answer.success {
-        true => Exit::Ok.into(),
-        false => Exit::Nothing.into(),
+        true => ExitReason::Ok.into(),
+        false => ExitReason::Nothing.into(),
     })
 }
 
@@ -161,7 +161,7 @@ fn stream(tasks: &mut Tasks) -> Result<ExitCode> {
         let read = (&mut input).take(most).read_until(b'\n', &mut line);
         let read = read.map_err(|error| Error::io("read", &error))?;
         if read == 0 {
-            return Ok(Exit::Ok.into());
+            return Ok(ExitReason::Ok.into());
         }
         let is_whole = line.last() == Some(&b'\n');
         if is_whole {
@@ -212,7 +212,7 @@ fn lease(path: Option<&Path>) -> Vec<u8> {
     path.and_then(|path| read(path).ok()).unwrap_or_default()
 }
 
-fn verify(args: &VerifyArgs) -> Result<ExitCode> {
+fn verify(args: &TaskLogVerifyArgs) -> Result<ExitCode> {
     let report = verify_log(&args.config, args.expect_head.as_deref())?;
     if args.json {
         Printer::new().json(&report)?;
@@ -231,8 +231,8 @@ fn verify(args: &VerifyArgs) -> Result<ExitCode> {
         ));
     }
     Ok(match report.problems.is_empty() {
-        true => Exit::Ok.into(),
-        false => Exit::Nothing.into(),
+        true => ExitReason::Ok.into(),
+        false => ExitReason::Nothing.into(),
     })
 }
 
@@ -240,7 +240,7 @@ fn clock(args: &ClockArgs) -> Result<ExitCode> {
     let report = clock_report(&args.config, args.accept_lower)?;
     if args.json {
         Printer::new().json(&report)?;
-        return Ok(Exit::Ok.into());
+        return Ok(ExitReason::Ok.into());
     }
     say(format_args!(
         "the clock says {}, and the latest time that was seen is {}",
@@ -256,5 +256,5 @@ fn clock(args: &ClockArgs) -> Result<ExitCode> {
             "no lease is valid before the clock has caught up, in {behind} s; if the clock was wrong then and is right now: --accept-lower"
         ));
     }
-    Ok(Exit::Ok.into())
+    Ok(ExitReason::Ok.into())
 }

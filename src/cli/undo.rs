@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::exit::{Exit, go_on};
+use super::exit::{ExitReason, go_on};
 use super::output::{Printer, count, quote, warn};
 use super::shown::complain;
-use crate::client::{Client, EVERY_SESSION, UndoHow, UndoWhat};
+use crate::client::{Client, EVERY_SESSION, UndoOptions, UndoQuery};
 use crate::error::Result;
 use crate::operator::point::Point;
 use crate::operator::undo::in_words;
@@ -44,7 +44,7 @@ pub(super) struct UndoArgs {
     #[arg(long, value_name = "POINT", allow_hyphen_values = true, conflicts_with_all = ["session", "since"])]
     to: Option<String>,
     #[command(flatten)]
-    how: How,
+    how: UndoModeArgs,
 }
 
 /// What `trumanfs redo` takes.
@@ -56,12 +56,12 @@ pub(super) struct RedoArgs {
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     #[command(flatten)]
-    how: How,
+    how: UndoModeArgs,
 }
 
 /// How something is taken back.
 #[derive(Args, Debug)]
-pub(super) struct How {
+pub(super) struct UndoModeArgs {
     /// Say what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -76,10 +76,10 @@ pub(super) struct How {
     json: bool,
 }
 
-impl How {
+impl UndoModeArgs {
     /// Returns what was chosen.
-    pub(super) fn resolved(&self) -> UndoHow {
-        UndoHow {
+    pub(super) fn resolved(&self) -> UndoOptions {
+        UndoOptions {
             on_conflict: OnConflict::chosen(self.keep_both, self.force),
             dry_run: self.dry_run,
         }
@@ -87,9 +87,9 @@ impl How {
 }
 
 /// Takes operations back.
-pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
+pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
-    let what = UndoWhat {
+    let what = UndoQuery {
         operations: args.operations.clone(),
         session: args.session.clone(),
         run: args.run.clone(),
@@ -127,7 +127,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<Exit> {
 }
 
 /// Takes the last undo or restore back; where nothing of it is left to take back, the one before.
-pub(super) fn redo(args: &RedoArgs) -> Result<Exit> {
+pub(super) fn redo(args: &RedoArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let target = quote(args.target.as_os_str().as_bytes());
     let mut skipped = Vec::new();
@@ -158,7 +158,7 @@ fn is_empty(report: &UndoReport) -> bool {
 
 /// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may
 /// mean something else by now.
-fn again(target: &str, wanted: &UndoTarget, how: &How) -> String {
+fn again(target: &str, wanted: &UndoTarget, how: &UndoModeArgs) -> String {
     use std::fmt::Write;
     let mut command = format!("trumanfs undo {target}");
     match wanted {
@@ -204,12 +204,12 @@ fn again(target: &str, wanted: &UndoTarget, how: &How) -> String {
 ///
 /// # Errors
 /// As [`Client::undo`].
-pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<Exit> {
-    let what = UndoWhat {
+pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<ExitReason> {
+    let what = UndoQuery {
         run: Some(run.to_owned()),
-        ..UndoWhat::default()
+        ..UndoQuery::default()
     };
-    let how = UndoHow {
+    let how = UndoOptions {
         on_conflict: OnConflict::Stop,
         dry_run: false,
     };
@@ -228,10 +228,10 @@ pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<Exit
 pub(super) fn carry_out(
     client: &Client,
     request: &UndoRequest,
-    how: &How,
+    how: &UndoModeArgs,
     next: &str,
     taken_back: Option<&str>,
-) -> Result<Exit> {
+) -> Result<ExitReason> {
     let report = client.undo(request).map_err(|error| go_on(error, next))?;
     tell(&report, how, next, taken_back)
 }
@@ -242,10 +242,10 @@ pub(super) fn carry_out(
 /// Those of writing it as JSON.
 pub(super) fn tell(
     report: &UndoReport,
-    how: &How,
+    how: &UndoModeArgs,
     next: &str,
     taken_back: Option<&str>,
-) -> Result<Exit> {
+) -> Result<ExitReason> {
     match how.json {
         true => Printer::new().json(report)?,
         false => print(Printer::new(), report, next, taken_back),
@@ -253,15 +253,15 @@ pub(super) fn tell(
     Ok(exit_of(report))
 }
 
-fn exit_of(report: &UndoReport) -> Exit {
+fn exit_of(report: &UndoReport) -> ExitReason {
     if report.stopped {
-        Exit::Conflict
+        ExitReason::Conflict
     } else if report.failed.is_some() || !report.notes.is_empty() {
-        Exit::Partly
+        ExitReason::Partly
     } else if report.record.is_none() && !report.dry_run {
-        Exit::Nothing
+        ExitReason::Nothing
     } else {
-        Exit::Ok
+        ExitReason::Ok
     }
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 /// A number of bytes, as operators write it: 4096, 500K, 20M, 3G, 1T (powers of 1024).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size(pub(super) u64);
+pub(super) struct ByteSize(pub(super) u64);
 
-impl std::str::FromStr for Size {
+impl std::str::FromStr for ByteSize {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Size, String> {
+    fn from_str(text: &str) -> Result<ByteSize, String> {
         let bad = || format!("{text}: not a size; write it as in 500K, 20M or 3G");
         let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let unit = text.get(number.len()..).unwrap_or_default();
@@ -22,7 +22,7 @@ impl std::str::FromStr for Size {
             _ => return Err(bad()),
         };
         let number: u64 = number.parse().map_err(|_| bad())?;
-        number.checked_mul(1 << shift).map(Size).ok_or_else(bad)
+        number.checked_mul(1 << shift).map(ByteSize).ok_or_else(bad)
     }
 }
 

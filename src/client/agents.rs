@@ -33,7 +33,7 @@ pub struct AgentPlace {
 
 /// A run of an agent that was killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsettled {
+pub struct UnsettledRun {
     /// The agent's name.
     pub name: String,
     /// The run's id.
@@ -82,7 +82,7 @@ impl Client {
     ///
     /// # Errors
     /// What reading the directory of marks says.
-    pub fn settle_agents(&self) -> Result<Vec<Unsettled>> {
+    pub fn settle_agents(&self) -> Result<Vec<UnsettledRun>> {
         let state = self.store.state().as_fd();
         let marks = match open(state, AGENT_RUNS) {
             Err(Error::NotFound) => return Ok(Vec::new()),
@@ -98,7 +98,7 @@ impl Client {
                 gone.map_err(Error::os_on("unlinkat", || format!("{file:?}")))?;
                 if let Some((name, run)) = file.rsplit_once('.') {
                     let (name, run) = (name.to_owned(), run.to_owned());
-                    found.push(Unsettled { name, run });
+                    found.push(UnsettledRun { name, run });
                 }
             }
             Ok(found)

@@ -2,7 +2,7 @@
 
 use super::connect::{ask, is_silence, misunderstood};
 use super::target::Client;
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::Result;
 use crate::operator::Store;
 use crate::operator::undo::{Applier, InProcessApplier};
@@ -12,8 +12,8 @@ impl Client {
     /// Carries a change out. `answered` takes the daemon's answer apart; `offline` makes the change where nothing is mounted.
     pub(super) fn change<T>(
         &self,
-        request: &Request,
-        answered: impl FnOnce(Answer) -> Option<T>,
+        request: &ControlRequest,
+        answered: impl FnOnce(ControlAnswer) -> Option<T>,
         offline: impl FnOnce(&Store, &dyn Applier) -> Result<T>,
     ) -> Result<T> {
         if self.store.served_by()?.is_some() {
@@ -70,7 +70,7 @@ impl Client {
         }
         match self
             .status()
-            .and_then(|_| ask(self.store.state(), &Request::Seal))
+            .and_then(|_| ask(self.store.state(), &ControlRequest::Seal))
         {
             Err(error) if is_silence(&error) => {
                 log::warn!("the journal is read as it is: {error}");

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::control::{Answer, Request, send, socket_path};
+use crate::control::{ControlAnswer, ControlRequest, send, socket_path};
 use crate::error::{Error, Result};
 
 /// How long the daemon may take to say how it is: it answers at once, or it hangs.
@@ -28,31 +28,31 @@ const SAME_RELEASE: &str = "Use the trumanfs of the same release as the daemon's
 
 /// A connection to the daemon that serves a store.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct DaemonConnection {
     stream: BufReader<UnixStream>,
     is_lost: bool,
 }
 
-impl Connection {
+impl DaemonConnection {
     /// Connects.
     ///
     /// # Errors
     /// [`Error::Refused`] where no daemon answers, with what to do about it.
-    pub(super) fn open(state: impl AsFd) -> Result<Connection> {
-        Connection::connected(state, None)
+    pub(super) fn open(state: impl AsFd) -> Result<DaemonConnection> {
+        DaemonConnection::connected(state, None)
     }
 
     /// Connects, for requests that are answered at once: an answer is waited for so long and no longer.
     ///
     /// # Errors
-    /// As [`Connection::open`].
-    pub(super) fn open_within(state: impl AsFd, limit: Duration) -> Result<Connection> {
-        Connection::connected(state, Some(limit))
+    /// As [`DaemonConnection::open`].
+    pub(super) fn open_within(state: impl AsFd, limit: Duration) -> Result<DaemonConnection> {
+        DaemonConnection::connected(state, Some(limit))
     }
 
     /// A limit holds for connecting, too: a daemon that was stopped takes no connections, and at some 4,000 the kernel keeps no more
     /// for it.
-    fn connected(state: impl AsFd, limit: Option<Duration>) -> Result<Connection> {
+    fn connected(state: impl AsFd, limit: Option<Duration>) -> Result<DaemonConnection> {
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -68,7 +68,7 @@ impl Connection {
             Err(Errno::AGAIN) => Err(silent()),
             connected => connected.map_err(|errno| unreachable(Error::os("connect")(errno))),
         }?;
-        Ok(Connection {
+        Ok(DaemonConnection {
             stream: BufReader::new(UnixStream::from(socket)),
             is_lost: false,
         })
@@ -105,12 +105,12 @@ impl Connection {
         })
     }
 
-    /// Asks. The answer is never [`Answer::Failed`].
+    /// Asks. The answer is never [`ControlAnswer::Failed`].
     ///
     /// # Errors
     /// What the daemon says that it could not do; [`Error::Refused`] where it is gone; [`Error::Partly`] where it goes away while it may
     /// be changing something.
-    pub(super) fn ask(&mut self, request: &Request) -> Result<Answer> {
+    pub(super) fn ask(&mut self, request: &ControlRequest) -> Result<ControlAnswer> {
         let mut line = String::new();
         // A request that did not arrive whole is not acted upon. Who may not ask at all is told so without being heard.
         if let Err(error) = send(self.stream.get_ref(), request) {
@@ -118,7 +118,7 @@ impl Connection {
             let told = self.stream.read_line(&mut line).ok();
             let told = told.and_then(|_| serde_json::from_str(&line).ok());
             return Err(match told {
-                Some(Answer::Failed { kind, what, remedy }) => kind.error(what, remedy),
+                Some(ControlAnswer::Failed { kind, what, remedy }) => kind.error(what, remedy),
                 _ => unreachable(error),
             });
         }
@@ -135,7 +135,7 @@ impl Connection {
             return Err(lost(request));
         }
         match serde_json::from_str(&line) {
-            Ok(Answer::Failed { kind, what, remedy }) => Err(kind.error(what, remedy)),
+            Ok(ControlAnswer::Failed { kind, what, remedy }) => Err(kind.error(what, remedy)),
             Ok(answer) => Ok(answer),
             Err(error) => Err(misunderstood(request, &error.to_string())),
         }
@@ -146,13 +146,13 @@ impl Connection {
 /// no longer.
 ///
 /// # Errors
-/// As [`Connection::open`] and [`Connection::ask`].
-pub(super) fn ask(state: impl AsFd, request: &Request) -> Result<Answer> {
+/// As [`DaemonConnection::open`] and [`DaemonConnection::ask`].
+pub(super) fn ask(state: impl AsFd, request: &ControlRequest) -> Result<ControlAnswer> {
     let limit = match request {
-        Request::Seal => Some(SEALED),
+        ControlRequest::Seal => Some(SEALED),
         request => (!request.changes()).then_some(ANSWERED),
     };
-    Connection::connected(state, limit)?.ask(request)
+    DaemonConnection::connected(state, limit)?.ask(request)
 }
 
 fn unreachable(error: Error) -> Error {
@@ -187,7 +187,7 @@ pub(super) fn silence_of(pid: u32, mut error: Error) -> Error {
 }
 
 /// Says that an answer is none to the request.
-pub(super) fn misunderstood(request: &Request, why: &str) -> Error {
+pub(super) fn misunderstood(request: &ControlRequest, why: &str) -> Error {
     let what = format!("the daemon's answer cannot be understood: {why}");
     match request.changes() {
         true => Error::Partly {
@@ -199,7 +199,7 @@ pub(super) fn misunderstood(request: &Request, why: &str) -> Error {
 }
 
 /// Says what it means that the daemon, or its end of this connection, is gone before it has answered.
-fn lost(request: &Request) -> Error {
+fn lost(request: &ControlRequest) -> Error {
     match request.changes() {
         true => Error::Partly {
             what: "the daemon went away in the middle of it: part of it may have been done"

@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::target::{Client, Site, site};
-use crate::control::{Answer, Request};
+use super::target::{Client, DirectorySite, site};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
 use crate::mounts::{nesting, table};
 use crate::name::{Name, escape};
@@ -33,7 +33,7 @@ const BEGINNING: &str = "forked";
 
 /// A fork that has been made.
 #[derive(Debug, serde::Serialize)]
-pub struct Forked {
+pub struct ForkReport {
     /// Where it is, escaped.
     pub store: String,
     /// Where its origin is, escaped.
@@ -56,7 +56,7 @@ impl Client {
     /// # Errors
     /// As [`Client::open`], and those of making its `.trumanfs`.
     pub fn open_or_begin(target: &Path) -> Result<Client> {
-        let is_new = matches!(site(target)?, Site::Store)
+        let is_new = matches!(site(target)?, DirectorySite::Store)
             && open_unlocked(&Root::open(target)?.for_operator())?.is_none();
         if is_new {
             let (world, _) = World::as_last_mounted(target)?;
@@ -71,9 +71,9 @@ impl Client {
     /// [`Error::Conflict`] where something is at that place, or a fork is just being made there; [`Error::Refused`] where
     /// blocks cannot be shared, and for a place in a store or a home; [`Error::Missing`] where its directory is not there.
     /// Nothing is at the place then.
-    pub fn fork(&self, name: &Path, means: ForkMethod) -> Result<Forked> {
-        let place = Place::of(&self.path, name)?;
-        let unfinished = Unfinished::begin(&place)?;
+    pub fn fork(&self, name: &Path, means: ForkMethod) -> Result<ForkReport> {
+        let place = ForkPlace::of(&self.path, name)?;
+        let unfinished = UnfinishedFork::begin(&place)?;
         let origin = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let origin = escape(origin.as_os_str().as_bytes());
         // What programs have written counts as done.
@@ -104,7 +104,7 @@ impl Client {
             unfinished.clear_away(&place);
             place.is_full(error)
         })?;
-        Ok(Forked {
+        Ok(ForkReport {
             store: escape(place.path().as_os_str().as_bytes()),
             origin,
             point,
@@ -135,9 +135,9 @@ impl Client {
             return merge::run(&self.store, request, None, Caller::myself());
         }
         self.change(
-            &Request::Merge(request.clone()),
+            &ControlRequest::Merge(request.clone()),
             |answer| match answer {
-                Answer::Merged(report) => Some(*report),
+                ControlAnswer::Merged(report) => Some(*report),
                 _ => None,
             },
             |store, applier| merge::run(store, request, Some(applier), Caller::myself()),
@@ -156,15 +156,15 @@ impl Client {
 }
 
 /// Where a fork is to be.
-struct Place {
+struct ForkPlace {
     /// The directory that it lies in.
     parent: PathBuf,
     dir: OwnedFd,
     name: Vec<u8>,
 }
 
-impl Place {
-    fn of(store: &Path, name: &Path) -> Result<Place> {
+impl ForkPlace {
+    fn of(store: &Path, name: &Path) -> Result<ForkPlace> {
         let mut parts = name.components();
         let is_name = matches!(
             (parts.next(), parts.next()),
@@ -210,7 +210,7 @@ impl Place {
         })?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(&parent, flags, Mode::empty()).map_err(Error::os("open"))?;
-        let place = Place {
+        let place = ForkPlace {
             parent,
             dir,
             name: name.as_bytes().to_vec(),
@@ -271,13 +271,13 @@ impl Place {
 }
 
 /// The directory that a fork is made in, locked. What it is can be told by the note in its `.trumanfs`.
-struct Unfinished {
+struct UnfinishedFork {
     fd: OwnedFd,
 }
 
-impl Unfinished {
+impl UnfinishedFork {
     /// Makes the directory, or takes over the one that a killed attempt has left.
-    fn begin(place: &Place) -> Result<Unfinished> {
+    fn begin(place: &ForkPlace) -> Result<UnfinishedFork> {
         let name = place.unfinished();
         let at = || {
             place
@@ -323,7 +323,7 @@ impl Unfinished {
         if !matches!(is_it, Ok(true)) {
             return Err(busy());
         }
-        let unfinished = Unfinished { fd };
+        let unfinished = UnfinishedFork { fd };
         if !unfinished.is_ours()? {
             return Err(not_ours());
         }
@@ -364,7 +364,7 @@ impl Unfinished {
     }
 
     /// Puts the whole fork at its place, when everything in it is on the disk.
-    fn take_place(&self, place: &Place) -> Result<()> {
+    fn take_place(&self, place: &ForkPlace) -> Result<()> {
         rustix::fs::syncfs(&self.fd).map_err(Error::os("syncfs"))?;
         let (from, to) = (place.unfinished(), place.name.as_slice());
         let flags = RenameFlags::NOREPLACE;
@@ -377,7 +377,7 @@ impl Unfinished {
     }
 
     /// Deletes what was made. What cannot be deleted is cleared away by the next attempt.
-    fn clear_away(&self, place: &Place) {
+    fn clear_away(&self, place: &ForkPlace) {
         let emptied = self.root().and_then(|root| fork::empty(&root));
         let name = place.unfinished();
         if emptied.is_ok() {

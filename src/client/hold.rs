@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::connect::{Connection, is_silence};
-use super::target::{Client, PinnedDir, Site, findable, site};
-use crate::control::{Answer, Held, Request};
-use crate::daemon::{self, Wanted};
+use super::connect::{DaemonConnection, is_silence};
+use super::target::{Client, DirectorySite, PinnedDir, findable, site};
+use crate::control::{ControlAnswer, ControlRequest, HeldHomeInfo};
+use crate::daemon::{self, MountOptions};
 use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -30,10 +30,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A home that stays mounted while this lives.
 #[derive(Debug)]
-pub struct Hold {
+pub struct HomeHold {
     /// The daemon counts the home as held until this ends.
-    connection: Connection,
-    held: Held,
+    connection: DaemonConnection,
+    held: HeldHomeInfo,
     /// The path by which the occupant knows the home.
     path: PathBuf,
     scratch: OwnedFd,
@@ -42,7 +42,7 @@ pub struct Hold {
     is_temporary: bool,
 }
 
-impl Drop for Hold {
+impl Drop for HomeHold {
     /// Releases the home. If it was mounted for this and has no other holder, waits until the store is unlocked.
     fn drop(&mut self) {
         if !self.is_temporary {
@@ -70,7 +70,7 @@ impl Drop for Hold {
     }
 }
 
-impl Hold {
+impl HomeHold {
     /// Returns the store behind the home.
     pub fn client(&self) -> &Client {
         &self.client
@@ -119,20 +119,20 @@ pub fn hold(
     target: &Path,
     pinned: Option<&PinnedDir>,
     fits: &dyn Fn(&Path) -> Result<()>,
-) -> Result<Hold> {
+) -> Result<HomeHold> {
     let target = &*findable(target);
     let end = Instant::now() + PATIENCE;
     let mut attempts = 0;
     let mut own = None;
     loop {
         let held = match site_of(target)? {
-            Site::Home => {
+            DirectorySite::Home => {
                 if let Some(pinned) = pinned {
                     Root::open_expecting(target, pinned.root().id())?;
                 }
                 Client::open(target).and_then(|client| client.hold())
             }
-            Site::Store => {
+            DirectorySite::Store => {
                 let dir = match (pinned, &mut own) {
                     (Some(pinned), _) => pinned,
                     (None, Some(own)) => own,
@@ -168,19 +168,20 @@ pub fn hold(
 /// # Errors
 /// As [`site`].
 pub fn unmounted(target: &Path) -> Result<Option<PathBuf>> {
-    let is_free = site_of(target)? == Site::Store && served(&PinnedDir::open(target)?)?.is_none();
+    let is_free =
+        site_of(target)? == DirectorySite::Store && served(&PinnedDir::open(target)?)?.is_none();
     let path = || std::fs::canonicalize(target).map_err(|error| Error::io("realpath", &error));
     is_free.then(path).transpose()
 }
 
 /// As [`site`], but does not touch a home that a daemon serves: if that daemon hangs, so would this process.
-fn site_of(target: &Path) -> Result<Site> {
+fn site_of(target: &Path) -> Result<DirectorySite> {
     let has_daemon = || {
         let client = Client::open(target);
-        client.is_ok_and(|client| Connection::open(client.store.state()).is_ok())
+        client.is_ok_and(|client| DaemonConnection::open(client.store.state()).is_ok())
     };
     match table::find(target).is_some() && has_daemon() {
-        true => Ok(Site::Home),
+        true => Ok(DirectorySite::Home),
         false => site(target),
     }
 }
@@ -200,15 +201,15 @@ fn served(dir: &PinnedDir) -> Result<Option<Client>> {
 
 impl Client {
     /// Holds the home of this store, which is mounted.
-    fn hold(self) -> Result<Hold> {
+    fn hold(self) -> Result<HomeHold> {
         let mut connection =
-            Connection::open_within(self.store.state(), PATIENCE).map_err(ending)?;
-        let answer = connection.ask(&Request::Hold);
+            DaemonConnection::open_within(self.store.state(), PATIENCE).map_err(ending)?;
+        let answer = connection.ask(&ControlRequest::Hold);
         let held = match answer {
             Err(error) if is_silence(&error) => return Err(error),
             Err(error) if connection.is_lost() => return Err(ending(error)),
             Err(error) => return Err(error),
-            Ok(Answer::Held(held)) => held,
+            Ok(ControlAnswer::Held(held)) => held,
             _ => return Err(Error::refused("the daemon answers another question", "")),
         };
         // A daemon of a user's can only serve that user: whatever it says, nothing is done there with more rights.
@@ -230,7 +231,7 @@ impl Client {
             true => known_as(&self.path),
             false => home,
         };
-        Ok(Hold {
+        Ok(HomeHold {
             connection,
             held,
             path,
@@ -296,7 +297,7 @@ fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
     drop(root);
     // Nothing but the daemon's start may fail from here on: it would stay.
     let home = registry::temporary_home()?;
-    let wanted = Wanted {
+    let wanted = MountOptions {
         store,
         store_id: Some((id.0, id.1)),
         home: home.clone(),
@@ -310,7 +311,7 @@ fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
         follow: true,
         passthrough: true,
         while_held: true,
-        ..Wanted::default()
+        ..MountOptions::default()
     };
     daemon::start(&wanted).map(drop).inspect_err(|_| {
         let _ = std::fs::remove_dir(&home);

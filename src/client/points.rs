@@ -1,7 +1,7 @@
 //! Sessions, operations, points, and the names that points are given.
 
 use super::target::Client;
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
 use crate::operator::checkpoint::{self, Checkpoint};
 use crate::operator::point::{self, Operation, Point};
@@ -54,13 +54,13 @@ impl Client {
     /// # Errors
     /// As [`checkpoint::create`]; as [`Client::open`] where the store cannot be had.
     pub fn checkpoint(&self, name: &str) -> Result<Checkpoint> {
-        let request = Request::Checkpoint {
+        let request = ControlRequest::Checkpoint {
             name: name.to_owned(),
         };
         let seq = self.change(
             &request,
             |answer| match answer {
-                Answer::Checkpoint(seq) => Some(seq),
+                ControlAnswer::Checkpoint(seq) => Some(seq),
                 _ => None,
             },
             |store, applier| checkpoint::create(store, applier.world(), name, Caller::myself()),

@@ -2,7 +2,7 @@
 
 use super::connect::{ask, misunderstood};
 use super::target::Client;
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
 use crate::name::Escaped;
 use crate::operator::kept_versions::KeptVersion;
@@ -13,10 +13,10 @@ use crate::world::{Caller, PurgeResult};
 const AT_ONCE: usize = 50;
 
 /// What is told of how many bytes have become free since it was told last.
-pub type Freed<'a> = &'a mut dyn FnMut(u64);
+pub type FreedCallback<'a> = &'a mut dyn FnMut(u64);
 
 /// Entries of the trash, and former contents by session and number.
-type Things = (Vec<Escaped>, Vec<(String, u64)>);
+type PurgeItems = (Vec<Escaped>, Vec<(String, u64)>);
 
 impl Client {
     /// Finds out what a request means for the store as it is now.
@@ -33,7 +33,7 @@ impl Client {
     /// # Errors
     /// As [`purge::carry_out`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what comes in between
     /// later is in [`PurgeResult::stopped`].
-    pub fn purge(&self, plan: &PurgePlan, freed: Freed<'_>) -> Result<PurgeResult> {
+    pub fn purge(&self, plan: &PurgePlan, freed: FreedCallback<'_>) -> Result<PurgeResult> {
         let entries: Vec<Escaped> = plan.entries.iter().map(|l| l.entry.clone()).collect();
         let version = |version: &KeptVersion| (version.session.clone(), version.n);
         let versions: Vec<_> = plan.versions.iter().map(version).collect();
@@ -53,7 +53,11 @@ impl Client {
         purge::still_there(&self.store, plan)
     }
 
-    fn purge_live(&self, (entries, versions): Things, freed: Freed<'_>) -> Result<PurgeResult> {
+    fn purge_live(
+        &self,
+        (entries, versions): PurgeItems,
+        freed: FreedCallback<'_>,
+    ) -> Result<PurgeResult> {
         let mut purged = PurgeResult::default();
         let entries = entries
             .chunks(AT_ONCE)
@@ -80,10 +84,10 @@ impl Client {
         Ok(purged)
     }
 
-    fn purge_some(&self, (entries, versions): Things) -> Result<PurgeResult> {
-        let request = Request::Purge { entries, versions };
+    fn purge_some(&self, (entries, versions): PurgeItems) -> Result<PurgeResult> {
+        let request = ControlRequest::Purge { entries, versions };
         match ask(self.store.state(), &request)? {
-            Answer::Purged(some) => Ok(some),
+            ControlAnswer::Purged(some) => Ok(some),
             _ => Err(misunderstood(&request, "it answers another question")),
         }
     }

@@ -1,8 +1,8 @@
 //! Reviewing: what nobody has accepted yet, accepting it, taking it back.
 
 use super::target::Client;
-use super::undo::UndoHow;
-use crate::control::{Answer, Request};
+use super::undo::UndoOptions;
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
 use crate::name::{Subtrees, WorldPath};
 use crate::operator::point::{Operation, Point};
@@ -79,9 +79,9 @@ impl Client {
 
     fn record_accepted(&self, request: &AcceptRequest) -> Result<AcceptReport> {
         self.change(
-            &Request::Accept(request.clone()),
+            &ControlRequest::Accept(request.clone()),
             |answer| match answer {
-                Answer::Accepted(accepted) => Some(accepted),
+                ControlAnswer::Accepted(accepted) => Some(accepted),
                 _ => None,
             },
             |_, applier| accept(applier.world(), request, Caller::myself()),
@@ -163,9 +163,9 @@ impl Client {
             return Ok(plan.report);
         };
         let edited = self.change(
-            &Request::Edit(request.clone()),
+            &ControlRequest::Edit(request.clone()),
             |answer| match answer {
-                Answer::Edited(edited) => Some(edited),
+                ControlAnswer::Edited(edited) => Some(edited),
                 _ => None,
             },
             |_, applier| edit(applier, &request, Caller::myself()),
@@ -181,7 +181,7 @@ impl Client {
         &self,
         review: &Review<'_>,
         paths: &[WorldPath],
-        how: UndoHow,
+        how: UndoOptions,
     ) -> Result<UndoRequest> {
         let scope = review.scope();
         let wanted = match paths {

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::connect::Connection;
+use super::connect::DaemonConnection;
 use super::target::Client;
-use crate::control::{Answer, Request, RunRequest};
+use crate::control::{ControlAnswer, ControlRequest, RunRequest};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Run, RunId};
@@ -27,25 +27,25 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where this process registers its runs in a store that is mounted.
 #[derive(Debug)]
-pub struct Runs {
+pub struct RunRegistry {
     /// The store's own directory, where the socket is.
     state: OwnedFd,
-    connection: Mutex<Option<Connection>>,
+    connection: Mutex<Option<DaemonConnection>>,
 }
 
-impl Runs {
+impl RunRegistry {
     /// Makes ready; nothing is said before the first run.
     ///
     /// # Errors
     /// What `fcntl(2)` says.
-    pub fn new(client: &Client) -> Result<Arc<Runs>> {
+    pub fn new(client: &Client) -> Result<Arc<RunRegistry>> {
         let state = rustix::io::fcntl_dupfd_cloexec(client.store.state(), 0);
-        Ok(Runs::over(state.map_err(Error::os("fcntl"))?))
+        Ok(RunRegistry::over(state.map_err(Error::os("fcntl"))?))
     }
 
     /// Makes ready by the descriptor of a store's state directory.
-    pub fn over(state: OwnedFd) -> Arc<Runs> {
-        Arc::new(Runs {
+    pub fn over(state: OwnedFd) -> Arc<RunRegistry> {
+        Arc::new(RunRegistry {
             state,
             connection: Mutex::new(None),
         })
@@ -57,7 +57,7 @@ impl Runs {
     /// [`Error::Refused`] where the daemon cannot be asked, or sees this process under other numbers (another PID namespace);
     /// [`Error::Conflict`] where this thread works for another run, or there was a run of this id. Then there is no run, and what is
     /// done all the same belongs to none.
-    pub fn begin(self: &Arc<Runs>, run: &Run) -> Result<LiveRun> {
+    pub fn begin(self: &Arc<RunRegistry>, run: &Run) -> Result<LiveRun> {
         let begin = RunRequest::Begin {
             run: run.clone(),
             threads: vec![own_thread()],
@@ -72,11 +72,11 @@ impl Runs {
 
     /// Asks the daemon. Returns whether a run that ends with it has recorded anything. A run that begins may need a new connection: another daemon may serve the store by now.
     fn ask(&self, request: RunRequest, begins: bool) -> Result<bool> {
-        let request = Request::Run(request);
+        let request = ControlRequest::Run(request);
         let mut connection = self.connection.lock();
         let known = connection.take();
         let was_known = known.is_some();
-        let connect = || Connection::open_within(&self.state, PATIENCE);
+        let connect = || DaemonConnection::open_within(&self.state, PATIENCE);
         let mut asked = match known {
             Some(known) => known,
             None if begins => connect()?,
@@ -91,8 +91,8 @@ impl Runs {
             *connection = Some(asked);
         }
         match answer? {
-            Answer::Done => Ok(false),
-            Answer::RunEnded { recorded } => Ok(recorded),
+            ControlAnswer::Done => Ok(false),
+            ControlAnswer::RunEnded { recorded } => Ok(recorded),
             _ => Err(Error::refused("the daemon answers another question", "")),
         }
     }
@@ -101,7 +101,7 @@ impl Runs {
 /// A run that the daemon knows of. It ends when this is dropped.
 #[derive(Debug)]
 pub struct LiveRun {
-    runs: Arc<Runs>,
+    runs: Arc<RunRegistry>,
     id: RunId,
     has_ended: AtomicBool,
 }
@@ -115,15 +115,15 @@ impl LiveRun {
     /// Has the calling thread work for the run, until the guard is dropped or the run ends.
     ///
     /// # Errors
-    /// As [`Runs::begin`].
-    pub fn join(&self) -> Result<Member<'_>> {
+    /// As [`RunRegistry::begin`].
+    pub fn join(&self) -> Result<RunMember<'_>> {
         let thread = own_thread();
         let join = RunRequest::Join {
             id: self.id,
             threads: vec![thread],
         };
         self.runs.ask(join, false)?;
-        Ok(Member { run: self, thread })
+        Ok(RunMember { run: self, thread })
     }
 
     /// Has a program work for the run: a process of it, with all that share its PID namespace or are in one below it. To be said
@@ -175,12 +175,12 @@ impl Drop for LiveRun {
 /// A thread that works for a run.
 #[derive(Debug)]
 #[must_use = "the thread belongs to the run as long as this lives"]
-pub struct Member<'r> {
+pub struct RunMember<'r> {
     run: &'r LiveRun,
     thread: u32,
 }
 
-impl Drop for Member<'_> {
+impl Drop for RunMember<'_> {
     fn drop(&mut self) {
         let leave = RunRequest::Leave {
             id: self.run.id,

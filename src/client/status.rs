@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use super::connect::{ask, misunderstood, silence_of};
 use super::target::Client;
-use crate::control::{Answer, Request, Status};
+use crate::control::{ControlAnswer, ControlRequest, MountStatus};
 use crate::error::Result;
 use crate::mounts::{registry, table};
 use crate::world::store::layout;
 
 /// A mounted home of this machine, and what could be found out about it.
 #[derive(Debug)]
-pub enum Mount {
+pub enum KnownMount {
     /// It is served.
-    Served(Box<Status>),
+    Served(Box<MountStatus>),
     /// Its daemon has died.
     Dead(PathBuf),
     /// Another user mounted it, and only they and root may know of which store.
@@ -24,15 +24,15 @@ pub enum Mount {
 }
 
 /// Finds out about all homes of this machine.
-pub fn mounts() -> Vec<Mount> {
+pub fn mounts() -> Vec<KnownMount> {
     let status = |home: table::MountedAt| {
         let Some(entry) = registry::find(&home.device) else {
-            return Mount::Foreign(home.path);
+            return KnownMount::Foreign(home.path);
         };
         match Client::open(&entry.store()).and_then(|client| client.status()) {
-            Ok(Some(status)) => Mount::Served(Box::new(status)),
-            Ok(None) => Mount::Dead(home.path),
-            Err(error) => Mount::Unknown(home.path, error),
+            Ok(Some(status)) => KnownMount::Served(Box::new(status)),
+            Ok(None) => KnownMount::Dead(home.path),
+            Err(error) => KnownMount::Unknown(home.path, error),
         }
     };
     table::mounted().into_iter().map(status).collect()
@@ -60,15 +60,15 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`](crate::error::Error::Refused) where its daemon does not answer.
-    pub fn status(&self) -> Result<Option<Status>> {
+    pub fn status(&self) -> Result<Option<MountStatus>> {
         let Some(holder) = self.store.served_by()? else {
             return Ok(None);
         };
-        let answer = ask(self.store.state(), &Request::Status);
+        let answer = ask(self.store.state(), &ControlRequest::Status);
         match answer.map_err(|error| silence_of(holder.pid, error))? {
-            Answer::Status(status) => Ok(Some(*status)),
+            ControlAnswer::Status(status) => Ok(Some(*status)),
             _ => Err(misunderstood(
-                &Request::Status,
+                &ControlRequest::Status,
                 "it answers another question",
             )),
         }

@@ -131,7 +131,7 @@ impl PinnedDir {
 
 /// What a directory is to somebody who wants to work in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Site {
+pub enum DirectorySite {
     /// It lies in a mounted home.
     Home,
     /// It is a store that nobody has mounted, or may become one.
@@ -143,13 +143,13 @@ pub enum Site {
 /// # Errors
 /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no directory, and for one in another store or around
 /// one ([`nesting::check`]).
-pub fn site(root: &Path) -> Result<Site> {
+pub fn site(root: &Path) -> Result<DirectorySite> {
     let root = &*findable(root);
     let is_denied = std::fs::metadata(root)
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     // Nobody but its owner may look at a home, not even root.
     if is_denied && table::find(root).is_some() {
-        return Ok(Site::Home);
+        return Ok(DirectorySite::Home);
     }
     let meta = look(root)?;
     if !meta.is_dir() {
@@ -159,8 +159,8 @@ pub fn site(root: &Path) -> Result<Site> {
         ));
     }
     match table::holds(&meta) {
-        true => Ok(Site::Home),
-        false => nesting::check(root, STATE).map(|()| Site::Store),
+        true => Ok(DirectorySite::Home),
+        false => nesting::check(root, STATE).map(|()| DirectorySite::Store),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The trash: what lies there, and putting it back.
 
 use super::target::Client;
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::Result;
 use crate::name::{Escaped, WorldPath};
 use crate::operator::trash::{self, TrashEntry};
@@ -10,7 +10,7 @@ use crate::world::Caller;
 
 /// An entry that is no longer in the trash.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Restored {
+pub struct RestoredEntry {
     /// The entry.
     pub entry: Escaped,
     /// Where it is now.
@@ -31,23 +31,23 @@ impl Client {
     ///
     /// # Errors
     /// As [`trash::origin`] and [`trash::restore`]; as [`Client::open`] where the store cannot be had.
-    pub fn trash_restore(&self, entry: &[u8], to: Option<&WorldPath>) -> Result<Restored> {
+    pub fn trash_restore(&self, entry: &[u8], to: Option<&WorldPath>) -> Result<RestoredEntry> {
         self.seal();
         let to = match to {
             Some(to) => to.clone(),
             None => trash::origin(&self.store, entry)?,
         };
         let entry = Escaped(entry.to_vec());
-        let request = Request::TrashRestore {
+        let request = ControlRequest::TrashRestore {
             entry: entry.clone(),
             to: to.clone(),
         };
         self.change(
             &request,
-            |answer| matches!(answer, Answer::Done).then_some(()),
+            |answer| matches!(answer, ControlAnswer::Done).then_some(()),
             |_, applier| trash::restore(applier.world(), &entry.0, &to, Caller::myself()).map(drop),
         )?;
-        Ok(Restored { entry, to })
+        Ok(RestoredEntry { entry, to })
     }
 
     /// Finds out what the trash and the former contents take, by session and by program.

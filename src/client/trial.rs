@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::hold::{Hold, hold, unmounted};
+use super::hold::{HomeHold, hold, unmounted};
 use super::target::Client;
 use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
@@ -100,7 +100,7 @@ fn make_store() -> Result<PathBuf> {
 }
 
 /// Mounts the store. A directory in somebody's home is part of that home, in which nothing is tried.
-fn mount_store(store: &Path) -> Result<Hold> {
+fn mount_store(store: &Path) -> Result<HomeHold> {
     if unmounted(store)?.is_none() {
         return Err(Error::refused(
             format!("{} lies in a mounted home", store.display()),
@@ -117,7 +117,7 @@ fn mount_store(store: &Path) -> Result<Hold> {
     })
 }
 
-fn use_home(hold: Hold) -> Result<TrialHome> {
+fn use_home(hold: HomeHold) -> Result<TrialHome> {
     let home = hold.mounted_at();
     let file = home.join("trial");
     let content = b"written in the home\n";

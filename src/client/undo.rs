@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::target::Client;
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
 use crate::operator::point::{self, Operation, Point};
 use crate::operator::run::{RunSummary, find};
@@ -19,7 +19,7 @@ pub const EVERY_SESSION: &str = "all";
 
 /// What is to be taken back, as it was typed. What is given narrows the choice; operations stand alone.
 #[derive(Debug, Clone, Default)]
-pub struct UndoWhat {
+pub struct UndoQuery {
     /// Operations, as NUMBER (of the last session) or SESSION:NUMBER.
     pub operations: Vec<String>,
     /// In this session; [`EVERY_SESSION`] for all.
@@ -40,14 +40,14 @@ pub struct UndoWhat {
 
 /// How it is to be taken back.
 #[derive(Debug, Clone, Copy)]
-pub struct UndoHow {
+pub struct UndoOptions {
     /// What is done where something later is in the way.
     pub on_conflict: OnConflict,
     /// Whether nothing is changed.
     pub dry_run: bool,
 }
 
-impl UndoWhat {
+impl UndoQuery {
     /// Returns the words for the record of the undo: what was given, with a space before each.
     fn words(&self) -> String {
         let mut words = String::new();
@@ -79,11 +79,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Usage`] where nothing was given; as [`point::point`], [`point::operation`] and [`point::session`].
-    pub fn undo_request(&self, what: &UndoWhat, how: UndoHow) -> Result<UndoRequest> {
+    pub fn undo_request(&self, what: &UndoQuery, how: UndoOptions) -> Result<UndoRequest> {
         let run = what.run.as_ref();
         let run = run.map(|text| find(&self.store, text)).transpose()?;
         // `last` and the beginning of an id may mean another run when the record is read.
-        let named = UndoWhat {
+        let named = UndoQuery {
             run: run.as_ref().map(|run| run.id.to_string()),
             ..what.clone()
         };
@@ -155,7 +155,7 @@ impl Client {
         &self,
         run: Option<&str>,
         skipped: &[Operation],
-        how: UndoHow,
+        how: UndoOptions,
     ) -> Result<(UndoRequest, LastUndo)> {
         let (operations, last) = match run.filter(|text| *text != "last") {
             Some(text) => self.undo_of_run(text)?,
@@ -220,9 +220,9 @@ impl Client {
             run(&self.store, &dry, None, Caller::myself()).map(drop)
         })?;
         self.change(
-            &Request::Undo(request.clone()),
+            &ControlRequest::Undo(request.clone()),
             |answer| match answer {
-                Answer::Undone(report) => Some(*report),
+                ControlAnswer::Undone(report) => Some(*report),
                 _ => None,
             },
             |store, applier| run(store, request, Some(applier), Caller::myself()),
@@ -240,9 +240,9 @@ impl Client {
         }
         self.refuse_early(|| restore(&self.store, request, None, Caller::myself()).map(drop))?;
         self.change(
-            &Request::Restore(request.clone()),
+            &ControlRequest::Restore(request.clone()),
             |answer| match answer {
-                Answer::Restored(restored) => Some(restored),
+                ControlAnswer::Restored(restored) => Some(restored),
                 _ => None,
             },
             |store, applier| restore(store, request, Some(applier), Caller::myself()),

@@ -13,7 +13,7 @@ use crate::world::{Root, RunId, adopt};
 
 /// What belongs to a mounted home.
 #[derive(Debug)]
-pub struct Workshop {
+pub struct HomeDescriptors {
     /// The home's trash, as the home shows it.
     pub trash: Root,
     /// The store's state directory, where the daemon listens.
@@ -29,7 +29,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`] where nothing is mounted, or the state directory is not this user's; what the system calls say.
-    pub fn workshop(&self, directory: &Path) -> Result<Workshop> {
+    pub fn workshop(&self, directory: &Path) -> Result<HomeDescriptors> {
         let home = self.home().ok_or_else(|| {
             Error::refused(
                 format!("{} is not mounted", self.path.display()),
@@ -38,7 +38,7 @@ impl Client {
         })?;
         let state = rustix::io::fcntl_dupfd_cloexec(self.store.state(), 0);
         let state = state.map_err(Error::os("fcntl"))?;
-        Ok(Workshop {
+        Ok(HomeDescriptors {
             trash: Root::open(&home.join(std::ffi::OsStr::new(
                 std::str::from_utf8(TRASH).unwrap_or_default(),
             )))?,

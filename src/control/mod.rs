@@ -19,7 +19,7 @@ use crate::world::{PurgeResult, Run, RunId};
 /// What can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase")]
-pub enum Request {
+pub enum ControlRequest {
     /// How it is going.
     Status,
     /// Put an entry of the trash back.
@@ -59,12 +59,12 @@ pub enum Request {
     Run(RunRequest),
 }
 
-impl Request {
+impl ControlRequest {
     /// Returns whether it asks for a change.
     pub fn changes(&self) -> bool {
         match self {
-            Request::Status | Request::Seal | Request::Hold => false,
-            Request::Run(request) => matches!(request, RunRequest::Adopt { .. }),
+            ControlRequest::Status | ControlRequest::Seal | ControlRequest::Hold => false,
+            ControlRequest::Run(request) => matches!(request, RunRequest::Adopt { .. }),
             _ => true,
         }
     }
@@ -123,9 +123,9 @@ pub enum RunRequest {
 /// What is answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum ControlAnswer {
     /// How it is going.
-    Status(Box<Status>),
+    Status(Box<MountStatus>),
     /// It was done.
     Done,
     /// It was deleted, as far as it says.
@@ -143,7 +143,7 @@ pub enum Answer {
     /// What was accepted.
     Accepted(AcceptReport),
     /// The home is held.
-    Held(Held),
+    Held(HeldHomeInfo),
     /// The run has ended.
     RunEnded {
         /// Whether anything of it was recorded.
@@ -160,17 +160,17 @@ pub enum Answer {
     },
 }
 
-impl From<Error> for Answer {
-    fn from(error: Error) -> Answer {
+impl From<Error> for ControlAnswer {
+    fn from(error: Error) -> ControlAnswer {
         let kind = error.kind();
         let (what, remedy) = error.into_words();
-        Answer::Failed { kind, what, remedy }
+        ControlAnswer::Failed { kind, what, remedy }
     }
 }
 
 /// A home that is held, as whoever runs a program in it has to know it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldHomeInfo {
     /// Where it is mounted.
     pub home: Escaped,
     /// Whom it is for.
@@ -183,7 +183,7 @@ pub struct Held {
 
 /// How a mount is going.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Status {
+pub struct MountStatus {
     /// The home, escaped.
     pub home: String,
     /// The store, escaped.

@@ -24,7 +24,7 @@ pub enum AccessTimes {
 
 /// The requested or present handling of access times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub struct Access {
+pub struct AccessTimeSetting {
     /// For all files; the store's own setting, if absent.
     pub times: Option<AccessTimes>,
     /// Whether directories are excluded.
@@ -33,12 +33,12 @@ pub struct Access {
     pub some: bool,
 }
 
-impl Access {
+impl AccessTimeSetting {
     /// Returns the setting of a store's mount.
     ///
     /// # Errors
     /// Any error from `statvfs(3)`.
-    pub fn of_store(store: &Path) -> Result<Access> {
+    pub fn of_store(store: &Path) -> Result<AccessTimeSetting> {
         let flags = rustix::fs::statvfs(store)
             .map_err(Error::os("statvfs"))?
             .f_flag;
@@ -49,7 +49,7 @@ impl Access {
         } else {
             AccessTimes::Always
         };
-        Ok(Access {
+        Ok(AccessTimeSetting {
             times: Some(times),
             not_of_directories: times == AccessTimes::Never
                 || flags.contains(StatVfsMountFlags::NODIRATIME),
@@ -61,7 +61,7 @@ impl Access {
     ///
     /// # Errors
     /// [`Error::Refused`] naming the option that would have no effect.
-    pub fn check(self, of_store: Access, store: &Path) -> Result<()> {
+    pub fn check(self, of_store: AccessTimeSetting, store: &Path) -> Result<()> {
         let word = match self.times {
             Some(times) if Some(times) != of_store.times => times.word(),
             _ if self.some && of_store.times == Some(AccessTimes::Never) => "atime",

@@ -8,12 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
 use super::connection::{each_line, peer};
-use super::holders::Holders;
+use super::holders::HomeHolders;
 use super::live_applier::LiveApplier;
-use super::runs::Runs;
-use crate::control::{Answer, Request, RunRequest, Status, send, socket_path};
+use super::runs::ConnectionRuns;
+use crate::control::{ControlAnswer, ControlRequest, MountStatus, RunRequest, send, socket_path};
 use crate::error::{Error, Kind, Result};
-use crate::fuse::{Invalidate, Shared};
+use crate::fuse::{CacheInvalidator, SharedState};
 use crate::name::{Escaped, Name, WorldPath};
 use crate::operator;
 use crate::world::store::layout::{SOCKET, TRASH};
@@ -21,11 +21,11 @@ use crate::world::{Caller, PurgeResult, World};
 
 /// Whose turn it is to change something for an operator: one after the other, and nobody any more once the session ends.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct OperatorLock {
     ended: parking_lot::Mutex<bool>,
 }
 
-impl Turn {
+impl OperatorLock {
     /// Waits for the change that is being made, and lets no other begin while the guard lives.
     pub(super) fn end(&self) -> impl Drop + '_ {
         let mut ended = self.ended.lock();
@@ -49,11 +49,11 @@ pub(super) fn listen(world: &World) -> Result<UnixListener> {
 /// how it is going. Those that change something wait for each other.
 pub(super) fn serve(
     listener: &UnixListener,
-    shared: &Arc<Shared>,
-    kernel: &dyn Invalidate,
-    status: &(dyn Fn() -> Status + Sync),
-    turn: &Turn,
-    holders: &Arc<Holders>,
+    shared: &Arc<SharedState>,
+    kernel: &dyn CacheInvalidator,
+    status: &(dyn Fn() -> MountStatus + Sync),
+    turn: &OperatorLock,
+    holders: &Arc<HomeHolders>,
 ) {
     std::thread::scope(|threads| {
         for connection in listener.incoming() {
@@ -65,7 +65,7 @@ pub(super) fn serve(
                             serve_one(&connection, shared, holders, |request, caller, runs| {
                                 let turn = request.changes().then(|| turn.ended.lock());
                                 if turn.as_ref().is_some_and(|ended| **ended) {
-                                    return Answer::from(Error::refused(
+                                    return ControlAnswer::from(Error::refused(
                                         "the home is being unmounted",
                                         "Nothing was changed. Give the command once more: nothing has to be mounted for it.",
                                     ));
@@ -88,34 +88,34 @@ pub(super) fn serve(
 /// Answers one request; of an executor, all that it says of its runs until it goes away.
 fn serve_one(
     connection: &UnixStream,
-    shared: &Shared,
-    holders: &Arc<Holders>,
-    answer: impl Fn(Request, Caller, &mut Runs<'_>) -> Answer,
+    shared: &SharedState,
+    holders: &Arc<HomeHolders>,
+    answer: impl Fn(ControlRequest, Caller, &mut ConnectionRuns<'_>) -> ControlAnswer,
 ) -> Result<()> {
     let caller = match peer(connection) {
         Ok(caller) => caller,
-        Err(error) => return send(connection, &Answer::from(error)),
+        Err(error) => return send(connection, &ControlAnswer::from(error)),
     };
     // No sandbox shows the socket; an operator may have had one shown that has it.
     if shared.runs.is_program(caller.pid, caller.uid) {
         let refused = Error::refused("a program in the home may not ask the daemon", "");
-        return send(connection, &Answer::from(refused));
+        return send(connection, &ControlAnswer::from(refused));
     }
-    let mut runs = Runs::new(shared, caller.pid);
+    let mut runs = ConnectionRuns::new(shared, caller.pid);
     let mut holds = None;
     each_line(connection, |line| {
         let request = serde_json::from_str(line);
-        let goes_on = matches!(request, Ok(Request::Run(_) | Request::Hold));
+        let goes_on = matches!(request, Ok(ControlRequest::Run(_) | ControlRequest::Hold));
         let answer = match request {
-            Ok(Request::Hold) => match holders.hold(&shared.world) {
+            Ok(ControlRequest::Hold) => match holders.hold(&shared.world) {
                 Ok((holder, held)) => {
                     holds = Some(holder);
-                    Answer::Held(held)
+                    ControlAnswer::Held(held)
                 }
                 Err(error) => error.into(),
             },
             Ok(request) => answer(request, caller, &mut runs),
-            Err(error) => Answer::Failed {
+            Err(error) => ControlAnswer::Failed {
                 kind: Kind::System,
                 what: format!("the daemon does not understand: {error}"),
                 remedy: "Use the trumanfs of the same release as the daemon's.".to_owned(),
@@ -126,83 +126,95 @@ fn serve_one(
 }
 
 fn answer(
-    request: Request,
-    shared: &Arc<Shared>,
-    kernel: &dyn Invalidate,
-    status: &dyn Fn() -> Status,
+    request: ControlRequest,
+    shared: &Arc<SharedState>,
+    kernel: &dyn CacheInvalidator,
+    status: &dyn Fn() -> MountStatus,
     caller: Caller,
-    runs: &mut Runs<'_>,
-) -> Answer {
+    runs: &mut ConnectionRuns<'_>,
+) -> ControlAnswer {
     let live = LiveApplier::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
     // A run looks at nothing that lies in the trash, and has gathered when it ends.
-    if !matches!(request, Request::Status | Request::Hold | Request::Run(_)) {
+    if !matches!(
+        request,
+        ControlRequest::Status | ControlRequest::Hold | ControlRequest::Run(_)
+    ) {
         shared.world.gather_now();
     }
     if matches!(
         request,
-        Request::Undo(_) | Request::Restore(_) | Request::Merge(_) | Request::Seal
+        ControlRequest::Undo(_)
+            | ControlRequest::Restore(_)
+            | ControlRequest::Merge(_)
+            | ControlRequest::Seal
     ) {
         shared.world.seal();
     }
     match request {
-        Request::Run(RunRequest::Adopt { id, written, to }) => {
+        ControlRequest::Run(RunRequest::Adopt { id, written, to }) => {
             let origin = runs.origin(id);
             let adopted = origin
                 .and_then(|origin| adopt(&written, &to, shared, kernel, caller.for_run(origin)));
-            adopted.map_or_else(Answer::from, |()| Answer::Done)
+            adopted.map_or_else(ControlAnswer::from, |()| ControlAnswer::Done)
         }
-        Request::Run(request) => runs.act(request).unwrap_or_else(Answer::from),
-        Request::Status => Answer::Status(Box::new(status())),
-        Request::Seal | Request::Hold => Answer::Done,
-        Request::Undo(wish) => {
+        ControlRequest::Run(request) => runs.act(request).unwrap_or_else(ControlAnswer::from),
+        ControlRequest::Status => ControlAnswer::Status(Box::new(status())),
+        ControlRequest::Seal | ControlRequest::Hold => ControlAnswer::Done,
+        ControlRequest::Undo(wish) => {
             let report =
                 store().and_then(|store| operator::undo::run(&store, &wish, Some(&live), caller));
-            report.map_or_else(Answer::from, |report| Answer::Undone(Box::new(report)))
+            report.map_or_else(ControlAnswer::from, |report| {
+                ControlAnswer::Undone(Box::new(report))
+            })
         }
-        Request::Edit(wish) => {
+        ControlRequest::Edit(wish) => {
             let edited = operator::undo::edit::edit(&live, &wish, caller);
-            edited.map_or_else(Answer::from, Answer::Edited)
+            edited.map_or_else(ControlAnswer::from, ControlAnswer::Edited)
         }
-        Request::Restore(wish) => {
+        ControlRequest::Restore(wish) => {
             let restored = store().and_then(|store| {
                 operator::undo::restore::restore(&store, &wish, Some(&live), caller)
             });
-            restored.map_or_else(Answer::from, Answer::Restored)
+            restored.map_or_else(ControlAnswer::from, ControlAnswer::Restored)
         }
-        Request::Merge(wish) => {
+        ControlRequest::Merge(wish) => {
             let report =
                 store().and_then(|store| operator::merge::run(&store, &wish, Some(&live), caller));
-            report.map_or_else(Answer::from, |report| Answer::Merged(Box::new(report)))
+            report.map_or_else(ControlAnswer::from, |report| {
+                ControlAnswer::Merged(Box::new(report))
+            })
         }
-        Request::Checkpoint { name } => {
+        ControlRequest::Checkpoint { name } => {
             let made = store().and_then(|store| {
                 operator::checkpoint::create(&store, &shared.world, &name, caller)
             });
-            made.map_or_else(Answer::from, Answer::Checkpoint)
+            made.map_or_else(ControlAnswer::from, ControlAnswer::Checkpoint)
         }
-        Request::Accept(wish) => {
+        ControlRequest::Accept(wish) => {
             let accepted = operator::review::accept(&shared.world, &wish, caller);
-            accepted.map_or_else(Answer::from, Answer::Accepted)
+            accepted.map_or_else(ControlAnswer::from, ControlAnswer::Accepted)
         }
-        Request::Purge { entries, versions } => {
+        ControlRequest::Purge { entries, versions } => {
             match purge(&entries, &versions, shared, kernel, caller) {
-                Ok(purged) => Answer::Purged(purged),
+                Ok(purged) => ControlAnswer::Purged(purged),
                 Err(error) => error.into(),
             }
         }
-        Request::TrashRestore { entry, to } => match restore(&entry, &to, shared, kernel, caller) {
-            Ok(()) => Answer::Done,
-            Err(error) => error.into(),
-        },
+        ControlRequest::TrashRestore { entry, to } => {
+            match restore(&entry, &to, shared, kernel, caller) {
+                Ok(()) => ControlAnswer::Done,
+                Err(error) => error.into(),
+            }
+        }
     }
 }
 
 fn adopt(
     written: &str,
     to: &WorldPath,
-    shared: &Shared,
-    kernel: &dyn Invalidate,
+    shared: &SharedState,
+    kernel: &dyn CacheInvalidator,
     caller: Caller,
 ) -> Result<()> {
     let written = Name::new(written.as_bytes())?;
@@ -218,8 +230,8 @@ fn adopt(
 fn restore(
     entry: &Escaped,
     to: &WorldPath,
-    shared: &Shared,
-    kernel: &dyn Invalidate,
+    shared: &SharedState,
+    kernel: &dyn CacheInvalidator,
     caller: Caller,
 ) -> Result<()> {
     let moving = shared.inodes.moving();
@@ -245,8 +257,8 @@ fn restore(
 fn purge(
     entries: &[Escaped],
     versions: &[(String, u64)],
-    shared: &Shared,
-    kernel: &dyn Invalidate,
+    shared: &SharedState,
+    kernel: &dyn CacheInvalidator,
     caller: Caller,
 ) -> Result<PurgeResult> {
     let outcome = operator::purge::carry_out(&shared.world, entries, versions, caller, &mut |_| {});

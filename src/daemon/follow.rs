@@ -40,9 +40,9 @@ pub struct Follower {
 
 #[derive(Debug, Default)]
 struct FollowState {
-    decision: Decision,
+    decision: FollowDecision,
     /// The caller being followed, and the workers' processor.
-    followed: Option<(Arc<Followed>, usize)>,
+    followed: Option<(Arc<FollowedThread>, usize)>,
     /// Whether the caller has moved to another processor.
     lost: bool,
 }
@@ -96,8 +96,8 @@ impl Follower {
 
     /// Follows a caller until it is time to stop; `None` if it cannot be followed.
     fn follow(&self, thread: u32) -> Option<()> {
-        let caller = Arc::new(Followed::find(thread)?);
-        let mut leash = Leash::new(&self.workers.lock().clone())?;
+        let caller = Arc::new(FollowedThread::find(thread)?);
+        let mut leash = AffinityGuard::new(&self.workers.lock().clone())?;
         let mut tick = self.now() + TICK;
         loop {
             let processor = caller.processor()?;
@@ -149,9 +149,9 @@ impl RequestObserver for Follower {
 
 /// A listener that does nothing.
 #[derive(Debug)]
-pub struct Still;
+pub struct NoObserver;
 
-impl RequestObserver for Still {
+impl RequestObserver for NoObserver {
     fn request(&self, _caller: Option<u32>) {}
 }
 
@@ -167,7 +167,7 @@ enum NextMove {
 
 /// The decision when to follow which caller and when to stop. Uses no clock and no system call.
 #[derive(Debug)]
-struct Decision {
+struct FollowDecision {
     following: bool,
     /// The thread of the current run of requests.
     caller: u32,
@@ -185,9 +185,9 @@ struct Decision {
     hold_off: Duration,
 }
 
-impl Default for Decision {
-    fn default() -> Decision {
-        Decision {
+impl Default for FollowDecision {
+    fn default() -> FollowDecision {
+        FollowDecision {
             following: false,
             caller: 0,
             streak: 0,
@@ -195,12 +195,12 @@ impl Default for Decision {
             since_tick: 0,
             since: Duration::ZERO,
             not_before: Duration::ZERO,
-            hold_off: Decision::HOLD_OFF,
+            hold_off: FollowDecision::HOLD_OFF,
         }
     }
 }
 
-impl Decision {
+impl FollowDecision {
     /// The largest gap between close requests.
     const CLOSE: Duration = Duration::from_micros(200);
     /// The number of close requests in a row that starts following.
@@ -227,7 +227,7 @@ impl Decision {
         let same = caller == Some(self.caller);
         if self.following {
             if same {
-                self.streak = (self.streak + 1) % Decision::LOOK;
+                self.streak = (self.streak + 1) % FollowDecision::LOOK;
                 let look = self.streak == 0;
                 return if look {
                     NextMove::Look
@@ -238,14 +238,14 @@ impl Decision {
             self.end(now);
             return NextMove::Changed;
         }
-        if same && now.saturating_sub(self.last) <= Decision::CLOSE {
+        if same && now.saturating_sub(self.last) <= FollowDecision::CLOSE {
             self.streak += 1;
         } else {
             self.streak = 0;
         }
         self.last = now;
         self.caller = caller.unwrap_or(0);
-        if self.streak < Decision::STREAK || now < self.not_before {
+        if self.streak < FollowDecision::STREAK || now < self.not_before {
             return NextMove::Nothing;
         }
         self.following = true;
@@ -259,26 +259,26 @@ impl Decision {
     fn end(&mut self, now: Duration) {
         self.following = false;
         self.streak = 0;
-        self.hold_off = if now.saturating_sub(self.since) < Decision::WORTH_IT {
-            (self.hold_off * 2).min(Decision::LONGEST)
+        self.hold_off = if now.saturating_sub(self.since) < FollowDecision::WORTH_IT {
+            (self.hold_off * 2).min(FollowDecision::LONGEST)
         } else {
-            Decision::HOLD_OFF
+            FollowDecision::HOLD_OFF
         };
         self.not_before = now + self.hold_off;
     }
 
     /// Returns, once per tick, whether to go on.
     fn tick(&mut self, now: Duration) -> bool {
-        let few = std::mem::take(&mut self.since_tick) < Decision::FEW;
+        let few = std::mem::take(&mut self.since_tick) < FollowDecision::FEW;
         if self.following && few {
             // So soon, most likely something else wants that processor, and a yielding worker then gets no time on it.
-            let brief = now.saturating_sub(self.since) < Decision::BRIEF;
+            let brief = now.saturating_sub(self.since) < FollowDecision::BRIEF;
             self.following = false;
             self.streak = 0;
             self.hold_off = if brief {
-                (self.hold_off * 2).min(Decision::LONGEST)
+                (self.hold_off * 2).min(FollowDecision::LONGEST)
             } else {
-                Decision::HOLD_OFF
+                FollowDecision::HOLD_OFF
             };
             self.not_before = now + self.hold_off;
         }
@@ -289,12 +289,12 @@ impl Decision {
 /// A thread whose requests are answered: its open `/proc/…/stat`. Reading it fails once the thread has ended, even if
 /// its id is reused.
 #[derive(Debug)]
-struct Followed(File);
+struct FollowedThread(File);
 
-impl Followed {
-    fn find(thread: u32) -> Option<Followed> {
+impl FollowedThread {
+    fn find(thread: u32) -> Option<FollowedThread> {
         let stat = File::open(format!("/proc/{thread}/task/{thread}/stat"));
-        stat.ok().map(Followed)
+        stat.ok().map(FollowedThread)
     }
 
     /// Returns the processor it last ran on: field 39 of stat, the 37th after the name, which may contain any
@@ -311,19 +311,19 @@ impl Followed {
 }
 
 /// The workers made to yield and bound to one processor. Dropping it restores them.
-struct Leash {
+struct AffinityGuard {
     workers: Vec<(u32, Pid, CpuSet, Policy)>,
     bound: bool,
 }
 
-impl Leash {
-    fn new(workers: &[u32]) -> Option<Leash> {
+impl AffinityGuard {
+    fn new(workers: &[u32]) -> Option<AffinityGuard> {
         let found = workers.iter().map(|worker| {
             let pid = Pid::from_raw(worker.cast_signed())?;
             let before = sched_getaffinity(Some(pid)).ok()?;
             Some((*worker, pid, before, policy(*worker).ok()?))
         });
-        Some(Leash {
+        Some(AffinityGuard {
             workers: found.collect::<Option<_>>()?,
             bound: false,
         })
@@ -343,7 +343,7 @@ impl Leash {
     }
 }
 
-impl Drop for Leash {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         for (worker, pid, mask, policy) in &self.workers {
             let back = set_policy(*worker, *policy).and(sched_setaffinity(Some(*pid), mask));
@@ -375,7 +375,13 @@ mod tests {
     }
 
     /// Sends requests of one thread, `gap` apart; returns the time of the last one and whether following began.
-    fn row(decision: &mut Decision, from: Duration, caller: u32, n: u32, gap: u64) -> Duration {
+    fn row(
+        decision: &mut FollowDecision,
+        from: Duration,
+        caller: u32,
+        n: u32,
+        gap: u64,
+    ) -> Duration {
         let mut now = from;
         for _ in 0..n {
             now += us(gap);
@@ -386,8 +392,8 @@ mod tests {
 
     #[test]
     fn close_requests_of_one_thread_are_followed() {
-        let mut decision = Decision::default();
-        row(&mut decision, us(0), 7, Decision::STREAK, 50);
+        let mut decision = FollowDecision::default();
+        row(&mut decision, us(0), 7, FollowDecision::STREAK, 50);
         assert!(!decision.following);
         assert_eq!(decision.request(us(50 * 25), Some(7)), NextMove::Changed);
         assert!(decision.following && decision.caller == 7);
@@ -395,14 +401,14 @@ mod tests {
 
     #[test]
     fn rare_requests_are_not() {
-        let mut decision = Decision::default();
+        let mut decision = FollowDecision::default();
         row(&mut decision, us(0), 7, 1000, 300);
         assert!(!decision.following);
     }
 
     #[test]
     fn neither_are_two_threads_that_take_turns() {
-        let mut decision = Decision::default();
+        let mut decision = FollowDecision::default();
         for n in 0..1000 {
             let step = decision.request(us(n * 20), Some(7 + (n % 2) as u32));
             assert_eq!(step, NextMove::Nothing);
@@ -411,7 +417,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_nothing_does_not_count() {
-        let mut decision = Decision::default();
+        let mut decision = FollowDecision::default();
         let mut now = us(0);
         for _ in 0..40 {
             now = row(&mut decision, now, 7, 1, 30);
@@ -422,7 +428,7 @@ mod tests {
 
     #[test]
     fn another_thread_ends_it_and_again_and_again_for_longer() {
-        let mut decision = Decision::default();
+        let mut decision = FollowDecision::default();
         let mut now = us(0);
         let mut waits = Vec::new();
         for _ in 0..12 {
@@ -436,17 +442,17 @@ mod tests {
             assert!(!decision.following);
         }
         assert!(waits.is_sorted(), "{waits:?}");
-        assert!(*waits.last().unwrap() >= Decision::LONGEST);
-        now = row(&mut decision, now + Decision::LONGEST, 7, 40, 50);
+        assert!(*waits.last().unwrap() >= FollowDecision::LONGEST);
+        now = row(&mut decision, now + FollowDecision::LONGEST, 7, 40, 50);
         // A state that lasted resets the hold-off.
-        now += Decision::WORTH_IT;
+        now += FollowDecision::WORTH_IT;
         assert_eq!(decision.request(now, None), NextMove::Changed);
-        assert_eq!(decision.hold_off, Decision::HOLD_OFF);
+        assert_eq!(decision.hold_off, FollowDecision::HOLD_OFF);
     }
 
     #[test]
     fn slow_requests_end_it() {
-        let mut decision = Decision::default();
+        let mut decision = FollowDecision::default();
         let mut now = row(&mut decision, us(0), 7, 80, 50);
         assert!(decision.tick(now));
         now = row(&mut decision, now, 7, 10, 500);
@@ -471,15 +477,18 @@ mod tests {
             (sched_getaffinity(pid).unwrap(), policy(tid).unwrap())
         };
         let before = state();
-        let mut leash = Leash::new(&[tid]).unwrap();
-        let processor = Followed::find(this_thread()).unwrap().processor().unwrap();
+        let mut leash = AffinityGuard::new(&[tid]).unwrap();
+        let processor = FollowedThread::find(this_thread())
+            .unwrap()
+            .processor()
+            .unwrap();
         leash.bind(processor).unwrap();
         assert_eq!(state().0.count(), 1);
         assert_ne!(state().1, before.1);
         drop(leash);
         assert_eq!(state(), before);
         // This processor does not exist.
-        assert!(Leash::new(&[tid]).unwrap().bind(1000).is_none());
+        assert!(AffinityGuard::new(&[tid]).unwrap().bind(1000).is_none());
         assert_eq!(state(), before);
         drop(end);
         worker.join().unwrap();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::control::Held;
+use crate::control::HeldHomeInfo;
 use crate::error::{Error, Result};
 use crate::mounts::unmount::unmount;
 use crate::world::World;
@@ -24,31 +24,31 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The holders of one home.
 #[derive(Debug)]
-pub(super) struct Holders {
-    held: Held,
+pub(super) struct HomeHolders {
+    held: HeldHomeInfo,
     home: PathBuf,
     /// The owner of files that the daemon makes, if that is not its own user.
     owner: Option<(u32, u32)>,
     while_held: bool,
-    count: Mutex<Count>,
+    count: Mutex<HolderCount>,
 }
 
 #[derive(Debug, Default)]
-struct Count {
+struct HolderCount {
     holders: usize,
     /// Whether the home is being unmounted because nobody holds it any more.
     ends: bool,
 }
 
-impl Holders {
+impl HomeHolders {
     /// Starts without any. `while_held`: the home ends when there are none any more.
     pub(super) fn new(
-        held: Held,
+        held: HeldHomeInfo,
         home: PathBuf,
         owner: Option<(u32, u32)>,
         while_held: bool,
-    ) -> Arc<Holders> {
-        Arc::new(Holders {
+    ) -> Arc<HomeHolders> {
+        Arc::new(HomeHolders {
             held,
             home,
             owner,
@@ -61,7 +61,10 @@ impl Holders {
     ///
     /// # Errors
     /// [`Error::Conflict`] where it ends at this moment; those of [`World::make_scratch`].
-    pub(super) fn hold(self: &Arc<Holders>, world: &World) -> Result<(Holder, Held)> {
+    pub(super) fn hold(
+        self: &Arc<HomeHolders>,
+        world: &World,
+    ) -> Result<(HolderGuard, HeldHomeInfo)> {
         let mut count = self.count.lock();
         if count.ends {
             return Err(Error::Conflict {
@@ -71,7 +74,7 @@ impl Holders {
         }
         world.make_scratch(self.owner)?;
         count.holders += 1;
-        Ok((Holder(self.clone()), self.held.clone()))
+        Ok((HolderGuard(self.clone()), self.held.clone()))
     }
 
     /// Ends a home that nobody has come to hold in time. Blocks so long.
@@ -98,9 +101,9 @@ impl Holders {
 
 /// A connection that holds the home.
 #[derive(Debug)]
-pub(super) struct Holder(Arc<Holders>);
+pub(super) struct HolderGuard(Arc<HomeHolders>);
 
-impl Drop for Holder {
+impl Drop for HolderGuard {
     fn drop(&mut self) {
         self.0.count.lock().holders -= 1;
         self.0.end_unless_held();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::fuse::{FileSystem, Invalidate, Shared};
+use crate::fuse::{CacheInvalidator, FileSystem, SharedState};
 use crate::name::Name;
 use crate::operator::undo::Applier;
 use crate::world::keep::replace::NewContent;
@@ -17,14 +17,17 @@ use crate::world::{
 
 /// The applier.
 pub(super) struct LiveApplier<'l> {
-    shared: &'l Arc<Shared>,
+    shared: &'l Arc<SharedState>,
     fs: FileSystem,
-    kernel: &'l dyn Invalidate,
+    kernel: &'l dyn CacheInvalidator,
 }
 
 impl<'l> LiveApplier<'l> {
     /// Creates the applier for a served home.
-    pub(super) fn new(shared: &'l Arc<Shared>, kernel: &'l dyn Invalidate) -> LiveApplier<'l> {
+    pub(super) fn new(
+        shared: &'l Arc<SharedState>,
+        kernel: &'l dyn CacheInvalidator,
+    ) -> LiveApplier<'l> {
         LiveApplier {
             shared,
             fs: FileSystem::new(shared.clone()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::fuse::Shared;
+use crate::fuse::SharedState;
 
 /// How often the lock is looked at.
 const CHECKS: Duration = Duration::from_secs(1);
@@ -13,7 +13,7 @@ const CHECKS: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Those of starting a thread.
-pub(super) fn watch_lock(shared: &Arc<Shared>) -> Result<()> {
+pub(super) fn watch_lock(shared: &Arc<SharedState>) -> Result<()> {
     if !shared.world.may_lose_lock() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use crate::world::World;
 
 /// The destination of the daemon's own messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LogTo {
+pub(super) enum LogTarget {
     /// The standard error output.
     Stderr,
     /// A file in the session's directory.
@@ -12,12 +12,12 @@ pub(super) enum LogTo {
 }
 
 /// Starts the daemon's log. Returns its file, if it has one.
-pub(super) fn start_log(to: LogTo, world: &World) -> Option<std::fs::File> {
+pub(super) fn start_log(to: LogTarget, world: &World) -> Option<std::fs::File> {
     let mut builder =
         env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
     let file = match to {
-        LogTo::Session => world.state().new_log(world.session()).ok(),
-        LogTo::Stderr => None,
+        LogTarget::Session => world.state().new_log(world.session()).ok(),
+        LogTarget::Stderr => None,
     };
     let kept = file.as_ref().and_then(|file| file.try_clone().ok());
     if let Some(file) = file {

@@ -29,16 +29,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Kind, Result};
 pub use crate::world::KeepOptions;
-pub use atime::{Access, AccessTimes};
-pub use mountpoint::MountFlagsWanted;
-pub use wanted::Wanted;
+pub use atime::{AccessTimeSetting, AccessTimes};
+pub use mountpoint::HomeMountFlags;
+pub use wanted::MountOptions;
 
 /// The word that makes a program the background daemon: [`helper::run`](crate::helper::run) recognises it.
 pub const BACKGROUND: &str = "__daemon";
 
 /// The one message of the background daemon on its pipe.
 #[derive(Debug, Serialize, Deserialize)]
-enum Readiness {
+enum ReadyMessage {
     /// The home answers; with the findings after a crash.
     Ready(Vec<String>),
     /// The home could not be mounted.
@@ -63,7 +63,7 @@ pub(crate) fn allow_background() {
 /// # Errors
 /// [`Error::Refused`] with the remedy if it cannot be mounted; also in a program that does not begin with
 /// [`helper::run`](crate::helper::run).
-pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
+pub fn start(wanted: &MountOptions) -> Result<Vec<String>> {
     if !ALLOWED.load(Ordering::Relaxed) {
         return Err(Error::refused(
             "the daemon cannot be started: it would be this program, which does not call trumanfs::helper::run",
@@ -94,8 +94,8 @@ pub fn start(wanted: &Wanted) -> Result<Vec<String>> {
             .map_err(|error| failed(error.to_string()))?;
     }
     match serde_json::from_str(&line) {
-        Ok(Readiness::Ready(settled)) => Ok(settled),
-        Ok(Readiness::Failed { kind, what, remedy }) => {
+        Ok(ReadyMessage::Ready(settled)) => Ok(settled),
+        Ok(ReadyMessage::Failed { kind, what, remedy }) => {
             let _ = child.wait();
             Err(kind.error(what, remedy))
         }
@@ -117,10 +117,12 @@ pub fn run_in_background() {
     let mut text = String::new();
     let wanted = std::io::Read::read_to_string(&mut std::io::stdin(), &mut text)
         .map_err(|error| error.to_string())
-        .and_then(|_| serde_json::from_str::<Wanted>(&text).map_err(|error| error.to_string()));
+        .and_then(|_| {
+            serde_json::from_str::<MountOptions>(&text).map_err(|error| error.to_string())
+        });
     let outcome = match wanted {
-        Ok(wanted) => session::run(&wanted, messages::LogTo::Session, |settled| {
-            report(&Readiness::Ready(settled))
+        Ok(wanted) => session::run(&wanted, messages::LogTarget::Session, |settled| {
+            report(&ReadyMessage::Ready(settled))
         }),
         Err(what) => Err(Error::refused(what, "")),
     };
@@ -129,12 +131,12 @@ pub fn run_in_background() {
         log::error!("{error}");
         let kind = error.kind();
         let (what, remedy) = error.into_words();
-        report(&Readiness::Failed { kind, what, remedy });
+        report(&ReadyMessage::Failed { kind, what, remedy });
     }
 }
 
 /// Writes the one line that the parent waits for, then detaches from the terminal. Later reports go nowhere.
-fn report(report: &Readiness) {
+fn report(report: &ReadyMessage) {
     let line = serde_json::to_string(report).unwrap_or_default();
     let mut stdout = std::io::stdout();
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
@@ -153,8 +155,8 @@ fn report(report: &Readiness) {
 ///
 /// # Errors
 /// As [`start`].
-pub fn run_in_foreground(wanted: &Wanted, ready: impl FnOnce(Vec<String>)) -> Result<()> {
-    session::run(wanted, messages::LogTo::Stderr, ready)
+pub fn run_in_foreground(wanted: &MountOptions, ready: impl FnOnce(Vec<String>)) -> Result<()> {
+    session::run(wanted, messages::LogTarget::Stderr, ready)
 }
 
 #[cfg(test)]
@@ -165,7 +167,7 @@ mod tests {
     /// A program that knew nothing of the daemon was started anew, and did from its beginning what it does: mount.
     #[test]
     fn a_program_that_would_only_start_itself_is_refused() {
-        let error = start(&Wanted::default()).unwrap_err();
+        let error = start(&MountOptions::default()).unwrap_err();
         assert_eq!(error.kind(), Kind::Refused);
         assert!(error.to_string().contains("helper::run"), "{error}");
     }

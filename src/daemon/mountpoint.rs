@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::atime::{Access, AccessTimes};
+use super::atime::{AccessTimeSetting, AccessTimes};
 use crate::error::{Error, Result, reason};
 use crate::mounts::diagnosis::{self, FailedStep, find_obstacle};
 use crate::mounts::obstacle::MountObstacle;
@@ -20,13 +20,13 @@ use crate::mounts::table::TYPE;
 
 /// How a home is mounted.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct MountFlagsWanted {
+pub struct HomeMountFlags {
     /// Nothing can be changed.
     pub read_only: bool,
     /// Programs cannot be started.
     pub no_exec: bool,
     /// When times of access change.
-    pub access: Access,
+    pub access: AccessTimeSetting,
     /// Others than the owner get in, and the kernel checks permissions.
     pub allow_other: bool,
 }
@@ -37,8 +37,8 @@ pub struct MountFlagsWanted {
 /// [`Error::Refused`] with what `mount(2)` or `fusermount3` says, and the remedy for its cause.
 pub(super) fn mount(
     home: &Path,
-    wanted: &MountFlagsWanted,
-    access: Access,
+    wanted: &HomeMountFlags,
+    access: AccessTimeSetting,
     uid: u32,
     gid: u32,
 ) -> Result<OwnedFd> {
@@ -51,8 +51,8 @@ pub(super) fn mount(
 
 fn mount_as_root(
     home: &Path,
-    wanted: &MountFlagsWanted,
-    access: Access,
+    wanted: &HomeMountFlags,
+    access: AccessTimeSetting,
     (uid, gid): (u32, u32),
 ) -> Result<OwnedFd> {
     let device = diagnosis::open_device().map_err(diagnosis::device_error)?;
@@ -91,7 +91,11 @@ fn mount_as_root(
 }
 
 /// fusermount3 mounts and sends the descriptor over a socket whose number is in `_FUSE_COMMFD` (libfuse's protocol).
-fn mount_by_fusermount(home: &Path, wanted: &MountFlagsWanted, access: Access) -> Result<OwnedFd> {
+fn mount_by_fusermount(
+    home: &Path,
+    wanted: &HomeMountFlags,
+    access: AccessTimeSetting,
+) -> Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     let failed = |obstacle: MountObstacle, what: &str| {
         obstacle.error(format!("cannot mount {}: {what}", home.display()))

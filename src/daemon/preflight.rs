@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Wanted;
-use super::atime::Access;
+use super::MountOptions;
+use super::atime::AccessTimeSetting;
 use crate::error::{Error, Kind, Result};
 use crate::mounts::{diagnosis, nesting, table};
 use crate::sys::users::{self, User};
@@ -11,7 +11,7 @@ use crate::world::store::layout::STATE;
 
 /// The results of the checks.
 #[derive(Debug)]
-pub struct Checked {
+pub struct PreflightResult {
     /// The store's absolute path.
     pub store: PathBuf,
     /// The home's absolute path.
@@ -19,10 +19,10 @@ pub struct Checked {
     /// The user that the home is for, if it is not this process's own.
     pub owner: Option<User>,
     /// When the store updates access times.
-    pub access: Access,
+    pub access: AccessTimeSetting,
 }
 
-impl Checked {
+impl PreflightResult {
     /// Returns the user and the group whom the home is for.
     pub fn ids(&self) -> (u32, u32) {
         match &self.owner {
@@ -39,7 +39,7 @@ impl Checked {
 ///
 /// # Errors
 /// [`Error::Refused`] naming the problem and its remedy.
-pub fn check(wanted: &Wanted) -> Result<Checked> {
+pub fn check(wanted: &MountOptions) -> Result<PreflightResult> {
     if let Some(dead) = table::find(&wanted.home) {
         return Err(match table::has_died(&dead.path) {
             true => table::dead(&dead.path),
@@ -71,9 +71,9 @@ pub fn check(wanted: &Wanted) -> Result<Checked> {
     }
     diagnosis::check_kernel()?;
     diagnosis::open_device().map_err(diagnosis::device_error)?;
-    let access = Access::of_store(&store)?;
+    let access = AccessTimeSetting::of_store(&store)?;
     wanted.mount.access.check(access, &store)?;
-    Ok(Checked {
+    Ok(PreflightResult {
         owner: owner(wanted)?,
         access,
         store,
@@ -135,7 +135,7 @@ fn is_within(inner: &Path, outer: &Path) -> Result<bool> {
     Ok(inner.ancestors().any(|dir| id(dir) == outer))
 }
 
-fn owner(wanted: &Wanted) -> Result<Option<User>> {
+fn owner(wanted: &MountOptions) -> Result<Option<User>> {
     let Some(name) = &wanted.owner else {
         return Ok(None);
     };

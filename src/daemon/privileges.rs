@@ -3,11 +3,11 @@
 
 use rustix::fs::{Mode, OFlags};
 
-use super::preflight::Checked;
+use super::preflight::PreflightResult;
 use crate::error::{Error, Result};
 
 /// Tests, on a short-lived thread, whether the daemon can act for the owner and the owner can enter the store.
-pub(super) fn try_owner(checked: &Checked) -> Result<()> {
+pub(super) fn try_owner(checked: &PreflightResult) -> Result<()> {
     let Some(owner) = checked.owner.clone() else {
         return Ok(());
     };

@@ -6,23 +6,23 @@
 
 use std::collections::HashSet;
 
-use crate::control::{Answer, RunRequest};
+use crate::control::{ControlAnswer, RunRequest};
 use crate::error::{Error, Result};
-use crate::fuse::Shared;
+use crate::fuse::SharedState;
 use crate::world::{Origin, OriginKind, Run, RunId};
 
 /// The runs of one connection.
-pub(super) struct Runs<'s> {
-    shared: &'s Shared,
+pub(super) struct ConnectionRuns<'s> {
+    shared: &'s SharedState,
     /// The process at the other end.
     executor: u32,
     under_way: HashSet<(RunId, OriginKind)>,
 }
 
-impl<'s> Runs<'s> {
+impl<'s> ConnectionRuns<'s> {
     /// Starts without any.
-    pub(super) fn new(shared: &'s Shared, executor: u32) -> Runs<'s> {
-        Runs {
+    pub(super) fn new(shared: &'s SharedState, executor: u32) -> ConnectionRuns<'s> {
+        ConnectionRuns {
             shared,
             executor,
             under_way: HashSet::new(),
@@ -35,12 +35,12 @@ impl<'s> Runs<'s> {
     /// [`Error::Refused`] for what may not be registered, and for a run that is not of this connection;
     /// [`Error::Conflict`] where it belongs to another run already. Then nothing has changed, but that of several threads
     /// that join the first ones may have.
-    pub(super) fn act(&mut self, request: RunRequest) -> Result<Answer> {
+    pub(super) fn act(&mut self, request: RunRequest) -> Result<ControlAnswer> {
         match request {
             RunRequest::End { id } => {
                 let origin = self.origin(id)?;
                 self.under_way.remove(&(id, origin.kind));
-                return Ok(Answer::RunEnded {
+                return Ok(ControlAnswer::RunEnded {
                     recorded: self.end(id),
                 });
             }
@@ -65,7 +65,7 @@ impl<'s> Runs<'s> {
                     .add_namespace_of(self.executor, process, origin)?;
             }
         }
-        Ok(Answer::Done)
+        Ok(ControlAnswer::Done)
     }
 
     fn begin(&mut self, run: Run, threads: &[u32]) -> Result<()> {
@@ -111,7 +111,7 @@ impl<'s> Runs<'s> {
     }
 }
 
-impl Drop for Runs<'_> {
+impl Drop for ConnectionRuns<'_> {
     fn drop(&mut self) {
         for (id, _) in &self.under_way {
             self.end(*id);

@@ -14,20 +14,21 @@ use std::time::Duration;
 use fuser::{INodeNo, Notifier, Session, SessionACL};
 
 use super::control;
-use super::follow::{Follower, Still};
-use super::holders::Holders;
+use super::follow::{Follower, NoObserver};
+use super::holders::HomeHolders;
 use super::lock_watch::watch_lock;
-use super::messages::{LogTo, start_log, trim};
+use super::messages::{LogTarget, start_log, trim};
 use super::mountpoint::mount;
-use super::preflight::{self, Checked};
+use super::preflight::{self, PreflightResult};
 use super::privileges::{harden, may_pass_through, try_owner};
-use super::watch::Watcher;
-use super::{Wanted, handover};
-use crate::control::{Held, Status};
+use super::watch::DirWatcher;
+use super::{MountOptions, handover};
+use crate::control::{HeldHomeInfo, MountStatus};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    Counters, Dirs, Ends, Failures, FileSystem, FuseOptions, Handles, HomeWriters, Inodes,
-    Invalidate, Mechanisms, RequestObserver, Runs, Shared, Syncs, Watch,
+    CacheInvalidator, FailureLog, FileSystem, FuseOptions, HandleTable, HomeWriters, InodeTable,
+    ListingEnds, MountMechanisms, RecentDirs, RequestCounters, RequestObserver, RunMembers,
+    SharedState, StoreWatcher, SyncSlots,
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -38,7 +39,11 @@ use crate::world::{
 };
 
 /// Mounts and serves a home until it is unmounted.
-pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>)) -> Result<()> {
+pub(super) fn run(
+    wanted: &MountOptions,
+    log_to: LogTarget,
+    ready: impl FnOnce(Vec<String>),
+) -> Result<()> {
     let checked = preflight::check(wanted)?;
     let _claimed = handover::claim(&checked.home)?;
     handover::wait_for_store(&checked.store)?;
@@ -62,7 +67,7 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
     let device = try_owner(&checked)
         .and_then(|()| mount(&checked.home, &wanted.mount, checked.access, uid, gid))
         .inspect_err(|_| world.abandon())?;
-    let mounted = Mounted {
+    let mounted = MountGuard {
         home: checked.home.clone(),
     };
     let said = settled.into_iter().chain(notices).collect();
@@ -78,11 +83,11 @@ pub(super) fn run(wanted: &Wanted, log_to: LogTo, ready: impl FnOnce(Vec<String>
 }
 
 /// A mount that is unmounted when dropped, so that an error leaves no dead mount behind.
-struct Mounted {
+struct MountGuard {
     home: PathBuf,
 }
 
-impl Drop for Mounted {
+impl Drop for MountGuard {
     fn drop(&mut self) {
         if table::find(&self.home).is_some() {
             let _ = unmount(&self.home, true);
@@ -90,7 +95,7 @@ impl Drop for Mounted {
     }
 }
 
-fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
+fn world_options(wanted: &MountOptions, checked: &PreflightResult) -> WorldOptions {
     WorldOptions {
         view: ViewOptions {
             hide: wanted.hide.clone(),
@@ -120,40 +125,42 @@ fn world_options(wanted: &Wanted, checked: &Checked) -> WorldOptions {
 
 /// Makes what the requests share with the rest of the daemon, and what notices changes behind the mount.
 fn share(
-    wanted: &Wanted,
-    checked: &Checked,
+    wanted: &MountOptions,
+    checked: &PreflightResult,
     world: World,
-) -> Result<(Arc<Shared>, Option<Arc<Watcher>>)> {
+) -> Result<(Arc<SharedState>, Option<Arc<DirWatcher>>)> {
     let root = world.root().dir(&WorldPath::root())?;
     let watcher = match wanted.cache_ttl {
         Some(_) => None,
-        None => Watcher::open(&root).map(Arc::new),
+        None => DirWatcher::open(&root).map(Arc::new),
     };
     let follower = if wanted.follow {
         Follower::start()
     } else {
         None
     };
-    let mechanisms = Mechanisms {
+    let mechanisms = MountMechanisms {
         follow: follower.is_some(),
-        ..Mechanisms::default()
+        ..MountMechanisms::default()
     };
     let observer: Arc<dyn RequestObserver> = match follower {
         Some(follower) => follower,
-        None => Arc::new(Still),
+        None => Arc::new(NoObserver),
     };
-    let shared = Arc::new(Shared {
-        inodes: Inodes::new(root.id()),
-        handles: Handles::default(),
-        dirs: Dirs::default(),
-        runs: Runs::default(),
-        ends: Ends::default(),
-        counters: Counters::default(),
-        syncs: Syncs::of_workers(workers()),
-        failures: Failures::default(),
+    let shared = Arc::new(SharedState {
+        inodes: InodeTable::new(root.id()),
+        handles: HandleTable::default(),
+        dirs: RecentDirs::default(),
+        runs: RunMembers::default(),
+        ends: ListingEnds::default(),
+        counters: RequestCounters::default(),
+        syncs: SyncSlots::of_workers(workers()),
+        failures: FailureLog::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         marking: parking_lot::Mutex::default(),
-        watch: watcher.clone().map(|watcher| -> Arc<dyn Watch> { watcher }),
+        watch: watcher
+            .clone()
+            .map(|watcher| -> Arc<dyn StoreWatcher> { watcher }),
         observer,
         options: FuseOptions {
             ttl: wanted.cache_ttl,
@@ -173,7 +180,7 @@ fn workers() -> usize {
 }
 
 /// Begins to answer the kernel.
-fn answer(shared: &Arc<Shared>, device: OwnedFd) -> Result<Session<FileSystem>> {
+fn answer(shared: &Arc<SharedState>, device: OwnedFd) -> Result<Session<FileSystem>> {
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps other users out, by `user_id=` or as requested.
     config.n_threads = Some(workers());
@@ -193,8 +200,8 @@ fn answer(shared: &Arc<Shared>, device: OwnedFd) -> Result<Session<FileSystem>> 
 }
 
 fn serve(
-    wanted: &Wanted,
-    checked: &Checked,
+    wanted: &MountOptions,
+    checked: &PreflightResult,
     world: World,
     device: OwnedFd,
     ready: impl FnOnce(),
@@ -210,19 +217,19 @@ fn serve(
 
     let session = answer(&shared, device)?;
     let kernel = session.notifier();
-    let _ = shared.kernel.set(Box::new(Kernel(kernel.clone())));
+    let _ = shared.kernel.set(Box::new(KernelNotifier(kernel.clone())));
 
     let requests = spawn("requests", move || -> Result<()> {
         let ended = session.run();
         ended.map_err(|error| Error::refused(format!("requests ended: {error}"), ""))
     })?;
     if let Some(watcher) = watcher.clone() {
-        let (shared, kernel) = (shared.clone(), Kernel(kernel.clone()));
+        let (shared, kernel) = (shared.clone(), KernelNotifier(kernel.clone()));
         spawn("watch", move || watcher.run(&shared, &kernel))?;
     }
     let status = status_of(checked, &shared, watcher);
     let (for_control, for_count) = (shared.clone(), shared.clone());
-    let turn = Arc::new(control::Turn::default());
+    let turn = Arc::new(control::OperatorLock::default());
     let holders = holders_of(wanted, checked);
     let of_holders = holders.clone();
     let of_control = turn.clone();
@@ -230,7 +237,7 @@ fn serve(
         control::serve(
             &listener,
             &for_control,
-            &Kernel(kernel),
+            &KernelNotifier(kernel),
             &status,
             &of_control,
             &of_holders,
@@ -266,7 +273,7 @@ fn serve(
 
 /// Has what was removed from a directory gathered after the directory's removal was answered, with the rights that the
 /// removal had.
-fn gather_behind(shared: &Arc<Shared>) {
+fn gather_behind(shared: &Arc<SharedState>) {
     let (as_owner, weak) = (FileSystem::new(shared.clone()), Arc::downgrade(shared));
     shared.world.gather_behind(
         move || as_owner.act_as_owner(),
@@ -287,19 +294,19 @@ fn spawn<T: Send + 'static>(
     })
 }
 
-fn holders_of(wanted: &Wanted, checked: &Checked) -> Arc<Holders> {
+fn holders_of(wanted: &MountOptions, checked: &PreflightResult) -> Arc<HomeHolders> {
     let (uid, gid) = checked.ids();
-    let held = Held {
+    let held = HeldHomeInfo {
         home: Escaped(checked.home.as_os_str().as_bytes().to_vec()),
         uid,
         gid,
         read_only: wanted.mount.read_only,
     };
     let owner = checked.owner.as_ref().map(|_| (uid, gid));
-    Holders::new(held, checked.home.clone(), owner, wanted.while_held)
+    HomeHolders::new(held, checked.home.clone(), owner, wanted.while_held)
 }
 
-fn register(checked: &Checked) -> Option<PathBuf> {
+fn register(checked: &PreflightResult) -> Option<PathBuf> {
     let mounted = table::find(&checked.home)?;
     let entry = registry::MountInfo::new(&checked.store, &checked.home);
     registry::write(&mounted.device, &entry)
@@ -308,17 +315,17 @@ fn register(checked: &Checked) -> Option<PathBuf> {
 }
 
 fn status_of(
-    checked: &Checked,
-    shared: &Arc<Shared>,
-    watcher: Option<Arc<Watcher>>,
-) -> impl Fn() -> Status + use<> {
+    checked: &PreflightResult,
+    shared: &Arc<SharedState>,
+    watcher: Option<Arc<DirWatcher>>,
+) -> impl Fn() -> MountStatus + use<> {
     let text = |path: &Path| escape(path.as_os_str().as_bytes());
     let (home, store) = (text(&checked.home), text(&checked.store));
     let since = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
     let shared = shared.clone();
     move || {
         let mechanisms = *shared.mechanisms.lock();
-        Status {
+        MountStatus {
             home: home.clone(),
             store: store.clone(),
             pid: std::process::id(),
@@ -345,7 +352,7 @@ fn status_of(
 /// after.
 fn end_on_signals(
     home: PathBuf,
-    turn: Arc<control::Turn>,
+    turn: Arc<control::OperatorLock>,
 ) -> Result<signal_hook::iterator::Handle> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])
@@ -371,9 +378,9 @@ fn end_on_signals(
 
 /// fuser's notifier, for the modules that do not see fuser.
 #[derive(Debug)]
-struct Kernel(Notifier);
+struct KernelNotifier(Notifier);
 
-impl Invalidate for Kernel {
+impl CacheInvalidator for KernelNotifier {
     fn entry(&self, dir: u64, name: &[u8]) {
         let told = self.0.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
         told.and_then(|()| self.0.inval_inode(INodeNo(dir), 0, 0))

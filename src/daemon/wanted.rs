@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::mountpoint::MountFlagsWanted;
+use super::mountpoint::HomeMountFlags;
 use crate::world::KeepOptions;
 
 /// The options of one mount.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct MountOptions {
     /// The store's path.
     #[serde(with = "any_bytes")]
     pub store: PathBuf,
@@ -21,7 +21,7 @@ pub struct Wanted {
     #[serde(with = "any_bytes")]
     pub home: PathBuf,
     /// The mount options.
-    pub mount: MountFlagsWanted,
+    pub mount: HomeMountFlags,
     /// The user that the home is for; this process's own if absent.
     pub owner: Option<String>,
     /// Patterns of hidden paths.

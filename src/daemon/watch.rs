@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::fuse::{Invalidate, ROOT, Shared, Watch};
+use crate::fuse::{CacheInvalidator, ROOT, SharedState, StoreWatcher};
 use crate::name::Name;
 use crate::sys::fanotify::{self, Event, Handle};
 use crate::world::Dir;
@@ -27,23 +27,23 @@ const TRIES: u32 = 25;
 
 /// The watcher of directories.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct DirWatcher {
     group: OwnedFd,
-    dirs: Mutex<Dirs>,
+    dirs: Mutex<WatchedDirs>,
 }
 
 #[derive(Debug, Default)]
-struct Dirs {
+struct WatchedDirs {
     by_handle: HashMap<Handle, u64>,
     by_number: HashMap<u64, Handle>,
 }
 
-impl Watcher {
+impl DirWatcher {
     /// Opens the group and tests it on the root of the store. `None` if the kernel or the store's file system does not
     /// support it; the kernel's caches must then be short-lived.
-    pub fn open(root: &Dir) -> Option<Watcher> {
+    pub fn open(root: &Dir) -> Option<DirWatcher> {
         let group = fanotify::init().ok()?;
-        let watcher = Watcher {
+        let watcher = DirWatcher {
             group,
             dirs: Mutex::default(),
         };
@@ -56,7 +56,7 @@ impl Watcher {
     }
 
     /// Waits for events and passes them on, until the mount ends with the process.
-    pub fn run(self: &Arc<Watcher>, shared: &Shared, kernel: &dyn Invalidate) {
+    pub fn run(self: &Arc<DirWatcher>, shared: &SharedState, kernel: &dyn CacheInvalidator) {
         let mut again: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
         let mut buffer = vec![0; 256 * 1024];
         loop {
@@ -93,7 +93,7 @@ impl Watcher {
             }
             again.retain(|(dir, name), tries| {
                 *tries -= 1;
-                let seen = Seen {
+                let seen = StoreChange {
                     dir: *dir,
                     name: name.clone(),
                     is_name: false,
@@ -107,9 +107,9 @@ impl Watcher {
     fn sort(
         &self,
         events: Vec<Event>,
-        batch: &mut HashSet<Seen>,
-        shared: &Shared,
-        kernel: &dyn Invalidate,
+        batch: &mut HashSet<StoreChange>,
+        shared: &SharedState,
+        kernel: &dyn CacheInvalidator,
     ) {
         let own = std::process::id().cast_signed();
         let dirs = self.dirs.lock();
@@ -123,7 +123,7 @@ impl Watcher {
                 if event.mask & !fanotify::CONTENT != 0 {
                     shared.inodes.dir_changed();
                 }
-                batch.insert(Seen {
+                batch.insert(StoreChange {
                     dir: *dir,
                     name: event.name,
                     is_name: event.mask & fanotify::NAMES != 0,
@@ -148,7 +148,7 @@ impl Watcher {
 
 /// One change, with what matters of it.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Seen {
+struct StoreChange {
     /// The directory's number.
     dir: u64,
     /// The entry; empty for the directory itself.
@@ -160,7 +160,7 @@ struct Seen {
 }
 
 /// Notifies the kernel of one change. Returns whether to notify it again later.
-fn pass_on(shared: &Shared, kernel: &dyn Invalidate, seen: &Seen) -> bool {
+fn pass_on(shared: &SharedState, kernel: &dyn CacheInvalidator, seen: &StoreChange) -> bool {
     let (dir, name, is_name) = (seen.dir, &seen.name[..], seen.is_name);
     if is_name {
         kernel.entry(dir, name);
@@ -201,7 +201,7 @@ fn pass_on(shared: &Shared, kernel: &dyn Invalidate, seen: &Seen) -> bool {
     false
 }
 
-impl Watch for Watcher {
+impl StoreWatcher for DirWatcher {
     fn watch(&self, number: u64, dir: &Dir) -> bool {
         let Ok(handle) = fanotify::watch(self.group.as_fd(), dir.as_fd()) else {
             return false;

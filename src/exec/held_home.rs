@@ -14,7 +14,7 @@ use super::audit::Audit;
 use super::home::Home;
 use super::home_context::HomeContext;
 use super::mounted_home::MountedHome;
-use crate::client::{Hold, PinnedDir, Runs, hold};
+use crate::client::{HomeHold, PinnedDir, RunRegistry, hold};
 use crate::error::{Error, Result};
 use crate::world::Root;
 
@@ -25,7 +25,7 @@ pub struct HeldHome {
     /// The mounted home.
     pub(super) home: OwnedFd,
     /// The last to be dropped: descriptors in a home keep it from being unmounted.
-    pub(super) hold: Hold,
+    pub(super) hold: HomeHold,
 }
 
 impl HeldHome {
@@ -38,7 +38,7 @@ impl HeldHome {
         target: &Path,
         pinned: Option<&PinnedDir>,
         fits: &dyn Fn(&Path) -> Result<()>,
-        begin: &dyn Fn(&Hold),
+        begin: &dyn Fn(&HomeHold),
     ) -> Result<HeldHome> {
         let hold = hold(target, pinned, fits)?;
         begin(&hold);
@@ -49,7 +49,7 @@ impl HeldHome {
             .map_err(Error::os("open"))?;
         let again = rustix::io::fcntl_dupfd_cloexec(&home, 0).map_err(Error::os("fcntl"))?;
         let root = as_owner(hold.owner(), || Root::over(again))?;
-        let runs = Runs::new(client)?;
+        let runs = RunRegistry::new(client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
         let audit = Audit::new(client.root()?, true);
         let place = HomeContext::new(

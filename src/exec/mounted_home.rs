@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 
 use super::home::{DirEntry, Home, HomeUnavailable, MAX_LOOKUPS, RequestStart, WriteMode};
-use crate::client::{LiveRun, Runs};
+use crate::client::{LiveRun, RunRegistry};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::root::open_beneath;
@@ -27,7 +27,7 @@ use crate::world::{Dir, Meta, Node, Root, Run, SetAttrs, SetTime};
 pub struct MountedHome {
     root: Arc<Root>,
     /// Where runs are registered, as far as this process may.
-    runs: Option<Arc<Runs>>,
+    runs: Option<Arc<RunRegistry>>,
     /// The run of the request, where it may change something.
     run: Option<Registered>,
     changed: AtomicBool,
@@ -64,16 +64,16 @@ impl MountedHome {
     ///
     /// # Errors
     /// As [`MountedHome::open`].
-    pub fn with(path: &Path, runs: Option<Arc<Runs>>) -> Result<MountedHome> {
+    pub fn with(path: &Path, runs: Option<Arc<RunRegistry>>) -> Result<MountedHome> {
         Root::open(path).map(|root| MountedHome::of(Arc::new(root), runs, None))
     }
 
     /// Makes one of the open root of a mounted home.
-    pub(super) fn over(root: Root, runs: Option<Arc<Runs>>) -> MountedHome {
+    pub(super) fn over(root: Root, runs: Option<Arc<RunRegistry>>) -> MountedHome {
         MountedHome::of(Arc::new(root), runs, None)
     }
 
-    fn of(root: Arc<Root>, runs: Option<Arc<Runs>>, run: Option<Registered>) -> MountedHome {
+    fn of(root: Arc<Root>, runs: Option<Arc<RunRegistry>>, run: Option<Registered>) -> MountedHome {
         MountedHome {
             root,
             runs,

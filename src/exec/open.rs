@@ -17,7 +17,7 @@ use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
 use super::program::Programs;
 use super::with_scratch::WithScratch;
-use crate::client::{self, Client, Runs, Site};
+use crate::client::{self, Client, DirectorySite, RunRegistry};
 use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
 use crate::world::{Root, ViewOptions};
@@ -42,8 +42,8 @@ pub struct Access {
 /// As [`open`].
 pub fn open_in(root: &Path, programs: &Programs) -> Result<HomeContext> {
     let place = match client::site(root)? {
-        Site::Home => open(root, &Access::default())?,
-        Site::Store => let_in(root, programs.place())?,
+        DirectorySite::Home => open(root, &Access::default())?,
+        DirectorySite::Store => let_in(root, programs.place())?,
     };
     let scratch = Arc::new(MountedHome::over(programs.scratch()?, None));
     Ok(place.map_home(|home| Arc::new(WithScratch::new(home, scratch))))
@@ -65,7 +65,7 @@ pub fn open(root: &Path, access: &Access) -> Result<HomeContext> {
     })?;
     let mut prefix = None;
     let (home, audit): (Arc<dyn Home>, Option<Arc<dyn AuditLog>>) = match client::site(&root)? {
-        Site::Store => {
+        DirectorySite::Store => {
             let view = ViewOptions {
                 hide: access.hide.clone(),
                 read_only: access.read_only.clone(),
@@ -76,7 +76,7 @@ pub fn open(root: &Path, access: &Access) -> Result<HomeContext> {
             let store = home.root().ok();
             (home, store.map(|store| audit_log(store, false)))
         }
-        Site::Home => {
+        DirectorySite::Home => {
             if !access.hide.is_empty() || !access.read_only.is_empty() || access.wait.is_some() {
                 return Err(Error::refused(
                     format!("{} lies in a mounted home", root.display()),
@@ -86,7 +86,9 @@ pub fn open(root: &Path, access: &Access) -> Result<HomeContext> {
             }
             // Only who mounted it, and root, know the store.
             let client = Client::open(&root).ok();
-            let runs = client.as_ref().and_then(|client| Runs::new(client).ok());
+            let runs = client
+                .as_ref()
+                .and_then(|client| RunRegistry::new(client).ok());
             prefix = client
                 .as_ref()
                 .and_then(|client| client.in_home(OsStr::new("")).ok());
@@ -107,7 +109,7 @@ pub fn open(root: &Path, access: &Access) -> Result<HomeContext> {
 /// As [`open`].
 pub fn open_held(root: &Path) -> Result<(HomeContext, Option<HeldHome>, Option<Error>)> {
     let mut unmounted = None;
-    if client::site(root)? == Site::Store {
+    if client::site(root)? == DirectorySite::Store {
         match HeldHome::open(root, None, &|_| Ok(()), &|_| ()) {
             Ok(held) => return Ok((let_in(root, held.place())?, Some(held), None)),
             Err(why) => unmounted = Some(why),

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::FileSystem;
 use super::attr::{attributes, from_system_time};
-use super::open_state::Opens;
+use super::open_state::FileOpens;
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::view::in_trash;
@@ -58,7 +58,7 @@ impl FileSystem {
             .and_then(|fh| self.shared.handles.get(fh.0))
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
-        let opens = Opens::through(self, number, handle.as_deref(), may_wait).cutting();
+        let opens = FileOpens::through(self, number, handle.as_deref(), may_wait).cutting();
         let mut located = self.held_by_user(number)?;
         if sent_unasked(change, ctime, located.node.meta()) {
             if change.mtime == SetTime::To(located.node.meta().mtime) {

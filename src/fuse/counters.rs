@@ -7,9 +7,9 @@ macro_rules! counters {
     ($($name:ident)*) => {
         /// One counter for each kind of request.
         #[derive(Debug, Default)]
-        pub struct Counters { $(#[doc = stringify!($name)] pub $name: AtomicU64,)* }
+        pub struct RequestCounters { $(#[doc = stringify!($name)] pub $name: AtomicU64,)* }
 
-        impl Counters {
+        impl RequestCounters {
             /// Returns the counts that are not zero, by name.
             pub fn all(&self) -> BTreeMap<&'static str, u64> {
                 let all = [$((stringify!($name), self.$name.load(Ordering::Relaxed)),)*];
@@ -31,9 +31,9 @@ pub(super) fn count(counter: &AtomicU64) {
 }
 
 /// The name of a kind of request, and its counter.
-pub(super) type Counted = (&'static str, fn(&Counters) -> &AtomicU64);
+pub(super) type NamedCounter = (&'static str, fn(&RequestCounters) -> &AtomicU64);
 
-/// Makes a [`Counted`] from a counter's name.
+/// Makes a [`NamedCounter`] from a counter's name.
 macro_rules! counted {
     ($name:ident) => {
         (stringify!($name), |counters| &counters.$name)

@@ -15,20 +15,20 @@ use rustix::fs::OFlags;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::counters::counted;
-use super::handle::{Asked, Handle};
-use super::handles::{Emptying, Way};
+use super::handle::{Handle, HandleSpec};
+use super::handles::{DataPath, EmptyingGuard};
 use super::maps::can_outlive;
-use super::open_state::{Opens, Unseen};
-use super::page_cache::{Known, Look, look};
-use super::reply::Opened;
-use super::{FileSystem, Mechanisms, handle_flags};
+use super::open_state::{FileOpens, UnseenOpens};
+use super::page_cache::{CacheKnowledge, FileDigest, look};
+use super::reply::OpenReply;
+use super::{FileSystem, MountMechanisms, handle_flags};
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::{Caller, Origin, StartedVersion};
 
 /// What has been kept of a file that is being opened.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct OpenPlan {
     /// The version that has been started.
     started: Option<StartedVersion>,
     /// The size of the file, if it was opened only for appending.
@@ -38,17 +38,17 @@ pub(super) struct Kept {
     /// Whether the open empties the file.
     empties: bool,
     /// What the file looks like, if it is small and only read.
-    look: Option<Look>,
+    look: Option<FileDigest>,
 }
 
-impl Kept {
+impl OpenPlan {
     /// Returns the value for a newly created file, of which nothing is kept, or for one that was there after all and is
     /// opened only for appending.
-    pub(super) fn of_new(uncached: bool, appends_from: Option<u64>) -> Kept {
-        Kept {
+    pub(super) fn of_new(uncached: bool, appends_from: Option<u64>) -> OpenPlan {
+        OpenPlan {
             uncached,
             appends_from,
-            ..Kept::default()
+            ..OpenPlan::default()
         }
     }
 }
@@ -69,13 +69,13 @@ impl FileSystem {
         caller: Caller,
         may_wait: bool,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenReply> {
         let mechanisms = *self.shared.mechanisms.lock();
         let _turn = self.shared.handles.inode_lock(ino.0, may_wait)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let empties = asked.contains(OFlags::TRUNC);
         let emptying = empties.then(|| self.shared.handles.emptying(ino.0));
-        let opens = Opens::opening(self, ino.0, asked, may_wait);
+        let opens = FileOpens::opening(self, ino.0, asked, may_wait);
         let located = self.located(ino.0)?;
         let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
         let opened = self.world().open_file(&located, wanted, &opens, caller);
@@ -91,18 +91,19 @@ impl FileSystem {
                 errno: Errno::ACCESS,
                 ..
             }) if mechanisms.writeback => {
-                let asked = handle_flags(flags, Mechanisms::default()) | asked & OFlags::APPEND;
+                let asked =
+                    handle_flags(flags, MountMechanisms::default()) | asked & OFlags::APPEND;
                 only_writes = true;
                 self.world().open_file(&located, asked, &opens, caller)?
             }
             file => file?,
         };
         let writes = asked & OFlags::RWMODE != OFlags::RDONLY;
-        let kept = Kept {
+        let kept = OpenPlan {
             appends_from: opens.appends_from(),
             started: opens.started(),
             uncached: only_writes || writes && self.writes_through(mechanisms),
-            empties: emptying.map(Emptying::goes_on).is_some(),
+            empties: emptying.map(EmptyingGuard::goes_on).is_some(),
             look: look(asked, meta).filter(|_| mechanisms.passthrough),
         };
         Ok(self.add_handle(ino, caller, file, flags, kept, register))
@@ -116,11 +117,11 @@ impl FileSystem {
         (flags, mode): (i32, u32),
         caller: Caller,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
-    ) -> Result<(Duration, FileAttr, Opened)> {
+    ) -> Result<(Duration, FileAttr, OpenReply)> {
         let mechanisms = *self.shared.mechanisms.lock();
         let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
         let wanted = handle_flags(flags, mechanisms) | exclusive;
-        let unseen = Unseen::default();
+        let unseen = UnseenOpens::default();
         let mut file = None;
         let (ttl, attr) = self.make(parent, name, |dir, name| {
             let created = self
@@ -130,7 +131,7 @@ impl FileSystem {
             Ok(created.meta)
         })?;
         let file = file.ok_or(Error::NotFound)?;
-        let kept = Kept::of_new(self.writes_through(mechanisms), unseen.appends_from());
+        let kept = OpenPlan::of_new(self.writes_through(mechanisms), unseen.appends_from());
         let opened = self.add_handle(attr.ino, caller, file, flags, kept, register);
         Ok((ttl, attr, opened))
     }
@@ -173,7 +174,7 @@ impl FileSystem {
 
     /// Returns whether a write must reach the store before it succeeds. With writeback, the page cache accepts data
     /// that the disk has no space for, and only fsync and close would report it.
-    pub(super) fn writes_through(&self, mechanisms: Mechanisms) -> bool {
+    pub(super) fn writes_through(&self, mechanisms: MountMechanisms) -> bool {
         mechanisms.writeback && self.world().is_room_scarce()
     }
 
@@ -184,9 +185,9 @@ impl FileSystem {
         by: Caller,
         file: OwnedFd,
         flags: i32,
-        kept: Kept,
+        kept: OpenPlan,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
-    ) -> Opened {
+    ) -> OpenReply {
         let passthrough = self.shared.mechanisms.lock().passthrough;
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = flags & OFlags::RWMODE != OFlags::RDONLY;
@@ -195,7 +196,7 @@ impl FileSystem {
             self.shared.is_mapped_file(ino.0, file.as_fd());
         }
         let known = self.inodes().known(ino.0);
-        let asked = Asked {
+        let asked = HandleSpec {
             by: by.pid,
             origin: by.origin,
             writes,
@@ -213,20 +214,20 @@ impl FileSystem {
         let (number, way) = self.shared.handles.add(ino.0, file, asked, |fd| {
             passthrough.then(|| register(fd).ok()).flatten()
         });
-        let past = !matches!(way, Way::Served);
+        let past = !matches!(way, DataPath::Served);
         let now = known.after_open(kept.look, past, can_outlive(flags, &way));
         self.inodes().set_known(ino.0, now);
-        let true_pages = now == known && matches!(now, Known::Cached(_));
+        let true_pages = now == known && matches!(now, CacheKnowledge::Cached(_));
         let served = match way {
-            Way::Passthrough(_) => FopenFlags::empty(),
-            Way::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
-            Way::Served if uncached => FopenFlags::FOPEN_DIRECT_IO,
-            Way::Served if true_pages => FopenFlags::FOPEN_KEEP_CACHE,
+            DataPath::Passthrough(_) => FopenFlags::empty(),
+            DataPath::Direct(_) => FopenFlags::FOPEN_DIRECT_IO,
+            DataPath::Served if uncached => FopenFlags::FOPEN_DIRECT_IO,
+            DataPath::Served if true_pages => FopenFlags::FOPEN_KEEP_CACHE,
             // The page cache may be older than what was written past it.
-            Way::Served if passthrough => FopenFlags::empty(),
+            DataPath::Served if passthrough => FopenFlags::empty(),
             // Changes behind the mount are noticed and invalidate the cache; otherwise attributes are cached briefly
             // and the kernel compares mtimes (AUTO_INVAL_DATA).
-            Way::Served => FopenFlags::FOPEN_KEEP_CACHE,
+            DataPath::Served => FopenFlags::FOPEN_KEEP_CACHE,
         };
         (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
     }
@@ -258,7 +259,7 @@ impl FileSystem {
             return Ok(());
         }
         let _turn = self.shared.handles.inode_lock(number, true)?;
-        let opens = Opens::through(self, number, Some(handle), true);
+        let opens = FileOpens::through(self, number, Some(handle), true);
         let located = self.held_by_user(number)?;
         let caller = caller.for_run(self.run_of(handle, caller));
         self.world()

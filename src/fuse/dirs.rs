@@ -22,25 +22,25 @@ const KEPT: usize = 8;
 
 /// The directories lately used.
 #[derive(Debug, Default)]
-pub struct Dirs(Mutex<Slots>);
+pub struct RecentDirs(Mutex<RecentDirSlots>);
 
 #[derive(Debug, Default)]
-struct Slots {
-    slots: [Option<Slot>; KEPT],
+struct RecentDirSlots {
+    slots: [Option<RecentDir>; KEPT],
     /// The slot that is given away next.
     next: usize,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct RecentDir {
     number: u64,
     dir: Dir,
     since: Instant,
-    /// The count of changes to directories when it was found ([`super::Inodes::dir_changes`]).
+    /// The count of changes to directories when it was found ([`super::InodeTable::dir_changes`]).
     changes: u64,
 }
 
-impl Dirs {
+impl RecentDirs {
     /// Returns a directory, if it was found lately and no directory has changed since.
     pub(super) fn get(&self, number: u64, changes: u64) -> Option<Dir> {
         let slots = self.0.lock();
@@ -55,14 +55,15 @@ impl Dirs {
         if in_trash(dir.path()) {
             return;
         }
-        let slot = Slot {
+        let slot = RecentDir {
             number,
             dir: dir.again(),
             since: Instant::now(),
             changes,
         };
         let mut slots = self.0.lock();
-        let known = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.number == number);
+        let known =
+            |slot: &Option<RecentDir>| slot.as_ref().is_some_and(|slot| slot.number == number);
         let at = slots.slots.iter().position(known).unwrap_or(slots.next);
         if at == slots.next {
             slots.next = (at + 1) % KEPT;
@@ -78,7 +79,7 @@ impl Dirs {
     /// Lets go of a directory.
     pub(super) fn forget(&self, id: Id) {
         let mut slots = self.0.lock();
-        let is_it = |slot: &&mut Option<Slot>| slot.as_ref().is_some_and(|s| s.dir.id() == id);
+        let is_it = |slot: &&mut Option<RecentDir>| slot.as_ref().is_some_and(|s| s.dir.id() == id);
         let old = slots.slots.iter_mut().find(is_it).and_then(Option::take);
         drop(slots);
         drop(old);

@@ -12,21 +12,21 @@ const FRESH: Duration = Duration::from_millis(10);
 ///
 /// Lock: one mutex, never held over a system call.
 #[derive(Debug, Default)]
-pub struct Ends(Mutex<[Option<End>; 16]>);
+pub struct ListingEnds(Mutex<[Option<ListingEnd>; 16]>);
 
 #[derive(Debug, Clone, Copy)]
-struct End {
+struct ListingEnd {
     dir: u64,
     offset: u64,
     since: Instant,
 }
 
-impl Ends {
+impl ListingEnds {
     /// Records that nothing follows an offset.
     pub(super) fn note(&self, dir: u64, offset: u64) {
         let since = Instant::now();
         if let Some(slot) = self.0.lock().get_mut(slot(dir)) {
-            *slot = Some(End { dir, offset, since });
+            *slot = Some(ListingEnd { dir, offset, since });
         }
     }
 
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn an_end_is_told_once_and_only_for_its_own_directory() {
-        let ends = Ends::default();
+        let ends = ListingEnds::default();
         ends.note(5, 70);
         assert!(!ends.take(21, 70), "another directory in the same slot");
         ends.note(5, 70);

@@ -14,16 +14,16 @@ const QUIET: Duration = Duration::from_secs(10);
 
 /// The recent messages.
 #[derive(Debug, Default)]
-pub struct Failures(Mutex<HashMap<(&'static str, i32), Said>>);
+pub struct FailureLog(Mutex<HashMap<(&'static str, i32), LoggedFailure>>);
 
 #[derive(Debug)]
-struct Said {
+struct LoggedFailure {
     at: Instant,
     /// The number of failures since.
     more: u64,
 }
 
-impl Failures {
+impl FailureLog {
     /// Reports a failed operation with its inode and process; now and then while it persists.
     pub(super) fn warn(&self, operation: &'static str, number: u64, pid: u32, error: &Error) {
         let Some(more) = self.count(operation, error, Instant::now()) else {
@@ -45,7 +45,7 @@ impl Failures {
         let mut is_new = false;
         let said = of.or_insert_with(|| {
             is_new = true;
-            Said { at: now, more: 0 }
+            LoggedFailure { at: now, more: 0 }
         });
         if !is_new && now.duration_since(said.at) < QUIET {
             said.more += 1;
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_counted_and_said_once_in_a_while() {
-        let failures = Failures::default();
+        let failures = FailureLog::default();
         let (full, broken) = (
             Error::os("write")(Errno::NOSPC),
             Error::os("read")(Errno::IO),

@@ -52,7 +52,7 @@ impl Handle {
 
 /// The properties of an open file to register.
 #[derive(Debug)]
-pub struct Asked {
+pub struct HandleSpec {
     /// The opening thread.
     pub by: u32,
     /// The run that it belongs to.

@@ -19,8 +19,8 @@ use fuser::BackingId;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
-use super::handle::{Asked, Handle};
-use super::writers::Writers;
+use super::handle::{Handle, HandleSpec};
+use super::writers::RecentWriters;
 use crate::error::{Error, Result};
 use crate::world::{BlockVersion, StartedVersion, VersionRef};
 
@@ -29,7 +29,7 @@ const TURNS: usize = 256;
 
 /// The path of a node's data.
 #[derive(Debug, Clone)]
-pub enum Way {
+pub enum DataPath {
     /// The kernel accesses the backing file itself.
     Passthrough(Arc<BackingId>),
     /// Maps go to the backing file, reads and writes to the daemon.
@@ -40,33 +40,33 @@ pub enum Way {
 
 /// All open files.
 #[derive(Debug)]
-pub struct Handles {
-    open: Mutex<Open>,
+pub struct HandleTable {
+    open: Mutex<OpenFiles>,
     turns: Vec<Mutex<()>>,
     /// The number of opens that empty their file; usually zero, which saves a look-up.
     emptying: AtomicUsize,
 }
 
-/// An open that empties its file, from before the emptying until the close: see [`Handles::is_emptying`].
+/// An open that empties its file, from before the emptying until the close: see [`HandleTable::is_emptying`].
 #[derive(Debug)]
-pub struct Emptying<'a>(&'a Handles, u64);
+pub struct EmptyingGuard<'a>(&'a HandleTable, u64);
 
-impl Emptying<'_> {
+impl EmptyingGuard<'_> {
     /// Keeps the state until the file is closed.
     pub fn goes_on(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Emptying<'_> {
+impl Drop for EmptyingGuard<'_> {
     fn drop(&mut self) {
         self.0.end_emptying(self.1);
     }
 }
 
-impl Default for Handles {
-    fn default() -> Handles {
-        Handles {
+impl Default for HandleTable {
+    fn default() -> HandleTable {
+        HandleTable {
             open: Mutex::default(),
             emptying: AtomicUsize::new(0),
             turns: std::iter::repeat_with(Mutex::default).take(TURNS).collect(),
@@ -75,27 +75,27 @@ impl Default for Handles {
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenFiles {
     next: u64,
     by_handle: HashMap<u64, Arc<Handle>>,
-    by_node: HashMap<u64, Node>,
+    by_node: HashMap<u64, OpenNode>,
     emptying: HashMap<u64, u32>,
     /// The threads that write past the daemon.
-    writers: Writers,
+    writers: RecentWriters,
 }
 
 #[derive(Debug)]
-struct Node {
+struct OpenNode {
     count: u32,
     writers: u32,
     /// The number of opens whose writes bypass the daemon.
     hidden: u32,
-    way: Way,
+    way: DataPath,
     /// The version saved as the file is overwritten, or the latest copy.
     started: StartedVersion,
 }
 
-impl Handles {
+impl HandleTable {
     /// Takes the inode lock of a node.
     ///
     /// # Errors
@@ -115,17 +115,17 @@ impl Handles {
         match open.by_node.get(&node) {
             None => true,
             Some(node) => match node.way {
-                Way::Served => true,
+                DataPath::Served => true,
                 _ => passthrough && node.hidden == 0 && access == OFlags::WRONLY,
             },
         }
     }
 
     /// Announces an open that empties a node.
-    pub fn emptying(&self, node: u64) -> Emptying<'_> {
+    pub fn emptying(&self, node: u64) -> EmptyingGuard<'_> {
         self.emptying.fetch_add(1, Ordering::SeqCst);
         *self.open.lock().emptying.entry(node).or_insert(0) += 1;
-        Emptying(self, node)
+        EmptyingGuard(self, node)
     }
 
     fn end_emptying(&self, node: u64) {
@@ -173,9 +173,9 @@ impl Handles {
         &self,
         node: u64,
         file: OwnedFd,
-        asked: Asked,
+        asked: HandleSpec,
         register: impl FnOnce(BorrowedFd<'_>) -> Option<BackingId>,
-    ) -> (u64, Way) {
+    ) -> (u64, DataPath) {
         let mut open = self.open.lock();
         let by_blocks = matches!(&asked.started, Some(started) if started.blocks.is_some());
         let only_writes = asked.flags & OFlags::RWMODE == OFlags::WRONLY;
@@ -188,22 +188,22 @@ impl Handles {
             } else {
                 register(file.as_fd())
             };
-            Node {
+            OpenNode {
                 count: 0,
                 writers: 0,
                 hidden: 0,
-                way: backing.map_or(Way::Served, |id| Way::Passthrough(Arc::new(id))),
+                way: backing.map_or(DataPath::Served, |id| DataPath::Passthrough(Arc::new(id))),
                 started: StartedVersion::default(),
             }
         });
         let way = match (&entry.way, is_seen) {
-            (Way::Passthrough(id), true) => Way::Direct(id.clone()),
+            (DataPath::Passthrough(id), true) => DataPath::Direct(id.clone()),
             (way, _) => way.clone(),
         };
         let past = match way {
-            Way::Passthrough(_) => asked.writes,
-            Way::Direct(_) => asked.writes && !only_writes,
-            Way::Served => false,
+            DataPath::Passthrough(_) => asked.writes,
+            DataPath::Direct(_) => asked.writes && !only_writes,
+            DataPath::Served => false,
         };
         let hidden = past.then_some(asked.by);
         entry.count += 1;
@@ -237,7 +237,7 @@ impl Handles {
                 covered: AtomicBool::new(asked.appends_from.is_none()),
                 appends_from: asked.appends_from.unwrap_or(0),
                 cached: asked.cached,
-                uncached: asked.uncached || matches!(way, Way::Direct(_)),
+                uncached: asked.uncached || matches!(way, DataPath::Direct(_)),
             }),
         );
         (number, way)
@@ -294,7 +294,7 @@ impl Handles {
         handles.find(|handle| handle.node == node).cloned()
     }
 
-    /// Opens another file with the flags of a node's open files. Slow, like [`Handles::of_node`]. Needs the inode
+    /// Opens another file with the flags of a node's open files. Slow, like [`HandleTable::of_node`]. Needs the inode
     /// lock.
     ///
     /// # Errors
@@ -319,7 +319,7 @@ impl Handles {
         each.collect()
     }
 
-    /// Replaces a node's open files by those of [`Handles::reopened`]. Nothing is left to keep of the new file.
+    /// Replaces a node's open files by those of [`HandleTable::reopened`]. Nothing is left to keep of the new file.
     pub fn hand_over(&self, node: u64, files: Vec<(u64, OwnedFd)>) {
         let mut open = self.open.lock();
         for (number, file) in files {

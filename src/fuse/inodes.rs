@@ -5,7 +5,7 @@
 //! nothing. A node is dropped when the kernel has forgotten it *and* no other node's location goes through it.
 //!
 //! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used because something
-//! moved; [`Inodes::moved_since`] tells, and the user tries again.
+//! moved; [`InodeTable::moved_since`] tells, and the user tries again.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -18,13 +18,13 @@ use crate::world::Id;
 use crate::world::store::layout::TRASH;
 use crate::world::trash::trash_state::Removal;
 
-use super::page_cache::Known;
+use super::page_cache::CacheKnowledge;
 pub use super::table::ROOT;
-use super::table::{GIVEN, IN_TRASH, Inode, Spot, Table};
+use super::table::{GIVEN, IN_TRASH, NodePlace, NodeTable, TableInode};
 
 /// The location of a node.
 #[derive(Debug, Clone)]
-pub struct Location {
+pub struct NodeLocation {
     /// Its path from the root of the store.
     pub path: WorldPath,
     /// The inode that must be there.
@@ -37,8 +37,8 @@ pub struct Location {
 
 /// The table.
 #[derive(Debug)]
-pub struct Inodes {
-    table: Mutex<Table>,
+pub struct InodeTable {
+    table: Mutex<NodeTable>,
     /// The number of things that may be moving now, and of those that have moved.
     pub(super) moving: AtomicU64,
     pub(super) moved: AtomicU64,
@@ -46,20 +46,20 @@ pub struct Inodes {
     pub(super) dir_changes: AtomicU64,
 }
 
-impl Inodes {
+impl InodeTable {
     /// Creates a table that has only the root.
-    pub fn new(root: Id) -> Inodes {
-        let mut inode = Inode::new(
+    pub fn new(root: Id) -> InodeTable {
+        let mut inode = TableInode::new(
             root,
             0,
-            Spot {
+            NodePlace {
                 parent: ROOT,
                 name: Box::default(),
             },
         );
         inode.lookups = 1;
-        Inodes {
-            table: Mutex::new(Table {
+        InodeTable {
+            table: Mutex::new(NodeTable {
                 root,
                 nodes: HashMap::from([(ROOT, Box::new(inode))]),
                 given: HashMap::new(),
@@ -95,7 +95,7 @@ impl Inodes {
             }
             None => {
                 table.hold(number, &spot);
-                let mut inode = Inode::new(id, born, spot);
+                let mut inode = TableInode::new(id, born, spot);
                 inode.lookups = 1;
                 table.nodes.insert(number, Box::new(inode));
             }
@@ -105,7 +105,7 @@ impl Inodes {
 
     /// Subtracts lookups that the kernel has forgotten. Returns the location of a watched directory that the kernel no
     /// longer knows.
-    pub fn forget(&self, number: u64, lookups: u64) -> Option<Location> {
+    pub fn forget(&self, number: u64, lookups: u64) -> Option<NodeLocation> {
         let mut table = self.table.lock();
         let inode = table.nodes.get_mut(&number).filter(|_| number != ROOT)?;
         inode.lookups = inode.lookups.saturating_sub(lookups);
@@ -118,7 +118,7 @@ impl Inodes {
             None
         };
         table.drop_if_unused(number);
-        path.map(|path| Location {
+        path.map(|path| NodeLocation {
             path,
             id,
             removed,
@@ -151,10 +151,10 @@ impl Inodes {
     ///
     /// # Errors
     /// `ENOENT` if the number is unknown.
-    pub fn place(&self, number: u64) -> Result<Location> {
+    pub fn place(&self, number: u64) -> Result<NodeLocation> {
         let table = self.table.lock();
         let inode = table.nodes.get(&number).ok_or(Error::NotFound)?;
-        Ok(Location {
+        Ok(NodeLocation {
             path: table.path(number)?,
             id: inode.id,
             removed: inode.removed,
@@ -248,7 +248,7 @@ impl Inodes {
             table.replace_spot(
                 number,
                 &from,
-                Spot {
+                NodePlace {
                     parent: IN_TRASH,
                     name: entry.into(),
                 },
@@ -306,12 +306,12 @@ impl Inodes {
             if table.trashed.is_empty() {
                 return;
             }
-            let old = Spot {
+            let old = NodePlace {
                 parent: IN_TRASH,
                 name: removal.entry.bytes().into(),
             };
             for number in table.trashed.get(&old.name).cloned().unwrap_or_default() {
-                let new = Spot {
+                let new = NodePlace {
                     parent,
                     name: removal.name.as_slice().into(),
                 };
@@ -328,14 +328,14 @@ impl Inodes {
     }
 
     /// Returns what is known of a file's content.
-    pub fn known(&self, number: u64) -> Known {
+    pub fn known(&self, number: u64) -> CacheKnowledge {
         let table = self.table.lock();
         let inode = table.nodes.get(&number);
-        inode.map_or(Known::Nothing, |inode| inode.known)
+        inode.map_or(CacheKnowledge::Nothing, |inode| inode.known)
     }
 
     /// Notes what is known of a file's content.
-    pub fn set_known(&self, number: u64, known: Known) {
+    pub fn set_known(&self, number: u64, known: CacheKnowledge) {
         if let Some(inode) = self.table.lock().nodes.get_mut(&number) {
             inode.known = known;
         }
@@ -381,7 +381,7 @@ mod tests {
         Name::new(text.as_bytes()).unwrap()
     }
 
-    fn path_of(inodes: &Inodes, number: u64) -> String {
+    fn path_of(inodes: &InodeTable, number: u64) -> String {
         inodes
             .place(number)
             .map_or("?".into(), |place| place.path.to_string())
@@ -399,7 +399,7 @@ mod tests {
     /// sandboxfs #98: a cached path died with the directory's renaming.
     #[test]
     fn a_renamed_directory_takes_its_entries_along() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let dir = inodes.found(ROOT, name("a"), Id(1, 10), 0);
         let file = inodes.found(dir, name("f"), Id(1, 11), 0);
         inodes.moved((ROOT, name("a")), (ROOT, name("b")), Id(1, 10));
@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_node_lives_until_the_kernel_and_its_children_let_go() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let dir = inodes.found(ROOT, name("a"), Id(1, 10), 0);
         let file = inodes.found(dir, name("f"), Id(1, 11), 0);
         inodes.found(ROOT, name("a"), Id(1, 10), 0);
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn a_removed_file_is_found_in_the_trash_and_under_its_directory() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
         let file = inodes.found(dir, name("f"), Id(1, 11), 0);
         let removal = entry("f", Id(1, 11));
@@ -436,7 +436,7 @@ mod tests {
     /// was removed too answered ENOENT.
     #[test]
     fn what_was_looked_up_in_the_trash_is_found_where_it_was_gathered() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
         let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
         let sub = inodes.found(dir, name("sub"), Id(1, 12), 0);
@@ -475,7 +475,7 @@ mod tests {
     /// answered ENOENT from then on.
     #[test]
     fn a_removed_file_keeps_its_place_beside_one_that_it_is_found_at() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
         let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
         let file = inodes.found(dir, name("f"), Id(1, 11), 0);
@@ -503,7 +503,7 @@ mod tests {
     /// `echo > f` while another program removed `f` was told EROFS: the name had been looked up just before the removal.
     #[test]
     fn what_was_looked_up_while_it_was_removed_is_removed() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let file = inodes.found(ROOT, name("f"), Id(1, 11), 0);
         inodes.removed((ROOT, name("f")), Id(1, 11), b"T_f");
         assert_eq!(inodes.found(ROOT, name("f"), Id(1, 11), 0), file);
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_removed_name_of_several_leaves_the_others() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let number = inodes.found(ROOT, name("a"), Id(1, 11), 0);
         assert_eq!(inodes.found(ROOT, name("b"), Id(1, 11), 0), number);
         inodes.removed((ROOT, name("b")), Id(1, 11), b"T_b");
@@ -528,7 +528,7 @@ mod tests {
     /// name before, and the next `close` of it, back in the home, answered EIO.
     #[test]
     fn a_file_whose_other_names_are_in_the_trash_is_removed_with_its_last() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
         let file = inodes.found(ROOT, name("a"), Id(1, 11), 0);
         assert_eq!(inodes.found(trash, name("T_b"), Id(1, 11), 0), file);
@@ -541,7 +541,7 @@ mod tests {
     /// The kernel makes nothing in a directory that it saw removed, even when it is back.
     #[test]
     fn a_dead_directory_and_a_reused_number_are_other_things() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
         inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
         inodes.retire(Id(1, 10));
@@ -556,7 +556,7 @@ mod tests {
 
     #[test]
     fn other_devices_and_taken_numbers_get_numbers_of_their_own() {
-        let inodes = Inodes::new(Id(1, 2));
+        let inodes = InodeTable::new(Id(1, 2));
         let own = inodes.found(ROOT, name("a"), Id(1, 11), 0);
         let other = inodes.found(ROOT, name("b"), Id(9, 11), 0);
         let first = inodes.found(ROOT, name("c"), Id(1, 1), 0);

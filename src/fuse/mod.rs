@@ -42,15 +42,15 @@ use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::view::in_trash;
 use crate::world::{Dir, LocatedNode, Meta, World};
-pub use counters::Counters;
-pub use dirs::Dirs;
-pub use ends::Ends;
-pub use failures::Failures;
-pub use handles::Handles;
-pub use inodes::{Inodes, ROOT};
+pub use counters::RequestCounters;
+pub use dirs::RecentDirs;
+pub use ends::ListingEnds;
+pub use failures::FailureLog;
+pub use handles::HandleTable;
+pub use inodes::{InodeTable, ROOT};
 pub use open_state::HomeWriters;
-pub use runs::Runs;
-pub use syncs::Syncs;
+pub use runs::RunMembers;
+pub use syncs::SyncSlots;
 
 /// How long the kernel may cache entries and attributes if changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
@@ -62,7 +62,7 @@ const A_SECOND: Duration = Duration::from_secs(1);
 const MOVES_TAKE: Duration = Duration::from_millis(100);
 
 /// A watcher of changes made to the store behind the mount.
-pub trait Watch: Send + Sync + std::fmt::Debug {
+pub trait StoreWatcher: Send + Sync + std::fmt::Debug {
     /// Watches a directory's entries. Returns whether changes will be noticed.
     fn watch(&self, number: u64, dir: &Dir) -> bool;
     /// Stops watching. `dir` is absent if the directory can no longer be found.
@@ -71,9 +71,9 @@ pub trait Watch: Send + Sync + std::fmt::Debug {
 
 /// Invalidation of the kernel's caches. Implemented by `daemon/session.rs` over fuser's notifier.
 ///
-/// A worker thread may call only [`Invalidate::inode`] without content: it takes no lock in the kernel
+/// A worker thread may call only [`CacheInvalidator::inode`] without content: it takes no lock in the kernel
 /// (fuse_reverse_inval_inode), while the others wait for requests in progress.
-pub trait Invalidate: Send + Sync + std::fmt::Debug {
+pub trait CacheInvalidator: Send + Sync + std::fmt::Debug {
     /// Reports that an entry of a directory changed, and thereby the directory.
     fn entry(&self, dir: u64, name: &[u8]);
     /// Reports that a node's attributes changed, and with `content` its content too.
@@ -100,7 +100,7 @@ pub struct FuseOptions {
 
 /// The mechanisms in force.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
-pub struct Mechanisms {
+pub struct MountMechanisms {
     /// Data goes to the store's files without the daemon.
     pub passthrough: bool,
     /// The page cache gathers written data (if passthrough is not possible).
@@ -117,29 +117,29 @@ pub struct Mechanisms {
 
 /// The state that the requests of one mount share with the rest of the daemon.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedState {
     /// The world and its rules.
     pub world: World,
     /// The nodes that the kernel knows.
-    pub inodes: Inodes,
+    pub inodes: InodeTable,
     /// The open files.
-    pub handles: Handles,
+    pub handles: HandleTable,
     /// The directories lately used.
-    pub dirs: Dirs,
+    pub dirs: RecentDirs,
     /// The members of runs.
-    pub runs: Runs,
+    pub runs: RunMembers,
     /// The ends of the latest listings.
-    pub ends: Ends,
+    pub ends: ListingEnds,
     /// The numbers of requests.
-    pub counters: Counters,
+    pub counters: RequestCounters,
     /// The workers that wait for a disk.
-    pub syncs: Syncs,
+    pub syncs: SyncSlots,
     /// The recent failures of the store's file system.
-    pub failures: Failures,
+    pub failures: FailureLog,
     /// The mechanisms that the kernel has agreed to and the daemon may use.
-    pub mechanisms: parking_lot::Mutex<Mechanisms>,
+    pub mechanisms: parking_lot::Mutex<MountMechanisms>,
     /// The watcher of changes behind the mount.
-    pub watch: Option<Arc<dyn Watch>>,
+    pub watch: Option<Arc<dyn StoreWatcher>>,
     /// Held while a directory gets a mark or loses it, with the note of that in the inode table.
     pub marking: parking_lot::Mutex<()>,
     /// The listener for requests, which lets the workers follow a caller that sends many.
@@ -147,7 +147,7 @@ pub struct Shared {
     /// The options.
     pub options: FuseOptions,
     /// The kernel's caches, once the connection is set up.
-    pub kernel: std::sync::OnceLock<Box<dyn Invalidate>>,
+    pub kernel: std::sync::OnceLock<Box<dyn CacheInvalidator>>,
     /// The user that the worker threads act as, if it is not the daemon's own.
     pub owner: Option<crate::sys::users::User>,
 }
@@ -166,12 +166,12 @@ impl std::fmt::Debug for FileSystem {
 /// The handler of the kernel's requests.
 #[derive(Clone)]
 pub struct FileSystem {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl FileSystem {
     /// Creates the handler.
-    pub fn new(shared: Arc<Shared>) -> FileSystem {
+    pub fn new(shared: Arc<SharedState>) -> FileSystem {
         FileSystem { shared }
     }
 
@@ -196,7 +196,7 @@ impl FileSystem {
         &self.shared.world
     }
 
-    fn inodes(&self) -> &Inodes {
+    fn inodes(&self) -> &InodeTable {
         &self.shared.inodes
     }
 
@@ -216,7 +216,7 @@ impl FileSystem {
     }
 
     /// Returns where a node is. What is looked at in the trash has been gathered before.
-    fn place(&self, number: u64) -> Result<inodes::Location> {
+    fn place(&self, number: u64) -> Result<inodes::NodeLocation> {
         let place = self.inodes().place(number)?;
         if !place.removed && in_trash(&place.path) {
             self.world().gather_now();
@@ -251,7 +251,7 @@ impl FileSystem {
     }
 
     /// Lets go of a directory that the kernel has forgotten, unless it has asked for it again meanwhile.
-    fn unwatch(&self, number: u64, place: &inodes::Location) {
+    fn unwatch(&self, number: u64, place: &inodes::NodeLocation) {
         let Some(watch) = &self.shared.watch else {
             return;
         };
@@ -359,7 +359,7 @@ impl FileSystem {
 /// Flags that the kernel has handled (creation, following) are dropped, and so is `O_APPEND` if the daemon itself
 /// writes, because the kernel names the offset. With the writeback cache the kernel also reads files opened only for
 /// writing.
-fn handle_flags(flags: i32, mechanisms: Mechanisms) -> OFlags {
+fn handle_flags(flags: i32, mechanisms: MountMechanisms) -> OFlags {
     let asked = OFlags::from_bits_retain(flags.cast_unsigned());
     let mut kept = asked & (OFlags::RWMODE | OFlags::TRUNC | OFlags::NOATIME);
     if mechanisms.passthrough {

@@ -5,24 +5,24 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use super::inodes::Inodes;
+use super::inodes::InodeTable;
 
 /// A move in progress, into the trash too; it ends when dropped.
 #[derive(Debug)]
 #[must_use = "the move lasts as long as this"]
-pub struct Moving<'a> {
-    inodes: &'a Inodes,
+pub struct MoveGuard<'a> {
+    inodes: &'a InodeTable,
     of_files: Cell<bool>,
 }
 
-impl Moving<'_> {
+impl MoveGuard<'_> {
     /// Notes that no directory moved: those that were found before are still there.
     pub fn was_of_files(&self) {
         self.of_files.set(true);
     }
 }
 
-impl Drop for Moving<'_> {
+impl Drop for MoveGuard<'_> {
     fn drop(&mut self) {
         if !self.of_files.get() {
             self.inodes.dir_changed();
@@ -32,11 +32,11 @@ impl Drop for Moving<'_> {
     }
 }
 
-impl Inodes {
+impl InodeTable {
     /// Announces that something may be about to move; paths may be wrong until the guard is dropped.
-    pub fn moving(&self) -> Moving<'_> {
+    pub fn moving(&self) -> MoveGuard<'_> {
         self.moving.fetch_add(1, Ordering::SeqCst);
-        Moving {
+        MoveGuard {
             inodes: self,
             of_files: Cell::new(false),
         }
@@ -52,7 +52,7 @@ impl Inodes {
         self.dir_changes.load(Ordering::SeqCst)
     }
 
-    /// Returns the count of moves, for [`Inodes::moved_since`].
+    /// Returns the count of moves, for [`InodeTable::moved_since`].
     pub fn moves(&self) -> u64 {
         self.moved.load(Ordering::SeqCst)
     }

@@ -2,7 +2,7 @@
 
 use fuser::{InitFlags, KernelConfig};
 
-use super::{FileSystem, Mechanisms};
+use super::{FileSystem, MountMechanisms};
 
 impl FileSystem {
     /// Agrees with the kernel on the mechanisms of this mount. Each saves several requests; see
@@ -42,7 +42,7 @@ impl FileSystem {
         let _ = config.set_max_write(1 << 20);
         let _ = config.set_max_background(64);
         let mut mechanisms = self.shared.mechanisms.lock();
-        *mechanisms = Mechanisms {
+        *mechanisms = MountMechanisms {
             passthrough,
             writeback: agreed.contains(InitFlags::FUSE_WRITEBACK_CACHE),
             readdirplus: agreed.contains(InitFlags::FUSE_DO_READDIRPLUS),

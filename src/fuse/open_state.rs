@@ -3,8 +3,8 @@
 //! With passthrough, writes through an open file are not seen. A file that has to be kept block by block is therefore
 //! opened so that they are: through the page cache and the daemon, or, if it is already open in passthrough and this
 //! open only writes, directly to the daemon (`FOPEN_DIRECT_IO` beside the backing file, which the kernel allows).
-//! Content whose writes cannot be seen is copied whole. The user of an `Opens` holds the file's inode lock
-//! ([`super::handles::Handles::inode_lock`]).
+//! Content whose writes cannot be seen is copied whole. The user of an `FileOpens` holds the file's inode lock
+//! ([`super::handles::HandleTable::inode_lock`]).
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use super::handle::Handle;
-use super::{FileSystem, Shared};
+use super::{FileSystem, SharedState};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{
@@ -21,7 +21,7 @@ use crate::world::{
 };
 
 /// The opens of one file during one request. Created under the inode lock, before the file is looked at.
-pub(super) struct Opens<'a> {
+pub(super) struct FileOpens<'a> {
     fs: &'a FileSystem,
     number: u64,
     /// The access mode of the open in progress.
@@ -40,15 +40,15 @@ pub(super) struct Opens<'a> {
     length: Cell<Option<u64>>,
 }
 
-impl<'a> Opens<'a> {
+impl<'a> FileOpens<'a> {
     /// Returns the state for an open in progress.
     pub(super) fn opening(
         fs: &'a FileSystem,
         number: u64,
         flags: OFlags,
         may_wait: bool,
-    ) -> Opens<'a> {
-        Opens {
+    ) -> FileOpens<'a> {
+        FileOpens {
             fs,
             number,
             access: flags & OFlags::RWMODE,
@@ -67,8 +67,8 @@ impl<'a> Opens<'a> {
         number: u64,
         handle: Option<&'a Handle>,
         may_wait: bool,
-    ) -> Opens<'a> {
-        Opens {
+    ) -> FileOpens<'a> {
+        FileOpens {
             fs,
             number,
             access: OFlags::WRONLY,
@@ -82,7 +82,7 @@ impl<'a> Opens<'a> {
     }
 
     /// Marks the request as a truncation by the kernel.
-    pub(super) fn cutting(mut self) -> Opens<'a> {
+    pub(super) fn cutting(mut self) -> FileOpens<'a> {
         self.cuts = true;
         self
     }
@@ -98,7 +98,7 @@ impl<'a> Opens<'a> {
     }
 }
 
-impl OpenState for Opens<'_> {
+impl OpenState for FileOpens<'_> {
     fn is_open(&self) -> bool {
         // An open file may have been written and closed since the file was looked at.
         self.was_open
@@ -180,7 +180,7 @@ impl OpenState for Opens<'_> {
 
 /// The files that are open through the home, for making versions final.
 #[derive(Debug)]
-pub struct HomeWriters(pub std::sync::Weak<Shared>);
+pub struct HomeWriters(pub std::sync::Weak<SharedState>);
 
 impl OpenWriters for HomeWriters {
     fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
@@ -216,18 +216,18 @@ impl OpenWriters for HomeWriters {
 
 /// The state of a file that already existed when it was to be created: its opens are not known, so nothing is assumed.
 #[derive(Debug, Default)]
-pub(super) struct Unseen {
+pub(super) struct UnseenOpens {
     length: Cell<Option<u64>>,
 }
 
-impl Unseen {
+impl UnseenOpens {
     /// Returns the length that was kept, if nothing else was.
     pub(super) fn appends_from(&self) -> Option<u64> {
         self.length.get()
     }
 }
 
-impl OpenState for Unseen {
+impl OpenState for UnseenOpens {
     fn is_open(&self) -> bool {
         true
     }

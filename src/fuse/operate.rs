@@ -1,7 +1,7 @@
 //! An operator's changes to files while the home is mounted: under the inode lock, with the state of its opens.
 
 use super::FileSystem;
-use super::open_state::Opens;
+use super::open_state::FileOpens;
 use crate::error::Result;
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, LocatedNode, Meta, SetAttrs};
@@ -20,7 +20,7 @@ impl FileSystem {
         // Also for a file that the kernel does not know: an open meanwhile waits for the lock of this number.
         let number = self.inodes().peek_or_reserve(located.node.meta().id);
         let _turn = self.shared.handles.inode_lock(number, true)?;
-        let opens = Opens::through(self, number, None, true);
+        let opens = FileOpens::through(self, number, None, true);
         let located = self.again(located)?;
         self.world().put_content(&located, content, &opens, caller)
     }
@@ -37,7 +37,7 @@ impl FileSystem {
     ) -> Result<Meta> {
         let number = self.inodes().peek_or_reserve(located.node.meta().id);
         let _turn = self.shared.handles.inode_lock(number, true)?;
-        let opens = Opens::through(self, number, None, true);
+        let opens = FileOpens::through(self, number, None, true);
         let located = self.again(located)?;
         self.world()
             .set_attr(&located, change, None, &opens, caller)

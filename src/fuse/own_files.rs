@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use fuser::{BackingId, FileHandle, INodeNo};
 
 use super::FileSystem;
-use super::reply::Opened;
+use super::reply::OpenReply;
 use crate::error::{Error, Result};
 use crate::world::{Caller, SetAttrs};
 
@@ -57,7 +57,7 @@ impl FileSystem {
         caller: Caller,
         may_wait: bool,
         register: impl Fn(BorrowedFd<'_>) -> std::io::Result<BackingId> + Copy,
-    ) -> Result<Opened> {
+    ) -> Result<OpenReply> {
         self.on_own_file(ino.0, may_wait, caller, || {
             self.open_handle(ino, flags, caller, may_wait, register)
         })

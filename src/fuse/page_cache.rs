@@ -22,42 +22,47 @@ const SMALL: u64 = 16 << 10;
 
 /// What is known of a file's content from those who had it open before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Known {
+pub enum CacheKnowledge {
     /// Nobody has, or somebody may have changed it since.
     #[default]
     Nothing,
     /// One reader has, past the daemon.
-    Read(Look),
+    Read(FileDigest),
     /// Its pages are cached.
-    Cached(Look),
+    Cached(FileDigest),
     /// It was opened for reading and writing past the daemon, so it may be mapped (`maps.rs`).
     Mapped,
 }
 
 /// A digest of a file's identity, size and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look(u64);
+pub struct FileDigest(u64);
 
-impl Known {
+impl CacheKnowledge {
     /// Returns whether a file that looks like this now is to be read through the page cache.
-    pub(super) fn is_read_again(self, look: Look) -> bool {
-        matches!(self, Known::Read(before) | Known::Cached(before) if before == look)
+    pub(super) fn is_read_again(self, look: FileDigest) -> bool {
+        matches!(self, CacheKnowledge::Read(before) | CacheKnowledge::Cached(before) if before == look)
     }
 
     /// Returns what is known of a file once it has been opened: past the daemon or not, and such that it can be mapped.
-    pub(super) fn after_open(self, look: Option<Look>, past: bool, maps: bool) -> Known {
+    pub(super) fn after_open(
+        self,
+        look: Option<FileDigest>,
+        past: bool,
+        maps: bool,
+    ) -> CacheKnowledge {
         match look {
-            _ if self == Known::Mapped || maps => Known::Mapped,
-            Some(look) if past => Known::Read(look),
-            Some(look) => Known::Cached(look),
+            _ if self == CacheKnowledge::Mapped || maps => CacheKnowledge::Mapped,
+            Some(look) if past => CacheKnowledge::Read(look),
+            Some(look) => CacheKnowledge::Cached(look),
             // This may change the content without the page cache.
-            None => Known::Nothing,
+            None => CacheKnowledge::Nothing,
         }
     }
 }
 
 /// Returns what a file looks like, if it is opened only to be read and is small.
-pub(super) fn look(asked: OFlags, meta: &Meta) -> Option<Look> {
+pub(super) fn look(asked: OFlags, meta: &Meta) -> Option<FileDigest> {
     let only = OFlags::RWMODE | OFlags::TRUNC | OFlags::DIRECT;
     let reads = asked & only == OFlags::RDONLY;
     let small = meta.kind == FileType::RegularFile && meta.size <= SMALL;
@@ -68,5 +73,5 @@ pub(super) fn look(asked: OFlags, meta: &Meta) -> Option<Look> {
     let time = |time: crate::world::Time| (time.sec, time.nsec);
     let times = (time(meta.mtime), time(meta.ctime));
     (meta.id, meta.born, meta.size, times).hash(&mut hasher);
-    Some(Look(hasher.finish()))
+    Some(FileDigest(hasher.finish()))
 }

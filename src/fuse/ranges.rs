@@ -6,7 +6,7 @@ use fuser::{CopyFileRangeFlags, FileHandle, INodeNo};
 use rustix::io::Errno;
 
 use super::FileSystem;
-use super::open_state::Opens;
+use super::open_state::FileOpens;
 use crate::error::{Error, Result};
 use crate::world::Caller;
 
@@ -29,7 +29,7 @@ impl FileSystem {
     ) -> Result<()> {
         let _turn = self.shared.handles.inode_lock(number, may_wait)?;
         let handle = self.handle(fh)?;
-        let opens = Opens::through(self, number, Some(&handle), may_wait);
+        let opens = FileOpens::through(self, number, Some(&handle), may_wait);
         let located = self.held_by_user(number)?;
         self.world()
             .allocate(&located, handle.as_fd(), mode, range, &opens, caller)

@@ -12,8 +12,8 @@ use rustix::fs::OFlags;
 
 use super::FileSystem;
 use super::attr::errno;
-use super::counters::{Counted, count};
-use super::handles::Way;
+use super::counters::{NamedCounter, count};
+use super::handles::DataPath;
 use crate::error::{Error, Result};
 use crate::world::{Caller, Origin, OriginKind};
 
@@ -29,10 +29,10 @@ pub(super) struct RequestInfo {
 }
 
 /// An open file, and how the kernel is to treat it.
-pub(super) type Opened = (FileHandle, FopenFlags, Way);
+pub(super) type OpenReply = (FileHandle, FopenFlags, DataPath);
 
 /// A reply with a value or an error.
-pub(super) trait Answer<T> {
+pub(super) trait FuseReply<T> {
     /// Replies with the result.
     fn say(self, value: T);
     /// Replies with an error.
@@ -41,7 +41,12 @@ pub(super) trait Answer<T> {
 
 impl FileSystem {
     /// Counts a request whose caller waits for the answer.
-    pub(super) fn seen(&self, req: &Request, number: INodeNo, counted: Counted) -> RequestInfo {
+    pub(super) fn seen(
+        &self,
+        req: &Request,
+        number: INodeNo,
+        counted: NamedCounter,
+    ) -> RequestInfo {
         let info = self.counted(req, number, counted);
         self.shared.observer.request(Some(req.pid()));
         info
@@ -53,7 +58,7 @@ impl FileSystem {
         &self,
         req: &Request,
         number: INodeNo,
-        counted: Counted,
+        counted: NamedCounter,
     ) -> RequestInfo {
         let info = self.counted(req, number, counted);
         self.shared.observer.request(None);
@@ -64,7 +69,7 @@ impl FileSystem {
         &self,
         req: &Request,
         number: INodeNo,
-        (operation, counter): Counted,
+        (operation, counter): NamedCounter,
     ) -> RequestInfo {
         self.act_as_owner();
         count(counter(&self.shared.counters));
@@ -111,7 +116,12 @@ impl FileSystem {
     }
 
     /// Answers a request.
-    pub(super) fn answer<T, R: Answer<T>>(&self, info: RequestInfo, reply: R, result: Result<T>) {
+    pub(super) fn answer<T, R: FuseReply<T>>(
+        &self,
+        info: RequestInfo,
+        reply: R,
+        result: Result<T>,
+    ) {
         match result {
             Ok(value) => reply.say(value),
             Err(error) => {
@@ -162,7 +172,7 @@ impl FileSystem {
     }
 
     /// Runs an action at once if it does not take long, else on a thread of its own, and replies.
-    pub(super) fn at_once_or_aside<T, R: Answer<T> + Send + 'static>(
+    pub(super) fn at_once_or_aside<T, R: FuseReply<T> + Send + 'static>(
         &self,
         info: RequestInfo,
         reply: R,
@@ -178,10 +188,10 @@ impl FileSystem {
     }
 }
 
-/// Implements [`Answer`] for the replies with one type of value.
+/// Implements [`FuseReply`] for the replies with one type of value.
 macro_rules! answers {
     ($($reply:ty, $value:ty: |$self:ident, $said:pat_param| $say:expr;)*) => {
-        $(impl Answer<$value> for $reply {
+        $(impl FuseReply<$value> for $reply {
             fn say($self, $said: $value) {
                 $say
             }
@@ -211,20 +221,20 @@ answers! {
         255,
         u32::try_from(fs.f_frsize).unwrap_or(4096),
     );
-    ReplyOpen, Opened: |self, (fh, fopen, way)| match way {
-        Way::Passthrough(id) | Way::Direct(id) => self.opened_passthrough(fh, fopen, &id),
-        Way::Served => self.opened(fh, fopen),
+    ReplyOpen, OpenReply: |self, (fh, fopen, way)| match way {
+        DataPath::Passthrough(id) | DataPath::Direct(id) => self.opened_passthrough(fh, fopen, &id),
+        DataPath::Served => self.opened(fh, fopen),
     };
-    ReplyCreate, (Duration, FileAttr, Opened): |self, (ttl, attr, (fh, fopen, way))| match way {
-        Way::Passthrough(id) | Way::Direct(id) => {
+    ReplyCreate, (Duration, FileAttr, OpenReply): |self, (ttl, attr, (fh, fopen, way))| match way {
+        DataPath::Passthrough(id) | DataPath::Direct(id) => {
             self.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id);
         }
-        Way::Served => self.created(&ttl, &attr, ONLY, fh, fopen),
+        DataPath::Served => self.created(&ttl, &attr, ONLY, fh, fopen),
     };
 }
 
 /// Replies as getxattr(2) does: only the size if none was given, ERANGE if it is too small.
-impl Answer<Vec<u8>> for (ReplyXattr, u32) {
+impl FuseReply<Vec<u8>> for (ReplyXattr, u32) {
     fn say(self, value: Vec<u8>) {
         let (reply, size) = self;
         let length = u32::try_from(value.len()).unwrap_or(u32::MAX);

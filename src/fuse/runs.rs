@@ -25,23 +25,23 @@ type NamespaceId = (u64, u64);
 
 /// The members of all runs that are under way.
 #[derive(Debug)]
-pub struct Runs {
+pub struct RunMembers {
     /// How many threads and namespaces are registered.
     members: AtomicUsize,
-    table: RwLock<Table>,
+    table: RwLock<MemberTable>,
     /// The daemon's own namespace; absent where it cannot be told.
     own: Option<NamespaceId>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct MemberTable {
     threads: HashMap<u32, (Arc<Thread>, Origin)>,
     namespaces: HashMap<NamespaceId, (PidNamespace, Origin)>,
 }
 
-impl Default for Runs {
-    fn default() -> Runs {
-        Runs {
+impl Default for RunMembers {
+    fn default() -> RunMembers {
+        RunMembers {
             members: AtomicUsize::new(0),
             table: RwLock::default(),
             own: PidNamespace::id_of(std::process::id()).ok(),
@@ -49,7 +49,7 @@ impl Default for Runs {
     }
 }
 
-impl Runs {
+impl RunMembers {
     /// Returns how many threads and namespaces are registered.
     pub fn members(&self) -> usize {
         self.members.load(Ordering::Relaxed)
@@ -193,7 +193,7 @@ impl Runs {
         self.count(&table);
     }
 
-    fn count(&self, table: &Table) {
+    fn count(&self, table: &MemberTable) {
         let members = table.threads.len() + table.namespaces.len();
         self.members.store(members, Ordering::Release);
     }
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_thread_belongs_to_a_run_until_either_ends() {
-        let runs = Runs::default();
+        let runs = RunMembers::default();
         let (me, one, other) = (std::process::id(), run(), run());
         assert!(runs.of(own_tid()).is_plain() && runs.of(0).is_plain());
         runs.add_thread(me, own_tid(), one).unwrap();
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_thread_of_another_process_cannot_be_registered() {
-        let runs = Runs::default();
+        let runs = RunMembers::default();
         assert!(runs.add_thread(1, own_tid(), run()).is_err());
         assert!(runs.add_thread(std::process::id(), 1, run()).is_err());
         assert!(runs.add_thread(u32::MAX, own_tid(), run()).is_err());
@@ -258,7 +258,7 @@ mod tests {
     /// The table has an entry for a number; the thread behind it has ended, and the number is another thread's by now.
     #[test]
     fn a_number_that_comes_round_again_is_nobodys() {
-        let runs = Runs::default();
+        let runs = RunMembers::default();
         let (one, other) = (run(), run());
         let (number, told) = channel();
         let (end, ended) = channel::<()>();
@@ -286,7 +286,7 @@ mod tests {
     /// Root asks an ordinary user's daemon, too, which may not look at root's processes.
     #[test]
     fn who_is_no_program_of_a_run_may_ask() {
-        let runs = Runs::default();
+        let runs = RunMembers::default();
         let me = std::process::id();
         assert!(!runs.is_program(me, 0) && !runs.is_program(u32::MAX, 1));
         let entry = (PidNamespace::of(me).unwrap(), run());
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_own_namespace_is_not_a_runs() {
-        let runs = Runs::default();
+        let runs = RunMembers::default();
         let me = std::process::id();
         for process in [me, own_tid(), u32::MAX] {
             let refused = runs.add_namespace_of(me, process, run());

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::page_cache::Known;
+use super::page_cache::CacheKnowledge;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::Id;
@@ -22,9 +22,9 @@ pub(super) const IN_TRASH: u64 = 0;
 pub(super) const GIVEN: u64 = 1 << 63;
 
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct NodeTable {
     pub(super) root: Id,
-    pub(super) nodes: HashMap<u64, Box<Inode>>,
+    pub(super) nodes: HashMap<u64, Box<TableInode>>,
     /// Numbers of nodes on another device than the root, or whose inode number is taken.
     pub(super) given: HashMap<Id, u64>,
     /// Inodes that are about to take the place of a node's own.
@@ -38,13 +38,13 @@ pub(super) struct Table {
 }
 
 #[derive(Debug)]
-pub(super) struct Inode {
+pub(super) struct TableInode {
     pub(super) id: Id,
     /// Its time of birth ([`crate::world::Meta::born`]).
     pub(super) born: u64,
-    pub(super) spot: Spot,
+    pub(super) spot: NodePlace,
     /// Further locations of a file with several hard links.
-    pub(super) others: Vec<Spot>,
+    pub(super) others: Vec<NodePlace>,
     pub(super) lookups: u64,
     /// The number of other nodes' locations that go through this one.
     pub(super) children: u32,
@@ -53,19 +53,19 @@ pub(super) struct Inode {
     pub(super) retired: bool,
     pub(super) watched: bool,
     /// What is known of its content.
-    pub(super) known: Known,
+    pub(super) known: CacheKnowledge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Spot {
+pub(super) struct NodePlace {
     pub(super) parent: u64,
     pub(super) name: Box<[u8]>,
 }
 
-impl Inode {
+impl TableInode {
     /// Creates a node that has not been reported to the kernel yet.
-    pub(super) fn new(id: Id, born: u64, spot: Spot) -> Inode {
-        Inode {
+    pub(super) fn new(id: Id, born: u64, spot: NodePlace) -> TableInode {
+        TableInode {
             id,
             born,
             spot,
@@ -75,12 +75,12 @@ impl Inode {
             removed: false,
             retired: false,
             watched: false,
-            known: Known::Nothing,
+            known: CacheKnowledge::Nothing,
         }
     }
 }
 
-impl Table {
+impl NodeTable {
     /// Returns a node's number. It assigns one if the inode number will not do: for another device, or while the
     /// kernel still uses that number for a dead or earlier node.
     pub(super) fn number(&mut self, id: Id, born: u64) -> u64 {
@@ -92,7 +92,7 @@ impl Table {
         }
         let own = id.0 == self.root.0 && id.1 > ROOT && id.1 < GIVEN;
         let number = self.given.get(&id).copied().or(own.then_some(id.1));
-        let stale = |inode: &Inode| inode.retired || inode.born != born;
+        let stale = |inode: &TableInode| inode.retired || inode.born != born;
         match number.filter(|number| !self.nodes.get(number).is_some_and(|inode| stale(inode))) {
             Some(number) => number,
             None => {
@@ -115,8 +115,8 @@ impl Table {
 
     /// Returns the location of a name in a directory. That of a trash entry is the same before and after the kernel has
     /// looked it up.
-    pub(super) fn spot(&self, (parent, name): (u64, Name<'_>)) -> Spot {
-        Spot {
+    pub(super) fn spot(&self, (parent, name): (u64, Name<'_>)) -> NodePlace {
+        NodePlace {
             parent: match Some(parent) == self.trash {
                 true => IN_TRASH,
                 false => parent,
@@ -126,7 +126,7 @@ impl Table {
     }
 
     /// Returns a location as the kernel knows it: its directory's number, if it has one, and its name.
-    pub(super) fn known_as(&self, spot: &Spot) -> Option<(u64, Box<[u8]>)> {
+    pub(super) fn known_as(&self, spot: &NodePlace) -> Option<(u64, Box<[u8]>)> {
         let parent = match spot.parent {
             IN_TRASH => self.trash?,
             parent => parent,
@@ -154,7 +154,7 @@ impl Table {
     }
 
     /// Records another location of a known node: another hard link, or a move behind the mount.
-    pub(super) fn seen_at(&mut self, number: u64, spot: Spot) {
+    pub(super) fn seen_at(&mut self, number: u64, spot: NodePlace) {
         /// The number of further locations kept for a file; the latest are as good as any.
         const KEPT: usize = 8;
         self.hold(number, &spot);
@@ -188,11 +188,11 @@ impl Table {
         }
     }
 
-    pub(super) fn in_trash(&self, spot: &Spot) -> bool {
+    pub(super) fn in_trash(&self, spot: &NodePlace) -> bool {
         spot.parent == IN_TRASH || self.path(spot.parent).is_ok_and(|path| in_trash(&path))
     }
 
-    pub(super) fn replace_spot(&mut self, number: u64, old: &Spot, new: Spot) {
+    pub(super) fn replace_spot(&mut self, number: u64, old: &NodePlace, new: NodePlace) {
         self.hold(number, &new);
         let Some(inode) = self.nodes.get_mut(&number) else {
             return;
@@ -205,7 +205,7 @@ impl Table {
     }
 
     /// Notes a location of a node where it leads through: at the directory, or at the trash entry.
-    pub(super) fn hold(&mut self, number: u64, spot: &Spot) {
+    pub(super) fn hold(&mut self, number: u64, spot: &NodePlace) {
         if spot.parent == IN_TRASH {
             let entry = self.trashed.entry(spot.name.clone());
             entry.or_default().push(number);
@@ -214,13 +214,13 @@ impl Table {
         }
     }
 
-    /// Takes back what [`Table::hold`] noted.
-    pub(super) fn release(&mut self, number: u64, spot: &Spot) {
+    /// Takes back what [`NodeTable::hold`] noted.
+    pub(super) fn release(&mut self, number: u64, spot: &NodePlace) {
         self.unnote(number, spot);
         self.drop_if_unused(spot.parent);
     }
 
-    fn unnote(&mut self, number: u64, spot: &Spot) {
+    fn unnote(&mut self, number: u64, spot: &NodePlace) {
         if spot.parent != IN_TRASH {
             if let Some(inode) = self.nodes.get_mut(&spot.parent) {
                 inode.children = inode.children.saturating_sub(1);
@@ -240,7 +240,7 @@ impl Table {
     pub(super) fn drop_if_unused(&mut self, number: u64) {
         let mut pending = vec![number];
         while let Some(number) = pending.pop() {
-            let unused = |inode: &Inode| inode.lookups == 0 && inode.children == 0;
+            let unused = |inode: &TableInode| inode.lookups == 0 && inode.children == 0;
             if number == ROOT || !self.nodes.get(&number).is_some_and(|inode| unused(inode)) {
                 continue;
             }

@@ -11,28 +11,28 @@ const LATELY: Duration = Duration::from_secs(1);
 
 /// The writers, by node and thread.
 #[derive(Debug, Default)]
-pub(super) struct Writers {
-    by: HashMap<(u64, u32), Writer>,
+pub(super) struct RecentWriters {
+    by: HashMap<(u64, u32), RecentWriter>,
     /// The number of writers above which old ones are dropped.
     kept: usize,
 }
 
 #[derive(Debug, Default)]
-struct Writer {
+struct RecentWriter {
     /// The number of files it has open.
     open: u32,
     /// The time of its last close.
     closed: Option<Instant>,
 }
 
-impl Writer {
+impl RecentWriter {
     fn is_of(&self, now: Instant) -> bool {
         let lately = |at| now.duration_since(at) < LATELY;
         self.open > 0 || self.closed.is_some_and(lately)
     }
 }
 
-impl Writers {
+impl RecentWriters {
     /// Records that a thread has opened a node for writing.
     pub(super) fn begin(&mut self, node: u64, thread: u32) {
         if self.by.len() >= self.kept.max(1024) {
@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn whom_the_daemon_does_not_see_is_nobody() {
-        let mut writers = Writers::default();
+        let mut writers = RecentWriters::default();
         writers.begin(1, 0);
         assert!(!writers.wrote_lately(1, 0));
     }
 
     #[test]
     fn writers_of_long_ago_are_dropped_and_no_others() {
-        let mut writers = Writers::default();
+        let mut writers = RecentWriters::default();
         writers.begin(1, 7);
         for node in 2..3000 {
             writers.begin(node, 7);

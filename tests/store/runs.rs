@@ -11,7 +11,7 @@ use std::sync::Barrier;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use trumanfs::client::{Client, Runs};
+use trumanfs::client::{Client, RunRegistry};
 use trumanfs::name::{Escaped, WorldPath};
 use trumanfs::world::{OriginKind, Run, RunId};
 
@@ -432,7 +432,7 @@ fn shell(line: &str) -> Run {
 fn an_executor_registers_through_the_client() {
     need_mount!();
     let mut home = Home::mount();
-    let runs = Runs::new(&Client::open(home.home()).unwrap()).unwrap();
+    let runs = RunRegistry::new(&Client::open(home.home()).unwrap()).unwrap();
     let run = shell("a | b");
     let write = |name: &str| fs::write(home.path(name), "x").unwrap();
     let live = runs.begin(&run).unwrap();
@@ -497,7 +497,7 @@ fn a_run_is_shown_and_taken_back_whole_and_an_undo_is_one() {
         &[],
     );
     let store = home.store().to_str().unwrap().to_owned();
-    let runs = Runs::new(&Client::open(home.home()).unwrap()).unwrap();
+    let runs = RunRegistry::new(&Client::open(home.home()).unwrap()).unwrap();
     let (one, two) = (shell("one > kept; rm gone"), shell("two > kept"));
     let live = runs.begin(&one).unwrap();
     fs::write(home.path("kept"), "one").unwrap();

@@ -12,7 +12,7 @@ use rustix::fs::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use trumanfs::client::{Client, PinnedDir};
-use trumanfs::daemon::Wanted;
+use trumanfs::daemon::MountOptions;
 
 use crate::common::{Home, binary, describe, need_mount, need_root, run_limited, trumanfs};
 
@@ -57,12 +57,12 @@ fn daemon_refuses_a_store_that_took_the_place_of_another() {
     let before = (meta(&store).dev(), meta(&store).ino());
     fs::rename(&store, base.path().join("moved")).unwrap();
     fs::create_dir(&store).unwrap();
-    let wanted = Wanted {
+    let wanted = MountOptions {
         store: store.clone(),
         store_id: Some(before),
         home: home.clone(),
         while_held: true,
-        ..Wanted::default()
+        ..MountOptions::default()
     };
     let mut daemon = Command::new(binary());
     daemon

@@ -34,7 +34,7 @@ pub(in crate::cli) struct AgentArgs {
     /// The network: `none`, `allow=HOST[:PORT],…`, or the hosts of a profile; may be given several times [default: the
     /// hosts of the agent's own profile]
     #[arg(long, value_name = "WHAT", value_parser = network)]
-    pub(super) net: Vec<Net>,
+    pub(super) net: Vec<NetworkChoice>,
     /// A variable to pass on, or to set: nothing else of this environment is passed on
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<OsString>,
@@ -74,18 +74,18 @@ pub(super) fn profiles() -> impl Iterator<Item = PossibleValue> {
 
 /// What `--net` says.
 #[derive(Debug, Clone)]
-pub(super) enum Net {
+pub(super) enum NetworkChoice {
     Hosts(Vec<String>),
     Profile(String),
 }
 
-pub(super) fn network(text: &str) -> std::result::Result<Net, String> {
+pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> {
     if Profile::names().any(|name| name == text) {
-        return Ok(Net::Profile(text.to_owned()));
+        return Ok(NetworkChoice::Profile(text.to_owned()));
     }
     match with_policy::network(text, Asked::Hosts) {
-        Ok(Asked::Hosts(hosts)) => Ok(Net::Hosts(hosts)),
-        Ok(_) => Ok(Net::Hosts(Vec::new())),
+        Ok(Asked::Hosts(hosts)) => Ok(NetworkChoice::Hosts(hosts)),
+        Ok(_) => Ok(NetworkChoice::Hosts(Vec::new())),
         Err(why) if text.starts_with("allow=") => Err(why),
         Err(_) => {
             let names: Vec<_> = Profile::names().collect();
@@ -118,8 +118,10 @@ pub(super) fn hosts(args: &AgentArgs, profile: &Profile) -> Result<Vec<String>> 
     let mut hosts = Vec::new();
     for net in &args.net {
         match net {
-            Net::Hosts(some) => hosts.extend(some.iter().cloned()),
-            Net::Profile(name) => hosts.extend(Profile::named(name)?.unwrap_or_default().hosts),
+            NetworkChoice::Hosts(some) => hosts.extend(some.iter().cloned()),
+            NetworkChoice::Profile(name) => {
+                hosts.extend(Profile::named(name)?.unwrap_or_default().hosts)
+            }
         }
     }
     Ok(hosts)

@@ -16,10 +16,10 @@ use args::{environment, hosts, say_of_credentials};
 
 use super::execute::line::{interrupt, stdin, tell};
 use super::execute::with_policy;
-use super::exit::{Exit, failed};
+use super::exit::{ExitReason, failed};
 use super::inspect;
 use super::output::{Printer, count, quote, warn};
-use super::review::{self, Left};
+use super::review::{self, ScreenExit};
 use super::shown::complain;
 use super::undo;
 use crate::client::{AgentPlace, Client, PinnedDir};
@@ -143,10 +143,10 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
         complain(format_args!("{refusal}"));
     }
     match end(args, programs.client(), &target, &run, &interrupt)? {
-        End::Exit(Exit::Ok | Exit::Nothing) => Ok(code),
-        End::Exit(exit) => Ok(exit.into()),
+        AgentEnd::Exit(ExitReason::Ok | ExitReason::Nothing) => Ok(code),
+        AgentEnd::Exit(exit) => Ok(exit.into()),
         // As of a program that a signal ends.
-        End::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
+        AgentEnd::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
     }
 }
 
@@ -170,8 +170,8 @@ fn prune(place: AgentPlace, args: &AgentArgs, profile: &Profile) {
 }
 
 /// How what comes after the agent has ended.
-enum End {
-    Exit(Exit),
+enum AgentEnd {
+    Exit(ExitReason),
     /// Of whoever was asked.
     Signal(i32),
 }
@@ -187,7 +187,12 @@ fn say_first(programs: &Programs, target: &str) -> Result<()> {
                 unsettled.name, unsettled.run
             ),
         );
-        summary(programs.client(), target, &unsettled.run, Stand::Stays);
+        summary(
+            programs.client(),
+            target,
+            &unsettled.run,
+            RunDecision::Stays,
+        );
     }
     let home = programs.mounted_at();
     let private = PRIVATE
@@ -253,7 +258,7 @@ fn terminal() -> Option<Terminal> {
 
 /// Whether what a run has changed is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum RunDecision {
     Stays,
     TakenBack,
 }
@@ -266,7 +271,7 @@ fn end(
     target: &str,
     run: &str,
     interrupt: &Interrupt,
-) -> Result<End> {
+) -> Result<AgentEnd> {
     let status = client.status().ok().flatten();
     for notice in status.into_iter().flat_map(|status| status.notices) {
         complain(format_args!("trumanfs: {notice}"));
@@ -275,32 +280,32 @@ fn end(
         && error.kind() == Kind::Missing
     {
         complain(format_args!("trumanfs: nothing was changed (run {run})"));
-        return Ok(End::Exit(Exit::Ok));
+        return Ok(AgentEnd::Exit(ExitReason::Ok));
     }
     if args.discard {
-        return Ok(End::Exit(discard(client, target, run)));
+        return Ok(AgentEnd::Exit(discard(client, target, run)));
     }
-    summary(client, target, run, Stand::Stays);
+    summary(client, target, run, RunDecision::Stays);
     if !args.ask {
-        return Ok(End::Exit(Exit::Ok));
+        return Ok(AgentEnd::Exit(ExitReason::Ok));
     }
     if review::has_screen() {
         return reviewed(client, target, run, interrupt);
     }
     match stays()? {
-        true => Ok(End::Exit(Exit::Ok)),
-        false => Ok(End::Exit(discard(client, target, run))),
+        true => Ok(AgentEnd::Exit(ExitReason::Ok)),
+        false => Ok(AgentEnd::Exit(discard(client, target, run))),
     }
 }
 
 /// Takes a run back, and says what it had changed.
-fn discard(client: &Client, target: &str, run: &str) -> Exit {
+fn discard(client: &Client, target: &str, run: &str) -> ExitReason {
     let (exit, stand) = match undo::take_back(client, target, run) {
-        Ok(exit @ (Exit::Ok | Exit::Nothing)) => (exit, Stand::TakenBack),
-        Ok(exit) => (exit, Stand::Stays),
+        Ok(exit @ (ExitReason::Ok | ExitReason::Nothing)) => (exit, RunDecision::TakenBack),
+        Ok(exit) => (exit, RunDecision::Stays),
         Err(error) => {
             failed(&error);
-            (Exit::of(error.kind()), Stand::Stays)
+            (ExitReason::of(error.kind()), RunDecision::Stays)
         }
     };
     summary(client, target, run, stand);
@@ -308,7 +313,7 @@ fn discard(client: &Client, target: &str, run: &str) -> Exit {
 }
 
 /// Has a run reviewed, and says what is left.
-fn reviewed(client: &Client, target: &str, run: &str, interrupt: &Interrupt) -> Result<End> {
+fn reviewed(client: &Client, target: &str, run: &str, interrupt: &Interrupt) -> Result<AgentEnd> {
     let own = client.again()?;
     let scope = own.review_scope(Some(run), None)?;
     // The screen knows what to do with signals.
@@ -323,13 +328,13 @@ fn reviewed(client: &Client, target: &str, run: &str, interrupt: &Interrupt) -> 
         )),
     }
     Ok(match left {
-        Left::Quit => End::Exit(Exit::Ok),
-        Left::Signal(signal) => End::Signal(signal),
+        ScreenExit::Quit => AgentEnd::Exit(ExitReason::Ok),
+        ScreenExit::Signal(signal) => AgentEnd::Signal(signal),
     })
 }
 
 /// Says what a run has changed, and how to look at it and take it back, or bring it back.
-fn summary(client: &Client, target: &str, run: &str, stand: Stand) {
+fn summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
     let mut printer = Printer::to_stderr();
     let told = client
         .diff_of_run(run, &WorldPath::root())
@@ -353,8 +358,8 @@ fn summary(client: &Client, target: &str, run: &str, stand: Stand) {
         Ok(()) => {}
     }
     let back = match stand {
-        Stand::Stays => format!("take it back:      trumanfs undo {target} --run {run}"),
-        Stand::TakenBack => format!("bring it back:     trumanfs redo {target}"),
+        RunDecision::Stays => format!("take it back:      trumanfs undo {target} --run {run}"),
+        RunDecision::TakenBack => format!("bring it back:     trumanfs redo {target}"),
     };
     for line in [
         format!("what was done:     trumanfs log {target} --run {run}"),

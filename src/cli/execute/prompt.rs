@@ -38,7 +38,7 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
     let history = MemHistory::with_config(&config);
     let mut editor = Editor::with_history(config, history).map_err(no_terminal)?;
     let shell = Rc::new(RefCell::new(shell));
-    editor.set_helper(Some(Typing(shell.clone())));
+    editor.set_helper(Some(PromptHelper(shell.clone())));
     let mut status = 0;
     loop {
         shell.borrow().prepare();
@@ -127,9 +127,9 @@ fn no_terminal(error: impl std::fmt::Display) -> Error {
 }
 
 /// What the editor asks while a line is typed.
-struct Typing(Rc<RefCell<Shell>>);
+struct PromptHelper(Rc<RefCell<Shell>>);
 
-impl Completer for Typing {
+impl Completer for PromptHelper {
     type Candidate = String;
 
     fn complete(
@@ -197,7 +197,7 @@ fn is_special(c: char) -> bool {
     )
 }
 
-impl Validator for Typing {
+impl Validator for PromptHelper {
     fn validate(&self, typed: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(
             match self.0.borrow().input_state(typed.input().as_bytes()) {
@@ -212,10 +212,10 @@ impl Validator for Typing {
     }
 }
 
-impl Hinter for Typing {
+impl Hinter for PromptHelper {
     type Hint = String;
 }
 
-impl Highlighter for Typing {}
+impl Highlighter for PromptHelper {}
 
-impl Helper for Typing {}
+impl Helper for PromptHelper {}

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::exit::Exit;
-use super::super::output::{Printer, Style, bytes, count, warn};
+use super::super::exit::ExitReason;
+use super::super::output::{Printer, TextStyle, bytes, count, warn};
 use super::patch;
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ pub(in crate::cli) struct DiffArgs {
 }
 
 /// Says what differs.
-pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
+pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
     let (range, path) = split(&what);
@@ -67,7 +67,7 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
         }
     };
     let mut printer = Printer::new();
-    let mut unknown = Unknown(diff.unreadable().collect());
+    let mut unknown = UnknownContents(diff.unreadable().collect());
     if args.stat {
         stat(&mut printer, &diff, &mut unknown)?;
     } else {
@@ -97,9 +97,9 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<Exit> {
         );
     }
     Ok(match (unknown.0.is_empty(), diff.is_empty()) {
-        (false, _) => Exit::Partly,
-        (true, true) => Exit::Ok,
-        (true, false) => Exit::Nothing,
+        (false, _) => ExitReason::Partly,
+        (true, true) => ExitReason::Ok,
+        (true, false) => ExitReason::Nothing,
     })
 }
 
@@ -123,9 +123,9 @@ pub(in crate::cli) fn ago(word: OsString) -> OsString {
 
 /// What could not be found out: it is said at the end.
 #[derive(Default)]
-struct Unknown(Vec<String>);
+struct UnknownContents(Vec<String>);
 
-impl Unknown {
+impl UnknownContents {
     fn note(&mut self, change: &PathDifference) {
         let unknown = change.unknown.as_ref();
         self.0
@@ -152,11 +152,11 @@ fn split(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
 }
 
 /// Returns the letter of a kind of change, and its colour.
-pub(in crate::cli) fn letter(status: ChangeStatus) -> (char, Style) {
+pub(in crate::cli) fn letter(status: ChangeStatus) -> (char, TextStyle) {
     let style = match status {
-        ChangeStatus::Added => Style::Added,
-        ChangeStatus::Removed => Style::Removed,
-        ChangeStatus::Modified | ChangeStatus::Renamed => Style::Changed,
+        ChangeStatus::Added => TextStyle::Added,
+        ChangeStatus::Removed => TextStyle::Removed,
+        ChangeStatus::Modified | ChangeStatus::Renamed => TextStyle::Changed,
     };
     (status.letter(), style)
 }
@@ -169,7 +169,7 @@ fn line(printer: &mut Printer, change: &PathDifference) {
     let details = details(change);
     let details = match details.is_empty() {
         true => details,
-        false => format!("  {}", printer.style(Style::Faint, &details)),
+        false => format!("  {}", printer.style(TextStyle::Faint, &details)),
     };
     printer.line(format_args!("{letter}  {path}{details}"));
 }
@@ -234,7 +234,7 @@ fn whole(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) -> Res
 }
 
 /// What `--stat` says of a change. There can be many of them: numbers that do not fit are of files larger than are counted.
-enum Row {
+enum StatRow {
     /// It is of a directory.
     Nothing,
     /// The permission bits or the owner of a directory differ: the number of the words.
@@ -248,7 +248,7 @@ enum Row {
 /// Says how much a run has changed, a line for each file where these are not more than `most`.
 /// What is unknown is said after them.
 pub(in crate::cli) fn summary(printer: &mut Printer, diff: &Diff<'_>, most: usize) -> Result<()> {
-    let mut unknown = Unknown(diff.unreadable().collect());
+    let mut unknown = UnknownContents(diff.unreadable().collect());
     if diff.len() > most {
         let number = diff.len() as u64;
         let differ = if number == 1 { "differs" } else { "differ" };
@@ -263,7 +263,7 @@ pub(in crate::cli) fn summary(printer: &mut Printer, diff: &Diff<'_>, most: usiz
     Ok(())
 }
 
-fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result<()> {
+fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut UnknownContents) -> Result<()> {
     let path = |from: &Option<WorldPath>, path: &WorldPath| match from {
         Some(from) => format!("{from} → {path}"),
         None => path.to_string(),
@@ -274,16 +274,16 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
         let change = change?;
         unknown.note(&change);
         let row = row(diff, &change, &mut words)?;
-        if matches!(row, Row::Counts(..)) && !change.rights().is_empty() {
+        if matches!(row, StatRow::Counts(..)) && !change.rights().is_empty() {
             rights.insert(rows.len(), change.rights().join(", "));
         }
         rows.push(row);
-        if !matches!(rows.last(), Some(Row::Nothing)) {
+        if !matches!(rows.last(), Some(StatRow::Nothing)) {
             width = path(&change.from, &change.path).chars().count().max(width);
         }
     }
-    let counts = |row: &Row| match row {
-        Row::Counts(added, removed) => (u64::from(*added), u64::from(*removed)),
+    let counts = |row: &StatRow| match row {
+        StatRow::Counts(added, removed) => (u64::from(*added), u64::from(*removed)),
         _ => (0, 0),
     };
     let most = rows.iter().map(counts).map(|(a, b)| a + b).max();
@@ -300,16 +300,16 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
     for (at, (row, (from, to))) in rows.iter().zip(diff.paths()).enumerate() {
         let (added, removed) = counts(row);
         let what = match row {
-            Row::Nothing => continue,
-            Row::Counts(..) => {
+            StatRow::Nothing => continue,
+            StatRow::Counts(..) => {
                 total = (total.0 + added, total.1 + removed);
-                let plus = printer.style(Style::Added, &bar("+", added));
-                let minus = printer.style(Style::Removed, &bar("-", removed));
+                let plus = printer.style(TextStyle::Added, &bar("+", added));
+                let minus = printer.style(TextStyle::Removed, &bar("-", removed));
                 let rights = rights.get(&at).map(|words| format!("  {words}"));
                 let rights = rights.unwrap_or_default();
                 format!("{:>5} {plus}{minus}{rights}", added + removed)
             }
-            Row::Words(number) | Row::Directory(number) => {
+            StatRow::Words(number) | StatRow::Directory(number) => {
                 words.get(*number as usize).cloned().unwrap_or_default()
             }
         };
@@ -317,7 +317,7 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
     }
     let told = rows
         .iter()
-        .filter(|row| !matches!(row, Row::Nothing | Row::Directory(_)));
+        .filter(|row| !matches!(row, StatRow::Nothing | StatRow::Directory(_)));
     let files = told.count() as u64;
     if files > 0 {
         let differ = if files == 1 { "differs" } else { "differ" };
@@ -331,7 +331,7 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut Unknown) -> Result
     Ok(())
 }
 
-fn row(diff: &Diff<'_>, change: &PathDifference, all: &mut Vec<String>) -> Result<Row> {
+fn row(diff: &Diff<'_>, change: &PathDifference, all: &mut Vec<String>) -> Result<StatRow> {
     let either = change.after.or(change.before);
     let mut put = |words: String| {
         all.push(words);
@@ -339,8 +339,8 @@ fn row(diff: &Diff<'_>, change: &PathDifference, all: &mut Vec<String>) -> Resul
     };
     if either.is_some_and(|side| side.is_dir()) {
         return Ok(match change.rights() {
-            none if none.is_empty() => Row::Nothing,
-            rights => Row::Directory(put(rights.join(", "))),
+            none if none.is_empty() => StatRow::Nothing,
+            rights => StatRow::Directory(put(rights.join(", "))),
         });
     }
     let differs = change.content || change.before.is_none() || change.after.is_none();
@@ -350,7 +350,7 @@ fn row(diff: &Diff<'_>, change: &PathDifference, all: &mut Vec<String>) -> Resul
         Some(Ok(TextPair::Text(before, after))) => {
             let (added, removed) = TextComparison::new(before, after).counts();
             let small = |lines| u32::try_from(lines).unwrap_or(u32::MAX);
-            return Ok(Row::Counts(small(added), small(removed)));
+            return Ok(StatRow::Counts(small(added), small(removed)));
         }
         Some(Ok(TextPair::Binary)) => {
             let size = |side: Option<DiffSide>| side.map_or(0, |side| side.size);
@@ -366,5 +366,5 @@ fn row(diff: &Diff<'_>, change: &PathDifference, all: &mut Vec<String>) -> Resul
         Some(Err(error)) if error.is_denial() => "not known".to_owned(),
         Some(Err(error)) => return Err(error),
     };
-    Ok(Row::Words(put(words)))
+    Ok(StatRow::Words(put(words)))
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::super::exit::Exit;
-use super::super::output::{Printer, Style, time, warn};
+use super::super::exit::ExitReason;
+use super::super::output::{Printer, TextStyle, time, warn};
 use super::words::{describe, run, tell, who};
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -66,16 +66,16 @@ pub(in crate::cli) struct LogArgs {
 }
 
 /// Prints the log.
-pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
+pub(in crate::cli) fn log(args: &LogArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let filter = filter(&client, args)?;
     let mut log = client.log(&filter)?;
     let mut log_printer = LogPrinter {
         printer: Printer::new(),
         form: match (args.json, args.all) {
-            (true, _) => Form::Json,
-            (false, true) => Form::All,
-            (false, false) => Form::Folded(ActivityFold::default()),
+            (true, _) => LogFormat::Json,
+            (false, true) => LogFormat::All,
+            (false, false) => LogFormat::Folded(ActivityFold::default()),
         },
         session: String::new(),
         merges: BTreeSet::new(),
@@ -110,9 +110,9 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<Exit> {
     }
     log_printer.end()?;
     Ok(match (damaged, any) {
-        (true, _) => Exit::Partly,
-        (false, false) => Exit::Nothing,
-        (false, true) => Exit::Ok,
+        (true, _) => ExitReason::Partly,
+        (false, false) => ExitReason::Nothing,
+        (false, true) => ExitReason::Ok,
     })
 }
 
@@ -163,7 +163,7 @@ fn next(
     Ok(false)
 }
 
-enum Form {
+enum LogFormat {
     Json,
     All,
     Folded(ActivityFold),
@@ -171,7 +171,7 @@ enum Form {
 
 struct LogPrinter {
     printer: Printer,
-    form: Form,
+    form: LogFormat,
     /// The session whose heading was printed last.
     session: String,
     /// The merges that were printed: their records have the origin of an undo.
@@ -182,19 +182,19 @@ impl LogPrinter {
     fn record(&mut self, session: &str, record: &RecordHeader<'_>) -> Result<()> {
         match &mut self.form {
             // The first record of a session names it by itself.
-            Form::Json if record.op == "begin" => {
+            LogFormat::Json if record.op == "begin" => {
                 self.printer.bytes(record.line);
                 self.printer.bytes(b"\n");
             }
-            Form::Json => {
+            LogFormat::Json => {
                 let rest = record.line.strip_prefix(b"{").unwrap_or_default();
                 self.printer
                     .bytes(format!("{{\"session\":\"{session}\",").as_bytes());
                 self.printer.bytes(rest);
                 self.printer.bytes(b"\n");
             }
-            Form::All => self.one(session, record.line)?,
-            Form::Folded(fold) => {
+            LogFormat::All => self.one(session, record.line)?,
+            LogFormat::Folded(fold) => {
                 fold.add(session, record);
                 self.told()?;
             }
@@ -204,14 +204,14 @@ impl LogPrinter {
 
     /// Prints what is still held back.
     fn end(&mut self) -> Result<()> {
-        if let Form::Folded(fold) = &mut self.form {
+        if let LogFormat::Folded(fold) = &mut self.form {
             fold.close_all();
         }
         self.told()
     }
 
     fn told(&mut self) -> Result<()> {
-        while let Form::Folded(fold) = &mut self.form
+        while let LogFormat::Folded(fold) = &mut self.form
             && let Some(told) = fold.complete()
         {
             match told {
@@ -243,7 +243,7 @@ impl LogPrinter {
         let (by, text) = match (record.origin.run, &record.op) {
             (Some(_), Op::Run { .. } | Op::Undo { .. }) => (self.run(record.origin), text),
             (Some(run), _) => {
-                let run = self.printer.style(Style::Faint, &format!("({run})"));
+                let run = self.printer.style(TextStyle::Faint, &format!("({run})"));
                 (of_actor(record.actor.as_ref()), format!("{text}  {run}"))
             }
             (None, _) => (of_actor(record.actor.as_ref()), text),
@@ -278,18 +278,18 @@ impl LogPrinter {
         }
         session.clone_into(&mut self.session);
         let text = format!("── session {session}{more}");
-        let text = self.printer.style(Style::Heading, &text);
+        let text = self.printer.style(TextStyle::Heading, &text);
         self.printer.line(format_args!("{text}"));
     }
 
     fn entry(&mut self, numbers: &str, at: &str, by: &str, text: &str) {
-        let width = if matches!(self.form, Form::All) {
+        let width = if matches!(self.form, LogFormat::All) {
             6
         } else {
             11
         };
         // Padded before it is coloured: a colour has no width.
-        let when = self.printer.style(Style::Faint, &time(at));
+        let when = self.printer.style(TextStyle::Faint, &time(at));
         self.printer
             .line(format_args!("{numbers:>width$}  {when}  {by:<20}  {text}"));
     }

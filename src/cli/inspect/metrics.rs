@@ -3,22 +3,27 @@
 
 use std::fmt::{Display, Write};
 
-use crate::client::Status;
+use crate::client::MountStatus;
 use crate::exec::totals::{BOUNDS, Totals};
 
 /// What is known of one store.
-pub(super) struct Source {
+pub(super) struct MetricsSource {
     /// The store, escaped.
     pub(super) store: String,
     /// Nothing where it is not mounted.
-    pub(super) status: Option<Status>,
+    pub(super) status: Option<MountStatus>,
     pub(super) totals: Totals,
 }
 
 /// One number of a mounted home: its name, its kind, what it is, and where it comes from.
-type OfStatus = (&'static str, &'static str, &'static str, fn(&Status) -> u64);
+type StatusMetric = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&MountStatus) -> u64,
+);
 
-const OF_STATUS: [OfStatus; 8] = [
+const OF_STATUS: [StatusMetric; 8] = [
     (
         "trumanfs_known_inodes",
         "gauge",
@@ -67,8 +72,8 @@ const OF_STATUS: [OfStatus; 8] = [
 ];
 
 /// Returns the metrics of stores.
-pub(super) fn text(sources: &[Source]) -> String {
-    let mut page = Page::default();
+pub(super) fn text(sources: &[MetricsSource]) -> String {
+    let mut page = MetricsPage::default();
     page.family("trumanfs_mounted", "gauge", "Whether the store is mounted.");
     for source in sources {
         page.sample(
@@ -84,7 +89,7 @@ pub(super) fn text(sources: &[Source]) -> String {
 }
 
 /// What the daemons count.
-fn daemons(page: &mut Page, sources: &[Source]) {
+fn daemons(page: &mut MetricsPage, sources: &[MetricsSource]) {
     let mounted = || {
         let mounted = sources
             .iter()
@@ -143,7 +148,7 @@ fn daemons(page: &mut Page, sources: &[Source]) {
 }
 
 /// What executors were asked for.
-fn requests(page: &mut Page, sources: &[Source]) {
+fn requests(page: &mut MetricsPage, sources: &[MetricsSource]) {
     page.family(
         "trumanfs_requests_total",
         "counter",
@@ -203,7 +208,7 @@ fn requests(page: &mut Page, sources: &[Source]) {
     }
 }
 
-fn durations(page: &mut Page, sources: &[Source]) {
+fn durations(page: &mut MetricsPage, sources: &[MetricsSource]) {
     page.family(
         "trumanfs_request_duration_seconds",
         "histogram",
@@ -239,12 +244,12 @@ fn seconds(ms: u64) -> String {
 
 /// What is written. Samples belong to the family before them.
 #[derive(Default)]
-struct Page {
+struct MetricsPage {
     text: String,
     name: &'static str,
 }
 
-impl Page {
+impl MetricsPage {
     fn family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.name = name;
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");

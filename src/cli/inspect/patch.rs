@@ -1,6 +1,6 @@
 //! A difference of contents as a unified patch, in git's format, so that `git apply` and `patch -p1` take it.
 
-use super::super::output::{Printer, Style};
+use super::super::output::{Printer, TextStyle};
 use crate::error::Result;
 use crate::name::{WorldPath, is_deceptive};
 use crate::operator::diff::{Diff, DiffSide, PathDifference, TextPair};
@@ -29,12 +29,12 @@ pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &PathDiffere
 }
 
 /// The names of both sides of a patch.
-pub(in crate::cli) struct Names(String, String);
+pub(in crate::cli) struct PatchNames(String, String);
 
-impl Names {
+impl PatchNames {
     /// Writes that the contents are no text.
     pub(in crate::cli) fn binary(&self, printer: &mut Printer) {
-        let Names(old, new) = self;
+        let PatchNames(old, new) = self;
         heading(printer, &format!("Binary files {old} and {new} differ"));
     }
 
@@ -46,7 +46,7 @@ impl Names {
 }
 
 /// Writes what comes before the contents of a change; returns its names if there are contents that differ.
-pub(in crate::cli) fn head(printer: &mut Printer, change: &PathDifference) -> Option<Names> {
+pub(in crate::cli) fn head(printer: &mut Printer, change: &PathDifference) -> Option<PatchNames> {
     let is_dir = |side: &Option<DiffSide>| side.as_ref().is_some_and(DiffSide::is_dir);
     if is_dir(&change.before) || is_dir(&change.after) {
         // git knows no directories, only what is in them.
@@ -73,7 +73,7 @@ pub(in crate::cli) fn head(printer: &mut Printer, change: &PathDifference) -> Op
         None => "/dev/null".to_owned(),
     };
     let is_same = !change.content && change.before.is_some() && change.after.is_some();
-    let names = Names(there(&change.before, old), there(&change.after, new));
+    let names = PatchNames(there(&change.before, old), there(&change.after, new));
     (!is_same).then_some(names)
 }
 
@@ -84,12 +84,12 @@ pub(in crate::cli) fn hunk(
     hunk: &Hunk,
     note: &str,
 ) {
-    let header = printer.style(Style::Changed, &hunk.to_string());
+    let header = printer.style(TextStyle::Changed, &hunk.to_string());
     printer.line(format_args!("{header}{note}"));
     for (sign, line) in compared.lines(hunk) {
         let (sign, style) = match sign {
-            LineSign::Added => (b'+', Some(Style::Added)),
-            LineSign::Removed => (b'-', Some(Style::Removed)),
+            LineSign::Added => (b'+', Some(TextStyle::Added)),
+            LineSign::Removed => (b'-', Some(TextStyle::Removed)),
             LineSign::Same => (b' ', None),
         };
         let text = line.strip_suffix(b"\n");
@@ -101,7 +101,7 @@ pub(in crate::cli) fn hunk(
 }
 
 fn heading(printer: &mut Printer, text: &str) {
-    let text = printer.style(Style::Heading, text);
+    let text = printer.style(TextStyle::Heading, text);
     printer.line(format_args!("{text}"));
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::super::exit::Exit;
-use super::super::output::{Printer, Style, bytes, count, quote, time, warn};
+use super::super::exit::ExitReason;
+use super::super::output::{Printer, TextStyle, bytes, count, quote, time, warn};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::operator::session::{FOR_REQUESTS, Session, SessionEnding, is_for_requests};
@@ -17,14 +17,14 @@ const PROGRAMS: usize = 5;
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum SessionCommand {
     /// Lists the sessions of a store: when, where, how much was changed, by which programs
-    List(ListArgs),
+    List(SessionListArgs),
     /// Shows one session
-    Show(ShowArgs),
+    Show(SessionShowArgs),
 }
 
 /// What `trumanfs session list` takes.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct ListArgs {
+pub(in crate::cli) struct SessionListArgs {
     /// A store or a home
     target: PathBuf,
     /// Print JSON, one object a line
@@ -34,7 +34,7 @@ pub(in crate::cli) struct ListArgs {
 
 /// What `trumanfs session show` takes.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct ShowArgs {
+pub(in crate::cli) struct SessionShowArgs {
     /// A store or a home
     target: PathBuf,
     /// Its id, a unique beginning of it, or `last`
@@ -46,14 +46,14 @@ pub(in crate::cli) struct ShowArgs {
 }
 
 /// Lists sessions, or shows one.
-pub(in crate::cli) fn session(command: SessionCommand) -> Result<Exit> {
+pub(in crate::cli) fn session(command: SessionCommand) -> Result<ExitReason> {
     match command {
         SessionCommand::List(args) => list(&args),
         SessionCommand::Show(args) => show(&args),
     }
 }
 
-fn list(args: &ListArgs) -> Result<Exit> {
+fn list(args: &SessionListArgs) -> Result<ExitReason> {
     let sessions = Client::open(&args.target)?.sessions()?;
     let mut printer = Printer::new();
     for session in &sessions {
@@ -67,7 +67,7 @@ fn list(args: &ListArgs) -> Result<Exit> {
     Ok(exit(&sessions, args.json))
 }
 
-fn show(args: &ShowArgs) -> Result<Exit> {
+fn show(args: &SessionShowArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let session = client.session_by_id(client.session(&args.session)?)?;
     let mut printer = Printer::new();
@@ -80,24 +80,24 @@ fn show(args: &ShowArgs) -> Result<Exit> {
 }
 
 /// Damage is told where it is, and once more in a way that a script notices.
-fn exit(sessions: &[Session], as_json: bool) -> Exit {
+fn exit(sessions: &[Session], as_json: bool) -> ExitReason {
     let mut exit = if sessions.is_empty() {
-        Exit::Nothing
+        ExitReason::Nothing
     } else {
-        Exit::Ok
+        ExitReason::Ok
     };
     for session in sessions {
         if let Some(damage) = &session.damage {
             let damage = Error::Damaged(format!("session {}: {damage}", session.id));
             warn(as_json, &damage.to_string());
-            exit = Exit::Partly;
+            exit = ExitReason::Partly;
         }
     }
     exit
 }
 
 fn entry(printer: &mut Printer, session: &Session) {
-    let id = printer.style(Style::Heading, &session.id);
+    let id = printer.style(TextStyle::Heading, &session.id);
     printer.line(format_args!("{id}  {}", span(session)));
     let mut programs: Vec<&str> = session
         .programs
@@ -151,7 +151,7 @@ fn span(session: &Session) -> String {
 }
 
 fn whole(printer: &mut Printer, session: &Session, target: &Path) {
-    let id = printer.style(Style::Heading, &session.id);
+    let id = printer.style(TextStyle::Heading, &session.id);
     printer.line(format_args!("session {id}"));
     let mut field = |name: &str, text: &str| printer.line(format_args!("  {name:<12}{text}"));
     field("time", &span(session));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::super::exit::Exit;
-use super::super::output::{Printer, Style, bytes, quote, time};
+use super::super::exit::ExitReason;
+use super::super::output::{Printer, TextStyle, bytes, quote, time};
 use super::words::describe;
 use crate::client::Client;
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub(in crate::cli) struct ShowArgs {
 }
 
 /// Says everything about one operation.
-pub(in crate::cli) fn show(args: &ShowArgs) -> Result<Exit> {
+pub(in crate::cli) fn show(args: &ShowArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let shown = client.show(&client.operation(&args.operation)?)?;
     let mut printer = Printer::new();
@@ -35,13 +35,13 @@ pub(in crate::cli) fn show(args: &ShowArgs) -> Result<Exit> {
         true => printer.json(&shown)?,
         false => tell(&mut printer, &shown, &args.target),
     }
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 fn tell(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
     let record = &shown.record;
     let heading = format!("operation {}:{}", shown.session, record.seq);
-    let heading = printer.style(Style::Heading, &heading);
+    let heading = printer.style(TextStyle::Heading, &heading);
     printer.line(format_args!("{heading}"));
     let mut field = |name: &str, text: &dyn Display| {
         printer.line(format_args!("  {name:<10}{text}"));

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::super::exit::Exit;
+use super::super::exit::ExitReason;
 use super::super::output::{Printer, bytes, quote, say, time, warn};
-use super::metrics::{self, Source};
-use crate::client::{Client, ForkOrigin, Mount, Status, mounts};
+use super::metrics::{self, MetricsSource};
+use crate::client::{Client, ForkOrigin, KnownMount, MountStatus, mounts};
 use crate::error::Result;
 use crate::exec::totals::Totals;
 use crate::name::{escape, unescape};
@@ -28,7 +28,7 @@ pub(in crate::cli) struct StatusArgs {
 }
 
 /// Says how mounts are going.
-pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
+pub(in crate::cli) fn status(args: &StatusArgs) -> Result<ExitReason> {
     let Some(target) = &args.target else {
         return match args.metrics {
             true => metrics_of_all(),
@@ -39,7 +39,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
     if args.metrics {
         let source = source(client.path(), client.status()?)?;
         print_metrics(&[source]);
-        return Ok(Exit::Ok);
+        return Ok(ExitReason::Ok);
     }
     let status = client.status()?;
     let fork = client.forked_from()?;
@@ -53,9 +53,9 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
         (None, false) => say(format_args!("{} is not mounted", target.display())),
         (status, true) => {
             let store = escape(client.path().as_os_str().as_bytes());
-            Printer::new().json(&Served {
+            Printer::new().json(&StoreStatus {
                 fork: fork.as_ref(),
-                ..Served::of(status.as_ref(), store)
+                ..StoreStatus::of(status.as_ref(), store)
             })?;
         }
     }
@@ -63,17 +63,17 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<Exit> {
         print_origin(&fork);
     }
     Ok(match status {
-        Some(_) => Exit::Ok,
-        None => Exit::Nothing,
+        Some(_) => ExitReason::Ok,
+        None => ExitReason::Nothing,
     })
 }
 
 /// One store, in JSON.
 #[derive(serde::Serialize)]
-struct Served<'a> {
+struct StoreStatus<'a> {
     mounted: bool,
     #[serde(flatten)]
-    status: Option<&'a Status>,
+    status: Option<&'a MountStatus>,
     /// Of a store that is not mounted.
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<String>,
@@ -82,9 +82,9 @@ struct Served<'a> {
     fork: Option<&'a ForkOrigin>,
 }
 
-impl Served<'_> {
-    fn of(status: Option<&Status>, store: String) -> Served<'_> {
-        Served {
+impl StoreStatus<'_> {
+    fn of(status: Option<&MountStatus>, store: String) -> StoreStatus<'_> {
+        StoreStatus {
             mounted: status.is_some(),
             store: status.is_none().then_some(store),
             status,
@@ -103,24 +103,24 @@ fn print_origin(fork: &ForkOrigin) {
 }
 
 /// Gathers what there is to count of a store.
-fn source(store: &Path, status: Option<Status>) -> Result<Source> {
+fn source(store: &Path, status: Option<MountStatus>) -> Result<MetricsSource> {
     // As the daemon names it, so that a store is the same one whether it is mounted or not.
     let real = std::fs::canonicalize(store);
     let real = real.as_deref().unwrap_or(store);
-    Ok(Source {
+    Ok(MetricsSource {
         store: escape(real.as_os_str().as_bytes()),
         status,
         totals: Totals::read(store)?,
     })
 }
 
-fn print_metrics(sources: &[Source]) {
+fn print_metrics(sources: &[MetricsSource]) {
     let mut printer = Printer::new();
     printer.bytes(metrics::text(sources).as_bytes());
     printer.flush();
 }
 
-fn metrics_of_all() -> Result<Exit> {
+fn metrics_of_all() -> Result<ExitReason> {
     let mut sources = Vec::new();
     for status in served(false) {
         let store = unescape(&status.store).unwrap_or_default();
@@ -131,38 +131,38 @@ fn metrics_of_all() -> Result<Exit> {
         }
     }
     print_metrics(&sources);
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 /// Returns the homes of this machine that are served, and says of the others what is known.
-fn served(as_json: bool) -> Vec<Status> {
+fn served(as_json: bool) -> Vec<MountStatus> {
     let mut found = Vec::new();
     for mount in mounts() {
         match mount {
-            Mount::Served(status) => found.push(*status),
-            Mount::Dead(home) => say_dead(&home, as_json),
-            Mount::Foreign(home) => warn(
+            KnownMount::Served(status) => found.push(*status),
+            KnownMount::Dead(home) => say_dead(&home, as_json),
+            KnownMount::Foreign(home) => warn(
                 as_json,
                 &format!("{}: mounted by another user", path(&home)),
             ),
-            Mount::Unknown(home, error) => warn(as_json, &format!("{}: {error}", path(&home))),
+            KnownMount::Unknown(home, error) => warn(as_json, &format!("{}: {error}", path(&home))),
         }
     }
     found
 }
 
-fn status_of_all(as_json: bool) -> Result<Exit> {
+fn status_of_all(as_json: bool) -> Result<ExitReason> {
     let found = served(as_json);
     if as_json {
-        let served = |status| Served::of(Some(status), String::new());
+        let served = |status| StoreStatus::of(Some(status), String::new());
         let mounts: Vec<_> = found.iter().map(served).collect();
         Printer::new().json(&serde_json::json!({ "mounts": mounts }))?;
     } else {
         found.iter().for_each(print_status);
     }
     Ok(match found.is_empty() {
-        true => Exit::Nothing,
-        false => Exit::Ok,
+        true => ExitReason::Nothing,
+        false => ExitReason::Ok,
     })
 }
 
@@ -181,7 +181,7 @@ fn say_dead(home: &Path, as_json: bool) {
     );
 }
 
-fn print_status(status: &Status) {
+fn print_status(status: &MountStatus) {
     say(format_args!("{}", status.home));
     say(format_args!("  store       {}", status.store));
     say(format_args!(

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::exit::Exit;
-use super::super::output::{Printer, Style, bytes, quote, time, warn};
+use super::super::exit::ExitReason;
+use super::super::output::{Printer, TextStyle, bytes, quote, time, warn};
 use super::words::who;
 use crate::client::Client;
 use crate::error::Result;
@@ -47,7 +47,7 @@ pub(in crate::cli) struct CatArgs {
 }
 
 /// Lists the former contents of a path, the newest first.
-pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
+pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let path = client.in_home(&args.path)?;
     let found = client.versions(&path)?;
@@ -58,7 +58,7 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
             || "not there now".to_owned(),
             |size| format!("{} now", bytes(size)),
         );
-        let path = printer.style(Style::Heading, &path.to_string());
+        let path = printer.style(TextStyle::Heading, &path.to_string());
         printer.line(format_args!("{path}  {now}"));
     }
     for version in &found.former {
@@ -72,11 +72,11 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<Exit> {
         warn(args.json, &error.to_string());
     }
     Ok(if found.older.is_some() {
-        Exit::Partly
+        ExitReason::Partly
     } else if found.former.is_empty() {
-        Exit::Nothing
+        ExitReason::Nothing
     } else {
-        Exit::Ok
+        ExitReason::Ok
     })
 }
 
@@ -87,7 +87,7 @@ fn entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &Wo
         None => String::new(),
     };
     let kept = match (&version.lost, &version.place) {
-        (Some(lost), _) => printer.style(Style::Removed, &format!("lost: {lost}")),
+        (Some(lost), _) => printer.style(TextStyle::Removed, &format!("lost: {lost}")),
         (
             None,
             ContentLocation::Version {
@@ -133,19 +133,19 @@ fn entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &Wo
         version.op, version.until
     ));
     if let Some(missing) = &version.missing {
-        let missing = printer.style(Style::Removed, missing);
+        let missing = printer.style(TextStyle::Removed, missing);
         printer.line(format_args!("               {missing}"));
     }
     if version.lost.is_none() {
         let path = quote(&[b"/", path.bytes()].concat());
         let command = format!("trumanfs cat {target} {path} --at {}", version.at);
-        let command = printer.style(Style::Faint, &command);
+        let command = printer.style(TextStyle::Faint, &command);
         printer.line(format_args!("               {command}"));
     }
 }
 
 /// Writes the content that a path had to standard output.
-pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
+pub(in crate::cli) fn cat(args: &CatArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let path = client.in_home(&args.path)?;
     let content = client.content_at(&path, &args.at)?;
@@ -161,11 +161,11 @@ pub(in crate::cli) fn cat(args: &CatArgs) -> Result<Exit> {
         offset += read as u64;
     }
     Ok(match content.missing() {
-        None => Exit::Ok,
+        None => ExitReason::Ok,
         Some(missing) => {
             printer.flush();
             warn(false, &format!("{path}: {missing}"));
-            Exit::Partly
+            ExitReason::Partly
         }
     })
 }

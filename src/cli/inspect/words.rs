@@ -1,6 +1,6 @@
 //! What operations are called, in a few words.
 
-use super::super::output::{Printer, Style, count};
+use super::super::output::{Printer, TextStyle, count};
 use crate::journal::{Op, Origin, OriginKind};
 use crate::name::{escape, is_deceptive};
 use crate::operator::fold::{ACTS, Activity, ChangeKind};
@@ -116,17 +116,17 @@ pub(super) fn shown(command: &[u8]) -> String {
 pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
     let told = |(act, number): (ChangeKind, u64)| {
         let (verb, thing, style) = match act {
-            ChangeKind::CreatedFile => ("created", "file", Style::Added),
-            ChangeKind::CreatedDirectory => ("created", "directory", Style::Added),
-            ChangeKind::CreatedSymlink => ("created", "symlink", Style::Added),
-            ChangeKind::Linked => ("made", "hard link", Style::Added),
-            ChangeKind::Wrote => ("wrote", "file", Style::Changed),
-            ChangeKind::Changed => ("set attributes of", "file", Style::Changed),
-            ChangeKind::Renamed => ("moved", "file", Style::Changed),
-            ChangeKind::Replaced => ("replaced", "file", Style::Removed),
-            ChangeKind::RemovedFile => ("removed", "file", Style::Removed),
-            ChangeKind::RemovedDirectory => ("removed", "directory", Style::Removed),
-            ChangeKind::Restored => ("restored", "thing", Style::Added),
+            ChangeKind::CreatedFile => ("created", "file", TextStyle::Added),
+            ChangeKind::CreatedDirectory => ("created", "directory", TextStyle::Added),
+            ChangeKind::CreatedSymlink => ("created", "symlink", TextStyle::Added),
+            ChangeKind::Linked => ("made", "hard link", TextStyle::Added),
+            ChangeKind::Wrote => ("wrote", "file", TextStyle::Changed),
+            ChangeKind::Changed => ("set attributes of", "file", TextStyle::Changed),
+            ChangeKind::Renamed => ("moved", "file", TextStyle::Changed),
+            ChangeKind::Replaced => ("replaced", "file", TextStyle::Removed),
+            ChangeKind::RemovedFile => ("removed", "file", TextStyle::Removed),
+            ChangeKind::RemovedDirectory => ("removed", "directory", TextStyle::Removed),
+            ChangeKind::Restored => ("restored", "thing", TextStyle::Added),
         };
         (verb, printer.style(style, &count(number, thing)))
     };
@@ -163,7 +163,7 @@ pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
     if seconds >= 0.05 {
         text = format!(
             "{text}  {}",
-            printer.style(Style::Faint, &format!("({seconds:.1} s)"))
+            printer.style(TextStyle::Faint, &format!("({seconds:.1} s)"))
         );
     }
     text

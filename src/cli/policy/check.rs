@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueHint};
 
-use crate::cli::exit::Exit;
+use crate::cli::exit::ExitReason;
 use crate::cli::output::Printer;
 use crate::error::Result;
 use crate::exec::program::policy::{self, PolicyError};
 
 /// What `trumanfs policy check` takes.
 #[derive(Args, Debug)]
-pub(in crate::cli) struct CheckArgs {
+pub(in crate::cli) struct PolicyCheckArgs {
     /// The policy file, or the name of a shipped policy
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
@@ -22,7 +22,7 @@ pub(in crate::cli) struct CheckArgs {
 }
 
 /// Prints what is wrong with a policy file.
-pub(super) fn check(args: &CheckArgs) -> Result<ExitCode> {
+pub(super) fn check(args: &PolicyCheckArgs) -> Result<ExitCode> {
     let examined = policy::open(&args.file);
     let is_sound = examined.problems.is_empty();
     let mut printer = Printer::new();
@@ -53,7 +53,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode> {
             ));
         }
     }
-    let exit = if is_sound { Exit::Ok } else { Exit::Nothing };
+    let exit = if is_sound {
+        ExitReason::Ok
+    } else {
+        ExitReason::Nothing
+    };
     Ok(exit.into())
 }
 

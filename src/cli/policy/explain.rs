@@ -11,8 +11,8 @@ use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::verdict::Decided;
-use crate::cli::exit::Exit;
+use super::verdict::ExplainedVerdict;
+use crate::cli::exit::ExitReason;
 use crate::cli::output::Printer;
 use crate::client::Client;
 use crate::error::{Error, Result, reason};
@@ -60,11 +60,11 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         _ => None,
     };
     let (_, policy) = policy::locate(args.policy.as_deref(), store.as_ref().map(Client::path))?;
-    let judge = Judge::new(policy, args.root.as_deref())?;
+    let judge = PolicyExplainer::new(policy, args.root.as_deref())?;
     let mut printer = Printer::new();
     if args.batch {
         judge.batch(&mut printer)?;
-        return Ok(Exit::Ok.into());
+        return Ok(ExitReason::Ok.into());
     }
     let mut env = Vec::new();
     for pair in &args.env {
@@ -77,10 +77,10 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         let (name, value) = pair.as_bytes().split_at(at);
         env.push((name.to_vec(), value.get(1..).unwrap_or_default().to_vec()));
     }
-    let asked = Asked {
+    let asked = ExplainRequest {
         command: match args.command.as_slice() {
-            [line] => Command::Line(line.as_bytes().to_vec()),
-            words => Command::Words(words.iter().map(|word| word.clone().into_vec()).collect()),
+            [line] => CommandText::Line(line.as_bytes().to_vec()),
+            words => CommandText::Words(words.iter().map(|word| word.clone().into_vec()).collect()),
         },
         cwd: args
             .cwd
@@ -96,20 +96,20 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         false => decided.print(&mut printer),
     }
     let exit = if decided.verdict.is_ok() {
-        Exit::Ok
+        ExitReason::Ok
     } else {
-        Exit::Nothing
+        ExitReason::Nothing
     };
     Ok(exit.into())
 }
 
-enum Command {
+enum CommandText {
     Line(Vec<u8>),
     Words(Vec<Vec<u8>>),
 }
 
-struct Asked {
-    command: Command,
+struct ExplainRequest {
+    command: CommandText,
     cwd: Vec<u8>,
     env: Vec<(Vec<u8>, Vec<u8>)>,
     timeout: Option<Duration>,
@@ -118,7 +118,7 @@ struct Asked {
 /// A request of `--batch`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+struct BatchRequest {
     #[serde(default)]
     id: Value,
     command: Value,
@@ -130,16 +130,16 @@ struct Request {
     timeout: Option<f64>,
 }
 
-struct Judge {
+struct PolicyExplainer {
     policy: Policy,
     home: Vec<u8>,
     paths: Box<dyn PathResolver>,
 }
 
-impl Judge {
-    fn new(policy: Policy, root: Option<&std::path::Path>) -> Result<Judge> {
+impl PolicyExplainer {
+    fn new(policy: Policy, root: Option<&std::path::Path>) -> Result<PolicyExplainer> {
         let Some(root) = root else {
-            return Ok(Judge {
+            return Ok(PolicyExplainer {
                 policy,
                 home: NO_HOME.to_vec(),
                 paths: Box::new(TextPaths),
@@ -160,22 +160,22 @@ impl Judge {
         }
         let home = std::fs::canonicalize(root).or_else(|_| std::path::absolute(root));
         let home = home.map_err(|error| Error::io("realpath", &error))?;
-        Ok(Judge {
+        Ok(PolicyExplainer {
             policy,
             home: home.into_os_string().into_vec(),
             paths: Box::new(paths),
         })
     }
 
-    fn decide(&self, asked: Asked) -> Decided {
+    fn decide(&self, asked: ExplainRequest) -> ExplainedVerdict {
         let words = match asked.command {
-            Command::Line(line) => policy::split(&line),
-            Command::Words(words) => Ok(words),
+            CommandText::Line(line) => policy::split(&line),
+            CommandText::Words(words) => Ok(words),
         };
         let argv = match words {
             Ok(argv) => argv,
             Err(refused) => {
-                return Decided {
+                return ExplainedVerdict {
                     argv: Vec::new(),
                     cwd: asked.cwd,
                     verdict: Err(refused),
@@ -191,7 +191,7 @@ impl Judge {
             paths: &*self.paths,
         };
         let verdict = policy::decide(&self.policy, &question);
-        Decided {
+        ExplainedVerdict {
             argv,
             cwd: asked.cwd,
             verdict,
@@ -217,7 +217,7 @@ impl Judge {
         Ok(())
     }
 
-    fn answer(&self, line: &[u8]) -> (Value, Decided) {
+    fn answer(&self, line: &[u8]) -> (Value, ExplainedVerdict) {
         let refuse = |id: Value, reason: String| {
             let refused = CommandRefusal {
                 class: RefusalClass::Words,
@@ -226,14 +226,14 @@ impl Judge {
             };
             (
                 id,
-                Decided {
+                ExplainedVerdict {
                     argv: Vec::new(),
                     cwd: Vec::new(),
                     verdict: Err(refused),
                 },
             )
         };
-        let request: Request = match serde_json::from_slice(line) {
+        let request: BatchRequest = match serde_json::from_slice(line) {
             Ok(request) => request,
             Err(error) => {
                 let id = serde_json::from_slice::<Value>(line).ok();
@@ -247,12 +247,12 @@ impl Judge {
             }
         };
         let command = match &request.command {
-            Value::String(line) => Some(Command::Line(line.clone().into_bytes())),
+            Value::String(line) => Some(CommandText::Line(line.clone().into_bytes())),
             Value::Array(words) => {
                 let words = words
                     .iter()
                     .map(|word| word.as_str().map(|word| word.as_bytes().to_vec()));
-                words.collect::<Option<Vec<_>>>().map(Command::Words)
+                words.collect::<Option<Vec<_>>>().map(CommandText::Words)
             }
             _ => None,
         };
@@ -273,7 +273,7 @@ impl Judge {
             }
         };
         let env = request.env.unwrap_or_default().into_iter();
-        let asked = Asked {
+        let asked = ExplainRequest {
             command,
             cwd: request.cwd.unwrap_or_default().into_bytes(),
             env: env

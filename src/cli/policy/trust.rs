@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::cli::exit::Exit;
+use crate::cli::exit::ExitReason;
 use crate::cli::output::Printer;
 use crate::client::Client;
 use crate::error::Result;
@@ -39,7 +39,11 @@ pub(super) fn trust(args: &TrustArgs) -> Result<ExitCode> {
                 "nothing to forget: its policy was not trusted"
             )),
         }
-        let exit = if was_trusted { Exit::Ok } else { Exit::Nothing };
+        let exit = if was_trusted {
+            ExitReason::Ok
+        } else {
+            ExitReason::Nothing
+        };
         return Ok(exit.into());
     }
     let trusted = policy::trust(client.path())?;
@@ -59,5 +63,5 @@ pub(super) fn trust(args: &TrustArgs) -> Result<ExitCode> {
             "  A change of the file ends that; `policy trust` again after reading it."
         ));
     }
-    Ok(Exit::Ok.into())
+    Ok(ExitReason::Ok.into())
 }

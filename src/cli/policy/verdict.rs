@@ -7,7 +7,7 @@ use crate::exec::program::policy::{AllowedCommand, CommandRefusal};
 use crate::name::escape;
 
 /// What was decided, and about what.
-pub(super) struct Decided {
+pub(super) struct ExplainedVerdict {
     /// The words, where the line has any.
     pub(super) argv: Vec<Vec<u8>>,
     /// The working directory that was asked for.
@@ -23,7 +23,7 @@ fn texts(words: &[Vec<u8>]) -> Vec<String> {
     words.iter().map(|word| text(word)).collect()
 }
 
-impl Decided {
+impl ExplainedVerdict {
     /// Returns the verdict as an object, with the same fields whether it allows or denies.
     pub(super) fn as_json(&self) -> Map<String, Value> {
         let value = match &self.verdict {

@@ -2,9 +2,9 @@
 
 use std::io::IsTerminal;
 
-use super::super::exit::Exit;
+use super::super::exit::ExitReason;
 use super::super::output::has_colour;
-use super::screen::{Left, Subject, show};
+use super::screen::{ReviewSubject, ScreenExit, show};
 use crate::client::Client;
 use crate::error::Result;
 use crate::operator::review::ReviewScope;
@@ -24,12 +24,12 @@ pub(super) fn at_screen(
     scope: ReviewScope,
     target: String,
     all: bool,
-) -> Result<Exit> {
+) -> Result<ExitReason> {
     match screen(client, scope, target, all)? {
-        Left::Quit => Ok(Exit::Ok),
-        Left::Signal(signal) => {
+        ScreenExit::Quit => Ok(ExitReason::Ok),
+        ScreenExit::Signal(signal) => {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
-            Ok(Exit::System)
+            Ok(ExitReason::System)
         }
     }
 }
@@ -43,9 +43,9 @@ pub(in crate::cli) fn screen(
     scope: ReviewScope,
     target: String,
     all: bool,
-) -> Result<Left> {
+) -> Result<ScreenExit> {
     let title = format!("review {target}: {}", scope.title());
-    let subject = Subject {
+    let subject = ReviewSubject {
         client,
         target,
         scope,

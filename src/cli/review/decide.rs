@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::exit::{Exit, go_on};
+use super::super::exit::{ExitReason, go_on};
 use super::super::output::{Printer, count, quote};
-use super::super::undo::{How, carry_out, tell};
+use super::super::undo::{UndoModeArgs, carry_out, tell};
 use crate::client::{Client, Review};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -16,7 +16,7 @@ use crate::operator::undo::OnConflict;
 
 /// Which changes are meant.
 #[derive(Args, Debug)]
-struct Which {
+struct ChangeArgs {
     /// A store or a home
     target: PathBuf,
     /// The run whose changes are meant, one request of an executor: its id, a unique beginning of it, or `last`. Then, only its
@@ -35,7 +35,7 @@ struct Which {
 #[derive(Args, Debug)]
 pub(in crate::cli) struct AcceptArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChangeArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,12 +45,12 @@ pub(in crate::cli) struct AcceptArgs {
 #[derive(Args, Debug)]
 pub(in crate::cli) struct RejectArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChangeArgs,
     #[command(flatten)]
-    how: How,
+    how: UndoModeArgs,
 }
 
-impl Which {
+impl ChangeArgs {
     /// Returns the run as it was typed, and the paths.
     fn split(&self) -> Result<(Option<&str>, &[OsString])> {
         if self.session.is_some() {
@@ -99,7 +99,7 @@ impl Which {
 }
 
 /// Accepts changes.
-pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<Exit> {
+pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<ExitReason> {
     let client = Client::open(&args.which.target)?;
     let (review, paths) = args.which.review(&client)?;
     let next = "`trumanfs review` shows what is left; accepting once more is safe.";
@@ -122,11 +122,11 @@ pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<Exit> {
             ));
         }
     }
-    Ok(Exit::Ok)
+    Ok(ExitReason::Ok)
 }
 
 /// Takes changes back.
-pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<Exit> {
+pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<ExitReason> {
     let client = Client::open(&args.which.target)?;
     let (review, paths) = args.which.review(&client)?;
     if let Some(path) = args.which.of_hunks(&paths)? {

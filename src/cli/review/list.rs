@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::exit::Exit;
+use super::super::exit::ExitReason;
 use super::super::inspect::{letter, path_of};
-use super::super::output::{Printer, Style, quote, time, warn};
+use super::super::output::{Printer, TextStyle, quote, time, warn};
 use super::at::{at_screen, has_screen};
-use super::patch::{WithHunks, patch};
+use super::patch::{ChangeWithHunks, patch};
 use super::who::named;
 use crate::client::Client;
 use crate::error::Result;
@@ -38,7 +38,7 @@ pub(in crate::cli) struct ReviewArgs {
 }
 
 /// Reviews: on a terminal with the screen, else as a list.
-pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<Exit> {
+pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let scope = client.review_scope(args.run.as_deref(), args.session.as_deref())?;
     if !args.json && !args.patch && has_screen() {
@@ -49,7 +49,7 @@ pub(in crate::cli) fn review(args: &ReviewArgs) -> Result<Exit> {
 }
 
 /// Lists what is to be reviewed.
-fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<Exit> {
+fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<ExitReason> {
     let review = client.review(scope, args.all)?;
     let mut printer = Printer::new();
     let mut is_known = true;
@@ -63,7 +63,7 @@ fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<Exit> 
         }
         match (args.json, args.patch) {
             (true, false) => printer.json(&change)?,
-            (true, true) => printer.json(&WithHunks::of(&review, number, &change))?,
+            (true, true) => printer.json(&ChangeWithHunks::of(&review, number, &change))?,
             (false, false) => line(&mut printer, &change),
             (false, true) => {
                 if let Err(error) = patch(&mut printer, (&review, number, args.all), &change) {
@@ -75,9 +75,9 @@ fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<Exit> 
         }
     }
     Ok(match (is_known, review.is_empty()) {
-        (false, _) => Exit::Partly,
-        (true, true) => Exit::Ok,
-        (true, false) => Exit::Nothing,
+        (false, _) => ExitReason::Partly,
+        (true, true) => ExitReason::Ok,
+        (true, false) => ExitReason::Nothing,
     })
 }
 
@@ -92,7 +92,7 @@ fn line(printer: &mut Printer, change: &ReviewedPath) {
     let rights = rights.iter().map(|words| format!("{words}, "));
     let rights: String = rights.collect();
     let told = printer.style(
-        Style::Faint,
+        TextStyle::Faint,
         &format!("{rights}{time} by {}{accepted}", who.join(", ")),
     );
     printer.line(format_args!(

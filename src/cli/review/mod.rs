@@ -10,4 +10,4 @@ mod who;
 pub(super) use at::{has_screen, screen};
 pub(super) use decide::{AcceptArgs, RejectArgs, accept, reject};
 pub(super) use list::{ReviewArgs, review};
-pub(super) use screen::Left;
+pub(super) use screen::ScreenExit;

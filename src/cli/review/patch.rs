@@ -12,7 +12,7 @@ use crate::operator::text::LineSign;
 
 /// A change with its hunks, for JSON.
 #[derive(serde::Serialize)]
-pub(super) struct WithHunks<'c> {
+pub(super) struct ChangeWithHunks<'c> {
     #[serde(flatten)]
     change: &'c ReviewedPath,
     /// The hunks that can be accepted or rejected by themselves.
@@ -33,12 +33,12 @@ struct HunkObject {
     lines: Vec<String>,
 }
 
-impl<'c> WithHunks<'c> {
+impl<'c> ChangeWithHunks<'c> {
     pub(super) fn of(
         review: &Review<'_>,
         number: usize,
         change: &'c ReviewedPath,
-    ) -> WithHunks<'c> {
+    ) -> ChangeWithHunks<'c> {
         let (lines, error) = match review.lines(number) {
             Ok(lines) => (lines, None),
             Err(error) => (None, Some(error.told().to_string())),
@@ -51,7 +51,7 @@ impl<'c> WithHunks<'c> {
             Some(lines) if lines.no_hunks_reason().is_none() => objects(lines),
             _ => Vec::new(),
         };
-        WithHunks {
+        ChangeWithHunks {
             change,
             hunks,
             whole: error.or(whole),

@@ -11,7 +11,7 @@ use super::network::Asked;
 use super::policy::{AllowedCommand, CommandRefusal, CommandRequest, Policy, RootPaths, decide};
 use super::ready::Ready;
 use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
-use crate::client::{self, Client, Hold, PinnedDir, Site, state_dirs};
+use crate::client::{self, Client, DirectorySite, HomeHold, PinnedDir, state_dirs};
 use crate::error::{Error, Result};
 use crate::exec::CancelToken;
 use crate::exec::held_home::HeldHome;
@@ -60,7 +60,7 @@ pub struct Programs {
     pub(super) launcher: Launcher,
     paths: RootPaths,
     /// The last to be dropped: descriptors in a home keep it from being unmounted.
-    hold: Hold,
+    hold: HomeHold,
 }
 
 impl Programs {
@@ -100,8 +100,8 @@ impl Programs {
     /// [`Error::Usage`] where it is one.
     pub fn is_for(target: &Path) -> Result<()> {
         let below = match client::site(target)? {
-            Site::Store => return Ok(()),
-            Site::Home => Client::open(target)?
+            DirectorySite::Store => return Ok(()),
+            DirectorySite::Home => Client::open(target)?
                 .in_home(OsStr::new(""))
                 .unwrap_or_default(),
         };
@@ -236,7 +236,7 @@ impl Programs {
     }
 }
 
-fn prepare(launcher: &Launcher, hold: &Hold) {
+fn prepare(launcher: &Launcher, hold: &HomeHold) {
     let (uid, gid) = hold.owner();
     launcher.prepare(uid, gid);
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::host_files;
 use super::path::AbsolutePath;
 use super::worker::order::{PlaceKind, Spot};
-use crate::client::{Client, Site, Workshop, site};
+use crate::client::{Client, DirectorySite, HomeDescriptors, site};
 use crate::error::{Error, Result};
 use crate::exec::Access;
 use crate::exec::home_context::HomeContext;
@@ -46,7 +46,7 @@ pub(super) struct Base {
 /// Where what is removed goes.
 enum Kept {
     /// Into the trash of the home.
-    Home(Box<(Client, Workshop)>),
+    Home(Box<(Client, HomeDescriptors)>),
     /// Into the vault.
     Vault(Root),
 }
@@ -162,13 +162,13 @@ impl Base {
     fn open(path: &Path, vault: &Path) -> Result<Base> {
         let root = Root::open(path)?;
         let (kept, place) = match site(path)? {
-            Site::Home => {
+            DirectorySite::Home => {
                 let client = Client::open(path)?;
                 let workshop = client.workshop(path)?;
                 let place = crate::exec::open(path, &Access::default())?;
                 (Kept::Home(Box::new((client, workshop))), place)
             }
-            Site::Store => {
+            DirectorySite::Store => {
                 not_a_store(path, &root)?;
                 let home = Arc::new(MountedHome::open(path)?);
                 let name = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::reading::readings;
-use crate::client::{Site, site};
+use crate::client::{DirectorySite, site};
 use crate::error::{Error, Result};
 use crate::exec::pipeline::Executor;
 use crate::exec::program::foreseen_refusal;
@@ -52,7 +52,7 @@ impl Ground {
             remedy: "Name the home with --root.".to_owned(),
         })?;
         Ok(Ground {
-            is_home: site(&root)? == Site::Home,
+            is_home: site(&root)? == DirectorySite::Home,
             place: exec::open(&root, &Access::default())?,
             root,
         })

@@ -4,7 +4,7 @@ use super::answer::Answer;
 use super::arguments::{History, Undo};
 use super::sessions::Session;
 use super::work::Work;
-use crate::client::{Client, UndoHow, UndoWhat};
+use crate::client::{Client, UndoOptions, UndoQuery};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::diff::Diff;
@@ -103,16 +103,16 @@ pub(super) fn undo(work: &Work, arguments: &Undo) -> Result<Answer> {
             "nothing was changed in this session, so there is nothing to take back",
         ));
     };
-    let what = UndoWhat {
+    let what = UndoQuery {
         run: Some(run.id.to_string()),
         paths: arguments
             .path
             .iter()
             .map(|path| path_in_home(work, path))
             .collect::<Result<_>>()?,
-        ..UndoWhat::default()
+        ..UndoQuery::default()
     };
-    let how = UndoHow {
+    let how = UndoOptions {
         on_conflict: OnConflict::Stop,
         dry_run: arguments.dry_run,
     };

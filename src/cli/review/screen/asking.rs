@@ -1,35 +1,42 @@
 //! What is asked before anything is changed, and the texts that are typed.
 
 use super::keys::Key;
-use super::orders::{Deed, Order, What};
-use super::state::{Asked, Busy, Effect, Focus, State, TextOf};
+use super::orders::{ActionTarget, ReviewAction, WorkerRequest};
+use super::state::{
+    FocusedPane, OpenPrompt, ScreenEffect, ScreenState, TextPurpose, WorkerActivity,
+};
 
-impl State {
-    pub(super) fn ask(&mut self, of: TextOf) {
-        self.asked = Asked::Text {
+impl ScreenState {
+    pub(super) fn ask(&mut self, of: TextPurpose) {
+        self.asked = OpenPrompt::Text {
             of,
             text: String::new(),
         };
     }
 
-    pub(super) fn type_in(&mut self, key: Key, of: TextOf, mut text: String) -> Vec<Effect> {
+    pub(super) fn type_in(
+        &mut self,
+        key: Key,
+        of: TextPurpose,
+        mut text: String,
+    ) -> Vec<ScreenEffect> {
         match key {
             Key::Char(c) => text.push(c),
             Key::Backspace => drop(text.pop()),
             Key::Ctrl('u') => text.clear(),
             Key::Escape | Key::Ctrl('c') => return Vec::new(),
-            Key::Enter if of == TextOf::Search => {
+            Key::Enter if of == TextPurpose::Search => {
                 self.search = text;
                 return self.find(true);
             }
             Key::Enter => {
-                self.busy = Some(Busy::Reading);
+                self.busy = Some(WorkerActivity::Reading);
                 let at = Some(text).filter(|text| !matches!(text.trim(), "" | "now"));
-                return vec![Effect::Order(Order::Read(at))];
+                return vec![ScreenEffect::Order(WorkerRequest::Read(at))];
             }
             _ => {}
         }
-        self.asked = Asked::Text { of, text };
+        self.asked = OpenPrompt::Text { of, text };
         Vec::new()
     }
 
@@ -49,18 +56,18 @@ impl State {
             self.said = "nothing is selected".to_owned();
             return;
         };
-        let (verb, deed): (_, fn(What) -> Deed) = match accepts {
-            true => ("accept", Deed::Accept),
-            false => ("take back", Deed::Reject),
+        let (verb, deed): (_, fn(ActionTarget) -> ReviewAction) = match accepts {
+            true => ("accept", ReviewAction::Accept),
+            false => ("take back", ReviewAction::Reject),
         };
-        self.asked = Asked::Sure {
+        self.asked = OpenPrompt::Sure {
             question: format!("{verb} {named}?"),
             deed: deed(what),
         };
     }
 
     /// Returns what is selected, and its name.
-    fn meant(&self) -> Option<(What, String)> {
+    fn meant(&self) -> Option<(ActionTarget, String)> {
         if let Some(group) = self.selected_group() {
             let number = match group.items.len() {
                 1 => "1 listed path".to_owned(),
@@ -68,14 +75,14 @@ impl State {
             };
             return Some(match group.run {
                 Some(run) => (
-                    What::Run(run),
+                    ActionTarget::Run(run),
                     format!("everything that run {run} changed ({number})"),
                 ),
                 None => {
                     let items = group.items.iter().filter_map(|at| self.item(*at));
                     let paths = items.map(|item| item.path.clone()).collect();
                     (
-                        What::Paths(paths),
+                        ActionTarget::Paths(paths),
                         format!("all changes of {number}: {}", group.title),
                     )
                 }
@@ -84,11 +91,11 @@ impl State {
         let item = self.selected_item()?;
         let shown = self
             .difference()
-            .filter(|_| self.focus == Focus::Difference);
+            .filter(|_| self.focus == FocusedPane::Difference);
         let hunk = shown.and_then(|shown| shown.hunks.get(self.hunk));
         if let Some((hunk, digest)) = hunk.and_then(|hunk| Some((hunk, hunk.digest.clone()?))) {
             return Some((
-                What::Hunk(item.path.clone(), hunk.number, digest),
+                ActionTarget::Hunk(item.path.clone(), hunk.number, digest),
                 format!("hunk {} of {}", hunk.number, item.path),
             ));
         }
@@ -99,7 +106,7 @@ impl State {
             more => format!(" and what is below it ({more} paths)"),
         };
         Some((
-            What::Paths(vec![item.path.clone()]),
+            ActionTarget::Paths(vec![item.path.clone()]),
             format!("the changes of {}{and}", item.path),
         ))
     }
@@ -111,9 +118,9 @@ impl State {
             }
             (Some(_), None) => self.said = "nothing is selected".to_owned(),
             (Some(at), Some(item)) => {
-                self.asked = Asked::Sure {
+                self.asked = OpenPrompt::Sure {
                     question: format!("put {} back as it was at {at}?", item.path),
-                    deed: Deed::Restore(item.path.clone()),
+                    deed: ReviewAction::Restore(item.path.clone()),
                 };
             }
         }
@@ -126,27 +133,32 @@ impl State {
             }
             None => self.said = "nothing was changed here yet".to_owned(),
             Some(last) => {
-                self.asked = Asked::Sure {
+                self.asked = OpenPrompt::Sure {
                     question: "undo the last thing that was done here?".to_owned(),
-                    deed: Deed::Undo(last.clone()),
+                    deed: ReviewAction::Undo(last.clone()),
                 };
             }
         }
     }
 
-    pub(super) fn answer(&mut self, key: Key, question: String, deed: Deed) -> Vec<Effect> {
+    pub(super) fn answer(
+        &mut self,
+        key: Key,
+        question: String,
+        deed: ReviewAction,
+    ) -> Vec<ScreenEffect> {
         match key {
             Key::Char('y' | 'Y') => {
-                self.busy = Some(Busy::Changing);
+                self.busy = Some(WorkerActivity::Changing);
                 let number = self.listing.as_ref().map_or(0, |listing| listing.number);
-                vec![Effect::Order(Order::Do(deed, number))]
+                vec![ScreenEffect::Order(WorkerRequest::Do(deed, number))]
             }
             Key::Char('n' | 'N' | 'q') | Key::Escape | Key::Ctrl('c') => {
                 self.said = "nothing was changed".to_owned();
                 Vec::new()
             }
             _ => {
-                self.asked = Asked::Sure { question, deed };
+                self.asked = OpenPrompt::Sure { question, deed };
                 Vec::new()
             }
         }

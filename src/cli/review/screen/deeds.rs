@@ -3,8 +3,8 @@
 
 use super::super::super::output::count;
 use super::super::super::undo::conflicts;
-use super::orders::{Outcome, Undoable, What};
-use crate::client::{Client, Review, UndoHow, UndoWhat};
+use super::orders::{ActionOutcome, ActionTarget, UndoableAction};
+use crate::client::{Client, Review, UndoOptions, UndoQuery};
 use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::name::WorldPath;
@@ -14,44 +14,44 @@ use crate::operator::undo::restore::RestoreRequest;
 use crate::operator::undo::{OnConflict, UndoReport, UndoRequest};
 
 /// Nothing is forced here.
-const HOW: UndoHow = UndoHow {
+const HOW: UndoOptions = UndoOptions {
     on_conflict: OnConflict::Stop,
     dry_run: false,
 };
 
 /// Where something is done: the store, how it is named on a command line, and what was read of it.
 #[derive(Debug)]
-pub(super) struct Place<'p, 'c> {
+pub(super) struct ReviewedStore<'p, 'c> {
     pub(super) client: &'c Client,
     pub(super) target: &'p str,
     pub(super) review: &'p Review<'c>,
 }
 
-impl<'c> Place<'_, 'c> {
+impl<'c> ReviewedStore<'_, 'c> {
     /// Accepts changes.
     ///
     /// # Errors
     /// As [`Client::accept`].
-    pub(super) fn accept(&self, what: &What) -> Result<Outcome> {
+    pub(super) fn accept(&self, what: &ActionTarget) -> Result<ActionOutcome> {
         let accepted = match what {
-            What::Hunk(path, number, digest) => {
+            ActionTarget::Hunk(path, number, digest) => {
                 self.is_as_seen(path, *number, digest)?;
                 self.client.accept_hunks(self.review, path, &[*number])?
             }
-            What::Paths(paths) => self.client.accept(self.review, paths)?,
-            What::Run(run) => self.client.accept(&self.of_run(*run)?, &[])?,
+            ActionTarget::Paths(paths) => self.client.accept(self.review, paths)?,
+            ActionTarget::Run(run) => self.client.accept(&self.of_run(*run)?, &[])?,
         };
         let paths = match accepted.paths {
             0 => "the hunk".to_owned(),
             paths => count(paths, "path"),
         };
-        Ok(Outcome {
+        Ok(ActionOutcome {
             said: format!(
                 "accepted {paths} (operation {}): no file was changed",
                 accepted.record.seq
             ),
             accepted: true,
-            ..Outcome::default()
+            ..ActionOutcome::default()
         })
     }
 
@@ -59,9 +59,9 @@ impl<'c> Place<'_, 'c> {
     ///
     /// # Errors
     /// As [`Client::undo`].
-    pub(super) fn reject(&self, what: &What) -> Result<Outcome> {
+    pub(super) fn reject(&self, what: &ActionTarget) -> Result<ActionOutcome> {
         let request = match what {
-            What::Hunk(path, number, digest) => {
+            ActionTarget::Hunk(path, number, digest) => {
                 self.is_as_seen(path, *number, digest)?;
                 let report = self
                     .client
@@ -75,8 +75,8 @@ impl<'c> Place<'_, 'c> {
                 }
                 return Ok(outcome);
             }
-            What::Paths(paths) => self.client.reject_request(self.review, paths, HOW)?,
-            What::Run(run) => self.client.reject_request(&self.of_run(*run)?, &[], HOW)?,
+            ActionTarget::Paths(paths) => self.client.reject_request(self.review, paths, HOW)?,
+            ActionTarget::Run(run) => self.client.reject_request(&self.of_run(*run)?, &[], HOW)?,
         };
         self.carry_out(&request)
     }
@@ -85,7 +85,7 @@ impl<'c> Place<'_, 'c> {
     ///
     /// # Errors
     /// As [`Client::restore`].
-    pub(super) fn restore(&self, path: &WorldPath, at: &Point) -> Result<Outcome> {
+    pub(super) fn restore(&self, path: &WorldPath, at: &Point) -> Result<ActionOutcome> {
         let restored = self.client.restore(&RestoreRequest {
             path: path.clone(),
             at: Some(at.clone()),
@@ -110,11 +110,11 @@ impl<'c> Place<'_, 'c> {
                 self.target
             ),
         };
-        Ok(Outcome {
+        Ok(ActionOutcome {
             said,
             more,
-            undoable: restored.record.map(Undoable::Restored),
-            ..Outcome::default()
+            undoable: restored.record.map(UndoableAction::Restored),
+            ..ActionOutcome::default()
         })
     }
 
@@ -122,22 +122,22 @@ impl<'c> Place<'_, 'c> {
     ///
     /// # Errors
     /// As [`Client::undo`].
-    pub(super) fn undo(&self, what: &Undoable) -> Result<Outcome> {
+    pub(super) fn undo(&self, what: &UndoableAction) -> Result<ActionOutcome> {
         let request = match what {
-            Undoable::Undone(run) => {
+            UndoableAction::Undone(run) => {
                 let run = run.to_string();
                 self.client.redo_request(Some(&run), &[], HOW)?.0
             }
-            Undoable::Restored(record) => {
-                let what = UndoWhat {
+            UndoableAction::Restored(record) => {
+                let what = UndoQuery {
                     operations: vec![record.to_string()],
-                    ..UndoWhat::default()
+                    ..UndoQuery::default()
                 };
                 self.client.undo_request(&what, HOW)?
             }
         };
         let outcome = self.carry_out(&request)?;
-        Ok(Outcome {
+        Ok(ActionOutcome {
             undid: outcome.undoable.is_some(),
             undoable: None,
             ..outcome
@@ -163,11 +163,11 @@ impl<'c> Place<'_, 'c> {
         }
     }
 
-    fn carry_out(&self, request: &UndoRequest) -> Result<Outcome> {
+    fn carry_out(&self, request: &UndoRequest) -> Result<ActionOutcome> {
         Ok(self.outcome(&self.client.undo(request)?))
     }
 
-    fn outcome(&self, report: &UndoReport) -> Outcome {
+    fn outcome(&self, report: &UndoReport) -> ActionOutcome {
         let mut more = report.notes.clone();
         if let Some(error) = &report.failed {
             more.push(format!(
@@ -186,11 +186,11 @@ impl<'c> Place<'_, 'c> {
                 self.target, self.target
             ));
         }
-        Outcome {
+        ActionOutcome {
             said: self.sentence(report),
             more,
-            undoable: report.run.map(Undoable::Undone),
-            ..Outcome::default()
+            undoable: report.run.map(UndoableAction::Undone),
+            ..ActionOutcome::default()
         }
     }
 

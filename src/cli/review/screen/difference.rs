@@ -7,7 +7,7 @@ use super::super::super::inspect::path_of;
 use super::super::super::output::{bytes, plainly, time};
 use super::super::super::shown::shown;
 use super::super::who::named;
-use super::orders::{Line, LineKind, Shown, ShownHunk};
+use super::orders::{DifferenceHunk, DifferenceLine, LineKind, ShownDifference};
 use crate::client::Review;
 use crate::error::Result;
 use crate::operator::diff::{DiffSide, PathDifference, TextPair};
@@ -23,7 +23,7 @@ const TAB: usize = 8;
 
 /// Which hunks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hunks {
+pub(super) enum HunkFilter {
     /// Those that are to be reviewed.
     Open,
     /// Those that were accepted or taken back, too.
@@ -36,12 +36,16 @@ pub(super) enum Hunks {
 ///
 /// # Errors
 /// As [`Review::change`] and [`Review::lines`].
-pub(super) fn read(review: &Review<'_>, place: usize, which: Hunks) -> Result<Option<Shown>> {
+pub(super) fn read(
+    review: &Review<'_>,
+    place: usize,
+    which: HunkFilter,
+) -> Result<Option<ShownDifference>> {
     let (Some(change), Some(diff)) = (review.change(place)?, review.diff()) else {
         return Ok(None);
     };
     let difference = &change.difference;
-    let mut found = Shown {
+    let mut found = ShownDifference {
         path: difference.path.clone(),
         head: head(&change),
         lines: Vec::new(),
@@ -51,7 +55,7 @@ pub(super) fn read(review: &Review<'_>, place: usize, which: Hunks) -> Result<Op
         found.say(&why);
         return Ok(Some(found));
     }
-    if which == Hunks::OfPast {
+    if which == HunkFilter::OfPast {
         match diff.texts(difference)? {
             TextPair::Binary => found.say("the content is binary"),
             TextPair::Text(before, after) => {
@@ -71,7 +75,7 @@ pub(super) fn read(review: &Review<'_>, place: usize, which: Hunks) -> Result<Op
         let state = match found.state {
             HunkState::Open => "",
             HunkState::Overtaken => ", changed by others since",
-            HunkState::Accepted | HunkState::Gone if which == Hunks::Open => return None,
+            HunkState::Accepted | HunkState::Gone if which == HunkFilter::Open => return None,
             HunkState::Accepted => ", accepted",
             HunkState::Gone => ", as it was before",
         };
@@ -139,9 +143,9 @@ fn unshown(difference: &PathDifference) -> Option<String> {
     (is_on_both && !difference.content).then(|| "the content is the same".to_owned())
 }
 
-impl Shown {
+impl ShownDifference {
     fn push(&mut self, kind: LineKind, text: String) {
-        self.lines.push(Line { kind, text });
+        self.lines.push(DifferenceLine { kind, text });
     }
 
     fn say(&mut self, what: &str) {
@@ -159,7 +163,7 @@ impl Shown {
             .map(|(hunk, ..)| compared.lines(hunk).count())
             .sum();
         for (hunk, number, state, digest) in &hunks {
-            self.hunks.push(ShownHunk {
+            self.hunks.push(DifferenceHunk {
                 line: self.lines.len(),
                 number: *number,
                 digest: digest.clone(),

@@ -5,11 +5,11 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style as Look;
 use ratatui::text::Span;
 
-use super::super::super::output::{Style, count};
+use super::super::super::output::{TextStyle, count};
 use super::difference::safe;
 use super::keys::TABLE;
-use super::state::{Asked, Busy, Room, State, TextOf};
-use super::style::Styles;
+use super::state::{OpenPrompt, PaneHeights, ScreenState, TextPurpose, WorkerActivity};
+use super::style::ScreenStyles;
 use super::text::{blank, end_of, put, row, wrapped};
 use super::{list, pane};
 
@@ -21,7 +21,7 @@ const SMALLEST: (u16, u16) = (40, 10);
 const MOST_SAID: u16 = 4;
 /// Where everything is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct ScreenLayout {
     header: Rect,
     list: Rect,
     /// Between the list and the difference.
@@ -32,7 +32,7 @@ pub(super) struct Layout {
 }
 
 /// Divides a screen; `None` where it is too small.
-pub(super) fn layout(area: Rect) -> Option<Layout> {
+pub(super) fn layout(area: Rect) -> Option<ScreenLayout> {
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         return None;
     }
@@ -77,7 +77,7 @@ pub(super) fn layout(area: Rect) -> Option<Layout> {
             },
         )
     };
-    Some(Layout {
+    Some(ScreenLayout {
         header: row(0),
         list,
         line,
@@ -88,19 +88,23 @@ pub(super) fn layout(area: Rect) -> Option<Layout> {
 }
 
 /// Returns the rows that there are for the list and for lines of the difference.
-pub(super) fn room(state: &State, area: Rect) -> Room {
+pub(super) fn room(state: &ScreenState, area: Rect) -> PaneHeights {
     let Some(layout) = layout(area) else {
-        return Room::default();
+        return PaneHeights::default();
     };
     let head = pane::head_height(state, layout.pane);
-    Room {
+    PaneHeights {
         list: usize::from(layout.list.height),
         lines: usize::from(layout.pane.height.saturating_sub(head)),
     }
 }
 
 /// Draws the state. Returns where the cursor is to be, if it is to be seen.
-pub(super) fn draw(state: &State, styles: Styles, buffer: &mut Buffer) -> Option<Position> {
+pub(super) fn draw(
+    state: &ScreenState,
+    styles: ScreenStyles,
+    buffer: &mut Buffer,
+) -> Option<Position> {
     let area = buffer.area;
     let Some(layout) = layout(area) else {
         let (columns, rows) = SMALLEST;
@@ -112,7 +116,7 @@ pub(super) fn draw(state: &State, styles: Styles, buffer: &mut Buffer) -> Option
     list::draw(state, styles, layout.list, buffer);
     let between = if layout.line.width == 1 { "│" } else { "─" };
     for at in layout.line.positions() {
-        buffer.set_string(at.x, at.y, between, styles.of(Style::Faint));
+        buffer.set_string(at.x, at.y, between, styles.of(TextStyle::Faint));
     }
     pane::draw(state, styles, layout.pane, buffer);
     footer(state, styles, layout.footer, buffer);
@@ -121,7 +125,7 @@ pub(super) fn draw(state: &State, styles: Styles, buffer: &mut Buffer) -> Option
     cursor
 }
 
-fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+fn header(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     let mut text = String::new();
     if state.listing.is_some() {
         let number = count(state.count() as u64, "path");
@@ -131,8 +135,8 @@ fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
         text.push_str(&format!("  as of {at}"));
     }
     match (state.busy, &state.listing) {
-        (Some(Busy::Changing), _) => text.push_str("  [working…]"),
-        (Some(Busy::Reading), _) | (None, None) => text.push_str("  [reading…]"),
+        (Some(WorkerActivity::Changing), _) => text.push_str("  [working…]"),
+        (Some(WorkerActivity::Reading), _) | (None, None) => text.push_str("  [reading…]"),
         (None, Some(_)) => {}
     }
     // Of a long path the end is what it is known by, and the rest of the line has to be seen.
@@ -142,18 +146,20 @@ fn header(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
         area.width.saturating_sub(rest.saturating_add(1)),
     );
     let text = format!(" {title}{text}");
-    put(buffer, area, 0, &text, styles.of(Style::Heading));
+    put(buffer, area, 0, &text, styles.of(TextStyle::Heading));
 }
 
 /// The last line but one: what is asked, typed or said. Returns where the cursor is.
-fn said(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+fn said(state: &ScreenState, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let (text, is_typed) = match &state.asked {
-        Asked::Sure { question, .. } if state.is_answerable => (format!("{question} [y/n] "), true),
-        Asked::Sure { question, .. } => (question.clone(), true),
-        Asked::Text { of, text } => {
+        OpenPrompt::Sure { question, .. } if state.is_answerable => {
+            (format!("{question} [y/n] "), true)
+        }
+        OpenPrompt::Sure { question, .. } => (question.clone(), true),
+        OpenPrompt::Text { of, text } => {
             let prompt = match of {
-                TextOf::Search => "search: ",
-                TextOf::Point => {
+                TextPurpose::Search => "search: ",
+                TextPurpose::Point => {
                     "point (a checkpoint, SESSION:NUMBER, a time, -30m; nothing: now): "
                 }
             };
@@ -184,9 +190,9 @@ fn said(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     None
 }
 
-fn footer(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
-    if let Asked::Sure { .. } = state.asked {
-        put(buffer, area, 1, "y yes  n no", styles.of(Style::Faint));
+fn footer(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
+    if let OpenPrompt::Sure { .. } = state.asked {
+        put(buffer, area, 1, "y yes  n no", styles.of(TextStyle::Faint));
         return;
     }
     let mut from = 1;
@@ -196,20 +202,20 @@ fn footer(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
         if from + width > area.width {
             break;
         }
-        from = put(buffer, area, from, &text, styles.of(Style::Faint)) + 2;
+        from = put(buffer, area, from, &text, styles.of(TextStyle::Faint)) + 2;
     }
 }
 
 /// What lies above everything: the help, and what is to be read.
-fn above(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+fn above(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     let (title, lines, top): (_, Vec<String>, _) = match &state.asked {
-        Asked::Help { top } => {
+        OpenPrompt::Help { top } => {
             let lines = TABLE
                 .iter()
                 .map(|binding| format!("{:11} {}", binding.named, binding.does));
             ("keys", lines.collect(), *top)
         }
-        Asked::Read { title, lines, top } => {
+        OpenPrompt::Read { title, lines, top } => {
             let width = usize::from(area.width.saturating_sub(4)).max(1);
             let lines = lines
                 .iter()
@@ -227,7 +233,13 @@ fn above(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
         "── {title} ── j k scroll, any other key closes {}",
         "─".repeat(usize::from(area.width))
     );
-    put(buffer, row(over, 0), 0, &rule, styles.of(Style::Heading));
+    put(
+        buffer,
+        row(over, 0),
+        0,
+        &rule,
+        styles.of(TextStyle::Heading),
+    );
     let inside = usize::from(height.saturating_sub(2));
     for (place, line) in lines.iter().skip(top).take(inside).enumerate() {
         put(buffer, row(over, place + 1), 2, line, Look::default());
@@ -238,6 +250,6 @@ fn above(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
         row(over, usize::from(height) - 1),
         0,
         &end,
-        styles.of(Style::Faint),
+        styles.of(TextStyle::Faint),
     );
 }

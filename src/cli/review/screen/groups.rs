@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::orders::{Listing, Whose};
+use super::orders::{AuthorLabel, ReviewListing};
 use crate::journal::RunId;
 
 /// By what the list is grouped.
@@ -39,7 +39,7 @@ impl GroupBy {
 
 /// A line of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Row {
+pub(super) enum ListRow {
     /// The heading of a group, by its place.
     Group(usize),
     /// A changed path, by its place.
@@ -48,7 +48,7 @@ pub(super) enum Row {
 
 /// Changed paths that have something in common.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct PathGroup {
     pub(super) title: String,
     /// The run that they are the doing of.
     pub(super) run: Option<RunId>,
@@ -60,7 +60,7 @@ pub(super) struct Group {
 
 /// What the paths of a group have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Common {
+enum GroupKey {
     Run(Option<RunId>),
     Program(String),
     /// Minutes since 1970.
@@ -68,23 +68,23 @@ enum Common {
 }
 
 /// Arranges a list: groups with what changed last first, in each of them the paths by name; by time, the last one first.
-pub(super) fn arrange(listing: &Listing, by: GroupBy) -> (Vec<Group>, Vec<Row>) {
+pub(super) fn arrange(listing: &ReviewListing, by: GroupBy) -> (Vec<PathGroup>, Vec<ListRow>) {
     if by == GroupBy::Path {
         return (
             Vec::new(),
-            (0..listing.items.len()).map(Row::Item).collect(),
+            (0..listing.items.len()).map(ListRow::Item).collect(),
         );
     }
-    let nobody = Whose::default();
-    let mut places: HashMap<Common, usize> = HashMap::new();
+    let nobody = AuthorLabel::default();
+    let mut places: HashMap<GroupKey, usize> = HashMap::new();
     // Each with the time of its last change.
-    let mut groups: Vec<(i64, Group)> = Vec::new();
+    let mut groups: Vec<(i64, PathGroup)> = Vec::new();
     for (at, item) in listing.items.iter().enumerate() {
         let who = listing.who.get(item.who).unwrap_or(&nobody);
         let common = match by {
-            GroupBy::Run => Common::Run(who.run),
-            GroupBy::Program => Common::Program(who.program.clone()),
-            GroupBy::Path | GroupBy::Time => Common::Minute(item.time.div_euclid(60_000_000)),
+            GroupBy::Run => GroupKey::Run(who.run),
+            GroupBy::Program => GroupKey::Program(who.program.clone()),
+            GroupBy::Path | GroupBy::Time => GroupKey::Minute(item.time.div_euclid(60_000_000)),
         };
         let place = *places.entry(common).or_insert_with_key(|common| {
             groups.push((item.time, group(common, who)));
@@ -102,20 +102,20 @@ pub(super) fn arrange(listing: &Listing, by: GroupBy) -> (Vec<Group>, Vec<Row>) 
             let time = |at: &usize| listing.items.get(*at).map(|item| item.time);
             group.items.sort_by_key(|at| std::cmp::Reverse(time(at)));
         }
-        rows.push(Row::Group(place));
-        rows.extend(group.items.iter().copied().map(Row::Item));
+        rows.push(ListRow::Group(place));
+        rows.extend(group.items.iter().copied().map(ListRow::Item));
     }
     (groups.into_iter().map(|(_, group)| group).collect(), rows)
 }
 
-fn group(common: &Common, who: &Whose) -> Group {
+fn group(common: &GroupKey, who: &AuthorLabel) -> PathGroup {
     let (title, run) = match common {
-        Common::Run(Some(run)) => (format!("run {run}"), Some(*run)),
-        Common::Run(None) => ("in no run".to_owned(), None),
-        Common::Program(program) => (program.clone(), None),
-        Common::Minute(minute) => (clock(minute * 60_000_000, "%Y-%m-%d %H:%M"), None),
+        GroupKey::Run(Some(run)) => (format!("run {run}"), Some(*run)),
+        GroupKey::Run(None) => ("in no run".to_owned(), None),
+        GroupKey::Program(program) => (program.clone(), None),
+        GroupKey::Minute(minute) => (clock(minute * 60_000_000, "%Y-%m-%d %H:%M"), None),
     };
-    Group {
+    PathGroup {
         title,
         run,
         command: who.command.clone().filter(|_| run.is_some()),

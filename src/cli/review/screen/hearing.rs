@@ -1,85 +1,87 @@
 //! What a key, or a piece of news, makes of the state.
 
-use super::keys::{Action, Key, action};
-use super::orders::{Deed, Listing, News, Outcome};
-use super::state::{Asked, Busy, Effect, Focus, State, TextOf};
+use super::keys::{Key, KeyAction, action};
+use super::orders::{ActionOutcome, ReviewAction, ReviewListing, WorkerEvent};
+use super::state::{
+    FocusedPane, OpenPrompt, ScreenEffect, ScreenState, TextPurpose, WorkerActivity,
+};
 
-impl State {
+impl ScreenState {
     /// Does what a key says.
-    pub(super) fn key(&mut self, key: Key) -> Vec<Effect> {
+    pub(super) fn key(&mut self, key: Key) -> Vec<ScreenEffect> {
         if key == Key::Ctrl('z') {
-            return vec![Effect::Suspend];
+            return vec![ScreenEffect::Suspend];
         }
-        match std::mem::replace(&mut self.asked, Asked::Nothing) {
-            Asked::Nothing => match action(key) {
+        match std::mem::replace(&mut self.asked, OpenPrompt::Nothing) {
+            OpenPrompt::Nothing => match action(key) {
                 Some(action) => self.act(action),
                 None => Vec::new(),
             },
-            Asked::Sure { question, deed } => self.answer(key, question, deed),
-            Asked::Text { of, text } => self.type_in(key, of, text),
-            Asked::Read { title, lines, top } => {
+            OpenPrompt::Sure { question, deed } => self.answer(key, question, deed),
+            OpenPrompt::Text { of, text } => self.type_in(key, of, text),
+            OpenPrompt::Read { title, lines, top } => {
                 if let Some(top) = scrolled(key, top, lines.len()) {
-                    self.asked = Asked::Read { title, lines, top };
+                    self.asked = OpenPrompt::Read { title, lines, top };
                 }
                 Vec::new()
             }
-            Asked::Help { top } => {
+            OpenPrompt::Help { top } => {
                 if let Some(top) = scrolled(key, top, super::keys::TABLE.len()) {
-                    self.asked = Asked::Help { top };
+                    self.asked = OpenPrompt::Help { top };
                 }
                 Vec::new()
             }
         }
     }
 
-    fn act(&mut self, action: Action) -> Vec<Effect> {
-        if !matches!(action, Action::Redraw | Action::Suspend) {
+    fn act(&mut self, action: KeyAction) -> Vec<ScreenEffect> {
+        if !matches!(action, KeyAction::Redraw | KeyAction::Suspend) {
             self.said.clear();
         }
         let page = self.page();
         match action {
-            Action::Down => return self.step(1),
-            Action::Up => return self.step(-1),
-            Action::PageDown => return self.scroll(page),
-            Action::PageUp => return self.scroll(-page),
-            Action::First => return self.scroll(isize::MIN),
-            Action::Last => return self.scroll(isize::MAX),
-            Action::Into => self.go_in(),
-            Action::Back => self.focus = Focus::List,
-            Action::Accept => self.decide(true),
-            Action::Reject => self.decide(false),
-            Action::Search => self.ask(TextOf::Search),
-            Action::Point => self.ask(TextOf::Point),
-            Action::Next => return self.find(true),
-            Action::Previous => return self.find(false),
-            Action::Group => return self.regroup(),
-            Action::Restore => self.restore(),
-            Action::Undo => self.undo(),
-            Action::Help => self.asked = Asked::Help { top: 0 },
-            Action::Suspend => return vec![Effect::Suspend],
-            Action::Redraw => return vec![Effect::Redraw],
-            Action::Quit => return self.quit(),
+            KeyAction::Down => return self.step(1),
+            KeyAction::Up => return self.step(-1),
+            KeyAction::PageDown => return self.scroll(page),
+            KeyAction::PageUp => return self.scroll(-page),
+            KeyAction::First => return self.scroll(isize::MIN),
+            KeyAction::Last => return self.scroll(isize::MAX),
+            KeyAction::Into => self.go_in(),
+            KeyAction::Back => self.focus = FocusedPane::List,
+            KeyAction::Accept => self.decide(true),
+            KeyAction::Reject => self.decide(false),
+            KeyAction::Search => self.ask(TextPurpose::Search),
+            KeyAction::Point => self.ask(TextPurpose::Point),
+            KeyAction::Next => return self.find(true),
+            KeyAction::Previous => return self.find(false),
+            KeyAction::Group => return self.regroup(),
+            KeyAction::Restore => self.restore(),
+            KeyAction::Undo => self.undo(),
+            KeyAction::Help => self.asked = OpenPrompt::Help { top: 0 },
+            KeyAction::Suspend => return vec![ScreenEffect::Suspend],
+            KeyAction::Redraw => return vec![ScreenEffect::Redraw],
+            KeyAction::Quit => return self.quit(),
         }
         Vec::new()
     }
 
     /// Ends the screen, but not in the middle of a change.
-    pub(super) fn quit(&mut self) -> Vec<Effect> {
+    pub(super) fn quit(&mut self) -> Vec<ScreenEffect> {
         match self.busy {
-            Some(Busy::Changing) if !self.is_leaving => {
+            Some(WorkerActivity::Changing) if !self.is_leaving => {
                 self.is_leaving = true;
                 self.said = "leaving when this is done".to_owned();
                 Vec::new()
             }
-            _ => vec![Effect::Quit],
+            _ => vec![ScreenEffect::Quit],
         }
     }
 
     /// Takes note of what the work says.
-    pub(super) fn news(&mut self, news: News) -> Vec<Effect> {
+    pub(super) fn news(&mut self, news: WorkerEvent) -> Vec<ScreenEffect> {
         match news {
-            News::Listed(listing) => self.listed(listing),
-            News::Shown(shown) => {
+            WorkerEvent::Listed(listing) => self.listed(listing),
+            WorkerEvent::Shown(shown) => {
                 if self
                     .selected_item()
                     .is_some_and(|item| item.path == shown.path)
@@ -87,17 +89,17 @@ impl State {
                     self.hunk = self.hunk.min(shown.hunks.len().saturating_sub(1));
                     let seen = self.first_line..self.first_line + self.room.lines;
                     let hunk = shown.hunks.get(self.hunk).map(|hunk| hunk.line);
-                    if let Some(line) =
-                        hunk.filter(|line| self.focus == Focus::Difference && !seen.contains(line))
-                    {
+                    if let Some(line) = hunk.filter(|line| {
+                        self.focus == FocusedPane::Difference && !seen.contains(line)
+                    }) {
                         self.first_line = line;
                     }
                     self.shown = Some(*shown);
                 }
                 Vec::new()
             }
-            News::Done(outcome, listing) => self.has_done(outcome, listing),
-            News::Failed(what) => {
+            WorkerEvent::Done(outcome, listing) => self.has_done(outcome, listing),
+            WorkerEvent::Failed(what) => {
                 self.busy = None;
                 self.read("not read", vec![what]);
                 Vec::new()
@@ -105,8 +107,8 @@ impl State {
         }
     }
 
-    fn listed(&mut self, listing: Listing) -> Vec<Effect> {
-        if self.busy == Some(Busy::Reading) {
+    fn listed(&mut self, listing: ReviewListing) -> Vec<ScreenEffect> {
+        if self.busy == Some(WorkerActivity::Reading) {
             self.busy = None;
         }
         let (selected, before) = (self.selection(), self.concerned());
@@ -117,20 +119,24 @@ impl State {
         self.listing = Some(listing);
         self.arrange(selected);
         // Somebody who is asked about something must see what it has become. What was done here stays what it is.
-        if let Asked::Sure { deed, .. } = &self.asked
-            && !matches!(deed, Deed::Undo(_))
+        if let OpenPrompt::Sure { deed, .. } = &self.asked
+            && !matches!(deed, ReviewAction::Undo(_))
             && (before.is_empty() || self.concerned() != before)
         {
-            self.asked = Asked::Nothing;
+            self.asked = OpenPrompt::Nothing;
             self.said = "it has changed meanwhile: look again".to_owned();
         }
         self.look()
     }
 
-    fn has_done(&mut self, outcome: Outcome, listing: Option<Listing>) -> Vec<Effect> {
+    fn has_done(
+        &mut self,
+        outcome: ActionOutcome,
+        listing: Option<ReviewListing>,
+    ) -> Vec<ScreenEffect> {
         self.busy = None;
         if self.is_leaving {
-            return vec![Effect::Quit];
+            return vec![ScreenEffect::Quit];
         }
         let effects = listing.map_or_else(Vec::new, |listing| self.listed(listing));
         if outcome.undid {
@@ -151,7 +157,7 @@ impl State {
             .iter()
             .flat_map(|line| line.lines())
             .map(str::to_owned);
-        self.asked = Asked::Read {
+        self.asked = OpenPrompt::Read {
             title,
             lines: lines.collect(),
             top: 0,
@@ -163,10 +169,10 @@ impl State {
 fn scrolled(key: Key, top: usize, lines: usize) -> Option<usize> {
     let last = lines.saturating_sub(1);
     match action(key) {
-        Some(Action::Down) => Some((top + 1).min(last)),
-        Some(Action::PageDown) => Some((top + 8).min(last)),
-        Some(Action::Up) => Some(top.saturating_sub(1)),
-        Some(Action::PageUp) => Some(top.saturating_sub(8)),
+        Some(KeyAction::Down) => Some((top + 1).min(last)),
+        Some(KeyAction::PageDown) => Some((top + 8).min(last)),
+        Some(KeyAction::Up) => Some(top.saturating_sub(1)),
+        Some(KeyAction::PageUp) => Some(top.saturating_sub(8)),
         _ => None,
     }
 }

@@ -23,7 +23,7 @@ pub(super) enum Key {
 
 /// What a key does while nothing is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum KeyAction {
     Down,
     Up,
     PageDown,
@@ -49,9 +49,9 @@ pub(super) enum Action {
 
 /// A line of the table.
 #[derive(Debug)]
-pub(super) struct Binding {
+pub(super) struct KeyBinding {
     keys: &'static [Key],
-    pub(super) action: Action,
+    pub(super) action: KeyAction,
     /// The keys in words.
     pub(super) named: &'static str,
     /// What they do, for the help.
@@ -62,12 +62,12 @@ pub(super) struct Binding {
 
 const fn binding(
     keys: &'static [Key],
-    action: Action,
+    action: KeyAction,
     named: &'static str,
     does: &'static str,
     brief: &'static str,
-) -> Binding {
-    Binding {
+) -> KeyBinding {
+    KeyBinding {
         keys,
         action,
         named,
@@ -79,132 +79,132 @@ const fn binding(
 use Key::{Char, Ctrl};
 
 /// Every key, in the order of the help. What the footer names comes in this order, as far as there is room.
-pub(super) const TABLE: [Binding; 21] = [
-    binding(&[Char('?')], Action::Help, "?", "this help", "help"),
+pub(super) const TABLE: [KeyBinding; 21] = [
+    binding(&[Char('?')], KeyAction::Help, "?", "this help", "help"),
     binding(
         &[Char('q'), Ctrl('c'), Ctrl('d')],
-        Action::Quit,
+        KeyAction::Quit,
         "q",
         "leave; what is listed stays as it is",
         "quit",
     ),
     binding(
         &[Char('a')],
-        Action::Accept,
+        KeyAction::Accept,
         "a",
         "accept: the path, the group, or in the difference the hunk",
         "accept",
     ),
     binding(
         &[Char('r')],
-        Action::Reject,
+        KeyAction::Reject,
         "r",
         "take back: the path, the group, or the hunk",
         "take back",
     ),
     binding(
         &[Char('u')],
-        Action::Undo,
+        KeyAction::Undo,
         "u",
         "undo the last thing that was done here",
         "undo",
     ),
     binding(
         &[Key::Enter, Key::Right, Key::Tab, Char('l')],
-        Action::Into,
+        KeyAction::Into,
         "Enter →",
         "into the difference, hunk by hunk",
         "hunks",
     ),
     binding(
         &[Char('b')],
-        Action::Group,
+        KeyAction::Group,
         "b",
         "group by path, run, program or time",
         "group",
     ),
     binding(
         &[Char('/')],
-        Action::Search,
+        KeyAction::Search,
         "/",
         "search the paths",
         "search",
     ),
     binding(
         &[Char('p')],
-        Action::Point,
+        KeyAction::Point,
         "p",
         "show the review as of a point in time",
         "point",
     ),
     binding(
         &[Char('R')],
-        Action::Restore,
+        KeyAction::Restore,
         "R",
         "at such a point: put the path back as it was then",
         "",
     ),
     binding(
         &[Key::Escape, Key::Left, Char('h')],
-        Action::Back,
+        KeyAction::Back,
         "Esc ←",
         "back to the list",
         "",
     ),
     binding(
         &[Char('j'), Key::Down],
-        Action::Down,
+        KeyAction::Down,
         "j ↓",
         "down; in the difference to the next hunk",
         "",
     ),
     binding(
         &[Char('k'), Key::Up],
-        Action::Up,
+        KeyAction::Up,
         "k ↑",
         "up; in the difference to the hunk before",
         "",
     ),
     binding(
         &[Key::PageDown, Char(' '), Ctrl('f')],
-        Action::PageDown,
+        KeyAction::PageDown,
         "PgDn Space",
         "a page down",
         "",
     ),
     binding(
         &[Key::PageUp, Ctrl('b')],
-        Action::PageUp,
+        KeyAction::PageUp,
         "PgUp",
         "a page up",
         "",
     ),
     binding(
         &[Char('g'), Key::Home],
-        Action::First,
+        KeyAction::First,
         "g Home",
         "to the first",
         "",
     ),
     binding(
         &[Char('G'), Key::End],
-        Action::Last,
+        KeyAction::Last,
         "G End",
         "to the last",
         "",
     ),
     binding(
         &[Char('n')],
-        Action::Next,
+        KeyAction::Next,
         "n",
         "the next path that was searched for",
         "",
     ),
-    binding(&[Char('N')], Action::Previous, "N", "the one before", ""),
-    binding(&[Ctrl('l')], Action::Redraw, "^L", "draw anew", ""),
+    binding(&[Char('N')], KeyAction::Previous, "N", "the one before", ""),
+    binding(&[Ctrl('l')], KeyAction::Redraw, "^L", "draw anew", ""),
     binding(
         &[Ctrl('z')],
-        Action::Suspend,
+        KeyAction::Suspend,
         "^Z",
         "back to the shell; `fg` comes back here",
         "",
@@ -212,7 +212,7 @@ pub(super) const TABLE: [Binding; 21] = [
 ];
 
 /// Returns what a key does.
-pub(super) fn action(key: Key) -> Option<Action> {
+pub(super) fn action(key: Key) -> Option<KeyAction> {
     let found = TABLE.iter().find(|binding| binding.keys.contains(&key));
     found.map(|binding| binding.action)
 }

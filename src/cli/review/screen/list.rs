@@ -6,19 +6,19 @@ use ratatui::style::Style as Look;
 use ratatui::text::Span;
 
 use super::super::super::inspect::letter;
-use super::super::super::output::Style;
+use super::super::super::output::TextStyle;
 use super::difference::safe;
-use super::groups::{Group, Row, clock};
-use super::orders::{Item, Whose};
-use super::state::{Focus, State};
-use super::style::Styles;
+use super::groups::{ListRow, PathGroup, clock};
+use super::orders::{AuthorLabel, ListedPath};
+use super::state::{FocusedPane, ScreenState};
+use super::style::ScreenStyles;
 use super::text::{beginning_of, end_of, put, row};
 
 /// Columns for who changed a path and when.
 const ABOUT: u16 = 20;
 
 /// Draws the list.
-pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     if state.listing.is_some() && state.rows.is_empty() {
         put(
             buffer,
@@ -40,25 +40,25 @@ pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffe
         let marker = if is_selected { ">" } else { " " };
         put(buffer, area, 0, marker, Look::default());
         match row_of {
-            Row::Group(group) => {
+            ListRow::Group(group) => {
                 if let Some(group) = state.groups.get(*group) {
                     heading(group, styles, area, buffer);
                 }
             }
-            Row::Item(item) => {
+            ListRow::Item(item) => {
                 if let Some(item) = state.item(*item) {
                     let indent = if state.groups.is_empty() { 1 } else { 3 };
                     line(state, item, (indent, day), styles, area, buffer);
                 }
             }
         }
-        if is_selected && state.focus == Focus::List {
+        if is_selected && state.focus == FocusedPane::List {
             buffer.set_style(area, styles.selected());
         }
     }
 }
 
-fn heading(group: &Group, styles: Styles, area: Rect, buffer: &mut Buffer) {
+fn heading(group: &PathGroup, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     let command = group
         .command
         .as_ref()
@@ -70,16 +70,16 @@ fn heading(group: &Group, styles: Styles, area: Rect, buffer: &mut Buffer) {
         area,
         1,
         &safe(text.as_bytes()),
-        styles.of(Style::Heading),
+        styles.of(TextStyle::Heading),
     );
 }
 
 /// `M /src/main.rs            npm 4k2m 10:15`
 fn line(
-    state: &State,
-    item: &Item,
+    state: &ScreenState,
+    item: &ListedPath,
     (indent, newest): (u16, Option<i64>),
-    styles: Styles,
+    styles: ScreenStyles,
     area: Rect,
     buffer: &mut Buffer,
 ) {
@@ -113,14 +113,14 @@ fn line(
             area,
             at,
             &about_item(who, item.time, newest),
-            styles.of(Style::Faint),
+            styles.of(TextStyle::Faint),
         );
     }
 }
 
 /// Who changed a path, and when, in [`ABOUT`] columns.
-fn about_item(who: Option<&Whose>, time: i64, newest: Option<i64>) -> String {
-    let nobody = Whose::default();
+fn about_item(who: Option<&AuthorLabel>, time: i64, newest: Option<i64>) -> String {
+    let nobody = AuthorLabel::default();
     let who = who.unwrap_or(&nobody);
     let run = who.run.map(|run| run.to_string()).unwrap_or_default();
     let run: String = run.chars().take(4).collect();

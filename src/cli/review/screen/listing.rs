@@ -3,17 +3,17 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::orders::{Item, Listing, Whose};
+use super::orders::{AuthorLabel, ListedPath, ReviewListing};
 use crate::client::Review;
 use crate::name::WorldPath;
 use crate::operator::review::ChangeAuthor;
 
 /// Makes the list of a review.
-pub(super) fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> Listing {
-    let mut listing = Listing {
+pub(super) fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> ReviewListing {
+    let mut listing = ReviewListing {
         number,
         at,
-        ..Listing::default()
+        ..ReviewListing::default()
     };
     let mut places: HashMap<ChangeAuthor, usize> = HashMap::new();
     for place in 0..review.len() {
@@ -24,7 +24,7 @@ pub(super) fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> L
         let who = last.map(|(who, _)| match places.get(who) {
             Some(known) => *known,
             None => {
-                listing.who.push(Whose {
+                listing.who.push(AuthorLabel {
                     run: who.run,
                     program: match who.program.as_str() {
                         "" => who.kind.word().to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> L
                 listing.who.len() - 1
             }
         });
-        listing.items.push(Item {
+        listing.items.push(ListedPath {
             path,
             status,
             who: who.unwrap_or(usize::MAX),

@@ -31,16 +31,16 @@ use signal_hook::consts::SIGHUP;
 
 use crate::error::Result;
 use guard::KeyGuard;
-use state::{Busy, Effect, State};
-use style::Styles;
-use terminal::{Event, Terminal, ask_to_stop};
-use work::Work;
+use state::{ScreenEffect, ScreenState, WorkerActivity};
+use style::ScreenStyles;
+use terminal::{ScreenEvent, ScreenTerminal, ask_to_stop};
+use work::ReviewWorker;
 
-pub(super) use work::Subject;
+pub(super) use work::ReviewSubject;
 
 /// How the screen was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Left {
+pub(in crate::cli) enum ScreenExit {
     /// By its key.
     Quit,
     /// By a signal.
@@ -51,51 +51,53 @@ pub(in crate::cli) enum Left {
 ///
 /// # Errors
 /// What the terminal says; the work has ended.
-pub(super) fn show(subject: Subject, title: String, colour: bool) -> Result<Left> {
-    let work = Work::start(subject)?;
-    let mut terminal = Terminal::take(Styles { colour })?;
-    let mut state = State::new(title);
+pub(super) fn show(subject: ReviewSubject, title: String, colour: bool) -> Result<ScreenExit> {
+    let work = ReviewWorker::start(subject)?;
+    let mut terminal = ScreenTerminal::take(ScreenStyles { colour })?;
+    let mut state = ScreenState::new(title);
     let mut guard = KeyGuard::default();
     loop {
         state.is_answerable = guard.is_open(state.question(), Instant::now());
         match terminal.draw(&mut state) {
             // The terminal is gone.
-            Err(error) if error.errno() == Errno::IO => return Ok(Left::Signal(SIGHUP)),
+            Err(error) if error.errno() == Errno::IO => return Ok(ScreenExit::Signal(SIGHUP)),
             drawn => drawn?,
         }
         guard.has_drawn(state.question(), Instant::now());
         for event in terminal.wait(work.woken(), guard.left(Instant::now()))? {
             let effects = match event {
-                Event::Key(_) if !guard.admits(state.question(), Instant::now()) => Vec::new(),
-                Event::Key(key) => state.key(key),
-                Event::News => {
+                ScreenEvent::Key(_) if !guard.admits(state.question(), Instant::now()) => {
+                    Vec::new()
+                }
+                ScreenEvent::Key(key) => state.key(key),
+                ScreenEvent::News => {
                     let news = work.news()?.into_iter();
                     news.flat_map(|news| state.news(news)).collect()
                 }
                 // Each frame asks for the size.
-                Event::Resized => Vec::new(),
-                Event::Back => {
+                ScreenEvent::Resized => Vec::new(),
+                ScreenEvent::Back => {
                     terminal.again()?;
                     Vec::new()
                 }
-                Event::Stop => {
+                ScreenEvent::Stop => {
                     terminal.stop()?;
                     Vec::new()
                 }
-                Event::End(signal) => {
+                ScreenEvent::End(signal) => {
                     drop(terminal);
-                    if state.busy == Some(Busy::Changing) {
+                    if state.busy == Some(WorkerActivity::Changing) {
                         work.finish();
                     }
-                    return Ok(Left::Signal(signal));
+                    return Ok(ScreenExit::Signal(signal));
                 }
             };
             for effect in effects {
                 match effect {
-                    Effect::Order(order) => work.order(order),
-                    Effect::Redraw => terminal.clear()?,
-                    Effect::Suspend => ask_to_stop(),
-                    Effect::Quit => return Ok(Left::Quit),
+                    ScreenEffect::Order(order) => work.order(order),
+                    ScreenEffect::Redraw => terminal.clear()?,
+                    ScreenEffect::Suspend => ask_to_stop(),
+                    ScreenEffect::Quit => return Ok(ScreenExit::Quit),
                 }
             }
         }

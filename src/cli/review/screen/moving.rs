@@ -1,22 +1,22 @@
 //! Moving through the list and through a difference.
 
-use super::groups::{Row, arrange};
-use super::orders::{Listing, Order};
-use super::state::{Effect, Focus, Selection, State};
+use super::groups::{ListRow, arrange};
+use super::orders::{ReviewListing, WorkerRequest};
+use super::state::{FocusedPane, ListSelection, ScreenEffect, ScreenState};
 
-impl State {
+impl ScreenState {
     pub(super) fn page(&self) -> isize {
         let rows = match self.focus {
-            Focus::List => self.room.list,
-            Focus::Difference => self.room.lines,
+            FocusedPane::List => self.room.list,
+            FocusedPane::Difference => self.room.lines,
         };
         isize::try_from(rows.saturating_sub(1).max(1)).unwrap_or(1)
     }
 
     /// One row or one hunk further.
-    pub(super) fn step(&mut self, by: isize) -> Vec<Effect> {
+    pub(super) fn step(&mut self, by: isize) -> Vec<ScreenEffect> {
         let hunks = self.difference().map_or(&[][..], |shown| &shown.hunks);
-        if self.focus == Focus::List || hunks.is_empty() {
+        if self.focus == FocusedPane::List || hunks.is_empty() {
             return self.scroll(by);
         }
         let hunk = self.hunk.saturating_add_signed(by).min(hunks.len() - 1);
@@ -26,10 +26,10 @@ impl State {
     }
 
     /// So many rows, or lines of the difference, further.
-    pub(super) fn scroll(&mut self, by: isize) -> Vec<Effect> {
+    pub(super) fn scroll(&mut self, by: isize) -> Vec<ScreenEffect> {
         match self.focus {
-            Focus::List => self.select(self.selected.saturating_add_signed(by)),
-            Focus::Difference => {
+            FocusedPane::List => self.select(self.selected.saturating_add_signed(by)),
+            FocusedPane::Difference => {
                 let Some(shown) = self.difference() else {
                     return Vec::new();
                 };
@@ -51,12 +51,12 @@ impl State {
     pub(super) fn go_in(&mut self) {
         // It may not be read yet.
         if self.selected_item().is_some() {
-            self.focus = Focus::Difference;
+            self.focus = FocusedPane::Difference;
         }
     }
 
     /// Selects a row, and has its difference read.
-    pub(super) fn select(&mut self, row: usize) -> Vec<Effect> {
+    pub(super) fn select(&mut self, row: usize) -> Vec<ScreenEffect> {
         let row = row.min(self.rows.len().saturating_sub(1));
         if row == self.selected {
             return Vec::new();
@@ -66,24 +66,24 @@ impl State {
     }
 
     /// Has the difference of the selected path read.
-    pub(super) fn look(&mut self) -> Vec<Effect> {
+    pub(super) fn look(&mut self) -> Vec<ScreenEffect> {
         let path = self.selected_item().map(|item| item.path.clone());
         if self.shown.as_ref().map(|shown| &shown.path) != path.as_ref() {
-            (self.hunk, self.first_line, self.focus) = (0, 0, Focus::List);
+            (self.hunk, self.first_line, self.focus) = (0, 0, FocusedPane::List);
         }
-        let order = path.map(|path| Effect::Order(Order::Show(path)));
+        let order = path.map(|path| ScreenEffect::Order(WorkerRequest::Show(path)));
         order.into_iter().collect()
     }
 
     /// Goes to the next path, or the one before, in which the text is.
-    pub(super) fn find(&mut self, forward: bool) -> Vec<Effect> {
+    pub(super) fn find(&mut self, forward: bool) -> Vec<ScreenEffect> {
         if self.search.is_empty() {
             return Vec::new();
         }
         // As `grep -i`, unless there is a capital in it.
         let folds = !self.search.chars().any(char::is_uppercase);
         let fits = |row: &usize| match self.rows.get(*row) {
-            Some(Row::Item(at)) => self.item(*at).is_some_and(|item| {
+            Some(ListRow::Item(at)) => self.item(*at).is_some_and(|item| {
                 let path = item.path.to_string();
                 match folds {
                     true => path.to_lowercase().contains(&self.search),
@@ -99,7 +99,7 @@ impl State {
         };
         match found {
             Some(row) => {
-                self.focus = Focus::List;
+                self.focus = FocusedPane::List;
                 self.select(row)
             }
             None => {
@@ -109,30 +109,30 @@ impl State {
         }
     }
 
-    pub(super) fn regroup(&mut self) -> Vec<Effect> {
+    pub(super) fn regroup(&mut self) -> Vec<ScreenEffect> {
         self.by = self.by.next();
         self.said = format!("by {}", self.by.name());
         let of_group = || self.item(*self.selected_group()?.items.first()?);
         let item = self.selected_item().or_else(of_group);
         let path = item.map(|item| item.path.clone());
-        self.arrange(path.map_or(Selection::Nothing, Selection::Path));
+        self.arrange(path.map_or(ListSelection::Nothing, ListSelection::Path));
         self.look()
     }
 
     /// Arranges the list anew; this stays selected, as far as it is still there.
-    pub(super) fn arrange(&mut self, selected: Selection) {
-        let empty = Listing::default();
+    pub(super) fn arrange(&mut self, selected: ListSelection) {
+        let empty = ReviewListing::default();
         let listing = self.listing.as_ref().unwrap_or(&empty);
         (self.groups, self.rows) = arrange(listing, self.by);
         let row = match selected {
-            Selection::Nothing => None,
-            Selection::Path(path) => {
+            ListSelection::Nothing => None,
+            ListSelection::Path(path) => {
                 let at = listing.items.iter().position(|item| item.path == path);
-                at.map(Row::Item)
+                at.map(ListRow::Item)
             }
-            Selection::Group(title) => {
+            ListSelection::Group(title) => {
                 let at = self.groups.iter().position(|group| group.title == title);
-                at.map(Row::Group)
+                at.map(ListRow::Group)
             }
         };
         let row = row.and_then(|wanted| self.rows.iter().position(|row| *row == wanted));

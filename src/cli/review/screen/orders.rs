@@ -7,31 +7,31 @@ use crate::operator::point::Operation;
 
 /// What the work is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum WorkerRequest {
     /// To read the review as of a point, as it was typed; absent for the present.
     Read(Option<String>),
     /// To read the difference of a listed path.
     Show(WorldPath),
     /// To change something. The number is that of the list that it was decided on.
-    Do(Deed, u64),
+    Do(ReviewAction, u64),
 }
 
 /// Something that changes the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Deed {
+pub(super) enum ReviewAction {
     /// Accepting.
-    Accept(What),
+    Accept(ActionTarget),
     /// Taking back.
-    Reject(What),
+    Reject(ActionTarget),
     /// Putting a path back as it was at the point that is shown.
     Restore(WorldPath),
     /// Taking back what was done here.
-    Undo(Undoable),
+    Undo(UndoableAction),
 }
 
 /// Which changes are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ActionTarget {
     /// All changes of these paths, and of what is below them.
     Paths(Vec<WorldPath>),
     /// What a run changed.
@@ -42,7 +42,7 @@ pub(super) enum What {
 
 /// Something that was done here and can be taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Undoable {
+pub(super) enum UndoableAction {
     /// An undo, by its run.
     Undone(RunId),
     /// A restore, by its record.
@@ -51,37 +51,37 @@ pub(super) enum Undoable {
 
 /// What is heard of the work.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum WorkerEvent {
     /// The list, when it was read.
-    Listed(Listing),
+    Listed(ReviewListing),
     /// The difference of a path.
-    Shown(Box<Shown>),
+    Shown(Box<ShownDifference>),
     /// What came of a deed, and the list after it; absent where it could not be read. One piece: a key that is pressed when
     /// the new list is seen must not find the screen still busy.
-    Done(Outcome, Option<Listing>),
+    Done(ActionOutcome, Option<ReviewListing>),
     /// What could not be read, and the remedy.
     Failed(String),
 }
 
 /// The changed paths.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub(super) struct ReviewListing {
     /// Which list it is: each has another number.
     pub(super) number: u64,
     /// Sorted by path.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<ListedPath>,
     /// Those who changed something.
-    pub(super) who: Vec<Whose>,
+    pub(super) who: Vec<AuthorLabel>,
     /// The point that it is of; absent for the present.
     pub(super) at: Option<String>,
 }
 
 /// A changed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct ListedPath {
     pub(super) path: WorldPath,
     pub(super) status: ChangeStatus,
-    /// Who changed it last: a place in [`Listing::who`].
+    /// Who changed it last: a place in [`ReviewListing::who`].
     pub(super) who: usize,
     /// When that was: microseconds since 1970.
     pub(super) time: i64,
@@ -89,7 +89,7 @@ pub(super) struct Item {
 
 /// Who changed something.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Whose {
+pub(super) struct AuthorLabel {
     pub(super) run: Option<RunId>,
     pub(super) program: String,
     /// What the run was asked for, escaped.
@@ -98,18 +98,18 @@ pub(super) struct Whose {
 
 /// The difference of a path, as text that is safe to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct ShownDifference {
     pub(super) path: WorldPath,
     /// What is said above the lines.
     pub(super) head: Vec<String>,
-    pub(super) lines: Vec<Line>,
-    pub(super) hunks: Vec<ShownHunk>,
+    pub(super) lines: Vec<DifferenceLine>,
+    pub(super) hunks: Vec<DifferenceHunk>,
 }
 
 /// A hunk of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ShownHunk {
-    /// Where it begins in [`Shown::lines`].
+pub(super) struct DifferenceHunk {
+    /// Where it begins in [`ShownDifference::lines`].
     pub(super) line: usize,
     /// Its number, as `review --patch` has it.
     pub(super) number: usize,
@@ -119,7 +119,7 @@ pub(super) struct ShownHunk {
 
 /// A line of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct DifferenceLine {
     pub(super) kind: LineKind,
     pub(super) text: String,
 }
@@ -141,13 +141,13 @@ pub(super) enum LineKind {
 
 /// What came of a deed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Outcome {
+pub(super) struct ActionOutcome {
     /// In one line: what was done, and how to take it back.
     pub(super) said: String,
     /// What is to be read before going on: conflicts, what could not be done.
     pub(super) more: Vec<String>,
     /// What `u` takes back; absent where nothing was changed or it cannot be taken back.
-    pub(super) undoable: Option<Undoable>,
+    pub(super) undoable: Option<UndoableAction>,
     /// Whether this took back the last thing done here.
     pub(super) undid: bool,
     /// Whether something was accepted.

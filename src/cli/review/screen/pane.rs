@@ -4,23 +4,23 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style as Look;
 
-use super::super::super::output::{Style, count};
+use super::super::super::output::{TextStyle, count};
 use super::difference::safe;
-use super::groups::{Group, clock};
-use super::orders::{LineKind, Shown};
-use super::state::{Focus, State};
-use super::style::Styles;
+use super::groups::{PathGroup, clock};
+use super::orders::{LineKind, ShownDifference};
+use super::state::{FocusedPane, ScreenState};
+use super::style::ScreenStyles;
 use super::text::{put, row};
 
 /// Returns how many rows are above the lines of the difference.
-pub(super) fn head_height(state: &State, area: Rect) -> u16 {
+pub(super) fn head_height(state: &ScreenState, area: Rect) -> u16 {
     let head = state.difference().map_or(0, |shown| shown.head.len());
     // Something of the difference is to be seen.
     u16::try_from(head).unwrap_or(u16::MAX).min(area.height / 2)
 }
 
 /// Draws it.
-pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffer) {
+pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     if let Some(group) = state.selected_group() {
         return of_group(state, group, styles, area, buffer);
     }
@@ -30,8 +30,8 @@ pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffe
     let head = head_height(state, area);
     for (place, line) in shown.head.iter().take(usize::from(head)).enumerate() {
         let look = match place {
-            0 => styles.of(Style::Heading),
-            _ => styles.of(Style::Faint),
+            0 => styles.of(TextStyle::Heading),
+            _ => styles.of(TextStyle::Faint),
         };
         put(buffer, row(area, place), 1, line, look);
     }
@@ -43,8 +43,14 @@ pub(super) fn draw(state: &State, styles: Styles, area: Rect, buffer: &mut Buffe
     lines(state, shown, styles, below, buffer);
 }
 
-fn lines(state: &State, shown: &Shown, styles: Styles, area: Rect, buffer: &mut Buffer) {
-    let is_in = state.focus == Focus::Difference;
+fn lines(
+    state: &ScreenState,
+    shown: &ShownDifference,
+    styles: ScreenStyles,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let is_in = state.focus == FocusedPane::Difference;
     let line = |number: usize| shown.hunks.get(number).map(|hunk| hunk.line);
     let chosen = line(state.hunk);
     let end = line(state.hunk + 1).unwrap_or(shown.lines.len());
@@ -60,10 +66,10 @@ fn lines(state: &State, shown: &Shown, styles: Styles, area: Rect, buffer: &mut 
             Look::default(),
         );
         let look = match line.kind {
-            LineKind::Hunk => styles.of(Style::Changed),
-            LineKind::Added => styles.of(Style::Added),
-            LineKind::Removed => styles.of(Style::Removed),
-            LineKind::Said => styles.of(Style::Faint),
+            LineKind::Hunk => styles.of(TextStyle::Changed),
+            LineKind::Added => styles.of(TextStyle::Added),
+            LineKind::Removed => styles.of(TextStyle::Removed),
+            LineKind::Said => styles.of(TextStyle::Faint),
             LineKind::Same => Look::default(),
         };
         put(buffer, area, 1, &line.text, look);
@@ -73,7 +79,13 @@ fn lines(state: &State, shown: &Shown, styles: Styles, area: Rect, buffer: &mut 
     }
 }
 
-fn of_group(state: &State, group: &Group, styles: Styles, area: Rect, buffer: &mut Buffer) {
+fn of_group(
+    state: &ScreenState,
+    group: &PathGroup,
+    styles: ScreenStyles,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let items = || group.items.iter().filter_map(|at| state.item(*at));
     let times = || items().map(|item| item.time);
     let clock = |time: Option<i64>| clock(time.unwrap_or(0), "%Y-%m-%d %H:%M:%S");
@@ -87,7 +99,7 @@ fn of_group(state: &State, group: &Group, styles: Styles, area: Rect, buffer: &m
     ));
     for (place, line) in text.iter().enumerate() {
         let look = match place {
-            0 => styles.of(Style::Heading),
+            0 => styles.of(TextStyle::Heading),
             _ => Look::default(),
         };
         put(buffer, row(area, place), 1, &safe(line.as_bytes()), look);

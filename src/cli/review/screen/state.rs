@@ -1,15 +1,17 @@
 //! What the screen shows. Pure: keys and news change it in `hearing`, `moving` and `asking`, and what is to be done comes
 //! back as effects.
 
-use super::groups::{Group, GroupBy, Row};
-use super::orders::{Deed, Item, Listing, Order, Shown, Undoable};
+use super::groups::{GroupBy, ListRow, PathGroup};
+use super::orders::{
+    ListedPath, ReviewAction, ReviewListing, ShownDifference, UndoableAction, WorkerRequest,
+};
 use crate::name::WorldPath;
 use crate::operator::diff::ChangeStatus;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Effect {
-    Order(Order),
+pub(super) enum ScreenEffect {
+    Order(WorkerRequest),
     Redraw,
     Suspend,
     Quit,
@@ -17,23 +19,23 @@ pub(super) enum Effect {
 
 /// Which side the keys go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Focus {
+pub(super) enum FocusedPane {
     List,
     Difference,
 }
 
 /// What takes the keys before the list does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum OpenPrompt {
     Nothing,
     /// Whether something shall be done.
     Sure {
         question: String,
-        deed: Deed,
+        deed: ReviewAction,
     },
     /// A text.
     Text {
-        of: TextOf,
+        of: TextPurpose,
         text: String,
     },
     /// Lines to be read, from one of them on.
@@ -50,14 +52,14 @@ pub(super) enum Asked {
 
 /// What a text is typed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TextOf {
+pub(super) enum TextPurpose {
     Search,
     Point,
 }
 
 /// What the work is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Busy {
+pub(super) enum WorkerActivity {
     /// Another point was asked for.
     Reading,
     /// Something is being changed.
@@ -66,7 +68,7 @@ pub(super) enum Busy {
 
 /// What is selected, whatever its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Selection {
+pub(super) enum ListSelection {
     Nothing,
     Path(WorldPath),
     /// The heading of a group, by its title: no two groups have the same.
@@ -75,51 +77,51 @@ pub(super) enum Selection {
 
 /// Rows that there are for the list and for the difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Room {
+pub(super) struct PaneHeights {
     pub(super) list: usize,
     pub(super) lines: usize,
 }
 
 /// The whole state.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ScreenState {
     /// What is reviewed, in words.
     pub(super) title: String,
     /// The list; absent until it was read.
-    pub(super) listing: Option<Listing>,
+    pub(super) listing: Option<ReviewListing>,
     pub(super) by: GroupBy,
-    pub(super) groups: Vec<Group>,
-    pub(super) rows: Vec<Row>,
+    pub(super) groups: Vec<PathGroup>,
+    pub(super) rows: Vec<ListRow>,
     /// The selected row, and the first one that is seen.
     pub(super) selected: usize,
     pub(super) top: usize,
-    pub(super) focus: Focus,
-    pub(super) shown: Option<Shown>,
+    pub(super) focus: FocusedPane,
+    pub(super) shown: Option<ShownDifference>,
     /// The chosen hunk, and the first line that is seen.
     pub(super) hunk: usize,
     pub(super) first_line: usize,
-    pub(super) asked: Asked,
+    pub(super) asked: OpenPrompt,
     /// Whether a key answers what is asked: whoever sits there has seen it.
     pub(super) is_answerable: bool,
     /// What is said of the last thing.
     pub(super) said: String,
     /// What is under way.
-    pub(super) busy: Option<Busy>,
+    pub(super) busy: Option<WorkerActivity>,
     /// What was done here, the last one last.
-    pub(super) done: Vec<Undoable>,
+    pub(super) done: Vec<UndoableAction>,
     /// Whether the last thing was to accept something, which cannot be taken back.
     pub(super) is_last_accepted: bool,
     /// What was searched for.
     pub(super) search: String,
-    pub(super) room: Room,
+    pub(super) room: PaneHeights,
     /// Whether the screen ends as soon as what is under way is done.
     pub(super) is_leaving: bool,
 }
 
-impl State {
+impl ScreenState {
     /// Makes the state of a screen that knows nothing yet.
-    pub(super) fn new(title: String) -> State {
-        State {
+    pub(super) fn new(title: String) -> ScreenState {
+        ScreenState {
             title,
             listing: None,
             by: GroupBy::default(),
@@ -127,18 +129,18 @@ impl State {
             rows: Vec::new(),
             selected: 0,
             top: 0,
-            focus: Focus::List,
+            focus: FocusedPane::List,
             shown: None,
             hunk: 0,
             first_line: 0,
-            asked: Asked::Nothing,
+            asked: OpenPrompt::Nothing,
             is_answerable: true,
             said: String::new(),
             busy: None,
             done: Vec::new(),
             is_last_accepted: false,
             search: String::new(),
-            room: Room::default(),
+            room: PaneHeights::default(),
             is_leaving: false,
         }
     }
@@ -146,7 +148,7 @@ impl State {
     /// Returns the question that a key would answer.
     pub(super) fn question(&self) -> Option<&str> {
         match &self.asked {
-            Asked::Sure { question, .. } => Some(question),
+            OpenPrompt::Sure { question, .. } => Some(question),
             _ => None,
         }
     }
@@ -164,32 +166,32 @@ impl State {
     }
 
     /// Returns a listed path.
-    pub(super) fn item(&self, at: usize) -> Option<&Item> {
+    pub(super) fn item(&self, at: usize) -> Option<&ListedPath> {
         self.listing.as_ref()?.items.get(at)
     }
 
     /// Returns the selected path; absent on the heading of a group.
-    pub(super) fn selected_item(&self) -> Option<&Item> {
+    pub(super) fn selected_item(&self) -> Option<&ListedPath> {
         match self.rows.get(self.selected)? {
-            Row::Item(at) => self.item(*at),
-            Row::Group(_) => None,
+            ListRow::Item(at) => self.item(*at),
+            ListRow::Group(_) => None,
         }
     }
 
     /// Returns the group whose heading is selected.
-    pub(super) fn selected_group(&self) -> Option<&Group> {
+    pub(super) fn selected_group(&self) -> Option<&PathGroup> {
         match self.rows.get(self.selected)? {
-            Row::Group(at) => self.groups.get(*at),
-            Row::Item(_) => None,
+            ListRow::Group(at) => self.groups.get(*at),
+            ListRow::Item(_) => None,
         }
     }
 
     /// Returns what is selected, so that it is found again in another list.
-    pub(super) fn selection(&self) -> Selection {
+    pub(super) fn selection(&self) -> ListSelection {
         match (self.selected_item(), self.selected_group()) {
-            (Some(item), _) => Selection::Path(item.path.clone()),
-            (None, Some(group)) => Selection::Group(group.title.clone()),
-            (None, None) => Selection::Nothing,
+            (Some(item), _) => ListSelection::Path(item.path.clone()),
+            (None, Some(group)) => ListSelection::Group(group.title.clone()),
+            (None, None) => ListSelection::Nothing,
         }
     }
 
@@ -200,7 +202,7 @@ impl State {
             .listing
             .as_ref()
             .map_or(&[][..], |listing| &listing.items);
-        let of = |item: &Item| (item.path.clone(), item.status, item.time);
+        let of = |item: &ListedPath| (item.path.clone(), item.status, item.time);
         if let Some(group) = self.selected_group() {
             let items = group.items.iter().filter_map(|at| items.get(*at));
             return items.map(of).collect();
@@ -215,13 +217,13 @@ impl State {
     }
 
     /// Returns the difference of the selected path, as far as it was read.
-    pub(super) fn difference(&self) -> Option<&Shown> {
+    pub(super) fn difference(&self) -> Option<&ShownDifference> {
         let item = self.selected_item()?;
         self.shown.as_ref().filter(|shown| shown.path == item.path)
     }
 
     /// Takes note of the room that there is, so that what is selected is seen.
-    pub(super) fn fit(&mut self, room: Room) {
+    pub(super) fn fit(&mut self, room: PaneHeights) {
         self.room = room;
         let list = room.list.max(1);
         self.selected = self.selected.min(self.rows.len().saturating_sub(1));

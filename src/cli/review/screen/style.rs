@@ -2,26 +2,26 @@
 
 use ratatui::style::{Color, Modifier, Style as Look};
 
-use super::super::super::output::Style;
+use super::super::super::output::TextStyle;
 
 /// Whether there are colours.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Styles {
+pub(super) struct ScreenStyles {
     pub(super) colour: bool,
 }
 
-impl Styles {
+impl ScreenStyles {
     /// Returns how something looks.
-    pub(super) fn of(self, style: Style) -> Look {
+    pub(super) fn of(self, style: TextStyle) -> Look {
         if !self.colour {
             return Look::default();
         }
         match style {
-            Style::Heading => Look::default().add_modifier(Modifier::BOLD),
-            Style::Faint => Look::default().add_modifier(Modifier::DIM),
-            Style::Added => Look::default().fg(Color::Green),
-            Style::Removed => Look::default().fg(Color::Red),
-            Style::Changed => Look::default().fg(Color::Cyan),
+            TextStyle::Heading => Look::default().add_modifier(Modifier::BOLD),
+            TextStyle::Faint => Look::default().add_modifier(Modifier::DIM),
+            TextStyle::Added => Look::default().fg(Color::Green),
+            TextStyle::Removed => Look::default().fg(Color::Red),
+            TextStyle::Changed => Look::default().fg(Color::Cyan),
         }
     }
 

@@ -26,9 +26,9 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use super::draw::{draw, room};
 use super::keys::Key;
-use super::state::State;
-use super::style::Styles;
-use super::typed::Typed;
+use super::state::ScreenState;
+use super::style::ScreenStyles;
+use super::typed::KeyParser;
 use crate::error::{Error, Result};
 
 /// How long keys are ignored when the screen takes the terminal, because what had it before may have asked it something.
@@ -39,7 +39,7 @@ static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// What the terminal, or somebody else, has to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum ScreenEvent {
     Key(Key),
     /// It has another size.
     Resized,
@@ -54,21 +54,21 @@ pub(super) enum Event {
 }
 
 /// The terminal.
-pub(super) struct Terminal {
+pub(super) struct ScreenTerminal {
     /// Never dropped: it would complain on standard error of a terminal that is gone, which ends in a panic there.
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
     signals: SignalDelivery<UnixStream, SignalOnly>,
-    typed: Typed,
-    styles: Styles,
+    typed: KeyParser,
+    styles: ScreenStyles,
     level: log::LevelFilter,
 }
 
-impl Terminal {
+impl ScreenTerminal {
     /// Takes the terminal.
     ///
     /// # Errors
     /// What the terminal says.
-    pub(super) fn take(styles: Styles) -> Result<Terminal> {
+    pub(super) fn take(styles: ScreenStyles) -> Result<ScreenTerminal> {
         let (read, write) = UnixStream::pair().map_err(|error| Error::io("socketpair", &error))?;
         let signals = [SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGINT, SIGHUP];
         let signals = SignalDelivery::with_pipe(read, write, SignalOnly, signals)
@@ -78,10 +78,10 @@ impl Terminal {
         let level = log::max_level();
         // What is logged would stand in the middle of the screen.
         log::set_max_level(log::LevelFilter::Off);
-        let mut terminal = Terminal {
+        let mut terminal = ScreenTerminal {
             screen: ManuallyDrop::new(screen),
             signals,
-            typed: Typed::default(),
+            typed: KeyParser::default(),
             styles,
             level,
         };
@@ -139,7 +139,7 @@ impl Terminal {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(super) fn draw(&mut self, state: &mut State) -> Result<()> {
+    pub(super) fn draw(&mut self, state: &mut ScreenState) -> Result<()> {
         let styles = self.styles;
         let drawn = self.screen.draw(|frame| {
             state.fit(room(state, frame.area()));
@@ -167,7 +167,11 @@ impl Terminal {
     ///
     /// # Errors
     /// The terminal is gone.
-    pub(super) fn wait(&mut self, woken: impl AsFd, most: Option<Duration>) -> Result<Vec<Event>> {
+    pub(super) fn wait(
+        &mut self,
+        woken: impl AsFd,
+        most: Option<Duration>,
+    ) -> Result<Vec<ScreenEvent>> {
         let input = std::io::stdin();
         let rest = self.typed.waits_for();
         let limit = rest.into_iter().chain(most).min();
@@ -180,28 +184,28 @@ impl Terminal {
         ];
         match rustix::event::poll(&mut fds, limit.as_ref()) {
             Ok(0) if !is_rest => return Ok(Vec::new()),
-            Ok(0) => return Ok(self.typed.end().into_iter().map(Event::Key).collect()),
+            Ok(0) => return Ok(self.typed.end().into_iter().map(ScreenEvent::Key).collect()),
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Vec::new()),
             Err(errno) => return Err(Error::os("poll")(errno)),
         }
         let [_, typed, news] = fds.map(|fd| fd.revents());
-        let mut events: Vec<Event> = self.signals.pending().filter_map(of_signal).collect();
+        let mut events: Vec<ScreenEvent> = self.signals.pending().filter_map(of_signal).collect();
         if typed.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             let mut bytes = [0; 1024];
             match rustix::io::read(&input, &mut bytes) {
                 // The terminal is gone: what SIGHUP says, where it comes.
-                Ok(0) | Err(Errno::IO) => events.push(Event::End(SIGHUP)),
+                Ok(0) | Err(Errno::IO) => events.push(ScreenEvent::End(SIGHUP)),
                 Ok(read) => {
                     let keys = self.typed.take(bytes.get(..read).unwrap_or_default());
-                    events.extend(keys.into_iter().map(Event::Key));
+                    events.extend(keys.into_iter().map(ScreenEvent::Key));
                 }
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(errno) => return Err(Error::os("read")(errno)),
             }
         }
         if !news.is_empty() {
-            events.push(Event::News);
+            events.push(ScreenEvent::News);
         }
         Ok(events)
     }
@@ -229,7 +233,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for ScreenTerminal {
     fn drop(&mut self) {
         give_back();
         log::set_max_level(self.level);
@@ -241,12 +245,12 @@ pub(super) fn ask_to_stop() {
     let _ = rustix::process::kill_current_process_group(Signal::TSTP);
 }
 
-fn of_signal(signal: i32) -> Option<Event> {
+fn of_signal(signal: i32) -> Option<ScreenEvent> {
     match signal {
-        SIGWINCH => Some(Event::Resized),
-        SIGCONT => Some(Event::Back),
-        SIGTSTP => Some(Event::Stop),
-        signal => Some(Event::End(signal)),
+        SIGWINCH => Some(ScreenEvent::Resized),
+        SIGCONT => Some(ScreenEvent::Back),
+        SIGTSTP => Some(ScreenEvent::Stop),
+        signal => Some(ScreenEvent::End(signal)),
     }
 }
 

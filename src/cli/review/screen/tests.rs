@@ -6,11 +6,11 @@ use ratatui::backend::TestBackend;
 use super::draw::{draw, room};
 use super::keys::Key;
 use super::orders::{
-    Deed, Item, Line, LineKind, Listing, News, Order, Outcome, Shown, ShownHunk, Undoable, What,
-    Whose,
+    ActionOutcome, ActionTarget, AuthorLabel, DifferenceHunk, DifferenceLine, LineKind, ListedPath,
+    ReviewAction, ReviewListing, ShownDifference, UndoableAction, WorkerEvent, WorkerRequest,
 };
-use super::state::{Asked, Effect, Focus, State};
-use super::style::Styles;
+use super::state::{FocusedPane, OpenPrompt, ScreenEffect, ScreenState};
+use super::style::ScreenStyles;
 use crate::journal::RunId;
 use crate::name::WorldPath;
 use crate::operator::diff::ChangeStatus;
@@ -27,23 +27,23 @@ fn run() -> RunId {
     RUN.parse().unwrap()
 }
 
-fn listing(number: u64, paths: &[&str]) -> News {
-    let items = paths.iter().enumerate().map(|(at, name)| Item {
+fn listing(number: u64, paths: &[&str]) -> WorkerEvent {
+    let items = paths.iter().enumerate().map(|(at, name)| ListedPath {
         path: path(name),
         status: ChangeStatus::Modified,
         who: at % 2,
         time: TIME + i64::try_from(at).unwrap() * 60_000_000,
     });
-    News::Listed(Listing {
+    WorkerEvent::Listed(ReviewListing {
         number,
         items: items.collect(),
         who: vec![
-            Whose {
+            AuthorLabel {
                 run: Some(run()),
                 program: "npm".to_owned(),
                 command: Some("npm install".to_owned()),
             },
-            Whose {
+            AuthorLabel {
                 run: None,
                 program: "vim".to_owned(),
                 command: None,
@@ -53,12 +53,12 @@ fn listing(number: u64, paths: &[&str]) -> News {
     })
 }
 
-fn done(outcome: Outcome) -> News {
-    News::Done(outcome, None)
+fn done(outcome: ActionOutcome) -> WorkerEvent {
+    WorkerEvent::Done(outcome, None)
 }
 
-fn shown(name: &str, hunks: usize) -> News {
-    let line = |kind, text: String| Line { kind, text };
+fn shown(name: &str, hunks: usize) -> WorkerEvent {
+    let line = |kind, text: String| DifferenceLine { kind, text };
     let mut lines = Vec::new();
     for hunk in 0..hunks {
         let number = hunk + 1;
@@ -69,12 +69,12 @@ fn shown(name: &str, hunks: usize) -> News {
         lines.push(line(LineKind::Removed, format!("-old {hunk}")));
         lines.push(line(LineKind::Added, format!("+new {hunk}")));
     }
-    News::Shown(Box::new(Shown {
+    WorkerEvent::Shown(Box::new(ShownDifference {
         path: path(name),
         head: vec![name.to_owned(), "last changed then".to_owned()],
         lines,
         hunks: (0..hunks)
-            .map(|hunk| ShownHunk {
+            .map(|hunk| DifferenceHunk {
                 line: hunk * 3,
                 number: hunk + 1,
                 digest: Some(format!("digest {hunk}")),
@@ -83,19 +83,19 @@ fn shown(name: &str, hunks: usize) -> News {
     }))
 }
 
-fn state(paths: &[&str]) -> State {
-    let mut state = State::new("review /s: everything".to_owned());
+fn state(paths: &[&str]) -> ScreenState {
+    let mut state = ScreenState::new("review /s: everything".to_owned());
     state.news(listing(1, paths));
     frame(&mut state, 80, 24);
     state
 }
 
 /// Draws a frame; returns its rows.
-fn frame(state: &mut State, columns: u16, rows: u16) -> String {
+fn frame(state: &mut ScreenState, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     let drawn = terminal.draw(|frame| {
         state.fit(room(state, frame.area()));
-        draw(state, Styles { colour: false }, frame.buffer_mut());
+        draw(state, ScreenStyles { colour: false }, frame.buffer_mut());
     });
     let buffer = drawn.unwrap().buffer;
     let row = |y| -> String {
@@ -113,7 +113,7 @@ fn frame(state: &mut State, columns: u16, rows: u16) -> String {
     (0..rows).map(row).collect::<Vec<_>>().join("\n")
 }
 
-fn keys(state: &mut State, text: &str) -> Vec<Effect> {
+fn keys(state: &mut ScreenState, text: &str) -> Vec<ScreenEffect> {
     text.chars().flat_map(|c| state.key(Key::Char(c))).collect()
 }
 
@@ -194,19 +194,25 @@ fn nothing_is_done_without_a_yes() {
     assert!(frame(&mut state, 80, 12).contains("take back the changes of /a? [y/n]"));
     assert_eq!(keys(&mut state, "xn"), []);
     assert_eq!(state.said, "nothing was changed");
-    let show = |name: &str| Effect::Order(Order::Show(path(name)));
+    let show = |name: &str| ScreenEffect::Order(WorkerRequest::Show(path(name)));
     assert_eq!(keys(&mut state, "ja"), [show("d")]);
     assert!(
         frame(&mut state, 80, 12)
             .contains("accept the changes of /d and what is below it (1 path)?")
     );
-    let deed = Deed::Accept(What::Paths(vec![path("d")]));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
+    let deed = ReviewAction::Accept(ActionTarget::Paths(vec![path("d")]));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+    );
     // One thing after the other.
     assert_eq!(keys(&mut state, "r"), []);
-    assert_eq!(state.asked, Asked::Nothing);
+    assert_eq!(state.asked, OpenPrompt::Nothing);
     assert_eq!(state.quit(), []);
-    assert_eq!(state.news(done(Outcome::default())), [Effect::Quit]);
+    assert_eq!(
+        state.news(done(ActionOutcome::default())),
+        [ScreenEffect::Quit]
+    );
 }
 
 #[test]
@@ -215,16 +221,19 @@ fn hunks_are_chosen_in_the_difference() {
     // Also before it is there.
     state.key(Key::Enter);
     state.news(shown("a", 3));
-    assert_eq!(state.focus, Focus::Difference);
+    assert_eq!(state.focus, FocusedPane::Difference);
     frame(&mut state, 60, 15);
     keys(&mut state, "jr");
     assert!(frame(&mut state, 60, 15).contains("take back hunk 2 of /a? [y/n]"));
-    let deed = Deed::Reject(What::Hunk(path("a"), 2, "digest 1".to_owned()));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(done(Outcome::default()));
+    let deed = ReviewAction::Reject(ActionTarget::Hunk(path("a"), 2, "digest 1".to_owned()));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+    );
+    state.news(done(ActionOutcome::default()));
     // The file has one hunk less.
     state.news(shown("a", 2));
-    assert_eq!((state.hunk, state.focus), (1, Focus::Difference));
+    assert_eq!((state.hunk, state.focus), (1, FocusedPane::Difference));
     state.key(Key::Left);
     keys(&mut state, "j");
     assert_eq!(state.difference(), None);
@@ -244,14 +253,20 @@ fn a_group_of_a_run_is_the_run() {
     );
     assert!(first.contains(">  M /a"), "{first}");
     keys(&mut state, "gr");
-    let deed = Deed::Reject(What::Run(run()));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(done(Outcome::default()));
+    let deed = ReviewAction::Reject(ActionTarget::Run(run()));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+    );
+    state.news(done(ActionOutcome::default()));
     keys(&mut state, "Gkr");
     assert!(frame(&mut state, 80, 14).contains("all changes of 1 listed path: in no run? [y/n]"));
-    let deed = Deed::Reject(What::Paths(vec![path("b")]));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(done(Outcome::default()));
+    let deed = ReviewAction::Reject(ActionTarget::Paths(vec![path("b")]));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+    );
+    state.news(done(ActionOutcome::default()));
     // By program, by time, by path; the selection stays where it was.
     for title in [" vim (1)", " 2026-01-16 10:17 (1)", "3 paths by path"] {
         keys(&mut state, "b");
@@ -263,7 +278,7 @@ fn a_group_of_a_run_is_the_run() {
 
 #[test]
 fn of_a_long_path_the_end_is_seen_and_how_many_there_are() {
-    let mut state = State::new(format!("review {}/home: run {RUN}", "/long".repeat(30)));
+    let mut state = ScreenState::new(format!("review {}/home: run {RUN}", "/long".repeat(30)));
     state.news(listing(1, &["a", "b"]));
     let seen = frame(&mut state, 70, 15);
     let title = seen.lines().next().unwrap();
@@ -296,31 +311,34 @@ fn what_changes_while_it_is_asked_about_is_looked_at_again() {
     keys(&mut state, "r");
     // Another path: the question stays, and the answer is about the new list.
     state.news(listing(2, &["a", "b", "c"]));
-    let deed = Deed::Reject(What::Paths(vec![path("a")]));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
-    state.news(done(Outcome::default()));
+    let deed = ReviewAction::Reject(ActionTarget::Paths(vec![path("a")]));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 2))]
+    );
+    state.news(done(ActionOutcome::default()));
     keys(&mut state, "r");
     let mut changed = listing(3, &["a", "b"]);
-    if let News::Listed(listing) = &mut changed {
+    if let WorkerEvent::Listed(listing) = &mut changed {
         listing.items[0].time += 1;
     }
     state.news(changed);
-    assert_eq!(state.asked, Asked::Nothing);
+    assert_eq!(state.asked, OpenPrompt::Nothing);
     assert_eq!(state.said, "it has changed meanwhile: look again");
 }
 
 #[test]
 fn a_question_about_a_group_stays_while_others_change() {
     let listing = |number, paths: &[&str]| match listing(number, paths) {
-        News::Listed(listing) => listing,
-        _ => Listing::default(),
+        WorkerEvent::Listed(listing) => listing,
+        _ => ReviewListing::default(),
     };
     let mut state = state(&["a", "b", "c"]);
     keys(&mut state, "bgr");
-    assert!(matches!(state.asked, Asked::Sure { .. }));
+    assert!(matches!(state.asked, OpenPrompt::Sure { .. }));
     // Another program changes a path that is listed before: its group is the first one, and every place is another.
     let mut changed = listing(2, &["0", "a", "b", "c"]);
-    let nobody = Whose::default();
+    let nobody = AuthorLabel::default();
     changed.who.insert(0, nobody);
     let times = [9, 0, 1, 2].map(|at| TIME + at * 60_000_000);
     for (item, (who, time)) in changed
@@ -330,28 +348,31 @@ fn a_question_about_a_group_stays_while_others_change() {
     {
         (item.who, item.time) = (who, time);
     }
-    state.news(News::Listed(changed));
+    state.news(WorkerEvent::Listed(changed));
     assert!(state.selected > 0);
-    let deed = Deed::Reject(What::Run(run()));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
+    let deed = ReviewAction::Reject(ActionTarget::Run(run()));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 2))]
+    );
     // One of its own paths is not.
-    state.news(News::Done(
-        Outcome::default(),
+    state.news(WorkerEvent::Done(
+        ActionOutcome::default(),
         Some(listing(3, &["a", "b", "c"])),
     ));
     keys(&mut state, "r");
     let mut changed = listing(4, &["a", "b", "c"]);
     changed.items[2].time += 1;
-    state.news(News::Listed(changed));
+    state.news(WorkerEvent::Listed(changed));
     assert_eq!(state.said, "it has changed meanwhile: look again");
     // What was done here is what it was, whatever is selected.
-    state.news(done(Outcome {
-        undoable: Some(Undoable::Undone(run())),
-        ..Outcome::default()
+    state.news(done(ActionOutcome {
+        undoable: Some(UndoableAction::Undone(run())),
+        ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
-    state.news(News::Listed(listing(5, &["b"])));
-    assert!(matches!(state.asked, Asked::Sure { .. }));
+    state.news(WorkerEvent::Listed(listing(5, &["b"])));
+    assert!(matches!(state.asked, OpenPrompt::Sure { .. }));
 }
 
 #[test]
@@ -365,7 +386,7 @@ fn what_lies_below_a_path_is_asked_about_as_well() {
 #[test]
 fn paths_are_searched() {
     let mut state = state(&["src/Main.rs", "b", "src/main.rs"]);
-    let show = |name: &str| Effect::Order(Order::Show(path(name)));
+    let show = |name: &str| ScreenEffect::Order(WorkerRequest::Show(path(name)));
     keys(&mut state, "/main");
     assert_eq!(state.key(Key::Enter), [show("src/main.rs")]);
     assert_eq!(keys(&mut state, "n"), [show("src/Main.rs")]);
@@ -383,22 +404,28 @@ fn a_point_is_asked_for_and_only_restores() {
     keys(&mut state, "R");
     assert!(state.said.contains("choose one with p"), "{}", state.said);
     keys(&mut state, "p-30m");
-    let read = Effect::Order(Order::Read(Some("-30m".to_owned())));
+    let read = ScreenEffect::Order(WorkerRequest::Read(Some("-30m".to_owned())));
     assert_eq!(state.key(Key::Enter), [read]);
     let mut past = listing(2, &["a"]);
-    if let News::Listed(listing) = &mut past {
+    if let WorkerEvent::Listed(listing) = &mut past {
         listing.at = Some("-30m (s:3)".to_owned());
     }
     state.news(past);
     assert!(frame(&mut state, 80, 12).contains("1 path by path  as of -30m (s:3)"));
     keys(&mut state, "r");
-    assert_eq!(state.asked, Asked::Nothing);
+    assert_eq!(state.asked, OpenPrompt::Nothing);
     keys(&mut state, "R");
-    let deed = Deed::Restore(path("a"));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 2))]);
-    state.news(done(Outcome::default()));
+    let deed = ReviewAction::Restore(path("a"));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 2))]
+    );
+    state.news(done(ActionOutcome::default()));
     keys(&mut state, "p");
-    assert_eq!(state.key(Key::Enter), [Effect::Order(Order::Read(None))]);
+    assert_eq!(
+        state.key(Key::Enter),
+        [ScreenEffect::Order(WorkerRequest::Read(None))]
+    );
 }
 
 #[test]
@@ -406,22 +433,25 @@ fn what_was_done_here_can_be_undone_one_after_the_other() {
     let mut state = state(&["a"]);
     keys(&mut state, "u");
     assert_eq!(state.said, "nothing was changed here yet");
-    state.news(done(Outcome {
-        undoable: Some(Undoable::Undone(run())),
-        ..Outcome::default()
+    state.news(done(ActionOutcome {
+        undoable: Some(UndoableAction::Undone(run())),
+        ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
-    let deed = Deed::Undo(Undoable::Undone(run()));
-    assert_eq!(keys(&mut state, "y"), [Effect::Order(Order::Do(deed, 1))]);
-    state.news(done(Outcome {
+    let deed = ReviewAction::Undo(UndoableAction::Undone(run()));
+    assert_eq!(
+        keys(&mut state, "y"),
+        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+    );
+    state.news(done(ActionOutcome {
         undid: true,
-        ..Outcome::default()
+        ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
     assert_eq!(state.said, "nothing was changed here yet");
-    state.news(done(Outcome {
+    state.news(done(ActionOutcome {
         accepted: true,
-        ..Outcome::default()
+        ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
     assert!(state.said.starts_with("accepting cannot be taken back"));
@@ -430,10 +460,10 @@ fn what_was_done_here_can_be_undone_one_after_the_other() {
 #[test]
 fn a_conflict_is_read_before_one_goes_on() {
     let mut state = state(&["a"]);
-    state.news(done(Outcome {
+    state.news(done(ActionOutcome {
         said: "1 conflict in the way; nothing was changed".to_owned(),
         more: vec!["s:3 write: /a: it was changed later: operation s:4, write by vim".to_owned()],
-        ..Outcome::default()
+        ..ActionOutcome::default()
     }));
     let seen = frame(&mut state, 60, 15);
     assert!(seen.contains("operation s:4"), "{seen}");

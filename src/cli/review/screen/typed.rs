@@ -19,7 +19,7 @@ const REST_OF_ANSWER: Duration = Duration::from_secs(1);
 
 /// Bytes that were typed and are no whole key yet.
 #[derive(Debug, Default)]
-pub(super) struct Typed {
+pub(super) struct KeyParser {
     bytes: Vec<u8>,
     /// The control string whose end has not come.
     string: Option<ControlString>,
@@ -37,7 +37,7 @@ struct ControlString {
 }
 
 /// What the bytes at the beginning are.
-enum First {
+enum ParsedInput {
     /// A key, of so many bytes.
     Key(Key, usize),
     /// So many bytes that mean nothing here.
@@ -48,7 +48,7 @@ enum First {
     Part,
 }
 
-impl Typed {
+impl KeyParser {
     /// Takes what was read; returns the keys that are whole by now.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
         let is_late = std::mem::take(&mut self.is_late);
@@ -91,22 +91,22 @@ impl Typed {
                 continue;
             }
             let taken = match first(rest) {
-                First::String(string, taken) => {
+                ParsedInput::String(string, taken) => {
                     self.string = Some(string);
                     taken
                 }
-                First::Key(key, taken) => {
+                ParsedInput::Key(key, taken) => {
                     keys.push(key);
                     taken
                 }
-                First::Nothing(taken) => taken,
-                First::Part if is_end || rest.len() > LONGEST => {
+                ParsedInput::Nothing(taken) => taken,
+                ParsedInput::Part if is_end || rest.len() > LONGEST => {
                     if rest == [0x1b] {
                         keys.push(Key::Escape);
                     }
                     rest.len()
                 }
-                First::Part => break,
+                ParsedInput::Part => break,
             };
             rest = rest.get(taken.max(1)..).unwrap_or_default();
         }
@@ -143,7 +143,7 @@ fn control_string(introducer: u8, by_byte: bool) -> Option<ControlString> {
 }
 
 /// Reads an introducer that is one character, as terminals send it that were asked to: as a byte, or in UTF-8.
-fn of_one_character(bytes: &[u8]) -> Option<First> {
+fn of_one_character(bytes: &[u8]) -> Option<ParsedInput> {
     let (introducer, length) = match bytes {
         [0xc2, byte @ 0x80..=0x9f, ..] => (byte, 2),
         [byte @ 0x80..=0x9f, ..] => (byte, 1),
@@ -152,49 +152,49 @@ fn of_one_character(bytes: &[u8]) -> Option<First> {
     let introducer = introducer - 0x40;
     let rest = bytes.get(length..).unwrap_or_default();
     Some(match control_string(introducer, true) {
-        Some(string) => First::String(string, length),
+        Some(string) => ParsedInput::String(string, length),
         None if introducer == b'[' => sequence(rest, length),
-        None => First::Nothing(length),
+        None => ParsedInput::Nothing(length),
     })
 }
 
-fn first(bytes: &[u8]) -> First {
+fn first(bytes: &[u8]) -> ParsedInput {
     if let Some(first) = of_one_character(bytes) {
         return first;
     }
     if let [0x1b, introducer, ..] = bytes
         && let Some(string) = control_string(*introducer, false)
     {
-        return First::String(string, 2);
+        return ParsedInput::String(string, 2);
     }
     match bytes {
-        [0x1b] | [0x1b, b'[' | b'O'] => First::Part,
+        [0x1b] | [0x1b, b'[' | b'O'] => ParsedInput::Part,
         // Two times Esc.
-        [0x1b, 0x1b, ..] => First::Key(Key::Escape, 1),
+        [0x1b, 0x1b, ..] => ParsedInput::Key(Key::Escape, 1),
         [0x1b, b'[', rest @ ..] => sequence(rest, 2),
         [0x1b, b'O', letter, ..] => match of_letter(*letter) {
-            Some(key) => First::Key(key, 3),
-            None => First::Nothing(3),
+            Some(key) => ParsedInput::Key(key, 3),
+            None => ParsedInput::Nothing(3),
         },
         // Alt and a key: nothing here.
-        [0x1b, _, ..] => First::Nothing(2),
-        [b'\r' | b'\n', ..] => First::Key(Key::Enter, 1),
-        [b'\t', ..] => First::Key(Key::Tab, 1),
-        [0x7f | 0x08, ..] => First::Key(Key::Backspace, 1),
-        [control @ 1..=26, ..] => First::Key(Key::Ctrl(char::from(control | 0x60)), 1),
-        [0..=0x1f, ..] => First::Nothing(1),
+        [0x1b, _, ..] => ParsedInput::Nothing(2),
+        [b'\r' | b'\n', ..] => ParsedInput::Key(Key::Enter, 1),
+        [b'\t', ..] => ParsedInput::Key(Key::Tab, 1),
+        [0x7f | 0x08, ..] => ParsedInput::Key(Key::Backspace, 1),
+        [control @ 1..=26, ..] => ParsedInput::Key(Key::Ctrl(char::from(control | 0x60)), 1),
+        [0..=0x1f, ..] => ParsedInput::Nothing(1),
         _ => character(bytes),
     }
 }
 
 /// What stands behind `ESC [`, or another introducer of so many bytes.
-fn sequence(rest: &[u8], introducer: usize) -> First {
+fn sequence(rest: &[u8], introducer: usize) -> ParsedInput {
     // ECMA-48, 5.4: parameters and intermediate bytes, then one final byte.
     let Some(at) = rest.iter().position(|byte| matches!(byte, 0x40..=0x7e)) else {
         let is_possible = rest.iter().all(|byte| matches!(byte, 0x20..=0x3f));
         return match is_possible {
-            true => First::Part,
-            false => First::Nothing(introducer + rest.len()),
+            true => ParsedInput::Part,
+            false => ParsedInput::Nothing(introducer + rest.len()),
         };
     };
     let (numbers, letter) = (rest.get(..at).unwrap_or_default(), rest.get(at));
@@ -206,12 +206,12 @@ fn sequence(rest: &[u8], introducer: usize) -> First {
     };
     let taken = introducer + at + 1 + behind;
     if rest.len() < at + 1 + behind {
-        return First::Part;
+        return ParsedInput::Part;
     }
     // Answers, and what mice do.
     let is_private = matches!(numbers.first(), Some(b'<'..=b'?'));
     if behind > 0 || is_private || letter == Some(&b'M') {
-        return First::Nothing(taken);
+        return ParsedInput::Nothing(taken);
     }
     let number = numbers
         .split(|byte| *byte == b';')
@@ -226,8 +226,8 @@ fn sequence(rest: &[u8], introducer: usize) -> First {
         (None, _) => None,
     };
     match key {
-        Some(key) => First::Key(key, taken),
-        None => First::Nothing(taken),
+        Some(key) => ParsedInput::Key(key, taken),
+        None => ParsedInput::Nothing(taken),
     }
 }
 
@@ -246,23 +246,23 @@ fn of_letter(letter: u8) -> Option<Key> {
     })
 }
 
-fn character(bytes: &[u8]) -> First {
+fn character(bytes: &[u8]) -> ParsedInput {
     let length = match bytes.first() {
         Some(0x00..=0x7f) => 1,
         Some(0xc2..=0xdf) => 2,
         Some(0xe0..=0xef) => 3,
         Some(0xf0..=0xf4) => 4,
-        _ => return First::Nothing(1),
+        _ => return ParsedInput::Nothing(1),
     };
     let Some(bytes) = bytes.get(..length) else {
-        return First::Part;
+        return ParsedInput::Part;
     };
     match std::str::from_utf8(bytes)
         .ok()
         .and_then(|text| text.chars().next())
     {
-        Some(c) => First::Key(Key::Char(c), length),
-        None => First::Nothing(1),
+        Some(c) => ParsedInput::Key(Key::Char(c), length),
+        None => ParsedInput::Nothing(1),
     }
 }
 
@@ -311,12 +311,12 @@ mod tests {
             (b"\x1b[", &[]),
             (b"\xe6\x97", &[]),
         ] {
-            let mut whole = Typed::default();
+            let mut whole = KeyParser::default();
             let mut at_once = whole.take(bytes);
             at_once.extend(whole.end());
             assert_eq!(at_once, keys, "{bytes:?}");
             assert_eq!(whole.waits_for(), None);
-            let mut pieces = Typed::default();
+            let mut pieces = KeyParser::default();
             let mut one_by_one: Vec<Key> = bytes
                 .iter()
                 .flat_map(|byte| pieces.take(&[*byte]))
@@ -329,14 +329,14 @@ mod tests {
     #[test]
     fn answers_whose_rest_is_late_are_no_keys() {
         for rest in [&b"]11;ay\x07"[..], b"P>|ay\x1b\\", b"[?1;2c", b"[24;80R"] {
-            let mut typed = Typed::default();
+            let mut typed = KeyParser::default();
             assert_eq!(typed.take(b"\x1b"), &[]);
             assert_eq!(typed.end(), &[Key::Escape]);
             let keys: Vec<Key> = rest.iter().flat_map(|byte| typed.take(&[*byte])).collect();
             assert_eq!(keys, &[], "{rest:?}");
             assert_eq!(typed.take(b"a"), &[Key::Char('a')], "{rest:?}");
         }
-        let mut typed = Typed::default();
+        let mut typed = KeyParser::default();
         typed.take(b"\x1b");
         assert_eq!(typed.end(), &[Key::Escape]);
         assert_eq!(typed.take(b"y]"), &[Key::Char('y'), Key::Char(']')]);
@@ -369,24 +369,24 @@ mod tests {
             b"\x1b[32;97;121M",
             b"\x1b[[A",
         ] {
-            let mut whole = Typed::default();
+            let mut whole = KeyParser::default();
             let keys = whole.take(&[answer, b"q"].concat());
             assert_eq!(keys, [Key::Char('q')], "{answer:?}");
             assert_eq!(whole.waits_for(), None, "{answer:?}");
             // Piece by piece, and with the rest missing.
-            let mut pieces = Typed::default();
+            let mut pieces = KeyParser::default();
             for byte in answer {
                 assert_eq!(pieces.take(&[*byte]), [], "{answer:?}");
             }
             assert_eq!(pieces.end(), [], "{answer:?}");
-            let mut part = Typed::default();
+            let mut part = KeyParser::default();
             let (_, most) = answer.split_last().unwrap();
             assert_eq!(part.take(most), [], "{answer:?}");
             assert!(part.waits_for().is_some(), "{answer:?}");
             assert_eq!(part.end(), [], "{answer:?}");
         }
         // A long one is not kept.
-        let mut typed = Typed::default();
+        let mut typed = KeyParser::default();
         assert_eq!(typed.take(&[&b"\x1b]l"[..], &[b'y'; 100_000]].concat()), []);
         assert!(typed.bytes.is_empty());
         assert_eq!(typed.take(b"ay\x1b"), []);
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_sequence_without_end_is_given_up() {
-        let mut typed = Typed::default();
+        let mut typed = KeyParser::default();
         let keys = typed.take(&[&b"\x1b["[..], &[b'1'; 200], b"q"].concat());
         assert!(keys.is_empty() || keys == [Key::Char('q')], "{keys:?}");
     }

@@ -5,10 +5,12 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::deeds::Place;
-use super::difference::{self, Hunks};
+use super::deeds::ReviewedStore;
+use super::difference::{self, HunkFilter};
 use super::listing::{listing, place_of};
-use super::orders::{Deed, Listing, News, Order, Outcome, Shown};
+use super::orders::{
+    ActionOutcome, ReviewAction, ReviewListing, ShownDifference, WorkerEvent, WorkerRequest,
+};
 use crate::client::{Client, Review};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -24,7 +26,7 @@ const QUICK: Duration = Duration::from_millis(20);
 
 /// What is reviewed.
 #[derive(Debug)]
-pub(in crate::cli::review) struct Subject {
+pub(in crate::cli::review) struct ReviewSubject {
     pub(in crate::cli::review) client: Client,
     /// TARGET, as a shell takes it.
     pub(in crate::cli::review) target: String,
@@ -35,30 +37,30 @@ pub(in crate::cli::review) struct Subject {
 
 /// The work, as the screen knows it. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Work {
-    orders: Sender<Order>,
-    news: Receiver<News>,
+pub(super) struct ReviewWorker {
+    orders: Sender<WorkerRequest>,
+    news: Receiver<WorkerEvent>,
     /// Readable while there may be news.
     woken: OwnedFd,
 }
 
-impl Work {
+impl ReviewWorker {
     /// Begins to read.
     ///
     /// # Errors
     /// No pipe or thread can be made.
-    pub(super) fn start(subject: Subject) -> Result<Work> {
+    pub(super) fn start(subject: ReviewSubject) -> Result<ReviewWorker> {
         use rustix::pipe::{PipeFlags, pipe_with};
         let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
         let (woken, waking) = pipe_with(flags).map_err(Error::os("pipe2"))?;
         let (orders, ordered) = channel();
         let (tell, news) = channel();
-        let teller = Teller { tell, waking };
+        let teller = EventSender { tell, waking };
         let thread = std::thread::Builder::new().name("review".to_owned());
         thread
-            .spawn(move || Worker::new(&subject, &teller).work(&ordered))
+            .spawn(move || WorkerThread::new(&subject, &teller).work(&ordered))
             .map_err(|error| Error::io("clone", &error))?;
-        Ok(Work {
+        Ok(ReviewWorker {
             orders,
             news,
             woken,
@@ -66,7 +68,7 @@ impl Work {
     }
 
     /// Gives an order.
-    pub(super) fn order(&self, order: Order) {
+    pub(super) fn order(&self, order: WorkerRequest) {
         // Where the thread has ended, the next look at the news says so.
         let _ = self.orders.send(order);
     }
@@ -74,7 +76,7 @@ impl Work {
     /// Waits until the change that is under way is done.
     pub(super) fn finish(&self) {
         while let Ok(news) = self.news.recv() {
-            if matches!(news, News::Done(..)) {
+            if matches!(news, WorkerEvent::Done(..)) {
                 return;
             }
         }
@@ -89,7 +91,7 @@ impl Work {
     ///
     /// # Errors
     /// The thread has ended.
-    pub(super) fn news(&self) -> Result<Vec<News>> {
+    pub(super) fn news(&self) -> Result<Vec<WorkerEvent>> {
         use std::sync::mpsc::TryRecvError;
         while matches!(rustix::io::read(&self.woken, &mut [0; 64]), Ok(1..)) {}
         let mut all = Vec::new();
@@ -109,28 +111,28 @@ impl Work {
 }
 
 /// Where the thread tells its news.
-struct Teller {
-    tell: Sender<News>,
+struct EventSender {
+    tell: Sender<WorkerEvent>,
     waking: OwnedFd,
 }
 
-impl Teller {
-    fn tell(&self, news: News) {
+impl EventSender {
+    fn tell(&self, news: WorkerEvent) {
         let _ = self.tell.send(news);
         // Where the pipe is full, the screen is awake.
         let _ = rustix::io::write(&self.waking, b"!");
     }
 }
 
-impl Drop for Teller {
+impl Drop for EventSender {
     fn drop(&mut self) {
         let _ = rustix::io::write(&self.waking, b"!");
     }
 }
 
-struct Worker<'s> {
-    subject: &'s Subject,
-    teller: &'s Teller,
+struct WorkerThread<'s> {
+    subject: &'s ReviewSubject,
+    teller: &'s EventSender,
     review: Option<Review<'s>>,
     /// The number of the list that was told last.
     number: u64,
@@ -141,12 +143,12 @@ struct Worker<'s> {
     /// When the list may be read anew.
     not_before: Instant,
     /// The difference that was told last, and how long it took to read.
-    shown: Option<(Shown, Duration)>,
+    shown: Option<(ShownDifference, Duration)>,
 }
 
-impl<'s> Worker<'s> {
-    fn new(subject: &'s Subject, teller: &'s Teller) -> Worker<'s> {
-        Worker {
+impl<'s> WorkerThread<'s> {
+    fn new(subject: &'s ReviewSubject, teller: &'s EventSender) -> WorkerThread<'s> {
+        WorkerThread {
             subject,
             teller,
             review: None,
@@ -158,7 +160,7 @@ impl<'s> Worker<'s> {
         }
     }
 
-    fn work(&mut self, orders: &Receiver<Order>) {
+    fn work(&mut self, orders: &Receiver<WorkerRequest>) {
         self.list();
         let mut tick = Instant::now() + TICK;
         let mut next = None;
@@ -172,7 +174,9 @@ impl<'s> Worker<'s> {
                 Ok(order) => {
                     // Of differences that were asked for one after the other, the last one is wanted.
                     next = orders.try_recv().ok();
-                    if !(matches!(order, Order::Show(_)) && matches!(next, Some(Order::Show(_)))) {
+                    if !(matches!(order, WorkerRequest::Show(_))
+                        && matches!(next, Some(WorkerRequest::Show(_))))
+                    {
                         self.obey(order);
                     }
                 }
@@ -185,46 +189,46 @@ impl<'s> Worker<'s> {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: WorkerRequest) {
         match order {
-            Order::Read(at) => self.go_to(at.as_deref()),
-            Order::Show(path) => self.show(&path, true),
-            Order::Do(deed, number) => {
+            WorkerRequest::Read(at) => self.go_to(at.as_deref()),
+            WorkerRequest::Show(path) => self.show(&path, true),
+            WorkerRequest::Do(deed, number) => {
                 let outcome = self.done(&deed, number);
                 // What is decided next is decided on the list as it is then.
                 let listing = self.read_or_say();
-                self.teller.tell(News::Done(outcome, listing));
+                self.teller.tell(WorkerEvent::Done(outcome, listing));
             }
         }
     }
 
-    fn done(&self, deed: &Deed, number: u64) -> Outcome {
+    fn done(&self, deed: &ReviewAction, number: u64) -> ActionOutcome {
         // What was done here is named by its record, so it does not matter what is listed.
-        if number != self.number && !matches!(deed, Deed::Undo(_)) {
-            return Outcome {
+        if number != self.number && !matches!(deed, ReviewAction::Undo(_)) {
+            return ActionOutcome {
                 said: "the list has changed meanwhile; nothing was done: look again".to_owned(),
-                ..Outcome::default()
+                ..ActionOutcome::default()
             };
         }
-        self.carry_out(deed).unwrap_or_else(|error| Outcome {
+        self.carry_out(deed).unwrap_or_else(|error| ActionOutcome {
             said: "it was not done".to_owned(),
             more: vec![error.told()],
-            ..Outcome::default()
+            ..ActionOutcome::default()
         })
     }
 
-    fn carry_out(&self, deed: &Deed) -> Result<Outcome> {
+    fn carry_out(&self, deed: &ReviewAction) -> Result<ActionOutcome> {
         let review = self.review.as_ref().ok_or(Error::NotFound)?;
-        let place = Place {
+        let place = ReviewedStore {
             client: &self.subject.client,
             target: &self.subject.target,
             review,
         };
         match deed {
-            Deed::Accept(what) => place.accept(what),
-            Deed::Reject(what) => place.reject(what),
-            Deed::Restore(path) => place.restore(path, self.until()),
-            Deed::Undo(what) => place.undo(what),
+            ReviewAction::Accept(what) => place.accept(what),
+            ReviewAction::Reject(what) => place.reject(what),
+            ReviewAction::Restore(path) => place.restore(path, self.until()),
+            ReviewAction::Undo(what) => place.undo(what),
         }
     }
 
@@ -238,25 +242,25 @@ impl<'s> Worker<'s> {
                     .map(|point| (typed, point));
                 self.list();
             }
-            Err(error) => self.teller.tell(News::Failed(error.told())),
+            Err(error) => self.teller.tell(WorkerEvent::Failed(error.told())),
         }
     }
 
     /// Reads the list, and tells it.
     fn list(&mut self) {
         if let Some(listing) = self.read_or_say() {
-            self.teller.tell(News::Listed(listing));
+            self.teller.tell(WorkerEvent::Listed(listing));
         }
     }
 
     /// Reads the list. Where that fails, it is said why.
-    fn read_or_say(&mut self) -> Option<Listing> {
+    fn read_or_say(&mut self) -> Option<ReviewListing> {
         let read = self.read();
-        read.map_err(|error| self.teller.tell(News::Failed(error.told())))
+        read.map_err(|error| self.teller.tell(WorkerEvent::Failed(error.told())))
             .ok()
     }
 
-    fn read(&mut self) -> Result<Listing> {
+    fn read(&mut self) -> Result<ReviewListing> {
         let began = Instant::now();
         let subject = self.subject;
         // Before the list: what comes in between is read the next time.
@@ -310,7 +314,8 @@ impl<'s> Worker<'s> {
         match self.difference(path) {
             Ok(Some(shown)) => {
                 if is_asked || self.shown.as_ref().is_none_or(|(last, _)| *last != shown) {
-                    self.teller.tell(News::Shown(Box::new(shown.clone())));
+                    self.teller
+                        .tell(WorkerEvent::Shown(Box::new(shown.clone())));
                 }
                 self.shown = Some((shown, began.elapsed()));
             }
@@ -318,11 +323,11 @@ impl<'s> Worker<'s> {
             Ok(None) => {}
             Err(error) => self
                 .teller
-                .tell(News::Shown(Box::new(unread(path, &error)))),
+                .tell(WorkerEvent::Shown(Box::new(unread(path, &error)))),
         }
     }
 
-    fn difference(&self, path: &WorldPath) -> Result<Option<Shown>> {
+    fn difference(&self, path: &WorldPath) -> Result<Option<ShownDifference>> {
         let Some(review) = &self.review else {
             return Ok(None);
         };
@@ -330,17 +335,17 @@ impl<'s> Worker<'s> {
             return Ok(None);
         };
         let hunks = match (&self.at, self.subject.all) {
-            (Some(_), _) => Hunks::OfPast,
-            (None, true) => Hunks::All,
-            (None, false) => Hunks::Open,
+            (Some(_), _) => HunkFilter::OfPast,
+            (None, true) => HunkFilter::All,
+            (None, false) => HunkFilter::Open,
         };
         difference::read(review, number, hunks)
     }
 }
 
 /// Says why a difference cannot be shown.
-fn unread(path: &WorldPath, error: &Error) -> Shown {
-    Shown {
+fn unread(path: &WorldPath, error: &Error) -> ShownDifference {
+    ShownDifference {
         path: path.clone(),
         head: error
             .told()

@@ -8,7 +8,7 @@ use rustix::fs::{FileType, OFlags};
 
 use super::order::{PlaceKind, Spot};
 use super::why::{Step, at, os, plain};
-use crate::client::{LiveRun, Runs};
+use crate::client::{LiveRun, RunRegistry};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::root::stat_fd;
@@ -75,7 +75,7 @@ impl Place {
                     // A home has one run, whatever directories of it are bases.
                     run: match same {
                         Some(home) => home.run.clone(),
-                        None => Rc::new(Runs::over(state).begin(run)?),
+                        None => Rc::new(RunRegistry::over(state).begin(run)?),
                     },
                     store,
                     prefix: prefix.clone(),
