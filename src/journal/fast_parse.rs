@@ -81,9 +81,7 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
             path: text.path()?,
             ids: text.ids()?,
             size: text.field(",\"size\":", LineParser::number)?,
-            mtime: text
-                .optional(",\"mtime\":", LineParser::stamp)?
-                .unwrap_or((0, 0)),
+            mtime: text.mtime()?,
             mode: text.optional(",\"mode\":", LineParser::number)?,
             kept: text.optional(",\"kept\":", LineParser::kept)?,
         },
@@ -92,9 +90,7 @@ pub(super) fn record(line: &[u8], wanted: bool) -> Option<Record> {
             ids: text.ids()?,
             size: text.field(",\"size\":", LineParser::number)?,
             to: text.field(",\"to\":", LineParser::number)?,
-            mtime: text
-                .optional(",\"mtime\":", LineParser::stamp)?
-                .unwrap_or((0, 0)),
+            mtime: text.mtime()?,
             mode: text.optional(",\"mode\":", LineParser::number)?,
             kept: text.optional(",\"kept\":", LineParser::kept)?,
             new: text.optional(",\"new\":", LineParser::pair)?,
@@ -249,6 +245,12 @@ impl<'a> LineParser<'a> {
 
     fn mode(&mut self) -> Option<u32> {
         self.field(",\"mode\":", LineParser::number)
+    }
+
+    /// Reads the time of the content before, which lines of old journals lack.
+    fn mtime(&mut self) -> Option<FileTime> {
+        let mtime = self.optional(",\"mtime\":", LineParser::stamp)?;
+        Some(mtime.unwrap_or((0, 0)))
     }
 
     fn ids(&mut self) -> Option<InodeNumbers> {

@@ -256,8 +256,7 @@ impl Finalizer {
         let Some(known) = self.pending.file(ids) else {
             return Ok(FinalizeOutcome::Done);
         };
-        let device = if ids[0] == 0 { self.device } else { ids[0] };
-        let id = Id(device, ids[1]);
+        let id = Id(if ids[0] == 0 { self.device } else { ids[0] }, ids[1]);
         let mut seen = None;
         let rest = writers.rest(id, &known.path, &mut |_| seen = self.pending.file(ids));
         let Some(file) = seen else {
@@ -275,10 +274,10 @@ impl Finalizer {
         // The successor of the version at hand, as far as an earlier one had to be compared with it, too.
         let mut after = VersionSuccessor::new(&self.dir);
         for (i, version) in versions.iter().enumerate() {
+            let later = versions.get(i + 1..).unwrap_or_default();
             if over() {
                 return Err(Error::TakesLong);
             }
-            let later = versions.get(i + 1..).unwrap_or_default();
             let saved = self.worth(version)?;
             if saved.is_none() && !later.is_empty() && !self.grows(version) {
                 // The version keeps all its ranges, whatever its successor has.
@@ -298,8 +297,8 @@ impl Finalizer {
             }
             // A version never changes; the file may have changed while it was read.
             let with_file = after.has_file();
+            let changes = with_file.then_some(file.changes);
             let take = |at_rest: bool| {
-                let changes = with_file.then_some(file.changes);
                 (at_rest || !with_file) && self.pending.take(ids, version.kept.n, changes)
             };
             let against = CompareTarget {
@@ -307,21 +306,18 @@ impl Finalizer {
                 limit: version.limit,
                 over,
             };
-            let found = match saved {
-                Some(saved) => self.find(version, &saved, against)?,
-                None => None,
-            };
-            let mut taken = false;
+            let found = saved.map(|saved| self.find(version, &saved, against));
+            let found = found.transpose()?.flatten();
+            let mut taken = !with_file && take(true);
             if with_file {
                 let mut look = |at_rest| taken = take(at_rest);
                 if let WriteStatus::Busy = writers.rest(id, &known.path, &mut look) {
                     return Ok(FinalizeOutcome::Busy);
                 }
-            } else {
-                taken = take(true);
             }
+            // Not taken: the file changed meanwhile, and the change has queued it again, or will.
             if !taken {
-                return Ok(FinalizeOutcome::Done); // Changed meanwhile: the change has queued it again, or will.
+                return Ok(FinalizeOutcome::Done);
             }
             if found.is_some() && self.durable {
                 after.secure()?;
