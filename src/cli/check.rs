@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::operator::fsck::{CheckProgress, FindingWeight, FsckReport};
 
-/// What `trumanfs fsck` takes.
+/// Arguments of `trumanfs fsck`.
 #[derive(Args, Debug)]
 pub(super) struct FsckArgs {
     /// A store or a home

@@ -10,7 +10,7 @@ use crate::client::trial;
 use crate::error::Result;
 use crate::exec::program::sandbox::{Backend, Capability, Launcher, probe};
 
-/// What `trumanfs doctor` takes.
+/// Arguments of `trumanfs doctor`.
 #[derive(Args, Debug)]
 pub(super) struct DoctorArgs {
     /// Print JSON
@@ -26,11 +26,11 @@ struct DoctorReport {
     sandbox: bool,
     /// What makes the sandbox, where nobody asks for another backend.
     backend: Option<&'static str>,
-    /// What was tried for homes.
+    /// The trials for homes.
     mounting: Vec<Capability>,
-    /// What was tried for sandboxes.
+    /// The trials for sandboxes.
     capabilities: Vec<Capability>,
-    /// What is installed beside the program.
+    /// The parts that are installed beside the program.
     installed: Vec<InstalledPart>,
 }
 

@@ -63,7 +63,7 @@ struct ShellHomeArgs {
     timeout: Option<Duration>,
 }
 
-/// What `trumanfs exec` takes.
+/// Arguments of `trumanfs exec`.
 #[derive(Args, Debug)]
 pub(super) struct ExecArgs {
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(super) struct ExecArgs {
     line: OsString,
 }
 
-/// What `trumanfs shell` takes.
+/// Arguments of `trumanfs shell`.
 #[derive(Args, Debug)]
 pub(super) struct ShellArgs {
     #[command(flatten)]

@@ -9,7 +9,7 @@ use crate::error::{Error, Kind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitReason {
-    /// It was done.
+    /// The request was carried out.
     Ok = 0,
     /// Nothing was found; or, of a comparison, something differs.
     Nothing = 1,

@@ -15,7 +15,7 @@ use crate::name::Escaped;
 use crate::operator::merge::{MergeReport, MergeRequest};
 use crate::operator::undo::OnConflict;
 
-/// What `trumanfs fork` takes.
+/// Arguments of `trumanfs fork`.
 #[derive(Args, Debug)]
 pub(super) struct ForkArgs {
     /// A store or a home
@@ -74,7 +74,7 @@ fn print(forked: &ForkReport) {
     ));
 }
 
-/// What `trumanfs merge` takes.
+/// Arguments of `trumanfs merge`.
 #[derive(Args, Debug)]
 pub(super) struct MergeArgs {
     /// A store or a home

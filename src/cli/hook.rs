@@ -29,14 +29,14 @@ pub(super) const VERB: &str = "hook";
 /// The option of the process that decides.
 const DECIDES: &str = "decides";
 
-/// How long an event may be, in bytes.
+/// The longest event, in bytes.
 const LONGEST: u64 = 32 << 20;
 
-/// How long an event is waited for, and how long the decision is: together less than agents wait for a hook.
+/// The time limits for an event to arrive and for its decision: together less than agents wait for a hook.
 const EVENT: Duration = Duration::from_secs(5);
 const DECISION: Duration = Duration::from_secs(10);
 
-/// Whose hooks.
+/// The agent whose hooks are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum HookAgent {
     /// Claude Code
@@ -45,7 +45,7 @@ enum HookAgent {
     Codex,
 }
 
-/// What `trumanfs hook` takes.
+/// Arguments of `trumanfs hook`.
 #[derive(Args, Debug, Clone)]
 #[command(
     after_help = "Reads one PreToolUse event on standard input and writes the decision. A line of the agent's shell is rewritten to run in\n\

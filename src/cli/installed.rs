@@ -11,9 +11,9 @@ use crate::exec::program::policy::{self, Policy};
 /// Something that is installed, or is not.
 #[derive(Debug, Serialize)]
 pub(super) struct InstalledPart {
-    /// What it is called.
+    /// The part's name.
     pub(super) name: &'static str,
-    /// Where it was found.
+    /// The path at which the part was found.
     pub(super) found: Option<String>,
     /// What it is for, and how it is had, where it was not found.
     #[serde(skip_serializing_if = "Option::is_none")]

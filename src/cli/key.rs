@@ -11,7 +11,7 @@ use crate::exec::task::clock;
 use crate::exec::task::key::PrivateKey;
 use crate::exec::task::trust::{Entry, Role};
 
-/// What `trumanfs key` does.
+/// Subcommands of `trumanfs key`.
 #[derive(Subcommand, Debug)]
 pub(super) enum KeyCommand {
     /// Makes a private key in FILE (mode 0600) and its public key in FILE.pub; prints the entry for trust.json
@@ -27,7 +27,7 @@ enum KeyRole {
     Executor,
 }
 
-/// What `trumanfs key new` takes.
+/// Arguments of `trumanfs key new`.
 #[derive(Args, Debug)]
 pub(super) struct KeyNewArgs {
     /// What its signatures stand for

@@ -19,7 +19,7 @@ use crate::exec::task::strict::{Malformed, sha256};
 use crate::exec::task::trust::Trust;
 use crate::exec::task::{clock, host_files};
 
-/// What `trumanfs lease` does.
+/// Subcommands of `trumanfs lease`.
 #[derive(Subcommand, Debug)]
 pub(super) enum LeaseCommand {
     /// Signs a lease for one task, or for the undo of one; prints its envelope
@@ -28,7 +28,7 @@ pub(super) enum LeaseCommand {
     Revoke(LeaseRevokeArgs),
 }
 
-/// What `trumanfs lease issue` takes.
+/// Arguments of `trumanfs lease issue`.
 #[derive(Args, Debug)]
 pub(super) struct LeaseIssueArgs {
     /// The private key of the kernel
@@ -72,7 +72,7 @@ pub(super) struct LeaseIssueArgs {
     quota: Vec<String>,
 }
 
-/// What `trumanfs lease revoke` takes.
+/// Arguments of `trumanfs lease revoke`.
 #[derive(Args, Debug)]
 pub(super) struct LeaseRevokeArgs {
     /// The private key of the kernel, which signs the list
@@ -103,7 +103,7 @@ pub(super) fn lease(command: &LeaseCommand) -> Result<ExitReason> {
     }
 }
 
-/// What a lease is for.
+/// The subject of a lease.
 struct LeaseSubject {
     sha256: String,
     task_id: String,

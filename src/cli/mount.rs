@@ -36,7 +36,7 @@ enum KeepArg {
     Trash,
 }
 
-/// What `trumanfs mount` takes.
+/// Arguments of `trumanfs mount`.
 #[derive(Args, Debug)]
 pub(super) struct MountArgs {
     /// The directory that backs the home
@@ -98,7 +98,7 @@ pub(super) struct MountArgs {
     no_passthrough: bool,
 }
 
-/// What `trumanfs umount` takes.
+/// Arguments of `trumanfs umount`.
 #[derive(Args, Debug)]
 pub(super) struct UmountArgs {
     /// The home

@@ -9,7 +9,7 @@ use super::exit::ExitReason;
 use super::output::Printer;
 use crate::error::{Error, Result, reason};
 
-/// What `trumanfs completions` takes.
+/// Arguments of `trumanfs completions`.
 #[derive(Args, Debug)]
 pub(super) struct CompletionsArgs {
     /// The shell
@@ -17,7 +17,7 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// What `trumanfs man` takes.
+/// Arguments of `trumanfs man`.
 #[derive(Args, Debug)]
 pub(super) struct ManArgs {
     /// The directory to write the pages into; it is made where it is absent

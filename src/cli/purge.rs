@@ -16,7 +16,7 @@ use crate::operator::trash::TrashEntry;
 use crate::operator::usage::{SpaceShare, SpaceUsage};
 use clap::Args;
 
-/// What `trumanfs trash usage` takes.
+/// Arguments of `trumanfs trash usage`.
 #[derive(Args, Debug)]
 pub(super) struct UsageArgs {
     /// A store or a home
@@ -35,7 +35,7 @@ enum VersionsFlag {
     Only,
 }
 
-/// What `trumanfs trash purge` takes.
+/// Arguments of `trumanfs trash purge`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 What is purged is gone for good. Each condition narrows the choice; without any nothing is done.
@@ -223,7 +223,7 @@ fn request(args: PurgeArgs) -> PurgeRequest {
     }
 }
 
-/// What would be deleted, in JSON.
+/// The things that a purge would delete, in JSON.
 #[derive(serde::Serialize)]
 struct PurgeForecast<'a> {
     dry_run: bool,
@@ -231,7 +231,7 @@ struct PurgeForecast<'a> {
     plan: &'a PurgePlan,
 }
 
-/// What was deleted, in JSON.
+/// The things that a purge deleted, in JSON.
 #[derive(serde::Serialize)]
 struct PurgeSummary<'a> {
     dry_run: bool,

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::name::escape;
 use crate::operator::trash::TrashEntry;
 
-/// What `trumanfs trash` can do.
+/// Subcommands of `trumanfs trash`.
 #[derive(Subcommand, Debug)]
 pub(super) enum TrashCommand {
     /// Lists what was removed: entry, where it was, when, by whom, and how big it is
@@ -27,7 +27,7 @@ pub(super) enum TrashCommand {
     Purge(purge::PurgeArgs),
 }
 
-/// What `trumanfs trash list` takes.
+/// Arguments of `trumanfs trash list`.
 #[derive(Args, Debug)]
 pub(super) struct TrashListArgs {
     /// A store or a home
@@ -37,7 +37,7 @@ pub(super) struct TrashListArgs {
     json: bool,
 }
 
-/// What `trumanfs trash restore` takes.
+/// Arguments of `trumanfs trash restore`.
 #[derive(Args, Debug)]
 pub(super) struct TrashRestoreArgs {
     /// A store or a home

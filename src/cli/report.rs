@@ -16,7 +16,7 @@ use super::progress::spinner;
 use crate::client::{Client, ReportPage};
 use crate::error::{Error, Result};
 
-/// What `trumanfs report` takes.
+/// Arguments of `trumanfs report`.
 #[derive(Args, Debug)]
 pub(super) struct ReportArgs {
     /// A store or a home
@@ -59,7 +59,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitReason> {
     Ok(ExitReason::Ok)
 }
 
-/// How many names are tried for a page in the temporary directory.
+/// The number of names that are tried for a page in the temporary directory.
 const MOST_NAMES: u32 = 100;
 
 /// Writes a page into a new file of a directory that others may write to, and returns its path. An earlier page of the

@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::operator::undo::restore::{RestoreReport, RestoreRequest};
 
-/// What `trumanfs restore` takes.
+/// Arguments of `trumanfs restore`.
 #[derive(Args, Debug)]
 pub(super) struct RestoreArgs {
     /// A store or a home
@@ -33,7 +33,7 @@ pub(super) struct RestoreArgs {
     json: bool,
 }
 
-/// What `trumanfs checkpoint` can do.
+/// Subcommands of `trumanfs checkpoint`.
 #[derive(Subcommand, Debug)]
 pub(super) enum CheckpointCommand {
     /// Gives this moment a name, for --to, --at and diff
@@ -42,7 +42,7 @@ pub(super) enum CheckpointCommand {
     List(CheckpointListArgs),
 }
 
-/// What `trumanfs checkpoint create` takes.
+/// Arguments of `trumanfs checkpoint create`.
 #[derive(Args, Debug)]
 pub(super) struct CheckpointCreateArgs {
     /// A store or a home
@@ -54,7 +54,7 @@ pub(super) struct CheckpointCreateArgs {
     json: bool,
 }
 
-/// What `trumanfs checkpoint list` takes.
+/// Arguments of `trumanfs checkpoint list`.
 #[derive(Args, Debug)]
 pub(super) struct CheckpointListArgs {
     /// A store or a home

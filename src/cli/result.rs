@@ -15,14 +15,14 @@ use crate::exec::task::result::{Ending, TaskResult};
 use crate::exec::task::strict::Malformed;
 use crate::exec::task::trust::Trust;
 
-/// What `trumanfs result` does.
+/// Subcommands of `trumanfs result`.
 #[derive(Subcommand, Debug)]
 pub(super) enum ResultCommand {
     /// Says whether a result is valid, and of what (status 0, 1 for one that is not, 2 where that cannot be told)
     Verify(ResultVerifyArgs),
 }
 
-/// What `trumanfs result verify` takes.
+/// Arguments of `trumanfs result verify`.
 #[derive(Args, Debug)]
 pub(super) struct ResultVerifyArgs {
     /// The result's envelope; `-` is standard input

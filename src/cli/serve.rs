@@ -15,7 +15,7 @@ use crate::serve::mcp::{ServerEnd, Settings, serve as serve_mcp};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// How long what runs may take to end after a signal, before the process does.
+/// The time that what runs may take to end after a signal, before the process does.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// The servers.
@@ -25,7 +25,7 @@ pub(super) enum ServeCommand {
     Mcp(McpArgs),
 }
 
-/// What `trumanfs serve mcp` takes.
+/// Arguments of `trumanfs serve mcp`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Tools: bash, read_text_file, write_file, edit_file, list_directory, search_files, grep, move_file, copy_file,\n\

@@ -17,7 +17,7 @@ use crate::exec::task::{Answer, Tasks};
 /// How much of a file is read: more than any may have, so that what is too long is told as such.
 const READ: u64 = 1 << 20;
 
-/// What `trumanfs task` takes.
+/// Arguments of `trumanfs task`.
 #[derive(Subcommand, Debug)]
 pub(super) enum TaskCommand {
     /// Does what a manifest says under a lease, or refuses; prints the signed result
@@ -31,7 +31,7 @@ pub(super) enum TaskCommand {
     Clock(ClockArgs),
 }
 
-/// What `trumanfs task clock` takes.
+/// Arguments of `trumanfs task clock`.
 #[derive(Args, Debug)]
 pub(super) struct ClockArgs {
     /// Have the executor go by its clock again, although that is behind: leases that expired meanwhile may be valid again
@@ -45,7 +45,7 @@ pub(super) struct ClockArgs {
     json: bool,
 }
 
-/// What `trumanfs task run` takes.
+/// Arguments of `trumanfs task run`.
 #[derive(Args, Debug)]
 pub(super) struct TaskRunArgs {
     /// `-` reads lines of JSON from standard input, `{"manifest": TEXT, "lease": ENVELOPE}`, and answers a line each
@@ -65,7 +65,7 @@ pub(super) struct TaskRunArgs {
     config: PathBuf,
 }
 
-/// What `trumanfs task undo` takes.
+/// Arguments of `trumanfs task undo`.
 #[derive(Args, Debug)]
 pub(super) struct TaskUndoArgs {
     /// The signed result of the task to take back
@@ -82,14 +82,14 @@ pub(super) struct TaskUndoArgs {
     config: PathBuf,
 }
 
-/// What `trumanfs task log` takes.
+/// Arguments of `trumanfs task log`.
 #[derive(Subcommand, Debug)]
 pub(super) enum TaskLogCommand {
     /// Says whether each result is signed, follows the one before, and was begun; ends with 1 where something does not hold
     Verify(TaskLogVerifyArgs),
 }
 
-/// What `trumanfs task log verify` takes.
+/// Arguments of `trumanfs task log verify`.
 #[derive(Args, Debug)]
 pub(super) struct TaskLogVerifyArgs {
     /// A result in the log must have this SHA-256 of its payload

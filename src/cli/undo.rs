@@ -14,7 +14,7 @@ use crate::operator::point::Point;
 use crate::operator::undo::in_words;
 use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, UndoTarget};
 
-/// What `trumanfs undo` takes.
+/// Arguments of `trumanfs undo`.
 #[derive(Args, Debug)]
 pub(super) struct UndoArgs {
     /// A store or a home
@@ -47,7 +47,7 @@ pub(super) struct UndoArgs {
     how: UndoModeArgs,
 }
 
-/// What `trumanfs redo` takes.
+/// Arguments of `trumanfs redo`.
 #[derive(Args, Debug)]
 pub(super) struct RedoArgs {
     /// A store or a home

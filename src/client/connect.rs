@@ -15,13 +15,13 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::control::{ControlAnswer, ControlRequest, send, socket_path};
 use crate::error::{Error, Result};
 
-/// How long the daemon may take to say how it is: it answers at once, or it hangs.
+/// The time that the daemon may take to say how it is: it answers at once, or it hangs.
 const ANSWERED: Duration = Duration::from_secs(10);
 
-/// How long it may take to seal the journal: before that, it gathers what was removed.
+/// The time that the daemon may take to seal the journal: before that, it gathers what was removed.
 const SEALED: Duration = Duration::from_secs(60);
 
-/// How long the other end may take to note that nothing more will be asked.
+/// The time that the other end may take to note that nothing more will be asked.
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
 const SAME_RELEASE: &str = "Use the trumanfs of the same release as the daemon's";

@@ -34,19 +34,19 @@ const BEGINNING: &str = "forked";
 /// A fork that has been made.
 #[derive(Debug, serde::Serialize)]
 pub struct ForkReport {
-    /// Where it is, escaped.
+    /// The fork's store, escaped.
     pub store: String,
-    /// Where its origin is, escaped.
+    /// The origin's store, escaped.
     pub origin: String,
     /// The origin's newest record that it includes; absent where the origin has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub point: Option<Operation>,
-    /// How it got the contents.
+    /// The means by which the fork got its contents.
     pub means: ForkMethod,
-    /// What it has.
+    /// The counts of what the fork has.
     #[serde(flatten)]
     pub counts: ForkCounts,
-    /// What it has not, or not as the origin has it, and why.
+    /// Notes on what the fork lacks or has otherwise than its origin, with the reason.
     pub notes: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ impl Client {
     }
 }
 
-/// Where a fork is to be.
+/// The place where a fork is made.
 struct ForkPlace {
     /// The directory that it lies in.
     parent: PathBuf,

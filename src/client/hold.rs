@@ -19,9 +19,9 @@ use crate::world::store::layout::SCRATCH;
 use crate::world::store::state::refuse_strangers;
 use crate::world::{KeepOptions, Root, WorldOptions, last_mounted_with, new_session_id};
 
-/// How long to wait for a home that is being unmounted, and for an answer of a daemon.
+/// The time to wait for a home that is being unmounted, and for an answer of a daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a daemon that was killed may take to end.
+/// The time that a daemon that was killed may take to end.
 const ENDING: Duration = Duration::from_secs(2);
 /// How often a refused mount is tried again at once.
 const MOST_ATTEMPTS: u32 = 3;
@@ -38,7 +38,7 @@ pub struct HomeHold {
     path: PathBuf,
     scratch: OwnedFd,
     client: Client,
-    /// Whether the store was mounted for as long as somebody holds it.
+    /// True if the store was mounted for as long as somebody holds it.
     is_temporary: bool,
 }
 

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::{Run, RunId};
 
-/// How long the daemon may take to note something of a run: it answers at once, or it hangs.
+/// The time that the daemon may take to note something of a run: it answers at once, or it hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where this process registers its runs in a store that is mounted.

@@ -1,4 +1,4 @@
-//! How mounts are going.
+//! The state of all mounts.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::world::store::layout;
 /// A mounted home of this machine, and what could be found out about it.
 #[derive(Debug)]
 pub enum KnownMount {
-    /// It is served.
+    /// A home that is served.
     Served(Box<MountStatus>),
     /// Its daemon has died.
     Dead(PathBuf),

@@ -18,7 +18,7 @@ use crate::world::store::unused;
 pub struct Client {
     /// As it was given.
     target: PathBuf,
-    /// Where the store is.
+    /// The store's directory.
     pub(super) path: PathBuf,
     pub(super) store: Store,
 }
@@ -129,12 +129,12 @@ impl PinnedDir {
     }
 }
 
-/// What a directory is to somebody who wants to work in it.
+/// The kind of place that a working directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectorySite {
-    /// It lies in a mounted home.
+    /// The directory lies in a mounted home.
     Home,
-    /// It is a store that nobody has mounted, or may become one.
+    /// The directory is an unmounted store, or may become one.
     Store,
 }
 

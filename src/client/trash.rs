@@ -13,7 +13,7 @@ use crate::world::Caller;
 pub struct RestoredEntry {
     /// The entry.
     pub entry: Escaped,
-    /// Where it is now.
+    /// The entry's present path.
     pub to: WorldPath,
 }
 

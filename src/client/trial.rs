@@ -22,7 +22,7 @@ const STORE: &str = "trumanfs-trial-";
 /// The longest time from making a trial's store to mounting it.
 const MOST_OF_A_TRIAL: Duration = Duration::from_secs(60);
 
-/// What the trial found out about the home.
+/// The findings of the trial about the home.
 #[derive(Debug)]
 pub struct TrialHome {
     /// The kernel read and wrote the store's files itself.

@@ -11,7 +11,7 @@ use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
 use crate::operator::Store;
 
-/// How long the end of the daemon is waited for.
+/// The time for which the end of the daemon is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Unmounts a home, also one whose daemon has died, and waits until its daemon has ended. `lazy` takes it out of sight at once,

@@ -38,12 +38,12 @@ pub struct UndoQuery {
     pub paths: Vec<String>,
 }
 
-/// How it is to be taken back.
+/// Options of an undo.
 #[derive(Debug, Clone, Copy)]
 pub struct UndoOptions {
-    /// What is done where something later is in the way.
+    /// The treatment of conflicts with later changes.
     pub on_conflict: OnConflict,
-    /// Whether nothing is changed.
+    /// True if nothing is changed.
     pub dry_run: bool,
 }
 

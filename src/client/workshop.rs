@@ -11,7 +11,7 @@ use crate::operator::run;
 use crate::world::store::layout::TRASH;
 use crate::world::{Root, RunId, adopt};
 
-/// What belongs to a mounted home.
+/// Descriptors of what belongs to a mounted home.
 #[derive(Debug)]
 pub struct HomeDescriptors {
     /// The home's trash, as the home shows it.

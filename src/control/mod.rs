@@ -16,17 +16,17 @@ use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
 use crate::world::{PurgeResult, Run, RunId};
 
-/// What can be asked.
+/// A request of a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "lowercase")]
 pub enum ControlRequest {
-    /// How it is going.
+    /// The state of the mount.
     Status,
     /// Put an entry of the trash back.
     TrashRestore {
         /// The entry.
         entry: Escaped,
-        /// Where to.
+        /// The path that the entry is put back to.
         to: WorldPath,
     },
     /// Delete entries of the trash, and former contents (session and number), for good.
@@ -70,7 +70,7 @@ impl ControlRequest {
     }
 }
 
-/// What an executor says of its runs.
+/// A message of an executor about its runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "lowercase")]
 pub enum RunRequest {
@@ -113,49 +113,49 @@ pub enum RunRequest {
         /// Its path in the home, at which nothing is.
         to: WorldPath,
     },
-    /// It has ended.
+    /// The run has ended.
     End {
         /// The run.
         id: RunId,
     },
 }
 
-/// What is answered.
+/// The daemon's answer to a request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ControlAnswer {
-    /// How it is going.
+    /// The state of the mount.
     Status(Box<MountStatus>),
-    /// It was done.
+    /// The request was carried out.
     Done,
     /// It was deleted, as far as it says.
     Purged(PurgeResult),
-    /// What was taken back, or what stands in the way.
+    /// The operations that were taken back, or the conflicts.
     Undone(Box<undo::UndoReport>),
-    /// What was edited.
+    /// The result of the edit.
     Edited(undo::edit::EditReport),
-    /// What was put back.
+    /// The entry that was put back.
     Restored(undo::restore::RestoreReport),
-    /// What was merged, or what stands in the way.
+    /// The result of the merge, or its conflicts.
     Merged(Box<merge::MergeReport>),
     /// The number of the record.
     Checkpoint(u64),
-    /// What was accepted.
+    /// The changes that were accepted.
     Accepted(AcceptReport),
     /// The home is held.
     Held(HeldHomeInfo),
     /// The run has ended.
     RunEnded {
-        /// Whether anything of it was recorded.
+        /// True if anything of it was recorded.
         recorded: bool,
     },
-    /// It was not done, and nothing was changed.
+    /// The request failed, and nothing was changed.
     Failed {
         /// Which kind of failure.
         kind: Kind,
-        /// What is wrong.
+        /// The failure, in words.
         what: String,
-        /// What can be done about it.
+        /// The remedy.
         remedy: String,
     },
 }
@@ -171,17 +171,17 @@ impl From<Error> for ControlAnswer {
 /// A home that is held, as whoever runs a program in it has to know it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HeldHomeInfo {
-    /// Where it is mounted.
+    /// The home's mountpoint.
     pub home: Escaped,
     /// Whom it is for.
     pub uid: u32,
     /// Their group.
     pub gid: u32,
-    /// Whether nothing in it can be changed.
+    /// True if nothing in it can be changed.
     pub read_only: bool,
 }
 
-/// How a mount is going.
+/// The state of a mount.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MountStatus {
     /// The home, escaped.
@@ -198,16 +198,16 @@ pub struct MountStatus {
     pub since: String,
     /// Which mechanisms are in force.
     pub mechanisms: serde_json::Value,
-    /// How many requests of each kind there were.
+    /// The number of requests of each kind.
     pub counters: serde_json::Value,
     /// How many files and directories the kernel knows.
     pub known: usize,
-    /// How many files are open.
+    /// The number of files that are open.
     pub open: usize,
-    /// How many threads and PID namespaces belong to runs that are under way.
+    /// The number of threads and PID namespaces that belong to runs that are under way.
     #[serde(default)]
     pub members: usize,
-    /// How many directories are watched for changes behind the mount.
+    /// The number of directories that are watched for changes behind the mount.
     pub watched: usize,
     /// How many records the session has.
     pub records: u64,
@@ -216,10 +216,10 @@ pub struct MountStatus {
     /// How much former contents take on disk, in bytes.
     #[serde(default)]
     pub kept_bytes: u64,
-    /// How many writes were refused because former contents had reached their limit (`--keep-max`).
+    /// The number of writes that were refused because former contents had reached their limit (`--keep-max`).
     #[serde(default)]
     pub refused: u64,
-    /// How many files have former contents that are not final: they may still give space back.
+    /// The number of files that have former contents that are not final: they may still give space back.
     #[serde(default)]
     pub not_final: usize,
     /// What the one who mounted the store should know.

@@ -27,9 +27,9 @@ pub enum AccessTimes {
 pub struct AccessTimeSetting {
     /// For all files; the store's own setting, if absent.
     pub times: Option<AccessTimes>,
-    /// Whether directories are excluded.
+    /// True if directories are excluded.
     pub not_of_directories: bool,
-    /// Whether access times must be updated at all (`atime`).
+    /// True if access times must be updated at all (`atime`).
     pub some: bool,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::world::{Caller, Origin};
 
-/// How long one request can be, in bytes: the operations of a large review, or the lines of a long file, escaped.
+/// The longest request, in bytes: the operations of a large review, or the lines of a long file, escaped.
 const LONGEST: u64 = 128 << 20;
 
 /// Who is at the other end of a connection. Only root and whoever mounted the store may be.

@@ -135,22 +135,7 @@ fn answer(
 ) -> ControlAnswer {
     let live = LiveApplier::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
-    // A run looks at nothing that lies in the trash, and has gathered when it ends.
-    if !matches!(
-        request,
-        ControlRequest::Status | ControlRequest::Hold | ControlRequest::Run(_)
-    ) {
-        shared.world.gather_now();
-    }
-    if matches!(
-        request,
-        ControlRequest::Undo(_)
-            | ControlRequest::Restore(_)
-            | ControlRequest::Merge(_)
-            | ControlRequest::Seal
-    ) {
-        shared.world.seal();
-    }
+    gather_and_seal_before(&request, shared);
     match request {
         ControlRequest::Run(RunRequest::Adopt { id, written, to }) => {
             let origin = runs.origin(id);
@@ -207,6 +192,26 @@ fn answer(
                 Err(error) => error.into(),
             }
         }
+    }
+}
+
+/// Moves what was removed to its place in the trash, and seals the journal, before the requests that need it.
+fn gather_and_seal_before(request: &ControlRequest, shared: &SharedState) {
+    // A run looks at nothing that lies in the trash, and has gathered when it ends.
+    if !matches!(
+        request,
+        ControlRequest::Status | ControlRequest::Hold | ControlRequest::Run(_)
+    ) {
+        shared.world.gather_now();
+    }
+    if matches!(
+        request,
+        ControlRequest::Undo(_)
+            | ControlRequest::Restore(_)
+            | ControlRequest::Merge(_)
+            | ControlRequest::Seal
+    ) {
+        shared.world.seal();
     }
 }
 

@@ -43,12 +43,12 @@ struct FollowState {
     decision: FollowDecision,
     /// The caller being followed, and the workers' processor.
     followed: Option<(Arc<FollowedThread>, usize)>,
-    /// Whether the caller has moved to another processor.
+    /// True if the caller has moved to another processor.
     lost: bool,
 }
 
 thread_local! {
-    /// Whether this thread is in the list of workers.
+    /// True if this thread is in the list of workers.
     static LISTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 

@@ -17,7 +17,7 @@ use crate::mounts::{registry, table};
 use crate::operator::Store;
 use crate::world::store::holder::{StoreHolder, boot_id};
 
-/// How long a mount waits for the end of the previous daemon.
+/// The time that a mount waits for the end of the previous daemon.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between checks.
 const PAUSE: Duration = Duration::from_millis(5);

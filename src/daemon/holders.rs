@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::mounts::unmount::unmount;
 use crate::world::World;
 
-/// How long a home that was mounted for a request waits for its first holder.
+/// The time that a home that was mounted for a request waits for its first holder.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The holders of one home.
@@ -36,7 +36,7 @@ pub(super) struct HomeHolders {
 #[derive(Debug, Default)]
 struct HolderCount {
     holders: usize,
-    /// Whether the home is being unmounted because nobody holds it any more.
+    /// True if the home is being unmounted because nobody holds it any more.
     ends: bool,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::fuse::SharedState;
 
-/// How often the lock is looked at.
+/// The interval between looks at the lock.
 const CHECKS: Duration = Duration::from_secs(1);
 
 /// Looks at the lock now and then, on a thread of its own, until it is lost or the session ends.

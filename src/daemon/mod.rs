@@ -49,7 +49,7 @@ enum ReadyMessage {
     },
 }
 
-/// Whether this program, started anew, becomes the background daemon.
+/// True if this program, started anew, becomes the background daemon.
 static ALLOWED: AtomicBool = AtomicBool::new(false);
 
 /// Says that this program, started anew with [`BACKGROUND`], becomes the background daemon.

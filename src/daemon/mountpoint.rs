@@ -18,14 +18,14 @@ use crate::mounts::diagnosis::{self, FailedStep, find_obstacle};
 use crate::mounts::obstacle::MountObstacle;
 use crate::mounts::table::TYPE;
 
-/// How a home is mounted.
+/// The mount flags of a home.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct HomeMountFlags {
     /// Nothing can be changed.
     pub read_only: bool,
     /// Programs cannot be started.
     pub no_exec: bool,
-    /// When times of access change.
+    /// The setting of access times.
     pub access: AccessTimeSetting,
     /// Others than the owner get in, and the kernel checks permissions.
     pub allow_other: bool,

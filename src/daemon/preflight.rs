@@ -18,7 +18,7 @@ pub struct PreflightResult {
     pub home: PathBuf,
     /// The user that the home is for, if it is not this process's own.
     pub owner: Option<User>,
-    /// When the store updates access times.
+    /// The store's setting of access times.
     pub access: AccessTimeSetting,
 }
 

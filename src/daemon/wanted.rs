@@ -28,23 +28,23 @@ pub struct MountOptions {
     pub hide: Vec<String>,
     /// Patterns of read-only paths.
     pub read_only: Vec<String>,
-    /// Whether symlinks that stay inside the store exist.
+    /// True if symlinks that stay inside the store exist.
     pub symlinks_inside: bool,
-    /// Whether `.trash` is listed.
+    /// True if `.trash` is listed.
     pub list_trash: bool,
-    /// How long the kernel may cache entries and attributes.
+    /// The time that the kernel may cache entries and attributes.
     pub cache_ttl: Option<Duration>,
-    /// Whether extended attributes are supported.
+    /// True if extended attributes are supported.
     pub xattr: bool,
-    /// Whether each record is on disk before its act.
+    /// True if each record is on disk before its act.
     pub durable: bool,
     /// Which former contents are kept.
     pub keep: KeepOptions,
-    /// Whether the workers may follow a caller to its processor.
+    /// True if the workers may follow a caller to its processor.
     pub follow: bool,
-    /// Whether the kernel may access the store's files itself.
+    /// True if the kernel may access the store's files itself.
     pub passthrough: bool,
-    /// Whether the home ends with the last connection that holds it, and its directory with it.
+    /// True if the home ends with the last connection that holds it, and its directory with it.
     #[serde(default)]
     pub while_held: bool,
 }

@@ -146,14 +146,14 @@ impl DirWatcher {
     }
 }
 
-/// One change, with what matters of it.
+/// A change to the store, with what matters of it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct StoreChange {
     /// The directory's number.
     dir: u64,
     /// The entry; empty for the directory itself.
     name: Vec<u8>,
-    /// Whether the entry was created, removed or moved.
+    /// True if the entry was created, removed or moved.
     is_name: bool,
     /// The process that made it, if it is a change of content alone.
     written_by: Option<u32>,

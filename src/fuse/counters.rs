@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($name:ident)*) => {
-        /// One counter for each kind of request.
+        /// A counter for each kind of request.
         #[derive(Debug, Default)]
         pub struct RequestCounters { $(#[doc = stringify!($name)] pub $name: AtomicU64,)* }
 

@@ -26,18 +26,18 @@ use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
 use crate::world::{Caller, Origin, StartedVersion};
 
-/// What has been kept of a file that is being opened.
+/// The state of an open in progress: what has been kept of the file, and how it will be opened.
 #[derive(Debug, Default)]
 pub(super) struct OpenPlan {
     /// The version that has been started.
     started: Option<StartedVersion>,
     /// The size of the file, if it was opened only for appending.
     appends_from: Option<u64>,
-    /// Whether to bypass the page cache.
+    /// True if the page cache is bypassed.
     uncached: bool,
-    /// Whether the open empties the file.
+    /// True if the open empties the file.
     empties: bool,
-    /// What the file looks like, if it is small and only read.
+    /// The digest of a file that is small and only read.
     look: Option<FileDigest>,
 }
 

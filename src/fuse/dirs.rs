@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use crate::world::view::in_trash;
 use crate::world::{Dir, Id};
 
-/// How long a directory is used without finding it again.
+/// The time for which a directory is used without finding it again.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// How many are kept.
+/// The number of directories that are kept open.
 const KEPT: usize = 8;
 
 /// The directories lately used.

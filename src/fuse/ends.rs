@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long the end of a listing is remembered.
+/// The time for which the end of a listing is remembered.
 const FRESH: Duration = Duration::from_millis(10);
 
 /// The ends of the latest listings. A reply cannot mark itself as the last, so the kernel asks for more after each, at

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::error::Error;
 
-/// How long a further failure of the same operation with the same error is not reported.
+/// The time for which a further failure of the same operation with the same error is not reported.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// The recent messages.

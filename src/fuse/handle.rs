@@ -14,22 +14,22 @@ pub struct Handle {
     pub(super) node: u64,
     /// The run of whoever opened it.
     pub origin: Origin,
-    /// Whether it was opened for writing.
+    /// True if it was opened for writing.
     pub writes: bool,
-    /// Whether the content may change without an update of the kernel's attributes: by a shared map (which needs
+    /// True if the content may change without an update of the kernel's attributes: by a shared map (which needs
     /// reading and writing), or by the page cache's write-back.
     pub maps: bool,
     /// The thread whose writes bypass the daemon.
     pub(super) hidden: Option<u32>,
-    /// Whether its open emptied the file.
+    /// True if its open emptied the file.
     pub(super) empties: bool,
-    /// Whether everything that can be destroyed through it has been kept.
+    /// True if everything that can be destroyed through it has been kept.
     pub(super) covered: AtomicBool,
     /// The file's size at the open, if it was opened only for appending.
     pub appends_from: u64,
-    /// Whether it was opened to be read through the page cache as a small file: a read is one request, which its caller waits for.
+    /// True if it was opened to be read through the page cache as a small file: a read is one request, which its caller waits for.
     pub cached: bool,
-    /// Whether its reads and writes come to the daemon past the page cache.
+    /// True if its reads and writes come to the daemon past the page cache.
     pub uncached: bool,
 }
 
@@ -57,11 +57,11 @@ pub struct HandleSpec {
     pub by: u32,
     /// The run that it belongs to.
     pub origin: Origin,
-    /// Whether it was opened for writing.
+    /// True if it was opened for writing.
     pub writes: bool,
-    /// Whether the content may change without an update of the kernel's attributes.
+    /// True if the content may change without an update of the kernel's attributes.
     pub maps: bool,
-    /// Whether the open empties the file.
+    /// True if the open empties the file.
     pub empties: bool,
     /// The requested access mode and `O_APPEND`.
     pub flags: OFlags,
@@ -69,9 +69,9 @@ pub struct HandleSpec {
     pub started: Option<StartedVersion>,
     /// The file's size, if it was opened only for appending and nothing else was kept.
     pub appends_from: Option<u64>,
-    /// Whether it goes through the page cache if it can.
+    /// True if it goes through the page cache if it can.
     pub cached: bool,
-    /// Whether its reads and writes come to the daemon past the page cache, unless the kernel does them itself.
+    /// True if its reads and writes come to the daemon past the page cache, unless the kernel does them itself.
     pub uncached: bool,
 }
 

@@ -29,9 +29,9 @@ pub struct NodeLocation {
     pub path: WorldPath,
     /// The inode that must be there.
     pub id: Id,
-    /// Whether it was removed while the kernel still knew it.
+    /// True if it was removed while the kernel still knew it.
     pub removed: bool,
-    /// Whether changes to it behind the mount are noticed (directories only).
+    /// True if changes to it behind the mount are noticed (directories only).
     pub watched: bool,
 }
 

@@ -52,12 +52,12 @@ pub use open_state::HomeWriters;
 pub use runs::RunMembers;
 pub use syncs::SyncSlots;
 
-/// How long the kernel may cache entries and attributes if changes behind the mount are noticed.
+/// The time that the kernel may cache entries and attributes if changes behind the mount are noticed.
 const A_DAY: Duration = Duration::from_secs(86400);
 /// The same if they are not noticed.
 const A_SECOND: Duration = Duration::from_secs(1);
 
-/// How long something that is not found is looked for while other things move. On many processors one or another moves all
+/// The time limit of the search for a missing node while other things move. On many processors one or another moves all
 /// the time, and what is gone for good must not be looked for until they rest.
 const MOVES_TAKE: Duration = Duration::from_millis(100);
 
@@ -90,11 +90,11 @@ pub trait RequestObserver: Send + Sync + std::fmt::Debug {
 /// The protocol options of one mount.
 #[derive(Debug, Clone)]
 pub struct FuseOptions {
-    /// How long the kernel may cache entries and attributes; by default a day if changes are noticed, else a second.
+    /// The time that the kernel may cache entries and attributes; by default a day if changes are noticed, else a second.
     pub ttl: Option<Duration>,
-    /// Whether extended attributes are supported; if not, the kernel stops asking.
+    /// True if extended attributes are supported; if not, the kernel stops asking.
     pub xattr: bool,
-    /// Whether the kernel may access the store's files itself (needs CAP_SYS_ADMIN).
+    /// True if the kernel may access the store's files itself (needs CAP_SYS_ADMIN).
     pub passthrough: bool,
 }
 
@@ -153,7 +153,7 @@ pub struct SharedState {
 }
 
 thread_local! {
-    /// Whether this thread already acts as the owner.
+    /// True if this thread already acts as the owner.
     static ACTS_AS_OWNER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 

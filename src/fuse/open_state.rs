@@ -28,11 +28,11 @@ pub(super) struct FileOpens<'a> {
     access: OFlags,
     /// The open file that the request comes through.
     handle: Option<&'a Handle>,
-    /// Whether there is time for a long copy.
+    /// True if there is time for a long copy.
     may_wait: bool,
-    /// Whether the file was open when the request took the inode lock.
+    /// True if the file was open when the request took the inode lock.
     was_open: bool,
-    /// Whether the kernel itself truncates the file: until it has the reply it writes nothing back (fuse_set_nowrite).
+    /// True if the kernel itself truncates the file: until it has the reply it writes nothing back (fuse_set_nowrite).
     cuts: bool,
     /// The version started for the open in progress.
     started: RefCell<Option<StartedVersion>>,

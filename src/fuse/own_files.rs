@@ -17,7 +17,7 @@ use super::reply::OpenReply;
 use crate::error::{Error, Result};
 use crate::world::{Caller, SetAttrs};
 
-/// Whether a thread counts the names of files that were changed.
+/// True if a thread counts the names of files that were changed.
 static COUNTING: AtomicBool = AtomicBool::new(false);
 
 impl FileSystem {

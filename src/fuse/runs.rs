@@ -26,7 +26,7 @@ type NamespaceId = (u64, u64);
 /// The members of all runs that are under way.
 #[derive(Debug)]
 pub struct RunMembers {
-    /// How many threads and namespaces are registered.
+    /// The number of threads and namespaces that are registered.
     members: AtomicUsize,
     table: RwLock<MemberTable>,
     /// The daemon's own namespace; absent where it cannot be told.

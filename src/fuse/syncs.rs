@@ -1,4 +1,4 @@
-//! How many workers wait for a disk: never so many that nobody is left to answer others.
+//! A limit on the workers that wait for a disk, so that some are left to answer other requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -49,10 +49,10 @@ pub(super) struct TableInode {
     /// The number of other nodes' locations that go through this one.
     pub(super) children: u32,
     pub(super) removed: bool,
-    /// Whether it is dead to the kernel: a removed directory. A new lookup gets another number.
+    /// True if it is dead to the kernel: a removed directory. A new lookup gets another number.
     pub(super) retired: bool,
     pub(super) watched: bool,
-    /// What is known of its content.
+    /// Knowledge of the file's content in the page cache.
     pub(super) known: CacheKnowledge,
 }
 

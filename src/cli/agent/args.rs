@@ -16,7 +16,7 @@ use crate::exec::program::Profile;
 use crate::exec::program::network::Asked;
 use crate::exec::program::sandbox;
 
-/// What `trumanfs agent` takes.
+/// Arguments of `trumanfs agent`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
@@ -72,7 +72,7 @@ pub(super) fn profiles() -> impl Iterator<Item = PossibleValue> {
     })
 }
 
-/// What `--net` says.
+/// The value of `--net`.
 #[derive(Debug, Clone)]
 pub(super) enum NetworkChoice {
     Hosts(Vec<String>),

@@ -20,7 +20,7 @@ use crate::exec::shell::{InputState, Shell};
 use crate::exec::{Interrupt, Outcome, Status};
 use signal_hook::consts::SIGINT;
 
-/// How long a line on standard input may be, with all that belongs to it.
+/// The longest line on standard input, with all that belongs to it.
 const LONGEST: usize = 16 << 20;
 /// The status after Ctrl-C: 128 and `SIGINT`.
 const INTERRUPTED: u8 = 130;
@@ -126,7 +126,7 @@ fn no_terminal(error: impl std::fmt::Display) -> Error {
     )
 }
 
-/// What the editor asks while a line is typed.
+/// The helper of the line editor: answers its questions while a line is typed.
 struct PromptHelper(Rc<RefCell<Shell>>);
 
 impl Completer for PromptHelper {

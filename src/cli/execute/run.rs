@@ -23,7 +23,7 @@ use crate::exec::program::sandbox;
 use crate::exec::program::{Command, Programs, RefusedCommand};
 use crate::exec::{Outcome, Status};
 
-/// What `trumanfs run` takes.
+/// Arguments of `trumanfs run`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "The program runs as the home's owner, sees the home, /usr and a /tmp of the session, and nothing else.\n\

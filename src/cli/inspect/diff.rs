@@ -16,10 +16,10 @@ use crate::name::WorldPath;
 use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference, TextPair};
 use crate::operator::text::TextComparison;
 
-/// How long the bar of `--stat` gets.
+/// The longest bar of `--stat`, in characters.
 const BAR: u64 = 40;
 
-/// What `trumanfs diff` takes.
+/// Arguments of `trumanfs diff`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct DiffArgs {
     /// A store or a home

@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// After so many looks at nothing, what has come is told.
 const LOOKS: u32 = 5;
 
-/// What `trumanfs log` takes.
+/// Arguments of `trumanfs log`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct LogArgs {
     /// A store or a home

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 use crate::client::MountStatus;
 use crate::exec::totals::{BOUNDS, Totals};
 
-/// What is known of one store.
+/// The known figures of a store.
 pub(super) struct MetricsSource {
     /// The store, escaped.
     pub(super) store: String,
@@ -88,7 +88,7 @@ pub(super) fn text(sources: &[MetricsSource]) -> String {
     page.text
 }
 
-/// What the daemons count.
+/// Metrics from the daemons' counters.
 fn daemons(page: &mut MetricsPage, sources: &[MetricsSource]) {
     let mounted = || {
         let mounted = sources
@@ -147,7 +147,7 @@ fn daemons(page: &mut MetricsPage, sources: &[MetricsSource]) {
     }
 }
 
-/// What executors were asked for.
+/// Metrics of executors' requests.
 fn requests(page: &mut MetricsPage, sources: &[MetricsSource]) {
     page.family(
         "trumanfs_requests_total",

@@ -10,10 +10,10 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::operator::session::{FOR_REQUESTS, Session, SessionEnding, is_for_requests};
 
-/// How many programs are named in the list.
+/// The number of programs that are named in the list.
 const PROGRAMS: usize = 5;
 
-/// What `trumanfs session` can do.
+/// Subcommands of `trumanfs session`.
 #[derive(Subcommand, Debug)]
 pub(in crate::cli) enum SessionCommand {
     /// Lists the sessions of a store: when, where, how much was changed, by which programs
@@ -22,7 +22,7 @@ pub(in crate::cli) enum SessionCommand {
     Show(SessionShowArgs),
 }
 
-/// What `trumanfs session list` takes.
+/// Arguments of `trumanfs session list`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct SessionListArgs {
     /// A store or a home
@@ -32,7 +32,7 @@ pub(in crate::cli) struct SessionListArgs {
     json: bool,
 }
 
-/// What `trumanfs session show` takes.
+/// Arguments of `trumanfs session show`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct SessionShowArgs {
     /// A store or a home

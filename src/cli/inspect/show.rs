@@ -14,7 +14,7 @@ use crate::journal::{KeepMethod, Op, UndoId};
 use crate::name::{WorldPath, escape};
 use crate::operator::show::{RecordDetails, RecordPreimage, TrashFate};
 
-/// What `trumanfs show` takes.
+/// Arguments of `trumanfs show`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ShowArgs {
     /// A store or a home

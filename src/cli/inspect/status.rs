@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::exec::totals::Totals;
 use crate::name::{escape, unescape};
 
-/// What `trumanfs status` takes.
+/// Arguments of `trumanfs status`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct StatusArgs {
     /// A home or a store; all homes of this machine where absent
@@ -68,7 +68,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<ExitReason> {
     })
 }
 
-/// One store, in JSON.
+/// A store's state, in JSON.
 #[derive(serde::Serialize)]
 struct StoreStatus<'a> {
     mounted: bool,

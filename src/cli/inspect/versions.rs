@@ -14,10 +14,10 @@ use crate::journal::KeepMethod;
 use crate::name::{WorldPath, escape};
 use crate::operator::versions::{ContentLocation, FormerContent};
 
-/// How much is written at once.
+/// The number of bytes written at once.
 const PIECE: usize = 1 << 16;
 
-/// What `trumanfs versions` takes.
+/// Arguments of `trumanfs versions`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct VersionsArgs {
     /// A store or a home
@@ -29,7 +29,7 @@ pub(in crate::cli) struct VersionsArgs {
     json: bool,
 }
 
-/// What `trumanfs cat` takes.
+/// Arguments of `trumanfs cat`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct CatArgs {
     /// A store or a home

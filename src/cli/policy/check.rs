@@ -10,7 +10,7 @@ use crate::cli::output::Printer;
 use crate::error::Result;
 use crate::exec::program::policy::{self, PolicyError};
 
-/// What `trumanfs policy check` takes.
+/// Arguments of `trumanfs policy check`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct PolicyCheckArgs {
     /// The policy file, or the name of a shipped policy

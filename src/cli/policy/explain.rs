@@ -23,7 +23,7 @@ use crate::exec::program::policy::{
 /// Where a command is taken to run where no home is named.
 const NO_HOME: &[u8] = b"/home/agent";
 
-/// What `trumanfs policy explain` takes.
+/// Arguments of `trumanfs policy explain`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ExplainArgs {
     /// The policy: a file, or a shipped one (default, development, production); else the one that is in force here

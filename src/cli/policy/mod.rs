@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 use crate::error::Result;
 
-/// What `trumanfs policy` does.
+/// Subcommands of `trumanfs policy`.
 #[derive(Subcommand, Debug)]
 pub(super) enum PolicyCommand {
     /// Says what is wrong with a policy file, with line and key (status 0 or 1)

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::exec::program::policy;
 
-/// What `trumanfs policy trust` takes.
+/// Arguments of `trumanfs policy trust`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TrustArgs {
     /// A store or a home

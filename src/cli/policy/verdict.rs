@@ -6,7 +6,7 @@ use crate::cli::output::{Printer, bytes, quote};
 use crate::exec::program::policy::{AllowedCommand, CommandRefusal};
 use crate::name::escape;
 
-/// What was decided, and about what.
+/// A verdict, and the command that it is about.
 pub(super) struct ExplainedVerdict {
     /// The words, where the line has any.
     pub(super) argv: Vec<Vec<u8>>,

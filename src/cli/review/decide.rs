@@ -31,7 +31,7 @@ struct ChangeArgs {
     hunk: Vec<usize>,
 }
 
-/// What `trumanfs accept` takes.
+/// Arguments of `trumanfs accept`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct AcceptArgs {
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(in crate::cli) struct AcceptArgs {
     json: bool,
 }
 
-/// What `trumanfs reject` takes.
+/// Arguments of `trumanfs reject`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct RejectArgs {
     #[command(flatten)]

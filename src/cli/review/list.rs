@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::operator::review::{ReviewScope, ReviewedPath};
 
-/// What `trumanfs review` takes.
+/// Arguments of `trumanfs review`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ReviewArgs {
     /// A store or a home

@@ -1,4 +1,4 @@
-//! Who changed something, in words.
+//! The author of a change, in words.
 
 use crate::operator::review::ChangeAuthor;
 

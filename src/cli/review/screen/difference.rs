@@ -14,11 +14,11 @@ use crate::operator::diff::{DiffSide, PathDifference, TextPair};
 use crate::operator::review::{HunkState, ReviewedPath};
 use crate::operator::text::{Hunk, LONGEST, LineSign, TextComparison};
 
-/// How many lines of a difference are shown at most.
+/// The number of lines of a difference that are shown at most.
 const LINES: usize = 20_000;
-/// How many bytes of a line are looked at: more than a screen is wide.
+/// The number of bytes of a line that are looked at: more than a screen is wide.
 const WIDEST: usize = 2_000;
-/// How far apart tabs are.
+/// The distance between tab stops, in columns.
 const TAB: usize = 8;
 
 /// Which hunks are shown.

@@ -19,7 +19,7 @@ const WIDE: u16 = 100;
 const SMALLEST: (u16, u16) = (40, 10);
 /// How many rows what is said may take.
 const MOST_SAID: u16 = 4;
-/// Where everything is.
+/// The areas of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScreenLayout {
     header: Rect,

@@ -58,7 +58,7 @@ pub(super) struct PathGroup {
     pub(super) items: Vec<usize>,
 }
 
-/// What the paths of a group have in common.
+/// The property that the paths of a group share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum GroupKey {
     Run(Option<RunId>),

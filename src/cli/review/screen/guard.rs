@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a question is on the screen before a key answers it.
+/// The time that a question is on the screen before a key answers it.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// Which question is on the screen, and since when.

@@ -21,7 +21,7 @@ pub(super) enum Key {
     PageDown,
 }
 
-/// What a key does while nothing is asked.
+/// The action of a key while no prompt is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyAction {
     Down,
@@ -54,7 +54,7 @@ pub(super) struct KeyBinding {
     pub(super) action: KeyAction,
     /// The keys in words.
     pub(super) named: &'static str,
-    /// What they do, for the help.
+    /// The keys' effect, for the help.
     pub(super) does: &'static str,
     /// What the footer says of them; empty where it says nothing.
     pub(super) brief: &'static str,

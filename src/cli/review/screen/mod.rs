@@ -38,7 +38,7 @@ use work::ReviewWorker;
 
 pub(super) use work::ReviewSubject;
 
-/// How the screen was left.
+/// The way in which the screen was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum ScreenExit {
     /// By its key.

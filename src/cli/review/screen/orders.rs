@@ -5,7 +5,7 @@ use crate::name::WorldPath;
 use crate::operator::diff::ChangeStatus;
 use crate::operator::point::Operation;
 
-/// What the work is asked for.
+/// A request to the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WorkerRequest {
     /// To read the review as of a point, as it was typed; absent for the present.
@@ -34,7 +34,7 @@ pub(super) enum ReviewAction {
 pub(super) enum ActionTarget {
     /// All changes of these paths, and of what is below them.
     Paths(Vec<WorldPath>),
-    /// What a run changed.
+    /// All changes of a run.
     Run(RunId),
     /// One hunk of a path: its number, and the digest of its lines, so that it is the one that was seen.
     Hunk(WorldPath, usize, String),
@@ -49,7 +49,7 @@ pub(super) enum UndoableAction {
     Restored(Operation),
 }
 
-/// What is heard of the work.
+/// An event from the worker.
 #[derive(Debug)]
 pub(super) enum WorkerEvent {
     /// The list, when it was read.
@@ -87,7 +87,7 @@ pub(super) struct ListedPath {
     pub(super) time: i64,
 }
 
-/// Who changed something.
+/// The author of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct AuthorLabel {
     pub(super) run: Option<RunId>,
@@ -124,22 +124,22 @@ pub(super) struct DifferenceLine {
     pub(super) text: String,
 }
 
-/// What a line of a difference is.
+/// The kind of a line of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineKind {
     /// The heading of a hunk.
     Hunk,
-    /// It is on both sides.
+    /// A line on both sides.
     Same,
-    /// It was there before.
+    /// A line of the older side only.
     Removed,
-    /// It is there after.
+    /// A line of the newer side only.
     Added,
-    /// It is said of the difference.
+    /// A remark on the difference.
     Said,
 }
 
-/// What came of a deed.
+/// The outcome of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ActionOutcome {
     /// In one line: what was done, and how to take it back.
@@ -148,8 +148,8 @@ pub(super) struct ActionOutcome {
     pub(super) more: Vec<String>,
     /// What `u` takes back; absent where nothing was changed or it cannot be taken back.
     pub(super) undoable: Option<UndoableAction>,
-    /// Whether this took back the last thing done here.
+    /// True if this took back the last thing done here.
     pub(super) undid: bool,
-    /// Whether something was accepted.
+    /// True if something was accepted.
     pub(super) accepted: bool,
 }

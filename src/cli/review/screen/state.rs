@@ -8,7 +8,7 @@ use super::orders::{
 use crate::name::WorldPath;
 use crate::operator::diff::ChangeStatus;
 
-/// What is to be done.
+/// An effect that the state asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScreenEffect {
     Order(WorkerRequest),
@@ -24,7 +24,7 @@ pub(super) enum FocusedPane {
     Difference,
 }
 
-/// What takes the keys before the list does.
+/// The prompt that takes the keys before the list does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OpenPrompt {
     Nothing,
@@ -50,14 +50,14 @@ pub(super) enum OpenPrompt {
     },
 }
 
-/// What a text is typed for.
+/// The purpose of a typed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextPurpose {
     Search,
     Point,
 }
 
-/// What the work is at.
+/// The present activity of the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WorkerActivity {
     /// Another point was asked for.
@@ -66,7 +66,7 @@ pub(super) enum WorkerActivity {
     Changing,
 }
 
-/// What is selected, whatever its row.
+/// The selection, whatever its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListSelection {
     Nothing,
@@ -101,7 +101,7 @@ pub(super) struct ScreenState {
     pub(super) hunk: usize,
     pub(super) first_line: usize,
     pub(super) asked: OpenPrompt,
-    /// Whether a key answers what is asked: whoever sits there has seen it.
+    /// True if a key answers what is asked: whoever sits there has seen it.
     pub(super) is_answerable: bool,
     /// What is said of the last thing.
     pub(super) said: String,
@@ -109,12 +109,12 @@ pub(super) struct ScreenState {
     pub(super) busy: Option<WorkerActivity>,
     /// What was done here, the last one last.
     pub(super) done: Vec<UndoableAction>,
-    /// Whether the last thing was to accept something, which cannot be taken back.
+    /// True if the last thing was to accept something, which cannot be taken back.
     pub(super) is_last_accepted: bool,
     /// What was searched for.
     pub(super) search: String,
     pub(super) room: PaneHeights,
-    /// Whether the screen ends as soon as what is under way is done.
+    /// True if the screen ends as soon as what is under way is done.
     pub(super) is_leaving: bool,
 }
 

@@ -11,10 +11,10 @@ use super::keys::Key;
 /// The longest sequence that is waited for; what is longer is none.
 const LONGEST: usize = 1024;
 
-/// How long the rest of a key is waited for: Esc is also the beginning of other keys.
+/// The time for which the rest of a key is waited for: Esc is also the beginning of other keys.
 const REST_OF_KEY: Duration = Duration::from_millis(50);
 
-/// How long the rest of a terminal's answer is waited for, which comes in pieces over a slow line.
+/// The time for which the rest of a terminal's answer is waited for, which comes in pieces over a slow line.
 const REST_OF_ANSWER: Duration = Duration::from_secs(1);
 
 /// Bytes that were typed and are no whole key yet.
@@ -23,7 +23,7 @@ pub(super) struct KeyParser {
     bytes: Vec<u8>,
     /// The control string whose end has not come.
     string: Option<ControlString>,
-    /// Whether the last key was an ESC of which nothing more came in time. Over a slow line it may have begun an answer.
+    /// True if the last key was an ESC of which nothing more came in time. Over a slow line it may have begun an answer.
     is_late: bool,
 }
 
@@ -36,7 +36,7 @@ struct ControlString {
     by_byte: bool,
 }
 
-/// What the bytes at the beginning are.
+/// The parse of the bytes at the beginning.
 enum ParsedInput {
     /// A key, of so many bytes.
     Key(Key, usize),

@@ -17,21 +17,21 @@ use crate::name::WorldPath;
 use crate::operator::point::{Operation, Point};
 use crate::operator::review::ReviewScope;
 
-/// How often newer records are looked for.
+/// The interval between searches for newer records.
 const TICK: Duration = Duration::from_secs(1);
 /// Reading the list anew takes one part in so many of the time at most.
 const SHARE: u32 = 15;
 /// A difference that takes longer than this to read is read anew only where there are newer records.
 const QUICK: Duration = Duration::from_millis(20);
 
-/// What is reviewed.
+/// The subject of a review.
 #[derive(Debug)]
 pub(in crate::cli::review) struct ReviewSubject {
     pub(in crate::cli::review) client: Client,
     /// TARGET, as a shell takes it.
     pub(in crate::cli::review) target: String,
     pub(in crate::cli::review) scope: ReviewScope,
-    /// Whether what was accepted is listed as well.
+    /// True if what was accepted is listed as well.
     pub(in crate::cli::review) all: bool,
 }
 
@@ -110,7 +110,7 @@ impl ReviewWorker {
     }
 }
 
-/// Where the thread tells its news.
+/// The sender of the worker's events.
 struct EventSender {
     tell: Sender<WorkerEvent>,
     waking: OwnedFd,
@@ -140,7 +140,7 @@ struct WorkerThread<'s> {
     newest: Option<Operation>,
     /// The point that is shown, and as it was typed; absent for the present.
     at: Option<(String, Point)>,
-    /// When the list may be read anew.
+    /// The earliest time at which the list may be read anew.
     not_before: Instant,
     /// The difference that was told last, and how long it took to read.
     shown: Option<(ShownDifference, Duration)>,
