@@ -20,7 +20,7 @@ use crate::world::store::layout::{AGENT_RUNS, AGENTS};
 use crate::world::trash::erase::erase;
 use crate::world::{Root, RunId};
 
-/// What a run of an agent has in its store. Whoever is killed leaves a mark behind.
+/// The directories and the mark of an agent's run in its store. A killed run leaves its mark behind.
 #[derive(Debug)]
 pub struct AgentPlace {
     home: OwnedFd,

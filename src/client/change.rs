@@ -1,4 +1,4 @@
-//! Who carries a change out: the daemon where the store is mounted, else this process under the store's lock.
+//! The choice of who carries a change out: the daemon where the store is mounted, else this process under the store's lock.
 
 use super::connect::{ask, is_silence, misunderstood};
 use super::target::Client;

@@ -23,7 +23,7 @@ use crate::world::{KeepOptions, Root, WorldOptions, last_mounted_with, new_sessi
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The time that a daemon that was killed may take to end.
 const ENDING: Duration = Duration::from_secs(2);
-/// How often a refused mount is tried again at once.
+/// The number of times that a refused mount is tried again at once.
 const MOST_ATTEMPTS: u32 = 3;
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! One client for every front end: what an operator can ask of a store, each verb once.
+//! The client of every front end: each verb that an operator can ask of a store, once.
 //!
 //! A [`Client`] stands for a TARGET: a store, a home, or something in a home. Each verb finds out by itself whether the store is
 //! served: then the daemon carries a change out, over its control socket; else this process does, under the store's lock, in a

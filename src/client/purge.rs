@@ -9,10 +9,10 @@ use crate::operator::kept_versions::KeptVersion;
 use crate::operator::purge::{self, PurgePlan, PurgeRequest};
 use crate::world::{Caller, PurgeResult};
 
-/// How many things one request to the daemon names: others can ask it something in between.
+/// The number of things that one request to the daemon names: others can ask it something in between.
 const AT_ONCE: usize = 50;
 
-/// What is told of how many bytes have become free since it was told last.
+/// A callback that gets the number of bytes freed since its last call.
 pub type FreedCallback<'a> = &'a mut dyn FnMut(u64);
 
 /// Entries of the trash, and former contents by session and number.

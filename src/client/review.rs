@@ -13,7 +13,7 @@ use crate::operator::undo::edit::edit;
 use crate::operator::undo::{UndoReport, UndoRequest, UndoTarget};
 use crate::world::Caller;
 
-/// How often a review is read that does not fit what is there: somebody was changing it while it was read.
+/// The number of times that a review is read that does not fit the store: somebody was changing it while it was read.
 const LOOKS: usize = 5;
 
 impl Client {
@@ -244,7 +244,7 @@ fn nothing_at(paths: &[WorldPath]) -> Error {
     }
 }
 
-/// How many paths or hunks are named: the words stand in a record.
+/// The number of paths or hunks that are named: the words stand in a record.
 const NAMED: usize = 20;
 
 fn hunk_words(verb: &str, review: &Review<'_>, path: &WorldPath, numbers: &[usize]) -> String {

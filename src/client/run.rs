@@ -25,7 +25,7 @@ use crate::world::{Run, RunId};
 /// The time that the daemon may take to note something of a run: it answers at once, or it hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where this process registers its runs in a store that is mounted.
+/// The registry of this process's runs at the daemon of a mounted store.
 #[derive(Debug)]
 pub struct RunRegistry {
     /// The store's own directory, where the socket is.

@@ -1,4 +1,4 @@
-//! What TARGET and PATH stand for: the store behind a home, and a path as somebody types it.
+//! The meaning of TARGET and PATH: the store behind a home, and a path as somebody types it.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

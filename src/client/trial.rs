@@ -12,7 +12,7 @@ use crate::error::{Error, Kind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{diagnosis, table};
 
-/// What helps where the temporary directory is no place for a store.
+/// The remedy if the temporary directory is no place for a store.
 const OTHER_DIRECTORY: &str =
     "Set TMPDIR to a directory on a disk's file system that has space and that you may write to.";
 

@@ -17,7 +17,7 @@ use crate::world::Caller;
 /// The session that stands for all of them.
 pub const EVERY_SESSION: &str = "all";
 
-/// What is to be taken back, as it was typed. What is given narrows the choice; operations stand alone.
+/// A choice of what to undo, as it was typed. Each given field narrows it; operations stand alone.
 #[derive(Debug, Clone, Default)]
 pub struct UndoQuery {
     /// Operations, as NUMBER (of the last session) or SESSION:NUMBER.
@@ -34,7 +34,7 @@ pub struct UndoQuery {
     pub pid: Option<u32>,
     /// By this program.
     pub program: Option<String>,
-    /// What concerns these paths.
+    /// Operations that concern these paths.
     pub paths: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What an executor that works in a process of its own needs of a mounted home, besides the home: descriptors, so that it
+//! The descriptors that an executor in a process of its own needs of a mounted home, besides the home, so that it
 //! finds nothing by a path.
 
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ pub struct HomeDescriptors {
     pub state: OwnedFd,
     /// The directory of files that are not whole yet.
     pub staged: OwnedFd,
-    /// Where the directory lies in the home that was asked about.
+    /// The directory that was asked about, as a path in the home.
     pub prefix: WorldPath,
 }
 

@@ -101,14 +101,14 @@ pub enum RunRequest {
     Namespace {
         /// The run.
         id: RunId,
-        /// That process, by its number in the daemon's PID namespace.
+        /// The process, by its number in the daemon's PID namespace.
         process: u32,
     },
     /// A file that it has written beside the home comes into it ([`World::adopt`](crate::world::World::adopt)).
     Adopt {
         /// The run.
         id: RunId,
-        /// What the file is called among those that are not whole yet.
+        /// The file's name among those that are not whole yet.
         written: String,
         /// Its path in the home, at which nothing is.
         to: WorldPath,
@@ -128,7 +128,7 @@ pub enum ControlAnswer {
     Status(Box<MountStatus>),
     /// The request was carried out.
     Done,
-    /// It was deleted, as far as it says.
+    /// The things that were deleted.
     Purged(PurgeResult),
     /// The operations that were taken back, or the conflicts.
     Undone(Box<undo::UndoReport>),
@@ -200,7 +200,7 @@ pub struct MountStatus {
     pub mechanisms: serde_json::Value,
     /// The number of requests of each kind.
     pub counters: serde_json::Value,
-    /// How many files and directories the kernel knows.
+    /// The number of files and directories that the kernel knows.
     pub known: usize,
     /// The number of files that are open.
     pub open: usize,
@@ -209,11 +209,11 @@ pub struct MountStatus {
     pub members: usize,
     /// The number of directories that are watched for changes behind the mount.
     pub watched: usize,
-    /// How many records the session has.
+    /// The number of records that the session has.
     pub records: u64,
-    /// How much the trash takes on disk, in bytes.
+    /// The space that the trash takes on disk, in bytes.
     pub trash_bytes: u64,
-    /// How much former contents take on disk, in bytes.
+    /// The space that former contents take on disk, in bytes.
     #[serde(default)]
     pub kept_bytes: u64,
     /// The number of writes that were refused because former contents had reached their limit (`--keep-max`).
@@ -222,7 +222,7 @@ pub struct MountStatus {
     /// The number of files that have former contents that are not final: they may still give space back.
     #[serde(default)]
     pub not_final: usize,
-    /// What the one who mounted the store should know.
+    /// Warnings for the user who mounted the store.
     #[serde(default)]
     pub notices: Vec<String>,
 }

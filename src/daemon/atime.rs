@@ -8,7 +8,7 @@ use rustix::mount::MountFlags;
 
 use crate::error::{Error, Result};
 
-/// When a read updates the access time (mount(8)).
+/// The condition under which a read updates the access time (mount(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum AccessTimes {
     /// Never.

@@ -1,4 +1,4 @@
-//! One connection on the control socket: who is at its other end, and what is asked, line by line.
+//! A connection on the control socket: the peer's user, and its requests, line by line.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use crate::world::{Caller, Origin};
 /// The longest request, in bytes: the operations of a large review, or the lines of a long file, escaped.
 const LONGEST: u64 = 128 << 20;
 
-/// Who is at the other end of a connection. Only root and whoever mounted the store may be.
+/// The user at the other end of a connection: only root and the user who mounted the store are let in.
 pub(super) fn peer(connection: &UnixStream) -> Result<Caller> {
     let peer =
         rustix::net::sockopt::socket_peercred(connection).map_err(Error::os("getsockopt"))?;

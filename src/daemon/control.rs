@@ -19,7 +19,7 @@ use crate::operator;
 use crate::world::store::layout::{SOCKET, TRASH};
 use crate::world::{Caller, PurgeResult, World};
 
-/// Whose turn it is to change something for an operator: one after the other, and nobody any more once the session ends.
+/// The operators' lock: one operator's change at a time, and none once the session ends.
 #[derive(Debug, Default)]
 pub(super) struct OperatorLock {
     ended: parking_lot::Mutex<bool>,

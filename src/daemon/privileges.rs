@@ -1,4 +1,4 @@
-//! What the daemon may do: the protection of its own process, the owner it acts for, and the privilege that passthrough
+//! The daemon's privileges: the protection of its own process, the owner it acts for, and the privilege that passthrough
 //! takes.
 
 use rustix::fs::{Mode, OFlags};

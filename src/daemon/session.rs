@@ -1,4 +1,4 @@
-//! One session of a home: from checked options to a clean end.
+//! The session of a home: from checked options to a clean end.
 //!
 //! Threads: one per core that answers requests (with the owner's rights), and one each for changes behind the mount,
 //! the control socket, signals, following the caller, writing records out, and counting the trash. The main thread

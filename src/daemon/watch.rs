@@ -19,7 +19,7 @@ use crate::name::Name;
 use crate::sys::fanotify::{self, Event, Handle};
 use crate::world::Dir;
 
-/// How long events are gathered before they are handled.
+/// The time for which events are gathered before they are handled.
 const GATHER: Duration = Duration::from_millis(200);
 
 /// The number of notifications about a changed file that somebody has open.

@@ -146,7 +146,7 @@ impl FileSystem {
     }
 }
 
-/// How much later than an act the kernel may note the time of it.
+/// The delay with which the kernel may note the time of an act.
 const SOON: Duration = Duration::from_millis(100);
 
 /// Returns whether the kernel sends a file's times by itself. With the writeback cache it does so after each change of the

@@ -1,4 +1,4 @@
-//! One open file: its descriptor, who opened it, and what has been kept of its content.
+//! The state of an open file: its descriptor, its opener, and what has been kept of its content.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -20,17 +20,17 @@ use crate::world::Meta;
 /// much as a backing file each time (benches/results/small_files-2026-11-23.md).
 const SMALL: u64 = 16 << 10;
 
-/// What is known of a file's content from those who had it open before.
+/// Knowledge of a file's content from those who had it open before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheKnowledge {
     /// Nobody has, or somebody may have changed it since.
     #[default]
     Nothing,
-    /// One reader has, past the daemon.
+    /// A reader had the file open, past the daemon.
     Read(FileDigest),
     /// Its pages are cached.
     Cached(FileDigest),
-    /// It was opened for reading and writing past the daemon, so it may be mapped (`maps.rs`).
+    /// The file was opened for reading and writing past the daemon, so it may be mapped (`maps.rs`).
     Mapped,
 }
 

@@ -1,4 +1,4 @@
-//! Who belongs to a run: threads of executors, and all processes of a program's PID namespace.
+//! The members of runs: threads of executors, and all processes of a program's PID namespace.
 //!
 //! The kernel names the thread that waits for a request. An executor that works in its own process registers its threads; a
 //! program's processes, whatever they start and call themselves, share a PID namespace. Both are known by descriptors, so

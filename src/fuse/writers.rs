@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long after its last close a writer's changes may still be among the store's events.
+/// The time after its last close for which a writer's changes may still be among the store's events.
 const LATELY: Duration = Duration::from_secs(1);
 
 /// The writers, by node and thread.

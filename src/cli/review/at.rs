@@ -1,4 +1,4 @@
-//! When there is a screen for a review, and what comes of it.
+//! The decision whether a review gets a screen, and the result of that screen.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! What is asked before anything is changed, and the texts that are typed.
+//! Questions before a change, and typed texts.
 
 use super::keys::Key;
 use super::orders::{ActionTarget, ReviewAction, WorkerRequest};

@@ -19,7 +19,7 @@ const HOW: UndoOptions = UndoOptions {
     dry_run: false,
 };
 
-/// Where something is done: the store, how it is named on a command line, and what was read of it.
+/// The store that actions work on: the store itself, how it is named on a command line, and what was read of it.
 #[derive(Debug)]
 pub(super) struct ReviewedStore<'p, 'c> {
     pub(super) client: &'c Client,

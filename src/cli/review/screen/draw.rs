@@ -15,9 +15,9 @@ use super::{list, pane};
 
 /// From so many columns on, the list and the difference are beside each other.
 const WIDE: u16 = 100;
-/// What is smaller shows nothing.
+/// The smallest screen that shows anything.
 const SMALLEST: (u16, u16) = (40, 10);
-/// How many rows what is said may take.
+/// The most rows that a message may take.
 const MOST_SAID: u16 = 4;
 /// The areas of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,7 +206,7 @@ fn footer(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Bu
     }
 }
 
-/// What lies above everything: the help, and what is to be read.
+/// The overlay above everything: the help, or a text to be read.
 fn above(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     let (title, lines, top): (_, Vec<String>, _) = match &state.asked {
         OpenPrompt::Help { top } => {

@@ -52,7 +52,7 @@ pub(super) struct PathGroup {
     pub(super) title: String,
     /// The run that they are the doing of.
     pub(super) run: Option<RunId>,
-    /// What the run was asked for, escaped.
+    /// The run's request, escaped.
     pub(super) command: Option<String>,
     /// The places of the paths.
     pub(super) items: Vec<usize>,

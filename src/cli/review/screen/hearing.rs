@@ -1,4 +1,4 @@
-//! What a key, or a piece of news, makes of the state.
+//! Handlers of keys and of worker events: the changes that each makes to the state.
 
 use super::keys::{Key, KeyAction, action};
 use super::orders::{ActionOutcome, ReviewAction, ReviewListing, WorkerEvent};

@@ -56,7 +56,7 @@ pub(super) struct KeyBinding {
     pub(super) named: &'static str,
     /// The keys' effect, for the help.
     pub(super) does: &'static str,
-    /// What the footer says of them; empty where it says nothing.
+    /// The footer's words for these keys; empty if the footer leaves them out.
     pub(super) brief: &'static str,
 }
 

@@ -13,7 +13,7 @@ impl ScreenState {
         isize::try_from(rows.saturating_sub(1).max(1)).unwrap_or(1)
     }
 
-    /// One row or one hunk further.
+    /// A step to the next row or hunk.
     pub(super) fn step(&mut self, by: isize) -> Vec<ScreenEffect> {
         let hunks = self.difference().map_or(&[][..], |shown| &shown.hunks);
         if self.focus == FocusedPane::List || hunks.is_empty() {

@@ -1,4 +1,4 @@
-//! What the screen asks of the work behind it, and what it hears: plain data, without a store.
+//! The screen's requests to its worker, and the worker's events: plain data, without a store.
 
 use crate::journal::RunId;
 use crate::name::WorldPath;
@@ -36,7 +36,7 @@ pub(super) enum ActionTarget {
     Paths(Vec<WorldPath>),
     /// All changes of a run.
     Run(RunId),
-    /// One hunk of a path: its number, and the digest of its lines, so that it is the one that was seen.
+    /// A hunk of a path: its number, and the digest of its lines, so that it is the one that was seen.
     Hunk(WorldPath, usize, String),
 }
 
@@ -56,10 +56,10 @@ pub(super) enum WorkerEvent {
     Listed(ReviewListing),
     /// The difference of a path.
     Shown(Box<ShownDifference>),
-    /// What came of a deed, and the list after it; absent where it could not be read. One piece: a key that is pressed when
+    /// The outcome of an action, and the list after it; absent where it could not be read. One piece: a key that is pressed when
     /// the new list is seen must not find the screen still busy.
     Done(ActionOutcome, Option<ReviewListing>),
-    /// What could not be read, and the remedy.
+    /// A failure to read, and the remedy.
     Failed(String),
 }
 
@@ -81,9 +81,9 @@ pub(super) struct ReviewListing {
 pub(super) struct ListedPath {
     pub(super) path: WorldPath,
     pub(super) status: ChangeStatus,
-    /// Who changed it last: a place in [`ReviewListing::who`].
+    /// The author of the last change: a place in [`ReviewListing::who`].
     pub(super) who: usize,
-    /// When that was: microseconds since 1970.
+    /// The time of the last change: microseconds since 1970.
     pub(super) time: i64,
 }
 
@@ -92,7 +92,7 @@ pub(super) struct ListedPath {
 pub(super) struct AuthorLabel {
     pub(super) run: Option<RunId>,
     pub(super) program: String,
-    /// What the run was asked for, escaped.
+    /// The run's request, escaped.
     pub(super) command: Option<String>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct AuthorLabel {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShownDifference {
     pub(super) path: WorldPath,
-    /// What is said above the lines.
+    /// The remarks above the lines.
     pub(super) head: Vec<String>,
     pub(super) lines: Vec<DifferenceLine>,
     pub(super) hunks: Vec<DifferenceHunk>,
@@ -109,7 +109,7 @@ pub(super) struct ShownDifference {
 /// A hunk of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DifferenceHunk {
-    /// Where it begins in [`ShownDifference::lines`].
+    /// The hunk's first line in [`ShownDifference::lines`].
     pub(super) line: usize,
     /// Its number, as `review --patch` has it.
     pub(super) number: usize,
@@ -144,9 +144,9 @@ pub(super) enum LineKind {
 pub(super) struct ActionOutcome {
     /// In one line: what was done, and how to take it back.
     pub(super) said: String,
-    /// What is to be read before going on: conflicts, what could not be done.
+    /// The lines to be read before going on: conflicts and failures.
     pub(super) more: Vec<String>,
-    /// What `u` takes back; absent where nothing was changed or it cannot be taken back.
+    /// The action that `u` takes back; absent where nothing was changed or it cannot be taken back.
     pub(super) undoable: Option<UndoableAction>,
     /// True if this took back the last thing done here.
     pub(super) undid: bool,

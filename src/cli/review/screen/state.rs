@@ -28,7 +28,7 @@ pub(super) enum FocusedPane {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum OpenPrompt {
     Nothing,
-    /// Whether something shall be done.
+    /// A question before an action.
     Sure {
         question: String,
         deed: ReviewAction,
@@ -85,7 +85,7 @@ pub(super) struct PaneHeights {
 /// The whole state.
 #[derive(Debug)]
 pub(super) struct ScreenState {
-    /// What is reviewed, in words.
+    /// The subject of the review, in words.
     pub(super) title: String,
     /// The list; absent until it was read.
     pub(super) listing: Option<ReviewListing>,
@@ -103,15 +103,15 @@ pub(super) struct ScreenState {
     pub(super) asked: OpenPrompt,
     /// True if a key answers what is asked: whoever sits there has seen it.
     pub(super) is_answerable: bool,
-    /// What is said of the last thing.
+    /// The message about the last action.
     pub(super) said: String,
-    /// What is under way.
+    /// The worker's activity.
     pub(super) busy: Option<WorkerActivity>,
-    /// What was done here, the last one last.
+    /// The actions that were done here, the last one last.
     pub(super) done: Vec<UndoableAction>,
     /// True if the last thing was to accept something, which cannot be taken back.
     pub(super) is_last_accepted: bool,
-    /// What was searched for.
+    /// The text that was searched for.
     pub(super) search: String,
     pub(super) room: PaneHeights,
     /// True if the screen ends as soon as what is under way is done.

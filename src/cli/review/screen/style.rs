@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier, Style as Look};
 
 use super::super::super::output::TextStyle;
 
-/// Whether there are colours.
+/// The styles of the screen, with or without colours.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScreenStyles {
     pub(super) colour: bool,

@@ -31,17 +31,17 @@ use super::style::ScreenStyles;
 use super::typed::KeyParser;
 use crate::error::{Error, Result};
 
-/// How long keys are ignored when the screen takes the terminal, because what had it before may have asked it something.
+/// The time for which keys are ignored when the screen takes the terminal, because what had it before may have asked it something.
 const SETTLING: Duration = Duration::from_millis(300);
 
-/// How the terminal was before; absent while nothing of it is changed.
+/// The terminal's former settings; absent while nothing of it is changed.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// What the terminal, or somebody else, has to say.
+/// An event from the terminal or from the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScreenEvent {
     Key(Key),
-    /// It has another size.
+    /// The terminal has another size.
     Resized,
     /// Something else had it, while this process was stopped.
     Back,

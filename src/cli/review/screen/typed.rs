@@ -27,7 +27,7 @@ pub(super) struct KeyParser {
     is_late: bool,
 }
 
-/// What ends a control string besides ST (ECMA-48, 5.6).
+/// The terminator of a control string besides ST (ECMA-48, 5.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ControlString {
     /// BEL does: it is one for the operating system.
