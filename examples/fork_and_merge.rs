@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use trumanfs::client::{Client, ForkMethod};
 use trumanfs::exec::shell::Shell;
 use trumanfs::exec::{self, Access, Limits, Status};
-use trumanfs::name::Escaped;
+use trumanfs::name::EscapedBytes;
 use trumanfs::operator::merge::MergeRequest;
 use trumanfs::operator::undo::OnConflict;
 
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let request = MergeRequest {
-            fork: Escaped(fork.as_os_str().as_bytes().to_vec()),
+            fork: EscapedBytes(fork.as_os_str().as_bytes().to_vec()),
             paths: Vec::new(),
             choice: OnConflict::Stop,
             dry_run: false,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::shown::{complain, complain_in_json};
-use crate::error::{Error, Kind};
+use crate::error::{Error, FailureKind};
 
 /// What a command's end means, for scripts. A public contract: numbers never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub enum ExitReason {
 
 impl ExitReason {
     /// Returns the exit code of a kind of failure.
-    pub(super) fn of(kind: Kind) -> ExitReason {
+    pub(super) fn of(kind: FailureKind) -> ExitReason {
         match kind {
-            Kind::Usage => ExitReason::Usage,
-            Kind::Missing => ExitReason::Missing,
-            Kind::Conflict => ExitReason::Conflict,
-            Kind::Partly => ExitReason::Partly,
-            Kind::Refused => ExitReason::Refused,
-            Kind::System => ExitReason::System,
+            FailureKind::Usage => ExitReason::Usage,
+            FailureKind::Missing => ExitReason::Missing,
+            FailureKind::Conflict => ExitReason::Conflict,
+            FailureKind::Partly => ExitReason::Partly,
+            FailureKind::Refused => ExitReason::Refused,
+            FailureKind::System => ExitReason::System,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::output::{Printer, count, quote, warn};
 use super::shown::complain;
 use crate::client::{Client, ForkMethod, ForkReport};
 use crate::error::Result;
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use crate::operator::merge::{MergeReport, MergeRequest};
 use crate::operator::undo::OnConflict;
 
@@ -104,7 +104,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<ExitReason> {
     let path = std::fs::canonicalize(fork.path()).unwrap_or_else(|_| fork.path().to_owned());
     let paths = args.paths.iter().map(|path| client.in_home(path));
     let request = MergeRequest {
-        fork: Escaped(path.as_os_str().as_bytes().to_vec()),
+        fork: EscapedBytes(path.as_os_str().as_bytes().to_vec()),
         paths: paths.collect::<Result<_>>()?,
         choice: OnConflict::chosen(args.keep_both, args.force),
         dry_run: args.dry_run,

@@ -9,7 +9,7 @@ use super::progress::{bar, spinner};
 use super::values::{ByteSize, duration};
 use crate::client::{Client, PurgeResult};
 use crate::error::Result;
-use crate::name::{Escaped, escape};
+use crate::name::{EscapedBytes, escape};
 use crate::operator::kept_versions::KeptVersion;
 use crate::operator::purge::{PurgePlan, PurgeRequest, PurgeScope};
 use crate::operator::trash::TrashEntry;
@@ -218,7 +218,7 @@ fn request(args: PurgeArgs) -> PurgeRequest {
         entries: args
             .entries
             .into_iter()
-            .map(|entry| Escaped(entry.into_vec()))
+            .map(|entry| EscapedBytes(entry.into_vec()))
             .collect(),
     }
 }
@@ -240,9 +240,9 @@ struct PurgeSummary<'a> {
     bytes: u64,
     needed: u64,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    missing: &'a [Escaped],
+    missing: &'a [EscapedBytes],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    left: &'a [(Escaped, String)],
+    left: &'a [(EscapedBytes, String)],
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: &'a Option<String>,
 }

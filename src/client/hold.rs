@@ -11,7 +11,7 @@ use super::connect::{DaemonConnection, is_silence};
 use super::target::{Client, DirectorySite, PinnedDir, findable, site};
 use crate::control::{ControlAnswer, ControlRequest, HeldHomeInfo};
 use crate::daemon::{self, MountOptions};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
 use crate::world::root::{open_beneath, stat_fd};
@@ -144,7 +144,9 @@ pub fn hold(
                         // Another request has mounted it meanwhile.
                         Err(_) if served(dir)?.is_some() => continue,
                         // Or had, and its home has ended since: what refuses it for another reason does so again.
-                        Err(error) if error.kind() == Kind::Refused && attempts < MOST_ATTEMPTS => {
+                        Err(error)
+                            if error.kind() == FailureKind::Refused && attempts < MOST_ATTEMPTS =>
+                        {
                             attempts += 1;
                             continue;
                         }
@@ -155,7 +157,7 @@ pub fn hold(
         };
         match held {
             // Another one's home is ending, or two of us have tried to mount the store.
-            Err(error) if error.kind() == Kind::Conflict && Instant::now() < end => {
+            Err(error) if error.kind() == FailureKind::Conflict && Instant::now() < end => {
                 std::thread::sleep(PAUSE);
             }
             held => return held,

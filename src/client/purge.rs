@@ -4,7 +4,7 @@ use super::connect::{ask, misunderstood};
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use crate::operator::kept_versions::KeptVersion;
 use crate::operator::purge::{self, PurgePlan, PurgeRequest};
 use crate::world::{Caller, PurgeResult};
@@ -16,7 +16,7 @@ const AT_ONCE: usize = 50;
 pub type FreedCallback<'a> = &'a mut dyn FnMut(u64);
 
 /// Entries of the trash, and former contents by session and number.
-type PurgeItems = (Vec<Escaped>, Vec<(String, u64)>);
+type PurgeItems = (Vec<EscapedBytes>, Vec<(String, u64)>);
 
 impl Client {
     /// Finds out what a request means for the store as it is now.
@@ -34,7 +34,7 @@ impl Client {
     /// As [`purge::carry_out`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what comes in between
     /// later is in [`PurgeResult::stopped`].
     pub fn purge(&self, plan: &PurgePlan, freed: FreedCallback<'_>) -> Result<PurgeResult> {
-        let entries: Vec<Escaped> = plan.entries.iter().map(|l| l.entry.clone()).collect();
+        let entries: Vec<EscapedBytes> = plan.entries.iter().map(|l| l.entry.clone()).collect();
         let version = |version: &KeptVersion| (version.session.clone(), version.n);
         let versions: Vec<_> = plan.versions.iter().map(version).collect();
         if self.store.served_by()?.is_some() {

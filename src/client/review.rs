@@ -4,7 +4,7 @@ use super::target::Client;
 use super::undo::UndoOptions;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
-use crate::name::{Subtrees, WorldPath};
+use crate::name::{SubtreeSet, WorldPath};
 use crate::operator::point::{Operation, Point};
 use crate::operator::review::{
     AcceptReport, AcceptRequest, PathHunks, Review, ReviewScope, accept, newest,
@@ -222,7 +222,7 @@ fn count(review: &Review<'_>, paths: &[WorldPath]) -> u64 {
     if paths.is_empty() {
         return review.len() as u64;
     }
-    let meant = Subtrees::of(paths);
+    let meant = SubtreeSet::of(paths);
     let is_meant = |number: &usize| {
         let listed = review.path(*number);
         listed.is_some_and(|(_, at)| meant.contains(&at))

@@ -3,7 +3,7 @@
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::Result;
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::trash::{self, TrashEntry};
 use crate::operator::usage::{SpaceUsage, usage};
 use crate::world::Caller;
@@ -12,7 +12,7 @@ use crate::world::Caller;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct RestoredEntry {
     /// The entry.
-    pub entry: Escaped,
+    pub entry: EscapedBytes,
     /// The entry's present path.
     pub to: WorldPath,
 }
@@ -37,7 +37,7 @@ impl Client {
             Some(to) => to.clone(),
             None => trash::origin(&self.store, entry)?,
         };
-        let entry = Escaped(entry.to_vec());
+        let entry = EscapedBytes(entry.to_vec());
         let request = ControlRequest::TrashRestore {
             entry: entry.clone(),
             to: to.clone(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::hold::{HomeHold, hold, unmounted};
 use super::target::Client;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{diagnosis, table};
 
@@ -109,7 +109,7 @@ fn mount_store(store: &Path) -> Result<HomeHold> {
     }
     hold(store, None, &|_| Ok(())).map_err(|error| match error.kind() {
         // What the disk of the temporary directory cannot do says nothing of other disks.
-        Kind::System => {
+        FailureKind::System => {
             let (what, _) = error.into_words();
             Error::refused(format!("{}: {what}", store.display()), OTHER_DIRECTORY)
         }

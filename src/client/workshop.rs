@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::target::Client;
 use crate::error::{Error, Result};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::run;
 use crate::world::store::layout::TRASH;
 use crate::world::{Root, RunId, adopt};
@@ -52,7 +52,7 @@ impl Client {
     ///
     /// # Errors
     /// Those of reading the journal.
-    pub fn trashed(&self, id: RunId) -> Result<Vec<Escaped>> {
+    pub fn trashed(&self, id: RunId) -> Result<Vec<EscapedBytes>> {
         run::trashed(&self.store, id)
     }
 }

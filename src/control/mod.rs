@@ -9,8 +9,8 @@ use std::os::unix::net::UnixStream;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Kind, Result};
-use crate::name::{Escaped, WorldPath};
+use crate::error::{Error, FailureKind, Result};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::review::{AcceptReport, AcceptRequest};
 use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
@@ -25,14 +25,14 @@ pub enum ControlRequest {
     /// Put an entry of the trash back.
     TrashRestore {
         /// The entry.
-        entry: Escaped,
+        entry: EscapedBytes,
         /// The path that the entry is put back to.
         to: WorldPath,
     },
     /// Delete entries of the trash, and former contents (session and number), for good.
     Purge {
         /// The entries.
-        entries: Vec<Escaped>,
+        entries: Vec<EscapedBytes>,
         /// The former contents.
         versions: Vec<(String, u64)>,
     },
@@ -152,7 +152,7 @@ pub enum ControlAnswer {
     /// The request failed, and nothing was changed.
     Failed {
         /// Which kind of failure.
-        kind: Kind,
+        kind: FailureKind,
         /// The failure, in words.
         what: String,
         /// The remedy.
@@ -172,7 +172,7 @@ impl From<Error> for ControlAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HeldHomeInfo {
     /// The home's mountpoint.
-    pub home: Escaped,
+    pub home: EscapedBytes,
     /// Whom it is for.
     pub uid: u32,
     /// Their group.

@@ -12,9 +12,9 @@ use super::holders::HomeHolders;
 use super::live_applier::LiveApplier;
 use super::runs::ConnectionRuns;
 use crate::control::{ControlAnswer, ControlRequest, MountStatus, RunRequest, send, socket_path};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::fuse::{CacheInvalidator, SharedState};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::operator;
 use crate::world::store::layout::{SOCKET, TRASH};
 use crate::world::{Caller, PurgeResult, World};
@@ -116,7 +116,7 @@ fn serve_one(
             },
             Ok(request) => answer(request, caller, &mut runs),
             Err(error) => ControlAnswer::Failed {
-                kind: Kind::System,
+                kind: FailureKind::System,
                 what: format!("the daemon does not understand: {error}"),
                 remedy: "Use the trumanfs of the same release as the daemon's.".to_owned(),
             },
@@ -233,7 +233,7 @@ fn adopt(
 }
 
 fn restore(
-    entry: &Escaped,
+    entry: &EscapedBytes,
     to: &WorldPath,
     shared: &SharedState,
     kernel: &dyn CacheInvalidator,
@@ -260,7 +260,7 @@ fn restore(
 }
 
 fn purge(
-    entries: &[Escaped],
+    entries: &[EscapedBytes],
     versions: &[(String, u64)],
     shared: &SharedState,
     kernel: &dyn CacheInvalidator,

@@ -24,7 +24,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 use crate::fuse::RequestObserver;
-use crate::sys::sched::{Policy, may_stop_yielding, policy, set_policy, set_yielding};
+use crate::sys::sched::{SchedPolicy, may_stop_yielding, policy, set_policy, set_yielding};
 
 /// The interval at which the monitoring thread checks whether to go on.
 const TICK: Duration = Duration::from_millis(5);
@@ -312,7 +312,7 @@ impl FollowedThread {
 
 /// The workers made to yield and bound to one processor. Dropping it restores them.
 struct AffinityGuard {
-    workers: Vec<(u32, Pid, CpuSet, Policy)>,
+    workers: Vec<(u32, Pid, CpuSet, SchedPolicy)>,
     bound: bool,
 }
 

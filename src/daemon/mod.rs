@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 pub use crate::world::KeepOptions;
 pub use atime::{AccessTimeSetting, AccessTimes};
 pub use mountpoint::HomeMountFlags;
@@ -43,7 +43,7 @@ enum ReadyMessage {
     Ready(Vec<String>),
     /// The home could not be mounted.
     Failed {
-        kind: Kind,
+        kind: FailureKind,
         what: String,
         remedy: String,
     },
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_program_that_would_only_start_itself_is_refused() {
         let error = start(&MountOptions::default()).unwrap_err();
-        assert_eq!(error.kind(), Kind::Refused);
+        assert_eq!(error.kind(), FailureKind::Refused);
         assert!(error.to_string().contains("helper::run"), "{error}");
     }
 }

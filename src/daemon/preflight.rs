@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::MountOptions;
 use super::atime::AccessTimeSetting;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::mounts::{diagnosis, nesting, table};
-use crate::sys::users::{self, User};
+use crate::sys::users::{self, UserEntry};
 use crate::world::store::layout::STATE;
 
 /// The results of the checks.
@@ -17,7 +17,7 @@ pub struct PreflightResult {
     /// The home's absolute path.
     pub home: PathBuf,
     /// The user that the home is for, if it is not this process's own.
-    pub owner: Option<User>,
+    pub owner: Option<UserEntry>,
     /// The store's setting of access times.
     pub access: AccessTimeSetting,
 }
@@ -93,8 +93,8 @@ fn directory(path: &Path, what: &str) -> Result<PathBuf> {
             _ => "",
         };
         let kind = match error.kind() {
-            std::io::ErrorKind::NotFound => Kind::Missing,
-            _ => Kind::Refused,
+            std::io::ErrorKind::NotFound => FailureKind::Missing,
+            _ => FailureKind::Refused,
         };
         kind.error(
             format!("{what} {shown}: {}", plain(&error)),
@@ -135,7 +135,7 @@ fn is_within(inner: &Path, outer: &Path) -> Result<bool> {
     Ok(inner.ancestors().any(|dir| id(dir) == outer))
 }
 
-fn owner(wanted: &MountOptions) -> Result<Option<User>> {
+fn owner(wanted: &MountOptions) -> Result<Option<UserEntry>> {
     let Some(name) = &wanted.owner else {
         return Ok(None);
     };

@@ -32,7 +32,7 @@ use crate::fuse::{
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
-use crate::name::{Escaped, WorldPath, escape};
+use crate::name::{EscapedBytes, WorldPath, escape};
 use crate::world::store::state::refuse_strangers;
 use crate::world::{
     FileOwnership, Id, Root, SymlinkPolicy, ViewOptions, World, WorldOptions, new_session_id,
@@ -297,7 +297,7 @@ fn spawn<T: Send + 'static>(
 fn holders_of(wanted: &MountOptions, checked: &PreflightResult) -> Arc<HomeHolders> {
     let (uid, gid) = checked.ids();
     let held = HeldHomeInfo {
-        home: Escaped(checked.home.as_os_str().as_bytes().to_vec()),
+        home: EscapedBytes(checked.home.as_os_str().as_bytes().to_vec()),
         uid,
         gid,
         read_only: wanted.mount.read_only,

@@ -56,18 +56,18 @@ mod any_bytes {
 
     use serde::{Deserialize, Serialize};
 
-    use crate::name::Escaped;
+    use crate::name::EscapedBytes;
 
     pub(super) fn serialize<S: serde::Serializer>(
         path: &std::path::Path,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        Escaped(path.as_os_str().as_bytes().to_vec()).serialize(to)
+        EscapedBytes(path.as_os_str().as_bytes().to_vec()).serialize(to)
     }
 
     pub(super) fn deserialize<'a, D: serde::Deserializer<'a>>(
         from: D,
     ) -> Result<PathBuf, D::Error> {
-        Escaped::deserialize(from).map(|path| std::ffi::OsString::from_vec(path.0).into())
+        EscapedBytes::deserialize(from).map(|path| std::ffi::OsString::from_vec(path.0).into())
     }
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::fuse::{CacheInvalidator, ROOT, SharedState, StoreWatcher};
 use crate::name::Name;
-use crate::sys::fanotify::{self, Event, Handle};
+use crate::sys::fanotify::{self, DirHandle, FsEvent};
 use crate::world::Dir;
 
 /// The time for which events are gathered before they are handled.
@@ -34,8 +34,8 @@ pub struct DirWatcher {
 
 #[derive(Debug, Default)]
 struct WatchedDirs {
-    by_handle: HashMap<Handle, u64>,
-    by_number: HashMap<u64, Handle>,
+    by_handle: HashMap<DirHandle, u64>,
+    by_number: HashMap<u64, DirHandle>,
 }
 
 impl DirWatcher {
@@ -106,7 +106,7 @@ impl DirWatcher {
 
     fn sort(
         &self,
-        events: Vec<Event>,
+        events: Vec<FsEvent>,
         batch: &mut HashSet<StoreChange>,
         shared: &SharedState,
         kernel: &dyn CacheInvalidator,

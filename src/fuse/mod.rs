@@ -149,7 +149,7 @@ pub struct SharedState {
     /// The kernel's caches, once the connection is set up.
     pub kernel: std::sync::OnceLock<Box<dyn CacheInvalidator>>,
     /// The user that the worker threads act as, if it is not the daemon's own.
-    pub owner: Option<crate::sys::users::User>,
+    pub owner: Option<crate::sys::users::UserEntry>,
 }
 
 thread_local! {

@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::sys::identity::{PidNamespace, Thread};
+use crate::sys::identity::{PidNamespace, ProcessThread};
 use crate::world::{Origin, RunId};
 
 /// A namespace's number: device and inode.
@@ -35,7 +35,7 @@ pub struct RunMembers {
 
 #[derive(Debug, Default)]
 struct MemberTable {
-    threads: HashMap<u32, (Arc<Thread>, Origin)>,
+    threads: HashMap<u32, (Arc<ProcessThread>, Origin)>,
     namespaces: HashMap<NamespaceId, (PidNamespace, Origin)>,
 }
 
@@ -125,7 +125,7 @@ impl RunMembers {
     /// # Errors
     /// [`Error::Refused`] where the process has no such thread; [`Error::Conflict`] where it belongs to another run.
     pub fn add_thread(&self, process: u32, number: u32, origin: Origin) -> Result<()> {
-        let thread = Thread::of(process, number).map_err(|_| {
+        let thread = ProcessThread::of(process, number).map_err(|_| {
             let what = format!("process {process} has no thread {number}");
             Error::refused(what, "An executor registers threads of its own.")
         })?;

@@ -9,7 +9,7 @@ use super::ids::InodeNumbers;
 use super::op::Op;
 use super::record::{Actor, Record};
 use super::stamp::{DirTime, FileTime};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use trumanfs_types::origin::{Origin, OriginKind};
 
 impl Record {
@@ -235,8 +235,8 @@ impl<'a> LineParser<'a> {
         WorldPath::parse(self.string()?.as_bytes()).ok()
     }
 
-    fn escaped(&mut self) -> Option<Escaped> {
-        Some(Escaped(self.string()?.as_bytes().to_vec()))
+    fn escaped(&mut self) -> Option<EscapedBytes> {
+        Some(EscapedBytes(self.string()?.as_bytes().to_vec()))
     }
 
     fn path(&mut self) -> Option<WorldPath> {
@@ -257,7 +257,7 @@ impl<'a> LineParser<'a> {
         self.field(",\"ids\":", LineParser::pair)
     }
 
-    fn trash(&mut self) -> Option<Escaped> {
+    fn trash(&mut self) -> Option<EscapedBytes> {
         self.field(",\"trash\":", LineParser::escaped)
     }
 
@@ -332,7 +332,7 @@ pub(super) mod tests {
 
     fn of_names() -> Vec<Op> {
         let ids = IDS;
-        let trash = || Escaped(b"20260116T101530.123456Z_a".to_vec());
+        let trash = || EscapedBytes(b"20260116T101530.123456Z_a".to_vec());
         let replaced = Some(ReplacedFile {
             ids,
             trash: trash(),

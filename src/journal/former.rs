@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::InodeNumbers;
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 
 /// Attributes before a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct ReplacedFile {
     /// The file's inode.
     pub ids: InodeNumbers,
     /// The file's entry in the trash.
-    pub trash: Escaped,
+    pub trash: EscapedBytes,
 }
 
 /// The method by which a former content was kept.

@@ -12,7 +12,7 @@ use super::ids::InodeNumbers;
 use super::op::Op;
 use super::record::Actor;
 use super::stamp::{DirTime, FileTime, is_zero};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use trumanfs_types::origin::Origin;
 
 /// The parts of a record besides its time.
@@ -277,7 +277,7 @@ impl LineBuffer<'_> {
         self.plain(path.bytes())
     }
 
-    fn trash(&mut self, entry: &Escaped) -> Option<&mut Self> {
+    fn trash(&mut self, entry: &EscapedBytes) -> Option<&mut Self> {
         self.word(",\"trash\":\"").plain(&entry.0)
     }
 
@@ -334,7 +334,7 @@ mod tests {
             );
             for name in names {
                 let path = WorldPath::parse(name).unwrap();
-                let (ids, trash) = ([0, 7], Escaped(name.to_vec()));
+                let (ids, trash) = ([0, 7], EscapedBytes(name.to_vec()));
                 for op in [
                     Op::Unlink {
                         path: path.clone(),

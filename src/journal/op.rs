@@ -6,7 +6,7 @@ use super::begin::{MountSettings, SessionEnd, StoreId};
 use super::former::{FormerAttrs, ReplacedFile, VersionRef};
 use super::ids::InodeNumbers;
 use super::stamp::{FileTime, is_zero};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use trumanfs_types::origin::RunId;
 
 /// An operation: every kind of change.
@@ -25,7 +25,7 @@ pub enum Op {
         boot: String,
         /// The home; absent where the store was not mounted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        home: Option<Escaped>,
+        home: Option<EscapedBytes>,
         /// The end of the previous session; absent for the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<SessionEnd>,
@@ -45,7 +45,7 @@ pub enum Op {
     /// A run is about to change something: the records that it causes follow, each with its origin.
     Run {
         /// The command: a line of the shell, or the words of a program; only its beginning if it is very long.
-        command: Escaped,
+        command: EscapedBytes,
         /// The full length in bytes, where only the beginning is recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         length: Option<u64>,
@@ -84,7 +84,7 @@ pub enum Op {
         /// Its path.
         path: WorldPath,
         /// Its target.
-        target: Escaped,
+        target: EscapedBytes,
     },
     /// A hard link was created.
     Link {
@@ -203,10 +203,10 @@ pub enum Op {
         /// Its inode.
         ids: InodeNumbers,
         /// The attribute's name.
-        name: Escaped,
+        name: EscapedBytes,
         /// Its value before; absent where there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        was: Option<Escaped>,
+        was: Option<EscapedBytes>,
     },
     /// A file (anything but a directory) was removed.
     Unlink {
@@ -215,7 +215,7 @@ pub enum Op {
         /// Its inode.
         ids: InodeNumbers,
         /// Its entry in the trash.
-        trash: Escaped,
+        trash: EscapedBytes,
     },
     /// A directory was removed.
     Rmdir {
@@ -224,19 +224,19 @@ pub enum Op {
         /// Its inode.
         ids: InodeNumbers,
         /// Its entry in the trash.
-        trash: Escaped,
+        trash: EscapedBytes,
     },
     /// The files that a process removed from a directory before the directory itself were gathered under its entry.
     Gather {
         /// The directory's path before.
         path: WorldPath,
         /// The directory's entry in the trash.
-        trash: Escaped,
+        trash: EscapedBytes,
         /// The entries that moved into it, under their former names.
-        entries: Vec<Escaped>,
+        entries: Vec<EscapedBytes>,
         /// The former names that are truncated in the entries' own names: the entry and the full name.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        names: Vec<(Escaped, Escaped)>,
+        names: Vec<(EscapedBytes, EscapedBytes)>,
     },
     /// A file or directory was moved.
     Rename {
@@ -305,7 +305,7 @@ pub enum Op {
     /// An operator deleted entries of the trash for good.
     Purge {
         /// The entries.
-        entries: Vec<Escaped>,
+        entries: Vec<EscapedBytes>,
     },
     /// Versions were deleted for good, to make room (`--keep-evict`) or by an operator.
     Evict {

@@ -7,7 +7,7 @@ use super::former::{ReplacedFile, VersionRef};
 use super::ids::InodeNumbers;
 use super::op::Op;
 use super::record::Record;
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 
 /// A file or directory that became an entry of the trash: removed, or replaced by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct TrashedNode<'a> {
     /// The node's inode.
     pub ids: InodeNumbers,
     /// The node's entry in the trash.
-    pub entry: &'a Escaped,
+    pub entry: &'a EscapedBytes,
 }
 
 /// Iterates over the inodes of an operation, borrowed or mutable.

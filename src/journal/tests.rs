@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use super::*;
 use crate::error::{Error, Result};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 
 fn path(text: &str) -> WorldPath {
     WorldPath::parse(text.as_bytes()).unwrap()
@@ -27,7 +27,7 @@ fn sample(journal: &Journal, n: u64) {
         let op = Op::Unlink {
             path: path(&format!("/dir/file {i}")),
             ids: [1, i],
-            trash: Escaped(b"20260116T101530.123456Z_\xff".to_vec()),
+            trash: EscapedBytes(b"20260116T101530.123456Z_\xff".to_vec()),
         };
         journal
             .begin(
@@ -61,7 +61,7 @@ fn run(id: &str, kind: OriginKind) -> Run {
     Run {
         id: id.parse().unwrap(),
         kind,
-        command: Escaped(b"rm \xff 'a\n'".to_vec()),
+        command: EscapedBytes(b"rm \xff 'a\n'".to_vec()),
         cwd: path("/d"),
     }
 }
@@ -271,7 +271,7 @@ fn a_journal_of_a_newer_release_is_refused_by_name() {
 fn operations() -> Vec<Op> {
     let (there, ids, how) = (path("/f"), [1, 2], KeepMethod::Moved);
     let kept = Some(VersionRef { how, n: 7 });
-    let trash = Escaped(b"x\xff".to_vec());
+    let trash = EscapedBytes(b"x\xff".to_vec());
     let replaced = Some(ReplacedFile {
         ids: [3, 4],
         trash: trash.clone(),
@@ -343,7 +343,7 @@ fn operations() -> Vec<Op> {
         Op::Xattr {
             path: there,
             ids,
-            name: Escaped(b"user.x".to_vec()),
+            name: EscapedBytes(b"user.x".to_vec()),
             was: None,
         },
     ]

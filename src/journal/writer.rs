@@ -26,7 +26,7 @@ use super::reserve::{LinePriority, SpaceReserve};
 use super::seal::SealQueue;
 use super::stamp::DirTime;
 use crate::error::{Error, Result};
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use trumanfs_types::origin::{Origin, Run, RunId};
 
 /// The journal of one session, open for appending. The store's lock guarantees a single writer.
@@ -166,7 +166,7 @@ impl Journal {
             Entry::Vacant(place) => {
                 let (command, length) = Run::cut(&run.command.0);
                 place.insert(Some(Op::Run {
-                    command: Escaped(command.to_vec()),
+                    command: EscapedBytes(command.to_vec()),
                     length,
                     cwd: run.cwd.clone(),
                 }));

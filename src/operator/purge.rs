@@ -16,7 +16,7 @@ use super::trash::{self, TrashEntry};
 use super::{Store, ephemeral};
 use crate::error::Result;
 use crate::journal::InodeNumbers;
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{Caller, PurgeResult, World};
 
 /// The kinds of files to select from.
@@ -35,7 +35,7 @@ pub enum PurgeScope {
 #[derive(Debug, Clone, Default)]
 pub struct PurgeRequest {
     /// Entries by name; all entries where empty.
-    pub entries: Vec<Escaped>,
+    pub entries: Vec<EscapedBytes>,
     /// Only files removed, or contents kept, before this time.
     pub before: Option<DateTime<Utc>>,
     /// Only files of at least this size in bytes.
@@ -67,7 +67,7 @@ pub struct PurgePlan {
 /// Those of recording the purge; an unrecorded item is not deleted.
 pub fn carry_out(
     world: &World,
-    entries: &[Escaped],
+    entries: &[EscapedBytes],
     versions: &[(String, u64)],
     caller: Caller,
     step: &mut dyn FnMut(u64),
@@ -89,7 +89,7 @@ pub fn carry_out(
 /// # Errors
 /// Those of reading the directories.
 pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
-    let trash: HashSet<Escaped> = trash::list(store)?.into_iter().map(|l| l.entry).collect();
+    let trash: HashSet<EscapedBytes> = trash::list(store)?.into_iter().map(|l| l.entry).collect();
     let entries = choice.entries.iter();
     let entries = entries
         .filter(|listed| trash.contains(&listed.entry))
@@ -142,7 +142,7 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, 
         listed.truncate(listed.len().saturating_sub(keep));
     }
     if !selection.entries.is_empty() {
-        let named: HashSet<&Escaped> = selection.entries.iter().collect();
+        let named: HashSet<&EscapedBytes> = selection.entries.iter().collect();
         listed.retain(|entry| named.contains(&entry.entry));
     }
     listed.retain(|entry| fits(selection, &entry.not_before, entry.size.max(entry.disk)));

@@ -11,7 +11,7 @@ use super::past::ReverseRecords;
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
 use crate::journal::{Op, OriginKind, Record, RecordHeader, RunId};
-use crate::name::{Escaped, escape};
+use crate::name::{EscapedBytes, escape};
 
 /// The number of candidates named where several runs fit.
 const NAMED: usize = 5;
@@ -120,7 +120,7 @@ fn newest(store: &Store) -> Result<RunId> {
 ///
 /// # Errors
 /// [`Error::Damaged`] where a journal cannot be read.
-pub fn trashed(store: &Store, id: RunId) -> Result<Vec<Escaped>> {
+pub fn trashed(store: &Store, id: RunId) -> Result<Vec<EscapedBytes>> {
     let wanted = RunSelector::Run(id);
     let mut entries = Vec::new();
     let mut records = ReverseRecords::trusting(store)?;

@@ -9,7 +9,7 @@ use super::session::versions;
 use super::{Store, trash};
 use crate::error::{Error, Result};
 use crate::journal::{KeepMethod, Op, Record, RunId, UndoId};
-use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::name::{EscapedBytes, Name, WorldPath, escape};
 use crate::world::store::layout::TRASH;
 
 /// An undo or redo of a record.
@@ -32,7 +32,7 @@ pub enum TrashFate {
     /// In the trash.
     Trash {
         /// Its entry, or its path in a directory's entry.
-        entry: Escaped,
+        entry: EscapedBytes,
         /// Its size in bytes, if it is a file.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
@@ -244,7 +244,7 @@ fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
                 .or_else(|| former_name(&gathered.0))
                 .unwrap_or_default();
             let below = entry.0.get(gathered.0.len()..).unwrap_or_default();
-            let entry = Escaped([trash.0.as_slice(), b"/", &name, below].concat());
+            let entry = EscapedBytes([trash.0.as_slice(), b"/", &name, below].concat());
             TrashFate::Trash { entry, size }
         }
         Op::Restore { path, to, .. } if is_entry_or_parent(&path, &entry) => {
@@ -258,12 +258,12 @@ fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
 }
 
 /// Returns whether a path in the store is an entry of the trash or one of its parents.
-fn is_entry_or_parent(path: &WorldPath, entry: &Escaped) -> bool {
+fn is_entry_or_parent(path: &WorldPath, entry: &EscapedBytes) -> bool {
     let at = WorldPath::parse(&[TRASH, b"/", entry.0.as_slice()].concat());
     at.is_ok_and(|at| path.contains(&at))
 }
 
-fn contains_entry(entry: &Escaped, other: &Escaped) -> bool {
+fn contains_entry(entry: &EscapedBytes, other: &EscapedBytes) -> bool {
     let rest = other.0.strip_prefix(entry.0.as_slice());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }

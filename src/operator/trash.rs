@@ -16,7 +16,7 @@ use super::trash_size::{entries, shares, size_of};
 use super::undo::put_label;
 use crate::error::{Error, Result};
 use crate::journal::Actor;
-use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::name::{EscapedBytes, Name, WorldPath, escape};
 use crate::world::store::layout::TRASH;
 use crate::world::trash::trash_state::parse_entry;
 use crate::world::{
@@ -27,7 +27,7 @@ use crate::world::{
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct TrashEntry {
     /// Its name in the trash.
-    pub entry: Escaped,
+    pub entry: EscapedBytes,
     /// The path before its removal; absent where no journal has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<WorldPath>,
@@ -90,7 +90,7 @@ pub fn list(store: &Store) -> Result<Vec<TrashEntry>> {
         let size = size_of(store, path, meta)?;
         linked.extend(size.linked.iter().map(|one| (listed.len(), *one)));
         listed.push(TrashEntry {
-            entry: Escaped(name.clone()),
+            entry: EscapedBytes(name.clone()),
             time,
             not_before: origin
                 .as_ref()

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use crate::error::{Kind, Result};
+use crate::error::{FailureKind, Result};
 use crate::journal::{DigestSubject, LenientReader, ParsedLine};
 use crate::world::keep::digest::{SizedDigest, of_version};
 use crate::world::keep::ranges;
@@ -64,7 +64,7 @@ fn read_sums(state: &OwnedFd) -> Result<HashMap<VersionId, SizedDigest>> {
     let mut sums = HashMap::new();
     for session in sessions(state)? {
         let file = match open_journal(state, &session) {
-            Err(error) if error.kind() == Kind::Missing => continue,
+            Err(error) if error.kind() == FailureKind::Missing => continue,
             file => file?,
         };
         let mut lines = LenientReader::new(BufReader::with_capacity(1 << 17, file));

@@ -10,7 +10,7 @@ use super::past::{LayeredContent, MissingPart, NameId, NodeId, Past, PastContent
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
 use crate::journal::{Actor, KeepMethod, Record};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 
 /// Where a former content is kept.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -26,7 +26,7 @@ pub enum ContentLocation {
     /// As an entry of the trash.
     Trash {
         /// The entry.
-        entry: Escaped,
+        entry: EscapedBytes,
     },
     /// In a file elsewhere in the home, now or later.
     Elsewhere,

@@ -13,7 +13,7 @@ use super::root::{Dir, open_beneath, stat_fd};
 use super::{Caller, FileOwnership, LocatedNode, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
-use crate::name::{Escaped, Name, quoted};
+use crate::name::{EscapedBytes, Name, quoted};
 use trumanfs_types::meta::Meta;
 
 const S_ISGID: u32 = 0o2000;
@@ -149,7 +149,7 @@ impl World {
         }
         let op = Op::Symlink {
             path,
-            target: Escaped(target.to_vec()),
+            target: EscapedBytes(target.to_vec()),
         };
         self.make(dir, name, op, caller, |dir| {
             rustix::fs::symlinkat(target, dir, name.bytes())

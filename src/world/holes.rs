@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::SeekFrom;
 
 use super::root::stat_fd;
-use crate::sys::extents::{Look, extents};
+use crate::sys::extents::{ExtentSync, extents};
 
 /// The usual size of a block.
 const BLOCK: u64 = 4096;
@@ -28,7 +28,7 @@ pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
 /// Returns the starts and ends of the parts of a range that hold no data although lseek(2) may say so: what is
 /// reserved, and on xfs also holes that were read while space was reserved for copies of shared blocks near them.
 pub fn without_data(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let Ok(found) = extents(file, (from, to), Look::Now) else {
+    let Ok(found) = extents(file, (from, to), ExtentSync::Now) else {
         return Vec::new();
     };
     let mut parts = Vec::new();
@@ -60,7 +60,7 @@ pub fn is_reserved_beyond_end(file: BorrowedFd<'_>) -> bool {
         return false;
     };
     let end = meta.size.next_multiple_of(BLOCK);
-    match extents(file, (end, u64::MAX - end), Look::Now) {
+    match extents(file, (end, u64::MAX - end), ExtentSync::Now) {
         // Space that xfs adds to a growing file is not counted: it has no extent before it is written.
         Ok(found) => found
             .iter()
@@ -91,7 +91,7 @@ fn data(file: BorrowedFd<'_>, size: u64) -> u64 {
 /// Returns the parts of a range for which a file has space but no data on disk. Data not yet written back may be among
 /// them.
 fn unwritten(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let found = extents(file, (from, to), Look::Now).unwrap_or_default();
+    let found = extents(file, (from, to), ExtentSync::Now).unwrap_or_default();
     let unwritten = found.iter().filter(|extent| extent.is_unwritten());
     unwritten
         .map(|extent| (extent.logical.max(from), extent.end().min(to)))

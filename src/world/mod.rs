@@ -243,7 +243,7 @@ impl World {
         self.actors.author(caller)
     }
 
-    fn act_as(&self, caller: Caller) -> Option<crate::sys::creds::Acting> {
+    fn act_as(&self, caller: Caller) -> Option<crate::sys::creds::IdentityGuard> {
         (self.identity == FileOwnership::Caller)
             .then(|| crate::sys::creds::create_as(caller.uid, caller.gid))
     }

@@ -14,7 +14,7 @@ use super::view::VisibleEntry;
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::store::layout::TRASH;
 use crate::world::store::reserve;
 use crate::world::trash::gatherer::GatherJob;
@@ -165,7 +165,7 @@ impl World {
     pub(super) fn retire(
         &self,
         found: &VisibleEntry<'_>,
-        op: impl Fn(WorldPath, crate::journal::InodeNumbers, Escaped) -> Op,
+        op: impl Fn(WorldPath, crate::journal::InodeNumbers, EscapedBytes) -> Op,
         author: &Author,
     ) -> Result<EntryName> {
         let trash = self.trash.dir(&self.root)?;
@@ -174,7 +174,7 @@ impl World {
             let record = op(
                 found.path(),
                 World::ids(found.meta.id),
-                Escaped(entry.bytes().to_vec()),
+                EscapedBytes(entry.bytes().to_vec()),
             );
             let at = [found.dir.changed()?];
             let pending = self.journal.begin(record, &at, Some(author))?;

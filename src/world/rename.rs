@@ -14,7 +14,7 @@ use super::view::{VisibleEntry, in_trash};
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{DirTime, Op, ReplacedFile};
-use crate::name::{Escaped, Name, WorldPath, quoted};
+use crate::name::{EscapedBytes, Name, WorldPath, quoted};
 use crate::world::store::layout::TRASH;
 use crate::world::trash::trash_state::move_to;
 use trumanfs_types::attrs::{SetAttrs, SetTime};
@@ -209,7 +209,7 @@ impl World {
             let entry = self.trash.reserve(target.name);
             let replaced = ReplacedFile {
                 ids: World::ids(target.meta.id),
-                trash: Escaped(entry.bytes().to_vec()),
+                trash: EscapedBytes(entry.bytes().to_vec()),
             };
             let op = move_op(found, target.path(), Some(replaced));
             let at = times_before_swap(found, target)?;

@@ -10,7 +10,7 @@ use super::reach::{READ, REPLACE};
 use super::{Caller, LocatedNode, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use crate::world::keep::likeness::CAPABILITY;
 use trumanfs_types::xattr::XATTR_SIZE_MAX;
 
@@ -118,7 +118,7 @@ impl World {
             return Ok(());
         };
         let was = value.get(..length).unwrap_or_default().to_vec();
-        let op = xattr_op(located, CAPABILITY, Some(Escaped(was)));
+        let op = xattr_op(located, CAPABILITY, Some(EscapedBytes(was)));
         self.journal.note(op, Some(&self.author(caller))).map(drop)
     }
 
@@ -135,7 +135,7 @@ impl World {
         // A user who may write to the file may set an attribute, but only a reader can record its former value.
         let was = match self.through(located, READ, || self.read_xattr(located, name)) {
             Err(error) if error.is_denial() && self.has_xattr(located, name)? => return Err(error),
-            was => was.ok().map(Escaped),
+            was => was.ok().map(EscapedBytes),
         };
         let op = xattr_op(located, name, was);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
@@ -161,11 +161,11 @@ impl World {
 }
 
 /// Returns the record of a change of an extended attribute.
-fn xattr_op(located: &LocatedNode, name: &[u8], was: Option<Escaped>) -> Op {
+fn xattr_op(located: &LocatedNode, name: &[u8], was: Option<EscapedBytes>) -> Op {
     Op::Xattr {
         path: located.path.clone(),
         ids: World::ids(located.node.meta().id),
-        name: Escaped(name.to_vec()),
+        name: EscapedBytes(name.to_vec()),
         was,
     }
 }

@@ -15,7 +15,7 @@ use crate::common::{
     Home, child, copy_program, describe, need_mount, need_root, run_limited, trumanfs, watch,
 };
 use trumanfs::journal::{DirTime, Journal, JournalReader, Op, Record, ReplacedFile};
-use trumanfs::name::{Escaped, WorldPath};
+use trumanfs::name::{EscapedBytes, WorldPath};
 use trumanfs::world::store::layout::JOURNAL;
 
 /// The bytes of one piece of content: no two pieces are alike, and any of them can be made again from its name.
@@ -592,7 +592,7 @@ fn half_done_replacement(cut: Cut, dirs: bool) {
             ids: new,
             replaced: Some(ReplacedFile {
                 ids: old,
-                trash: Escaped(entry.into()),
+                trash: EscapedBytes(entry.into()),
             }),
         },
     );
@@ -645,8 +645,8 @@ fn a_half_done_replacement_is_finished() {
 #[test]
 fn a_record_without_its_act_is_taken_back() {
     need_mount!();
-    let entry = || Escaped(b"20260101T000000.000000Z_f".to_vec());
-    type Case = (&'static str, fn(&Path, Escaped) -> Op);
+    let entry = || EscapedBytes(b"20260101T000000.000000Z_f".to_vec());
+    type Case = (&'static str, fn(&Path, EscapedBytes) -> Op);
     let cases: &[Case] = &[
         ("unlink", |store, trash| Op::Unlink {
             path: path("f"),
@@ -790,7 +790,7 @@ fn an_unlink_that_was_not_done_is_taken_back_below_a_moved_directory() {
     let unlinked = Op::Unlink {
         path: path("d/f"),
         ids: ids(&store.join("e/f")),
-        trash: Escaped(b"20260101T000000.000000Z_f".to_vec()),
+        trash: EscapedBytes(b"20260101T000000.000000Z_f".to_vec()),
     };
     let moved = Op::Rename {
         path: path("d"),

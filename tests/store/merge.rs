@@ -14,7 +14,7 @@ use crate::common::disk::Disk;
 use crate::common::tree::contents as tree;
 use crate::common::{Home, need_mount, skip};
 use trumanfs::error::Error;
-use trumanfs::name::{Escaped, Name};
+use trumanfs::name::{EscapedBytes, Name};
 use trumanfs::operator::Store;
 use trumanfs::operator::merge::{MergeRequest, run as merge};
 use trumanfs::operator::undo::{Applier, OnConflict};
@@ -458,7 +458,7 @@ fn what_is_saved_while_a_merge_is_made_stays() {
     let pair = Pair::new();
     pair.theirs("rm x; echo theirs > text; echo theirs > same");
     let request = MergeRequest {
-        fork: Escaped(pair.fork.as_os_str().as_encoded_bytes().to_vec()),
+        fork: EscapedBytes(pair.fork.as_os_str().as_encoded_bytes().to_vec()),
         paths: Vec::new(),
         choice: OnConflict::Stop,
         dry_run: false,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use trumanfs::client::{Client, RunRegistry};
-use trumanfs::name::{Escaped, WorldPath};
+use trumanfs::name::{EscapedBytes, WorldPath};
 use trumanfs::world::{OriginKind, Run, RunId};
 
 use crate::common::{Home, child, describe, need_mount, skip, trumanfs};
@@ -423,7 +423,7 @@ fn shell(line: &str) -> Run {
     Run {
         id: RunId::random(),
         kind: OriginKind::Shell,
-        command: Escaped(line.as_bytes().to_vec()),
+        command: EscapedBytes(line.as_bytes().to_vec()),
         cwd: WorldPath::root(),
     }
 }

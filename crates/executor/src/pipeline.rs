@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use signal_hook::low_level::signal_name;
 
 use trumanfs_types::error::{Error, reason};
-use trumanfs_types::name::{Escaped, WorldPath, escape};
+use trumanfs_types::name::{EscapedBytes, WorldPath, escape};
 use trumanfs_types::origin::{OriginKind, Run, RunId};
 
 /// The signal that a cancellation by the caller counts as: Ctrl-C.
@@ -304,7 +304,7 @@ fn run_admitted<E: Executor>(
     let run = Run {
         id: outcome.run,
         kind: E::KIND,
-        command: Escaped(request.command.clone()),
+        command: EscapedBytes(request.command.clone()),
         cwd: executor.context().path_in_home(executor.directory()),
     };
     let beginning = RequestStart {

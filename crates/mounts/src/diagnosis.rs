@@ -33,7 +33,7 @@ pub enum FailedStep<'a> {
 
 /// Finds the cause of a failed step.
 pub fn find_obstacle(failed: FailedStep<'_>) -> MountObstacle {
-    diagnose(failed, &Facts::read())
+    diagnose(failed, &SystemFacts::read())
 }
 
 /// Returns the kernel's release, as `uname -r` prints it.
@@ -79,9 +79,9 @@ pub fn device_error(errno: Errno) -> Error {
     ))
 }
 
-/// What is read of this process and machine once a step has failed.
+/// Facts about this process and machine, read once a step has failed.
 #[derive(Debug, Default, Clone)]
-struct Facts {
+struct SystemFacts {
     is_root: bool,
     /// The kernel knows the file system `fuse`.
     has_fuse: bool,
@@ -91,7 +91,7 @@ struct Facts {
     /// `mount(2)` is answered with EPERM before the kernel looks at its arguments.
     is_filtered: bool,
     in_user_namespace: bool,
-    /// What opening /dev/fuse fails with.
+    /// The errno of opening /dev/fuse.
     device: Option<Errno>,
     /// The mode of /dev/fuse.
     device_mode: Option<u32>,
@@ -110,7 +110,7 @@ struct HelperFile {
 /// The bit of CAP_SYS_ADMIN (capabilities(7)).
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 
-impl Facts {
+impl SystemFacts {
     fn read() -> Self {
         let is_root = rustix::process::geteuid().is_root();
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -181,7 +181,7 @@ fn has_capabilities(path: &Path) -> bool {
 }
 
 /// Finds the cause in what is known.
-fn diagnose(failed: FailedStep<'_>, facts: &Facts) -> MountObstacle {
+fn diagnose(failed: FailedStep<'_>, facts: &SystemFacts) -> MountObstacle {
     match failed {
         FailedStep::Device(errno) => device_obstacle(errno, facts),
         FailedStep::Mount(Errno::NODEV) => MountObstacle::NoModule,
@@ -193,7 +193,7 @@ fn diagnose(failed: FailedStep<'_>, facts: &Facts) -> MountObstacle {
         FailedStep::Helper(complaint) => helper_obstacle(complaint, facts),
         // Only mounting takes the device.
         FailedStep::HelperUnmount(complaint) => {
-            let facts = Facts {
+            let facts = SystemFacts {
                 device: None,
                 ..facts.clone()
             };
@@ -202,7 +202,7 @@ fn diagnose(failed: FailedStep<'_>, facts: &Facts) -> MountObstacle {
     }
 }
 
-fn device_obstacle(errno: Errno, facts: &Facts) -> MountObstacle {
+fn device_obstacle(errno: Errno, facts: &SystemFacts) -> MountObstacle {
     match errno {
         Errno::NOENT if facts.has_fuse => MountObstacle::NoDevice,
         Errno::NOENT | Errno::NODEV | Errno::NXIO => MountObstacle::NoModule,
@@ -219,7 +219,7 @@ fn device_obstacle(errno: Errno, facts: &Facts) -> MountObstacle {
 }
 
 /// The causes of EPERM of `mount(2)`.
-fn mount_obstacle(facts: &Facts) -> MountObstacle {
+fn mount_obstacle(facts: &SystemFacts) -> MountObstacle {
     if !facts.has_capability {
         MountObstacle::NoCapability
     } else if facts.is_filtered {
@@ -232,7 +232,7 @@ fn mount_obstacle(facts: &Facts) -> MountObstacle {
 }
 
 /// The causes for which fusermount3 mounts nothing. First those that it names itself.
-fn helper_obstacle(complaint: &str, facts: &Facts) -> MountObstacle {
+fn helper_obstacle(complaint: &str, facts: &SystemFacts) -> MountObstacle {
     for (words, obstacle) in [
         ("user_allow_other", MountObstacle::AllowOther),
         ("mount_max", MountObstacle::TooMany),
@@ -285,16 +285,16 @@ mod tests {
     /// The causes that few machines have; tests/sandbox/mount_obstacles.rs makes the others.
     #[test]
     fn cause_is_found_in_what_failed_and_in_the_facts() {
-        let user = Facts {
+        let user = SystemFacts {
             has_fuse: true,
             has_capability: true,
             helper: Some(HelperFile {
                 is_setuid_root: true,
                 ..HelperFile::default()
             }),
-            ..Facts::default()
+            ..SystemFacts::default()
         };
-        let root = Facts {
+        let root = SystemFacts {
             is_root: true,
             ..user.clone()
         };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use trumanfs_types::error::Error;
 
-/// What a container is started with for homes and sandboxes, whoever works in it: one line for docker and podman.
+/// The options that a container needs for homes and sandboxes, for every user in it: one line for docker and podman.
 pub const CONTAINER_OPTIONS: &str = "--device /dev/fuse --cap-add SYS_ADMIN --security-opt seccomp=unconfined \
      --security-opt apparmor=unconfined --security-opt systempaths=unconfined";
 

@@ -1,4 +1,4 @@
-//! Which store is behind a home: one small file for each mount of this machine, gone with it.
+//! The stores behind homes: one small file for each mount of this machine, gone with the mount.
 //!
 //! A hint and no state: the home itself must not tell (an occupant could ask), and the store cannot be found from the
 //! mount table, which does not name it. A file that is left behind by a crash is recognised by its mount being gone.
@@ -11,7 +11,7 @@ use super::diagnosis::in_user_namespace;
 use trumanfs_types::error::{Error, Result, reason};
 use trumanfs_types::name::{escape, unescape};
 
-/// What is known of one mount.
+/// The facts about one mount.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct MountInfo {
     /// Where the store is, escaped.

@@ -58,7 +58,7 @@ fn mount_of(name: &[u8], line: &[u8]) -> Option<PathBuf> {
     is_there.then(|| PathBuf::from(std::ffi::OsString::from_vec(path)))
 }
 
-/// One line of mountinfo (proc(5)): id, parent, major:minor, root, mountpoint, options, optional fields, `-`, type, …
+/// Parses a mountinfo line (proc(5)): id, parent, major:minor, root, mountpoint, options, optional fields, `-`, type, …
 fn parse_mountinfo(line: &[u8]) -> Option<MountedAt> {
     let mut fields = line.split(|b| *b == b' ');
     let device = String::from_utf8(fields.nth(2)?.to_vec()).ok()?;

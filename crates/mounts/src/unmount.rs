@@ -10,23 +10,23 @@ use super::diagnosis::{FailedStep, find_obstacle};
 use super::table::{find, not_mounted};
 use trumanfs_types::error::{Error, Result, reason};
 
-/// How long a home may be in use that is to be unmounted: whoever looks at a program that has just ended, through /proc, holds
-/// what the program had open for that moment, be it `ps` or the daemon itself.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+/// The time that unmounting waits for a home in use: a reader of /proc, such as `ps` or the daemon itself, that looks at
+/// a program which has just ended holds what the program had open for that moment.
+const UNMOUNT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Unmounts a home. `lazy` takes it out of sight at once, although it is in use; else it may be in use for a moment.
 ///
 /// # Errors
 /// [`Error::Refused`] where it is in use or nothing is mounted.
 pub fn unmount(home: &Path, lazy: bool) -> Result<()> {
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + UNMOUNT_TIMEOUT;
     loop {
         match unmount_once(home, lazy)? {
-            Unmounted::Yes => return Ok(()),
-            Unmounted::InUse if std::time::Instant::now() < end => {
+            UnmountOutcome::Done => return Ok(()),
+            UnmountOutcome::InUse if std::time::Instant::now() < end => {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
-            Unmounted::InUse => {
+            UnmountOutcome::InUse => {
                 return Err(Error::refused(
                     format!("{} is in use", home.display()),
                     "Leave it with every shell and program (`fuser -vm` on it lists them), or use --lazy.",
@@ -36,13 +36,13 @@ pub fn unmount(home: &Path, lazy: bool) -> Result<()> {
     }
 }
 
-/// What came of an attempt.
-enum Unmounted {
-    Yes,
+/// The outcome of an attempt to unmount.
+enum UnmountOutcome {
+    Done,
     InUse,
 }
 
-fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
+fn unmount_once(home: &Path, lazy: bool) -> Result<UnmountOutcome> {
     if rustix::process::geteuid().is_root() {
         let flags = if lazy {
             UnmountFlags::DETACH
@@ -50,8 +50,8 @@ fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
             UnmountFlags::NOFOLLOW
         };
         return match rustix::mount::unmount(home, flags) {
-            Ok(()) => Ok(Unmounted::Yes),
-            Err(Errno::BUSY) => Ok(Unmounted::InUse),
+            Ok(()) => Ok(UnmountOutcome::Done),
+            Err(Errno::BUSY) => Ok(UnmountOutcome::InUse),
             Err(Errno::INVAL) => Err(not_mounted(home)),
             Err(errno) => Err(Error::refused(
                 format!(
@@ -75,12 +75,12 @@ fn unmount_once(home: &Path, lazy: bool) -> Result<Unmounted> {
         Err(find_obstacle(step).error(what))
     };
     match output {
-        Ok(output) if output.status.success() => Ok(Unmounted::Yes),
+        Ok(output) if output.status.success() => Ok(UnmountOutcome::Done),
         Ok(_) if find(home).is_none() => Err(not_mounted(home)),
         Ok(output) => {
             let complaint = String::from_utf8_lossy(&output.stderr);
             match complaint.contains("busy") {
-                true => Ok(Unmounted::InUse),
+                true => Ok(UnmountOutcome::InUse),
                 false => failed(FailedStep::HelperUnmount(&complaint), complaint.trim()),
             }
         }

@@ -11,10 +11,10 @@ use super::within::HomeBounds;
 use super::words::{self, shown};
 use trumanfs_types::name::WorldPath;
 
-/// How long a command may run of which nothing says how long.
+/// The time limit of a command that neither the caller nor the policy limits.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many bytes of a stream are kept where nothing says how many.
+/// The number of bytes kept of an output stream if the policy sets no limit.
 const DEFAULT_OUTPUT: u64 = 1 << 20;
 
 /// Decides whether a command may run, and how.

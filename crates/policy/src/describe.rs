@@ -1,16 +1,16 @@
-//! What a policy says of a program, in a few words: for somebody who is to call it.
+//! A summary of the policy of one program in a few words, for a caller of the program.
 
 use super::schema::{FlagList, FlagValue, Policy, ProgramEntry, RunSettings, SubCommand};
 
-/// How many sub-commands or flags are named.
+/// The greatest number of sub-commands or flags that a summary names.
 const NAMED: usize = 40;
 
-/// What the sandbox of a program allows it.
+/// The access that the sandbox of a program gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SandboxReach {
-    /// Whether the home is read-only for it.
+    /// True if the home is read-only for the program.
     pub is_read_only: bool,
-    /// Whether there is anything that it can reach in the network.
+    /// True if the program can reach any host.
     pub has_network: bool,
 }
 
@@ -28,7 +28,7 @@ impl SandboxReach {
 impl Policy {
     /// Says how a program may be called: what the policy's author says of it, its sub-commands, its flags, its time. Nothing: it has no entry.
     ///
-    /// It is a summary. What else the policy and the program's validator ask for, a refusal says.
+    /// This is a summary: other demands of the policy and the program's validator show in a refusal.
     pub fn describe(&self, program: &str) -> Option<String> {
         let entry = self.0.entries.get(program)?;
         let mut said: Vec<String> = entry.description.iter().cloned().collect();

@@ -39,7 +39,7 @@ const HARMLESS: &[&str] = &[
     "TZ",
 ];
 
-/// What version control may be told by no repository: programs that it would start, and where it looks for more.
+/// Settings of git that no repository may change: programs that git starts, and places where it looks for more.
 const PINS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),

@@ -1,4 +1,4 @@
-//! What is wrong with a policy file: [`PolicyError`], with the file, the line and the key.
+//! Errors in a policy file: [`PolicyError`], with the file, the line and the key.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct PolicyError {
     pub line: Option<usize>,
     /// The key, with the keys above it: `git.subcommands.status.flags`.
     pub key: Option<String>,
-    /// What is wrong, and what would be right.
+    /// The mistake and its correction.
     pub message: String,
 }
 

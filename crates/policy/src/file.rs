@@ -28,7 +28,7 @@ pub(super) fn directory(path: &Path) -> Result<OwnedFd> {
     })
 }
 
-/// What tells two states of a file apart without reading it.
+/// The attributes that tell two states of a file apart without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileStamp {
     device: u64,
@@ -132,7 +132,7 @@ pub fn open(name: &Path) -> PolicyReport {
     }
 }
 
-/// Who besides the operator can change a policy file.
+/// The others besides the operator that can change a policy file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileExposure {
     /// Programs that run by it: it lies in the home or the store.

@@ -21,9 +21,9 @@ const EXAMPLE_HOME: &[u8] = b"/home/agent";
 pub struct PolicyReport {
     /// The policy, where nothing is wrong with it.
     pub policy: Option<Policy>,
-    /// What is wrong.
+    /// The errors; with any of them there is no policy.
     pub problems: Vec<PolicyError>,
-    /// What is hardly meant.
+    /// The warnings: lines that are valid and hardly meant.
     pub warnings: Vec<PolicyWarning>,
 }
 

@@ -1,4 +1,4 @@
-//! Which policy is in force: [`locate`], and what an operator says of a store's own ([`trust`], [`distrust`]).
+//! The search for the policy in force ([`locate`]), and an operator's trust in a store's own ([`trust`], [`distrust`]).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const OF_STORE: &str = "policy.yaml";
 /// Where a policy comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicySource {
-    /// It is shipped with this program, by this name.
+    /// A policy that is shipped with this program, by this name.
     Shipped(String),
     /// A file that somebody named, or the machine's.
     File(PathBuf),
@@ -59,15 +59,15 @@ impl std::fmt::Display for PolicySource {
 /// Where policies are looked for, in this order.
 #[derive(Debug, Clone)]
 pub(super) struct PolicySearch<'s> {
-    /// What `--policy` named.
+    /// The value of `--policy`.
     pub(super) flag: Option<&'s Path>,
-    /// What [`VARIABLE`] names.
+    /// The value of [`VARIABLE`].
     pub(super) variable: Option<OsString>,
     /// The machine's file.
     pub(super) system: PathBuf,
     /// The store.
     pub(super) store: Option<&'s Path>,
-    /// Who trusts which store's policy; nothing where there is no place for records.
+    /// The user's trust records; `None` if there is no place for records.
     pub(super) trust: Option<TrustRecords>,
 }
 
@@ -240,14 +240,14 @@ fn none(why: String) -> Error {
     Error::usage(what, remedy)
 }
 
-/// What was trusted, or distrusted.
+/// A store's own policy that an operator has just trusted.
 #[derive(Debug, Clone)]
 pub struct TrustedPolicy {
     /// The file.
     pub file: PathBuf,
     /// The SHA-256 of its text, in hexadecimal digits.
     pub digest: String,
-    /// What it says.
+    /// The policy that the file contains.
     pub policy: Policy,
 }
 

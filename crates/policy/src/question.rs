@@ -1,4 +1,4 @@
-//! What a decision is about: [`CommandRequest`]; and how a path is resolved for it: [`PathResolver`].
+//! The subject of a decision ([`CommandRequest`]), and the resolution of its paths ([`PathResolver`]).
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use trumanfs_types::name::escape;
 
 /// Returns the words with every required flag among them.
 ///
-/// What is missing is inserted before the word with the number `place`. A wrong value of a flag that has values is
+/// A missing flag is inserted before the word with the number `place`. A wrong value of a flag that has values is
 /// replaced.
 ///
 /// # Errors
@@ -125,7 +125,7 @@ fn check_contradiction(
     Ok(())
 }
 
-/// Whether a word behind a flag without values turns it off: npm and its like take the next word where it is a truth
+/// Returns whether a word behind a valueless flag turns it off: npm and its like take the next word if it is a truth
 /// value.
 fn is_off(word: &[u8]) -> bool {
     matches!(word, b"false" | b"null" | b"undefined" | b"0" | b"no")

@@ -4,7 +4,7 @@ use super::schema::{FlagList, FlagValue, RequiredFlag, WordReading};
 use super::verdict::{CommandRefusal, RefusalClass};
 use super::words::shown;
 
-/// What flags may be there, and how they are written.
+/// The flags that a policy allows, refuses and requires of a command.
 pub(super) struct FlagLists<'p> {
     /// The lists that allow flags.
     pub(super) allowed: Vec<&'p FlagList>,
@@ -14,17 +14,17 @@ pub(super) struct FlagLists<'p> {
     pub(super) required: Vec<&'p RequiredFlag>,
     /// The key of the policy that allows.
     pub(super) key: String,
-    /// What the flags belong to, for messages: `git log`.
+    /// The command of the flags, for messages: `git log`.
     pub(super) of: String,
 }
 
-/// What is known of a tool's flags.
+/// The syntax of a tool's flags.
 pub(super) struct FlagGrammar<'g> {
     /// Returns what a flag takes, where that is known.
     pub(super) takes: &'g dyn Fn(&str) -> Option<FlagValue>,
-    /// Whether `-ab` is `-a -b`.
+    /// True if `-ab` is `-a -b`.
     pub(super) clusters: bool,
-    /// Whether the tool takes the next word as a value even where it begins with a dash.
+    /// True if the tool takes the next word as a value even where it begins with a dash.
     pub(super) dashed_values: bool,
 }
 
@@ -46,11 +46,11 @@ pub(super) struct ParsedFlag {
     pub(super) name: String,
     /// Its value.
     pub(super) value: Option<Vec<u8>>,
-    /// How its value is read.
+    /// The reading of its value.
     pub(super) read_as: WordReading,
     /// The number of its word.
     pub(super) at: usize,
-    /// Whether its value is the next word.
+    /// True if its value is the next word.
     pub(super) takes_next: bool,
 }
 
@@ -59,11 +59,11 @@ pub(super) struct ParsedFlag {
 pub(super) struct ParsedArgument<'w> {
     pub(super) word: &'w [u8],
     pub(super) at: usize,
-    /// Whether it stands behind `--`.
+    /// True if the argument stands behind `--`.
     pub(super) is_literal: bool,
 }
 
-/// What a scan found.
+/// The flags and arguments that a scan found.
 #[derive(Debug, Default)]
 pub(super) struct ScanResult<'w> {
     pub(super) flags: Vec<ParsedFlag>,
@@ -351,7 +351,7 @@ impl FlagLists<'_> {
 #[derive(Clone, Copy)]
 struct NextWord<'w> {
     word: Option<&'w [u8]>,
-    /// Whether the tool is known to take it as a value even where it begins with a dash.
+    /// True if the tool is known to take the word as a value even where it begins with a dash.
     may_be_dashed: bool,
 }
 

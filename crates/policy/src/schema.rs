@@ -1,4 +1,4 @@
-//! What a policy says, as data: [`Policy`], an [`ProgramEntry`] for each program, a [`SubCommand`] for each of its
+//! The data of a policy: [`Policy`], a [`ProgramEntry`] for each program, a [`SubCommand`] for each of its
 //! sub-commands. Reading it is `read/`, deciding by it is `decide.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,12 +27,12 @@ impl Policy {
     }
 }
 
-/// What a policy says of one program.
+/// The entry of one program.
 #[derive(Debug, Default)]
 pub(super) struct ProgramEntry {
     pub(super) name: String,
     pub(super) line: usize,
-    /// What the policy's author says of it.
+    /// The description by the policy's author.
     pub(super) description: Option<String>,
     pub(super) validator: Validator,
     pub(super) run: RunSettings,
@@ -40,9 +40,9 @@ pub(super) struct ProgramEntry {
     pub(super) subcommands: Option<BTreeMap<String, SubCommand>>,
     pub(super) deny_subcommands: Vec<String>,
     pub(super) flags: FlagList,
-    /// Whether there is a list of flags, though it may be empty.
+    /// True if there is a list of flags, though it may be empty.
     pub(super) has_flags: bool,
-    /// What may stand before the sub-command.
+    /// The flags that may stand before the sub-command.
     pub(super) root_flags: FlagList,
     pub(super) deny_flags: Vec<String>,
     pub(super) require_flags: Vec<RequiredFlag>,
@@ -57,7 +57,7 @@ pub(super) struct ProgramEntry {
     pub(super) not_matches: Vec<CommandExample>,
 }
 
-/// What an entry and a sub-command alike may say of a run.
+/// The settings of a run that an entry and a sub-command may have alike.
 #[derive(Debug, Default)]
 pub(super) struct RunSettings {
     pub(super) timeout: Option<Duration>,
@@ -67,7 +67,7 @@ pub(super) struct RunSettings {
     pub(super) read_only: Option<bool>,
 }
 
-/// What a policy says of one sub-command, or of one script of a package manager.
+/// The rules of one sub-command, or of one script of a package manager.
 #[derive(Debug, Default)]
 pub(super) struct SubCommand {
     pub(super) run: RunSettings,
@@ -85,7 +85,7 @@ pub(super) struct SubCommand {
     pub(super) get_only: bool,
 }
 
-/// Which words behind a script's name are refused.
+/// The words that are refused behind a script's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum DeniedArgs {
     All,
@@ -93,16 +93,16 @@ pub(super) enum DeniedArgs {
     These(Vec<String>),
 }
 
-/// How the words are read that are no flags.
+/// The rules for words that are not flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ArgumentRules {
-    /// How each is read, the last for all that follow. Nothing where the validator knows.
+    /// The reading of each, the last for all that follow; `None` if the validator knows.
     pub(super) kinds: Option<Vec<WordReading>>,
-    /// What the first one may be; nothing where it may be anything.
+    /// The values that the first one may have; `None` if it may be anything.
     pub(super) first: Option<BTreeSet<String>>,
 }
 
-/// How a word is read that is no flag.
+/// The reading of a word that is not a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WordReading {
     /// May name a file: it has to stay in the home.
@@ -133,7 +133,7 @@ impl FlagList {
     }
 }
 
-/// What a flag takes.
+/// The value that a flag takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FlagValue {
     /// The policy does not say: the validator's knowledge holds, else nothing but a value behind `=`.
@@ -144,7 +144,7 @@ pub(super) enum FlagValue {
     Attached(WordReading),
     /// A value: behind `=`, or the next word.
     Value(WordReading),
-    /// One of these values.
+    /// A value out of this list.
     OneOf(Vec<String>),
 }
 
@@ -166,7 +166,7 @@ pub(super) struct CommandExample {
     pub(super) text: String,
 }
 
-/// Which hosts a program may reach. Without a rule, none.
+/// The hosts and ports that a program may reach. Without a rule, none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct NetworkRule {
     /// Hosts: `host`, `host:port`, `*.host` (below it), `**.host` (below it and itself).

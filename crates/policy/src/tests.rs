@@ -256,7 +256,7 @@ proptest! {
         let _ = split(&line);
     }
 
-    /// What is quoted is a word, whatever is in it.
+    /// Checks that quoted text is one word, whatever is in it.
     #[test]
     fn quoted_words_come_back(words in prop::collection::vec("[ -~]{0,12}", 1..5)) {
         let line: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', "'\\''"))).collect();

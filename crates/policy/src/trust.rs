@@ -1,4 +1,4 @@
-//! Which policies of stores an operator trusts: a record for each store, with the digest of the file, outside all
+//! Policies of stores that an operator trusts: a record for each store, with the digest of the file, outside all
 //! stores. A store that is copied or cloned brings its files along, and must not bring its own rules.
 
 use std::fs::{DirBuilder, Permissions};

@@ -1,6 +1,6 @@
-//! Which validator judges a program's words: [`Validator`], by the names that policies use.
+//! The validators of programs' words: [`Validator`], by the names that policies use.
 
-/// What judges the words of a program.
+/// The kind of validator that judges the words of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Validator {
     /// The rules of every program, with the words of one that is known by name (`sort`, `cargo`), or of none (`""`).

@@ -1,4 +1,4 @@
-//! What a decision says: [`AllowedCommand`] or [`CommandRefusal`].
+//! The outcome of a decision: [`AllowedCommand`] or [`CommandRefusal`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,19 +18,19 @@ pub struct AllowedCommand {
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
     /// Where the program is looked up, in the form of PATH; its children look in the PATH of `env`.
     pub search_path: Vec<u8>,
-    /// How long it may run.
+    /// The time that the command may run.
     pub timeout: Duration,
-    /// How many bytes of each output stream are kept.
+    /// The number of bytes kept of each output stream.
     pub max_output_bytes: u64,
-    /// Which hosts it may reach.
+    /// The hosts that the command may reach.
     pub network: NetworkRule,
     /// Directories and files of the host to show it, for reading only.
     pub bind_ro: Vec<PathBuf>,
-    /// Whether the home is to be read-only for it, so that it may run in a home that is.
+    /// True if the home is to be read-only for the command, so that it may run in a home that is.
     pub read_only: bool,
-    /// Whether it may trace other processes of its sandbox.
+    /// True if the command may trace other processes of its sandbox.
     pub ptrace: bool,
-    /// Whether what it prints is left out where it succeeds.
+    /// True if the output of a successful command is left out.
     pub suppress_success_output: bool,
     /// The key of the policy that allowed it: `git.subcommands.status`.
     pub rule: String,
@@ -39,11 +39,11 @@ pub struct AllowedCommand {
 /// Why a command may not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandRefusal {
-    /// What kind of rule refused it.
+    /// The kind of rule that refused the command.
     pub class: RefusalClass,
     /// The key of the policy that refused it, or the built-in rule: `git.deny_global_flags`, `words.operator`.
     pub rule: String,
-    /// What was refused, and what would be allowed. Its reader is a model.
+    /// The refused part, and what would be allowed. The reader is a model.
     pub reason: String,
 }
 
@@ -62,7 +62,7 @@ impl CommandRefusal {
     }
 }
 
-/// What kind of rule refused a command.
+/// The kind of rule that refused a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RefusalClass {

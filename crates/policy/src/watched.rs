@@ -24,7 +24,7 @@ struct WatchedState {
     /// The digest of the text that was looked at last.
     digest: String,
     stamp: Option<FileStamp>,
-    /// What was said last, so that it is said once.
+    /// The last warning, so that each is given once.
     said: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether what a word names lies in the home: [`HomeBounds`].
+//! The check that the files that a word names lie in the home: [`HomeBounds`].
 //!
 //! A word may name a file in more than one way (`--output=../x`, `HEAD:../x`, `file:///x`, `@/x`), and which one a
 //! program takes is its affair. So all of them are looked at, and one that leads out is enough. This says what is

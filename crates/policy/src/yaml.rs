@@ -10,7 +10,7 @@ use super::error::PolicyError;
 /// The longest file that is read, in bytes.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// How deep values may lie in one another.
+/// The greatest depth of nested values.
 const DEEPEST: usize = 16;
 
 /// A value and the line that it begins in.

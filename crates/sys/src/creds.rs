@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 /// A guard that restores the thread's former file system identity when dropped.
 #[derive(Debug)]
 #[must_use = "the identity lasts as long as this"]
-pub struct Acting {
+pub struct IdentityGuard {
     uid: u32,
     gid: u32,
 }
@@ -35,9 +35,9 @@ pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> rustix::io::Result<()>
 
 /// Makes new files of the calling thread belong to a user until the guard is dropped. The thread keeps the capability
 /// to pass every permission check: the kernel has already made the checks (`default_permissions`).
-pub fn create_as(uid: u32, gid: u32) -> Acting {
+pub fn create_as(uid: u32, gid: u32) -> IdentityGuard {
     let (was_uid, was_gid) = fs_ids();
-    let guard = Acting {
+    let guard = IdentityGuard {
         uid: was_uid,
         gid: was_gid,
     };
@@ -48,7 +48,7 @@ pub fn create_as(uid: u32, gid: u32) -> Acting {
     guard
 }
 
-impl Drop for Acting {
+impl Drop for IdentityGuard {
     fn drop(&mut self) {
         if fs_ids() != (self.uid, self.gid) {
             // On the way back to root, the kernel restores the capabilities that it had dropped.

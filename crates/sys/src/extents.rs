@@ -23,7 +23,7 @@ const AT_ONCE: usize = 64;
 /// `struct fiemap_extent`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Extent {
+pub struct FileExtent {
     /// The offset in the file, in bytes.
     pub logical: u64,
     /// The offset on the device, in bytes.
@@ -35,15 +35,15 @@ pub struct Extent {
     reserved: [u32; 3],
 }
 
-impl Extent {
+impl FileExtent {
     /// Returns an extent without flags other than sharing, as tests of what reads extents want it.
-    pub fn new(logical: u64, physical: u64, length: u64, is_shared: bool) -> Extent {
-        Extent {
+    pub fn new(logical: u64, physical: u64, length: u64, is_shared: bool) -> FileExtent {
+        FileExtent {
             logical,
             physical,
             length,
             flags: if is_shared { SHARED } else { 0 },
-            ..Extent::default()
+            ..FileExtent::default()
         }
     }
 
@@ -71,19 +71,19 @@ impl Extent {
 /// `struct fiemap`, with space for some extents.
 #[repr(C)]
 #[derive(Debug)]
-struct Extents {
+struct ExtentBuffer {
     start: u64,
     length: u64,
     flags: u32,
     mapped: u32,
     count: u32,
     reserved: u32,
-    extents: [Extent; AT_ONCE],
+    extents: [FileExtent; AT_ONCE],
 }
 
 /// When to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum ExtentSync {
     /// As it is: data not yet written back may have no extent, or still that of what they replace.
     Now,
     /// After all data have been written out (`FIEMAP_FLAG_SYNC`).
@@ -94,23 +94,27 @@ pub enum Look {
 ///
 /// # Errors
 /// `ENOTTY` and `EOPNOTSUPP` if the file system does not support it; `EIO`, `ENOSPC` from writing out.
-pub fn extents(fd: BorrowedFd<'_>, (from, to): (u64, u64), look: Look) -> Result<Vec<Extent>> {
+pub fn extents(
+    fd: BorrowedFd<'_>,
+    (from, to): (u64, u64),
+    look: ExtentSync,
+) -> Result<Vec<FileExtent>> {
     const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
     const FIEMAP_FLAG_SYNC: u32 = 1;
-    let mut found: Vec<Extent> = Vec::new();
+    let mut found: Vec<FileExtent> = Vec::new();
     let mut at = from;
     while at < to {
-        let mut answer = Extents {
+        let mut answer = ExtentBuffer {
             start: at,
             length: to - at,
             flags: match look {
-                Look::WrittenOut if at == from => FIEMAP_FLAG_SYNC,
+                ExtentSync::WrittenOut if at == from => FIEMAP_FLAG_SYNC,
                 _ => 0,
             },
             mapped: 0,
             count: AT_ONCE as u32,
             reserved: 0,
-            extents: [Extent::default(); AT_ONCE],
+            extents: [FileExtent::default(); AT_ONCE],
         };
         // SAFETY: the descriptor lives through the call, which writes at most `count` extents after the header.
         let rc = unsafe { libc::ioctl(fd.as_raw_fd(), FS_IOC_FIEMAP, &raw mut answer) };

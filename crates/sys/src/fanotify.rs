@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, Result};
 
 /// A directory's identity in events: its opaque file handle (name_to_handle_at(2)).
-pub type Handle = Box<[u8]>;
+pub type DirHandle = Box<[u8]>;
 
-/// One event.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// What happened, `FAN_*` bits.
+pub struct FsEvent {
+    /// The kinds of change, `FAN_*` bits.
     pub mask: u64,
     /// The process that caused it; 0 if the kernel does not report it.
     pub pid: i32,
     /// The directory.
-    pub dir: Handle,
+    pub dir: DirHandle,
     /// The entry; empty for an event about the directory itself.
     pub name: Vec<u8>,
 }
@@ -57,7 +57,7 @@ pub fn init() -> Result<OwnedFd> {
 /// # Errors
 /// `EOPNOTSUPP` and `ENODEV` if the file system has no handles, `ENOSPC` past the limit of marks, `EACCES` if the
 /// directory may not be read.
-pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<Handle> {
+pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<DirHandle> {
     let handle = handle_of(dir)?;
     mark(group, dir, libc::FAN_MARK_ADD)?;
     Ok(handle)
@@ -95,7 +95,7 @@ struct FileHandle {
     handle: [u8; MAX_HANDLE],
 }
 
-fn handle_of(dir: BorrowedFd<'_>) -> Result<Handle> {
+fn handle_of(dir: BorrowedFd<'_>) -> Result<DirHandle> {
     let mut handle = FileHandle {
         bytes: MAX_HANDLE as u32,
         kind: 0,
@@ -126,7 +126,7 @@ fn handle_of(dir: BorrowedFd<'_>) -> Result<Handle> {
 ///
 /// # Errors
 /// Any error from `read(2)`, except that `EAGAIN` gives an empty list.
-pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<Event>> {
+pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<FsEvent>> {
     let length = match rustix::io::read(group.as_fd(), &mut *buffer) {
         Ok(n) => n,
         Err(Errno::AGAIN | Errno::INTR) => 0,
@@ -137,7 +137,7 @@ pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<Event>> {
 
 /// Splits the kernel's buffer into events: each is a `fanotify_event_metadata` followed by information records, of
 /// which the one of type DFID_NAME holds fsid, file handle and name.
-fn parse(mut bytes: &[u8]) -> Vec<Event> {
+fn parse(mut bytes: &[u8]) -> Vec<FsEvent> {
     let mut events = Vec::new();
     while let Some(length) = u32_at(bytes, 0).and_then(|n| usize::try_from(n).ok()) {
         let Some(event) = bytes.get(..length).filter(|_| length >= 24) else {
@@ -150,7 +150,7 @@ fn parse(mut bytes: &[u8]) -> Vec<Event> {
         let mask = u64::from(u32_at(event, 8).unwrap_or(0))
             | u64::from(u32_at(event, 12).unwrap_or(0)) << 32;
         let pid = u32_at(event, 20).unwrap_or(0).cast_signed();
-        let mut parsed = Event {
+        let mut parsed = FsEvent {
             mask,
             pid,
             dir: Box::default(),
@@ -177,7 +177,7 @@ fn parse(mut bytes: &[u8]) -> Vec<Event> {
 }
 
 /// An information record: header (4), fsid (8), handle_bytes (4), handle_type (4), handle, name with NUL.
-fn read_info(info: &[u8], event: &mut Event) {
+fn read_info(info: &[u8], event: &mut FsEvent) {
     let length = u32_at(info, 12)
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or(0);

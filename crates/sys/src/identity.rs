@@ -8,19 +8,19 @@ use rustix::process::{Pid, PidfdFlags};
 
 /// A thread of a process.
 #[derive(Debug)]
-pub struct Thread {
+pub struct ProcessThread {
     /// Its `comm` in `/proc`. Reading it takes no lock that an `execve` of the process holds.
     comm: File,
 }
 
-impl Thread {
+impl ProcessThread {
     /// Finds a thread of a process.
     ///
     /// # Errors
     /// `ENOENT` where the process has no thread of that number, or there is no such process.
-    pub fn of(process: u32, thread: u32) -> Result<Thread> {
+    pub fn of(process: u32, thread: u32) -> Result<ProcessThread> {
         let comm = File::open(format!("/proc/{process}/task/{thread}/comm"));
-        Ok(Thread {
+        Ok(ProcessThread {
             comm: comm.map_err(|error| errno(&error))?,
         })
     }
@@ -156,9 +156,9 @@ mod tests {
             let _ = ended.recv();
         });
         let tid = told.recv().unwrap();
-        let found = Thread::of(std::process::id(), tid).unwrap();
+        let found = ProcessThread::of(std::process::id(), tid).unwrap();
         assert!(found.lives());
-        assert_eq!(Thread::of(1, tid).unwrap_err(), Errno::NOENT);
+        assert_eq!(ProcessThread::of(1, tid).unwrap_err(), Errno::NOENT);
         drop(end);
         thread.join().unwrap();
         // The kernel takes a thread off its list a moment after whoever joins it is woken.

@@ -4,7 +4,7 @@ use rustix::io::{Errno, Result};
 
 /// A thread's policy with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
+pub struct SchedPolicy {
     number: libc::c_int,
     priority: libc::c_int,
 }
@@ -13,7 +13,7 @@ pub struct Policy {
 ///
 /// # Errors
 /// `ESRCH` for a thread that has ended.
-pub fn policy(thread: u32) -> Result<Policy> {
+pub fn policy(thread: u32) -> Result<SchedPolicy> {
     let thread = thread.cast_signed();
     // SAFETY: takes an integer and touches no memory.
     let number = checked(unsafe { libc::sched_getscheduler(thread) })?;
@@ -21,7 +21,7 @@ pub fn policy(thread: u32) -> Result<Policy> {
     let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: the structure lives through the call.
     checked(unsafe { libc::sched_getparam(thread, &raw mut param) })?;
-    Ok(Policy {
+    Ok(SchedPolicy {
         number,
         priority: param.sched_priority,
     })
@@ -31,7 +31,7 @@ pub fn policy(thread: u32) -> Result<Policy> {
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_NICE or a sufficient `RLIMIT_NICE`; `ESRCH`.
-pub fn set_policy(thread: u32, policy: Policy) -> Result<()> {
+pub fn set_policy(thread: u32, policy: SchedPolicy) -> Result<()> {
     // SAFETY: the structure consists of integers, for which zero is valid.
     let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
     param.sched_priority = policy.priority;
@@ -48,7 +48,7 @@ pub fn set_policy(thread: u32, policy: Policy) -> Result<()> {
 pub fn set_yielding(thread: u32) -> Result<()> {
     set_policy(
         thread,
-        Policy {
+        SchedPolicy {
             number: libc::SCHED_IDLE | libc::SCHED_RESET_ON_FORK,
             priority: 0,
         },

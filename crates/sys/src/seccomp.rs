@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
-/// What a process can do that works on files by descriptors which it has, and makes no process and no socket.
+/// The system calls of a process that works on files by descriptors which it has, and makes no process and no socket.
 const FILES: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_pread64,

@@ -1,4 +1,4 @@
-//! What a signal does to this process.
+//! The effect of signals on this process.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString};
 
 /// A user from the machine's user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
+pub struct UserEntry {
     /// The user id.
     pub uid: u32,
     /// The primary group.
@@ -14,9 +14,9 @@ pub struct User {
 }
 
 /// Finds a user by name or number; `None` if there is no such user. A number needs no entry in the database.
-pub fn find(name: &str) -> Option<User> {
+pub fn find(name: &str) -> Option<UserEntry> {
     if let Ok(uid) = name.parse::<u32>() {
-        return Some(by_uid(uid).unwrap_or(User {
+        return Some(by_uid(uid).unwrap_or(UserEntry {
             uid,
             gid: uid,
             groups: vec![uid],
@@ -29,7 +29,7 @@ pub fn find(name: &str) -> Option<User> {
     })
 }
 
-fn by_uid(uid: u32) -> Option<User> {
+fn by_uid(uid: u32) -> Option<UserEntry> {
     lookup(|pwd, buf, result| {
         // SAFETY: all pointers are valid for the length given.
         unsafe { libc::getpwuid_r(uid, pwd, buf.as_mut_ptr(), buf.len(), result) }
@@ -41,7 +41,7 @@ type Query<'a> =
 
 fn lookup(
     mut query: impl FnMut(*mut libc::passwd, &mut [libc::c_char], *mut *mut libc::passwd) -> libc::c_int,
-) -> Option<User> {
+) -> Option<UserEntry> {
     let query: &mut Query<'_> = &mut query;
     let mut buf = vec![0; 16 * 1024];
     // SAFETY: passwd is plain data of integers and pointers, for which zero is a valid value.
@@ -57,7 +57,7 @@ fn lookup(
     let found =
         unsafe { libc::getgrouplist(pwd.pw_name, pwd.pw_gid, groups.as_mut_ptr(), &raw mut count) };
     groups.truncate(usize::try_from(count.min(found.max(0))).unwrap_or(0));
-    Some(User {
+    Some(UserEntry {
         uid: pwd.pw_uid,
         gid: pwd.pw_gid,
         groups,

@@ -48,18 +48,18 @@ pub enum Error {
         /// Its errno.
         errno: Errno,
     },
-    /// What was asked for has no meaning.
+    /// The request has no meaning.
     Usage {
-        /// What cannot be understood.
+        /// The part that cannot be understood.
         what: String,
-        /// How it is written.
+        /// The correct form.
         remedy: String,
     },
     /// A command or a mount was refused before it did anything.
     Refused {
         /// The problem, naming its object.
         what: String,
-        /// What the reader can do about it.
+        /// The action that helps the reader.
         remedy: String,
     },
     /// The object of an operator's request does not exist.
@@ -71,23 +71,23 @@ pub enum Error {
     },
     /// Part of an operator's request was done, or may have been.
     Partly {
-        /// What was done, and what interrupted it.
+        /// The part that was done, and what interrupted it.
         what: String,
-        /// How to go on.
+        /// The way to go on.
         remedy: String,
     },
     /// Something blocks an operator's request; nothing was changed.
     Conflict {
         /// The obstacle.
         what: String,
-        /// What the reader can do about it.
+        /// The action that helps the reader.
         remedy: String,
     },
     /// The system could not, as the daemon says.
     System {
-        /// What it could not.
+        /// The action that failed.
         what: String,
-        /// What the reader can do about it.
+        /// The action that helps the reader.
         remedy: String,
     },
     /// This release cannot read the state on disk.
@@ -97,32 +97,32 @@ pub enum Error {
 /// Kinds of failure. What front ends say of one is made of it: exit codes, the kind of an error in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// What was asked for has no meaning.
+pub enum FailureKind {
+    /// The request has no meaning.
     Usage,
-    /// What was named is not there.
+    /// The named object does not exist.
     Missing,
     /// Something else is in the way; nothing was changed.
     Conflict,
     /// Part of it was done, or may have been.
     Partly,
-    /// It was refused before anything was done.
+    /// The request was refused before anything was done.
     Refused,
     /// The system could not.
     #[serde(alias = "other")]
     System,
 }
 
-impl Kind {
+impl FailureKind {
     /// Returns the failure of this kind that somebody else has told of.
     pub fn error(self, what: String, remedy: String) -> Error {
         match self {
-            Kind::Usage => Error::Usage { what, remedy },
-            Kind::Missing => Error::Missing { what, remedy },
-            Kind::Conflict => Error::Conflict { what, remedy },
-            Kind::Partly => Error::Partly { what, remedy },
-            Kind::Refused => Error::Refused { what, remedy },
-            Kind::System => Error::System { what, remedy },
+            FailureKind::Usage => Error::Usage { what, remedy },
+            FailureKind::Missing => Error::Missing { what, remedy },
+            FailureKind::Conflict => Error::Conflict { what, remedy },
+            FailureKind::Partly => Error::Partly { what, remedy },
+            FailureKind::Refused => Error::Refused { what, remedy },
+            FailureKind::System => Error::System { what, remedy },
         }
     }
 }
@@ -230,13 +230,13 @@ impl Error {
     }
 
     /// Returns which kind of failure it is: the only table of that.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FailureKind {
         match self {
-            Error::Usage { .. } => Kind::Usage,
-            Error::NotFound | Error::NotDirectory | Error::Missing { .. } => Kind::Missing,
-            Error::Exists | Error::Conflict { .. } => Kind::Conflict,
-            Error::Partly { .. } => Kind::Partly,
-            Error::Refused { .. } => Kind::Refused,
+            Error::Usage { .. } => FailureKind::Usage,
+            Error::NotFound | Error::NotDirectory | Error::Missing { .. } => FailureKind::Missing,
+            Error::Exists | Error::Conflict { .. } => FailureKind::Conflict,
+            Error::Partly { .. } => FailureKind::Partly,
+            Error::Refused { .. } => FailureKind::Refused,
             Error::IsDirectory
             | Error::NotEmpty
             | Error::ReadOnly
@@ -249,7 +249,7 @@ impl Error {
             | Error::LinkedOutside
             | Error::Os { .. }
             | Error::System { .. }
-            | Error::Damaged(_) => Kind::System,
+            | Error::Damaged(_) => FailureKind::System,
         }
     }
 

@@ -54,7 +54,7 @@ pub struct Meta {
     /// Time of birth in nanoseconds since 1970; 0 if the file system does not report it. Tells a reused inode number
     /// from its former owner.
     pub born: u64,
-    /// Whether another file system (or a bind mount) is mounted here.
+    /// True if another file system (or a bind mount) is mounted here.
     pub mount_root: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The longest name of a directory entry, in bytes (`NAME_MAX`, limits.h).
 pub const NAME_MAX: usize = 255;
 
-/// One valid component of a path: not empty, no `/`, no NUL, neither `.` nor `..`, at most [`NAME_MAX`] bytes.
+/// A valid component of a path: not empty, no `/`, no NUL, neither `.` nor `..`, at most [`NAME_MAX`] bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Name<'a>(&'a [u8]);
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Name<'_> {
     }
 }
 
-/// What stands for the scratch directory at the start of a path.
+/// The prefix that stands for the scratch directory at the start of a path.
 const SCRATCH: &[u8] = b"\0tmp";
 
 /// A path inside the store: absolute from the store's root, normalised, and unable to climb out.
@@ -162,12 +162,12 @@ impl WorldPath {
 
 /// Many paths, each with what is below it: whether one has a path in it costs what that path is deep.
 #[derive(Debug)]
-pub struct Subtrees<'p>(HashSet<&'p [u8]>);
+pub struct SubtreeSet<'p>(HashSet<&'p [u8]>);
 
-impl<'p> Subtrees<'p> {
+impl<'p> SubtreeSet<'p> {
     /// Takes the paths.
-    pub fn of(paths: &'p [WorldPath]) -> Subtrees<'p> {
-        Subtrees(paths.iter().map(WorldPath::bytes).collect())
+    pub fn of(paths: &'p [WorldPath]) -> SubtreeSet<'p> {
+        SubtreeSet(paths.iter().map(WorldPath::bytes).collect())
     }
 
     /// Returns whether a path is one of these, or below one, as [`WorldPath::contains`].
@@ -210,19 +210,21 @@ impl<'de> serde::Deserialize<'de> for WorldPath {
 
 /// Bytes that [`escape`] writes into JSON: a name, the target of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Escaped(pub Vec<u8>);
+pub struct EscapedBytes(pub Vec<u8>);
 
-impl serde::Serialize for Escaped {
+impl serde::Serialize for EscapedBytes {
     fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
         to.serialize_str(&escape(&self.0))
     }
 }
 
-impl<'de> serde::Deserialize<'de> for Escaped {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Escaped, D::Error> {
+impl<'de> serde::Deserialize<'de> for EscapedBytes {
+    fn deserialize<D: serde::Deserializer<'de>>(
+        from: D,
+    ) -> std::result::Result<EscapedBytes, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
         unescape(&text)
-            .map(Escaped)
+            .map(EscapedBytes)
             .ok_or_else(|| serde::de::Error::custom(format!("not an escaped name: {text}")))
     }
 }
@@ -338,7 +340,7 @@ mod tests {
         let texts = ["", "a", "a/b", "ab", "a/b/c", "a/bc", "b", "b/a"];
         for chosen in [&[][..], &[""], &["a"], &["a/b", "b"], &["ab", "a/b/c"]] {
             let chosen: Vec<WorldPath> = chosen.iter().map(path).collect();
-            let subtrees = Subtrees::of(&chosen);
+            let subtrees = SubtreeSet::of(&chosen);
             for at in texts.iter().map(path) {
                 let one_by_one = chosen.iter().any(|path| path.contains(&at));
                 assert_eq!(subtrees.contains(&at), one_by_one, "{at} in {chosen:?}");

@@ -208,7 +208,7 @@ pub struct Run {
     /// The kind of executor.
     pub kind: OriginKind,
     /// The command: a line of the shell, or the words of a program, escaped as names are.
-    pub command: crate::name::Escaped,
+    pub command: crate::name::EscapedBytes,
     /// The working directory at its start, in the home.
     pub cwd: crate::name::WorldPath,
 }

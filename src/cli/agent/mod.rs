@@ -23,7 +23,7 @@ use super::review::{self, ScreenExit};
 use super::shown::complain;
 use super::undo;
 use crate::client::{AgentPlace, Client, PinnedDir};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::{Agent, Profile, Programs, Terminal};
@@ -277,7 +277,7 @@ fn end(
         complain(format_args!("trumanfs: {notice}"));
     }
     if let Err(error) = client.run(run)
-        && error.kind() == Kind::Missing
+        && error.kind() == FailureKind::Missing
     {
         complain(format_args!("trumanfs: nothing was changed (run {run})"));
         return Ok(AgentEnd::Exit(ExitReason::Ok));
@@ -348,7 +348,7 @@ fn summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
         });
     printer.flush();
     match told {
-        Err(error) if error.kind() == Kind::Missing => {
+        Err(error) if error.kind() == FailureKind::Missing => {
             return complain(format_args!("trumanfs: nothing was changed (run {run})"));
         }
         Err(error) => warn(

@@ -19,7 +19,7 @@ use super::strict::{self, Malformed};
 use super::trust::Trust;
 use super::worker::order::Expected;
 use crate::error::Error;
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 
 /// What a task is to do, once its lease holds.
 pub(super) struct Wish {
@@ -290,7 +290,7 @@ fn from_output(output: &Output, capability: Capability, turn: &Turn<'_>) -> Resu
             source: destination.clone(),
         },
         (Capability::FileDelete, None, Some(recovery)) => Deed::Restore {
-            entry: Escaped(recovery.entry.clone().into_bytes()),
+            entry: EscapedBytes(recovery.entry.clone().into_bytes()),
             destination: summary.source.clone(),
         },
         _ => return Err(not("the result does not say how it is undone")),

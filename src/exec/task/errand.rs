@@ -11,7 +11,7 @@ use super::supervise::Worker;
 use super::worker::order::{Act, Expected, Failed, Found, Made, Order, Report, Spot};
 use crate::error::Error;
 use crate::exec::cancel::CancelToken;
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use crate::world::{Run, RunId};
 
 /// What an errand came to.
@@ -154,7 +154,7 @@ impl<'e> Errand<'e> {
     /// As [`Errand::new`].
     pub(super) fn look_kept(
         bases: &'e Bases,
-        (path, entry): (&AbsolutePath, &Escaped),
+        (path, entry): (&AbsolutePath, &EscapedBytes),
         run: Run,
     ) -> Result<Errand<'e>, Failure> {
         let errand = Errand::look(bases, path, run)?;

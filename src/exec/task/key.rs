@@ -367,7 +367,7 @@ mod tests {
         for taken in ["k", "k.pub"] {
             fs::write(dir.path().join(taken), "mine").unwrap();
             let error = key().save(&file).unwrap_err();
-            assert_eq!(error.kind(), crate::error::Kind::Conflict, "{error}");
+            assert_eq!(error.kind(), crate::error::FailureKind::Conflict, "{error}");
             let names: Vec<_> = fs::read_dir(dir.path())
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name())
@@ -429,7 +429,7 @@ mod tests {
             assert!(told.contains("not a regular file"), "{told}");
         }
         let missing = PrivateKey::load(&dir.path().join("none")).unwrap_err();
-        assert_eq!(missing.kind(), crate::error::Kind::Missing);
+        assert_eq!(missing.kind(), crate::error::FailureKind::Missing);
         for text in [
             "",
             "key",

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::path::AbsolutePath;
 use super::worker::order::{Found, Made};
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use crate::world::RunId;
 
 /// A line.
@@ -87,7 +87,7 @@ pub(super) enum Deed {
     /// Moves it back.
     Restore {
         /// What it is called there.
-        entry: Escaped,
+        entry: EscapedBytes,
         /// To where.
         destination: AbsolutePath,
     },

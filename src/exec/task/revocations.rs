@@ -350,7 +350,7 @@ mod tests {
         let place = Place::new();
         assert_eq!(
             place.load(500).unwrap_err().kind(),
-            crate::error::Kind::Missing
+            crate::error::FailureKind::Missing
         );
         let good = list(500, &["a", "b"]).sign(&key(1)).unwrap().to_text();
         place.put(&good);

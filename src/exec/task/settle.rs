@@ -11,7 +11,7 @@ use super::path::AbsolutePath;
 use super::result::Keeper;
 use super::worker::order::{Expected, Found, Made, Stamp};
 use crate::exec::quote;
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{OriginKind, Run, RunId};
 
 /// What a deed came to.
@@ -31,7 +31,7 @@ pub(super) enum Settled {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) keeper: Keeper,
-    pub(super) entry: Escaped,
+    pub(super) entry: EscapedBytes,
 }
 
 /// Returns what records say of a deed.
@@ -59,7 +59,7 @@ pub(super) fn run_of(id: RunId, deed: &Deed) -> Run {
     Run {
         id,
         kind: OriginKind::Task,
-        command: Escaped(command_of(deed)),
+        command: EscapedBytes(command_of(deed)),
         cwd: WorldPath::root(),
     }
 }
@@ -111,7 +111,11 @@ impl Settling<'_> {
         there(Errand::look(self.bases, path, self.looking())?)
     }
 
-    fn look_kept(&self, path: &AbsolutePath, entry: &Escaped) -> Result<Option<Found>, Failure> {
+    fn look_kept(
+        &self,
+        path: &AbsolutePath,
+        entry: &EscapedBytes,
+    ) -> Result<Option<Found>, Failure> {
         there(Errand::look_kept(
             self.bases,
             (path, entry),
@@ -263,7 +267,7 @@ impl Settling<'_> {
         })
     }
 
-    fn restored(&self, entry: &Escaped, to: &AbsolutePath) -> Result<Settled, Failure> {
+    fn restored(&self, entry: &EscapedBytes, to: &AbsolutePath) -> Result<Settled, Failure> {
         match self.look(to)? {
             Some(there) if there.stamp.is(&self.intent.found.stamp) => {
                 Ok(Settled::Done(self.found(), None))
@@ -298,7 +302,7 @@ pub(super) fn kept_entry(base: &Base, run: RunId) -> Result<Option<Kept>, Failur
             let name = run.to_string();
             Ok(base.vault_has(&name).then(|| Kept {
                 keeper: Keeper::Vault,
-                entry: Escaped(name.into_bytes()),
+                entry: EscapedBytes(name.into_bytes()),
             }))
         }
     }

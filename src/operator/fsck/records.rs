@@ -7,7 +7,7 @@ use super::finding::{Finding, FindingKind};
 use super::journal_pass::{JournalPass, MissingVersion, RECENT, SessionScan, hash};
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, KeepMethod, Op, Record, SEALED, VersionRef};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::Id;
 use crate::world::keep::ranges;
 use crate::world::keep::version_files::versions_of;
@@ -82,7 +82,7 @@ impl JournalPass<'_> {
     }
 
     /// Handles a record that moved a node to the trash.
-    fn expect(&mut self, here: &SessionScan, seq: u64, trash: &Escaped, ids: InodeNumbers) {
+    fn expect(&mut self, here: &SessionScan, seq: u64, trash: &EscapedBytes, ids: InodeNumbers) {
         if let Some(entry) = self.entries.get_mut(&trash.0) {
             entry.known = true;
             let is_other = entry.id != Id(ids[0], ids[1]);
@@ -115,15 +115,16 @@ impl JournalPass<'_> {
     fn gathered(
         &mut self,
         seq: u64,
-        trash: &Escaped,
-        entries: &[Escaped],
-        names: &[(Escaped, Escaped)],
+        trash: &EscapedBytes,
+        entries: &[EscapedBytes],
+        names: &[(EscapedBytes, EscapedBytes)],
     ) {
         let into = match (&self.trash, self.entries.contains_key(&trash.0)) {
             (Some(dir), true) => Name::new(&trash.0).and_then(|name| dir.child(name)).ok(),
             _ => None,
         };
-        let whole: HashMap<&Escaped, &Escaped> = names.iter().map(|(e, n)| (e, n)).collect();
+        let whole: HashMap<&EscapedBytes, &EscapedBytes> =
+            names.iter().map(|(e, n)| (e, n)).collect();
         for entry in entries {
             // An entry that was purged or restored before is not expected anywhere.
             let was_awaited = self.taken(hash(&[&entry.0]));

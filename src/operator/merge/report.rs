@@ -9,9 +9,9 @@ use super::origin_tree::OriginTree;
 use super::plan::plan;
 use super::steps::{FillContent, FillStep, MergeConflict, MergePlan, NameStep};
 use super::unrecorded::{OriginAtFork, now_passed};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::journal::RunId;
-use crate::name::{Escaped, Name, WorldPath, escape};
+use crate::name::{EscapedBytes, Name, WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::diff::{Diff, PathDifference};
 use crate::operator::past::PastTree;
@@ -25,7 +25,7 @@ use crate::world::store::origin;
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct MergeRequest {
     /// The fork's path on this machine.
-    pub fork: Escaped,
+    pub fork: EscapedBytes,
     /// The paths at or below which changes are merged; all changes if empty.
     pub paths: Vec<WorldPath>,
     /// The resolution of conflicts.
@@ -308,7 +308,7 @@ fn carry_out(
     let mut steps = MergeExecutor::new(theirs, &planned.seen, applier, caller);
     let failed = steps.run(planned).err();
     if let (Some(error), 0) = (&failed, steps.done)
-        && error.kind() != Kind::Partly
+        && error.kind() != FailureKind::Partly
     {
         begun.abort(error);
         return failed.map_or(Ok(()), Err);

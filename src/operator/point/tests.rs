@@ -248,7 +248,7 @@ fn last_session_is_the_last_mounted_one() {
         version: String::new(),
         host: String::new(),
         boot: String::new(),
-        home: home.map(|home| crate::name::Escaped(home.as_bytes().to_vec())),
+        home: home.map(|home| crate::name::EscapedBytes(home.as_bytes().to_vec())),
         store: None,
         after: None,
         copied: None,

@@ -4,7 +4,7 @@ use super::accept::AcceptRequest;
 use super::hunks::{PathHunks, ReviewHunk};
 use super::list::Review;
 use crate::error::{Error, Result};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::diff::ChangeStatus;
 use crate::operator::text::TextComparison;
 use crate::operator::undo::apply::PlanSize;
@@ -95,7 +95,7 @@ impl Review<'_> {
         let splices = compared.splices().map(|(range, bytes)| ByteSplice {
             start: range.start,
             end: range.end,
-            bytes: Escaped(bytes.to_vec()),
+            bytes: EscapedBytes(bytes.to_vec()),
         });
         let said = chosen
             .iter()

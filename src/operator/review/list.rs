@@ -7,7 +7,7 @@ use super::scope::ReviewScope;
 use super::scope_index::{ChangeAuthor, ScopeIndex, ScopeRecord};
 use crate::error::Result;
 use crate::journal::RunId;
-use crate::name::{Subtrees, WorldPath};
+use crate::name::{SubtreeSet, WorldPath};
 use crate::operator::Store;
 use crate::operator::diff::{ChangeStatus, Diff, PathDifference};
 use crate::operator::past::{NodeId, ROOT, RecordEffect};
@@ -193,7 +193,7 @@ impl<'a> Review<'a> {
     /// directory, the removal of the directory is among them: the path has no place otherwise.
     pub fn operations(&self, paths: &[WorldPath]) -> Vec<Operation> {
         let mut found: BTreeSet<u32> = BTreeSet::new();
-        let meant = Subtrees::of(paths);
+        let meant = SubtreeSet::of(paths);
         for number in 0..self.len() {
             let Some(difference) = self.names(number) else {
                 continue;

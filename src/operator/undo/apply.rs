@@ -8,7 +8,7 @@ use super::outcome::UndoOutcome;
 use super::planner::UndoPlan;
 use super::selection::RecordSelection;
 use super::steps::carry_out;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::operator::past::{NodeId, PastTree};
 use crate::world::Caller;
 use crate::world::view::in_trash;
@@ -104,7 +104,7 @@ pub fn apply(
     let failed = carry_out(plan, applier, caller, &mut outcome).err();
     let is_begun = failed
         .as_ref()
-        .is_some_and(|error| error.kind() == Kind::Partly);
+        .is_some_and(|error| error.kind() == FailureKind::Partly);
     if outcome.moves + outcome.contents + outcome.attributes == 0 && !is_begun {
         let nothing = Error::refused("nothing had to be changed", "");
         begun.abort(failed.as_ref().unwrap_or(&nothing));

@@ -7,9 +7,9 @@ use std::os::fd::BorrowedFd;
 use sha2::{Digest, Sha256};
 
 use super::applier::Applier;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::journal::{InodeNumbers, RunId};
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::point::Operation;
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Id, LocatedNode, World};
@@ -25,7 +25,7 @@ pub struct ByteSplice {
     /// The offset behind the last.
     pub end: usize,
     /// The bytes in their place.
-    pub bytes: Escaped,
+    pub bytes: EscapedBytes,
 }
 
 /// A request to edit a file.
@@ -139,7 +139,7 @@ impl EditTarget {
             .parent(&request.path)
             .and_then(|(dir, name)| world.hold_for(&dir, name, caller));
         let located = found.map_err(|error| match error.kind() {
-            Kind::Missing => changed(),
+            FailureKind::Missing => changed(),
             _ => error,
         })?;
         if located.node.meta().id != Id(request.ids[0], request.ids[1]) {
@@ -224,7 +224,7 @@ pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Res
     }
     match edited.map_err(|error| of_path(error, &request.path)) {
         // A half-made edit can be taken back, so its record stays.
-        Err(error) if error.kind() == Kind::Partly => {
+        Err(error) if error.kind() == FailureKind::Partly => {
             begun.done();
             Err(error)
         }
@@ -263,7 +263,7 @@ mod tests {
         let splice = |start, end, bytes: &[u8]| ByteSplice {
             start,
             end,
-            bytes: Escaped(bytes.to_vec()),
+            bytes: EscapedBytes(bytes.to_vec()),
         };
         let applied = |splices: Vec<ByteSplice>| {
             let request = EditRequest {
@@ -298,7 +298,7 @@ mod tests {
             splices: vec![ByteSplice {
                 start: 0,
                 end,
-                bytes: Escaped(b"one\n".to_vec()),
+                bytes: EscapedBytes(b"one\n".to_vec()),
             }],
         };
         let applied = |length, end, now: &[u8]| request(length, end).applied(now);

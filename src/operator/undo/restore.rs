@@ -13,9 +13,9 @@ use super::applier::Applier;
 use super::copier::PastCopier;
 use super::node_equality::{FullAttributes, is_same};
 use super::steps::FormerBytes;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::journal::{Op, UndoId};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::operator::Store;
 use crate::operator::past::{NodeId, Past, PastTree, RecordEffect, RecordId};
 use crate::operator::point::{Operation, Point};
@@ -151,7 +151,7 @@ fn attempt(
     let at = copier.at.clone();
     restored.notes.extend(copier.notes());
     if let (Some(error), 0) = (&failed, restored.made)
-        && error.kind() != Kind::Partly
+        && error.kind() != FailureKind::Partly
     {
         begun.abort(error);
         return failed.map_or_else(|| Ok(restored), Err);
@@ -167,8 +167,8 @@ fn attempt(
 struct GatheredRemovals {
     /// The entries gathered under each entry of the trash, until the removal that made the latter is reached. Gathering
     /// comes later than that, maybe after changes that have nothing to do with it.
-    under: HashMap<Escaped, Vec<Escaped>>,
-    awaited: HashSet<Escaped>,
+    under: HashMap<EscapedBytes, Vec<EscapedBytes>>,
+    awaited: HashSet<EscapedBytes>,
 }
 
 impl GatheredRemovals {

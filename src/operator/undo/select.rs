@@ -11,7 +11,7 @@ use super::requested_paths::RequestedPaths;
 use super::selection::RecordSelection;
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, Op, Record, RunId, UndoId};
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use crate::operator::Store;
 use crate::operator::past::{RecordId, ReverseRecords};
 use crate::operator::point::{Operation, Point};
@@ -81,11 +81,11 @@ struct SelectionPass {
     /// The files that each undo changed.
     changed_files: HashMap<(Arc<str>, UndoId), HashSet<InodeNumbers>>,
     /// The entries of the trash that each undo made.
-    put_into_trash: HashMap<(Arc<str>, UndoId), Vec<Escaped>>,
+    put_into_trash: HashMap<(Arc<str>, UndoId), Vec<EscapedBytes>>,
     /// The entries of the trash that undos took nodes out of, each with such a record.
-    taken_from_trash: HashMap<Escaped, RecordId>,
+    taken_from_trash: HashMap<EscapedBytes, RecordId>,
     /// Gathering records by entry of the trash, until the removal of their directory is reached.
-    gathered: HashMap<Escaped, Vec<u64>>,
+    gathered: HashMap<EscapedBytes, Vec<u64>>,
 }
 
 impl SelectionPass {
@@ -200,7 +200,7 @@ impl SelectionPass {
             }
             Op::Restore { path, .. } => {
                 if let Some(entry) = path.components().nth(1) {
-                    let entry = Escaped(entry.bytes().to_vec());
+                    let entry = EscapedBytes(entry.bytes().to_vec());
                     self.taken_from_trash.insert(entry, (undo.0, record.seq));
                 }
             }

@@ -71,7 +71,7 @@ pub(in crate::world) struct YieldingThread {
     thread: u32,
     /// The policy to come back to; `None` if that is not permitted. Then the thread has [`NICE`] for good, which lets
     /// it run a little even under load.
-    usual: Option<sched::Policy>,
+    usual: Option<sched::SchedPolicy>,
     /// True once the thread yields no more. Held while the policy is set, which never blocks.
     ended: Mutex<bool>,
 }

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use parking_lot::Mutex;
 
 use crate::journal::{InodeNumbers, KeepMethod, Op, RecordListener, VersionRef};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::store::layout::TRASH;
 
 /// A version that is not final.
@@ -230,7 +230,7 @@ fn tells_of_versions(op: &Op) -> bool {
     }
 }
 
-fn in_trash(entry: &Escaped) -> Option<WorldPath> {
+fn in_trash(entry: &EscapedBytes) -> Option<WorldPath> {
     let trash = WorldPath::parse(TRASH).ok()?;
     Some(trash.join(Name::new(&entry.0).ok()?))
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use crate::sys::extents::{Extent, Look, extents};
+use crate::sys::extents::{ExtentSync, FileExtent, extents};
 use crate::world::keep::extents::BLOCK;
 use crate::world::root::stat_fd;
 
@@ -19,7 +19,7 @@ pub(in crate::world) fn same_blocks(
 ) -> Vec<(u64, u64)> {
     // An extent may go on behind the end of a file that has been cut.
     let end = stat_fd(other).map_or(0, |meta| meta.size.min(end));
-    let look = |file| extents(file, (0, end), Look::WrittenOut);
+    let look = |file| extents(file, (0, end), ExtentSync::WrittenOut);
     let (Ok(one), Ok(other)) = (look(one), look(other)) else {
         return Vec::new();
     };
@@ -31,7 +31,7 @@ pub(in crate::world) fn same_blocks(
     same.filter(|(from, to)| from < to).collect()
 }
 
-fn meet(one: &[Extent], other: &[Extent], end: u64) -> Vec<(u64, u64)> {
+fn meet(one: &[FileExtent], other: &[FileExtent], end: u64) -> Vec<(u64, u64)> {
     let mut same: Vec<(u64, u64)> = Vec::new();
     let (mut left, mut right) = (one.iter().peekable(), other.iter().peekable());
     while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn only_what_is_shared_and_lies_at_the_same_place_is_the_same() {
-        let shared = |logical, physical, length| Extent::new(logical, physical, length, true);
+        let shared = |logical, physical, length| FileExtent::new(logical, physical, length, true);
         let one = [shared(0, 1000, 40), shared(50, 2000, 50)];
         // A part in the middle has been overwritten, and what follows lies elsewhere.
         let other = [
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(meet(&one, &other, 20), [(0, 8), (16, 20)]);
         assert_eq!(meet(&one, &one, 95), [(0, 40), (50, 95)]);
         assert_eq!(meet(&one, &[], 100), []);
-        let own = [Extent::new(0, 1000, 40, false)];
+        let own = [FileExtent::new(0, 1000, 40, false)];
         assert_eq!(meet(&one, &own, 100), []);
     }
 }

@@ -2,7 +2,7 @@
 //! opened by, and a directory above may have moved in between, under a record of its own.
 
 use crate::journal::{Op, Record};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::store::layout::TRASH;
 use crate::world::trash::trash_state::parse_entry;
 
@@ -57,7 +57,7 @@ pub(in crate::world) fn carry(at: &WorldPath, op: &Op) -> Option<WorldPath> {
     }
 }
 
-fn entry_path(entry: &Escaped) -> Option<WorldPath> {
+fn entry_path(entry: &EscapedBytes) -> Option<WorldPath> {
     let trash = WorldPath::parse(TRASH).ok()?;
     Some(trash.join(Name::new(&entry.0).ok()?))
 }

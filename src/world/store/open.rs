@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::error::{Error, Result};
 use crate::journal::{ActorCache, Journal, Op};
-use crate::name::Escaped;
+use crate::name::EscapedBytes;
 use crate::world::keep::digests::SessionDigests;
 use crate::world::keep::evict::Evictor;
 use crate::world::keep::finalize::Finalizer;
@@ -175,7 +175,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
         version: env!("CARGO_PKG_VERSION").to_owned(),
         host: holder.host,
         boot: holder.boot,
-        home: options.home.map(Escaped),
+        home: options.home.map(EscapedBytes),
         after: last.after,
         store: Some(origin::here(state.as_fd())?),
         copied: state.copied().map(str::to_owned),

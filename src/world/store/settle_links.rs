@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::journal::{InodeNumbers, Op, Record};
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::Root;
 use crate::world::store::layout::TRASH;
@@ -52,7 +52,7 @@ pub(in crate::world) fn settle(root: &Root, state: &StateDir, window: &[Record])
 }
 
 /// Returns the inode that a record moved to the trash, and its entry.
-fn removed(op: &Op) -> Option<(InodeNumbers, &Escaped)> {
+fn removed(op: &Op) -> Option<(InodeNumbers, &EscapedBytes)> {
     match op {
         Op::Unlink { ids, trash, .. } => Some((*ids, trash)),
         Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced
@@ -63,7 +63,7 @@ fn removed(op: &Op) -> Option<(InodeNumbers, &Escaped)> {
 }
 
 /// Returns the file of an entry of the trash if it has other names.
-fn has_links(root: &Root, (ids, entry): (InodeNumbers, &Escaped)) -> Result<Option<Id>> {
+fn has_links(root: &Root, (ids, entry): (InodeNumbers, &EscapedBytes)) -> Result<Option<Id>> {
     let path = WorldPath::parse(TRASH)?.join(Name::new(&entry.0)?);
     let there = stat(root, &path)?;
     Ok(there

@@ -20,7 +20,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT};
 
 use crate::error::{Error, Result};
 use crate::journal::Op;
-use crate::name::{Escaped, Name, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::World;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::TRASH;
@@ -143,10 +143,10 @@ impl World {
             return Err(Error::NotFound);
         }
         for some in gathering.removals.chunks(GATHERED_AT_ONCE) {
-            let entries = some.iter().map(|r| Escaped(r.entry.bytes().to_vec()));
+            let entries = some.iter().map(|r| EscapedBytes(r.entry.bytes().to_vec()));
             let op = Op::Gather {
                 path: gathering.path.clone(),
-                trash: Escaped(gathering.entry.bytes().to_vec()),
+                trash: EscapedBytes(gathering.entry.bytes().to_vec()),
                 entries: entries.collect(),
                 names: some.iter().filter_map(cut_name).collect(),
             };
@@ -186,12 +186,12 @@ impl World {
 }
 
 /// Returns a removed node's name, if its entry's name is not enough to know it.
-fn cut_name(removal: &Removal) -> Option<(Escaped, Escaped)> {
+fn cut_name(removal: &Removal) -> Option<(EscapedBytes, EscapedBytes)> {
     let whole = parse_entry(removal.entry.bytes()).is_some_and(|(_, name)| name == removal.name);
     let pair = || {
         (
-            Escaped(removal.entry.bytes().to_vec()),
-            Escaped(removal.name.clone()),
+            EscapedBytes(removal.entry.bytes().to_vec()),
+            EscapedBytes(removal.name.clone()),
         )
     };
     (!whole).then(pair)

@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
-use crate::name::{Escaped, Name, escape};
+use crate::name::{EscapedBytes, Name, escape};
 use crate::world::keep::chains::{VersionChains, VersionLink};
 use crate::world::keep::evict::fold;
 use crate::world::keep::version_files::versions_of;
@@ -37,13 +37,13 @@ pub struct PurgeResult {
     pub bytes: u64,
     /// The requested entries that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<Escaped>,
+    pub missing: Vec<EscapedBytes>,
     /// The reason for stopping before the end, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
     /// The entries that could not be deleted in full, and the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left: Vec<(Escaped, String)>,
+    pub left: Vec<(EscapedBytes, String)>,
 }
 
 impl PurgeResult {
@@ -77,7 +77,7 @@ impl World {
     /// and those of single entries, are in the result. Entries that no record names are then untouched.
     pub fn purge(
         &self,
-        entries: &[Escaped],
+        entries: &[EscapedBytes],
         caller: Caller,
         step: &mut dyn FnMut(u64),
     ) -> Result<PurgeResult> {
@@ -91,16 +91,16 @@ impl World {
     fn purge_into(
         &self,
         purged: &mut PurgeResult,
-        entries: &[Escaped],
+        entries: &[EscapedBytes],
         author: &Author,
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         for some in entries.chunks(AT_ONCE) {
             let trash = self.trash.open_anew(&self.root)?;
-            let is_there = |entry: &&Escaped| {
+            let is_there = |entry: &&EscapedBytes| {
                 Name::new(&entry.0).is_ok_and(|name| stat_at(trash.as_fd(), name).is_ok())
             };
-            let (there, missing): (Vec<&Escaped>, _) = some.iter().partition(is_there);
+            let (there, missing): (Vec<&EscapedBytes>, _) = some.iter().partition(is_there);
             purged.missing.extend(missing.into_iter().cloned());
             if there.is_empty() {
                 continue;
@@ -147,7 +147,7 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let label = |(session, n): &(String, u64)| {
-            Escaped(format!("{session}/{}", version_name(*n)).into_bytes())
+            EscapedBytes(format!("{session}/{}", version_name(*n)).into_bytes())
         };
         self.finalizer.now();
         let _working = self.finalizer.hold();
@@ -255,7 +255,7 @@ impl World {
             };
             if let Err(error) = self.delete(&purging, name, &mut purged, step) {
                 log::warn!("{} cannot be deleted: {error}", escape(&bytes));
-                purged.left.push((Escaped(bytes), error.to_string()));
+                purged.left.push((EscapedBytes(bytes), error.to_string()));
             }
         }
         Ok(purged)

@@ -1,4 +1,4 @@
-//! Which addresses are public: the special ones of the IANA registries (RFC 6890 and those after it) are not.
+//! Public addresses: all but the special ones of the IANA registries (RFC 6890 and those after it).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -105,7 +105,7 @@ fn v6(text: &str) -> Result<Host, &'static str> {
     Ok(Host::Address(address.into()))
 }
 
-/// Whether a name ends with a number, as only addresses do (WHATWG URL, "ends in a number").
+/// Returns whether a name ends with a number, as only addresses do (WHATWG URL, "ends in a number").
 fn is_numeric(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     last.bytes().all(|byte| byte.is_ascii_digit()) || number(last).is_some()

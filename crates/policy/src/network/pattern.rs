@@ -56,12 +56,12 @@ impl HostPattern {
         }
     }
 
-    /// Whether a host is meant.
+    /// Returns whether the pattern matches a host.
     pub fn matches(&self, host: &Host) -> bool {
         self.host.matches(host)
     }
 
-    /// Whether what another pattern means at a port of this one is meant by this one too.
+    /// Returns whether this pattern matches all that another one matches, at a port of this one.
     pub fn covers(&self, other: &HostPattern) -> bool {
         let is_port = self.port.is_none() || other.port.is_none() || self.port == other.port;
         is_port
@@ -94,7 +94,7 @@ impl HostSet {
     }
 }
 
-/// Whether a name lies below another one.
+/// Returns whether a name lies below another one.
 fn is_below(name: &str, above: &str) -> bool {
     let start = name.strip_suffix(above);
     start.is_some_and(|start| start.len() > 1 && start.ends_with('.'))

@@ -13,8 +13,8 @@ pub const SOCKS: u16 = 1080;
 pub const DNS: u16 = 53;
 /// Ports of every address that are listened at: those of SSH, names, HTTP and TLS.
 const USUAL: [u16; 4] = [22, DNS, 80, 443];
-/// How many ports there may be in all.
-const MOST: usize = 200;
+/// The greatest number of ports in all.
+const MAX_PORTS: usize = 200;
 
 /// A list of ports of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,10 +82,11 @@ pub fn wrong_ports(rule: &NetworkRule) -> Vec<WrongPort> {
         (PortList::Publish, &rule.publish, publish),
     ];
     let mut wrong = Vec::new();
-    let mut left = MOST.saturating_sub(captured.len());
+    let mut left = MAX_PORTS.saturating_sub(captured.len());
     for (list, ports, reasons) in lists {
         for (at, (port, reason)) in ports.iter().zip(reasons).enumerate() {
-            let too_many = (left == 0).then(|| format!("with it there are more than {MOST} ports"));
+            let too_many =
+                (left == 0).then(|| format!("with it there are more than {MAX_PORTS} ports"));
             left = left.saturating_sub(1);
             if let Some(reason) = reason.map(str::to_owned).or(too_many) {
                 let why = format!("{port}: {reason}");

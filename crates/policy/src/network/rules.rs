@@ -8,11 +8,11 @@ use super::pattern::HostPattern;
 pub struct HostRules {
     allow: Vec<HostPattern>,
     deny: Vec<HostPattern>,
-    /// What one command asks for; both lists have to allow a host then.
+    /// The hosts that one command asks for, if it does; both lists have to allow a host then.
     asked: Option<Vec<HostPattern>>,
 }
 
-/// Which rule refuses a host.
+/// The rule that refuses a host, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostDenial {
     /// The key and the line of the policy.
@@ -142,7 +142,7 @@ impl HostRules {
         listed.filter_map(|pattern| pattern.port)
     }
 
-    /// Whether no host is allowed.
+    /// Returns whether no host is allowed.
     pub fn is_empty(&self) -> bool {
         self.allow.is_empty() || self.asked.as_ref().is_some_and(Vec::is_empty)
     }
@@ -150,7 +150,7 @@ impl HostRules {
 
 /// Names patterns, of many only the first.
 fn in_words(patterns: &[HostPattern]) -> String {
-    /// How many patterns a message has.
+    /// The greatest number of patterns in a message.
     const SHOWN: usize = 12;
     let texts = patterns.iter().map(|pattern| &*pattern.text);
     let mut shown: Vec<&str> = texts.take(SHOWN).collect();

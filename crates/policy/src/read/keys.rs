@@ -1,4 +1,4 @@
-//! Which keys an entry and a sub-command may have, by validator: a key that nobody would look at is an error.
+//! The keys of an entry and a sub-command, by validator: a key without an effect is an error.
 
 use super::super::validator::Validator;
 

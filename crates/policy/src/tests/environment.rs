@@ -1,4 +1,4 @@
-//! How an allowed command runs: environment, time, network, directory.
+//! The settings that an allowed command runs with: environment, time, network, directory.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What makes a policy file unsound: the message names file, line and key.
+//! Errors of policy files: the message names file, line and key.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What a validator gets and gives: [`CommandCase`], [`CheckedCommand`], and the steps that validators have in common.
+//! The input of a validator ([`CommandCase`]), its result ([`CheckedCommand`]), and the steps that validators share.
 
 use super::super::question::{CommandRequest, PathPlace};
 use super::super::required;
@@ -19,13 +19,13 @@ pub(in super::super) struct CommandCase<'q> {
     pub(in super::super) first: usize,
 }
 
-/// What a validator allows.
+/// A command as a validator allows it.
 pub(in super::super) struct CheckedCommand<'q> {
     /// The words, with what is required.
     pub(in super::super) argv: Vec<Vec<u8>>,
     /// The key that allowed them.
     pub(in super::super) rule: String,
-    /// What says how it runs, the most special first.
+    /// The settings of its run, the most special first.
     pub(in super::super) runs: Vec<&'q RunSettings>,
     /// Variables that the tool needs.
     pub(in super::super) env: Vec<(&'static str, Vec<u8>)>,
@@ -33,7 +33,7 @@ pub(in super::super) struct CheckedCommand<'q> {
     pub(in super::super) path: Vec<Vec<u8>>,
     /// Directories of the home that come last in PATH.
     pub(in super::super) path_end: Vec<Vec<u8>>,
-    /// Whether the program itself may come from `path`: it runs code of the home anyway.
+    /// True if the program itself may come from `path`: it runs code of the home anyway.
     pub(in super::super) runs_home_code: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which validator a case goes to.
+//! The choice of the validator for a case.
 
 use super::super::validator::Validator;
 use super::super::verdict::{CommandRefusal, RefusalClass};

@@ -1,4 +1,4 @@
-//! Which flags of git's sub-commands take values, by their manual pages (git 2.47). A flag that is not here takes none:
+//! Flags of git's sub-commands that take values, by their manual pages (git 2.47). A flag that is not here takes none:
 //! the word behind it is then looked at by itself.
 
 use super::super::schema::{FlagValue, WordReading};

@@ -1,4 +1,4 @@
-//! What is known of programs that have no validator of their own: which of their flags take values, which of their
+//! Lookups about programs that have no validator of their own: which of their flags take values, which of their
 //! arguments name files.
 //!
 //! A flag that is not here takes no next word, so that word is looked at by itself: what is missing here refuses too
@@ -63,7 +63,7 @@ pub(super) fn runs_another(program: &str) -> bool {
     known(program).is_some_and(|known| known.arguments == ArgumentSyntax::Program)
 }
 
-/// How the arguments of one command are read.
+/// The reading of the arguments of one command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ArgumentOrder {
     first: WordReading,

@@ -1,6 +1,6 @@
 //! PowerShell: flags without regard to case, and commands from a list.
 //!
-//! What stands behind the flags is a script. Its words that look like commands (`Get-Item`) are compared with a list,
+//! The words behind the flags are a script. Its words that look like commands (`Get-Item`) are compared with a list,
 //! and some patterns are refused; that is a sieve, and the sandbox is the wall.
 
 use super::super::schema::RequiredFlag;

@@ -7,10 +7,10 @@ use super::super::words::shown;
 use super::case::{CheckedCommand, CommandCase};
 use super::python;
 
-/// How many tests may be named where the policy does not say.
+/// The greatest number of tests that may be named if the policy sets none.
 const SELECTORS: u64 = 50;
 
-/// How many bytes the words may have where the policy does not say.
+/// The greatest number of bytes in the words if the policy sets none.
 const LENGTH: u64 = 4096;
 
 const TEXT: &str = "-k -m --maxfail -n --numprocesses --tb --durations --durations-min --color -r -W --capture --show-capture --log-level --log-cli-level --timeout --dist --verbosity --import-mode -o --override-ini --max-worker-restart --reruns --code-highlight --deselect";

@@ -1,4 +1,4 @@
-//! What npm, pnpm and lerna have in common: flags before a sub-command, scripts by name, installs that name no package,
+//! Rules that npm, pnpm and lerna share: flags before a sub-command, scripts by name, installs that name no package,
 //! a configuration that is only read.
 
 use super::super::scan::{FlagGrammar, FlagLists, ParsedFlag, ScanEnd, ScanResult, scan};
@@ -7,11 +7,11 @@ use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
 use super::case::{CheckedCommand, CommandCase, SubCommandMatch};
 
-/// What tells the package managers apart.
+/// The differences between the package managers.
 pub(super) struct PackageManager {
     /// Other names of sub-commands.
     pub(super) aliases: &'static [(&'static str, &'static str)],
-    /// Whether words behind a script's name are the script's at once, without `--`.
+    /// True if words behind a script's name are the script's at once, without `--`.
     pub(super) passes_on: bool,
 }
 

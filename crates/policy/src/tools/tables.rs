@@ -1,8 +1,8 @@
-//! What the manuals of programs say of their flags and arguments: GNU coreutils, findutils, sed, gawk, diffutils, tar,
+//! Flags and arguments of programs by their manuals: GNU coreutils, findutils, sed, gawk, diffutils, tar,
 //! gzip, grep, make; jq; Cargo. A program that is here behaves as its manual says, so a wrong line is a hole: tests in
 //! the table of decisions go through them.
 
-/// What is known of one program. The lists are separated by blanks.
+/// The flags and arguments of one program. The lists are separated by blanks.
 pub(super) struct ProgramFacts {
     pub(super) program: &'static str,
     /// Flags with a value that may name a file.
@@ -12,12 +12,12 @@ pub(super) struct ProgramFacts {
     /// Flags with a value behind `=`, or none.
     pub(super) attached: &'static str,
     pub(super) arguments: ArgumentSyntax,
-    /// What is refused wherever it stands, unless an entry has a list of its own.
+    /// Words that are refused wherever they stand, unless an entry has a list of its own.
     pub(super) tokens: &'static [&'static str],
     pub(super) aliases: &'static [(&'static str, &'static str)],
 }
 
-/// How a program reads its arguments.
+/// The way in which a program reads its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentSyntax {
     /// Each may name a file.

@@ -18,7 +18,7 @@ use super::source::{Shift, Source, no_vault, shift, unchanged};
 use super::source_guard::SourceGuard;
 use super::why::{Why, at, late, os, plain};
 use crate::error::Error;
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::TRASH;
 
@@ -288,7 +288,7 @@ impl<'w> Worker<'w> {
     }
 
     /// Moves what was removed back.
-    fn restore(&mut self, entry: &'w Escaped, to: &'w Spot) -> Result<Made, Why> {
+    fn restore(&mut self, entry: &'w EscapedBytes, to: &'w Spot) -> Result<Made, Why> {
         let place = self.place(to.place)?;
         let shown = match place.home {
             Some(_) => "the entry of the trash",

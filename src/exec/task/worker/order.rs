@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::exec::task::quota::Quota;
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{Meta, Run};
 
 /// What a worker waits for before it goes on.
@@ -67,11 +67,11 @@ pub(in super::super) enum Act {
     /// Moves a file into the trash, or into the vault.
     Delete { from: Spot },
     /// Moves a file out of the trash, or out of the vault, to a path where nothing is.
-    Restore { entry: Escaped, to: Spot },
+    Restore { entry: EscapedBytes, to: Spot },
     /// Looks what stands at a path, and changes nothing.
     Look { at: Spot },
     /// Looks at what was put into the trash, or into the vault, and changes nothing.
-    LookKept { place: usize, entry: Escaped },
+    LookKept { place: usize, entry: EscapedBytes },
     /// Deletes a copy of this run that did not become whole.
     Sweep { place: usize },
 }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::journal::{
     DirTime, FileTime, InodeNumbers, KeepMethod, Op, Record, ReplacedFile, VersionRef,
 };
-use crate::name::{Escaped, WorldPath};
+use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::tree::effect::RecordEffect;
@@ -173,7 +173,7 @@ impl PastTree<'_> {
         effects: &mut Vec<RecordEffect>,
         (path, at): (&WorldPath, Option<&DirTime>),
         ids: InodeNumbers,
-        entry: &Escaped,
+        entry: &EscapedBytes,
         kind: FileType,
     ) -> Result<()> {
         let trash = self.trash()?;
@@ -204,9 +204,9 @@ impl PastTree<'_> {
     fn gathered(
         &mut self,
         effects: &mut Vec<RecordEffect>,
-        into: &Escaped,
-        entries: &[Escaped],
-        names: &[(Escaped, Escaped)],
+        into: &EscapedBytes,
+        entries: &[EscapedBytes],
+        names: &[(EscapedBytes, EscapedBytes)],
     ) -> Result<()> {
         let trash = self.trash()?;
         let Some(dir) = self.lookup(trash, &into.0)? else {

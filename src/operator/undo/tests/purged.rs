@@ -7,7 +7,7 @@ pub(super) fn purge(lab: &Lab, end: &str) {
     let names = lab.entries().into_iter();
     let entries: Vec<_> = names
         .filter(|name| name.ends_with(end))
-        .map(|name| crate::name::Escaped(name.into_bytes()))
+        .map(|name| crate::name::EscapedBytes(name.into_bytes()))
         .collect();
     assert!(!entries.is_empty(), "nothing like {end}");
     let (world, caller) = (&lab.world, Caller::myself());

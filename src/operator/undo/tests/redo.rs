@@ -307,7 +307,7 @@ fn purge_of_missing_entries_leaves_no_record() {
     let lab = Lab::new();
     lab.put("f", "x");
     let count = lab.seq();
-    let entries = [crate::name::Escaped(b"nothing".to_vec())];
+    let entries = [crate::name::EscapedBytes(b"nothing".to_vec())];
     let versions = [(lab.world.session().to_owned(), 77)];
     let purged = crate::operator::purge::carry_out(
         &lab.world,
