@@ -1,6 +1,6 @@
 //! The homes of this machine: which are mounted, which store is behind each, and unmounting one.
 //!
-//! Why none can be mounted here is in a table, too.
+//! The causes for which none can be mounted here are in a table, too.
 //!
 //! A leaf: it looks at the mount table and at a small file for each mount, and at no store.
 

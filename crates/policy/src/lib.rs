@@ -3,8 +3,8 @@
 //! A policy judges the command line. It is no boundary: `git status` alone can start programs that a repository names.
 //! The sandbox limits what a running program can do; neither half knows the other.
 //!
-//! [`Policy`] is what a file says, read strictly; [`split()`] makes words of a line; [`decide()`] is a pure function of
-//! both. What the keys of a file mean is in `docs/POLICY.md`.
+//! [`Policy`] is a file, read strictly; [`split()`] makes words of a line; [`decide()`] is a pure function of
+//! both. The meaning of the keys of a file is in `docs/POLICY.md`.
 
 #![warn(missing_docs)]
 

@@ -1,6 +1,6 @@
 //! Safe wrappers for calls that rustix lacks. The only module with `unsafe` and with `libc`.
 //!
-//! Each block makes one call and says why it is sound. Nothing here knows the purpose of a call.
+//! Each block makes one call and says why it is sound. Nothing here knows what a call is for.
 #![allow(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! Names, paths, attributes, origins and errors that every part of trumanfs shares.
 //!
-//! - [`name`]: one name of the store, and a path of such names. What is no name cannot be one.
-//! - [`error`]: in which ways something fails, and the errno of each.
+//! - [`name`]: one name of the store, and a path of such names; both are checked when made.
+//! - [`error`]: the ways in which something fails, and the errno of each.
 //! - [`meta`]: the attributes of a node; [`attrs`], those to set; [`xattr`], the extended ones.
 //! - [`origin`]: where a change comes from: an executor, and one run of it.
 #![warn(missing_docs)]
