@@ -156,7 +156,7 @@ fn alone<T>(marks: &OwnedFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Removes everything in an agent's directory but what is kept. Nobody else works there any more.
 fn prune_all(home: &OwnedFd, kept: &[PathBuf]) -> Vec<PathBuf> {
     let pruned = root_of(home).and_then(|root| {
-        make_usable(root.again()?)?;
+        make_usable(root.duplicate()?)?;
         let mut left = Vec::new();
         prune(&root, &WorldPath::root(), kept, &mut left);
         Ok(left)
@@ -196,7 +196,7 @@ fn prune(root: &Root, below: &WorldPath, kept: &[PathBuf], left: &mut Vec<PathBu
 }
 
 fn root_of(home: &OwnedFd) -> Result<Root> {
-    Root::over(rustix::io::fcntl_dupfd_cloexec(home, 0).map_err(Error::os("fcntl"))?)
+    Root::from_fd(rustix::io::fcntl_dupfd_cloexec(home, 0).map_err(Error::os("fcntl"))?)
 }
 
 /// Returns whether a run still has its mark locked.
@@ -237,7 +237,7 @@ fn directory(
         Err(error) if error.is_denial() => {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let closed = open_beneath(from, name.as_bytes(), flags, Mode::empty())?;
-            make_usable(Root::over(closed)?)?;
+            make_usable(Root::from_fd(closed)?)?;
             open(from, name)?
         }
         dir => dir?,

@@ -94,7 +94,7 @@ impl Client {
         });
         let done = made.and_then(|(mut made, file)| {
             self.first_session(&root)?;
-            own::give_as(&root, self.store.root())?;
+            own::give_to_owners_of(&root, self.store.root())?;
             made.finish(&root)?;
             note.finish(&file, root.as_fd())?;
             unfinished.take_place(&place)?;
@@ -148,7 +148,7 @@ impl Client {
     fn first_session(&self, root: &Root) -> Result<()> {
         let last = last_mounted_with(self.store.root())?;
         let options = WorldOptions::as_last_mounted(new_session_id(), last);
-        let (world, _) = World::over((root.again()?, None), options)?;
+        let (world, _) = World::begin_session((root.duplicate()?, None), options)?;
         let noted = world.note_checkpoint(BEGINNING, Caller::myself());
         world.close();
         noted.map(drop)
@@ -353,7 +353,7 @@ impl UnfinishedFork {
     }
 
     fn root(&self) -> Result<Root> {
-        Root::over(rustix::io::fcntl_dupfd_cloexec(&self.fd, 0).map_err(Error::os("fcntl"))?)
+        Root::from_fd(rustix::io::fcntl_dupfd_cloexec(&self.fd, 0).map_err(Error::os("fcntl"))?)
     }
 
     /// Makes the fork's own directory.

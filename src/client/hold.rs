@@ -290,7 +290,7 @@ fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
     for home in registry::temporary_homes_of(&known_as(&store)) {
         clear_away(&home);
     }
-    let root = dir.root().again_for_changes()?;
+    let root = dir.root().duplicate_for_changes()?;
     refuse_strangers(&root, &store)?;
     let (id, owner) = (root.id(), stat_fd(root.as_fd())?.uid);
     let is_root = rustix::process::geteuid().is_root();

@@ -66,9 +66,9 @@ impl Client {
     /// Returns the store's directory, open.
     ///
     /// # Errors
-    /// As [`Root::again_for_changes`].
+    /// As [`Root::duplicate_for_changes`].
     pub fn root(&self) -> Result<Root> {
-        self.store.root().again_for_changes()
+        self.store.root().duplicate_for_changes()
     }
 
     /// Returns where the store is.
@@ -120,7 +120,7 @@ impl PinnedDir {
         Ok(Client {
             target: self.path.clone(),
             path: self.path.clone(),
-            store: Store::over(self.root.again()?, &self.path)?,
+            store: Store::over(self.root.duplicate()?, &self.path)?,
         })
     }
 

@@ -54,7 +54,7 @@ pub(super) fn run(
     }?
     .made_usable()?;
     refuse_strangers(&root, &checked.store)?;
-    let (world, settled) = World::over((root, None), world_options(wanted, &checked))?;
+    let (world, settled) = World::begin_session((root, None), world_options(wanted, &checked))?;
     let log = start_log(log_to, &world);
     let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
     let notices = world.notices().all();
@@ -340,8 +340,8 @@ fn status_of(
             watched: watcher.as_ref().map_or(0, |watcher| watcher.watched()),
             records: shared.world.records(),
             trash_bytes: shared.world.trash().bytes(),
-            kept_bytes: shared.world.versions().room().used(),
-            refused: shared.world.versions().room().refused(),
+            kept_bytes: shared.world.versions().quota().used(),
+            refused: shared.world.versions().quota().refused(),
             not_final: shared.world.finalizer().waiting(),
             notices: shared.world.notices().all(),
         }

@@ -48,7 +48,7 @@ impl HeldHome {
         let home = rustix::fs::openat(CWD, hold.mounted_at(), flags, Mode::empty())
             .map_err(Error::os("open"))?;
         let again = rustix::io::fcntl_dupfd_cloexec(&home, 0).map_err(Error::os("fcntl"))?;
-        let root = as_owner(hold.owner(), || Root::over(again))?;
+        let root = as_owner(hold.owner(), || Root::from_fd(again))?;
         let runs = RunRegistry::new(client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
         let audit = Audit::new(client.root()?, true);

@@ -20,7 +20,7 @@ use super::offline_store::OfflineStore;
 use super::open_here::OpenHere;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::store::lock::PATIENCE;
+use crate::world::store::lock::LOCK_TIMEOUT;
 use crate::world::{
     Caller, Dir, Meta, NoOpenState, RenameMode, Root, Run, SetAttrs, StoreView, ViewOptions, World,
 };
@@ -47,7 +47,7 @@ impl OfflineHome {
     /// # Errors
     /// Those of opening a store for reading; [`Error::Refused`] names the home where the store is mounted.
     pub fn open(store: &Path) -> Result<OfflineHome> {
-        OfflineHome::with(store, ViewOptions::default(), PATIENCE)
+        OfflineHome::with(store, ViewOptions::default(), LOCK_TIMEOUT)
     }
 
     /// Opens a store in which only what its last mount showed exists, and only what it let be changed may be; these
@@ -77,7 +77,7 @@ impl OfflineHome {
 
     /// Returns the store's directory, open.
     pub(super) fn root(&self) -> Result<Root> {
-        self.shared.root().again()
+        self.shared.root().duplicate()
     }
 
     /// Makes a change.
@@ -99,7 +99,7 @@ impl OfflineHome {
     fn write_or_make(&self, dir: &Dir, name: Name<'_>, how: WriteMode, mode: u32) -> Result<File> {
         let store_view = self.store_view();
         // Looking first, because trying to make what is there leaves a record of what did not happen.
-        match store_view.hold(dir, name) {
+        match store_view.locate(dir, name) {
             Ok(_) if how == WriteMode::New => Err(Error::Exists),
             Ok(located) if located.node.meta().is_dir() => Err(Error::IsDirectory),
             Ok(located) => {

@@ -177,7 +177,7 @@ impl OfflineStore {
         *lines = lines.saturating_sub(1);
         let _begins = self.refused.lock();
         if *lines == 0 && self.world.get().is_none() {
-            self.reading.unclaim();
+            self.reading.drop_claim();
         }
     }
 
@@ -190,21 +190,21 @@ impl OfflineStore {
 
     fn begin(&self) -> Result<World> {
         let options = self.reading.options();
-        let root = self.reading.root().again()?;
-        let claim = self.reading.claimed();
+        let root = self.reading.root().duplicate()?;
+        let claim = self.reading.take_claim();
         // A directory's own lock is held until the store has one.
         let (located, _directory) = match claim {
             Some(StoreClaim::Store(file)) => (Some(file), None),
             Some(StoreClaim::Directory(file)) => (None, Some(file)),
             None => (None, None),
         };
-        match World::over((root, located), options) {
+        match World::begin_session((root, located), options) {
             Ok((world, settled)) => {
                 tell(&settled);
                 Ok(world)
             }
             Err(error) => {
-                self.reading.take_again();
+                self.reading.share_again();
                 Err(error)
             }
         }

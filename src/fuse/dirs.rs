@@ -47,7 +47,7 @@ impl RecentDirs {
         let mut slots = slots.slots.iter().flatten();
         let slot = slots.find(|slot| slot.number == number)?;
         let good = slot.changes == changes && slot.since.elapsed() < TRUSTED;
-        good.then(|| slot.dir.again())
+        good.then(|| slot.dir.duplicate())
     }
 
     /// Keeps a directory that was found after `changes` had been counted.
@@ -57,7 +57,7 @@ impl RecentDirs {
         }
         let slot = RecentDir {
             number,
-            dir: dir.again(),
+            dir: dir.duplicate(),
             since: Instant::now(),
             changes,
         };

@@ -183,7 +183,7 @@ impl OpenState for FileOpens<'_> {
 pub struct HomeWriters(pub std::sync::Weak<SharedState>);
 
 impl OpenWriters for HomeWriters {
-    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
+    fn write_status(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
         let Some(shared) = self.0.upgrade() else {
             return WriteStatus::Busy;
         };

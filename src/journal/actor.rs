@@ -5,7 +5,7 @@
 //!
 //! A worker thread must not read `/proc/PID/exe` itself: the kernel takes the process's `exec_update_lock` for it,
 //! which the process holds while `execve` closes its close-on-exec files, and that may wait for this very daemon. So
-//! a separate thread reads it, and the worker waits for [`PATIENCE`] at most. The cache's lock is never held
+//! a separate thread reads it, and the worker waits for [`PROBE_TIMEOUT`] at most. The cache's lock is never held
 //! meanwhile.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use trumanfs_types::origin::{Origin, OriginKind, RunId};
 const FRESH: Duration = Duration::from_millis(100);
 
 /// The time that a request waits to learn its program.
-const PATIENCE: Duration = Duration::from_millis(5);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// The maximum number of cache entries; each may have a descriptor.
 const KEPT: usize = 128;
@@ -202,7 +202,7 @@ impl ActorCache {
         let asked = self.reader.lock().send((process, answer));
         let program = asked
             .ok()
-            .and_then(|()| answered.recv_timeout(PATIENCE).ok());
+            .and_then(|()| answered.recv_timeout(PROBE_TIMEOUT).ok());
         program.unwrap_or_default()
     }
 }

@@ -30,7 +30,7 @@ impl Record {
     ///
     /// # Errors
     /// As [`Record::parse`].
-    pub fn parse_act(line: &[u8]) -> serde_json::Result<Record> {
+    pub fn parse_operation(line: &[u8]) -> serde_json::Result<Record> {
         match record(line, false) {
             Some(record) => Ok(record),
             None => serde_json::from_slice(line).map(|record: Record| Record {

@@ -36,7 +36,7 @@ pub use header::RecordHeader;
 pub use ids::InodeNumbers;
 pub use lenient::{JournalLine, LenientReader, ParsedLine};
 pub use op::{MERGE, Op, WORDS};
-pub use read::{JournalReader, JournalTail, end_of, seq_at, tail};
+pub use read::{JournalReader, JournalTail, seq_at, tail, tail_of_damaged};
 pub use record::{Actor, Record, SCHEMA, SEALED};
 pub use refs::RecordRef;
 pub use reverse::ReverseReader;

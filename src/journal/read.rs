@@ -228,7 +228,7 @@ pub fn tail(file: &File) -> Result<Option<JournalTail>> {
 ///
 /// # Errors
 /// [`Error::Damaged`] where there is no record at all; those of `read(2)`.
-pub fn end_of(file: &File) -> Result<Option<JournalTail>> {
+pub fn tail_of_damaged(file: &File) -> Result<Option<JournalTail>> {
     last_record(file, true)
 }
 

@@ -27,7 +27,7 @@ impl RecordHeader<'_> {
     /// # Errors
     /// The syntax error of an invalid line; where it is not in the usual form, some references may have been passed
     /// before.
-    pub fn words(&self, mut note: impl FnMut(RecordRef<'_>)) -> Result<(), serde_json::Error> {
+    pub fn refs(&self, mut note: impl FnMut(RecordRef<'_>)) -> Result<(), serde_json::Error> {
         if usual(self.line, &mut note).is_none() {
             of_op(&Record::parse(self.line)?.op, &mut note);
         }
@@ -344,7 +344,7 @@ mod tests {
             assert!(!usual || op.contains("rename"), "{line}");
             let header = RecordHeader::of(line.as_bytes()).unwrap();
             let mut words = Vec::new();
-            header.words(|word| words.push(text(word))).unwrap();
+            header.refs(|word| words.push(text(word))).unwrap();
             assert!(slow.iter().all(|word| words.contains(word)), "{line}");
         }
     }

@@ -25,7 +25,7 @@ pub(super) enum LinePriority {
 impl LinePriority {
     /// Returns the number of bytes that must be left for higher priorities. 64 changes may be in progress, each of
     /// which takes some hundred bytes to abort.
-    fn leaves(self) -> u64 {
+    fn bytes_left(self) -> u64 {
         match self {
             LinePriority::Occupant => 96 << 10,
             LinePriority::Operator => 48 << 10,
@@ -59,7 +59,7 @@ impl SpaceReserve {
     }
 
     /// Forgets the reserved space after a truncation, which may have freed it.
-    pub(super) fn lost(&mut self) {
+    pub(super) fn forget_reserved(&mut self) {
         self.until = 0;
     }
 
@@ -68,22 +68,22 @@ impl SpaceReserve {
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT`: the line must not be written.
-    pub(super) fn has_room(
+    pub(super) fn ensure_room(
         &mut self,
         file: impl AsFd,
         from: u64,
         end: u64,
-        whose: LinePriority,
+        priority: LinePriority,
     ) -> Result<()> {
-        if self.cannot || whose == LinePriority::Truth {
+        if self.cannot || priority == LinePriority::Truth {
             return Ok(());
         }
-        let enough = end + whose.leaves() <= self.until;
-        let plenty = end + LinePriority::Occupant.leaves() + AHEAD / 2 <= self.until;
+        let enough = end + priority.bytes_left() <= self.until;
+        let plenty = end + LinePriority::Occupant.bytes_left() + AHEAD / 2 <= self.until;
         if plenty || (enough && self.full && end < self.again) {
             return Ok(());
         }
-        let until = end + LinePriority::Occupant.leaves() + AHEAD;
+        let until = end + LinePriority::Occupant.bytes_left() + AHEAD;
         let given = rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, from, until - from);
         self.full = matches!(given, Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG));
         match given {

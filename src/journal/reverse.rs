@@ -60,14 +60,14 @@ impl ReverseReader {
 
     /// Stops checking the chain, which up to schema 4 takes half of the time: for a journal that is also read with the
     /// check.
-    pub fn trusting(mut self) -> ReverseReader {
+    pub fn without_checks(mut self) -> ReverseReader {
         self.checks = false;
         self
     }
 
-    /// Stops keeping actor, time and hashes ([`Record::parse_act`]). The chain is still checked.
-    pub fn acts(mut self) -> ReverseReader {
-        self.parse = Record::parse_act;
+    /// Stops keeping actor, time and hashes ([`Record::parse_operation`]). The chain is still checked.
+    pub fn operations_only(mut self) -> ReverseReader {
+        self.parse = Record::parse_operation;
         self
     }
 

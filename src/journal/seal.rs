@@ -171,7 +171,7 @@ impl UnsealedLines {
     }
 
     /// Hashes the journal up to an offset.
-    pub(super) fn look(&mut self, end: u64) -> Result<()> {
+    pub(super) fn hash_up_to(&mut self, end: u64) -> Result<()> {
         self.each_chunk(end, |this, chunk| this.covered.update(chunk))
     }
 
@@ -181,7 +181,7 @@ impl UnsealedLines {
     }
 
     /// Starts again after a seal, which the next one covers.
-    pub(super) fn sealed(&mut self, seq: u64, line: &[u8]) {
+    pub(super) fn restart_after(&mut self, seq: u64, line: &[u8]) {
         self.covered = Sha256::new();
         self.covered.update(line);
         self.at += line.len() as u64;

@@ -68,14 +68,14 @@ impl Journal {
             if end.saturating_sub(unsealed.at) <= LEFT {
                 break;
             }
-            unsealed.look(end)?;
+            unsealed.hash_up_to(end)?;
         }
         let some = sealing.digests.len().min(DIGESTS);
         let mut state = self.state.lock();
         if some == 0 && unsealed.from > state.seq && !in_any_case {
             return Ok(false);
         }
-        unsealed.look(state.length)?;
+        unsealed.hash_up_to(state.length)?;
         let seal = Seal {
             v: self.v,
             seq: state.seq,
@@ -94,7 +94,7 @@ impl Journal {
         // Not synced: if a power cut takes a seal away, the lines that it covers are still there.
         state.write(false, LinePriority::Truth)?;
         state.prev = link;
-        unsealed.sealed(state.seq, &state.line);
+        unsealed.restart_after(state.seq, &state.line);
         sealing.digests.drain(..some);
         Ok(true)
     }
@@ -112,7 +112,7 @@ impl Journal {
     }
 
     /// Adds digests to the next seal. Returns how many are waiting.
-    pub fn digested(&self, digests: impl IntoIterator<Item = ContentDigest>) -> usize {
+    pub fn add_digests(&self, digests: impl IntoIterator<Item = ContentDigest>) -> usize {
         let waiting = {
             let mut sealing = self.sealing.lock();
             sealing.digests.extend(digests);
@@ -144,7 +144,7 @@ impl Journal {
                 if !journal.durable {
                     let _ = crate::sys::fd::begin_writing_out(file.as_fd());
                 }
-                journal.tell_of_records();
+                journal.wake_record_watcher();
                 journal.seal_by_itself();
                 drop(journal);
                 std::thread::park();
@@ -158,14 +158,14 @@ impl Journal {
     }
 
     /// Registers a thread to be unparked when there are records.
-    pub fn tell(&self, thread: Thread) {
-        let _ = self.told.set(thread);
-        self.tell_of_records();
+    pub fn set_record_watcher(&self, thread: Thread) {
+        let _ = self.record_watcher.set(thread);
+        self.wake_record_watcher();
     }
 
     /// Unparks the thread registered by [`Journal::set_record_watcher`].
-    pub fn tell_of_records(&self) {
-        if let Some(thread) = self.told.get() {
+    pub fn wake_record_watcher(&self) {
+        if let Some(thread) = self.record_watcher.get() {
             thread.unpark();
         }
     }

@@ -61,7 +61,7 @@ macro_rules! ids_of {
 impl Record {
     /// Replaces 0 by the current number of the store's device.
     #[must_use]
-    pub fn on(mut self, device: u64) -> Record {
+    pub fn with_device(mut self, device: u64) -> Record {
         for ids in self.op.ids_mut().filter(|ids| ids[0] == 0) {
             ids[0] = device;
         }
@@ -71,7 +71,7 @@ impl Record {
 
 impl Op {
     /// Replaces the number of the store's device by 0, as in journals.
-    pub(super) fn off(&mut self, device: u64) {
+    pub(super) fn clear_device(&mut self, device: u64) {
         for ids in self.ids_mut().filter(|ids| ids[0] == device) {
             ids[0] = 0;
         }

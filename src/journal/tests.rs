@@ -126,7 +126,7 @@ fn a_run_is_told_before_its_first_record_and_once() {
         let header = RecordHeader::of(line.as_bytes()).unwrap();
         assert_eq!(header.origin(), record.origin);
         let mut refs = Vec::new();
-        header.words(|one| refs.push(format!("{one:?}"))).unwrap();
+        header.refs(|one| refs.push(format!("{one:?}"))).unwrap();
         assert_eq!(refs.is_empty(), record.op.word() != "mkdir", "{line}");
     }
 }
@@ -187,7 +187,7 @@ fn the_stores_device_has_no_number_in_a_journal() {
         _ => [[0; 2]; 2],
     };
     assert_eq!(about(&read), [[0, 5], [3, 6]]);
-    assert_eq!(about(&read.on(12)), [[12, 5], [3, 6]]);
+    assert_eq!(about(&read.with_device(12)), [[12, 5], [3, 6]]);
 }
 
 #[test]
@@ -557,9 +557,9 @@ fn digests_wait_for_a_seal_and_long_ones_are_shared_out() {
         sha256: "ab".repeat(32),
     };
     let all: Vec<_> = (0..250).map(digest).collect();
-    assert_eq!(journal.digested(all.clone()), 250);
+    assert_eq!(journal.add_digests(all.clone()), 250);
     journal.seal().unwrap();
-    assert_eq!(journal.digested([]), 0);
+    assert_eq!(journal.add_digests([]), 0);
     let seals = survey(&at).into_iter().filter_map(|line| match line.what {
         ParsedLine::Seal {
             seal,

@@ -20,7 +20,7 @@ use super::actor::Author;
 use super::hash::ChainLink;
 use super::line_text::{LineEncoder, RecordParts};
 use super::op::Op;
-use super::read::{JournalTail, end_of};
+use super::read::{JournalTail, tail_of_damaged};
 use super::record::{Actor, SCHEMA};
 use super::reserve::{LinePriority, SpaceReserve};
 use super::seal::SealQueue;
@@ -42,7 +42,7 @@ pub struct Journal {
     pub(super) behind: AtomicBool,
     pub(super) attendant: OnceLock<Thread>,
     /// The thread that is unparked when there are records.
-    pub(super) told: OnceLock<Thread>,
+    pub(super) record_watcher: OnceLock<Thread>,
     pub(super) listener: OnceLock<Arc<dyn RecordListener>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct WriterState {
     pub(super) length: u64,
     pub(super) reserve: SpaceReserve,
     /// Aborts that could not be written: nothing else is written before them.
-    pub(super) owed: Vec<(u64, String, Origin)>,
+    pub(super) queued_aborts: Vec<(u64, String, Origin)>,
     /// The runs of this session, each with its record until that is written.
     pub(super) runs: HashMap<RunId, Option<Op>>,
     pub(super) line: Vec<u8>,
@@ -93,7 +93,7 @@ impl Journal {
                 prev: tail.map_or(ChainLink::first(v), |t| t.link),
                 length: tail.map_or(0, |t| t.length),
                 reserve: SpaceReserve::default(),
-                owed: Vec::new(),
+                queued_aborts: Vec::new(),
                 runs: HashMap::new(),
                 line: Vec::with_capacity(1024),
                 text: LineEncoder::default(),
@@ -105,7 +105,7 @@ impl Journal {
             sealing: Mutex::default(),
             behind: AtomicBool::new(false),
             attendant: OnceLock::new(),
-            told: OnceLock::new(),
+            record_watcher: OnceLock::new(),
             listener: OnceLock::new(),
         }
     }
@@ -151,7 +151,7 @@ impl Journal {
     /// # Errors
     /// As [`Journal::begin`].
     pub fn abort(&self, of: u64, error: String, origin: Origin) -> Result<()> {
-        self.owe(of, error, origin)
+        self.queue_abort(of, error, origin)
     }
 
     /// Registers a run. Its record is written before the first record that it causes, so a run that changes nothing
@@ -197,12 +197,12 @@ impl Journal {
     /// where there is none.
     ///
     /// # Errors
-    /// As [`super::read::end_of`], where the file can be read; those of `fcntl(2)`.
+    /// As [`super::read::tail_of_damaged`], where the file can be read; those of `fcntl(2)`.
     pub fn end(&self) -> Result<(u64, String)> {
         let state = self.state.lock();
         let file = state.file.try_clone();
         let file = file.map_err(|error| Error::io("dup", &error))?.into();
-        let hash = end_of(&file)?.map_or([b'0'; 64], |end| end.hash);
+        let hash = tail_of_damaged(&file)?.map_or([b'0'; 64], |end| end.hash);
         Ok((state.seq, String::from_utf8_lossy(&hash).into_owned()))
     }
 
@@ -224,23 +224,23 @@ impl Journal {
 
     fn append(&self, op: Op, at: &[DirTime], author: Option<&Author>) -> Result<u64> {
         let mut state = self.state.lock();
-        self.pay(&mut state)?;
+        self.write_queued_aborts(&mut state)?;
         self.put(&mut state, op, at, author)
     }
 
-    /// Writes an abort; where that fails, it stays owed.
-    fn owe(&self, of: u64, error: String, origin: Origin) -> Result<()> {
+    /// Writes an abort; where that fails, the abort stays queued.
+    fn queue_abort(&self, of: u64, error: String, origin: Origin) -> Result<()> {
         let mut state = self.state.lock();
-        state.owed.push((of, error, origin));
-        self.pay(&mut state)
+        state.queued_aborts.push((of, error, origin));
+        self.write_queued_aborts(&mut state)
     }
 
-    /// Writes the aborts that are owed. So a record whose act did not happen has its abort soon after it, or is one
+    /// Writes the queued aborts. So a record whose act did not happen has its abort soon after it, or is one
     /// of the last, which the next mount verifies.
-    fn pay(&self, state: &mut WriterState) -> Result<()> {
-        while let Some((of, error, origin)) = state.owed.first().cloned() {
+    fn write_queued_aborts(&self, state: &mut WriterState) -> Result<()> {
+        while let Some((of, error, origin)) = state.queued_aborts.first().cloned() {
             self.put_one(state, Op::Abort { of, error }, &[], None, origin)?;
-            state.owed.remove(0);
+            state.queued_aborts.remove(0);
         }
         Ok(())
     }
@@ -274,8 +274,8 @@ impl Journal {
         actor: Option<&Arc<Actor>>,
         origin: Origin,
     ) -> Result<u64> {
-        op.off(self.device);
-        let whose = whose(&op, origin);
+        op.clear_device(self.device);
+        let priority = line_priority(&op, origin);
         let WriterState {
             line, text, prev, ..
         } = state;
@@ -292,7 +292,7 @@ impl Journal {
             .map_err(|_| Error::os("write")(rustix::io::Errno::IO))?;
         let link = ChainLink::of(&state.line);
         state.line.push(b'\n');
-        state.write(self.durable, whose)?;
+        state.write(self.durable, priority)?;
         self.wake();
         state.seq += 1;
         state.prev = link;
@@ -312,12 +312,13 @@ impl Drop for Journal {
 }
 
 impl WriterState {
-    pub(super) fn write(&mut self, durable: bool, whose: LinePriority) -> Result<()> {
+    pub(super) fn write(&mut self, durable: bool, priority: LinePriority) -> Result<()> {
         if self.stopped {
             return Err(Error::os("write")(rustix::io::Errno::IO));
         }
         let end = self.length + self.line.len() as u64;
-        self.reserve.has_room(&self.file, self.length, end, whose)?;
+        self.reserve
+            .ensure_room(&self.file, self.length, end, priority)?;
         let mut rest = self.line.as_slice();
         while !rest.is_empty() {
             match rustix::io::write(&self.file, rest) {
@@ -328,7 +329,7 @@ impl WriterState {
                     // reserve, too.
                     if rest.len() < self.line.len() {
                         let _ = rustix::fs::ftruncate(&self.file, self.length);
-                        self.reserve.lost();
+                        self.reserve.forget_reserved();
                     }
                     return Err(Error::os("write")(errno));
                 }
@@ -355,7 +356,10 @@ impl PendingRecord<'_> {
     pub fn abort(self, error: &Error) {
         // If even this cannot be written, nothing else is before it, and the next mount finds out by looking at the
         // disk.
-        if let Err(error) = self.journal.owe(self.seq, error.to_string(), self.origin) {
+        if let Err(error) = self
+            .journal
+            .queue_abort(self.seq, error.to_string(), self.origin)
+        {
             log::warn!(
                 "journal: record {} was not done, and that could not be noted: {error}",
                 self.seq
@@ -377,7 +381,7 @@ impl PendingRecord<'_> {
 }
 
 /// Returns the priority of a record in the reserve.
-fn whose(op: &Op, origin: Origin) -> LinePriority {
+fn line_priority(op: &Op, origin: Origin) -> LinePriority {
     match op {
         Op::Abort { .. } | Op::End => LinePriority::Truth,
         Op::Begin { .. }

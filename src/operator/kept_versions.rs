@@ -136,7 +136,7 @@ pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
     let mut ages = AgeBounds::new();
     loop {
         let (session, record) = match log.next_record() {
-            Ok(Some((session, record))) => (session, record.on(store.root().id().0)),
+            Ok(Some((session, record))) => (session, record.with_device(store.root().id().0)),
             Ok(None) => return Ok(listed),
             Err(error) => {
                 log::warn!("{error}");

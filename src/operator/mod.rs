@@ -88,7 +88,7 @@ impl Store {
     /// # Errors
     /// As [`Store::open`].
     pub fn reopen(&self) -> Result<Store> {
-        Store::in_root(self.root.again()?)?.ok_or(Error::NotFound)
+        Store::in_root(self.root.duplicate()?)?.ok_or(Error::NotFound)
     }
 
     fn in_root(root: Root) -> Result<Option<Store>> {
@@ -118,7 +118,7 @@ impl Store {
         let state =
             rustix::io::fcntl_dupfd_cloexec(world.state(), 0).map_err(Error::os("fcntl"))?;
         Ok(Store {
-            root: world.root().again()?.for_operator(),
+            root: world.root().duplicate()?.for_operator(),
             state,
             copied: OnceLock::new(),
             version_sums: VersionSums::default(),

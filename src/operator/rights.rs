@@ -50,7 +50,7 @@ impl OpenedNodes {
     /// # Errors
     /// Those of opening the root.
     fn all(world: &World) -> Result<OpenedNodes> {
-        let root = world.root().again()?.for_operator();
+        let root = world.root().duplicate()?.for_operator();
         let mut planned = Vec::new();
         walk(&root, Some(STATE), &mut |_, node| {
             planned.extend(PlannedGrant::of(node.as_fd()));

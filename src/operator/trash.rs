@@ -297,7 +297,7 @@ fn copy_back(
     let made = world.create(dir, name, flags, 0o600, &NoOpenState, caller)?;
     let filled = then.content.copy_to(made.file.as_fd()).and_then(|()| {
         let was = &then.attributes;
-        let located = world.hold(dir, name)?;
+        let located = world.locate(dir, name)?;
         let owner = SetAttrs {
             uid: Some(was.uid),
             gid: Some(was.gid),

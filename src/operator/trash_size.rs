@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Store;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::store::own::is_for_git;
+use crate::world::store::own::is_git_ignore;
 use crate::world::{Dir, Id, Meta};
 
 /// The size of a tree.
@@ -56,7 +56,7 @@ pub(super) fn entries(store: &Store, dir: &Dir) -> Result<Vec<(Vec<u8>, Meta)>> 
         let entry = entry.map_err(Error::os("getdents64"))?;
         let bytes = entry.file_name().to_bytes();
         if let Ok(name) = Name::new(bytes)
-            && !is_for_git(dir.path(), bytes)
+            && !is_git_ignore(dir.path(), bytes)
             && let Ok(meta) = dir.stat(name)
         {
             entries.push((bytes.to_vec(), meta));

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Name;
 use crate::world::store::layout::STAGED;
-use crate::world::store::own::made_by;
+use crate::world::store::own::expect_made_by;
 use crate::world::trash::trash_state::move_to;
 use trumanfs_types::meta::Meta;
 
@@ -31,7 +31,7 @@ pub fn staged(state: impl AsFd) -> Result<OwnedFd> {
     let dir = open_beneath(state.as_fd(), STAGED.as_bytes(), flags, Mode::empty())?;
     let owner = stat_fd(state.as_fd())?.uid;
     let own = rustix::process::geteuid().as_raw();
-    made_by(STAGED.as_bytes(), &stat_fd(dir.as_fd())?, &[own, owner, 0])?;
+    expect_made_by(STAGED.as_bytes(), &stat_fd(dir.as_fd())?, &[own, owner, 0])?;
     Ok(dir)
 }
 
@@ -81,7 +81,7 @@ impl World {
         };
         let author = self.author(caller);
         let _names = self.names.read();
-        let pending = self.journal.begin(op, &[dir.changed()?], Some(&author))?;
+        let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
         let moved = move_to(&staged, written, dir, name).and_then(|()| {
             let arrived = stat_at(dir.as_fd(), name)?;
             if arrived.id == meta.id {

@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 
-use super::granted;
+use super::granted_modes;
 use crate::error::{Error, Result};
 use crate::name::{Name, quoted};
 use trumanfs_types::meta::Meta;
@@ -69,6 +69,6 @@ pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
 /// Returns the attributes without the permission bits that an operator is granted at this moment.
 fn seen(x: &Statx) -> Meta {
     let mut meta = Meta::from_statx(x);
-    meta.mode = granted::mode_of((meta.id.0, meta.id.1), meta.mode);
+    meta.mode = granted_modes::mode_of((meta.id.0, meta.id.1), meta.mode);
     meta
 }

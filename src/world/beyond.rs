@@ -87,8 +87,8 @@ impl World {
     /// Looks up an entry with the caller's rights and opens it.
     ///
     /// # Errors
-    /// As [`World::hold`].
-    pub fn hold_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<LocatedNode> {
+    /// As [`World::locate`].
+    pub fn locate_for(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<LocatedNode> {
         LocatedNode::of(&self.view.admit_for(dir, name, caller)?)
     }
 

@@ -84,7 +84,7 @@ impl World {
 
     /// Returns the number of these names that lead to a file.
     fn count(&self, id: Id, names: &[WorldPath]) -> u64 {
-        let Ok(root) = self.root.again().map(Root::for_operator) else {
+        let Ok(root) = self.root.duplicate().map(Root::for_operator) else {
             return 0;
         };
         let is_it = |path: &&WorldPath| {
@@ -103,7 +103,7 @@ impl World {
         };
         let mut found = Vec::new();
         let state = self.state.id();
-        let root = self.root.again()?.for_operator();
+        let root = self.root.duplicate()?.for_operator();
         let searched = walk(&root, &WorldPath::root(), |step| {
             if step.is_dir {
                 let listed = || root.read_dir(&root.dir(step.path)?);
@@ -228,7 +228,7 @@ impl World {
         match first {
             None => self.give_name(copy, &dir, passing, caller)?,
             Some((of, name)) => {
-                let file = self.hold(of, Name::new(name)?)?;
+                let file = self.locate(of, Name::new(name)?)?;
                 self.link(&file, &dir, passing, caller)?;
             }
         }
@@ -272,7 +272,7 @@ impl World {
         };
         let author = self.author(caller);
         let _names = self.names.read();
-        let pending = self.journal.begin(op, &[dir.changed()?], Some(&author))?;
+        let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
         let version = copy.making.name();
         let from: &OwnedFd = self.versions.dir();
         pending.settle(move_to(from, Name::new(version.as_bytes())?, dir, name))

@@ -52,7 +52,7 @@ impl World {
         let names = self.names.read();
         let pending = self
             .journal
-            .begin(op, &[dir.changed()?], Some(&self.author(caller)))?;
+            .begin(op, &[dir.dir_time()?], Some(&self.author(caller)))?;
         let made = {
             let _acting = self.act_as(caller);
             let exclusive =
@@ -77,7 +77,7 @@ impl World {
                 Ok(CreatedFile { file, meta })
             }
             Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
-                let located = self.hold(dir, name)?;
+                let located = self.locate(dir, name)?;
                 let file = self.open_file(&located, flags - OFlags::CREATE, open_state, caller)?;
                 Ok(CreatedFile {
                     file,
@@ -221,7 +221,7 @@ impl World {
         let _names = self.names.read();
         let pending = self
             .journal
-            .begin(op, &[dir.changed()?], Some(&self.author(caller)))?;
+            .begin(op, &[dir.dir_time()?], Some(&self.author(caller)))?;
         let outcome = {
             // A link creates no inode: the owner stays.
             let _acting = if is_link { None } else { self.act_as(caller) };

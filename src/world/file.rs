@@ -58,7 +58,7 @@ impl World {
             let keeping = self.keep(located, destroys, open_state)?;
             let op = written(located, keeping.kept);
             self.journal.note(op, Some(&self.author(caller)))?;
-            keeping.stands(open_state);
+            keeping.confirm(open_state);
             if appends {
                 open_state.note_length_kept(located.node.meta().size);
             }
@@ -88,7 +88,7 @@ impl World {
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         let emptied = emptied.as_ref().unwrap_or(&file);
         pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
-        keeping.stands(open_state);
+        keeping.confirm(open_state);
         self.drop_setid(located, caller)?;
         Ok(file)
     }
@@ -134,7 +134,7 @@ impl World {
         let op = cut(located, size, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
-        keeping.stands(open_state);
+        keeping.confirm(open_state);
         self.drop_setid(located, caller)?;
         Ok(None)
     }
@@ -186,7 +186,7 @@ impl World {
         pending.settle(
             rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
         )?;
-        keeping.stands(open_state);
+        keeping.confirm(open_state);
         self.drop_setid(located, caller)
     }
 
@@ -207,7 +207,7 @@ impl World {
             let op = written(located, keeping.kept);
             self.journal.note(op, Some(&self.author(caller)))?;
         }
-        keeping.stands(open_state);
+        keeping.confirm(open_state);
         Ok(())
     }
 

@@ -83,7 +83,7 @@ impl World {
         };
         self.secure_found(&found, true)?;
         let names = names.unwrap_or_else(|| self.names.read());
-        let entry = self.retire(&found, op, &self.author(caller))?;
+        let entry = self.move_to_trash(&found, op, &self.author(caller))?;
         drop(names);
         Ok(RemovedNode {
             id: found.meta.id,

@@ -11,7 +11,6 @@
 //! inode, and rolled back.
 
 pub mod adopt;
-mod again;
 mod attr;
 mod beneath;
 mod beyond;
@@ -20,7 +19,7 @@ mod create;
 mod durable;
 mod entries;
 mod file;
-mod granted;
+mod granted_modes;
 pub mod holes;
 pub mod keep;
 mod list;
@@ -32,6 +31,7 @@ mod outside_names;
 pub mod reach;
 mod remove;
 mod rename;
+mod reuse;
 pub mod root;
 mod scratch;
 mod space;
@@ -61,11 +61,11 @@ pub use options::{FileOwnership, KeepOptions, WorldOptions};
 pub use remove::RemovedNode;
 pub use rename::{RenameMode, RenameResult};
 pub use root::{Dir, Node, Root};
+pub use store::finding::StoreFinding;
 pub use store::notices::SessionNotices;
 pub use store::offline::last_mounted_with;
 pub use store::read_only::{LockedStore, ReadOnlyStore, StoreClaim};
 pub use store::sessions::new_session_id;
-pub use store::settled::StoreFinding;
 pub use store::store_view::StoreView;
 pub use trash::purge::PurgeResult;
 pub use trumanfs_types::attrs::{SetAttrs, SetTime};
@@ -203,8 +203,8 @@ impl World {
     ///
     /// # Errors
     /// As [`View::admit`].
-    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<LocatedNode> {
-        self.store_view().hold(dir, name)
+    pub fn locate(&self, dir: &Dir, name: Name<'_>) -> Result<LocatedNode> {
+        self.store_view().locate(dir, name)
     }
 
     /// Looks up a path, which may be the root, and opens what is there.

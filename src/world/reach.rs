@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::io::Errno;
 
-use super::granted;
+use super::granted_modes;
 use crate::error::{Error, Result};
 use crate::world::store::lent_record::LentRecord;
 use trumanfs_types::meta::Id;
@@ -119,7 +119,7 @@ impl BitLender {
     /// As [`LentRecord::note`].
     pub(super) fn take_over(&self, modes: (u32, u32)) -> Result<()> {
         self.record.note(self.top, modes, true)?;
-        granted::insert((self.top.0, self.top.1), modes);
+        granted_modes::insert((self.top.0, self.top.1), modes);
         self.has_taken_over.store(true, Ordering::Release);
         Ok(())
     }
@@ -189,9 +189,9 @@ impl BitLender {
             Err(error) => return Err(error.errno()),
         };
         // Noted first, so that no reader takes the wide mode for the node's own.
-        granted::insert((id.0, id.1), (mode, wide));
+        granted_modes::insert((id.0, id.1), (mode, wide));
         set_mode(node, wide).inspect_err(|_| {
-            granted::remove((id.0, id.1));
+            granted_modes::remove((id.0, id.1));
             self.record.strike(id);
         })?;
         if late && let Err(error) = self.record.note(id, (mode, wide), true) {
@@ -205,7 +205,7 @@ impl BitLender {
         let Ok(stat) = rustix::fs::fstat(node) else {
             return;
         };
-        if let Some((mode, wide)) = granted::remove((stat.st_dev, stat.st_ino))
+        if let Some((mode, wide)) = granted_modes::remove((stat.st_dev, stat.st_ino))
             && stat.st_mode & 0o7777 == wide
             && let Err(errno) = set_mode(node, mode)
         {
@@ -217,7 +217,7 @@ impl BitLender {
 
     /// Forgets the grant on a node that is given a permanent mode.
     pub(super) fn forget(&self, id: Id) {
-        granted::remove((id.0, id.1));
+        granted_modes::remove((id.0, id.1));
         self.record.strike(id);
     }
 }
@@ -253,7 +253,7 @@ fn missing(stat: &rustix::fs::Stat, of_file: u32) -> rustix::io::Result<Option<(
         return Err(Errno::ACCESS);
     }
     Ok(Some((
-        granted::mode_of((stat.st_dev, stat.st_ino), now),
+        granted_modes::mode_of((stat.st_dev, stat.st_ino), now),
         wide,
     )))
 }

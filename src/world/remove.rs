@@ -18,7 +18,7 @@ use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::store::layout::TRASH;
 use crate::world::store::reserve;
 use crate::world::trash::gatherer::GatherJob;
-use crate::world::trash::trash_state::{EntryName, Removal, has_come, move_to};
+use crate::world::trash::trash_state::{EntryName, Removal, has_arrived, move_to};
 use trumanfs_types::meta::{Id, Meta};
 
 /// A removed node: the result of a removal.
@@ -60,12 +60,12 @@ impl World {
         self.view.changeable(&found.path(), false)?;
         let author = self.author(caller);
         self.secure_found(&found, false)?;
-        let entry = self.retire(
+        let entry = self.move_to_trash(
             &found,
             |path, ids, trash| Op::Unlink { path, ids, trash },
             &author,
         )?;
-        Ok(self.retired(&author, &found, entry, Vec::new()))
+        Ok(self.remember_removal(&author, &found, entry, Vec::new()))
     }
 
     /// Removes a directory that the occupant sees as empty; hidden contents go with it.
@@ -96,7 +96,7 @@ impl World {
         self.expect_empty(&found, caller)?;
         let author = self.author(caller);
         let names = self.names.read();
-        let entry = self.retire(
+        let entry = self.move_to_trash(
             &found,
             |path, ids, trash| Op::Rmdir { path, ids, trash },
             &author,
@@ -110,11 +110,11 @@ impl World {
             removals: Vec::new(),
         };
         let gathered = self.gather(gathering, in_use);
-        Ok(self.retired(&author, &found, entry, gathered))
+        Ok(self.remember_removal(&author, &found, entry, gathered))
     }
 
     /// Remembers that a process has removed something, in case it removes the directory next.
-    fn retired(
+    fn remember_removal(
         &self,
         author: &Author,
         found: &VisibleEntry<'_>,
@@ -162,7 +162,7 @@ impl World {
     }
 
     /// Moves an entry into the trash, recorded, and verifies what arrived.
-    pub(super) fn retire(
+    pub(super) fn move_to_trash(
         &self,
         found: &VisibleEntry<'_>,
         op: impl Fn(WorldPath, crate::journal::InodeNumbers, EscapedBytes) -> Op,
@@ -176,7 +176,7 @@ impl World {
                 World::ids(found.meta.id),
                 EscapedBytes(entry.bytes().to_vec()),
             );
-            let at = [found.dir.changed()?];
+            let at = [found.dir.dir_time()?];
             let pending = self.journal.begin(record, &at, Some(author))?;
             match pending.settle(self.move_in(found, &trash, &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
@@ -198,7 +198,7 @@ impl World {
         if !meta.is_dir() && meta.nlink > 1 {
             self.state.count_link(meta.id, true);
         }
-        self.trash.counted(self.bytes_in_trash(meta));
+        self.trash.add_bytes(self.bytes_in_trash(meta));
     }
 
     /// Performs the move. If another node arrived, it goes back. If the open trash is no longer the store's, the node
@@ -231,7 +231,7 @@ impl World {
     ) -> Result<()> {
         let name = entry.name()?;
         self.shift(found.dir.as_fd(), found.name, trash, name)?;
-        if !has_come(&self.root, entry, found.meta.id) {
+        if !has_arrived(&self.root, entry, found.meta.id) {
             move_to(trash, name, found.dir, found.name)?;
             return Err(Error::NotFound);
         }

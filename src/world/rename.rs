@@ -134,7 +134,7 @@ impl World {
         let op = move_op(found, dir.path().join(name), None);
         let pending = self.journal.begin(
             op,
-            &[found.dir.changed()?, dir.changed()?],
+            &[found.dir.dir_time()?, dir.dir_time()?],
             Some(&self.author(caller)),
         )?;
         let act = move_to(found.dir, found.name, dir, name).and_then(|()| {
@@ -304,7 +304,7 @@ impl World {
         } else if found.meta.nlink > 1 {
             self.state.count_link(found.meta.id, false);
         }
-        self.trash.went(bytes);
+        self.trash.subtract_bytes(bytes);
         Ok(())
     }
 }
@@ -331,7 +331,7 @@ fn move_op(found: &VisibleEntry<'_>, to: WorldPath, replaced: Option<ReplacedFil
 /// Returns the directories' times for the record of an exchange of two names: of the directories that hold the names,
 /// and of those whose times [`swap`] restores, since a kill may come before that.
 fn times_before_swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<Vec<DirTime>> {
-    let mut at = vec![one.dir.changed()?, other.dir.changed()?];
+    let mut at = vec![one.dir.dir_time()?, other.dir.dir_time()?];
     let moved = [one, other].into_iter();
     let moved = moved.filter(|moved| gets_another_parent(moved, (one, other)));
     at.extend(moved.map(|moved| {

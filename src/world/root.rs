@@ -61,14 +61,14 @@ impl Root {
     pub fn open(path: &std::path::Path) -> Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(Error::os("open"))?;
-        Root::over(fd)
+        Root::from_fd(fd)
     }
 
     /// Creates a root from the descriptor of a directory.
     ///
     /// # Errors
     /// Any error from `statx(2)`; [`Error::Refused`] if /proc is not mounted.
-    pub fn over(fd: OwnedFd) -> Result<Root> {
+    pub fn from_fd(fd: OwnedFd) -> Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc_fd = rustix::fs::open("/proc/self/fd", flags, Mode::empty()).map_err(|_| {
             Error::refused(
@@ -109,7 +109,7 @@ impl Root {
     ///
     /// # Errors
     /// Any error from `fcntl(2)`.
-    pub fn again(&self) -> Result<Root> {
+    pub fn duplicate(&self) -> Result<Root> {
         let again = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 0);
         Ok(Root {
             fd: again(&self.fd).map_err(Error::os("fcntl"))?,

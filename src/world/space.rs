@@ -32,7 +32,7 @@ impl World {
     pub fn statfs(&self) -> Result<rustix::fs::StatVfs> {
         let mut fs = rustix::fs::fstatvfs(&self.root).map_err(Error::os("statfs"))?;
         let used = fs.f_blocks.saturating_sub(fs.f_bfree);
-        let kept = self.trash.bytes() + self.versions.room().used();
+        let kept = self.trash.bytes() + self.versions.quota().used();
         fs.f_bfree += used.min(kept / fs.f_frsize.max(1));
         Ok(fs)
     }
@@ -50,7 +50,7 @@ impl World {
     /// Any error from reading the trash.
     pub fn count_trash(&self) -> Result<()> {
         // Nothing is purged meanwhile. Newer entries are counted as they arrive.
-        let _still = self.trash.still();
+        let _still = self.trash.lock_counting();
         let start = chrono::Utc::now();
         let top = WorldPath::parse(layout::TRASH)?;
         let mut bytes = 0;
@@ -59,7 +59,7 @@ impl World {
             let mut parts = step.path.components().skip(1);
             let entry = parts.next().map_or(&b""[..], Name::bytes);
             let old = trash_state::parse_entry(entry).is_none_or(|(time, _)| time < start)
-                && !own::is_for_git(&top, entry);
+                && !own::is_git_ignore(&top, entry);
             if old && let Ok(meta) = step.dir.stat(step.name) {
                 let names = names_of.entry(meta.id).or_default();
                 *names += 1;
@@ -68,7 +68,7 @@ impl World {
             }
             Ok(old)
         })?;
-        self.trash.counted(bytes);
+        self.trash.add_bytes(bytes);
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl World {
                     .iter()
                     .map(|(_, bytes)| bytes)
                     .sum();
-                self.versions.room().counted(bytes);
+                self.versions.quota().add_used(bytes);
             }
         }
         Ok(())

@@ -125,7 +125,7 @@ impl View {
     /// `ENOENT` for a hidden name, whether or not it is in use; `EROFS` as [`View::changeable`].
     pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<VacantName<'a>> {
         if (dir.path().is_root() && name.bytes() == STATE)
-            || own::is_for_git(dir.path(), name.bytes())
+            || own::is_git_ignore(dir.path(), name.bytes())
         {
             return Err(Error::NotFound);
         }
@@ -161,7 +161,7 @@ impl View {
     /// Returns whether an entry found in a directory exists for the occupant.
     pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
         if self.is_kept_out(dir.path().is_root(), name, meta)
-            || own::is_for_git(dir.path(), name.bytes())
+            || own::is_git_ignore(dir.path(), name.bytes())
         {
             return false;
         }
@@ -203,7 +203,7 @@ impl View {
         if dir.path().is_root() && name.bytes() == TRASH && !self.options.list_trash {
             return false;
         }
-        if own::is_for_git(dir.path(), name.bytes()) {
+        if own::is_git_ignore(dir.path(), name.bytes()) {
             return false;
         }
         let plain = matches!(

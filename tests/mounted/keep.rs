@@ -199,7 +199,7 @@ fn records_of(session: &Path) -> Vec<Record> {
     let file = fs::File::open(session.join(JOURNAL)).unwrap();
     let device = session.metadata().unwrap().dev();
     let records: Vec<Record> = JournalReader::new(BufReader::new(file))
-        .map(|record| record.unwrap().on(device))
+        .map(|record| record.unwrap().with_device(device))
         .collect();
     let aborted: Vec<u64> = records
         .iter()

@@ -355,7 +355,7 @@ fn what_is_added_to_an_open_file_meanwhile_stays() {
         let file = store.join("log");
         fs::write(&file, was).unwrap();
         let dir = world.dir(&WorldPath::root()).unwrap();
-        let located = world.hold(&dir, Name::new(b"log").unwrap()).unwrap();
+        let located = world.locate(&dir, Name::new(b"log").unwrap()).unwrap();
         let slow = Slow {
             text: text.as_bytes(),
             file: &file,
@@ -400,7 +400,7 @@ fn a_content_that_was_made_of_another_one_is_not_put_there() {
     let session = store.join(".trumanfs/sessions").join(world.session());
     for open_state in [&Open as &dyn OpenState, &NoOpenState] {
         let dir = world.dir(&WorldPath::root()).unwrap();
-        let located = world.hold(&dir, Name::new(b"file").unwrap()).unwrap();
+        let located = world.locate(&dir, Name::new(b"file").unwrap()).unwrap();
         let put = world.put_content(&located, &Stale, open_state, Caller::myself());
         assert!(matches!(put, Err(Error::Conflict { .. })), "{put:?}");
         assert_eq!(fs::read(store.join("file")).unwrap(), b"old\n");

@@ -167,7 +167,7 @@ impl Programs {
     /// What `fcntl(2)` and `statx(2)` say.
     pub fn scratch(&self) -> Result<Root> {
         let again = rustix::io::fcntl_dupfd_cloexec(self.hold.scratch(), 0);
-        Root::over(again.map_err(Error::os("fcntl"))?)
+        Root::from_fd(again.map_err(Error::os("fcntl"))?)
     }
 
     /// Returns whether the home's daemon has ended, and the home with it.

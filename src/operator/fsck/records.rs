@@ -15,7 +15,7 @@ use crate::world::trash::trash_state::parse_entry;
 
 impl JournalPass<'_> {
     pub(super) fn record(&mut self, here: &mut SessionScan, record: Record) -> Result<()> {
-        let record = record.on(self.store.root().id().0);
+        let record = record.with_device(self.store.root().id().0);
         let seq = record.seq;
         self.sums.record(&record);
         if let (Some(path), Some((kept, size))) = (record.op.path(), record.op.kept()) {

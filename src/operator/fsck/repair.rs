@@ -27,7 +27,7 @@ pub fn repair(
     contents: bool,
     step: &mut dyn FnMut(CheckProgress),
 ) -> Result<FsckReport> {
-    let root = store.root().again_for_changes()?;
+    let root = store.root().duplicate_for_changes()?;
     let mut before = check(store, contents, step)?;
     if before.findings.iter().all(|finding| finding.mend.is_none()) {
         return Ok(before);

@@ -165,7 +165,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
 
     fn discard(&mut self, path: &WorldPath, seen: Option<FileFingerprint>) -> Result<()> {
         self.at_path(path, |steps, dir, name| {
-            let located = steps.applier.world().hold(dir, name)?;
+            let located = steps.applier.world().locate(dir, name)?;
             check(seen, located.node.meta())?;
             steps.applier.discard(dir, name, steps.caller).map(drop)
         })?;
@@ -195,7 +195,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             }
             FillStep::Content(new) => steps.content(new, dir, name),
             filling => {
-                let located = steps.applier.world().hold(dir, name)?;
+                let located = steps.applier.world().locate(dir, name)?;
                 steps.set_attributes(filling, &located)
             }
         })?;
@@ -204,7 +204,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
     }
 
     fn content(&mut self, new: &FillContent, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let located = self.applier.world().hold(dir, name)?;
+        let located = self.applier.world().locate(dir, name)?;
         let seen = self.seen_of(&located);
         self.written.insert(located.node.meta().id);
         let put = |content: &dyn NewContent| {

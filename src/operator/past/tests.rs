@@ -99,7 +99,7 @@ impl Lab {
     fn attr(&self, at: &str, change: SetAttrs) {
         let at = path(at);
         let (dir, name) = self.world.parent(&at).unwrap();
-        let located = self.world.hold(&dir, name).unwrap();
+        let located = self.world.locate(&dir, name).unwrap();
         self.world
             .set_attr(&located, change, None, &NoOpenState, Caller::myself())
             .unwrap();
@@ -180,7 +180,7 @@ fn change_under_way_when_its_file_was_removed_is_reversed() {
     let (was, here) = (lab.snapshot(), lab.here());
     let at = path("/f");
     let (dir, name) = lab.world.parent(&at).unwrap();
-    let located = lab.world.hold(&dir, name).unwrap();
+    let located = lab.world.locate(&dir, name).unwrap();
     lab.rm("/f");
     let cut = SetAttrs {
         size: Some(2),

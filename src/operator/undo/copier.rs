@@ -106,7 +106,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
             FileType::RegularFile => {
                 if let Some(first) = self.known.get(&node) {
                     let (dir_of, name_of) = world.parent(first)?;
-                    let located = world.hold(&dir_of, name_of)?;
+                    let located = world.locate(&dir_of, name_of)?;
                     world.link(&located, dir, name, caller)?;
                     self.made += 1;
                     self.applier.made(dir, name);
@@ -148,7 +148,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
     ) -> Result<()> {
         let world = self.applier.world();
         let meta = then.meta;
-        let located: LocatedNode = world.hold(dir, name)?;
+        let located: LocatedNode = world.locate(dir, name)?;
         let now = located.node.meta();
         let owner = SetAttrs {
             uid: (now.uid != meta.uid).then_some(meta.uid),

@@ -137,7 +137,7 @@ impl EditTarget {
         let changed = || changed_meanwhile(&request.path.to_string());
         let found = world
             .parent(&request.path)
-            .and_then(|(dir, name)| world.hold_for(&dir, name, caller));
+            .and_then(|(dir, name)| world.locate_for(&dir, name, caller));
         let located = found.map_err(|error| match error.kind() {
             FailureKind::Missing => changed(),
             _ => error,

@@ -309,7 +309,7 @@ fn place(
             let content = copier.content(node, dir, name)?;
             // Its attributes are read before its inode moves aside.
             let then = FullAttributes::of(tree, node)?;
-            let located = world.hold(dir, name)?;
+            let located = world.locate(dir, name)?;
             applier.put_content(&located, &FormerBytes(&content), caller)?;
             copier.made += 1;
             return copier.attributes(&then, dir, name);

@@ -300,7 +300,7 @@ impl UndoExecutor<'_, '_> {
                 removed: false,
             });
         };
-        let located = world.hold_for(&world.root().dir(&parent)?, name, self.caller)?;
+        let located = world.locate_for(&world.root().dir(&parent)?, name, self.caller)?;
         match located.node.meta().id == id {
             true => Ok(located),
             false => Err(super::moves::changed_error(name.bytes())),

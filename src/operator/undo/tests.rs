@@ -183,7 +183,7 @@ impl Lab {
     fn open(&self, at: &str, flags: OFlags) -> Sys<OwnedFd> {
         let at = path(at);
         let (dir, name) = self.world.parent(&at)?;
-        match self.world.hold(&dir, name) {
+        match self.world.locate(&dir, name) {
             Ok(located) => self
                 .world
                 .open_file(&located, flags, &NoOpenState, self.caller()),
@@ -244,7 +244,7 @@ impl Lab {
     fn link(&self, from: &str, to: &str) -> Sys<()> {
         let (from, to) = (path(from), path(to));
         let (dir, name) = self.world.parent(&from)?;
-        let located = self.world.hold(&dir, name)?;
+        let located = self.world.locate(&dir, name)?;
         let (dir, name) = self.world.parent(&to)?;
         self.world
             .link(&located, &dir, name, self.caller())
@@ -263,7 +263,7 @@ impl Lab {
     fn attr(&self, at: &str, change: SetAttrs) -> Sys<()> {
         let at = path(at);
         let (dir, name) = self.world.parent(&at)?;
-        let located = self.world.hold(&dir, name)?;
+        let located = self.world.locate(&dir, name)?;
         self.world
             .set_attr(&located, change, None, &NoOpenState, self.caller())
             .map(|_| ())
@@ -272,7 +272,7 @@ impl Lab {
     fn xattr(&self, at: &str, name: &str, value: Option<&str>) -> Sys<()> {
         let at = path(at);
         let (dir, last) = self.world.parent(&at)?;
-        let located = self.world.hold(&dir, last)?;
+        let located = self.world.locate(&dir, last)?;
         match value {
             Some(value) => {
                 let value = value.as_bytes();

@@ -53,7 +53,7 @@ pub struct BlockVersion {
     n: u64,
     /// True if saved data must be on disk before the original is overwritten.
     durable: bool,
-    room: Arc<VersionQuota>,
+    quota: Arc<VersionQuota>,
     saved: Mutex<SavedBlocks>,
 }
 
@@ -63,9 +63,9 @@ impl BlockVersion {
         (version, map, durable): (OwnedFd, OwnedFd, bool),
         n: u64,
         size: u64,
-        room: Arc<VersionQuota>,
+        quota: Arc<VersionQuota>,
     ) -> BlockVersion {
-        room.set_live(n, true);
+        quota.set_live(n, true);
         BlockVersion {
             source,
             version,
@@ -73,7 +73,7 @@ impl BlockVersion {
             size,
             n,
             durable,
-            room,
+            quota,
             saved: Mutex::default(),
         }
     }
@@ -99,12 +99,12 @@ impl BlockVersion {
         let wide = saved.extents.gaps(start, end);
         // Ranges not needed yet evict nothing; if there is no space for them, the needed range may still find some.
         if wide != lacks
-            && self.room.take_spare(length(&wide))
+            && self.quota.take_spare(length(&wide))
             && self.save_each(&mut saved, &wide).is_ok()
         {
             return Ok(());
         }
-        self.room.take(length(&lacks))?;
+        self.quota.take(length(&lacks))?;
         self.save_each(&mut saved, &lacks)
     }
 
@@ -130,9 +130,9 @@ impl BlockVersion {
             Ok(()) => {
                 saved.extents.add(ranges);
                 // Holes take none.
-                self.room.give_back(length(ranges).saturating_sub(copied));
+                self.quota.give_back(length(ranges).saturating_sub(copied));
             }
-            Err(_) => self.room.give_back(length(ranges)),
+            Err(_) => self.quota.give_back(length(ranges)),
         }
         done
     }
@@ -172,7 +172,7 @@ impl BlockVersion {
             && let Ok(meta) = stat_fd(self.map.as_fd())
         {
             let takes = (meta.blocks * 512).min(most);
-            self.room.counted(takes.saturating_sub(saved.counted));
+            self.quota.add_used(takes.saturating_sub(saved.counted));
             saved.counted = takes.max(saved.counted);
         }
     }
@@ -180,7 +180,7 @@ impl BlockVersion {
 
 impl Drop for BlockVersion {
     fn drop(&mut self) {
-        self.room.set_live(self.n, false);
+        self.quota.set_live(self.n, false);
     }
 }
 

@@ -58,7 +58,7 @@ impl World {
             // The record states the former size, so the content up to there must be on disk, too.
             self.secure(&located.node)?;
             let how = KeepMethod::Length;
-            return Ok(KeptContent::already(VersionRef { how, n: 0 }));
+            return Ok(KeptContent::existing(VersionRef { how, n: 0 }));
         }
         let source = self.root.open_to_read(&located.node)?;
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
@@ -67,7 +67,7 @@ impl World {
             && versions.is_copy(kept.n, &source, size)
             && self.may_stand_again(located, kept.n)
         {
-            return Ok(KeptContent::already(kept));
+            return Ok(KeptContent::existing(kept));
         }
         let content = KeepSource {
             source,

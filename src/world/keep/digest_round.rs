@@ -206,7 +206,7 @@ impl DigestRound<'_> {
         if !mine || !fit(node.meta()) {
             return Ok(None);
         }
-        let file = match self.writers.rest(id, path, &mut |_| {}) {
+        let file = match self.writers.write_status(id, path, &mut |_| {}) {
             WriteStatus::AtRest(Some(file)) => file,
             WriteStatus::AtRest(None) => return Ok(None),
             WriteStatus::Written | WriteStatus::Mapped | WriteStatus::Busy => {
@@ -216,7 +216,7 @@ impl DigestRound<'_> {
         };
         let before = stat_fd(file.as_fd())?;
         let job = HashInput::File(file.try_clone().map_err(|error| io(&error))?.into());
-        let Some(sum) = self.work.hashing().make(job, on)? else {
+        let Some(sum) = self.work.hashing().compute_digest(job, on)? else {
             self.later(path);
             return Ok(None);
         };
@@ -263,7 +263,11 @@ impl DigestRound<'_> {
                 return Ok(());
             };
             let dir = dir.try_clone().map_err(|error| io(&error))?;
-            match self.work.hashing().make(HashInput::Version(dir, n), on) {
+            match self
+                .work
+                .hashing()
+                .compute_digest(HashInput::Version(dir, n), on)
+            {
                 Ok(Some(sum)) => self.known(digest(DigestSubject::Version { n }, sum), on),
                 Ok(None) => {}
                 Err(error) => log::debug!("no digest of version {n}: {error}"),
@@ -276,10 +280,10 @@ impl DigestRound<'_> {
     }
 
     fn known(&self, digest: ContentDigest, on: ContinueCheck<'_>) {
-        let mut waiting = self.contents.journal.digested(Some(digest));
+        let mut waiting = self.contents.journal.add_digests(Some(digest));
         while waiting > UNSEALED && on() {
             std::thread::sleep(Duration::from_millis(100));
-            waiting = self.contents.journal.digested(None);
+            waiting = self.contents.journal.add_digests(None);
         }
     }
 }

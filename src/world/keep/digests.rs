@@ -58,7 +58,7 @@ impl SessionDigests {
         Ok(SessionDigests {
             contents: DigestSource {
                 journal: journal.clone(),
-                root: root.again()?,
+                root: root.duplicate()?,
                 state,
                 session: session.to_owned(),
                 versions: Mutex::default(),
@@ -101,7 +101,10 @@ impl SessionDigests {
         };
         let thread = std::thread::Builder::new().name("digests".to_owned());
         match thread.spawn(run) {
-            Ok(thread) => self.contents.journal.tell(thread.thread().clone()),
+            Ok(thread) => self
+                .contents
+                .journal
+                .set_record_watcher(thread.thread().clone()),
             Err(error) => log::warn!("no thread to make digests: {error}"),
         }
     }
@@ -115,7 +118,7 @@ impl SessionDigests {
         if let Some(thread) = self.yielding.get() {
             thread.end();
         }
-        self.contents.journal.tell_of_records();
+        self.contents.journal.wake_record_watcher();
         let writers = self.writers.get().map_or(writers, |writers| &**writers);
         self.work(writers, true, &mut || Instant::now() < until);
     }
@@ -149,6 +152,6 @@ impl FinalListener for Arc<SessionDigests> {
             versions.insert(version.n);
         }
         drop(versions);
-        self.contents.journal.tell_of_records();
+        self.contents.journal.wake_record_watcher();
     }
 }

@@ -81,13 +81,13 @@ impl Evictor {
     }
 
     /// Answers requests for space, as long as the quota exists.
-    fn serve(&self, asked: &Receiver<SpaceRequest>, room: &Weak<VersionQuota>) {
+    fn serve(&self, asked: &Receiver<SpaceRequest>, quota: &Weak<VersionQuota>) {
         let mut chains = None;
         for (wanted, answer) in asked {
-            let (Some(room), Some(finalizer)) = (room.upgrade(), self.finalizer.upgrade()) else {
+            let (Some(quota), Some(finalizer)) = (quota.upgrade(), self.finalizer.upgrade()) else {
                 return;
             };
-            let freed = self.make_room(&mut chains, &room, &finalizer, wanted);
+            let freed = self.make_room(&mut chains, &quota, &finalizer, wanted);
             let freed = freed.unwrap_or_else(|error| {
                 log::warn!("no former contents could be deleted: {error}");
                 0
@@ -99,7 +99,7 @@ impl Evictor {
     fn make_room(
         &self,
         chains: &mut Option<VersionChains>,
-        room: &VersionQuota,
+        quota: &VersionQuota,
         finalizer: &Finalizer,
         wanted: u64,
     ) -> Result<u64> {
@@ -112,7 +112,7 @@ impl Evictor {
             known.add(&self.session, seq, &op);
         }
         let known = chains.insert(known);
-        let wanted = wanted.max(AT_ONCE.min(room.max().unwrap_or(u64::MAX) / 8));
+        let wanted = wanted.max(AT_ONCE.min(quota.max().unwrap_or(u64::MAX) / 8));
         let mut freed = 0;
         let mut going: Vec<(OwnedFd, VersionLink)> = Vec::new();
         let mut of: Option<VersionSizes> = None;
@@ -135,7 +135,7 @@ impl Evictor {
                 continue;
             };
             let own = link.session == self.session;
-            if own && (room.is_live(link.n) || !finalizer.pending().may_go(link.n)) {
+            if own && (quota.is_live(link.n) || !finalizer.pending().may_evict(link.n)) {
                 continue;
             }
             let added = match known.older(&link.session, link.n) {
@@ -152,7 +152,7 @@ impl Evictor {
             }
             known.remove(&link.session, link.n);
             if own {
-                finalizer.pending().went(link.n);
+                finalizer.pending().note_evicted(link.n);
             }
             let dir = rustix::io::fcntl_dupfd_cloexec(dir, 0).map_err(Error::os("fcntl"))?;
             going.push((dir, link));
@@ -170,7 +170,7 @@ impl Evictor {
         for (dir, link) in going {
             delete(&dir, link.n);
         }
-        room.give_back(freed);
+        quota.give_back(freed);
         Ok(freed)
     }
 }

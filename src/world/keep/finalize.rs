@@ -20,7 +20,7 @@
 //!
 //! Locks: none is held over a system call. The file's inode lock is only tried, never waited for.
 
-mod found;
+mod common_ranges;
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
@@ -71,7 +71,7 @@ pub struct Finalizer {
     session: String,
     dir: OwnedFd,
     device: u64,
-    room: Arc<VersionQuota>,
+    quota: Arc<VersionQuota>,
     durable: bool,
     cannot_punch: AtomicBool,
     writers: OnceLock<Box<dyn OpenWriters>>,
@@ -91,7 +91,7 @@ impl Finalizer {
     pub(in crate::world) fn new(
         (session, dir): (String, OwnedFd),
         device: u64,
-        room: Arc<VersionQuota>,
+        quota: Arc<VersionQuota>,
         durable: bool,
         pending: Arc<DraftVersions>,
     ) -> Arc<Finalizer> {
@@ -100,7 +100,7 @@ impl Finalizer {
             session,
             dir,
             device,
-            room,
+            quota,
             durable,
             cannot_punch: AtomicBool::new(false),
             writers: OnceLock::new(),
@@ -147,13 +147,13 @@ impl Finalizer {
     }
 
     /// Adds a listener for versions that become final.
-    pub fn tell(&self, finals: Box<dyn FinalListener>) {
+    pub fn set_listener(&self, finals: Box<dyn FinalListener>) {
         let _ = self.finals.set(finals);
     }
 
     /// Reports that the last open for writing of a file has ended.
     pub fn closed(&self, id: Id) {
-        if self.pending.closed(self.ids(id)) {
+        if self.pending.note_closed(self.ids(id)) {
             self.wake();
         }
     }
@@ -166,7 +166,7 @@ impl Finalizer {
     }
 
     /// Finalizes what it can, on the calling thread.
-    pub(in crate::world) fn now(&self) {
+    pub(in crate::world) fn finalize_now(&self) {
         self.work(None);
     }
 
@@ -198,7 +198,7 @@ impl Finalizer {
         let writers = self.writers.get().map_or(writers, |writers| &**writers);
         let _working = self.working.lock();
         // Includes the work that the thread had taken up when it stopped.
-        self.pending.again();
+        self.pending.requeue_all();
         self.work_with(writers, Some(until));
     }
 
@@ -258,7 +258,7 @@ impl Finalizer {
         };
         let id = Id(if ids[0] == 0 { self.device } else { ids[0] }, ids[1]);
         let mut seen = None;
-        let rest = writers.rest(id, &known.path, &mut |_| seen = self.pending.file(ids));
+        let rest = writers.write_status(id, &known.path, &mut |_| seen = self.pending.file(ids));
         let Some(file) = seen else {
             return Ok(match rest {
                 WriteStatus::Busy => FinalizeOutcome::Busy,
@@ -278,7 +278,7 @@ impl Finalizer {
             if over() {
                 return Err(Error::TakesLong);
             }
-            let saved = self.worth(version)?;
+            let saved = self.worth_comparing(version)?;
             if saved.is_none() && !later.is_empty() && !self.grows(version) {
                 // The version keeps all its ranges, whatever its successor has.
                 if !self.pending.take(ids, version.kept.n, None) {
@@ -306,12 +306,12 @@ impl Finalizer {
                 limit: version.limit,
                 over,
             };
-            let found = saved.map(|saved| self.find(version, &saved, against));
+            let found = saved.map(|saved| self.compare_with_successor(version, &saved, against));
             let found = found.transpose()?.flatten();
             let mut taken = !with_file && take(true);
             if with_file {
                 let mut look = |at_rest| taken = take(at_rest);
-                if let WriteStatus::Busy = writers.rest(id, &known.path, &mut look) {
+                if let WriteStatus::Busy = writers.write_status(id, &known.path, &mut look) {
                     return Ok(FinalizeOutcome::Busy);
                 }
             }
@@ -346,8 +346,8 @@ impl Finalizer {
                 };
                 let before = ranges::space(self.dir.as_fd(), n)?;
                 let took = list.put(self.dir.as_fd(), n, self.durable)?;
-                self.room.give_back(before);
-                self.room.counted(took);
+                self.quota.give_back(before);
+                self.quota.add_used(took);
                 self.punch(n, &file, &found.same);
             }
         }
@@ -389,7 +389,7 @@ impl Finalizer {
                 break;
             }
         }
-        self.room.give_back(before.saturating_sub(space(file).0));
+        self.quota.give_back(before.saturating_sub(space(file).0));
         let _ = rustix::fs::flock(file, FlockOperation::Unlock);
     }
 

@@ -152,14 +152,14 @@ impl HashWorker {
     ///
     /// # Errors
     /// Any error from reading.
-    pub(in crate::world) fn make(
+    pub(in crate::world) fn compute_digest(
         &self,
         job: HashInput,
         on: &mut dyn FnMut() -> bool,
     ) -> HashResult {
         let (jobs, thread) = match self {
             HashWorker::Idle(jobs, thread) if !job.is_small() => (jobs, thread),
-            HashWorker::Idle(..) | HashWorker::Here => return make(&job, on),
+            HashWorker::Idle(..) | HashWorker::Here => return compute_digest(&job, on),
         };
         let (answer, answered) = sync_channel(1);
         thread.begin();
@@ -173,12 +173,12 @@ impl HashWorker {
 fn answer(given: &Receiver<HashRequest>, ended: &AtomicBool) {
     let _ = sched::set_idle_reads();
     while let Ok((job, answer)) = given.recv() {
-        let sum = make(&job, &mut || !ended.load(Ordering::Acquire));
+        let sum = compute_digest(&job, &mut || !ended.load(Ordering::Acquire));
         let _ = answer.send(sum);
     }
 }
 
-fn make(job: &HashInput, on: &mut dyn FnMut() -> bool) -> HashResult {
+fn compute_digest(job: &HashInput, on: &mut dyn FnMut() -> bool) -> HashResult {
     match job {
         HashInput::File(file) => of_file(file, &mut |_| on()),
         HashInput::Version(dir, n) => of_version(dir, *n, &mut |_| on()),
@@ -211,11 +211,13 @@ mod tests {
         let policy = || sched::policy(thread.thread).unwrap();
         let usual = policy();
         assert_eq!(thread.usual, Some(usual));
-        let sum = hashing.make(HashInput::File(file), &mut || true).unwrap();
+        let sum = hashing
+            .compute_digest(HashInput::File(file), &mut || true)
+            .unwrap();
         assert_eq!(sum.unwrap().0, SMALL + 1);
         assert_eq!(policy(), usual, "after its work");
         std::thread::scope(|threads| {
-            let work = threads.spawn(|| hashing.make(HashInput::File(big), &mut || true));
+            let work = threads.spawn(|| hashing.compute_digest(HashInput::File(big), &mut || true));
             let limit = Instant::now() + Duration::from_secs(20);
             while policy() == usual {
                 assert!(
@@ -258,10 +260,10 @@ mod tests {
         )
         .unwrap();
         let versions = std::fs::File::open(dir.path()).unwrap().into();
-        let sum = hashing.make(HashInput::Version(versions, 7), &mut || true);
+        let sum = hashing.compute_digest(HashInput::Version(versions, 7), &mut || true);
         assert_eq!(sum.unwrap().unwrap().0, 1 << 30);
         let sum = hashing
-            .make(HashInput::File(empty()), &mut || true)
+            .compute_digest(HashInput::File(empty()), &mut || true)
             .unwrap();
         assert_eq!(sum.unwrap().0, 0);
     }

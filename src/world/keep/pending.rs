@@ -59,7 +59,7 @@ struct DraftState {
 
 impl DraftVersions {
     /// Notes that a file was closed for writing and may be at rest now. Returns whether it has versions to look at.
-    pub(in crate::world) fn closed(&self, ids: InodeNumbers) -> bool {
+    pub(in crate::world) fn note_closed(&self, ids: InodeNumbers) -> bool {
         if let Some(file) = self.inner.lock().files.get_mut(&ids) {
             file.changes += 1;
         }
@@ -98,14 +98,14 @@ impl DraftVersions {
 
     /// Returns whether a version may be evicted. A file's last version that is not final must stay: the act of its
     /// record may be in progress.
-    pub(in crate::world) fn may_go(&self, n: u64) -> bool {
+    pub(in crate::world) fn may_evict(&self, n: u64) -> bool {
         let inner = self.inner.lock();
         let mut files = inner.files.values();
         !files.any(|file| file.versions.back().is_some_and(|v| v.kept.n == n))
     }
 
     /// Notes that a version is being evicted. The previous version is then compared with the one after it.
-    pub(in crate::world) fn went(&self, n: u64) {
+    pub(in crate::world) fn note_evicted(&self, n: u64) {
         let mut inner = self.inner.lock();
         for file in inner.files.values_mut() {
             let Some(at) = file.versions.iter().position(|v| v.kept.n == n) else {
@@ -125,7 +125,7 @@ impl DraftVersions {
     }
 
     /// Queues all files again.
-    pub(in crate::world) fn again(&self) {
+    pub(in crate::world) fn requeue_all(&self) {
         let mut inner = self.inner.lock();
         inner.queue = inner.files.keys().copied().collect();
     }

@@ -103,7 +103,7 @@ impl VersionQuota {
     }
 
     /// Counts the versions of earlier sessions.
-    pub fn counted(&self, bytes: u64) {
+    pub fn add_used(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
 

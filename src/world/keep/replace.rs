@@ -180,7 +180,7 @@ impl World {
         let id = located.node.meta().id;
         let is_it = |meta: &Meta| meta.id == id && meta.nlink == 1;
         let _names = self.names.write();
-        let (tv_sec, nsec, _) = dir.changed()?;
+        let (tv_sec, nsec, _) = dir.dir_time()?;
         if !is_it(&dir.stat(name)?) {
             return Err(Error::NotFound);
         }
@@ -204,7 +204,7 @@ impl World {
                 return Ok(());
             }
             // Another file was put there behind the mount at this moment. If it cannot go back, it stays as a version.
-            swap().inspect_err(|_| making.stands())?;
+            swap().inspect_err(|_| making.confirm())?;
             Err(Error::NotFound)
         })?;
         // The old inode is a file of the store's own now, whatever its mode was.
@@ -278,7 +278,7 @@ impl World {
             match self.put_in_place(located, &mut fresh, open_state) {
                 Ok(()) => {
                     pending.done();
-                    fresh.making.stands();
+                    fresh.making.confirm();
                     return stat_fd(fresh.file.as_fd());
                 }
                 Err(error) => pending.abort(&error),
@@ -297,7 +297,7 @@ impl World {
             overwrite(&file, &ready, content.size(), was).and_then(|()| put_set_ids(&file, &meta));
         // Stopped half-way, by a full disk for example, the file has neither content: the old one must stay kept.
         pending.done();
-        keeping.stands(open_state);
+        keeping.confirm(open_state);
         written.map_err(half_written)?;
         located.node.stat()
     }
@@ -342,7 +342,7 @@ impl World {
         match self.put_in_place(located, &mut fresh, open_state) {
             Ok(()) => {
                 pending.done();
-                fresh.making.stands();
+                fresh.making.confirm();
                 Ok(Some((fresh.file, fresh.meta)))
             }
             Err(error) => {

@@ -53,7 +53,7 @@ impl<'a> VersionSuccessor<'a> {
     }
 
     /// Adds a later part.
-    pub(in crate::world) fn then(&mut self, part: SuccessorPart) {
+    pub(in crate::world) fn push_part(&mut self, part: SuccessorPart) {
         self.parts.push_back(part);
     }
 

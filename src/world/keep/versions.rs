@@ -31,7 +31,7 @@ pub struct VersionStore {
     dir: OwnedFd,
     last: AtomicU64,
     options: KeepOptions,
-    room: Arc<VersionQuota>,
+    quota: Arc<VersionQuota>,
     /// True if a content must be on disk before it is destroyed.
     durable: bool,
     /// True if the store's file system is known not to share blocks.
@@ -59,7 +59,7 @@ pub(in crate::world) struct KeptContent<'a> {
 
 impl<'a> KeptContent<'a> {
     /// Returns the content of a version that an earlier record names as well, or that has no file.
-    pub(in crate::world) fn already(kept: VersionRef) -> KeptContent<'a> {
+    pub(in crate::world) fn existing(kept: VersionRef) -> KeptContent<'a> {
         KeptContent {
             kept: Some(kept),
             ..KeptContent::default()
@@ -84,7 +84,7 @@ impl<'a> KeptContent<'a> {
     }
 
     /// Confirms the version: its record stands and its act was done.
-    pub(in crate::world) fn stands(mut self, open_state: &dyn OpenState) {
+    pub(in crate::world) fn confirm(mut self, open_state: &dyn OpenState) {
         if let Some(making) = &mut self.making {
             making.stands = true;
         }
@@ -98,9 +98,9 @@ impl Drop for VersionGuard<'_> {
     fn drop(&mut self) {
         if !self.stands {
             crate::world::keep::version_files::delete(&self.versions.dir, self.n);
-            self.versions.room.give_back(self.taken);
+            self.versions.quota.give_back(self.taken);
         }
-        self.versions.room.set_live(self.n, false);
+        self.versions.quota.set_live(self.n, false);
     }
 }
 
@@ -108,7 +108,7 @@ impl VersionStore {
     pub(in crate::world) fn new(
         dir: OwnedFd,
         options: KeepOptions,
-        room: Arc<VersionQuota>,
+        quota: Arc<VersionQuota>,
         durable: bool,
         pending: Arc<DraftVersions>,
     ) -> VersionStore {
@@ -118,18 +118,14 @@ impl VersionStore {
             durable,
             last: AtomicU64::new(0),
             options,
-            room,
+            quota,
             cannot_clone: AtomicBool::new(false),
         }
     }
 
     /// Returns the quota of the versions.
-    pub fn room(&self) -> &VersionQuota {
-        &self.room
-    }
-
-    pub(in crate::world) fn quota(&self) -> &Arc<VersionQuota> {
-        &self.room
+    pub fn quota(&self) -> &Arc<VersionQuota> {
+        &self.quota
     }
 
     pub(in crate::world) fn pending(&self) -> &DraftVersions {
@@ -146,10 +142,10 @@ impl VersionStore {
 
     /// Reserves a number and space for a version.
     pub(in crate::world) fn make(&self, bytes: u64) -> Result<VersionGuard<'_>> {
-        self.room.take(bytes)?;
+        self.quota.take(bytes)?;
         let n = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         // No record names it yet, so it must not be evicted.
-        self.room.set_live(n, true);
+        self.quota.set_live(n, true);
         Ok(VersionGuard {
             versions: self,
             n,
@@ -214,7 +210,7 @@ impl VersionStore {
 impl VersionGuard<'_> {
     /// Takes space for the version, which is given back with it.
     pub(in crate::world) fn take(&mut self, bytes: u64) -> Result<()> {
-        self.versions.room.take(bytes)?;
+        self.versions.quota.take(bytes)?;
         self.taken += bytes;
         Ok(())
     }
@@ -227,7 +223,7 @@ impl VersionGuard<'_> {
         version_name(self.n)
     }
 
-    pub(in crate::world) fn stands(&mut self) {
+    pub(in crate::world) fn confirm(&mut self) {
         self.stands = true;
     }
 }

@@ -23,7 +23,7 @@ pub enum WriteStatus {
 pub trait OpenWriters: Send + Sync + std::fmt::Debug {
     /// Calls `look` with whether the file is at rest, under the file's inode lock, unless the file is busy. `path` is
     /// its last known path.
-    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus;
+    fn write_status(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus;
 }
 
 /// The table of a world used in process, once it has closed all its own files.
@@ -31,7 +31,7 @@ pub trait OpenWriters: Send + Sync + std::fmt::Debug {
 pub(in crate::world) struct NoWriters<'a>(pub(in crate::world) &'a Root);
 
 impl OpenWriters for NoWriters<'_> {
-    fn rest(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
+    fn write_status(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
         look(true);
         let node = self.0.node_expecting(path, id);
         WriteStatus::AtRest(node.and_then(|node| self.0.reopen_quietly(&node)).ok())

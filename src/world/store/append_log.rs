@@ -45,7 +45,7 @@ impl AppendLog {
         };
         let state = state.as_fd();
         let me = rustix::process::geteuid().as_raw();
-        if !is_served && own::made_by(STATE, &stat_fd(state)?, &[me]).is_err() {
+        if !is_served && own::expect_made_by(STATE, &stat_fd(state)?, &[me]).is_err() {
             return Ok(false);
         }
         let flags = OFlags::RDWR | OFlags::APPEND;

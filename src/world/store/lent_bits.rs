@@ -11,11 +11,11 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::root::{Root, stat_fd};
+use crate::world::store::finding::StoreFinding;
 use crate::world::store::inode_lists;
 use crate::world::store::layout::LENT;
 use crate::world::store::lent_record::parse;
 use crate::world::store::own;
-use crate::world::store::settled::StoreFinding;
 use crate::world::walk::walk;
 use trumanfs_types::meta::Id;
 
@@ -85,7 +85,7 @@ fn left_behind(state: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
 /// as this process works in it, unless the process has an operator's access to closed directories.
 fn restore(root: &Root, state: Id, lent: &HashMap<Id, Vec<(u32, u32)>>) -> Result<Vec<String>> {
     let takes_over = !root.is_for_operator();
-    let root = root.again()?.for_operator();
+    let root = root.duplicate()?.for_operator();
     let mode_of = |id: Id, now: u32| {
         let modes = lent.get(&id)?;
         modes

@@ -18,7 +18,7 @@ use crate::world::store::layout::LOCK;
 use crate::world::store::own;
 
 /// The default time to wait for commands.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pause between attempts: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -79,7 +79,7 @@ pub fn daemon(state: BorrowedFd<'_>) -> Result<Option<StoreHolder>> {
 ///
 /// # Errors
 /// [`Error::Refused`] naming the exclusive holder; any error from the system calls.
-pub(in crate::world) fn with_readers(
+pub(in crate::world) fn take_shared(
     state: BorrowedFd<'_>,
     patience: Duration,
 ) -> Result<Option<File>> {
@@ -97,7 +97,7 @@ pub(in crate::world) fn with_readers(
 /// Takes the exclusive lock for changes to come, waiting for commands. `None` if the store never had a lock.
 ///
 /// # Errors
-/// As [`alone`].
+/// As [`lock_exclusively`].
 pub(in crate::world) fn for_changes(
     state: BorrowedFd<'_>,
     patience: LockWait<'_>,
@@ -105,18 +105,21 @@ pub(in crate::world) fn for_changes(
     let Some(mut file) = file(state, OFlags::RDWR)? else {
         return Ok(None);
     };
-    alone(&mut file, patience)?;
+    lock_exclusively(&mut file, patience)?;
     Ok(Some(file))
 }
 
 /// Returns the exclusive lock: the one already held, or else a new one, on a file created if needed.
 ///
 /// # Errors
-/// As [`alone`].
-pub(in crate::world) fn taken(state: BorrowedFd<'_>, located: Option<File>) -> Result<File> {
+/// As [`lock_exclusively`].
+pub(in crate::world) fn take_exclusive(
+    state: BorrowedFd<'_>,
+    located: Option<File>,
+) -> Result<File> {
     let make = || own::open_or_make(state, LOCK.as_bytes(), OFlags::RDWR);
     let mut file = located.map_or_else(make, Ok)?;
-    alone(&mut file, PATIENCE.into())?;
+    lock_exclusively(&mut file, LOCK_TIMEOUT.into())?;
     Ok(file)
 }
 
@@ -124,17 +127,17 @@ pub(in crate::world) fn taken(state: BorrowedFd<'_>, located: Option<File>) -> R
 ///
 /// # Errors
 /// [`Error::Refused`] naming the holder; any error from `flock(2)`.
-pub(in crate::world) fn alone(file: &mut File, patience: LockWait<'_>) -> Result<()> {
+pub(in crate::world) fn lock_exclusively(file: &mut File, patience: LockWait<'_>) -> Result<()> {
     wait(file, patience, FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Locks a directory that never was a store, so that two commands do not turn it into one at the same time.
 ///
 /// # Errors
-/// As [`alone`].
-pub(in crate::world) fn before_state(dir: OwnedFd, patience: LockWait<'_>) -> Result<File> {
+/// As [`lock_exclusively`].
+pub(in crate::world) fn lock_directory(dir: OwnedFd, patience: LockWait<'_>) -> Result<File> {
     let mut file = File::from(dir);
-    alone(&mut file, patience)?;
+    lock_exclusively(&mut file, patience)?;
     Ok(file)
 }
 
@@ -165,7 +168,7 @@ fn wait(file: &mut File, patience: LockWait<'_>, how: FlockOperation) -> Result<
 /// Returns whether the present holders are readers.
 fn is_read(file: &File) -> Result<bool> {
     let shared = share(file)?;
-    let_go(file);
+    release(file);
     Ok(shared)
 }
 
@@ -223,7 +226,7 @@ fn serves_still(holder: &StoreHolder) -> bool {
 }
 
 /// Releases the lock.
-pub(in crate::world) fn let_go(file: &File) {
+pub(in crate::world) fn release(file: &File) {
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }
 

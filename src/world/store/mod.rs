@@ -2,6 +2,7 @@
 
 pub mod append_log;
 pub(in crate::world) mod closed;
+pub(in crate::world) mod finding;
 pub mod forked;
 pub mod holder;
 pub mod inode_lists;
@@ -25,7 +26,6 @@ pub(in crate::world) mod sessions;
 pub mod settle;
 pub(in crate::world) mod settle_links;
 pub(in crate::world) mod settle_names;
-pub(in crate::world) mod settled;
 pub mod state;
 pub mod store_view;
 pub mod unused;

@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::error::Result;
 use crate::journal::MountSettings;
 use crate::world::root::Root;
+use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::read_holder;
-use crate::world::store::lock::{self, PATIENCE};
+use crate::world::store::lock::{self, LOCK_TIMEOUT};
 use crate::world::store::sessions::{last_mount, new_session_id};
-use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::{open_unlocked, refuse_strangers};
 use crate::world::{World, WorldOptions};
 
@@ -32,17 +32,17 @@ impl World {
     pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<StoreFinding>)> {
         let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
-        World::over_as_last_mounted(root)
+        World::begin_as_last_mounted(root)
     }
 
     /// Begins a session as [`World::as_last_mounted`] in a store that is already open.
     ///
     /// # Errors
-    /// As [`World::over`].
-    pub fn over_as_last_mounted(root: Root) -> Result<(World, Vec<StoreFinding>)> {
+    /// As [`World::begin_session`].
+    pub fn begin_as_last_mounted(root: Root) -> Result<(World, Vec<StoreFinding>)> {
         let (held, last) = match open_unlocked(&root)? {
             Some(state) => {
-                let mut held = lock::for_changes(state.as_fd(), PATIENCE.into())?;
+                let mut held = lock::for_changes(state.as_fd(), LOCK_TIMEOUT.into())?;
                 let holder = held.as_mut().and_then(read_holder);
                 let named = holder.as_ref().map(|holder| &*holder.session);
                 (held, last_mount(state.as_fd(), named)?)
@@ -51,7 +51,7 @@ impl World {
         };
         let options = WorldOptions::as_last_mounted(new_session_id(), last);
         let is_limited = options.keep.max.is_some();
-        let (world, settled) = World::over((root, held), options)?;
+        let (world, settled) = World::begin_session((root, held), options)?;
         if is_limited {
             world.count_versions()?;
         }

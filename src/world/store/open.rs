@@ -19,6 +19,7 @@ use crate::world::keep::versions::VersionStore;
 use crate::world::keep::writers::NoWriters;
 use crate::world::outside_names::OutsideNames;
 use crate::world::root::Root;
+use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::StoreHolder;
 use crate::world::store::lent_bits;
 use crate::world::store::link_index::LinkIndex;
@@ -29,7 +30,6 @@ use crate::world::store::probe;
 use crate::world::store::read_only::LockedStore;
 use crate::world::store::reserve;
 use crate::world::store::settle;
-use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::{StateDir, open_unlocked, refuse_strangers};
 use crate::world::trash::gatherer::GatherQueue;
 use crate::world::trash::trash_state;
@@ -53,20 +53,20 @@ impl World {
     ) -> Result<(World, Vec<StoreFinding>)> {
         let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
-        World::over((root, None), options)
+        World::begin_session((root, None), options)
     }
 
     /// Begins a session in a store that is already open, with its lock if that is held exclusively.
     ///
     /// # Errors
     /// As [`World::open`].
-    pub fn over(
+    pub fn begin_session(
         (root, lock): LockedStore,
         options: WorldOptions,
     ) -> Result<(World, Vec<StoreFinding>)> {
         let attempt = || {
             let lock = lock.as_ref().and_then(|file| file.try_clone().ok());
-            begin((root.again()?, lock), options.clone())
+            begin((root.duplicate()?, lock), options.clone())
         };
         match attempt() {
             Err(error) if reserve::is_full(&error) => {
@@ -137,7 +137,7 @@ impl World {
     }
 }
 
-/// Begins a session like [`World::over`], on a disk that has space for one.
+/// Begins a session like [`World::begin_session`], on a disk that has space for one.
 fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec<StoreFinding>)> {
     let home = options.home.as_deref().map(crate::name::escape);
     let mounted_with = match home {
@@ -157,7 +157,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
     let session = state.session().to_owned();
     let view = View::new(options.view.clone(), Some(state.id()), state.pinned()?)?;
     if !(options.view.hide.is_empty() && options.view.read_only.is_empty()) {
-        probe::no_dir_folds(&root, state.as_fd())?;
+        probe::expect_no_case_folding(&root, state.as_fd())?;
     }
     let notices = SessionNotices::default();
     if let Some(weak) = probe::weak_identity(state.as_fd())? {
@@ -168,7 +168,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
     let journal = Arc::new(Journal::new(file, None, options.durable, root.id().0));
     let (versions, finalizer) = open_versions(&root, &state, &journal, &options)?;
     let digests = Arc::new(SessionDigests::new(&journal, &root, &state, &session)?);
-    finalizer.tell(Box::new(digests.clone()));
+    finalizer.set_listener(Box::new(digests.clone()));
     let mounted = options.home.is_some();
     let begin = Op::Begin {
         session: session.clone(),
@@ -218,8 +218,8 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
 /// Creates the trash if it is missing, and gives it to the user that acts on the store.
 fn open_trash(root: &Root, state: &StateDir, owner: Option<(u32, u32)>) -> Result<()> {
     let dir = trash_state::open(root)?;
-    trash_state::ours(&dir, owner, state)?;
-    own::not_for_git(dir.as_fd());
+    trash_state::expect_own(&dir, owner, state)?;
+    own::hide_from_git(dir.as_fd());
     own::give_to(dir.as_fd(), owner)
 }
 

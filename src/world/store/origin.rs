@@ -20,9 +20,9 @@ use crate::journal::{
 use crate::name::{Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::{Root, open_beneath, stat_at, stat_fd};
+use crate::world::store::finding::StoreFinding;
 use crate::world::store::layout::{SESSIONS, TRASH, VERSIONS, version_name};
 use crate::world::store::sessions::{newest, open_journal, sessions};
-use crate::world::store::settled::StoreFinding;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The number of records to compare with the disk, in a session that does not name its store.
@@ -68,7 +68,7 @@ pub struct CopyOrigin {
 impl CopyOrigin {
     /// Returns the findings about records that no longer hold in a fresh copy. `shown` is the number of nodes that were
     /// hidden by inode.
-    pub(in crate::world) fn told(&self, shown: usize, is_fuse: bool) -> Vec<StoreFinding> {
+    pub(in crate::world) fn findings(&self, shown: usize, is_fuse: bool) -> Vec<StoreFinding> {
         let mut what = Vec::new();
         if self.is_fresh {
             what.push("the store is a copy: this session and those before it can be taken back in the original only".to_owned());
@@ -187,12 +187,12 @@ fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Re
     let versions = open_beneath(state, path.as_bytes(), flags, Mode::empty()).ok();
     let (mut kept, mut named) = (MatchCounts::default(), MatchCounts::default());
     let (mut changed, mut moved) = (HashSet::new(), Vec::new());
-    let mut records = ReverseReader::new(open_journal(state, session)?)?.trusting();
+    let mut records = ReverseReader::new(open_journal(state, session)?)?.without_checks();
     for _ in 0..LOOKED_AT {
         let Ok(Some(record)) = records.next_record() else {
             break;
         };
-        let record = record.on(root.id().0);
+        let record = record.with_device(root.id().0);
         let op = &record.op;
         if let Some(trashed) = op.trashed()
             && let Some(trash) = &trash

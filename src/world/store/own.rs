@@ -23,7 +23,7 @@ use trumanfs_types::meta::Meta;
 ///
 /// # Errors
 /// [`Error::Refused`] with the remedy.
-pub(in crate::world) fn made_by(name: &[u8], meta: &Meta, uids: &[u32]) -> Result<()> {
+pub(in crate::world) fn expect_made_by(name: &[u8], meta: &Meta, uids: &[u32]) -> Result<()> {
     let mode = meta.permissions();
     if uids.contains(&meta.uid) && mode & 0o777 == 0o700 {
         return Ok(());
@@ -61,7 +61,7 @@ pub(in crate::world) fn give_to(dir: BorrowedFd<'_>, owner: Option<(u32, u32)>) 
 ///
 /// # Errors
 /// As `fchownat(2)`; those of listing the directories.
-pub fn give_as(made: &Root, other: &Root) -> Result<()> {
+pub fn give_to_owners_of(made: &Root, other: &Root) -> Result<()> {
     for name in [STATE, TRASH] {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let at = Name::new(name)?;
@@ -179,7 +179,7 @@ pub(in crate::world) fn make(
 const FOR_GIT: (&str, &[u8]) = (GIT_IGNORE, b"*\n");
 
 /// Makes git ignore a directory. Nothing depends on the success.
-pub(in crate::world) fn not_for_git(dir: BorrowedFd<'_>) {
+pub(in crate::world) fn hide_from_git(dir: BorrowedFd<'_>) {
     let (name, text) = FOR_GIT;
     let Ok(mut file) = make(dir, name.as_bytes(), OFlags::WRONLY, 0o644) else {
         return;
@@ -189,9 +189,9 @@ pub(in crate::world) fn not_for_git(dir: BorrowedFd<'_>) {
     }
 }
 
-/// Returns whether a name in the trash is the file that `not_for_git` creates: that file is no entry, and absent for
+/// Returns whether a name in the trash is the file that `hide_from_git` creates: that file is no entry, and absent for
 /// the occupant.
-pub fn is_for_git(dir: &WorldPath, name: &[u8]) -> bool {
+pub fn is_git_ignore(dir: &WorldPath, name: &[u8]) -> bool {
     name == FOR_GIT.0.as_bytes() && dir.bytes() == TRASH
 }
 

@@ -50,7 +50,7 @@ const LOCAL: [u64; 7] = [
 ///
 /// # Errors
 /// [`Error::Refused`] naming what is missing; any error from the system calls.
-pub(in crate::world) fn fit(state: BorrowedFd<'_>, made: bool) -> Result<()> {
+pub(in crate::world) fn check_file_system(state: BorrowedFd<'_>, made: bool) -> Result<()> {
     if made {
         keeps_modes(&stat_fd(state)?)?;
     }
@@ -156,7 +156,7 @@ fn names_fold(what: &str, differ: &str) -> Error {
 ///
 /// # Errors
 /// [`Error::Refused`] naming the directory.
-pub(in crate::world) fn no_dir_folds(root: &Root, state: BorrowedFd<'_>) -> Result<()> {
+pub(in crate::world) fn expect_no_case_folding(root: &Root, state: BorrowedFd<'_>) -> Result<()> {
     if !may_fold(state) {
         return Ok(());
     }

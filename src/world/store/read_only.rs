@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::world::options::WorldOptions;
 use crate::world::root::{Root, stat_fd};
+use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::{StoreHolder, holder, read_holder};
 use crate::world::store::inode_lists;
 use crate::world::store::lent_bits;
@@ -23,7 +24,6 @@ use crate::world::store::lock::{self, LockWait};
 use crate::world::store::origin;
 use crate::world::store::sessions::{last_mount, new_session_id};
 use crate::world::store::settle;
-use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::{StateDir, open_unlocked, refuse_strangers};
 use crate::world::store::store_view::StoreView;
 use crate::world::view::{View, ViewOptions};
@@ -160,7 +160,7 @@ impl ReadOnlyStore {
         if self.state.is_none() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let dir = rustix::fs::openat(&self.root, ".", flags, Mode::empty());
-            let dir = lock::before_state(dir.map_err(Error::os("openat"))?, patience)?;
+            let dir = lock::lock_directory(dir.map_err(Error::os("openat"))?, patience)?;
             if open_unlocked(&self.root)?.is_none() {
                 *claim = Some(StoreClaim::Directory(dir));
                 return Ok(true);
@@ -174,7 +174,7 @@ impl ReadOnlyStore {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(false),
             Err(error) => {
-                self.take_again();
+                self.share_again();
                 // The store cannot be changed at all; the commands that try report that.
                 return match error.errno() {
                     Errno::ROFS | Errno::ACCESS => Ok(true),
@@ -189,7 +189,7 @@ impl ReadOnlyStore {
 
     /// Returns the exclusive lock for the session that begins. Without one, the shared lock is released so that the
     /// session can take it.
-    pub fn claimed(&self) -> Option<StoreClaim> {
+    pub fn take_claim(&self) -> Option<StoreClaim> {
         let claim = self.claim.lock().take();
         if claim.is_none() {
             self.let_go();
@@ -198,21 +198,21 @@ impl ReadOnlyStore {
     }
 
     /// Shares the lock again after a line that changed nothing.
-    pub fn unclaim(&self) {
+    pub fn drop_claim(&self) {
         if self.claim.lock().take().is_some() {
-            self.take_again();
+            self.share_again();
         }
     }
 
     fn let_go(&self) {
         if let Some(file) = &self.lock {
-            lock::let_go(file);
+            lock::release(file);
         }
     }
 
     /// Takes the shared lock again after the exclusive one was not available. If another process has it by now, reading
     /// goes on without a lock.
-    pub fn take_again(&self) {
+    pub fn share_again(&self) {
         if let Some(file) = &self.lock {
             let _ = lock::share(file);
         }
@@ -225,19 +225,19 @@ fn settled(
     state: BorrowedFd<'_>,
     patience: Duration,
 ) -> Result<(Option<File>, Vec<StoreFinding>)> {
-    let Some(mut file) = lock::with_readers(state, patience)? else {
+    let Some(mut file) = lock::take_shared(state, patience)? else {
         return Ok((None, Vec::new()));
     };
     let named = read_holder(&mut file).map(|holder| holder.session);
     if settle::is_settled(state, named.as_deref())? {
         return Ok((Some(file), Vec::new()));
     }
-    lock::let_go(&file);
+    lock::release(&file);
     // The session that the lock names stays the newest.
     let session = named.unwrap_or_else(new_session_id);
     let located = lock::for_changes(state, patience.into())?;
     let alone = StateDir::open(root, StoreHolder::this_process(&session, None), located)?;
     let settled = settle::last_session(root, &alone)?.settled;
     drop(alone);
-    Ok((lock::with_readers(state, patience)?, settled))
+    Ok((lock::take_shared(state, patience)?, settled))
 }

@@ -145,17 +145,17 @@ pub(in crate::world) fn last_mount(
     named: Option<&str>,
 ) -> Result<Option<MountSettings>> {
     if let Some((_, file)) = newest(state, named, OFlags::RDONLY)?
-        && let Some(said) = said(file)
+        && let Some(said) = recorded_mount(file)
     {
         return Ok(said);
     }
     let others = sessions(state)?.into_iter().rev();
     let mut others = others.filter_map(|session| open_journal(state, &session).ok());
-    Ok(others.find_map(said).flatten())
+    Ok(others.find_map(recorded_mount).flatten())
 }
 
 /// Reads the mount settings that a session records; the outer `None` if it has no `begin`.
-fn said(journal: File) -> Option<Option<MountSettings>> {
+fn recorded_mount(journal: File) -> Option<Option<MountSettings>> {
     match JournalReader::new(BufReader::new(journal)).next_record() {
         Ok(Some(record)) => match record.op {
             Op::Begin { mounted, .. } => Some(mounted.map(|with| *with)),

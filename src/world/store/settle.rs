@@ -20,11 +20,11 @@ use crate::journal::{
 use crate::name::{Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::Root;
+use crate::world::store::finding::StoreFinding;
 use crate::world::store::layout::SESSIONS;
 use crate::world::store::sessions::{newest, open_session_file};
 pub use crate::world::store::sessions::{open_journal, sessions};
 use crate::world::store::settle_names::SurroundingRecords;
-use crate::world::store::settled::StoreFinding;
 use crate::world::store::state::StateDir;
 use crate::world::trash::trash_state::move_to;
 use trumanfs_types::meta::Id;
@@ -56,7 +56,7 @@ pub fn cut_torn_end(state: impl AsFd, session: &str, length: u64) -> Result<u64>
 /// [`Error::Damaged`] where there is no record at all; any error from the system calls.
 pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
     let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
-    let tail = crate::journal::end_of(&file)?;
+    let tail = crate::journal::tail_of_damaged(&file)?;
     let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
     journal.note(Op::End, None)?;
     journal.seal().map(|_| ())
@@ -69,7 +69,7 @@ pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Resu
 /// [`Error::Damaged`] where there is no record at all; any error from the system calls.
 pub fn seal_again(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
     let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
-    let tail = crate::journal::end_of(&file)?;
+    let tail = crate::journal::tail_of_damaged(&file)?;
     let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
     journal.seal_anew().map(|_| ())
 }
@@ -111,7 +111,7 @@ pub struct LastSession {
 /// # Errors
 /// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
 pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
-    let root = &root.again()?.for_operator();
+    let root = &root.duplicate()?.for_operator();
     let flags = OFlags::RDWR | OFlags::APPEND;
     let Some((session, file)) = newest(state, state.before(), flags)? else {
         return Ok(LastSession::default());
@@ -259,7 +259,9 @@ fn last_records(session: &str, file: &File, device: u64) -> Result<LastRecords> 
         ..LastRecords::default()
     };
     for record in JournalReader::new(BufReader::new(file)) {
-        let record = record.map_err(|error| damaged(session, &error))?.on(device);
+        let record = record
+            .map_err(|error| damaged(session, &error))?
+            .with_device(device);
         if let Op::Begin { boot, .. } = &record.op
             && *boot != this_boot
         {

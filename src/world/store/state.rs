@@ -14,6 +14,7 @@ use rustix::fs::{Access, AtFlags, FallocateFlags, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::root::{BENEATH, Root, open_beneath, stat_at, stat_fd};
+use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::{StoreHolder, read_holder};
 use crate::world::store::inode_lists::{self, parse_links, parse_pinned};
 use crate::world::store::layout::{
@@ -24,7 +25,6 @@ use crate::world::store::origin::{self, CopyOrigin};
 use crate::world::store::own;
 use crate::world::store::probe;
 use crate::world::store::sessions;
-use crate::world::store::settled::StoreFinding;
 use trumanfs_types::meta::Id;
 
 /// The space that a session's log has on a disk that gets full, in bytes.
@@ -141,10 +141,10 @@ impl StateDir {
         let meta = stat_fd(fd.as_fd())?;
         if !made {
             let me = rustix::process::geteuid().as_raw();
-            own::made_by(STATE, &meta, &[me])?;
+            own::expect_made_by(STATE, &meta, &[me])?;
         }
-        let mut lock = lock::taken(fd.as_fd(), located)?;
-        if let Err(error) = probe::fit(fd.as_fd(), made) {
+        let mut lock = lock::take_exclusive(fd.as_fd(), located)?;
+        if let Err(error) = probe::check_file_system(fd.as_fd(), made) {
             // A refused file system keeps nothing half-made. On a network file system an open file keeps its name
             // until it is closed, so the lock is dropped first.
             if made {
@@ -186,7 +186,7 @@ impl StateDir {
         let (links, id) = (list(LINKS)?, meta.id);
         let by_id = parse_links(&own::read(&links, LINKS, inode_lists::LONGEST)?, id.0);
         let pinned = list(PINNED)?;
-        own::not_for_git(fd.as_fd());
+        own::hide_from_git(fd.as_fd());
         let links = Mutex::new(LinkCounts { file: links, by_id });
         Ok(StateDir {
             fd,
@@ -227,7 +227,7 @@ impl StateDir {
     pub(in crate::world) fn tell_of_copy(&self) -> Vec<StoreFinding> {
         let copied = self.copied.as_ref();
         copied.map_or_else(Vec::new, |copied| {
-            copied.told(self.shown, probe::is_fuse(self.fd.as_fd()))
+            copied.findings(self.shown, probe::is_fuse(self.fd.as_fd()))
         })
     }
 
@@ -371,7 +371,7 @@ impl StateDir {
 
     /// Releases the lock. The file still names the last holder.
     pub fn close(&self) {
-        lock::let_go(&self.lock);
+        lock::release(&self.lock);
     }
 }
 

@@ -110,7 +110,7 @@ impl<'s> StoreView<'s> {
     ///
     /// # Errors
     /// As [`View::admit`].
-    pub fn hold(&self, dir: &Dir, name: Name<'_>) -> Result<LocatedNode> {
+    pub fn locate(&self, dir: &Dir, name: Name<'_>) -> Result<LocatedNode> {
         LocatedNode::of(&self.view.admit(dir, name)?)
     }
 
@@ -127,7 +127,7 @@ impl<'s> StoreView<'s> {
             });
         }
         let (dir, name) = self.parent(path)?;
-        self.hold(&dir, name)
+        self.locate(&dir, name)
     }
 
     /// Opens a regular file for reading.

@@ -24,7 +24,7 @@ use crate::world::trash::erase::erase;
 /// # Errors
 /// Any error from `open(2)`.
 pub fn is_store(root: &Root) -> Result<bool> {
-    Ok(open_unlocked(&root.again()?.for_operator())?.is_some())
+    Ok(open_unlocked(&root.duplicate()?.for_operator())?.is_some())
 }
 
 /// Turns a store back into an ordinary directory, unless it was used or another process has its lock.
@@ -32,7 +32,7 @@ pub fn is_store(root: &Root) -> Result<bool> {
 /// # Errors
 /// Any error from the system calls.
 pub fn forget(root: &Root) -> Result<()> {
-    let root = root.again_for_changes()?;
+    let root = root.duplicate_for_changes()?;
     let Some(state) = open_unlocked(&root)? else {
         return Ok(());
     };

@@ -60,7 +60,7 @@ impl World {
                     }
                 }
                 goes_on = with_world(&mut |world| {
-                    world.gatherer.sleeps();
+                    world.gatherer.allow_wake();
                     world.gather_now();
                 });
             }
@@ -111,7 +111,7 @@ impl World {
         };
         let mut gathered = Vec::new();
         if !held.is_empty() {
-            if self.gatherer.awaits(&held) {
+            if self.gatherer.has_queued(&held) {
                 self.gather_now();
             }
             gathering.removals = held;

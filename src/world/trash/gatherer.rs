@@ -86,7 +86,7 @@ impl GatherQueue {
     }
 
     /// Returns whether one of these removals is that of a queued directory.
-    pub(in crate::world) fn awaits(&self, removals: &[Removal]) -> bool {
+    pub(in crate::world) fn has_queued(&self, removals: &[Removal]) -> bool {
         let queue = self.queue.lock();
         let entries = || queue.waiting.iter().map(|gathering| &gathering.entry);
         removals.iter().any(|r| entries().any(|e| *e == r.entry))
@@ -127,7 +127,7 @@ impl GatherQueue {
     }
 
     /// Lets the next addition wake the thread.
-    pub(in crate::world) fn sleeps(&self) {
+    pub(in crate::world) fn allow_wake(&self) {
         self.woken.store(false, Ordering::SeqCst);
     }
 

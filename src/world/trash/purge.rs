@@ -82,7 +82,7 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<PurgeResult> {
         self.gather_now();
-        let _counting = self.trash.still();
+        let _counting = self.trash.lock_counting();
         let mut purged = self.finish(step)?;
         let outcome = self.purge_into(&mut purged, entries, &self.author(caller), step);
         purged.until(outcome)
@@ -149,7 +149,7 @@ impl World {
         let label = |(session, n): &(String, u64)| {
             EscapedBytes(format!("{session}/{}", version_name(*n)).into_bytes())
         };
-        self.finalizer.now();
+        self.finalizer.finalize_now();
         let _working = self.finalizer.hold();
         let mut chains = match versions.is_empty() {
             true => VersionChains::default(),
@@ -194,7 +194,7 @@ impl World {
         (session, n): &(String, u64),
     ) -> std::result::Result<(), String> {
         let (own, pending) = (*session == self.session, self.finalizer.pending());
-        if own && (self.versions.room().is_live(*n) || !pending.may_go(*n)) {
+        if own && (self.versions.quota().is_live(*n) || !pending.may_evict(*n)) {
             return Err("is being written".to_owned());
         }
         let session: Arc<str> = session.as_str().into();
@@ -208,11 +208,11 @@ impl World {
             let added = added.map_err(|error| {
                 format!("an older content is read through it, and has no room for that: {error}")
             })?;
-            self.versions.room().counted(added.unwrap_or(0));
+            self.versions.quota().add_used(added.unwrap_or(0));
         }
         chains.remove(&session, *n);
         if own {
-            pending.went(*n);
+            pending.note_evicted(*n);
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl World {
     /// # Errors
     /// Any error from reading the directory.
     pub fn finish_purges(&self) -> Result<PurgeResult> {
-        let _counting = self.trash.still();
+        let _counting = self.trash.lock_counting();
         self.finish(&mut |_| {})
     }
 
@@ -295,7 +295,7 @@ impl World {
         let id = gone.meta.id;
         // Another name of it is outside, or in the trash as well.
         if gone.last {
-            self.trash.went(gone.meta.blocks * 512);
+            self.trash.subtract_bytes(gone.meta.blocks * 512);
         }
         if !gone.meta.is_dir() && self.state.trashed_links(id) > 0 {
             self.state.count_link(id, false);
@@ -332,7 +332,7 @@ impl World {
         };
         erase(&self.root, dir.as_fd(), name, &mut |gone| {
             purged.names += 1;
-            self.versions.room().give_back(gone.meta.blocks * 512);
+            self.versions.quota().give_back(gone.meta.blocks * 512);
             if gone.last {
                 purged.bytes += gone.meta.blocks * 512;
                 step(gone.meta.blocks * 512);

@@ -126,7 +126,7 @@ pub fn open(root: &Root) -> Result<OwnedFd> {
 ///
 /// # Errors
 /// [`Error::Refused`] with the remedy.
-pub(in crate::world) fn ours(
+pub(in crate::world) fn expect_own(
     trash: &OwnedFd,
     owner: Option<(u32, u32)>,
     state: &StateDir,
@@ -139,7 +139,7 @@ pub(in crate::world) fn ours(
     if me.is_root() && !uids.contains(&meta.uid) && !sessions(state)?.is_empty() {
         uids.push(meta.uid);
     }
-    own::made_by(TRASH, &meta, &uids)
+    own::expect_made_by(TRASH, &meta, &uids)
 }
 
 impl Trash {
@@ -236,17 +236,17 @@ impl Trash {
     }
 
     /// Keeps other threads from counting or purging the trash until dropped.
-    pub fn still(&self) -> parking_lot::MutexGuard<'_, ()> {
+    pub fn lock_counting(&self) -> parking_lot::MutexGuard<'_, ()> {
         self.still.lock()
     }
 
     /// Counts bytes that are in the trash.
-    pub fn counted(&self, bytes: u64) {
+    pub fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Subtracts bytes that left the trash.
-    pub fn went(&self, bytes: u64) {
+    pub fn subtract_bytes(&self, bytes: u64) {
         let _ = self
             .bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
@@ -261,7 +261,7 @@ impl Trash {
 }
 
 /// Returns whether a node is the one in the store's trash, by its path.
-pub(in crate::world) fn has_come(root: &Root, entry: &EntryName, id: Id) -> bool {
+pub(in crate::world) fn has_arrived(root: &Root, entry: &EntryName, id: Id) -> bool {
     let path = [TRASH, b"/", entry.bytes()].concat();
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = rustix::fs::statx(root, path.as_slice(), flags, StatxFlags::INO);

@@ -94,7 +94,9 @@ impl InProcess {
         path: &str,
         act: impl FnOnce(&World, &LocatedNode) -> Result<T>,
     ) -> Sys<T> {
-        self.at(path, |world, dir, name| act(world, &world.hold(dir, name)?))
+        self.at(path, |world, dir, name| {
+            act(world, &world.locate(dir, name)?)
+        })
     }
 
     fn write(&self, path: &str, flags: OFlags, bytes: &[u8]) -> Sys<()> {

@@ -62,7 +62,7 @@ impl Place {
             let missing = || Error::os("recvmsg")(rustix::io::Errno::BADF);
             descriptors.next().ok_or_else(missing)
         };
-        let (root, kept) = (Root::over(next()?)?, Root::over(next()?)?);
+        let (root, kept) = (Root::from_fd(next()?)?, Root::from_fd(next()?)?);
         let home = match kind {
             PlaceKind::Plain => None,
             PlaceKind::Home { prefix } => {

@@ -115,7 +115,7 @@ impl RecordNames {
         words.extend([small(header.seq), 0]);
         let mut paths = [0; 15];
         let mut count = 0;
-        let read = header.words(|word| match word {
+        let read = header.refs(|word| match word {
             RecordRef::Changed(name) => words.push(hash(name)),
             RecordRef::Inode(number) => words.push(small(hasher.hash_one(number))),
             RecordRef::Through(path) => {

@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn acts_equal_records_without_actor_and_time() {
         let text = journal(3);
-        let mut acts = backward(&text).acts();
+        let mut acts = backward(&text).operations_only();
         let mut records = backward(&text);
         while let Some(record) = records.next_record().unwrap() {
             let bare = Record {

@@ -148,7 +148,7 @@ impl<'a> ReverseRecords<'a> {
                 }
                 Some(record) if session.aborted.remove(&record.seq) => {}
                 Some(record) => {
-                    let record = record.on(self.store.root().id().0);
+                    let record = record.with_device(self.store.root().id().0);
                     return Ok(Some((session.id.clone(), record)));
                 }
             }
@@ -161,10 +161,10 @@ impl<'a> ReverseRecords<'a> {
             let is_long = file.metadata().is_ok_and(|meta| meta.len() > LONG);
             let mut records = ReverseReader::new(file)?;
             if self.trusting {
-                records = records.trusting();
+                records = records.without_checks();
             }
             if self.acts {
-                records = records.acts();
+                records = records.operations_only();
             }
             Ok((records, is_long))
         };

@@ -30,17 +30,17 @@ impl Root {
     /// made usable.
     ///
     /// # Errors
-    /// As [`Root::over`] and [`Root::made_usable`].
-    pub fn again_for_changes(&self) -> Result<Root> {
+    /// As [`Root::from_fd`] and [`Root::made_usable`].
+    pub fn duplicate_for_changes(&self) -> Result<Root> {
         let fd = rustix::io::fcntl_dupfd_cloexec(self, 0).map_err(Error::os("fcntl"))?;
-        Root::over(fd)?.made_usable()
+        Root::from_fd(fd)?.made_usable()
     }
 }
 
 impl Dir {
     /// Duplicates the directory for another operation, which then does not resolve it again.
     #[must_use]
-    pub fn again(&self) -> Dir {
+    pub fn duplicate(&self) -> Dir {
         Dir {
             fd: self.fd.clone(),
             path: self.path.clone(),
@@ -55,7 +55,7 @@ impl Dir {
     ///
     /// # Errors
     /// Any error from `statx(2)`.
-    pub fn changed(&self) -> Result<DirTime> {
+    pub fn dir_time(&self) -> Result<DirTime> {
         let mtime = stat_fd(self.as_fd())?.mtime;
         Ok((mtime.sec, mtime.nsec, self.id.1))
     }

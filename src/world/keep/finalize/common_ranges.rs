@@ -30,7 +30,7 @@ pub(super) struct CompareCandidate {
 impl Finalizer {
     /// Returns whether a version still grows.
     pub(super) fn grows(&self, version: &DraftVersion) -> bool {
-        version.kept.how == KeepMethod::Blocks && self.room.is_live(version.kept.n)
+        version.kept.how == KeepMethod::Blocks && self.quota.is_live(version.kept.n)
     }
 
     /// Opens a version's successor: the later versions up to one that is whole, or else the file. `None` if one of
@@ -58,7 +58,7 @@ impl Finalizer {
                 },
                 false => PartBytes::Version(n),
             };
-            successor.then(SuccessorPart {
+            successor.push_part(SuccessorPart {
                 of,
                 ranges: list.map(|list| list.ranges),
                 limit: next.limit.min(next.size),
@@ -71,7 +71,7 @@ impl Finalizer {
             return Ok(None);
         };
         let again = rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?;
-        successor.then(SuccessorPart {
+        successor.push_part(SuccessorPart {
             of: PartBytes::File(again),
             ranges: None,
             limit: u64::MAX,
@@ -80,7 +80,10 @@ impl Finalizer {
     }
 
     /// Returns a version to compare with its successor, if that is worthwhile.
-    pub(super) fn worth(&self, version: &DraftVersion) -> Result<Option<CompareCandidate>> {
+    pub(super) fn worth_comparing(
+        &self,
+        version: &DraftVersion,
+    ) -> Result<Option<CompareCandidate>> {
         if self.cannot_punch.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -107,7 +110,7 @@ impl Finalizer {
     ///
     /// # Errors
     /// [`Error::TakesLong`] if the time is over; any error from the system calls.
-    pub(super) fn find(
+    pub(super) fn compare_with_successor(
         &self,
         version: &DraftVersion,
         saved: &CompareCandidate,
