@@ -19,7 +19,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::sandbox::{
-    End, Launcher, Limits, Network, Plan, Service, Until, launch, serve,
+    KillCondition, Launcher, NetworkAccess, ProgramEnd, ResourceLimits, SandboxPlan,
+    SandboxService, launch, serve,
 };
 
 /// What is launched, how (which tells what of it counts), and how long it took each time.
@@ -40,17 +41,17 @@ fn main() {
     std::fs::create_dir(&scratch).unwrap();
     let launcher = Launcher::of_this_program();
     let own = Launcher::of(Path::new(env!("CARGO_BIN_EXE_trumanfs"))).unwrap();
-    let limited = Limits {
+    let limited = ResourceLimits {
         memory: Some(1 << 30),
         processes: Some(1000),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let there = service_of(&home, &scratch, &launcher);
     let mut kinds: Vec<Kind<'_>> = vec![
         ("a process", Box::new(|| timed(plain)), Vec::new()),
         (
             "our sandbox",
-            Box::new(|| timed(|| ours(&home, &scratch, &launcher, Limits::default()))),
+            Box::new(|| timed(|| ours(&home, &scratch, &launcher, ResourceLimits::default()))),
             Vec::new(),
         ),
         (
@@ -58,14 +59,14 @@ fn main() {
             Box::new(|| {
                 timed(|| {
                     let launcher = Launcher::of_this_program();
-                    ours(&home, &scratch, &launcher, Limits::default());
+                    ours(&home, &scratch, &launcher, ResourceLimits::default());
                 })
             }),
             Vec::new(),
         ),
         (
             "our sandbox, by the whole program",
-            Box::new(|| timed(|| ours(&home, &scratch, &own, Limits::default()))),
+            Box::new(|| timed(|| ours(&home, &scratch, &own, ResourceLimits::default()))),
             Vec::new(),
         ),
         (
@@ -76,7 +77,7 @@ fn main() {
                     rustix::process::getegid().as_raw(),
                 );
                 std::thread::sleep(AHEAD);
-                timed(|| ours(&home, &scratch, &launcher, Limits::default()))
+                timed(|| ours(&home, &scratch, &launcher, ResourceLimits::default()))
             }),
             Vec::new(),
         ),
@@ -137,22 +138,24 @@ fn plain() {
     assert!(Command::new("/usr/bin/true").status().unwrap().success());
 }
 
-fn ours(home: &Path, scratch: &Path, launcher: &Launcher, limits: Limits) {
+fn ours(home: &Path, scratch: &Path, launcher: &Launcher, limits: ResourceLimits) {
     let plan = plan(home, scratch, limits);
-    let ended = launch(plan, launcher).unwrap().wait(Until::default());
-    assert_eq!(ended.end, End::Exited(0));
+    let ended = launch(plan, launcher)
+        .unwrap()
+        .wait(KillCondition::default());
+    assert_eq!(ended.end, ProgramEnd::Exited(0));
 }
 
-fn service_of(home: &Path, scratch: &Path, launcher: &Launcher) -> Service {
-    let plan = Plan {
+fn service_of(home: &Path, scratch: &Path, launcher: &Launcher) -> SandboxService {
+    let plan = SandboxPlan {
         argv: Vec::new(),
-        ..plan(home, scratch, Limits::default())
+        ..plan(home, scratch, ResourceLimits::default())
     };
     serve(plan, launcher, |_| {}).unwrap()
 }
 
 /// Starts `true` in a sandbox that takes orders.
-fn spawn(service: &Service, stdin: OwnedFd, stdout: OwnedFd) -> u32 {
+fn spawn(service: &SandboxService, stdin: OwnedFd, stdout: OwnedFd) -> u32 {
     let streams = [stdin, stdout, null().into()];
     let argv = ["/usr/bin/true".into()];
     service
@@ -167,12 +170,12 @@ fn spawn(service: &Service, stdin: OwnedFd, stdout: OwnedFd) -> u32 {
         .unwrap()
 }
 
-fn alone(service: &Service) {
+fn alone(service: &SandboxService) {
     let number = spawn(service, null().into(), null().into());
-    assert_eq!(service.wait(number, &|| true), Some(End::Exited(0)));
+    assert_eq!(service.wait(number, &|| true), Some(ProgramEnd::Exited(0)));
 }
 
-fn pipeline(service: &Service) {
+fn pipeline(service: &SandboxService) {
     let mut input = OwnedFd::from(null());
     let numbers: Vec<u32> = (0..PROGRAMS)
         .map(|_| {
@@ -181,12 +184,12 @@ fn pipeline(service: &Service) {
         })
         .collect();
     for number in numbers {
-        assert_eq!(service.wait(number, &|| true), Some(End::Exited(0)));
+        assert_eq!(service.wait(number, &|| true), Some(ProgramEnd::Exited(0)));
     }
 }
 
-fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
-    Plan {
+fn plan(home: &Path, scratch: &Path, limits: ResourceLimits) -> SandboxPlan {
+    SandboxPlan {
         home: File::open(home).unwrap().into(),
         home_path: home.to_owned(),
         cwd: home.to_owned(),
@@ -207,7 +210,7 @@ fn plan(home: &Path, scratch: &Path, limits: Limits) -> Plan {
         stdout: null().into(),
         stderr: null().into(),
         terminal: None,
-        network: Network::None,
+        network: NetworkAccess::None,
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use trumanfs::client::{Client, ForkMethod};
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::{self, Access, Limits, Status};
+use trumanfs::exec::{self, Limits, Status, StoreAccess};
 use trumanfs::name::EscapedBytes;
 use trumanfs::operator::merge::MergeRequest;
 use trumanfs::operator::undo::OnConflict;
@@ -26,7 +26,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let fork = PathBuf::from(name);
         client.fork(&fork, ForkMethod::Copied)?;
 
-        let mut shell = Shell::at(exec::open(&fork, &Access::default())?, Limits::default());
+        let mut shell = Shell::at(
+            exec::open(&fork, &StoreAccess::default())?,
+            Limits::default(),
+        );
         let outcome = shell.run(line.as_encoded_bytes());
         drop(shell);
         if outcome.status != Status::Success {

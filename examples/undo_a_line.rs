@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use trumanfs::client::{Client, UndoOptions, UndoQuery};
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::{self, Access, Limits};
+use trumanfs::exec::{self, Limits, StoreAccess};
 use trumanfs::operator::filter::RecordFilter;
 use trumanfs::operator::undo::OnConflict;
 
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let line = words.next().ok_or("which line?")?;
 
     // The shell has the store for itself from its first change until it is dropped.
-    let place = exec::open(&store, &Access::default())?;
+    let place = exec::open(&store, &StoreAccess::default())?;
     let mut shell = Shell::at(place, Limits::default());
     let outcome = shell.run(line.as_encoded_bytes());
     drop(shell);

@@ -7,7 +7,7 @@
 //! ```
 //! use trumanfs::client::{Client, UndoHow, UndoWhat};
 //! use trumanfs::exec::shell::Shell;
-//! use trumanfs::exec::{self, Access, Limits, Status};
+//! use trumanfs::exec::{self, StoreAccess, Limits, Status};
 //! use trumanfs::operator::undo::OnConflict;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@
 //! std::fs::write(store.path().join("notes.txt"), "what matters\n")?;
 //!
 //! // A line of the bundled shell, in a store that nobody has mounted.
-//! let mut shell = Shell::at(exec::open(store.path(), &Access::default())?, Limits::default());
+//! let mut shell = Shell::at(exec::open(store.path(), &StoreAccess::default())?, Limits::default());
 //! let outcome = shell.run(b"echo gone > notes.txt; rm -r notes.txt; ls | wc -l; cat /etc/passwd");
 //! assert_eq!(outcome.status, Status::Failed);
 //! assert_eq!(outcome.stdout, b"0\n");

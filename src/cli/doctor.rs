@@ -8,7 +8,7 @@ use super::installed::{InstalledPart, look};
 use super::output::{Printer, TextStyle};
 use crate::client::trial;
 use crate::error::Result;
-use crate::exec::program::sandbox::{Backend, Capability, Launcher, probe};
+use crate::exec::program::sandbox::{Backend, Launcher, MachineCapability, probe};
 
 /// Arguments of `trumanfs doctor`.
 #[derive(Args, Debug)]
@@ -27,9 +27,9 @@ struct DoctorReport {
     /// What makes the sandbox, where nobody asks for another backend.
     backend: Option<&'static str>,
     /// The trials for homes.
-    mounting: Vec<Capability>,
+    mounting: Vec<MachineCapability>,
     /// The trials for sandboxes.
-    capabilities: Vec<Capability>,
+    capabilities: Vec<MachineCapability>,
     /// The parts that are installed beside the program.
     installed: Vec<InstalledPart>,
 }
@@ -61,7 +61,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
 }
 
 /// Tries what a home needs, one after the other: the kernel, the device, and a home itself.
-fn try_mounting() -> Vec<Capability> {
+fn try_mounting() -> Vec<MachineCapability> {
     let kernel = trial::try_kernel().map(|release| {
         format!("Linux {release}; homes need 5.6, sandboxes 5.12, data at the disk's speed 6.9")
     });
@@ -69,7 +69,7 @@ fn try_mounting() -> Vec<Capability> {
     let device = trial::try_device().map(|()| "/dev/fuse can be opened".to_owned());
     all.push(capability("device", device));
     if all.iter().any(|one| one.works == Some(false)) {
-        all.push(Capability {
+        all.push(MachineCapability {
             works: None,
             ..capability(
                 "mount",
@@ -91,7 +91,7 @@ fn try_mounting() -> Vec<Capability> {
 }
 
 /// Describes what came of an attempt.
-fn capability(name: &'static str, tried: Result<String>) -> Capability {
+fn capability(name: &'static str, tried: Result<String>) -> MachineCapability {
     let works = Some(tried.is_ok());
     let (found, remedy) = match tried {
         Ok(found) => (found, None),
@@ -100,7 +100,7 @@ fn capability(name: &'static str, tried: Result<String>) -> Capability {
             (what, Some(remedy))
         }
     };
-    Capability {
+    MachineCapability {
         name,
         works,
         needed: true,

@@ -14,11 +14,11 @@ use super::exit::{failed, failed_in_json};
 use super::output::Printer;
 use super::values::seconds;
 use crate::error::Result;
-use crate::exec::program::network::Asked;
-use crate::exec::program::sandbox::Choice;
-use crate::exec::program::{LineSource, Programs};
+use crate::exec::program::network::NetworkRequest;
+use crate::exec::program::sandbox::BackendChoice;
+use crate::exec::program::{LineSource, ProgramHome};
 use crate::exec::shell::Shell;
-use crate::exec::{self, Access, Limits, Request, pipeline};
+use crate::exec::{self, Limits, Request, StoreAccess, pipeline};
 use line::{stdin, tell};
 
 pub(super) mod line;
@@ -47,11 +47,11 @@ struct ShellHomeArgs {
     /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows it;
     /// without, each may reach all that the policy allows it
     #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
-    net: Option<Asked>,
+    net: Option<NetworkRequest>,
     /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this machine
     /// refuses them [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice, requires = "policy")]
-    sandbox: Option<Choice>,
+    sandbox: Option<BackendChoice>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     wait: Option<Duration>,
@@ -91,8 +91,8 @@ pub(super) struct ShellArgs {
     place: ShellHomeArgs,
 }
 
-fn network(text: &str) -> std::result::Result<Asked, String> {
-    with_policy::network(text, Asked::AtMost)
+fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
+    with_policy::network(text, NetworkRequest::AtMost)
 }
 
 /// Runs one line. Returns its status.
@@ -159,7 +159,7 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
 
 /// Opens the place that a shell works in.
 fn open(place: &ShellHomeArgs, limits: Limits, as_json: bool) -> Result<Shell> {
-    let access = Access {
+    let access = StoreAccess {
         hide: place.hide.clone(),
         read_only: place.read_only.clone(),
         wait: place.wait,
@@ -167,7 +167,7 @@ fn open(place: &ShellHomeArgs, limits: Limits, as_json: bool) -> Result<Shell> {
     let mut shell = match &place.policy {
         None => Shell::at(exec::open(&place.root, &access)?, limits),
         Some(file) => {
-            let programs = Arc::new(Programs::open(
+            let programs = Arc::new(ProgramHome::open(
                 &place.root,
                 None,
                 with_policy::launcher(place.sandbox.unwrap_or_default()),

@@ -19,7 +19,7 @@ use super::execute::with_policy;
 use super::exit::ExitReason;
 use super::output::Printer;
 use crate::error::Result;
-use crate::exec::program::Programs;
+use crate::exec::program::ProgramHome;
 use crate::exec::program::policy::shipped_names;
 use crate::serve::hook::{Format, Setting, answer, refusal};
 
@@ -194,7 +194,7 @@ fn decide(args: &HookArgs, event: &[u8]) -> Value {
             false => std::path::absolute(file).unwrap_or_else(|_| file.clone()),
         };
         let located =
-            Programs::is_for(root).and_then(|()| with_policy::policy(Some(file), root, false));
+            ProgramHome::is_for(root).and_then(|()| with_policy::policy(Some(file), root, false));
         match located {
             Ok(watched) => setting.policy = Some((name, watched.current().0)),
             Err(error) => setting.problem = Some(error),

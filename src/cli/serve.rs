@@ -9,8 +9,8 @@ use clap::{Args, Subcommand, ValueHint};
 use super::execute::with_policy::{self, policy};
 use super::exit::ExitReason;
 use crate::error::{Error, Result, reason};
-use crate::exec::program::network::Asked;
-use crate::exec::program::sandbox::Choice;
+use crate::exec::program::network::NetworkRequest;
+use crate::exec::program::sandbox::BackendChoice;
 use crate::serve::mcp::{ServerEnd, Settings, serve as serve_mcp};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -44,17 +44,17 @@ pub(super) struct McpArgs {
     tools: Vec<String>,
     /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows it
     #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
-    net: Option<Asked>,
+    net: Option<NetworkRequest>,
     /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto` [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice, requires = "policy")]
-    sandbox: Option<Choice>,
+    sandbox: Option<BackendChoice>,
     /// Let answers have so many tokens at most, of four bytes each: start and end are kept
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     max_tokens: u64,
 }
 
-fn network(text: &str) -> std::result::Result<Asked, String> {
-    with_policy::network(text, Asked::AtMost)
+fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
+    with_policy::network(text, NetworkRequest::AtMost)
 }
 
 /// Serves until the client goes away, or a signal comes.

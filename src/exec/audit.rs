@@ -34,7 +34,7 @@ pub(super) const LOG: AppendLog = AppendLog {
 
 /// The audit log of a store.
 #[derive(Debug)]
-pub struct Audit {
+pub struct StoreAuditLog {
     store: Root,
     /// Whether a daemon serves the store.
     is_served: bool,
@@ -42,7 +42,7 @@ pub struct Audit {
 
 /// One line.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct AuditLine<'a> {
     v: u32,
     /// When the request ended, UTC.
     time: String,
@@ -82,7 +82,7 @@ struct Line<'a> {
 
 /// A line about something that happened in a request.
 #[derive(Debug, Serialize)]
-struct Happened<'a, T> {
+struct EventLine<'a, T> {
     v: u32,
     time: String,
     run: RunId,
@@ -95,10 +95,10 @@ struct Happened<'a, T> {
     what: &'a T,
 }
 
-impl Audit {
+impl StoreAuditLog {
     /// Returns the log of the store behind a home.
-    pub fn new(store: Root, is_served: bool) -> Audit {
-        Audit { store, is_served }
+    pub fn new(store: Root, is_served: bool) -> StoreAuditLog {
+        StoreAuditLog { store, is_served }
     }
 
     fn append(&self, line: &impl Serialize) -> Option<String> {
@@ -113,7 +113,7 @@ impl Audit {
     }
 }
 
-impl AuditLog for Audit {
+impl AuditLog for StoreAuditLog {
     fn write(
         &self,
         kind: OriginKind,
@@ -127,7 +127,7 @@ impl AuditLog for Audit {
             .program
             .as_ref()
             .is_some_and(|program| program.verdict == "deny" || outcome.status == Status::Blocked);
-        let line = Line {
+        let line = AuditLine {
             v: SCHEMA,
             time: now(),
             run: outcome.run,
@@ -164,7 +164,7 @@ impl AuditLog for Audit {
         event: Option<&'static str>,
         what: &serde_json::Value,
     ) -> Option<String> {
-        self.append(&Happened {
+        self.append(&EventLine {
             v: SCHEMA,
             time: now(),
             run,

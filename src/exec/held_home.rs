@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{CWD, Gid, Mode, OFlags, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::audit::Audit;
+use super::audit::StoreAuditLog;
 use super::home::Home;
 use super::home_context::HomeContext;
 use super::mounted_home::MountedHome;
@@ -51,7 +51,7 @@ impl HeldHome {
         let root = as_owner(hold.owner(), || Root::from_fd(again))?;
         let runs = RunRegistry::new(client)?;
         let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
-        let audit = Audit::new(client.root()?, true);
+        let audit = StoreAuditLog::new(client.root()?, true);
         let place = HomeContext::new(
             mounted,
             hold.path().as_os_str().as_bytes(),

@@ -1,4 +1,4 @@
-//! [`Interrupt`]: signals that end a request instead of the process, so that the request still has an outcome, a line in
+//! [`InterruptSignals`]: signals that end a request instead of the process, so that the request still has an outcome, a line in
 //! the audit log and a run that ends.
 //!
 //! Owns when a signal means what: while a request is under way the first one ends that, and the next one the process; at
@@ -19,19 +19,19 @@ pub const SIGNALS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
 /// Signals of this process, as those of its requests. One for the whole process, made before the first request.
 #[derive(Debug)]
-pub struct Interrupt {
+pub struct InterruptSignals {
     /// The signal that ends the request, or 0.
     cancelled: Arc<AtomicUsize>,
     /// Whether the next signal ends the process.
     ends_process: Arc<AtomicBool>,
 }
 
-impl Interrupt {
+impl InterruptSignals {
     /// Installs the handlers of these signals.
     ///
     /// # Errors
     /// What `sigaction(2)` says.
-    pub fn on(signals: &[i32]) -> io::Result<Interrupt> {
+    pub fn on(signals: &[i32]) -> io::Result<InterruptSignals> {
         let cancelled = Arc::new(AtomicUsize::new(0));
         let ends_process = Arc::new(AtomicBool::new(true));
         for signal in signals
@@ -42,7 +42,7 @@ impl Interrupt {
             end_at_next(signal, ends_process.clone())?;
             flag::register_usize(signal, cancelled.clone(), number(signal))?;
         }
-        Ok(Interrupt {
+        Ok(InterruptSignals {
             cancelled,
             ends_process,
         })

@@ -21,8 +21,8 @@ pub mod totals;
 mod with_scratch;
 
 pub use held_home::HeldHome;
-pub use interrupt::Interrupt;
-pub use open::{Access, open, open_held, open_in};
+pub use interrupt::InterruptSignals;
+pub use open::{StoreAccess, open, open_held, open_in};
 pub use trumanfs_executor::{
     AdmittedProgram, AuditLog, CancelToken, EnvVariable, Home, HomeContext, Limits, LinePrograms,
     Outcome, OutputRule, ProgramError, ProgramProvider, ProgramRequest, Refusal, Request, Status,

@@ -29,20 +29,20 @@ pub struct MountedHome {
     /// Where runs are registered, as far as this process may.
     runs: Option<Arc<RunRegistry>>,
     /// The run of the request, where it may change something.
-    run: Option<Registered>,
+    run: Option<RunRegistration>,
     changed: AtomicBool,
 }
 
 /// A run that the daemon knows of, from the first part of it on that may change something.
 #[derive(Debug)]
-struct Registered {
+struct RunRegistration {
     run: Run,
     live: OnceLock<Option<LiveRun>>,
     /// Why it is not known.
     trouble: Mutex<Option<Error>>,
 }
 
-impl Registered {
+impl RunRegistration {
     /// Keeps the first trouble.
     fn note<T>(&self, registered: Result<T>) -> Option<T> {
         registered
@@ -73,7 +73,11 @@ impl MountedHome {
         MountedHome::of(Arc::new(root), runs, None)
     }
 
-    fn of(root: Arc<Root>, runs: Option<Arc<RunRegistry>>, run: Option<Registered>) -> MountedHome {
+    fn of(
+        root: Arc<Root>,
+        runs: Option<Arc<RunRegistry>>,
+        run: Option<RunRegistration>,
+    ) -> MountedHome {
         MountedHome {
             root,
             runs,
@@ -214,7 +218,7 @@ impl Home for MountedHome {
         self: Arc<Self>,
         request: &RequestStart<'_>,
     ) -> std::result::Result<Arc<dyn Home>, HomeUnavailable> {
-        let run = request.changes.then(|| Registered {
+        let run = request.changes.then(|| RunRegistration {
             run: request.run.clone(),
             live: OnceLock::new(),
             trouble: Mutex::default(),

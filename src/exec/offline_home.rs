@@ -17,7 +17,7 @@ use rustix::fs::{FileType, OFlags};
 
 use super::home::{DirEntry, Home, HomeUnavailable, MAX_LOOKUPS, RequestStart, WriteMode};
 use super::offline_store::OfflineStore;
-use super::open_here::OpenHere;
+use super::open_here::LocalOpenState;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::store::lock::LOCK_TIMEOUT;
@@ -108,7 +108,7 @@ impl OfflineHome {
                 let _opening = self.shared.opening();
                 self.change(|world| {
                     world.on_own_file(&located, self.caller, |located| {
-                        let open_state = OpenHere::find(located.node.meta().id);
+                        let open_state = LocalOpenState::find(located.node.meta().id);
                         world.open_file(located, how.flags(), &open_state, self.caller)
                     })
                 })

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::audit::Audit;
+use super::audit::StoreAuditLog;
 use super::held_home::HeldHome;
 use super::home::Home;
 use super::home_context::{AuditLog, HomeContext};
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
-use super::program::Programs;
-use super::with_scratch::WithScratch;
+use super::program::ProgramHome;
+use super::with_scratch::HomeWithScratch;
 use crate::client::{self, Client, DirectorySite, RunRegistry};
 use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What of a store exists and may be changed, where nobody has mounted it; a mounted home has its own say.
 #[derive(Debug, Clone, Default)]
-pub struct Access {
+pub struct StoreAccess {
     /// Patterns of what does not exist (gitignore syntax).
     pub hide: Vec<String>,
     /// Patterns of what cannot be changed.
@@ -40,13 +40,13 @@ pub struct Access {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_in(root: &Path, programs: &Programs) -> Result<HomeContext> {
+pub fn open_in(root: &Path, programs: &ProgramHome) -> Result<HomeContext> {
     let place = match client::site(root)? {
-        DirectorySite::Home => open(root, &Access::default())?,
+        DirectorySite::Home => open(root, &StoreAccess::default())?,
         DirectorySite::Store => let_in(root, programs.place())?,
     };
     let scratch = Arc::new(MountedHome::over(programs.scratch()?, None));
-    Ok(place.map_home(|home| Arc::new(WithScratch::new(home, scratch))))
+    Ok(place.map_home(|home| Arc::new(HomeWithScratch::new(home, scratch))))
 }
 
 /// Opens a directory in a mounted home, or a store that nobody has mounted, as the root of what exists for an executor.
@@ -54,7 +54,7 @@ pub fn open_in(root: &Path, programs: &Programs) -> Result<HomeContext> {
 /// # Errors
 /// As [`client::site`]; those of opening; [`Error::Refused`] where a mounted home is to be given another view than its
 /// own.
-pub fn open(root: &Path, access: &Access) -> Result<HomeContext> {
+pub fn open(root: &Path, access: &StoreAccess) -> Result<HomeContext> {
     let root = std::path::absolute(root).map_err(|error| Error::Missing {
         what: format!(
             "{}: the working directory, which this path begins in: {}",
@@ -115,7 +115,7 @@ pub fn open_held(root: &Path) -> Result<(HomeContext, Option<HeldHome>, Option<E
             Err(why) => unmounted = Some(why),
         }
     }
-    Ok((open(root, &Access::default())?, None, unmounted))
+    Ok((open(root, &StoreAccess::default())?, None, unmounted))
 }
 
 /// Returns a place, if this process is let in.
@@ -146,5 +146,5 @@ fn not_let_in(home: &Path, error: Error) -> Error {
 }
 
 fn audit_log(store: Root, is_served: bool) -> Arc<dyn AuditLog> {
-    Arc::new(Audit::new(store, is_served))
+    Arc::new(StoreAuditLog::new(store, is_served))
 }

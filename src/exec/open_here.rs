@@ -1,4 +1,4 @@
-//! [`OpenHere`]: whether a file of an unmounted store is open in this process, by a redirection around a command, by another stage
+//! [`LocalOpenState`]: whether a file of an unmounted store is open in this process, by a redirection around a command, by another stage
 //! of its pipeline. Nobody else has one open, for a store is locked.
 
 use std::fs;
@@ -10,16 +10,16 @@ use crate::world::{Id, OpenState};
 
 /// Whether a file was open in this process just before it is opened once more. Writes through the other descriptors are not seen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OpenHere(bool);
+pub(super) struct LocalOpenState(bool);
 
-impl OpenHere {
+impl LocalOpenState {
     /// Looks through this process's descriptors (proc_pid_fd(5)). Where they cannot be had, the file is taken for open: what is open
     /// is copied before it is emptied, which costs more and loses nothing.
-    pub(super) fn find(file: Id) -> OpenHere {
+    pub(super) fn find(file: Id) -> LocalOpenState {
         let Ok(descriptors) = fs::read_dir("/proc/self/fd") else {
-            return OpenHere(true);
+            return LocalOpenState(true);
         };
-        OpenHere(descriptors.flatten().any(|descriptor| {
+        LocalOpenState(descriptors.flatten().any(|descriptor| {
             // The one that the directory is read with, or that another thread has just closed.
             let Ok(meta) = fs::metadata(descriptor.path()) else {
                 return false;
@@ -29,7 +29,7 @@ impl OpenHere {
     }
 }
 
-impl OpenState for OpenHere {
+impl OpenState for LocalOpenState {
     fn is_open(&self) -> bool {
         self.0
     }

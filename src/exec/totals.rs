@@ -20,7 +20,7 @@ pub const BOUNDS: [u64; 12] = [
 
 /// What requests have in common that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sort {
+pub struct RequestClass {
     /// The executor: `shell`, `program`.
     pub kind: String,
     /// How they ended.
@@ -31,7 +31,7 @@ pub struct Sort {
 
 /// How long requests took.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Durations {
+pub struct DurationHistogram {
     /// How many took no longer than each of [`BOUNDS`].
     pub within: [u64; BOUNDS.len()],
     /// How many there were.
@@ -40,7 +40,7 @@ pub struct Durations {
     pub sum_ms: u64,
 }
 
-impl Durations {
+impl DurationHistogram {
     fn take(&mut self, ms: u64) {
         self.count += 1;
         self.sum_ms = self.sum_ms.saturating_add(ms);
@@ -52,11 +52,11 @@ impl Durations {
 
 /// The totals of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct AuditTotals {
     /// How many requests there were of each sort.
-    pub requests: BTreeMap<Sort, u64>,
+    pub requests: BTreeMap<RequestClass, u64>,
     /// How long they took, by executor.
-    pub durations: BTreeMap<String, Durations>,
+    pub durations: BTreeMap<String, DurationHistogram>,
     /// How many events there were that an operator should look at, by name and severity.
     pub events: BTreeMap<(String, String), u64>,
     /// How many limits were met, by name.
@@ -69,7 +69,7 @@ pub struct Totals {
 
 /// What of a line is counted. A line that is not about a request has no status.
 #[derive(Deserialize)]
-struct Line {
+struct CountedLine {
     kind: Option<String>,
     status: Option<String>,
     verdict: Option<String>,
@@ -83,13 +83,13 @@ struct Line {
     truncated_stderr: bool,
 }
 
-impl Totals {
+impl AuditTotals {
     /// Reads the audit log of a store. There may be none yet.
     ///
     /// # Errors
     /// What `open(2)` and `read(2)` say; [`Error::Refused`] where something else stands in the log's place.
-    pub fn read(store: &Path) -> Result<Totals> {
-        let mut totals = Totals::default();
+    pub fn read(store: &Path) -> Result<AuditTotals> {
+        let mut totals = AuditTotals::default();
         for file in LOG.files(&Root::open(store)?)? {
             let mut reader = BufReader::new(file);
             let mut line = Vec::new();
@@ -106,7 +106,7 @@ impl Totals {
     }
 
     fn take(&mut self, line: &[u8]) {
-        let Ok(line) = serde_json::from_slice::<Line>(line) else {
+        let Ok(line) = serde_json::from_slice::<CountedLine>(line) else {
             self.unreadable += 1;
             return;
         };
@@ -123,7 +123,7 @@ impl Totals {
         self.truncated += u64::from(line.truncated_stdout || line.truncated_stderr);
         let durations = self.durations.entry(kind.clone()).or_default();
         durations.take(line.duration_ms.unwrap_or(0));
-        let sort = Sort {
+        let sort = RequestClass {
             kind,
             status,
             verdict: line.verdict.unwrap_or_default(),
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn lines_are_counted_by_sort() {
-        let mut totals = Totals::default();
+        let mut totals = AuditTotals::default();
         for line in [
             r#"{"kind":"program","status":"success","verdict":"allow","duration_ms":5,"truncated_stdout":true}"#,
             r#"{"kind":"program","status":"success","verdict":"allow","duration_ms":700000}"#,
@@ -150,7 +150,7 @@ mod tests {
         ] {
             totals.take(line.as_bytes());
         }
-        let sort = |kind: &str, status: &str, verdict: &str| Sort {
+        let sort = |kind: &str, status: &str, verdict: &str| RequestClass {
             kind: kind.to_owned(),
             status: status.to_owned(),
             verdict: verdict.to_owned(),

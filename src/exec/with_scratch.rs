@@ -1,4 +1,4 @@
-//! [`WithScratch`]: a home whose session has a scratch directory, which commands see as `/tmp`.
+//! [`HomeWithScratch`]: a home whose session has a scratch directory, which commands see as `/tmp`.
 //!
 //! Owns which of the two a path leads to ([`WorldPath::scratch`]). They are two file systems: nothing moves from one to
 //! the other, and what happens in the scratch directory is no change of the home.
@@ -14,15 +14,15 @@ use crate::name::WorldPath;
 use crate::world::{Meta, SetAttrs};
 
 /// A home and its scratch directory.
-pub(super) struct WithScratch {
+pub(super) struct HomeWithScratch {
     home: Arc<dyn Home>,
     scratch: Arc<dyn Home>,
 }
 
-impl WithScratch {
+impl HomeWithScratch {
     /// Makes one.
-    pub(super) fn new(home: Arc<dyn Home>, scratch: Arc<dyn Home>) -> WithScratch {
-        WithScratch { home, scratch }
+    pub(super) fn new(home: Arc<dyn Home>, scratch: Arc<dyn Home>) -> HomeWithScratch {
+        HomeWithScratch { home, scratch }
     }
 
     /// Returns where a path leads, and the path there.
@@ -34,13 +34,13 @@ impl WithScratch {
     }
 }
 
-impl Home for WithScratch {
+impl Home for HomeWithScratch {
     fn begin(
         self: Arc<Self>,
         request: &RequestStart<'_>,
     ) -> std::result::Result<Arc<dyn Home>, HomeUnavailable> {
         let home = self.home.clone().begin(request)?;
-        Ok(Arc::new(WithScratch::new(home, self.scratch.clone())))
+        Ok(Arc::new(HomeWithScratch::new(home, self.scratch.clone())))
     }
 
     fn run_part(&self, part: &mut dyn FnMut()) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use trumanfs::exec::program::sandbox::{End, Launcher, Until, launch};
+use trumanfs::exec::program::sandbox::{KillCondition, Launcher, ProgramEnd, launch};
 
 use crate::common::child;
 use crate::room::{Room, launcher};
@@ -67,8 +67,8 @@ fn launched(room: &Room, launcher: &Launcher) -> Result<i32, String> {
     let pid = running.pid();
     let deadline = Some(Instant::now() + LIMIT);
     let cancel = None;
-    match running.wait(Until { deadline, cancel }).end {
-        End::Exited(3) => Ok(pid),
+    match running.wait(KillCondition { deadline, cancel }).end {
+        ProgramEnd::Exited(3) => Ok(pid),
         other => Err(format!("{other:?}")),
     }
 }

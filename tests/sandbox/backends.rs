@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use trumanfs::exec::program::sandbox::{
-    Backend, Captured, Choice, End, Network, Step, Until, launch,
+    Backend, BackendChoice, CapturedPorts, KillCondition, NetworkAccess, ProgramEnd, Step, launch,
 };
 
 use crate::common::{binary, describe, need_root, need_tools, repository, run_limited};
@@ -61,7 +61,7 @@ fn the_heart_of_the_tests_over_bwrap_as_an_ordinary_user() {
 #[test]
 fn bwrap_refuses_what_it_cannot_keep() {
     need_tools!("bwrap");
-    let launcher = launcher().with_choice(Choice::Only(Backend::Bwrap));
+    let launcher = launcher().with_choice(BackendChoice::Only(Backend::Bwrap));
     let refused = |plan| {
         let error = launch(plan, &launcher).unwrap_err();
         assert_eq!(error.step, Step::Plan, "{error}");
@@ -79,9 +79,9 @@ fn bwrap_refuses_what_it_cannot_keep() {
         plan
     };
     let mut plan = elsewhere(&room);
-    plan.network = Network::Captured(Captured {
+    plan.network = NetworkAccess::Captured(CapturedPorts {
         anywhere: vec![80],
-        ..Captured::default()
+        ..CapturedPorts::default()
     });
     let said = refused(plan);
     assert!(said.contains("no network but loopback"), "{said}");
@@ -204,7 +204,7 @@ fn parent(pid: i32) -> i32 {
 #[test]
 fn a_sandbox_ends_whole_whoever_of_bwrap_s_is_killed() {
     need_tools!("bwrap");
-    let launcher = launcher().with_choice(Choice::Only(Backend::Bwrap));
+    let launcher = launcher().with_choice(BackendChoice::Only(Backend::Bwrap));
     let room = match rustix::process::geteuid().is_root() {
         true => Room::of(12345),
         false => Room::new(),
@@ -226,15 +226,15 @@ fn a_sandbox_ends_whole_whoever_of_bwrap_s_is_killed() {
         let victim = rustix::process::Pid::from_raw(victim).unwrap();
         rustix::process::kill_process(victim, rustix::process::Signal::KILL).unwrap();
         let deadline = Some(std::time::Instant::now() + Duration::from_millis(500));
-        let ended = running.wait(Until {
+        let ended = running.wait(KillCondition {
             deadline,
             cancel: None,
         });
         // Without its keeper the sandbox goes on until its time is up; without its first process it is over.
         let end = if kills_outer {
-            End::Deadline
+            ProgramEnd::Deadline
         } else {
-            End::Killed
+            ProgramEnd::Killed
         };
         assert_eq!((ended.end, ended.all_gone), (end, true));
         // (Who takes in the orphan may not have waited for it yet.)

@@ -3,13 +3,13 @@
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use trumanfs::exec::program::sandbox::Plan;
+use trumanfs::exec::program::sandbox::SandboxPlan;
 
 use crate::common::need_tools;
 use crate::room::Room;
 
 /// Runs a subject of probe.c in a sandbox and expects exactly these answers.
-fn expect(subject: &str, change: impl FnOnce(&mut Plan), answers: &[(&str, &str)]) {
+fn expect(subject: &str, change: impl FnOnce(&mut SandboxPlan), answers: &[(&str, &str)]) {
     let room = Room::new();
     let probe = room.probe();
     let mut plan = room.plan(&[probe.as_os_str(), subject.as_ref()]);

@@ -304,8 +304,8 @@ fn in_a_sandbox_there_is_none_and_it_says_why() {
     let program = room.home.join("trumanfs");
     crate::common::copy_program(binary(), &program);
     let outcome = room.run(room.plan(&[program.as_os_str(), "doctor".as_ref()]));
-    use trumanfs::exec::program::sandbox::End;
-    assert_eq!(outcome.ended.end, End::Exited(1), "{outcome:?}");
+    use trumanfs::exec::program::sandbox::ProgramEnd;
+    assert_eq!(outcome.ended.end, ProgramEnd::Exited(1), "{outcome:?}");
     assert!(outcome.out.contains("FAILED  namespaces"), "{outcome:?}");
     assert!(
         outcome

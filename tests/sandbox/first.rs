@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use rustix::fs::SealFlags;
-use trumanfs::exec::program::sandbox::{End, Launcher, Until, launch};
+use trumanfs::exec::program::sandbox::{KillCondition, Launcher, ProgramEnd, launch};
 
 use crate::common::{self, child};
 use crate::need::skip;
 use crate::room::{LIMIT, Room, launcher};
 
-fn soon() -> Until<'static> {
-    Until {
+fn soon() -> KillCondition<'static> {
+    KillCondition {
         deadline: Some(Instant::now() + LIMIT),
         cancel: None,
     }
@@ -27,7 +27,7 @@ fn it_is_a_file_in_memory_that_nobody_can_change() {
     let looked = fs::read_link(&exe).map(|path| path.display().to_string());
     let seals = fs::File::open(&exe).map(|file| rustix::fs::fcntl_get_seals(file).unwrap());
     running.kill();
-    assert_eq!(running.wait(soon()).end, End::Killed);
+    assert_eq!(running.wait(soon()).end, ProgramEnd::Killed);
     let looked = looked.unwrap();
     if looked.contains("/trumanfs") {
         skip!(
@@ -47,7 +47,10 @@ fn the_whole_program_can_be_it_too() {
         let plan = room.plan(&["sh", "-c", &format!("exit {code}")]);
         let mut running = launch(plan, &launcher).unwrap();
         let ended = running.wait(soon());
-        assert_eq!((ended.end, ended.all_gone), (End::Exited(code), true));
+        assert_eq!(
+            (ended.end, ended.all_gone),
+            (ProgramEnd::Exited(code), true)
+        );
     }
 }
 
@@ -57,7 +60,7 @@ fn what_was_used_is_told_at_the_end() {
     let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; (exit 7)";
     let mut running = launch(room.plan(&["sh", "-c", busy]), &launcher()).unwrap();
     let ended = running.wait(soon());
-    assert_eq!(ended.end, End::Exited(7));
+    assert_eq!(ended.end, ProgramEnd::Exited(7));
     assert!(ended.cpu.as_millis() > 10, "{ended:?}");
     assert!(ended.memory > 500 << 10, "{ended:?}");
 }
@@ -72,7 +75,7 @@ fn its_launcher_waits_for_it_at_the_latest_at_its_own_end() {
             let plan = room.plan(&["true"]);
             let mut running = launch(plan, &launcher).map_err(|error| error.to_string())?;
             let ended = running.wait(soon());
-            if ended.end != End::Exited(0) || !ended.all_gone {
+            if ended.end != ProgramEnd::Exited(0) || !ended.all_gone {
                 return Err(format!("{ended:?}"));
             }
         }

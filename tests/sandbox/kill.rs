@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use trumanfs::exec::program::sandbox::{End, Until};
+use trumanfs::exec::program::sandbox::{KillCondition, ProgramEnd};
 
 use crate::room::{Room, start};
 
@@ -15,7 +15,7 @@ const DAEMON: &str = "setsid sh -c 'setsid sleep 1000 & echo $! >started' & whil
 fn a_daemonised_child_ends_with_the_program() {
     let room = Room::new();
     let outcome = room.run(room.plan(&["sh", "-c", &format!("{DAEMON} exit 3")]));
-    assert_eq!(outcome.ended.end, End::Exited(3));
+    assert_eq!(outcome.ended.end, ProgramEnd::Exited(3));
     assert!(outcome.ended.all_gone);
     assert!(room.home.join("started").exists());
 }
@@ -27,12 +27,12 @@ fn a_deadline_ends_everything() {
     let deadline = Some(Instant::now() + Duration::from_millis(700));
     let outcome = room.run_until(
         room.plan(&["sh", "-c", &script]),
-        Until {
+        KillCondition {
             deadline,
             cancel: None,
         },
     );
-    assert_eq!(outcome.ended.end, End::Deadline);
+    assert_eq!(outcome.ended.end, ProgramEnd::Deadline);
     assert!(outcome.ended.all_gone);
 }
 
@@ -42,11 +42,11 @@ fn a_cancelled_program_ends() {
     let (ours, theirs) = rustix::pipe::pipe().unwrap();
     let mut running = start(room.plan(&["sleep", "1000"])).unwrap();
     drop(theirs);
-    let ended = running.wait(Until {
+    let ended = running.wait(KillCondition {
         deadline: None,
         cancel: Some(std::os::fd::AsFd::as_fd(&ours)),
     });
-    assert_eq!(ended.end, End::Cancelled);
+    assert_eq!(ended.end, ProgramEnd::Cancelled);
     assert!(ended.all_gone);
 }
 
@@ -55,15 +55,18 @@ fn a_killed_sandbox_is_told_from_an_exit() {
     let room = Room::new();
     let mut running = start(room.plan(&["sleep", "1000"])).unwrap();
     running.kill();
-    assert_eq!(running.wait(Until::default()).end, End::Killed);
+    assert_eq!(
+        running.wait(KillCondition::default()).end,
+        ProgramEnd::Killed
+    );
     assert_eq!(
         room.run(room.plan(&["sh", "-c", "kill -9 $$"])).ended.end,
-        End::Signalled(9)
+        ProgramEnd::Signalled(9)
     );
     // Nobody in the sandbox can end its first process.
     let script = "kill -9 1; kill -STOP 1; kill -9 -1; exit 4";
     let end = room.run(room.plan(&["sh", "-c", script])).ended.end;
-    assert!(matches!(end, End::Exited(4)), "{end:?}");
+    assert!(matches!(end, ProgramEnd::Exited(4)), "{end:?}");
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn what_hangs_in_the_home_hangs_nobody_else() {
     let began = Instant::now();
     let mut running = start(plan).unwrap();
     let deadline = Some(Instant::now() + Duration::from_millis(500));
-    let ended = running.wait(Until {
+    let ended = running.wait(KillCondition {
         deadline,
         cancel: None,
     });
@@ -188,7 +191,7 @@ fn what_hangs_in_the_home_hangs_nobody_else() {
     drop(running);
     let took = began.elapsed();
     drop(frozen);
-    assert_eq!(ended.end, End::Deadline);
+    assert_eq!(ended.end, ProgramEnd::Deadline);
     // A time limit for what hangs: the launcher waits two seconds for the end of what it has killed.
     assert!(took < Duration::from_secs(20), "{took:?}");
     assert!(!ended.all_gone, "it did not hang at all");

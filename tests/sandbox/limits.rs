@@ -5,7 +5,8 @@
 use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::sandbox::{
-    End, Ended, InForce, Limit, Limits, Mechanism, Until, launch,
+    ActiveLimit, KillCondition, LimitKind, LimitMechanism, ProgramEnd, ProgramOutcome,
+    ResourceLimits, launch,
 };
 
 use crate::common::need_tools;
@@ -14,7 +15,11 @@ use crate::room::{LIMIT, Room, launcher};
 const MIB: u64 = 1 << 20;
 
 /// Runs a subject of probe.c within limits, with and without cgroups.
-fn within(limits: &Limits, argv: &[&str], check: impl Fn(&Ended, &[InForce], &str)) {
+fn within(
+    limits: &ResourceLimits,
+    argv: &[&str],
+    check: impl Fn(&ProgramOutcome, &[ActiveLimit], &str),
+) {
     for cgroups in [true, false] {
         let room = Room::new();
         let probe = room.probe();
@@ -35,7 +40,7 @@ fn within(limits: &Limits, argv: &[&str], check: impl Fn(&Ended, &[InForce], &st
             cgroups || in_force.iter().all(|one| !is_cgroup(one.mechanism)),
             "{in_force:?}"
         );
-        let ended = running.wait(Until {
+        let ended = running.wait(KillCondition {
             deadline: Some(Instant::now() + LIMIT),
             cancel: None,
         });
@@ -50,11 +55,14 @@ fn within(limits: &Limits, argv: &[&str], check: impl Fn(&Ended, &[InForce], &st
     }
 }
 
-fn is_cgroup(mechanism: Mechanism) -> bool {
-    matches!(mechanism, Mechanism::CgroupV1 | Mechanism::CgroupV2)
+fn is_cgroup(mechanism: LimitMechanism) -> bool {
+    matches!(
+        mechanism,
+        LimitMechanism::CgroupV1 | LimitMechanism::CgroupV2
+    )
 }
 
-fn mechanism(in_force: &[InForce], limit: Limit) -> Mechanism {
+fn mechanism(in_force: &[ActiveLimit], limit: LimitKind) -> LimitMechanism {
     in_force
         .iter()
         .find(|one| one.limit == limit)
@@ -65,20 +73,24 @@ fn mechanism(in_force: &[InForce], limit: Limit) -> Mechanism {
 #[test]
 fn memory_of_one_process() {
     need_tools!("gcc");
-    let limits = Limits {
+    let limits = ResourceLimits {
         memory: Some(64 * MIB),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     within(&limits, &["memory", "400", "0"], |ended, in_force, said| {
-        assert_eq!(ended.end, End::Limit(Limit::Memory), "{in_force:?}");
-        assert!(ended.hit.contains(&Limit::Memory));
+        assert_eq!(
+            ended.end,
+            ProgramEnd::Limit(LimitKind::Memory),
+            "{in_force:?}"
+        );
+        assert!(ended.hit.contains(&LimitKind::Memory));
         assert_eq!(said, "");
         assert_eq!(in_force.len(), 1);
     });
     within(&limits, &["memory", "20", "0"], |ended, _, said| {
         assert_eq!(
             (&ended.end, ended.hit.len(), said),
-            (&End::Exited(0), 0, "touched\n")
+            (&ProgramEnd::Exited(0), 0, "touched\n")
         );
     });
 }
@@ -86,22 +98,25 @@ fn memory_of_one_process() {
 #[test]
 fn memory_of_several_processes() {
     need_tools!("gcc");
-    let limits = Limits {
+    let limits = ResourceLimits {
         memory: Some(64 * MIB),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     within(&limits, &["memory", "200", "1"], |ended, in_force, _| {
         // With a cgroup of version 1 one of the four is killed, and the others wait until they are as well.
-        assert!(ended.hit.contains(&Limit::Memory), "{ended:?} {in_force:?}");
+        assert!(
+            ended.hit.contains(&LimitKind::Memory),
+            "{ended:?} {in_force:?}"
+        );
     });
 }
 
 #[test]
 fn memory_that_is_shared_counts_once() {
     // 40 MiB before ten forks.
-    let limits = Limits {
+    let limits = ResourceLimits {
         memory: Some(120 * MIB),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let room = Room::new();
     for cgroups in [true, false] {
@@ -116,8 +131,10 @@ fn memory_that_is_shared_counts_once() {
         } else {
             launcher().without_cgroups()
         };
-        let ended = launch(plan, &launcher).unwrap().wait(Until::default());
-        assert_eq!(ended.end, End::Exited(0), "{ended:?}");
+        let ended = launch(plan, &launcher)
+            .unwrap()
+            .wait(KillCondition::default());
+        assert_eq!(ended.end, ProgramEnd::Exited(0), "{ended:?}");
     }
 }
 
@@ -127,7 +144,7 @@ fn files_in_shared_memory_count() {
     let mut plan = room.plan(&["sh", "-c", "head -c 100000000 /dev/zero >/dev/shm/x"]);
     plan.limits.memory = Some(32 * MIB);
     let outcome = room.run(plan);
-    assert_ne!(outcome.ended.end, End::Exited(0), "{outcome:?}");
+    assert_ne!(outcome.ended.end, ProgramEnd::Exited(0), "{outcome:?}");
 }
 
 /// Skips a test where sandboxes have no Python.
@@ -140,14 +157,14 @@ macro_rules! need_system_python {
 }
 
 /// Runs a Python program in a sandbox whose limits the first process looks after, for as long as it takes.
-fn watched(limits: &Limits, script: &str) -> (Ended, String) {
+fn watched(limits: &ResourceLimits, script: &str) -> (ProgramOutcome, String) {
     let room = Room::new();
     let mut plan = room.plan(&["python3", "-c", script]);
     plan.limits = limits.clone();
     let mut out = tempfile::tempfile().unwrap();
     plan.stdout = out.try_clone().unwrap().into();
     let mut running = launch(plan, &launcher().without_cgroups()).unwrap();
-    let ended = running.wait(Until {
+    let ended = running.wait(KillCondition {
         deadline: Some(Instant::now() + LIMIT),
         cancel: None,
     });
@@ -159,10 +176,10 @@ fn watched(limits: &Limits, script: &str) -> (Ended, String) {
     (ended, said)
 }
 
-fn memory(mib: u64) -> Limits {
-    Limits {
+fn memory(mib: u64) -> ResourceLimits {
+    ResourceLimits {
         memory: Some(mib * MIB),
-        ..Limits::default()
+        ..ResourceLimits::default()
     }
 }
 
@@ -192,13 +209,13 @@ time.sleep(3)
 print("was not noticed")
 "#;
     let (ended, said) = watched(&memory(300), script);
-    assert_eq!(ended.end, End::Limit(Limit::Memory), "{said}");
+    assert_eq!(ended.end, ProgramEnd::Limit(LimitKind::Memory), "{said}");
     // The output of Python is lost with it.
     assert_eq!(said, "");
     let (ended, said) = watched(&memory(300), script.split("held").next().unwrap());
     assert_eq!(
         (ended.end, &*said),
-        (End::Exited(0), "True\n(64, 64) 0 True\n")
+        (ProgramEnd::Exited(0), "True\n(64, 64) 0 True\n")
     );
 }
 
@@ -238,7 +255,11 @@ fn memory_that_no_process_has_mapped_counts() {
     ] {
         let script = format!("{begin}{script}time.sleep(60)\n");
         let (ended, said) = watched(&memory(128), &script);
-        assert_eq!(ended.end, End::Limit(Limit::Memory), "{what}: {said}");
+        assert_eq!(
+            ended.end,
+            ProgramEnd::Limit(LimitKind::Memory),
+            "{what}: {said}"
+        );
     }
 }
 
@@ -247,9 +268,9 @@ fn files_that_only_a_descriptor_holds_are_not_offered_where_memory_is_watched() 
     need_system_python!();
     let script = "import os, errno\ntry: os.memfd_create('x')\nexcept OSError as e: print(errno.errorcode[e.errno])";
     let (ended, said) = watched(&memory(128), script);
-    assert_eq!((ended.end, &*said), (End::Exited(0), "ENOSYS\n"));
-    let (ended, said) = watched(&Limits::default(), script);
-    assert_eq!((ended.end, &*said), (End::Exited(0), ""));
+    assert_eq!((ended.end, &*said), (ProgramEnd::Exited(0), "ENOSYS\n"));
+    let (ended, said) = watched(&ResourceLimits::default(), script);
+    assert_eq!((ended.end, &*said), (ProgramEnd::Exited(0), ""));
 }
 
 /// What is mapped from /dev/shm counts once.
@@ -258,57 +279,57 @@ fn shared_memory_in_use_counts_once() {
     need_system_python!();
     let script = "import mmap, os, time\nf = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT)\nos.ftruncate(f, 80 << 20)\nm = mmap.mmap(f, 80 << 20)\nfor at in range(0, 80 << 20, 4096): m[at] = 1\nfor _ in range(3):\n  if os.fork() == 0: sum(m[at] for at in range(0, 80 << 20, 4096)); time.sleep(1); os._exit(0)\nfor _ in range(3): os.wait()\n";
     let (ended, said) = watched(&memory(150), script);
-    assert_eq!(ended.end, End::Exited(0), "{said}");
+    assert_eq!(ended.end, ProgramEnd::Exited(0), "{said}");
 }
 
 #[test]
 fn processor_time_counts_where_nobody_waits_for_children() {
     need_system_python!();
     let script = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True:\n  if os.fork() == 0:\n    end = time.process_time() + 0.2\n    while time.process_time() < end: pass\n    os._exit(0)\n  try: os.wait()\n  except ChildProcessError: pass\n";
-    let limits = Limits {
+    let limits = ResourceLimits {
         cpu: Some(Duration::from_secs(1)),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let (ended, said) = watched(&limits, script);
-    assert_eq!(ended.end, End::Limit(Limit::Cpu), "{said}");
+    assert_eq!(ended.end, ProgramEnd::Limit(LimitKind::Cpu), "{said}");
 }
 
 #[test]
 fn limit_of_nothing_is_an_error_of_the_request() {
     let room = Room::new();
-    let usual = Limits::default;
+    let usual = ResourceLimits::default;
     for (name, limits) in [
         (
             "cpu",
-            Limits {
+            ResourceLimits {
                 cpu: Some(Duration::ZERO),
                 ..usual()
             },
         ),
         (
             "memory",
-            Limits {
+            ResourceLimits {
                 memory: Some(0),
                 ..usual()
             },
         ),
         (
             "processes",
-            Limits {
+            ResourceLimits {
                 processes: Some(0),
                 ..usual()
             },
         ),
         (
             "open_files",
-            Limits {
+            ResourceLimits {
                 open_files: Some(0),
                 ..usual()
             },
         ),
         (
             "file_size",
-            Limits {
+            ResourceLimits {
                 file_size: Some(0),
                 ..usual()
             },
@@ -327,7 +348,7 @@ fn limit_of_nothing_is_an_error_of_the_request() {
 fn few_open_files_are_the_programs_alone() {
     let room = Room::new();
     let mut plan = room.plan(&["sh", "-c", "ulimit -n; exec 9</dev/null || echo none"]);
-    plan.limits = Limits {
+    plan.limits = ResourceLimits {
         open_files: Some(6),
         ..memory(128)
     };
@@ -338,18 +359,23 @@ fn few_open_files_are_the_programs_alone() {
 #[test]
 fn processes() {
     need_tools!("gcc");
-    let limits = Limits {
+    let limits = ResourceLimits {
         processes: Some(20),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     within(
         &limits,
         &["forks"],
-        |ended, in_force, said| match mechanism(in_force, Limit::Processes) {
-            Mechanism::Watched => assert_eq!(ended.end, End::Limit(Limit::Processes)),
+        |ended, in_force, said| match mechanism(in_force, LimitKind::Processes) {
+            LimitMechanism::Watched => {
+                assert_eq!(ended.end, ProgramEnd::Limit(LimitKind::Processes))
+            }
             mechanism => {
                 assert_eq!(said, "19 EAGAIN\n", "{mechanism:?}");
-                assert_eq!(ended.hit.contains(&Limit::Processes), is_cgroup(mechanism));
+                assert_eq!(
+                    ended.hit.contains(&LimitKind::Processes),
+                    is_cgroup(mechanism)
+                );
             }
         },
     );
@@ -370,11 +396,11 @@ fn a_fork_bomb_ends_with_its_time() {
         };
         let mut running = launch(plan, &launcher).unwrap();
         let deadline = Some(Instant::now() + Duration::from_millis(400));
-        let ended = running.wait(Until {
+        let ended = running.wait(KillCondition {
             deadline,
             cancel: None,
         });
-        assert_eq!(ended.end, End::Deadline);
+        assert_eq!(ended.end, ProgramEnd::Deadline);
         assert!(ended.all_gone);
     }
 }
@@ -382,12 +408,12 @@ fn a_fork_bomb_ends_with_its_time() {
 #[test]
 fn processor_time() {
     need_tools!("gcc");
-    let limits = Limits {
+    let limits = ResourceLimits {
         cpu: Some(Duration::from_millis(300)),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     within(&limits, &["spin"], |ended, _, _| {
-        assert_eq!(ended.end, End::Limit(Limit::Cpu));
+        assert_eq!(ended.end, ProgramEnd::Limit(LimitKind::Cpu));
         assert!(ended.cpu >= Duration::from_millis(290), "{ended:?}");
     });
 }
@@ -395,13 +421,16 @@ fn processor_time() {
 #[test]
 fn open_files() {
     need_tools!("gcc");
-    let limits = Limits {
+    let limits = ResourceLimits {
         open_files: Some(64),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     within(&limits, &["descriptors"], |ended, in_force, said| {
-        assert_eq!((&ended.end, said), (&End::Exited(0), "64 EMFILE\n"));
-        assert_eq!(mechanism(in_force, Limit::OpenFiles), Mechanism::Rlimit);
+        assert_eq!((&ended.end, said), (&ProgramEnd::Exited(0), "64 EMFILE\n"));
+        assert_eq!(
+            mechanism(in_force, LimitKind::OpenFiles),
+            LimitMechanism::Rlimit
+        );
     });
 }
 
@@ -411,7 +440,7 @@ fn the_size_of_a_file() {
     let mut plan = room.plan(&["sh", "-c", "exec head -c 3000000 /dev/zero >big"]);
     plan.limits.file_size = Some(2 * MIB);
     let outcome = room.run(plan);
-    assert_eq!(outcome.ended.end, End::Limit(Limit::FileSize));
+    assert_eq!(outcome.ended.end, ProgramEnd::Limit(LimitKind::FileSize));
     assert_eq!(
         std::fs::metadata(room.home.join("big")).unwrap().len(),
         2 * MIB
@@ -428,16 +457,19 @@ fn root_s_own_home_has_limits_too() {
         let mut words = vec![probe.to_str().unwrap()];
         words.extend(argv);
         let mut plan = room.plan(&words);
-        plan.limits = Limits {
+        plan.limits = ResourceLimits {
             processes: Some(20),
             memory: Some(64 * MIB),
-            ..Limits::default()
+            ..ResourceLimits::default()
         };
         let ended = launch(plan, &launcher().without_cgroups())
             .unwrap()
-            .wait(Until::default());
+            .wait(KillCondition::default());
         assert!(
-            matches!(ended.end, End::Limit(Limit::Processes | Limit::Memory)),
+            matches!(
+                ended.end,
+                ProgramEnd::Limit(LimitKind::Processes | LimitKind::Memory)
+            ),
             "{ended:?}"
         );
     }
@@ -447,10 +479,10 @@ fn root_s_own_home_has_limits_too() {
 fn no_group_stays() {
     let room = Room::new();
     let mut plan = room.plan(&["sh", "-c", "cat /proc/self/cgroup; cat /proc/1/cgroup"]);
-    plan.limits = Limits {
+    plan.limits = ResourceLimits {
         processes: Some(20),
         memory: Some(64 * MIB),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let said = room.run(plan).good();
     // The program sees the root of its own group, whatever that is called outside.

@@ -5,7 +5,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use trumanfs::exec::program::sandbox::End;
+use trumanfs::exec::program::sandbox::ProgramEnd;
 
 use crate::common::{binary, copy_program, describe, need_mount, need_tools, run_limited, tool};
 use crate::room::Room;
@@ -25,7 +25,7 @@ fn bubblewrap_starts_nothing_and_says_so() {
     let words = ["bwrap", "--unshare-all", "--ro-bind", "/", "/"];
     let with = |more: &[&'static str]| room.run(room.plan(&[&words[..], more].concat()));
     let outcome = with(&["touch", "made"]);
-    assert_eq!(outcome.ended.end, End::Exited(1), "{outcome:?}");
+    assert_eq!(outcome.ended.end, ProgramEnd::Exited(1), "{outcome:?}");
     assert!(
         outcome
             .err
@@ -96,8 +96,8 @@ fn chromium_runs_without_its_own_sandbox_and_else_names_the_switch() {
     };
     let outcome = run(&[]);
     assert!(
-        matches!(outcome.ended.end, End::Exited(code) if code != 0)
-            || matches!(outcome.ended.end, End::Signalled(_)),
+        matches!(outcome.ended.end, ProgramEnd::Exited(code) if code != 0)
+            || matches!(outcome.ended.end, ProgramEnd::Signalled(_)),
         "{outcome:?}"
     );
     assert!(outcome.err.contains("No usable sandbox!"), "{outcome:?}");

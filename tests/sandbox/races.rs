@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
-use trumanfs::exec::program::sandbox::{End, LaunchError, Plan, Step, Until};
+use trumanfs::exec::program::sandbox::{KillCondition, LaunchError, ProgramEnd, SandboxPlan, Step};
 
 use crate::room::{LIMIT, Room, start};
 
@@ -67,18 +67,18 @@ impl Drop for Swapper {
 }
 
 /// Launches a plan. Returns what its program printed, and what was shown of the host for it; or why it did not begin.
-fn attempt(mut plan: Plan) -> Result<(String, Vec<PathBuf>), LaunchError> {
+fn attempt(mut plan: SandboxPlan) -> Result<(String, Vec<PathBuf>), LaunchError> {
     let mut out = tempfile::tempfile().unwrap();
     plan.stdout = out.try_clone().unwrap().into();
     let mut running = start(plan)?;
     let shown = running.shown().to_vec();
-    let ended = running.wait(Until {
+    let ended = running.wait(KillCondition {
         deadline: Some(Instant::now() + LIMIT),
         cancel: None,
     });
     match ended.end {
-        End::Exited(_) => {}
-        End::NotStarted(error) => return Err(error),
+        ProgramEnd::Exited(_) => {}
+        ProgramEnd::NotStarted(error) => return Err(error),
         other => panic!("{other:?}"),
     }
     let mut said = String::new();
@@ -106,7 +106,7 @@ fn the_home_is_the_one_that_was_opened() {
     let mut shown = 0;
     for _ in 0..LAUNCHES {
         // (Where the home is a link at this moment, a plan of the room's own would have opened the secret.)
-        let plan = Plan {
+        let plan = SandboxPlan {
             home: home.try_clone().unwrap().into(),
             ..room.plan(&["cat", "marker"])
         };

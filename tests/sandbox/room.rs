@@ -13,7 +13,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::sandbox::{
-    Choice, Ended, LaunchError, Launcher, Limits, Network, Plan, Running, Until, launch,
+    BackendChoice, KillCondition, LaunchError, Launcher, NetworkAccess, ProgramOutcome,
+    ResourceLimits, RunningProgram, SandboxPlan, launch,
 };
 
 use crate::common;
@@ -37,7 +38,7 @@ pub(crate) struct Room {
 /// What a program printed, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) ended: Ended,
+    pub(crate) ended: ProgramOutcome,
     pub(crate) out: String,
     pub(crate) err: String,
 }
@@ -45,8 +46,8 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// What was printed, of a program that succeeded.
     pub(crate) fn good(self) -> String {
-        use trumanfs::exec::program::sandbox::End;
-        assert_eq!(self.ended.end, End::Exited(0), "{self:?}");
+        use trumanfs::exec::program::sandbox::ProgramEnd;
+        assert_eq!(self.ended.end, ProgramEnd::Exited(0), "{self:?}");
         assert!(self.ended.all_gone, "{self:?}");
         self.out
     }
@@ -82,7 +83,7 @@ impl Room {
     }
 
     /// A plan for a program in this room, with nothing on its streams.
-    pub(crate) fn plan<A: AsRef<OsStr>>(&self, argv: &[A]) -> Plan {
+    pub(crate) fn plan<A: AsRef<OsStr>>(&self, argv: &[A]) -> SandboxPlan {
         let null = || {
             OwnedFd::from(
                 File::options()
@@ -97,7 +98,7 @@ impl Room {
         } else {
             rustix::process::getegid().as_raw()
         };
-        Plan {
+        SandboxPlan {
             home: File::open(&self.home).unwrap().into(),
             home_path: self.home.clone(),
             cwd: self.home.clone(),
@@ -118,12 +119,12 @@ impl Room {
             ptrace: false,
             uid: self.uid,
             gid,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             stdin: null(),
             stdout: null(),
             stderr: null(),
             terminal: None,
-            network: Network::None,
+            network: NetworkAccess::None,
         }
     }
 
@@ -141,10 +142,10 @@ impl Room {
     }
 
     /// Runs a plan to its end.
-    pub(crate) fn run(&self, plan: Plan) -> Outcome {
+    pub(crate) fn run(&self, plan: SandboxPlan) -> Outcome {
         self.run_until(
             plan,
-            Until {
+            KillCondition {
                 deadline: Some(Instant::now() + LIMIT),
                 cancel: None,
             },
@@ -152,16 +153,16 @@ impl Room {
     }
 
     /// Runs a plan until its end or a limit.
-    pub(crate) fn run_until(&self, plan: Plan, until: Until<'_>) -> Outcome {
+    pub(crate) fn run_until(&self, plan: SandboxPlan, until: KillCondition<'_>) -> Outcome {
         self.run_beside(plan, until, |_| {})
     }
 
     /// Runs a plan likewise, and something beside it as soon as it has begun.
     pub(crate) fn run_beside(
         &self,
-        mut plan: Plan,
-        until: Until<'_>,
-        beside: impl FnOnce(&mut Running),
+        mut plan: SandboxPlan,
+        until: KillCondition<'_>,
+        beside: impl FnOnce(&mut RunningProgram),
     ) -> Outcome {
         let (mut out, mut err) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         plan.stdout = out.try_clone().unwrap().into();
@@ -187,13 +188,13 @@ impl Room {
 pub(crate) fn launcher() -> Launcher {
     let launcher = Launcher::of_this_program();
     match std::env::var(BACKEND) {
-        Ok(name) => launcher.with_choice(Choice::from_name(&name).unwrap()),
+        Ok(name) => launcher.with_choice(BackendChoice::from_name(&name).unwrap()),
         Err(_) => launcher,
     }
 }
 
 /// Launches a plan.
-pub(crate) fn start(plan: Plan) -> Result<Running, LaunchError> {
+pub(crate) fn start(plan: SandboxPlan) -> Result<RunningProgram, LaunchError> {
     launch(plan, &launcher())
 }
 

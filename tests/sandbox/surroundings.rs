@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use trumanfs::exec::program::sandbox::{End, Step};
+use trumanfs::exec::program::sandbox::{ProgramEnd, Step};
 
 use crate::room::{Room, start};
 
@@ -64,7 +64,7 @@ fn the_host_is_not_there() {
         room.run(room.plan(&["cat".as_ref(), secret.as_os_str()]))
             .ended
             .end,
-        End::Exited(1)
+        ProgramEnd::Exited(1)
     );
 }
 
@@ -141,7 +141,7 @@ fn an_owner_s_home_is_root_s_to_launch_in() {
 fn what_cannot_be_started_is_named() {
     let room = Room::new();
     let not_started = |plan| match room.run(plan).ended.end {
-        End::NotStarted(error) => error,
+        ProgramEnd::NotStarted(error) => error,
         other => panic!("{other:?}"),
     };
     let error = not_started(room.plan(&["no-such-program"]));
@@ -246,7 +246,7 @@ fn what_bind_ro_lists_is_shown_and_stays_as_it_is() {
     plan.bind_ro = vec![link.clone(), "/usr/share".into(), room.home.join("absent")];
     let mut running = start(plan).unwrap();
     assert_eq!(running.shown(), [tools.clone(), link]);
-    assert_eq!(running.wait(Default::default()).end, End::Exited(0));
+    assert_eq!(running.wait(Default::default()).end, ProgramEnd::Exited(0));
     assert_eq!(fs::read_dir(&tools).unwrap().count(), 1);
     let mut plan = room.plan(&["true"]);
     plan.bind_ro = vec![tools.join("absent")];
@@ -274,7 +274,7 @@ fn a_program_is_shown_with_the_tree_that_it_is_installed_in() {
     assert_eq!(outcome.good(), "data");
     // Without the link nothing of it is there.
     let outcome = room.run(room.plan(&["cat".as_ref(), data.as_os_str()]));
-    assert_eq!(outcome.ended.end, End::Exited(1));
+    assert_eq!(outcome.ended.end, ProgramEnd::Exited(1));
 }
 
 #[test]

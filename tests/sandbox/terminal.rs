@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::termios::{Winsize, tcsetwinsize};
-use trumanfs::exec::program::sandbox::{End, Ended, Until, launch};
+use trumanfs::exec::program::sandbox::{KillCondition, ProgramEnd, ProgramOutcome, launch};
 
 use crate::room::{LIMIT, Room, launcher};
 
@@ -60,7 +60,7 @@ impl Typist {
 
 /// Runs a script at a terminal of 30 rows and 100 columns, and something beside it; returns its end and how often it was
 /// stopped.
-fn at_a_terminal(script: &str, beside: impl FnOnce(&mut Typist) + Send) -> (Ended, usize) {
+fn at_a_terminal(script: &str, beside: impl FnOnce(&mut Typist) + Send) -> (ProgramOutcome, usize) {
     let room = Room::new();
     let mut plan = room.plan(&["bash", "--norc", "-c", script]);
     plan.terminal = Some((30, 100));
@@ -72,7 +72,7 @@ fn at_a_terminal(script: &str, beside: impl FnOnce(&mut Typist) + Send) -> (Ende
         end,
     };
     let (tell, stops) = mpsc::channel();
-    let until = Until {
+    let until = KillCondition {
         deadline: Some(end),
         cancel: None,
     };
@@ -104,7 +104,7 @@ fn it_has_a_name_and_a_size_that_changes() {
         tcsetwinsize(&typist.terminal, size).unwrap();
         typist.wait_for("40 120");
     });
-    assert_eq!((ended.end, stops), (End::Exited(4), 0));
+    assert_eq!((ended.end, stops), (ProgramEnd::Exited(4), 0));
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn ctrl_c_reaches_what_is_in_the_foreground() {
         typist.type_in("\u{3}");
         typist.wait_for("caught");
     });
-    assert_eq!(ended.end, End::Exited(5));
+    assert_eq!(ended.end, ProgramEnd::Exited(5));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn ctrl_z_stops_the_program_and_its_launcher_has_it_go_on() {
         typist.type_in("\u{1a}");
         typist.wait_for("again");
     });
-    assert_eq!((ended.end, stops), (End::Exited(6), 1));
+    assert_eq!((ended.end, stops), (ProgramEnd::Exited(6), 1));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_shell_in_it_has_job_control() {
         typist.type_in("jobs; kill %1; fg; exit 7\n");
         typist.wait_for("sleep 1000");
     });
-    assert_eq!((ended.end, stops), (End::Exited(7), 0));
+    assert_eq!((ended.end, stops), (ProgramEnd::Exited(7), 0));
 }
 
 #[test]
@@ -150,5 +150,5 @@ fn what_is_printed_last_is_not_lost() {
         typist.wait_for("20000");
         typist.wait_for("the end");
     });
-    assert_eq!(ended.end, End::Exited(0));
+    assert_eq!(ended.end, ProgramEnd::Exited(0));
 }

@@ -6,12 +6,15 @@ use std::path::Path;
 
 use serde_json::Value;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::{Access, Limits, Outcome, Status, open};
+use trumanfs::exec::{Limits, Outcome, Status, StoreAccess, open};
 
 use crate::common::{Home, need_mount};
 
 fn shell(root: &Path) -> Shell {
-    Shell::at(open(root, &Access::default()).unwrap(), Limits::default())
+    Shell::at(
+        open(root, &StoreAccess::default()).unwrap(),
+        Limits::default(),
+    )
 }
 
 /// The lines of a store's audit log.
@@ -67,7 +70,7 @@ fn belongs(records: &[Value], name: &str, outcome: &Outcome, line: &str) {
 fn fifty_requests_at_once_each_have_their_own_records() {
     need_mount!();
     let mount = Home::mount();
-    let place = open(mount.home(), &Access::default()).unwrap();
+    let place = open(mount.home(), &StoreAccess::default()).unwrap();
     let line = |n: usize| {
         format!(
             "mkdir d{n}; echo {n} | cat > d{n}/a; cat d{n}/a | tail -1 | cat > d{n}/b; (cp d{n}/a d{n}/c | cat); \
@@ -138,7 +141,7 @@ fn what_one_thread_does_for_two_requests_is_told_apart() {
 #[test]
 fn runs_in_an_unmounted_store_are_told_apart() {
     let store = tempfile::tempdir().unwrap();
-    let place = open(store.path(), &Access::default()).unwrap();
+    let place = open(store.path(), &StoreAccess::default()).unwrap();
     let line = |n: usize| format!("mkdir d{n}; echo {n} | cat > d{n}/a; rm d{n}/a | cat");
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..10)

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use trumanfs::exec::pipeline;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::{Access, CancelToken, Limits, Request, Status, open};
+use trumanfs::exec::{CancelToken, Limits, Request, Status, StoreAccess, open};
 
 use crate::common::{Home, binary, describe, ending_signals, need_mount};
 
@@ -157,15 +157,15 @@ fn a_shell_that_waits_for_a_line_ends_at_once() {
 #[test]
 fn a_request_that_waits_for_the_store_can_be_ended() {
     let store = tempfile::tempdir().unwrap();
-    let access = Access {
+    let access = StoreAccess {
         wait: Some(Duration::from_secs(30)),
-        ..Access::default()
+        ..StoreAccess::default()
     };
     let place = || open(store.path(), &access).unwrap();
     // More than a clock has: the sum with the present time broke off.
-    let forever = Access {
+    let forever = StoreAccess {
         wait: Some(Duration::MAX),
-        ..Access::default()
+        ..StoreAccess::default()
     };
     let made = open(store.path(), &forever).unwrap();
     let made = Shell::at(made, Limits::default()).run(b"touch a");

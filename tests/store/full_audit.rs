@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use trumanfs::exec::shell::Shell;
-use trumanfs::exec::{Access, Limits, Outcome, Status, open};
+use trumanfs::exec::{Limits, Outcome, Status, StoreAccess, open};
 
 use crate::common::{Home, describe, need_mount, skip, trumanfs};
 use crate::full_disk::Small;
@@ -27,7 +27,10 @@ fn fill(disk: &Path) {
 }
 
 fn shell(root: &Path) -> Shell {
-    Shell::at(open(root, &Access::default()).unwrap(), Limits::default())
+    Shell::at(
+        open(root, &StoreAccess::default()).unwrap(),
+        Limits::default(),
+    )
 }
 
 /// Runs a line until its line in the log no longer fits, and once more. Returns what came of the last.

@@ -867,9 +867,9 @@ fn a_redo_by_the_run_of_an_undo() {
 #[test]
 fn a_diff_of_a_run_says_where_others_had_a_hand_in_it() {
     use trumanfs::exec::shell::Shell;
-    use trumanfs::exec::{Access, Limits, open, pipeline};
+    use trumanfs::exec::{Limits, StoreAccess, open, pipeline};
     let store = tempfile::tempdir().unwrap();
-    let place = open(store.path(), &Access::default()).unwrap();
+    let place = open(store.path(), &StoreAccess::default()).unwrap();
     let mut first = Shell::at(place.clone(), Limits::default());
     let mut second = Shell::at(place.clone(), Limits::default());
     assert_eq!(first.run(b"mkdir d; echo 0 > f").return_code, 0);

@@ -12,28 +12,28 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
-use crate::error::{Failed, Step};
-use crate::limit::Limit;
-use crate::sys::program::Used;
+use crate::error::{Step, StepFailure};
+use crate::limit::LimitKind;
+use crate::sys::program::ResourceUsage;
 
 /// The most descriptors that the kernel takes in one message.
 pub const MOST_DESCRIPTORS: usize = 250;
 
 /// What the first process says.
 #[derive(Debug)]
-pub enum Said {
+pub enum InitMessage {
     /// Everything is set up, and the program is being started. The sockets that the launcher gets.
     SetUp(Vec<OwnedFd>),
     /// Something failed, and nothing runs.
-    Failed(Failed),
+    Failed(StepFailure),
     /// The program has ended with this wait status. What was used, if nothing else is left in the sandbox.
-    Ended(i32, Option<Used>),
+    Ended(i32, Option<ResourceUsage>),
     /// One of several programs has ended: its number, and the wait status.
     ProgramEnded(u32, i32),
     /// One of several programs was not started.
-    ProgramFailed(u32, Failed),
+    ProgramFailed(u32, StepFailure),
     /// A limit that the first process looks after is passed; everything ends.
-    Over(Limit),
+    Over(LimitKind),
     /// The program is stopped, as by ^Z at its terminal, until the launcher has it [go on](go_on).
     Stopped,
 }
@@ -123,13 +123,13 @@ pub fn say_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
         return Err(Errno::MSGSIZE);
     }
-    let bytes = Said::SetUp(Vec::new()).to_bytes();
+    let bytes = InitMessage::SetUp(Vec::new()).to_bytes();
     let text = [IoSlice::new(&bytes)];
     rustix::net::sendmsg(channel, &text, &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Says something to the launcher.
-pub fn say(channel: impl AsFd, said: &Said) -> rustix::io::Result<()> {
+pub fn say(channel: impl AsFd, said: &InitMessage) -> rustix::io::Result<()> {
     let bytes = said.to_bytes();
     rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).map(drop)
 }
@@ -149,7 +149,7 @@ pub fn is_to_go_on(channel: impl AsFd) -> bool {
 }
 
 /// Hears what the first process says; nothing if it has closed its end or said something strange.
-pub fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
+pub fn hear(channel: impl AsFd) -> rustix::io::Result<Option<InitMessage>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 8192];
@@ -163,19 +163,19 @@ pub fn hear(channel: impl AsFd) -> rustix::io::Result<Option<Said>> {
         received => received?,
     }
     .bytes;
-    let said = bytes.get(..len).and_then(Said::from_bytes);
-    if let Some(Said::SetUp(mut sockets)) = said {
+    let said = bytes.get(..len).and_then(InitMessage::from_bytes);
+    if let Some(InitMessage::SetUp(mut sockets)) = said {
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(some) = message {
                 sockets.extend(some);
             }
         }
-        return Ok(Some(Said::SetUp(sockets)));
+        return Ok(Some(InitMessage::SetUp(sockets)));
     }
     Ok(said)
 }
 
-impl Said {
+impl InitMessage {
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -217,7 +217,7 @@ impl Said {
                 let used = match rest.split_at_checked(8) {
                     None if rest.is_empty() => None,
                     None => return None,
-                    Some((cpu, memory)) => Some(Used {
+                    Some((cpu, memory)) => Some(ResourceUsage {
                         cpu_us: u64::from_le_bytes(cpu.try_into().ok()?),
                         memory: u64::from_le_bytes(memory.try_into().ok()?),
                     }),
@@ -239,24 +239,24 @@ impl Said {
                 ))
             }
             [6] => Some(Self::Stopped),
-            [5, limit] => Some(Self::Over(Limit::from_number(*limit)?)),
+            [5, limit] => Some(Self::Over(LimitKind::from_number(*limit)?)),
             _ => None,
         }
     }
 }
 
-fn put(error: &Failed, out: &mut Vec<u8>) {
+fn put(error: &StepFailure, out: &mut Vec<u8>) {
     out.push(error.step as u8);
     let errno = error.errno.map_or(0, Errno::raw_os_error);
     out.extend(errno.to_le_bytes());
     out.extend(error.about.bytes().take(4096));
 }
 
-fn get(bytes: &[u8]) -> Option<Failed> {
+fn get(bytes: &[u8]) -> Option<StepFailure> {
     let (step, rest) = bytes.split_first()?;
     let (errno, about) = rest.split_at_checked(4)?;
     let errno = number(errno)?;
-    Some(Failed {
+    Some(StepFailure {
         step: Step::from_number(*step)?,
         about: String::from_utf8_lossy(about).into_owned(),
         errno: (errno != 0).then(|| Errno::from_raw_os_error(errno)),
@@ -276,7 +276,7 @@ mod tests {
     fn what_was_said_is_heard_though_orders_were_left_unread() {
         let (ours, theirs) = pair().unwrap();
         send_orders(&ours, &[7], &[]).unwrap();
-        let said = Said::Failed(Failed::new(Step::UserMap, "", Errno::PERM));
+        let said = InitMessage::Failed(StepFailure::new(Step::UserMap, "", Errno::PERM));
         say(&theirs, &said).unwrap();
         drop(theirs);
         let heard = hear(&ours).unwrap().unwrap();
@@ -299,19 +299,19 @@ mod tests {
         let (received, fds) = receive_orders(&theirs).unwrap().unwrap();
         assert_eq!((received, fds.len()), (orders, 2));
         for said in [
-            Said::SetUp(Vec::new()),
-            Said::Ended(256, None),
-            Said::Ended(
+            InitMessage::SetUp(Vec::new()),
+            InitMessage::Ended(256, None),
+            InitMessage::Ended(
                 9,
-                Some(Used {
+                Some(ResourceUsage {
                     cpu_us: u64::MAX,
                     memory: 1 << 40,
                 }),
             ),
-            Said::Over(Limit::Memory),
-            Said::Stopped,
-            Said::Failed(Failed::new(Step::Mount, "/x", Errno::PERM)),
-            Said::Failed(Failed::refused(Step::Plan, "no")),
+            InitMessage::Over(LimitKind::Memory),
+            InitMessage::Stopped,
+            InitMessage::Failed(StepFailure::new(Step::Mount, "/x", Errno::PERM)),
+            InitMessage::Failed(StepFailure::refused(Step::Plan, "no")),
         ] {
             say(&theirs, &said).unwrap();
             let heard = hear(&ours).unwrap().unwrap();
@@ -319,7 +319,7 @@ mod tests {
         }
         say_set_up(&theirs, &fds).unwrap();
         match hear(&ours).unwrap() {
-            Some(Said::SetUp(sockets)) => assert_eq!(sockets.len(), 2),
+            Some(InitMessage::SetUp(sockets)) => assert_eq!(sockets.len(), 2),
             other => panic!("{other:?}"),
         }
         drop(theirs);

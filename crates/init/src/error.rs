@@ -84,7 +84,7 @@ impl Step {
 
 /// Why a sandbox was not set up, or its program not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct StepFailure {
     /// What failed.
     pub step: Step,
     /// What it was about: a path, a number, a reason in words. May be empty.
@@ -93,7 +93,7 @@ pub struct Failed {
     pub errno: Option<Errno>,
 }
 
-impl Failed {
+impl StepFailure {
     /// Makes one of a call that failed.
     pub fn new(step: Step, about: impl Into<String>, errno: Errno) -> Self {
         Self {
@@ -113,8 +113,8 @@ impl Failed {
     }
 }
 
-impl From<program::Failure> for Failed {
-    fn from(failure: program::Failure) -> Self {
+impl From<program::StartFailure> for StepFailure {
+    fn from(failure: program::StartFailure) -> Self {
         let step = match failure.at_directory {
             true => Step::Directory,
             false => Step::Program,

@@ -10,7 +10,7 @@
 
 use rustix::io::Errno;
 
-use crate::sys::filter::Instruction;
+use crate::sys::filter::BpfInstruction;
 use crate::sys::number as n;
 
 /// Refused with EPERM, whatever the arguments.
@@ -99,16 +99,16 @@ const IOPRIO_WHO_PROCESS: u32 = 1;
 
 /// What happens to a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum CallVerdict {
     Allow,
     Refuse(Errno),
     Kill,
     /// The arguments decide.
-    Check(Check),
+    Check(ArgumentCheck),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Check {
+enum ArgumentCheck {
     Clone,
     Unshare,
     Socket,
@@ -141,12 +141,12 @@ const fn upper(argument: u32) -> u32 {
 ///
 /// # Errors
 /// `EOPNOTSUPP` on an architecture for which none was written.
-pub(crate) fn filter(tracing: bool, watched: bool) -> Result<Vec<Instruction>, Errno> {
+pub(crate) fn filter(tracing: bool, watched: bool) -> Result<Vec<BpfInstruction>, Errno> {
     let architecture = n::ARCHITECTURE.ok_or(Errno::OPNOTSUPP)?;
     let mut program = vec![
         load(ARCHITECTURE),
         jump_equal(architecture, 1, 0),
-        verdict(Verdict::Kill),
+        verdict(CallVerdict::Kill),
         load(NUMBER),
     ];
     tree(&steps(tracing, watched), &mut program);
@@ -154,32 +154,32 @@ pub(crate) fn filter(tracing: bool, watched: bool) -> Result<Vec<Instruction>, E
 }
 
 /// The verdicts by number: each holds from its number on, until the next.
-fn steps(tracing: bool, watched: bool) -> Vec<(u32, Verdict)> {
-    let mut single: Vec<(u32, Verdict)> = vec![
-        (n::CLONE, Verdict::Check(Check::Clone)),
-        (n::UNSHARE, Verdict::Check(Check::Unshare)),
-        (n::SOCKET, Verdict::Check(Check::Socket)),
-        (n::SOCKETPAIR, Verdict::Check(Check::SocketPair)),
-        (n::IOCTL, Verdict::Check(Check::Ioctl)),
-        (n::PRLIMIT64, Verdict::Check(Check::Prlimit)),
+fn steps(tracing: bool, watched: bool) -> Vec<(u32, CallVerdict)> {
+    let mut single: Vec<(u32, CallVerdict)> = vec![
+        (n::CLONE, CallVerdict::Check(ArgumentCheck::Clone)),
+        (n::UNSHARE, CallVerdict::Check(ArgumentCheck::Unshare)),
+        (n::SOCKET, CallVerdict::Check(ArgumentCheck::Socket)),
+        (n::SOCKETPAIR, CallVerdict::Check(ArgumentCheck::SocketPair)),
+        (n::IOCTL, CallVerdict::Check(ArgumentCheck::Ioctl)),
+        (n::PRLIMIT64, CallVerdict::Check(ArgumentCheck::Prlimit)),
         (
             n::SETPRIORITY,
-            Verdict::Check(Check::NotFirstBy(PRIO_PROCESS)),
+            CallVerdict::Check(ArgumentCheck::NotFirstBy(PRIO_PROCESS)),
         ),
         (
             n::IOPRIO_SET,
-            Verdict::Check(Check::NotFirstBy(IOPRIO_WHO_PROCESS)),
+            CallVerdict::Check(ArgumentCheck::NotFirstBy(IOPRIO_WHO_PROCESS)),
         ),
     ];
     let scheduling = SCHEDULING.iter();
-    single.extend(scheduling.map(|number| (*number, Verdict::Check(Check::NotFirst))));
+    single.extend(scheduling.map(|number| (*number, CallVerdict::Check(ArgumentCheck::NotFirst))));
     let missing = NOT_IMPLEMENTED.iter();
     let missing = missing.chain(if watched { UNCOUNTED } else { &[] });
     let refused = REFUSED.iter().chain(if tracing { &[] } else { TRACING });
-    single.extend(refused.map(|number| (*number, Verdict::Refuse(Errno::PERM))));
-    single.extend(missing.map(|number| (*number, Verdict::Refuse(Errno::NOSYS))));
+    single.extend(refused.map(|number| (*number, CallVerdict::Refuse(Errno::PERM))));
+    single.extend(missing.map(|number| (*number, CallVerdict::Refuse(Errno::NOSYS))));
     single.sort_by_key(|(number, _)| *number);
-    let mut steps = vec![(0, Verdict::Allow)];
+    let mut steps = vec![(0, CallVerdict::Allow)];
     let mut put = |from: u32, verdict| {
         if steps.last().is_some_and(|(last, _)| *last == from) {
             steps.pop();
@@ -190,19 +190,19 @@ fn steps(tracing: bool, watched: bool) -> Vec<(u32, Verdict)> {
     };
     for (number, verdict) in single {
         put(number, verdict);
-        put(number + 1, Verdict::Allow);
+        put(number + 1, CallVerdict::Allow);
     }
     // What came into the kernel later, nobody has looked at: programs have to do without it on older ones, too.
-    put(n::NEWEST + 1, Verdict::Refuse(Errno::NOSYS));
+    put(n::NEWEST + 1, CallVerdict::Refuse(Errno::NOSYS));
     // On x86-64, these are system calls of x32; elsewhere they are none.
-    put(n::X32, Verdict::Kill);
+    put(n::X32, CallVerdict::Kill);
     // -1 is what a tracer puts there to have a call skipped.
-    put(2 * n::X32, Verdict::Refuse(Errno::NOSYS));
+    put(2 * n::X32, CallVerdict::Refuse(Errno::NOSYS));
     steps
 }
 
 /// Appends a search tree.
-fn tree(steps: &[(u32, Verdict)], program: &mut Vec<Instruction>) {
+fn tree(steps: &[(u32, CallVerdict)], program: &mut Vec<BpfInstruction>) {
     match steps {
         [] => {}
         [(_, only)] => leaf(*only, program),
@@ -210,7 +210,7 @@ fn tree(steps: &[(u32, Verdict)], program: &mut Vec<Instruction>) {
             let (left, right) = steps.split_at(steps.len() / 2);
             let at = program.len();
             let from = right.first().map_or(0, |(number, _)| *number);
-            program.push(Instruction {
+            program.push(BpfInstruction {
                 code: JGE,
                 jt: 0,
                 jf: 0,
@@ -227,37 +227,37 @@ fn tree(steps: &[(u32, Verdict)], program: &mut Vec<Instruction>) {
     }
 }
 
-fn leaf(one: Verdict, program: &mut Vec<Instruction>) {
-    let Verdict::Check(check) = one else {
+fn leaf(one: CallVerdict, program: &mut Vec<BpfInstruction>) {
+    let CallVerdict::Check(check) = one else {
         program.push(verdict(one));
         return;
     };
     let (allow, perm) = (
-        verdict(Verdict::Allow),
-        verdict(Verdict::Refuse(Errno::PERM)),
+        verdict(CallVerdict::Allow),
+        verdict(CallVerdict::Refuse(Errno::PERM)),
     );
-    let family = verdict(Verdict::Refuse(Errno::AFNOSUPPORT));
+    let family = verdict(CallVerdict::Refuse(Errno::AFNOSUPPORT));
     match check {
-        Check::Clone => program.extend([
+        ArgumentCheck::Clone => program.extend([
             load(lower(0)),
             jump_set(n::NEW_NAMESPACES, 1, 0),
             allow,
             perm,
         ]),
-        Check::Unshare => program.extend([
+        ArgumentCheck::Unshare => program.extend([
             load(lower(0)),
             jump_set(n::NEW_NAMESPACES | n::NEW_TIME, 1, 0),
             allow,
             perm,
         ]),
-        Check::Ioctl => program.extend([
+        ArgumentCheck::Ioctl => program.extend([
             load(lower(1)),
             jump_equal(n::TIOCSTI, 2, 0),
             jump_equal(n::TIOCLINUX, 1, 0),
             allow,
             perm,
         ]),
-        Check::Prlimit => program.extend([
+        ArgumentCheck::Prlimit => program.extend([
             load(lower(0)),
             jump_equal(0, 4, 0),
             load(lower(2)),
@@ -267,8 +267,10 @@ fn leaf(one: Verdict, program: &mut Vec<Instruction>) {
             allow,
             perm,
         ]),
-        Check::NotFirst => program.extend([load(lower(0)), jump_equal(FIRST, 1, 0), allow, perm]),
-        Check::NotFirstBy(kind) => program.extend([
+        ArgumentCheck::NotFirst => {
+            program.extend([load(lower(0)), jump_equal(FIRST, 1, 0), allow, perm])
+        }
+        ArgumentCheck::NotFirstBy(kind) => program.extend([
             load(lower(0)),
             jump_equal(kind, 0, 3),
             load(lower(1)),
@@ -276,10 +278,10 @@ fn leaf(one: Verdict, program: &mut Vec<Instruction>) {
             allow,
             perm,
         ]),
-        Check::SocketPair => {
+        ArgumentCheck::SocketPair => {
             program.extend([load(lower(0)), jump_equal(n::AF_UNIX, 0, 1), allow, family])
         }
-        Check::Socket => program.extend([
+        ArgumentCheck::Socket => program.extend([
             load(lower(0)),
             jump_equal(n::AF_UNIX, 5, 0),
             jump_equal(n::AF_INET, 4, 0),
@@ -300,8 +302,8 @@ const JGE: u16 = 0x35;
 const JSET: u16 = 0x45;
 const RET: u16 = 0x06;
 
-const fn load(offset: u32) -> Instruction {
-    Instruction {
+const fn load(offset: u32) -> BpfInstruction {
+    BpfInstruction {
         code: LD_W_ABS,
         jt: 0,
         jf: 0,
@@ -309,8 +311,8 @@ const fn load(offset: u32) -> Instruction {
     }
 }
 
-const fn jump_equal(k: u32, jt: u8, jf: u8) -> Instruction {
-    Instruction {
+const fn jump_equal(k: u32, jt: u8, jf: u8) -> BpfInstruction {
+    BpfInstruction {
         code: JEQ,
         jt,
         jf,
@@ -318,8 +320,8 @@ const fn jump_equal(k: u32, jt: u8, jf: u8) -> Instruction {
     }
 }
 
-const fn jump_set(k: u32, jt: u8, jf: u8) -> Instruction {
-    Instruction {
+const fn jump_set(k: u32, jt: u8, jf: u8) -> BpfInstruction {
+    BpfInstruction {
         code: JSET,
         jt,
         jf,
@@ -327,13 +329,13 @@ const fn jump_set(k: u32, jt: u8, jf: u8) -> Instruction {
     }
 }
 
-fn verdict(verdict: Verdict) -> Instruction {
+fn verdict(verdict: CallVerdict) -> BpfInstruction {
     let k = match verdict {
-        Verdict::Allow => n::RET_ALLOW,
-        Verdict::Kill | Verdict::Check(_) => n::RET_KILL,
-        Verdict::Refuse(errno) => n::RET_ERRNO | errno.raw_os_error().cast_unsigned(),
+        CallVerdict::Allow => n::RET_ALLOW,
+        CallVerdict::Kill | CallVerdict::Check(_) => n::RET_KILL,
+        CallVerdict::Refuse(errno) => n::RET_ERRNO | errno.raw_os_error().cast_unsigned(),
     };
-    Instruction {
+    BpfInstruction {
         code: RET,
         jt: 0,
         jf: 0,
@@ -348,7 +350,7 @@ mod tests {
 
     /// Runs a filter on a system call as the kernel would; returns what it says, and after how many instructions.
     fn decide(
-        program: &[Instruction],
+        program: &[BpfInstruction],
         architecture: u32,
         number: u32,
         arguments: [u64; 6],

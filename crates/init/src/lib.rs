@@ -24,4 +24,4 @@ mod terminal;
 mod tmp;
 mod watch;
 
-pub use run::{INIT, User, run};
+pub use run::{INIT, UserIds, run};

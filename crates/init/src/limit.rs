@@ -3,7 +3,7 @@
 /// A kind of limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Limit {
+pub enum LimitKind {
     /// Processor time.
     Cpu = 1,
     /// Memory.
@@ -16,7 +16,7 @@ pub enum Limit {
     FileSize = 5,
 }
 
-impl Limit {
+impl LimitKind {
     /// Returns the limit with a number that came over the wire.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {

@@ -11,8 +11,8 @@ use rustix::net::{
     SocketType,
 };
 
-use crate::error::{Failed, Step};
-use crate::orders::Orders;
+use crate::error::{Step, StepFailure};
+use crate::orders::InitOrders;
 use crate::sys::refused;
 use crate::sys::route::every_address_is_local;
 
@@ -24,13 +24,13 @@ const DNS: u16 = 53;
 
 /// Leads every address to this namespace, and makes the sockets that the launcher gets: UDP first, and last the one that
 /// receives the kernel's refusals, where there can be one.
-pub(crate) fn prepare(orders: &Orders) -> std::result::Result<Vec<OwnedFd>, Failed> {
+pub(crate) fn prepare(orders: &InitOrders) -> std::result::Result<Vec<OwnedFd>, StepFailure> {
     let Some(listeners) = &orders.listeners else {
         return Ok(Vec::new());
     };
-    every_address_is_local().map_err(|errno| Failed::new(Step::Network, "route", errno))?;
+    every_address_is_local().map_err(|errno| StepFailure::new(Step::Network, "route", errno))?;
     let failed = |port: u16| {
-        move |errno| Failed::new(Step::Network, format!("listen at port {port}"), errno)
+        move |errno| StepFailure::new(Step::Network, format!("listen at port {port}"), errno)
     };
     let mut sockets =
         vec![bound(SocketType::DGRAM, Ipv4Addr::UNSPECIFIED, DNS).map_err(failed(DNS))?];
@@ -61,7 +61,7 @@ fn bound(kind: SocketType, address: Ipv4Addr, port: u16) -> Result<OwnedFd> {
 }
 
 /// Returns the descriptor over which the launcher asks for sockets, if it does.
-pub(crate) fn within(orders: &Orders, fds: &[OwnedFd]) -> Result<Option<OwnedFd>> {
+pub(crate) fn within(orders: &InitOrders, fds: &[OwnedFd]) -> Result<Option<OwnedFd>> {
     let index = orders.listeners.as_ref().and_then(|all| all.within);
     let Some(index) = index else { return Ok(None) };
     let fd = fds.get(index as usize).ok_or(Errno::BADF)?;

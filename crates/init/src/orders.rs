@@ -11,7 +11,7 @@ use crate::backend::Backend;
 
 /// The orders. Paths in the sandbox are relative to its root, without a slash at the front.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Orders {
+pub struct InitOrders {
     /// What makes the sandbox; what it has made already is not made again.
     pub backend: Backend,
     /// The user, in the sandbox as outside.
@@ -27,22 +27,22 @@ pub struct Orders {
     /// How much the root and `/dev/shm` may hold, in bytes.
     pub memory_files: u64,
     /// What the root holds.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RootEntry>,
     /// What is mounted, in this order. All up to the first that is `late` are read-only.
-    pub binds: Vec<Bind>,
+    pub binds: Vec<BindMount>,
     /// Limits by number of the resource.
     pub rlimits: Vec<(u32, u64)>,
     /// The sockets that the launcher gets, where it answers for the network.
-    pub listeners: Option<Listeners>,
+    pub listeners: Option<ListenerPorts>,
     /// The limits that the first process sees to itself.
-    pub watch: Watch,
+    pub watch: WatchLimits,
     /// What runs. Where there is nothing, the first process takes orders to start programs.
-    pub program: Option<Start>,
+    pub program: Option<StartOrder>,
 }
 
 /// Sockets of the sandbox that the launcher gets.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Listeners {
+pub struct ListenerPorts {
     /// TCP ports of every address.
     pub anywhere: Vec<u16>,
     /// TCP ports of 127.0.0.1.
@@ -53,7 +53,7 @@ pub struct Listeners {
 
 /// What the first process looks after itself; 0 is no limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Watch {
+pub struct WatchLimits {
     /// Processor time of all processes, in microseconds.
     pub cpu_us: u64,
     /// Memory of all processes and of /dev/shm, in bytes.
@@ -64,7 +64,7 @@ pub struct Watch {
 
 /// Something that is made in the sandbox's root.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum RootEntry {
     /// A directory.
     Dir(PathBuf),
     /// A file with this content.
@@ -75,9 +75,9 @@ pub enum Entry {
 
 /// Something of the host that is mounted in the sandbox.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Bind {
+pub struct BindMount {
     /// Where it comes from.
-    pub source: Source,
+    pub source: BindSource,
     /// Where it is in the sandbox.
     pub target: PathBuf,
     /// Whether it is a directory.
@@ -90,7 +90,7 @@ pub struct Bind {
 
 /// Where a bound thing comes from.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum BindSource {
     /// A path of the host.
     Path(PathBuf),
     /// A path of the host, where the thing must still be that a descriptor stands for.
@@ -102,9 +102,9 @@ pub enum Source {
 }
 
 /// Bytes that are being read; everything is `None` after the first that does not fit.
-struct Reader<'a>(&'a [u8]);
+struct OrderReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> OrderReader<'a> {
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -136,11 +136,11 @@ impl<'a> Reader<'a> {
         let count = self.int()?;
         (0..count).map(|_| one(self)).collect()
     }
-    fn entry(&mut self) -> Option<Entry> {
+    fn entry(&mut self) -> Option<RootEntry> {
         Some(match self.byte()? {
-            0 => Entry::Dir(self.path()?),
-            1 => Entry::File(self.path()?, self.bytes()?),
-            2 => Entry::Link(self.path()?, self.path()?),
+            0 => RootEntry::Dir(self.path()?),
+            1 => RootEntry::File(self.path()?, self.bytes()?),
+            2 => RootEntry::Link(self.path()?, self.path()?),
             _ => return None,
         })
     }
@@ -156,11 +156,11 @@ impl<'a> Reader<'a> {
             }
         }
     }
-    fn listeners(&mut self) -> Option<Option<Listeners>> {
+    fn listeners(&mut self) -> Option<Option<ListenerPorts>> {
         if !self.flag()? {
             return Some(None);
         }
-        Some(Some(Listeners {
+        Some(Some(ListenerPorts {
             anywhere: self.ports()?,
             loopback: self.ports()?,
             within: match self.flag()? {
@@ -169,23 +169,23 @@ impl<'a> Reader<'a> {
             },
         }))
     }
-    fn start(&mut self) -> Option<Start> {
-        Some(Start {
+    fn start(&mut self) -> Option<StartOrder> {
+        Some(StartOrder {
             candidates: self.list(Self::text)?,
             arguments: self.list(Self::text)?,
             environment: self.list(Self::text)?,
             directory: self.text()?,
         })
     }
-    fn bind(&mut self) -> Option<Bind> {
+    fn bind(&mut self) -> Option<BindMount> {
         let source = match self.byte()? {
-            0 => Source::Path(self.path()?),
-            1 => Source::Verified(self.path()?, self.int()?),
-            2 => Source::Detached(self.int()?),
-            3 => Source::Empty,
+            0 => BindSource::Path(self.path()?),
+            1 => BindSource::Verified(self.path()?, self.int()?),
+            2 => BindSource::Detached(self.int()?),
+            3 => BindSource::Empty,
             _ => return None,
         };
-        Some(Bind {
+        Some(BindMount {
             source,
             target: self.path()?,
             is_dir: self.flag()?,
@@ -195,9 +195,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-struct Writer(Vec<u8>);
+struct OrderWriter(Vec<u8>);
 
-impl Writer {
+impl OrderWriter {
     fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }
@@ -235,7 +235,7 @@ impl Writer {
             self.int(columns.into());
         }
     }
-    fn listeners(&mut self, listeners: Option<&Listeners>) {
+    fn listeners(&mut self, listeners: Option<&ListenerPorts>) {
         self.byte(u8::from(listeners.is_some()));
         let Some(listeners) = listeners else { return };
         self.ports(&listeners.anywhere);
@@ -243,46 +243,46 @@ impl Writer {
         self.byte(u8::from(listeners.within.is_some()));
         listeners.within.iter().for_each(|index| self.int(*index));
     }
-    fn entry(&mut self, entry: &Entry) {
+    fn entry(&mut self, entry: &RootEntry) {
         match entry {
-            Entry::Dir(path) => {
+            RootEntry::Dir(path) => {
                 self.byte(0);
                 self.path(path);
             }
-            Entry::File(path, content) => {
+            RootEntry::File(path, content) => {
                 self.byte(1);
                 self.path(path);
                 self.bytes(content);
             }
-            Entry::Link(path, target) => {
+            RootEntry::Link(path, target) => {
                 self.byte(2);
                 self.path(path);
                 self.path(target);
             }
         }
     }
-    fn start(&mut self, start: &Start) {
+    fn start(&mut self, start: &StartOrder) {
         self.texts(&start.candidates);
         self.texts(&start.arguments);
         self.texts(&start.environment);
         self.bytes(start.directory.to_bytes());
     }
-    fn bind(&mut self, bind: &Bind) {
+    fn bind(&mut self, bind: &BindMount) {
         match &bind.source {
-            Source::Path(path) => {
+            BindSource::Path(path) => {
                 self.byte(0);
                 self.path(path);
             }
-            Source::Verified(path, index) => {
+            BindSource::Verified(path, index) => {
                 self.byte(1);
                 self.path(path);
                 self.int(*index);
             }
-            Source::Detached(index) => {
+            BindSource::Detached(index) => {
                 self.byte(2);
                 self.int(*index);
             }
-            Source::Empty => self.byte(3),
+            BindSource::Empty => self.byte(3),
         }
         self.path(&bind.target);
         self.byte(u8::from(bind.is_dir));
@@ -291,10 +291,10 @@ impl Writer {
     }
 }
 
-impl Orders {
+impl InitOrders {
     /// Writes the orders.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::with_capacity(8192));
+        let mut out = OrderWriter(Vec::with_capacity(8192));
         out.byte(self.backend as u8);
         out.int(self.uid);
         out.int(self.gid);
@@ -321,22 +321,22 @@ impl Orders {
         out.0
     }
 
-    /// Reads what [`Orders::to_bytes`] wrote; nothing if these are other bytes.
+    /// Reads what [`InitOrders::to_bytes`] wrote; nothing if these are other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut bytes = Reader(bytes);
+        let mut bytes = OrderReader(bytes);
         let read = Self {
             backend: Backend::from_number(bytes.byte()?)?,
             uid: bytes.int()?,
             gid: bytes.int()?,
             ptrace: bytes.flag()?,
             terminal: bytes.terminal()?,
-            groups: bytes.list(Reader::int)?,
+            groups: bytes.list(OrderReader::int)?,
             memory_files: bytes.long()?,
-            entries: bytes.list(Reader::entry)?,
-            binds: bytes.list(Reader::bind)?,
+            entries: bytes.list(OrderReader::entry)?,
+            binds: bytes.list(OrderReader::bind)?,
             rlimits: bytes.list(|bytes| Some((bytes.int()?, bytes.long()?)))?,
             listeners: bytes.listeners()?,
-            watch: Watch {
+            watch: WatchLimits {
                 cpu_us: bytes.long()?,
                 memory: bytes.long()?,
                 processes: bytes.long()?,
@@ -352,7 +352,7 @@ impl Orders {
 
 /// A program that is to be started.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Start {
+pub struct StartOrder {
     /// Files that the program may be.
     pub candidates: Vec<CString>,
     /// Its arguments, with its name first.
@@ -363,17 +363,17 @@ pub struct Start {
     pub directory: CString,
 }
 
-impl Start {
+impl StartOrder {
     /// Writes the order.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer(Vec::with_capacity(4096));
+        let mut out = OrderWriter(Vec::with_capacity(4096));
         out.start(self);
         out.0
     }
 
-    /// Reads what [`Start::to_bytes`] wrote; nothing if these are other bytes.
+    /// Reads what [`StartOrder::to_bytes`] wrote; nothing if these are other bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut bytes = Reader(bytes);
+        let mut bytes = OrderReader(bytes);
         let read = bytes.start()?;
         bytes.0.is_empty().then_some(read)
     }
@@ -384,8 +384,8 @@ impl Start {
 mod tests {
     use super::*;
 
-    fn some() -> Orders {
-        Orders {
+    fn some() -> InitOrders {
+        InitOrders {
             backend: Backend::Bwrap,
             uid: 1000,
             gid: 100,
@@ -394,27 +394,27 @@ mod tests {
             groups: vec![7, 8],
             memory_files: 1 << 40,
             entries: vec![
-                Entry::Dir("a/b".into()),
-                Entry::File("etc/hosts".into(), b"x\n".to_vec()),
-                Entry::Link("bin".into(), "usr/bin".into()),
+                RootEntry::Dir("a/b".into()),
+                RootEntry::File("etc/hosts".into(), b"x\n".to_vec()),
+                RootEntry::Link("bin".into(), "usr/bin".into()),
             ],
             binds: vec![
-                Bind {
-                    source: Source::Path("/usr".into()),
+                BindMount {
+                    source: BindSource::Path("/usr".into()),
                     target: "usr".into(),
                     is_dir: true,
                     attributes: 3,
                     late: false,
                 },
-                Bind {
-                    source: Source::Verified("/h".into(), 1),
+                BindMount {
+                    source: BindSource::Verified("/h".into(), 1),
                     target: "h".into(),
                     is_dir: true,
                     attributes: 0,
                     late: true,
                 },
-                Bind {
-                    source: Source::Empty,
+                BindMount {
+                    source: BindSource::Empty,
                     target: "h/hidden".into(),
                     is_dir: true,
                     attributes: 1,
@@ -422,17 +422,17 @@ mod tests {
                 },
             ],
             rlimits: vec![(7, 1024)],
-            listeners: Some(Listeners {
+            listeners: Some(ListenerPorts {
                 anywhere: vec![80, 65535],
                 loopback: vec![3128],
                 within: Some(5),
             }),
-            watch: Watch {
+            watch: WatchLimits {
                 cpu_us: 1,
                 memory: 2,
                 processes: 3,
             },
-            program: Some(Start {
+            program: Some(StartOrder {
                 candidates: vec![c"/usr/bin/id".into()],
                 arguments: vec![c"id".into(), c"".into()],
                 environment: vec![c"A=b".into()],
@@ -443,13 +443,13 @@ mod tests {
 
     #[test]
     fn orders_survive_the_wire() {
-        let none = Orders {
+        let none = InitOrders {
             program: None,
             terminal: None,
             ..some()
         };
         for orders in [some(), none] {
-            assert_eq!(Orders::from_bytes(&orders.to_bytes()), Some(orders));
+            assert_eq!(InitOrders::from_bytes(&orders.to_bytes()), Some(orders));
         }
     }
 
@@ -457,7 +457,7 @@ mod tests {
     fn a_part_of_orders_is_none() {
         let bytes = some().to_bytes();
         for cut in 0..bytes.len() {
-            assert_eq!(Orders::from_bytes(&bytes[..cut]), None, "cut at {cut}");
+            assert_eq!(InitOrders::from_bytes(&bytes[..cut]), None, "cut at {cut}");
         }
     }
 }

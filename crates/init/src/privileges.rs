@@ -4,44 +4,44 @@ use rustix::io::Errno;
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use crate::backend::Backend;
-use crate::error::{Failed, Step};
+use crate::error::{Step, StepFailure};
 use crate::filter::filter;
-use crate::orders::Orders;
+use crate::orders::InitOrders;
 use crate::sys::filter::install;
 
 /// One more than the largest number that a capability can have.
 const CAPABILITIES: u32 = 64;
 
 /// Gives them up, of this process and of all that it starts.
-pub(crate) fn give_up(orders: &Orders) -> Result<(), Failed> {
+pub(crate) fn give_up(orders: &InitOrders) -> Result<(), StepFailure> {
     match orders.backend {
         Backend::Namespaces => give_up_capabilities()?,
         Backend::Bwrap => check_capabilities()?,
     }
     rustix::thread::set_no_new_privs(true)
-        .map_err(|errno| Failed::new(Step::Privileges, "PR_SET_NO_NEW_PRIVS", errno))?;
+        .map_err(|errno| StepFailure::new(Step::Privileges, "PR_SET_NO_NEW_PRIVS", errno))?;
     filter(orders.ptrace, orders.watch.memory > 0)
         .and_then(|program| install(&program))
-        .map_err(|errno| Failed::new(Step::Filter, "", errno))
+        .map_err(|errno| StepFailure::new(Step::Filter, "", errno))
 }
 
 /// Checks that another program has left this process no capability. What could be had by executing a file, the bounding
 /// set or user 0, is not given to a process that may have no new privileges; PR_SET_NO_NEW_PRIVS(2const).
-fn check_capabilities() -> Result<(), Failed> {
-    let failed = |errno| Failed::new(Step::Privileges, "capget", errno);
+fn check_capabilities() -> Result<(), StepFailure> {
+    let failed = |errno| StepFailure::new(Step::Privileges, "capget", errno);
     let sets = rustix::thread::capabilities(None).map_err(failed)?;
     let all = sets.effective | sets.permitted | sets.inheritable;
     match all.is_empty() {
         true => Ok(()),
-        false => Err(Failed::refused(
+        false => Err(StepFailure::refused(
             Step::Privileges,
             "bwrap has left capabilities",
         )),
     }
 }
 
-fn give_up_capabilities() -> Result<(), Failed> {
-    let failed = |what: &'static str| move |errno| Failed::new(Step::Privileges, what, errno);
+fn give_up_capabilities() -> Result<(), StepFailure> {
+    let failed = |what: &'static str| move |errno| StepFailure::new(Step::Privileges, what, errno);
     rustix::thread::set_capabilities_secure_bits(
         CapabilitiesSecureBits::NO_ROOT
             | CapabilitiesSecureBits::NO_ROOT_LOCKED

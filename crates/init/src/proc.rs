@@ -7,7 +7,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use rustix::mount::MountAttrFlags;
 
-use crate::error::{Failed, Step};
+use crate::error::{Step, StepFailure};
 use crate::mounts::{attach_own, clone, file_system, write};
 
 /// Names shown beside processes: what programs read to find out what they run on, and what is their own. Whatever else a
@@ -48,12 +48,12 @@ const EMPTY_DIR: &str = "proc/dir";
 
 /// Mounts this PID namespace's /proc, all of it read-only: much in it belongs to root without asking for a capability,
 /// and a home's owner may be root.
-pub(crate) fn mount(root: &OwnedFd) -> std::result::Result<(), Failed> {
+pub(crate) fn mount(root: &OwnedFd) -> std::result::Result<(), StepFailure> {
     let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
         | MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let failed = |about: &'static str| move |errno| Failed::new(Step::Proc, about, errno);
+    let failed = |about: &'static str| move |errno| StepFailure::new(Step::Proc, about, errno);
     write(root, Path::new(EMPTY), b"")
         .and_then(|()| rustix::fs::mkdirat(root, EMPTY_DIR, Mode::from_raw_mode(0o555)))
         .map_err(failed("what covers parts of it"))?;

@@ -10,9 +10,9 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, Result};
 use rustix::mount::{MountAttrFlags, MoveMountFlags, UnmountFlags};
 
-use crate::error::{Failed, Step};
+use crate::error::{Step, StepFailure};
 use crate::mounts::{attach_own, clone, file_system, place, write};
-use crate::orders::{Bind, Entry, Orders, Source};
+use crate::orders::{BindMount, BindSource, InitOrders, RootEntry};
 use crate::proc;
 use crate::sys::mount::{attr, set_attributes};
 use crate::tmp::{TMP, TmpCover, below_tmp, cover_in_tmp};
@@ -21,12 +21,12 @@ use crate::tmp::{TMP, TmpCover, below_tmp, cover_in_tmp};
 const PLACE: &str = "/tmp";
 
 /// Makes the root as ordered, and leaves the host's.
-pub(crate) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), Failed> {
+pub(crate) fn make(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<(), StepFailure> {
     let mut trees = Vec::with_capacity(orders.binds.len());
     for bind in &orders.binds {
         trees.push(tree(bind, fds).map_err(|errno| failed(Step::Source, &bind.source, errno))?);
     }
-    let at_root = |errno| Failed::new(Step::Root, "tmpfs", errno);
+    let at_root = |errno| StepFailure::new(Step::Root, "tmpfs", errno);
     let size = orders.memory_files.to_string();
     let root = file_system(
         "tmpfs",
@@ -38,7 +38,7 @@ pub(crate) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
     rustix::mount::move_mount(&root, "", CWD, PLACE, flags).map_err(at_root)?;
     fill(&root, orders)?;
     let shared = clone(root.as_fd(), "dev/shm", false)
-        .map_err(|errno| Failed::new(Step::Mount, "/dev/shm", errno))?;
+        .map_err(|errno| StepFailure::new(Step::Mount, "/dev/shm", errno))?;
 
     let mut binds = orders.binds.iter().zip(&trees);
     for (bind, tree) in binds.by_ref().take_while(|(bind, _)| !bind.late) {
@@ -46,7 +46,7 @@ pub(crate) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
     }
     proc::mount(&root)?;
     set_attributes(&root, attr::READ_ONLY | attr::NO_SUID, true)
-        .map_err(|errno| Failed::new(Step::Root, "mount_setattr", errno))?;
+        .map_err(|errno| StepFailure::new(Step::Root, "mount_setattr", errno))?;
     private_devices(&root, &shared)?;
     let mut covers = Vec::new();
     for (bind, tree) in orders.binds.iter().zip(&trees) {
@@ -57,14 +57,14 @@ pub(crate) fn make(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), 
             covers = cover_in_tmp(&root, orders)?;
         }
     }
-    leave(&root).map_err(|errno| Failed::new(Step::Pivot, "", errno))
+    leave(&root).map_err(|errno| StepFailure::new(Step::Pivot, "", errno))
 }
 
 /// Checks that a root that somebody else has made by path has the home and all else there that the plan has descriptors
 /// of: a path may have led elsewhere meanwhile.
-pub(crate) fn verify(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<(), Failed> {
+pub(crate) fn verify(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<(), StepFailure> {
     for bind in &orders.binds {
-        let Source::Verified(_, index) = &bind.source else {
+        let BindSource::Verified(_, index) = &bind.source else {
             continue;
         };
         let given = fds.get(*index as usize).ok_or(Errno::BADF);
@@ -80,27 +80,27 @@ pub(crate) fn verify(orders: &Orders, fds: &[OwnedFd]) -> std::result::Result<()
     Ok(())
 }
 
-fn failed(step: Step, source: &Source, errno: Errno) -> Failed {
+fn failed(step: Step, source: &BindSource, errno: Errno) -> StepFailure {
     let about = match source {
-        Source::Path(path) | Source::Verified(path, _) => path.display().to_string(),
-        Source::Detached(_) => "a detached mount".to_owned(),
-        Source::Empty => "an empty directory".to_owned(),
+        BindSource::Path(path) | BindSource::Verified(path, _) => path.display().to_string(),
+        BindSource::Detached(_) => "a detached mount".to_owned(),
+        BindSource::Empty => "an empty directory".to_owned(),
     };
-    Failed::new(step, about, errno)
+    StepFailure::new(step, about, errno)
 }
 
 /// Clones what is to be bound, as a mount of its own that is nowhere yet.
-fn tree(bind: &Bind, fds: &[OwnedFd]) -> Result<OwnedFd> {
+fn tree(bind: &BindMount, fds: &[OwnedFd]) -> Result<OwnedFd> {
     let given = |index: u32| fds.get(index as usize).ok_or(Errno::BADF);
     match &bind.source {
-        Source::Path(path) => clone(CWD, path, true),
-        Source::Empty => file_system(
+        BindSource::Path(path) => clone(CWD, path, true),
+        BindSource::Empty => file_system(
             "tmpfs",
             &[("mode", "0555"), ("size", "4k")],
             MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
         ),
-        Source::Detached(index) => given(*index)?.try_clone().map_err(|_| Errno::MFILE),
-        Source::Verified(path, index) => {
+        BindSource::Detached(index) => given(*index)?.try_clone().map_err(|_| Errno::MFILE),
+        BindSource::Verified(path, index) => {
             let found = clone(CWD, path, true)?;
             if identity(&found)? == identity(given(*index)?)? {
                 Ok(found)
@@ -119,18 +119,20 @@ fn identity(fd: impl AsFd) -> Result<(u32, u32, u64)> {
 }
 
 /// Makes what the root holds itself, and the places of what is mounted before it becomes read-only.
-fn fill(root: &OwnedFd, orders: &Orders) -> std::result::Result<(), Failed> {
-    fn failed(path: &Path) -> impl Fn(Errno) -> Failed {
-        move |errno| Failed::new(Step::Root, path.display().to_string(), errno)
+fn fill(root: &OwnedFd, orders: &InitOrders) -> std::result::Result<(), StepFailure> {
+    fn failed(path: &Path) -> impl Fn(Errno) -> StepFailure {
+        move |errno| StepFailure::new(Step::Root, path.display().to_string(), errno)
     }
     for entry in &orders.entries {
         match entry {
-            Entry::Dir(path) => {
+            RootEntry::Dir(path) => {
                 rustix::fs::mkdirat(root, path, Mode::from_raw_mode(0o755))
                     .map_err(failed(path))?;
             }
-            Entry::File(path, content) => write(root, path, content).map_err(failed(path))?,
-            Entry::Link(path, to) => rustix::fs::symlinkat(to, root, path).map_err(failed(path))?,
+            RootEntry::File(path, content) => write(root, path, content).map_err(failed(path))?,
+            RootEntry::Link(path, to) => {
+                rustix::fs::symlinkat(to, root, path).map_err(failed(path))?
+            }
         }
     }
     // Everybody's, as on a host; there is one user only.
@@ -165,7 +167,7 @@ fn make_own(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<()> {
     }
 }
 
-fn mount(root: &OwnedFd, bind: &Bind, tree: &OwnedFd) -> std::result::Result<(), Failed> {
+fn mount(root: &OwnedFd, bind: &BindMount, tree: &OwnedFd) -> std::result::Result<(), StepFailure> {
     prepare(bind, tree)
         .and_then(|()| attach_own(root, tree, &bind.target))
         .map_err(failed_at(bind))
@@ -175,9 +177,9 @@ fn mount(root: &OwnedFd, bind: &Bind, tree: &OwnedFd) -> std::result::Result<(),
 fn mount_late(
     root: &OwnedFd,
     covers: &[TmpCover],
-    bind: &Bind,
+    bind: &BindMount,
     tree: &OwnedFd,
-) -> std::result::Result<(), Failed> {
+) -> std::result::Result<(), StepFailure> {
     let covered = covers
         .iter()
         .find_map(|cover| cover.place(&bind.target, bind.is_dir));
@@ -188,21 +190,21 @@ fn mount_late(
         .map_err(failed_at(bind))
 }
 
-fn prepare(bind: &Bind, tree: &OwnedFd) -> Result<()> {
+fn prepare(bind: &BindMount, tree: &OwnedFd) -> Result<()> {
     match bind.attributes {
         0 => Ok(()),
         attributes => set_attributes(tree, attributes, true),
     }
 }
 
-fn failed_at(bind: &Bind) -> impl Fn(Errno) -> Failed {
+fn failed_at(bind: &BindMount) -> impl Fn(Errno) -> StepFailure {
     let about = format!("/{}", bind.target.display());
-    move |errno| Failed::new(Step::Mount, about.clone(), errno)
+    move |errno| StepFailure::new(Step::Mount, about.clone(), errno)
 }
 
 /// Mounts terminals of the sandbox's own, and its shared memory.
-fn private_devices(root: &OwnedFd, shared: &OwnedFd) -> std::result::Result<(), Failed> {
-    let failed = |path: &'static str| move |errno| Failed::new(Step::Mount, path, errno);
+fn private_devices(root: &OwnedFd, shared: &OwnedFd) -> std::result::Result<(), StepFailure> {
+    let failed = |path: &'static str| move |errno| StepFailure::new(Step::Mount, path, errno);
     attach_own(root, shared, Path::new("dev/shm")).map_err(failed("/dev/shm"))?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     file_system(

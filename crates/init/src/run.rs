@@ -15,21 +15,21 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal, WaitOptions};
 
 use crate::backend::Backend;
-use crate::channel::{self, Said};
-use crate::error::{Failed, Step};
+use crate::channel::{self, InitMessage};
+use crate::error::{Step, StepFailure};
 use crate::limit::resource;
-use crate::orders::Orders;
-use crate::start::{self, Report};
+use crate::orders::InitOrders;
+use crate::start::{self, StartReport};
 use crate::sys::clone;
-use crate::sys::program::{self, Left};
-use crate::watch::Watcher;
+use crate::sys::program::{self, RemainingProcesses};
+use crate::watch::LimitWatcher;
 use crate::{network, privileges, root, serve, terminal};
 
 /// The word that makes this program the first process of a sandbox. Not for people.
 pub const INIT: &str = "__sandbox-init";
 
 /// The user and the group that a sandbox is for.
-pub type User = (u32, u32);
+pub type UserIds = (u32, u32);
 
 /// How long this process waits for what the program left behind, to count what it has used.
 const COUNTED: Duration = Duration::from_millis(100);
@@ -44,23 +44,23 @@ pub fn run() -> ExitCode {
     // tells us, for this signal comes already when the launcher's *thread* ends.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let said = match start(channel) {
-        Ok(Some(Begun::Program(started))) => {
+        Ok(Some(SandboxTask::Program(started))) => {
             let said = wait(channel, started);
             let is_empty = end_all();
             match said {
-                Said::Ended(status, _) if is_empty => {
-                    Said::Ended(status, Some(program::used_by_all()))
+                InitMessage::Ended(status, _) if is_empty => {
+                    InitMessage::Ended(status, Some(program::used_by_all()))
                 }
                 said => said,
             }
         }
-        Ok(Some(Begun::Service(ends, within, watcher, rlimits))) => {
+        Ok(Some(SandboxTask::Service(ends, within, watcher, rlimits))) => {
             let said = serve::serve(channel, &ends, within, watcher, &rlimits);
             let _ = end_all();
             said
         }
         Ok(None) => return ExitCode::FAILURE,
-        Err(error) => Said::Failed(error),
+        Err(error) => InitMessage::Failed(error),
     };
     match channel::say(channel, &said) {
         Ok(()) => ExitCode::SUCCESS,
@@ -69,34 +69,34 @@ pub fn run() -> ExitCode {
 }
 
 /// What a sandbox that is set up does.
-enum Begun {
+enum SandboxTask {
     /// It runs a program.
-    Program(Started),
+    Program(ProgramHandle),
     /// It starts programs as it is told. The first descriptor is readable when a child has ended; by the other one the
     /// launcher asks for sockets of this network. The limits are those of each program.
     Service(
         OwnedFd,
         Option<OwnedFd>,
-        Option<Watcher>,
+        Option<LimitWatcher>,
         Vec<(Resource, Rlimit)>,
     ),
 }
 
 /// A program that was started.
-struct Started {
+struct ProgramHandle {
     pid: i32,
     /// Readable when a child has ended.
     ends: OwnedFd,
     /// Ends when the program is executed, or says why not.
-    report: Report,
+    report: StartReport,
     /// Where the launcher asks for sockets of this network.
     within: Option<OwnedFd>,
-    watcher: Option<Watcher>,
+    watcher: Option<LimitWatcher>,
 }
 
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
-fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
-    let control = |errno| Failed::new(Step::Control, "", errno);
+fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
+    let control = |errno| StepFailure::new(Step::Control, "", errno);
     let user = user();
     if let Some(user) = user {
         enter_user(user)?;
@@ -105,12 +105,12 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
     if user.is_some() {
         name_host()?;
         crate::sys::mount::bring_up_loopback()
-            .map_err(|errno| Failed::new(Step::Loopback, "", errno))?;
+            .map_err(|errno| StepFailure::new(Step::Loopback, "", errno))?;
     }
     let Some((bytes, fds)) = channel::receive_orders(channel).map_err(control)? else {
         return Ok(None);
     };
-    let orders = Orders::from_bytes(&bytes).ok_or_else(|| control(Errno::BADMSG))?;
+    let orders = InitOrders::from_bytes(&bytes).ok_or_else(|| control(Errno::BADMSG))?;
     if (orders.backend == Backend::Namespaces) != user.is_some() {
         return Err(control(Errno::BADMSG));
     }
@@ -119,7 +119,7 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
         // Only now: the cgroup is the namespace's root, and what is mounted on the host now is what the orders mean. A
         // process that waits for orders would keep it all from being unmounted.
         clone::enter_late_namespaces()
-            .map_err(|errno| Failed::new(Step::Namespaces, "unshare", errno))?;
+            .map_err(|errno| StepFailure::new(Step::Namespaces, "unshare", errno))?;
         root::make(&orders, &fds)?;
     } else {
         root::verify(&orders, &fds)?;
@@ -140,14 +140,14 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
     channel::say_set_up(channel, &sockets).map_err(control)?;
     drop(sockets);
     let within = network::within(&orders, &fds).map_err(control)?;
-    let (watcher, rlimits) = (Watcher::new(orders.watch)?, rlimits(&orders));
+    let (watcher, rlimits) = (LimitWatcher::new(orders.watch)?, rlimits(&orders));
     let Some(program) = &orders.program else {
-        return Ok(Some(Begun::Service(ends, within, watcher, rlimits)));
+        return Ok(Some(SandboxTask::Service(ends, within, watcher, rlimits)));
     };
     let streams = fds.get(..3).unwrap_or_default();
     let (pid, report) = start::start(program, streams, terminal.as_ref(), &rlimits)?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
-    Ok(Some(Begun::Program(Started {
+    Ok(Some(SandboxTask::Program(ProgramHandle {
         pid,
         ends,
         report,
@@ -157,29 +157,29 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<Begun>, Failed> {
 }
 
 /// Returns the user and the group whose sandbox this process makes, from the arguments; nothing if bubblewrap made it.
-fn user() -> Option<User> {
+fn user() -> Option<UserIds> {
     let mut words = std::env::args().skip(2);
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
 
 /// Has nobody in the sandbox look into this process, and lets go of where the launcher was started.
-fn close_to_others() -> Result<(), Failed> {
+fn close_to_others() -> Result<(), StepFailure> {
     // Only now: the maps of a process that is not dumpable belong to root. From here on nobody in the sandbox can reach
     // this process's memory, nor its program's file through /proc.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .map_err(|errno| Failed::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
+        .map_err(|errno| StepFailure::new(Step::Privileges, "PR_SET_DUMPABLE", errno))?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    rustix::process::chdir("/").map_err(|errno| Failed::new(Step::Root, "/", errno))
+    rustix::process::chdir("/").map_err(|errno| StepFailure::new(Step::Root, "/", errno))
 }
 
 /// Maps the user to itself: the same number inside and outside. Supplementary groups cannot be mapped by somebody who
 /// is not root, so they stay, as strangers; user_namespaces(7).
-fn enter_user((uid, gid): User) -> Result<(), Failed> {
+fn enter_user((uid, gid): UserIds) -> Result<(), StepFailure> {
     let put = |name: &str, text: &str| {
         let path = format!("/proc/self/{name}");
         rustix::fs::openat(CWD, &*path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|file| rustix::io::write(&file, text.as_bytes()))
-            .map_err(|errno| Failed::new(Step::UserMap, path, errno))
+            .map_err(|errno| StepFailure::new(Step::UserMap, path, errno))
     };
     put("setgroups", "deny")?;
     put("gid_map", &format!("{gid} {gid} 1\n"))?;
@@ -188,25 +188,25 @@ fn enter_user((uid, gid): User) -> Result<(), Failed> {
 }
 
 /// Enters the cgroup whose limits hold for all that this process starts.
-fn enter_group(orders: &Orders, fds: &[OwnedFd]) -> Result<(), Failed> {
+fn enter_group(orders: &InitOrders, fds: &[OwnedFd]) -> Result<(), StepFailure> {
     for index in &orders.groups {
         let door = usize::try_from(*index).ok().and_then(|at| fds.get(at));
         let entered = door
             .ok_or(Errno::BADF)
             .and_then(|door| rustix::io::write(door, b"0"));
-        entered.map_err(|errno| Failed::new(Step::Limits, "tasks", errno))?;
+        entered.map_err(|errno| StepFailure::new(Step::Limits, "tasks", errno))?;
     }
     Ok(())
 }
 
-fn name_host() -> Result<(), Failed> {
-    let failed = |errno| Failed::new(Step::Namespaces, "sethostname", errno);
+fn name_host() -> Result<(), StepFailure> {
+    let failed = |errno| StepFailure::new(Step::Namespaces, "sethostname", errno);
     rustix::system::sethostname(b"sandbox").map_err(failed)?;
     rustix::system::setdomainname(b"").map_err(failed)
 }
 
 /// Returns the limits of each program that is started. Not of this process: it has to see to the others.
-fn rlimits(orders: &Orders) -> Vec<(Resource, Rlimit)> {
+fn rlimits(orders: &InitOrders) -> Vec<(Resource, Rlimit)> {
     let limits = orders.rlimits.iter().filter_map(|(number, limit)| {
         let resource = match *number {
             resource::CPU => Resource::Cpu,
@@ -229,8 +229,8 @@ fn rlimits(orders: &Orders) -> Vec<(Resource, Rlimit)> {
 }
 
 /// Waits for the program's end, or for the launcher's.
-fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
-    let Started {
+fn wait(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage {
+    let ProgramHandle {
         pid,
         ends,
         report,
@@ -250,16 +250,18 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
         if let Some(within) = &within {
             fds.push(PollFd::new(within, PollFlags::IN));
         }
-        let pause = watcher.as_ref().map(Watcher::pause);
+        let pause = watcher.as_ref().map(LimitWatcher::pause);
         match rustix::event::poll(&mut fds, pause.as_ref()) {
             Err(Errno::INTR) => continue,
-            Err(errno) => return Said::Failed(Failed::new(Step::Control, "poll", errno)),
+            Err(errno) => {
+                return InitMessage::Failed(StepFailure::new(Step::Control, "poll", errno));
+            }
             Ok(_) => {}
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
-        if let Some(limit) = watcher.as_mut().and_then(Watcher::look) {
-            return Said::Over(limit);
+        if let Some(limit) = watcher.as_mut().and_then(LimitWatcher::look) {
+            return InitMessage::Over(limit);
         }
         if ready.first() == Some(&true) {
             if !channel::is_to_go_on(channel) {
@@ -275,18 +277,20 @@ fn wait(channel: BorrowedFd<'_>, started: Started) -> Said {
             && ready.get(2) == Some(&true)
             && let Some(failure) = report.take().and_then(|report| report.failure())
         {
-            return Said::Failed(failure.into());
+            return InitMessage::Failed(failure.into());
         }
         if ready.get(1) == Some(&true) {
             program::forget_ends(&ends);
             let found = bury(pid);
-            if found.is_stopped && channel::say(channel, &Said::Stopped).is_err() {
+            if found.is_stopped && channel::say(channel, &InitMessage::Stopped).is_err() {
                 std::process::exit(1);
             }
             if let Some(status) = found.ended {
                 // It may have ended because it could not begin.
                 let failure = report.take().and_then(|report| report.failure());
-                return failure.map_or(Said::Ended(status, None), |f| Said::Failed(f.into()));
+                return failure.map_or(InitMessage::Ended(status, None), |f| {
+                    InitMessage::Failed(f.into())
+                });
             }
         }
     }
@@ -298,8 +302,8 @@ fn end_all() -> bool {
     let deadline = Instant::now() + COUNTED;
     loop {
         match program::kill_others() {
-            Left::Nobody => return true,
-            Left::Some if Instant::now() < deadline => {}
+            RemainingProcesses::Nobody => return true,
+            RemainingProcesses::Some if Instant::now() < deadline => {}
             _ => return false,
         }
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
@@ -309,15 +313,15 @@ fn end_all() -> bool {
 
 /// What is new of the program.
 #[derive(Default)]
-struct Found {
+struct ChildStatus {
     /// Its wait status, if it has ended.
     ended: Option<i32>,
     is_stopped: bool,
 }
 
 /// Waits for all that have ended; returns what is new of the program.
-fn bury(pid: i32) -> Found {
-    let mut found = Found::default();
+fn bury(pid: i32) -> ChildStatus {
+    let mut found = ChildStatus::default();
     let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
     while let Ok(Some((child, status))) = rustix::process::wait(options) {
         if child.as_raw_nonzero().get() != pid {

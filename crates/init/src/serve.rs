@@ -7,19 +7,19 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, WaitOptions};
 
-use crate::channel::{self, Said};
-use crate::error::{Failed, Step};
+use crate::channel::{self, InitMessage};
+use crate::error::{Step, StepFailure};
 use crate::network;
-use crate::orders::Start;
-use crate::start::{self, Report};
+use crate::orders::StartOrder;
+use crate::start::{self, StartReport};
 use crate::sys::program;
-use crate::watch::Watcher;
+use crate::watch::LimitWatcher;
 
 /// A program that was started.
-struct Started {
+struct ServedProgram {
     number: u32,
     /// Ends when the program is executed, or says why not.
-    report: Report,
+    report: StartReport,
 }
 
 /// Starts programs until the launcher has closed its end, which ends everything. Returns only where a limit is passed, or
@@ -30,10 +30,10 @@ pub(crate) fn serve(
     channel: BorrowedFd<'_>,
     ends: &OwnedFd,
     mut within: Option<OwnedFd>,
-    mut watcher: Option<Watcher>,
+    mut watcher: Option<LimitWatcher>,
     rlimits: &[(Resource, Rlimit)],
-) -> Said {
-    let mut running: HashMap<i32, Started> = HashMap::new();
+) -> InitMessage {
+    let mut running: HashMap<i32, ServedProgram> = HashMap::new();
     let mut next = 0;
     loop {
         let mut fds = vec![
@@ -41,18 +41,20 @@ pub(crate) fn serve(
             PollFd::new(ends, PollFlags::IN),
         ];
         fds.extend(within.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        let pause = watcher.as_ref().map(Watcher::pause);
+        let pause = watcher.as_ref().map(LimitWatcher::pause);
         match rustix::event::poll(&mut fds, pause.as_ref()) {
             Err(Errno::INTR) => continue,
-            Err(errno) => return Said::Failed(Failed::new(Step::Control, "poll", errno)),
+            Err(errno) => {
+                return InitMessage::Failed(StepFailure::new(Step::Control, "poll", errno));
+            }
             Ok(_) => {}
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
         let is_ready = |at: usize| ready.get(at) == Some(&true);
         let (ordered, ended) = (is_ready(0), is_ready(1));
-        if let Some(limit) = watcher.as_mut().and_then(Watcher::look) {
-            return Said::Over(limit);
+        if let Some(limit) = watcher.as_mut().and_then(LimitWatcher::look) {
+            return InitMessage::Over(limit);
         }
         if is_ready(2) && within.as_ref().map(network::hand_out) != Some(Ok(())) {
             within = None;
@@ -68,7 +70,7 @@ pub(crate) fn serve(
             };
             match start(&bytes, &fds, next, rlimits) {
                 Ok((pid, started)) => drop(running.insert(pid, started)),
-                Err(error) => tell(channel, &Said::ProgramFailed(next, error)),
+                Err(error) => tell(channel, &InitMessage::ProgramFailed(next, error)),
             }
             next += 1;
         }
@@ -80,29 +82,30 @@ fn start(
     fds: &[OwnedFd],
     number: u32,
     rlimits: &[(Resource, Rlimit)],
-) -> Result<(i32, Started), Failed> {
-    let misread = || Failed::new(Step::Control, "", Errno::BADMSG);
-    let order = Start::from_bytes(bytes).ok_or_else(misread)?;
+) -> Result<(i32, ServedProgram), StepFailure> {
+    let misread = || StepFailure::new(Step::Control, "", Errno::BADMSG);
+    let order = StartOrder::from_bytes(bytes).ok_or_else(misread)?;
     let (pid, report) = start::start(&order, fds, None, rlimits)?;
-    Ok((pid, Started { number, report }))
+    Ok((pid, ServedProgram { number, report }))
 }
 
 /// Waits for all that have ended, and tells of those that were ordered.
-fn bury(channel: BorrowedFd<'_>, running: &mut HashMap<i32, Started>) {
+fn bury(channel: BorrowedFd<'_>, running: &mut HashMap<i32, ServedProgram>) {
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-        let Some(Started { number, report }) = running.remove(&pid.as_raw_nonzero().get()) else {
+        let Some(ServedProgram { number, report }) = running.remove(&pid.as_raw_nonzero().get())
+        else {
             continue;
         };
         let said = match report.failure() {
-            Some(failure) => Said::ProgramFailed(number, failure.into()),
-            None => Said::ProgramEnded(number, status.as_raw()),
+            Some(failure) => InitMessage::ProgramFailed(number, failure.into()),
+            None => InitMessage::ProgramEnded(number, status.as_raw()),
         };
         tell(channel, &said);
     }
 }
 
 /// Tells the launcher. One that does not hear it is gone.
-fn tell(channel: BorrowedFd<'_>, said: &Said) {
+fn tell(channel: BorrowedFd<'_>, said: &InitMessage) {
     if channel::say(channel, said).is_err() {
         std::process::exit(1);
     }

@@ -5,24 +5,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::error::{Failed, Step};
-use crate::orders::Start;
-use crate::sys::program::{self, Failure, Program};
+use crate::error::{Step, StepFailure};
+use crate::orders::StartOrder;
+use crate::sys::program::{self, ProgramSpec, StartFailure};
 use rustix::process::{Resource, Rlimit};
 
 /// Where a program says why it could not begin; it is closed when it has.
-pub(crate) struct Report(OwnedFd);
+pub(crate) struct StartReport(OwnedFd);
 
-impl Report {
+impl StartReport {
     /// Reads why the program could not begin; nothing if it could, or has not yet come so far.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<StartFailure> {
         let mut bytes = [0; 5];
         let len = rustix::io::read(&self.0, &mut bytes).ok()?;
-        Failure::from_bytes(bytes.get(..len)?)
+        StartFailure::from_bytes(bytes.get(..len)?)
     }
 }
 
-impl AsFd for Report {
+impl AsFd for StartReport {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -30,16 +30,16 @@ impl AsFd for Report {
 
 /// Starts a program with these streams, or at a terminal of this session, within these limits. Returns its number in this PID namespace.
 pub(crate) fn start(
-    order: &Start,
+    order: &StartOrder,
     streams: &[OwnedFd],
     terminal: Option<&OwnedFd>,
     rlimits: &[(Resource, Rlimit)],
-) -> Result<(i32, Report), Failed> {
-    let control = |errno| Failed::new(Step::Control, "", errno);
+) -> Result<(i32, StartReport), StepFailure> {
+    let control = |errno| StepFailure::new(Step::Control, "", errno);
     let [input, output, error] =
         <&[OwnedFd; 3]>::try_from(streams).map_err(|_| control(Errno::BADF))?;
     let (report, reporting) = pipe_with(PipeFlags::CLOEXEC).map_err(control)?;
-    let pid = program::spawn(&Program {
+    let pid = program::spawn(&ProgramSpec {
         candidates: &order.candidates,
         arguments: &order.arguments,
         environment: &order.environment,
@@ -52,6 +52,6 @@ pub(crate) fn start(
         rlimits,
         report: reporting.as_fd(),
     })
-    .map_err(|errno| Failed::new(Step::Program, "", errno))?;
-    Ok((pid, Report(report)))
+    .map_err(|errno| StepFailure::new(Step::Program, "", errno))?;
+    Ok((pid, StartReport(report)))
 }

@@ -10,15 +10,15 @@ use rustix::io::Errno;
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
-use crate::error::{Failed, Step};
+use crate::error::{Step, StepFailure};
 
 /// Where a new terminal is had, of the devpts that is mounted in the sandbox.
 const MULTIPLEXER: &str = "/dev/pts/ptmx";
 
 /// Makes a terminal of so many rows and columns, and makes it that of a new session of this process. Returns its two ends: the one that the launcher
 /// reads and writes, and the program's.
-pub(crate) fn make((rows, columns): (u16, u16)) -> Result<(OwnedFd, OwnedFd), Failed> {
-    let failed = |what: &'static str| move |errno| Failed::new(Step::Terminal, what, errno);
+pub(crate) fn make((rows, columns): (u16, u16)) -> Result<(OwnedFd, OwnedFd), StepFailure> {
+    let failed = |what: &'static str| move |errno| StepFailure::new(Step::Terminal, what, errno);
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master =
         rustix::fs::openat(CWD, MULTIPLEXER, flags, Mode::empty()).map_err(failed(MULTIPLEXER))?;

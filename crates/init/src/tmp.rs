@@ -7,9 +7,9 @@ use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::{Errno, Result};
 use rustix::mount::{MountAttrFlags, MoveMountFlags};
 
-use crate::error::{Failed, Step};
+use crate::error::{Step, StepFailure};
 use crate::mounts::{file_system, open_place, place};
-use crate::orders::Orders;
+use crate::orders::InitOrders;
 use crate::sys::mount::{attr, set_attributes};
 
 /// The scratch directory.
@@ -39,8 +39,8 @@ impl TmpCover {
 /// directory away, and with it what is mounted in other sandboxes of the session.
 pub(crate) fn cover_in_tmp(
     root: &OwnedFd,
-    orders: &Orders,
-) -> std::result::Result<Vec<TmpCover>, Failed> {
+    orders: &InitOrders,
+) -> std::result::Result<Vec<TmpCover>, StepFailure> {
     let mut firsts: Vec<PathBuf> = Vec::new();
     let below = || orders.binds.iter().filter(|b| below_tmp(&b.target));
     for bind in below() {
@@ -51,7 +51,7 @@ pub(crate) fn cover_in_tmp(
     }
     let mut covers = Vec::new();
     for path in firsts {
-        let failed = |errno| Failed::new(Step::Mount, format!("/{}", path.display()), errno);
+        let failed = |errno| StepFailure::new(Step::Mount, format!("/{}", path.display()), errno);
         let dir = own_dir(root, &path).map_err(failed)?;
         if below().any(|bind| bind.target == path) {
             continue;

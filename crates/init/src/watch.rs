@@ -10,9 +10,9 @@ use rustix::event::Timespec;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
-use crate::error::{Failed, Step};
-use crate::limit::Limit;
-use crate::orders::Watch;
+use crate::error::{Step, StepFailure};
+use crate::limit::LimitKind;
+use crate::orders::WatchLimits;
 use crate::sys::program::system_v_memory;
 
 /// How long it takes until the next look: the less is left, the shorter.
@@ -21,8 +21,8 @@ const OFTEN: Duration = Duration::from_millis(50);
 const SELDOM: Duration = Duration::from_millis(500);
 
 /// The watch over a sandbox.
-pub(crate) struct Watcher {
-    watch: Watch,
+pub(crate) struct LimitWatcher {
+    watch: WatchLimits,
     next: Instant,
     proc: OwnedFd,
     cpu: CpuAccount,
@@ -91,18 +91,18 @@ impl CpuAccount {
     }
 }
 
-impl Watcher {
+impl LimitWatcher {
     /// Begins to watch; nothing if there is nothing to watch.
     ///
     /// # Errors
     /// [`Step::Limits`] where there is nothing to look at.
-    pub(crate) fn new(watch: Watch) -> std::result::Result<Option<Self>, Failed> {
-        if watch == Watch::default() {
+    pub(crate) fn new(watch: WatchLimits) -> std::result::Result<Option<Self>, StepFailure> {
+        if watch == WatchLimits::default() {
             return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = rustix::fs::openat(CWD, "/proc", flags, Mode::empty())
-            .map_err(|errno| Failed::new(Step::Limits, "/proc", errno))?;
+            .map_err(|errno| StepFailure::new(Step::Limits, "/proc", errno))?;
         Ok(Some(Self {
             watch,
             next: Instant::now() + OFTEN,
@@ -123,20 +123,20 @@ impl Watcher {
     }
 
     /// Looks, if it is time to; returns the limit that is passed, or that cannot be seen to.
-    pub(crate) fn look(&mut self) -> Option<Limit> {
+    pub(crate) fn look(&mut self) -> Option<LimitKind> {
         if Instant::now() < self.next {
             return None;
         }
         self.next = Instant::now() + OFTEN;
         match self.measure() {
             Ok(over) => over,
-            Err(_) if self.watch.memory > 0 => Some(Limit::Memory),
-            Err(_) if self.watch.cpu_us > 0 => Some(Limit::Cpu),
-            Err(_) => Some(Limit::Processes),
+            Err(_) if self.watch.memory > 0 => Some(LimitKind::Memory),
+            Err(_) if self.watch.cpu_us > 0 => Some(LimitKind::Cpu),
+            Err(_) => Some(LimitKind::Processes),
         }
     }
 
-    fn measure(&mut self) -> Result<Option<Limit>> {
+    fn measure(&mut self) -> Result<Option<LimitKind>> {
         let (mut threads, mut cpu, mut memory) = (0, HashMap::new(), 0_u64);
         let pids = self.pids()?;
         for pid in &pids {
@@ -154,11 +154,11 @@ impl Watcher {
         let over = |limit: u64, used: u64| limit > 0 && used > limit;
         let ticks = self.cpu.take(cpu);
         if over(self.watch.cpu_us, ticks.saturating_mul(self.tick_us)) {
-            return Ok(Some(Limit::Cpu));
+            return Ok(Some(LimitKind::Cpu));
         }
         // The first process does not count.
         if over(self.watch.processes, threads.saturating_sub(1)) {
-            return Ok(Some(Limit::Processes));
+            return Ok(Some(LimitKind::Processes));
         }
         if self.watch.memory == 0 {
             return Ok(None);
@@ -170,7 +170,7 @@ impl Watcher {
                 exact = exact.saturating_add(self.fair_share(*pid)?);
             }
             if over(self.watch.memory, exact) {
-                return Ok(Some(Limit::Memory));
+                return Ok(Some(LimitKind::Memory));
             }
             self.next = Instant::now() + SELDOM;
         }

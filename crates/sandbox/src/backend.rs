@@ -12,7 +12,7 @@ use super::error::{LaunchError, Step};
 
 /// Which backend a launcher takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum BackendChoice {
     /// Namespaces of its own; bubblewrap where this machine refuses them.
     #[default]
     Auto,
@@ -20,7 +20,7 @@ pub enum Choice {
     Only(Backend),
 }
 
-impl Choice {
+impl BackendChoice {
     /// Returns the choice with a name: `auto`, or that of a backend.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
@@ -66,12 +66,18 @@ mod tests {
     #[test]
     fn backends_have_names_and_numbers() {
         for one in Backend::ALL {
-            assert_eq!(Choice::from_name(one.name()), Some(Choice::Only(one)));
+            assert_eq!(
+                BackendChoice::from_name(one.name()),
+                Some(BackendChoice::Only(one))
+            );
             assert_eq!(Backend::from_number(one as u8), Some(one));
         }
-        assert_eq!(Choice::from_name("auto"), Some(Choice::Auto));
+        assert_eq!(BackendChoice::from_name("auto"), Some(BackendChoice::Auto));
         assert_eq!(
-            (Choice::from_name(""), Choice::from_name("none")),
+            (
+                BackendChoice::from_name(""),
+                BackendChoice::from_name("none")
+            ),
             (None, None)
         );
         assert_eq!(Backend::from_number(0), None);

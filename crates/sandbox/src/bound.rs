@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 
 use super::error::{LaunchError, Step};
-use super::layout::Shown;
+use super::layout::HostMount;
 use trumanfs_mounts::table::mounts_of;
 
 /// How many directories of one that is bound are looked into.
@@ -29,7 +29,7 @@ impl BoundContents {
     /// # Errors
     /// A path lies in the state of a store.
     pub(super) fn of(
-        shown: &[Shown],
+        shown: &[HostMount],
         listed: &[PathBuf],
         state_name: &[u8],
     ) -> Result<Self, LaunchError> {

@@ -1,6 +1,6 @@
 //! Bubblewrap as a backend: it makes the namespaces and the root, and starts this program there as first process.
 //!
-//! The root is made as the same [`Orders`] say that this program carries out itself, by arguments. The first process has no
+//! The root is made as the same [`InitOrders`] say that this program carries out itself, by arguments. The first process has no
 //! capability there, not even in the sandbox's user namespace: AppArmor takes them from what bubblewrap starts on
 //! Ubuntu. So what needs one is refused before anything runs: a network that the launcher answers for. Limits, the
 //! filter of system calls, the start of the program, its end and the report of it are the first process's as ever.
@@ -21,11 +21,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags};
 
 use super::error::{LaunchError, Step};
-use super::plan::{Network, Plan};
+use super::plan::{NetworkAccess, SandboxPlan};
 use trumanfs_init::INIT;
-use trumanfs_init::orders::{Entry, Orders, Source};
+use trumanfs_init::orders::{BindSource, InitOrders, RootEntry};
 use trumanfs_init::proc::is_shown;
-use trumanfs_init::sys::clone::{Stage, Start, Started, start};
+use trumanfs_init::sys::clone::{CloneRequest, CloneStage, ClonedChild, start};
 use trumanfs_init::sys::mount::attr;
 use trumanfs_init::sys::program;
 
@@ -60,9 +60,9 @@ pub(super) fn find() -> Result<OwnedFd, LaunchError> {
 ///
 /// # Errors
 /// [`Step::Plan`], with what it cannot.
-pub(super) fn check(plan: &Plan, orders: &Orders) -> Result<(), LaunchError> {
+pub(super) fn check(plan: &SandboxPlan, orders: &InitOrders) -> Result<(), LaunchError> {
     let refuse = |why: String| Err(LaunchError::refused(Step::Plan, why));
-    if plan.network != Network::None {
+    if plan.network != NetworkAccess::None {
         return refuse(
             "bwrap gives its sandbox no network but loopback, and the policy allows the program hosts or ports"
                 .to_owned(),
@@ -87,7 +87,7 @@ pub(super) fn check(plan: &Plan, orders: &Orders) -> Result<(), LaunchError> {
 }
 
 /// Bubblewrap, started and waiting for its arguments.
-pub(super) struct Waiting {
+pub(super) struct PendingBwrap {
     arguments: Vec<u8>,
     to: OwnedFd,
     info: OwnedFd,
@@ -104,8 +104,8 @@ pub(super) fn begin(
     program: BorrowedFd<'_>,
     channel: BorrowedFd<'_>,
     user: Option<(u32, u32)>,
-    orders: &Orders,
-) -> Result<(Started, Waiting), LaunchError> {
+    orders: &InitOrders,
+) -> Result<(ClonedChild, PendingBwrap), LaunchError> {
     let failed = |errno| LaunchError::new(Step::Backend, "bwrap", errno);
     // Numbers from 3 on: the lower ones become its standard streams.
     let above = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
@@ -118,7 +118,7 @@ pub(super) fn begin(
         above(of_info.as_fd()).map_err(failed)?,
     ];
     let mut files = Vec::new();
-    let mut arguments = Arguments::default();
+    let mut arguments = BwrapArguments::default();
     arguments.namespaces(orders, &of_info);
     arguments.root(orders, &mut files).map_err(failed)?;
     let mut inherited = vec![program.as_fd(), from.as_fd(), of_info.as_fd()];
@@ -129,7 +129,7 @@ pub(super) fn begin(
     let words = ["bwrap", "--args", &from_number, "--", &first, INIT];
     let words = words.map(|word| CString::new(word).unwrap_or_default());
     let words: Vec<&CStr> = words.iter().map(AsRef::as_ref).collect();
-    let started = start(&Start {
+    let started = start(&CloneRequest {
         program: bwrap,
         arguments: &words,
         input: channel,
@@ -139,10 +139,10 @@ pub(super) fn begin(
         user,
     })
     .map_err(|(stage, errno)| match stage {
-        Stage::Identity => LaunchError::new(Step::Identity, "", errno),
+        CloneStage::Identity => LaunchError::new(Step::Identity, "", errno),
         _ => failed(errno),
     })?;
-    let waiting = Waiting {
+    let waiting = PendingBwrap {
         arguments: arguments.0,
         to,
         info,
@@ -151,14 +151,17 @@ pub(super) fn begin(
     Ok((started, waiting))
 }
 
-impl Waiting {
+impl PendingBwrap {
     /// Gives bubblewrap its arguments. Returns the process that becomes the first of the sandbox, and what to read
     /// bubblewrap's complaints from.
     ///
     /// # Errors
     /// What bubblewrap says.
-    pub(super) fn go_on(self, started: &Started) -> Result<(First, Complaint), LaunchError> {
-        let complaint = Complaint(self.complaint);
+    pub(super) fn go_on(
+        self,
+        started: &ClonedChild,
+    ) -> Result<(FirstProcess, BwrapMessages), LaunchError> {
+        let complaint = BwrapMessages(self.complaint);
         let mut rest = &self.arguments[..];
         while !rest.is_empty() {
             match rustix::io::write(&self.to, rest) {
@@ -184,16 +187,16 @@ impl Waiting {
 
 /// The first process of a sandbox that bubblewrap has made.
 #[derive(Debug)]
-pub(super) struct First {
+pub(super) struct FirstProcess {
     /// Its number in this process's PID namespace.
     pub(super) pid: i32,
     pub(super) pidfd: OwnedFd,
 }
 
 /// What bubblewrap has written to its standard error.
-pub(super) struct Complaint(OwnedFd);
+pub(super) struct BwrapMessages(OwnedFd);
 
-impl Complaint {
+impl BwrapMessages {
     /// Says what bubblewrap has complained of, if it has, instead of an error that says less.
     pub(super) fn explain(&self, error: LaunchError) -> LaunchError {
         let mut bytes = [0; COMPLAINT];
@@ -234,7 +237,7 @@ fn number_in(info: &[u8]) -> Option<i32> {
 }
 
 /// Opens the process with a number, if it is a child of what was started: nobody else's is to be killed by it.
-fn first(pid: i32, started: &Started) -> Option<First> {
+fn first(pid: i32, started: &ClonedChild) -> Option<FirstProcess> {
     let pidfd = rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
     let path = format!("/proc/{pid}/stat");
     let stat =
@@ -245,14 +248,14 @@ fn first(pid: i32, started: &Started) -> Option<First> {
     // After the name, in parentheses: the state, and the parent's number.
     let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?;
     // As long as it is not waited for, the parent keeps its number, and so does its child until the parent has waited.
-    (parent == started.pid.to_string()).then_some(First { pid, pidfd })
+    (parent == started.pid.to_string()).then_some(FirstProcess { pid, pidfd })
 }
 
 /// Arguments of bubblewrap, each with a NUL at its end.
 #[derive(Default)]
-struct Arguments(Vec<u8>);
+struct BwrapArguments(Vec<u8>);
 
-impl Arguments {
+impl BwrapArguments {
     fn put<'a>(&mut self, words: impl IntoIterator<Item = &'a OsStr>) {
         for word in words {
             self.0.extend(word.as_bytes());
@@ -264,7 +267,7 @@ impl Arguments {
         self.put(words.iter().map(OsStr::new));
     }
 
-    fn namespaces(&mut self, orders: &Orders, info: &OwnedFd) {
+    fn namespaces(&mut self, orders: &InitOrders, info: &OwnedFd) {
         self.words(&[
             "--unshare-user",
             "--unshare-ipc",
@@ -290,13 +293,14 @@ impl Arguments {
 
     /// The root, as ordered, but for `/dev`: terminals are mounted by bubblewrap's own `--dev` alone, which
     /// makes the same devices and links.
-    fn root(&mut self, orders: &Orders, files: &mut Vec<OwnedFd>) -> rustix::io::Result<()> {
+    fn root(&mut self, orders: &InitOrders, files: &mut Vec<OwnedFd>) -> rustix::io::Result<()> {
         for entry in &orders.entries {
             match entry {
-                Entry::Dir(path) | Entry::File(path, _) | Entry::Link(path, _) if is_own(path) => {}
-                Entry::Dir(path) => self.one("--dir", &[], path),
-                Entry::Link(path, to) => self.one("--symlink", &[to], path),
-                Entry::File(path, content) => {
+                RootEntry::Dir(path) | RootEntry::File(path, _) | RootEntry::Link(path, _)
+                    if is_own(path) => {}
+                RootEntry::Dir(path) => self.one("--dir", &[], path),
+                RootEntry::Link(path, to) => self.one("--symlink", &[to], path),
+                RootEntry::File(path, content) => {
                     let file = memory_file(content)?;
                     let number = PathBuf::from(file.as_raw_fd().to_string());
                     self.words(&["--perms", "0644"]);
@@ -354,15 +358,17 @@ impl Arguments {
         self.put([Path::new("/").join(target).as_os_str()]);
     }
 
-    fn bind(&mut self, option: &str, source: &Source, target: &Path) {
+    fn bind(&mut self, option: &str, source: &BindSource, target: &Path) {
         match source {
-            Source::Path(path) | Source::Verified(path, _) => self.one(option, &[path], target),
-            Source::Empty => {
+            BindSource::Path(path) | BindSource::Verified(path, _) => {
+                self.one(option, &[path], target)
+            }
+            BindSource::Empty => {
                 self.words(&["--perms", "0555"]);
                 self.one("--tmpfs", &[], target);
             }
             // No source is detached where mounts are not cloned by the launcher.
-            Source::Detached(_) => {}
+            BindSource::Detached(_) => {}
         }
     }
 }

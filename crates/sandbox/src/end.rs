@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use trumanfs_init::limit::Limit;
+use trumanfs_init::limit::LimitKind;
 
 use super::error::LaunchError;
 
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum ProgramEnd {
     /// It exited with this code.
     Exited(i32),
     /// This signal ended it.
@@ -21,16 +21,16 @@ pub enum End {
     /// The first process of its sandbox was killed by somebody else, and everything with it.
     Killed,
     /// It used more than it may, and was ended for that.
-    Limit(Limit),
+    Limit(LimitKind),
     /// It was never started: its working directory or its file is not there.
     NotStarted(LaunchError),
 }
 
 /// What came of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProgramOutcome {
     /// How it ended.
-    pub end: End,
+    pub end: ProgramEnd,
     /// Processor time that it and its descendants used; without that of processes that were still there at a deadline.
     pub cpu: Duration,
     /// The largest resident memory of one of its processes, in bytes.
@@ -39,30 +39,38 @@ pub struct Ended {
     /// not answer; it was killed, and ends when the file system does.
     pub all_gone: bool,
     /// Limits that were hit, whatever the program's end: one of its processes was killed, or could not be made.
-    pub hit: Vec<Limit>,
+    pub hit: Vec<LimitKind>,
 }
 
 /// What killed a process by force may have been its limit.
-pub(super) fn end_by_limit(end: End, hit: &[Limit]) -> End {
+pub(super) fn end_by_limit(end: ProgramEnd, hit: &[LimitKind]) -> ProgramEnd {
     let killed = Signal::KILL.as_raw();
     match (&end, hit) {
-        (End::Killed, hit) if hit.contains(&Limit::Memory) => End::Limit(Limit::Memory),
-        (End::Signalled(signal), _) if *signal == killed && hit.contains(&Limit::Memory) => {
-            End::Limit(Limit::Memory)
+        (ProgramEnd::Killed, hit) if hit.contains(&LimitKind::Memory) => {
+            ProgramEnd::Limit(LimitKind::Memory)
         }
-        (End::Signalled(_), hit) if hit.contains(&Limit::FileSize) => End::Limit(Limit::FileSize),
-        (End::Signalled(_), hit) if hit.contains(&Limit::Cpu) => End::Limit(Limit::Cpu),
+        (ProgramEnd::Signalled(signal), _)
+            if *signal == killed && hit.contains(&LimitKind::Memory) =>
+        {
+            ProgramEnd::Limit(LimitKind::Memory)
+        }
+        (ProgramEnd::Signalled(_), hit) if hit.contains(&LimitKind::FileSize) => {
+            ProgramEnd::Limit(LimitKind::FileSize)
+        }
+        (ProgramEnd::Signalled(_), hit) if hit.contains(&LimitKind::Cpu) => {
+            ProgramEnd::Limit(LimitKind::Cpu)
+        }
         _ => end,
     }
 }
 
 /// How a program ended by its wait status.
-pub(super) fn end_of(status: i32) -> End {
+pub(super) fn end_of(status: i32) -> ProgramEnd {
     use std::os::unix::process::ExitStatusExt;
     let status = std::process::ExitStatus::from_raw(status);
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Exited(code),
-        (_, Some(signal)) => End::Signalled(signal),
-        _ => End::Killed,
+        (Some(code), _) => ProgramEnd::Exited(code),
+        (_, Some(signal)) => ProgramEnd::Signalled(signal),
+        _ => ProgramEnd::Killed,
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use rustix::io::Errno;
 
-use trumanfs_init::error::Failed;
 pub use trumanfs_init::error::Step;
+use trumanfs_init::error::StepFailure;
 
 use trumanfs_mounts::obstacle::CONTAINER_OPTIONS;
 use trumanfs_types::error::reason;
@@ -26,12 +26,12 @@ pub struct LaunchError {
 
 impl LaunchError {
     pub(super) fn new(step: Step, about: impl Into<String>, errno: Errno) -> Self {
-        Failed::new(step, about, errno).into()
+        StepFailure::new(step, about, errno).into()
     }
 
     /// Makes one of a step that is not taken, for this reason and not because a call failed.
     pub fn refused(step: Step, reason: impl Into<String>) -> Self {
-        Failed::refused(step, reason).into()
+        StepFailure::refused(step, reason).into()
     }
 
     /// What failed and why, without what to do about it.
@@ -68,9 +68,9 @@ impl LaunchError {
     }
 }
 
-impl From<Failed> for LaunchError {
-    fn from(failed: Failed) -> Self {
-        let Failed { step, about, errno } = failed;
+impl From<StepFailure> for LaunchError {
+    fn from(failed: StepFailure) -> Self {
+        let StepFailure { step, about, errno } = failed;
         Self {
             step,
             about,

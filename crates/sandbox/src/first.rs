@@ -15,24 +15,24 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
 use super::error::{LaunchError, Step};
-use super::image::Image;
-use super::reaper::Reaper;
-use super::running::Running;
+use super::image::InitImage;
+use super::reaper::ChildReaper;
+use super::running::RunningProgram;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::channel;
-use trumanfs_init::sys::clone::{Stage, Start, start};
+use trumanfs_init::sys::clone::{CloneRequest, CloneStage, start};
 use trumanfs_init::sys::program;
-use trumanfs_init::{INIT, User};
+use trumanfs_init::{INIT, UserIds};
 
 /// Starts a first process as a child of the calling thread, which must live until the sandbox is set up.
 ///
 /// # Errors
 /// [`Step::Identity`] where this process cannot run programs as that user; [`Step::Namespaces`], [`Step::Init`].
 pub(super) fn first(
-    image: &Image,
-    user: User,
-    reaper: &Arc<Reaper>,
-) -> Result<Running, LaunchError> {
+    image: &InitImage,
+    user: UserIds,
+    reaper: &Arc<ChildReaper>,
+) -> Result<RunningProgram, LaunchError> {
     let becomes = identity(user)?;
     let (ours, theirs) =
         channel::pair().map_err(|errno| LaunchError::new(Step::Control, "", errno))?;
@@ -42,7 +42,7 @@ pub(super) fn first(
         text(user.0.to_string()),
         text(user.1.to_string()),
     );
-    let started = start(&Start {
+    let started = start(&CloneRequest {
         program: image.file()?,
         arguments: &[c"trumanfs", &init, &uid, &gid],
         input: theirs.as_fd(),
@@ -53,14 +53,19 @@ pub(super) fn first(
     })
     .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
     let reaper = reaper.clone();
-    Ok(Running::new(Backend::Namespaces, started, ours, reaper))
+    Ok(RunningProgram::new(
+        Backend::Namespaces,
+        started,
+        ours,
+        reaper,
+    ))
 }
 
-fn step_of(stage: Stage) -> Step {
+fn step_of(stage: CloneStage) -> Step {
     match stage {
-        Stage::Identity => Step::Identity,
-        Stage::Namespaces => Step::Namespaces,
-        Stage::Capabilities | Stage::Exec => Step::Init,
+        CloneStage::Identity => Step::Identity,
+        CloneStage::Namespaces => Step::Namespaces,
+        CloneStage::Capabilities | CloneStage::Exec => Step::Init,
     }
 }
 
@@ -68,7 +73,7 @@ fn step_of(stage: Stage) -> Step {
 ///
 /// # Errors
 /// [`Step::Identity`] where this process is neither.
-pub(super) fn identity(user: User) -> Result<Option<User>, LaunchError> {
+pub(super) fn identity(user: UserIds) -> Result<Option<UserIds>, LaunchError> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     if uid.is_root() {
         return Ok(Some(user));
@@ -90,22 +95,26 @@ pub(super) fn identity(user: User) -> Result<Option<User>, LaunchError> {
 
 /// A first process that was started ahead, or is being started. Dropping it ends the process.
 #[derive(Debug)]
-pub(super) struct Ahead {
-    user: User,
+pub(super) struct StandbyProcess {
+    user: UserIds,
     /// Where it arrives; closed if it could not be started.
-    started: Receiver<Running>,
-    parent: Parent,
+    started: Receiver<RunningProgram>,
+    parent: ParentThread,
 }
 
 /// The thread whose child a first process is: it lives until this is dropped.
 #[derive(Debug)]
-pub(super) struct Parent {
+pub(super) struct ParentThread {
     _thread: Sender<()>,
 }
 
-impl Ahead {
+impl StandbyProcess {
     /// Has one started by a thread of its own. Returns nothing where there can be no such thread.
-    pub(super) fn start(image: Arc<Image>, user: User, reaper: Arc<Reaper>) -> Option<Self> {
+    pub(super) fn start(
+        image: Arc<InitImage>,
+        user: UserIds,
+        reaper: Arc<ChildReaper>,
+    ) -> Option<Self> {
         let (tell, started) = channel();
         let (thread, over) = channel::<()>();
         let start = move || {
@@ -122,17 +131,17 @@ impl Ahead {
         Some(Self {
             user,
             started,
-            parent: Parent { _thread: thread },
+            parent: ParentThread { _thread: thread },
         })
     }
 
     /// Returns whether it is for this user.
-    pub(super) fn is_for(&self, user: User) -> bool {
+    pub(super) fn is_for(&self, user: UserIds) -> bool {
         self.user == user
     }
 
     /// Waits until it is started; returns nothing if that failed, or if it has ended meanwhile.
-    pub(super) fn take(self) -> Option<(Running, Parent)> {
+    pub(super) fn take(self) -> Option<(RunningProgram, ParentThread)> {
         let running = self.started.recv().ok()?;
         (!program::ends_by(running.pidfd(), Instant::now())).then_some((running, self.parent))
     }

@@ -8,17 +8,17 @@ use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
 
 use super::error::{LaunchError, Step};
-use super::layout::{Shown, is_shown, path_of};
-use super::plan::Plan;
-use trumanfs_init::orders::Source;
+use super::layout::{HostMount, is_shown, path_of};
+use super::plan::SandboxPlan;
+use trumanfs_init::orders::BindSource;
 
 /// A descriptor that is sent: the plan's, or one made for sending.
-pub(super) enum Borrowed<'a> {
+pub(super) enum SentDescriptor<'a> {
     Ours(BorrowedFd<'a>),
     Made(OwnedFd),
 }
 
-impl Borrowed<'_> {
+impl SentDescriptor<'_> {
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Ours(fd) => *fd,
@@ -28,13 +28,13 @@ impl Borrowed<'_> {
 }
 
 /// The descriptors that the first process gets.
-pub(super) struct Given<'a> {
-    pub(super) fds: Vec<Borrowed<'a>>,
+pub(super) struct DescriptorList<'a> {
+    pub(super) fds: Vec<SentDescriptor<'a>>,
     /// Whether mounts can be cloned here, and need not be found again as the home's owner, who may not get there.
     clones: bool,
 }
 
-impl<'a> Given<'a> {
+impl<'a> DescriptorList<'a> {
     /// `clones`: whether the first process takes mounts that were cloned here, where this process may do so.
     pub(super) fn new(clones: bool) -> Self {
         Self {
@@ -43,7 +43,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    pub(super) fn push(&mut self, fd: Borrowed<'a>) -> u32 {
+    pub(super) fn push(&mut self, fd: SentDescriptor<'a>) -> u32 {
         self.fds.push(fd);
         u32::try_from(self.fds.len() - 1).unwrap_or(u32::MAX)
     }
@@ -53,16 +53,19 @@ impl<'a> Given<'a> {
         &mut self,
         fd: BorrowedFd<'a>,
         recursive: bool,
-    ) -> Result<Source, LaunchError> {
+    ) -> Result<BindSource, LaunchError> {
         if self.clones
             && let Ok(tree) = detached(fd, recursive)
         {
-            return Ok(Source::Detached(self.push(Borrowed::Made(tree))));
+            return Ok(BindSource::Detached(self.push(SentDescriptor::Made(tree))));
         }
         let path = path_of(fd).map_err(|error| {
             LaunchError::refused(Step::Source, format!("/proc/self/fd: {error}"))
         })?;
-        Ok(Source::Verified(path, self.push(Borrowed::Ours(fd))))
+        Ok(BindSource::Verified(
+            path,
+            self.push(SentDescriptor::Ours(fd)),
+        ))
     }
 
     /// Has something of the host shown, at the path that names it and at its own, where links lead elsewhere. What is in
@@ -73,8 +76,8 @@ impl<'a> Given<'a> {
     pub(super) fn show(
         &mut self,
         path: &Path,
-        plan: &Plan,
-        all: &mut Vec<Shown>,
+        plan: &SandboxPlan,
+        all: &mut Vec<HostMount>,
     ) -> Result<(), LaunchError> {
         let failed =
             |errno| LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno);
@@ -101,14 +104,14 @@ impl<'a> Given<'a> {
                 return Err(LaunchError::refused(Step::Plan, why));
             }
             let source = match self.clones.then(|| detached(fd.as_fd(), true)) {
-                Some(Ok(tree)) => Source::Detached(self.push(Borrowed::Made(tree))),
+                Some(Ok(tree)) => BindSource::Detached(self.push(SentDescriptor::Made(tree))),
                 // The first process finds it anew, and by then the path may lead elsewhere.
                 _ => {
                     let known = fd.try_clone().map_err(|_| failed(Errno::MFILE))?;
-                    Source::Verified(path.clone(), self.push(Borrowed::Made(known)))
+                    BindSource::Verified(path.clone(), self.push(SentDescriptor::Made(known)))
                 }
             };
-            all.push(Shown {
+            all.push(HostMount {
                 path,
                 source,
                 is_dir,

@@ -23,9 +23,9 @@ pub fn allow_this_program() {
 
 /// A file with the program, made when it is needed for the first time.
 #[derive(Debug, Default)]
-pub(super) struct Image(OnceLock<OwnedFd>);
+pub(super) struct InitImage(OnceLock<OwnedFd>);
 
-impl Image {
+impl InitImage {
     /// A file of this program, which can be the first process as well, and takes longer to load.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Image {
     /// The file: what this program carries, else this program itself.
     ///
     /// # Errors
-    /// As [`Image::of`]; also if this program cannot be it.
+    /// As [`InitImage::of`]; also if this program cannot be it.
     pub(super) fn file(&self) -> Result<BorrowedFd<'_>, LaunchError> {
         if let Some(file) = self.0.get() {
             return Ok(file.as_fd());

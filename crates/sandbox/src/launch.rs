@@ -4,26 +4,26 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::backend::{Choice, is_refused_here};
+use super::backend::{BackendChoice, is_refused_here};
 use super::bound::BoundContents;
 use super::bwrap;
 use super::error::{LaunchError, Step};
-use super::first::{Ahead, Parent, first, identity};
-use super::given::{Borrowed, Given};
-use super::image::Image;
-use super::layout::{Layout, layout};
-use super::limits::{self, Enforced, Hierarchies};
+use super::first::{ParentThread, StandbyProcess, first, identity};
+use super::given::{DescriptorList, SentDescriptor};
+use super::image::InitImage;
+use super::layout::{SandboxLayout, layout};
+use super::limits::{self, CgroupHierarchies, EnforcedLimits};
 use super::order::{NO_PROGRAM, order};
-use super::plan::{Network, Plan};
-use super::reaper::Reaper;
-use super::running::Running;
-use super::sockets::Sockets;
+use super::plan::{NetworkAccess, SandboxPlan};
+use super::reaper::ChildReaper;
+use super::running::RunningProgram;
+use super::sockets::NetworkSockets;
 use super::tree::{InstallTree, tree_of};
 use parking_lot::Mutex;
-use trumanfs_init::User;
+use trumanfs_init::UserIds;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::channel::{self, MOST_DESCRIPTORS};
-use trumanfs_init::orders::{Listeners, Orders};
+use trumanfs_init::orders::{InitOrders, ListenerPorts};
 
 /// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
 const MEMORY_FILES: u64 = 1 << 30;
@@ -31,23 +31,23 @@ const MEMORY_FILES: u64 = 1 << 30;
 /// What starts sandboxes: a program whose [`run_init`](super::run_init) is their first process.
 #[derive(Debug)]
 pub struct Launcher {
-    image: Arc<Image>,
+    image: Arc<InitImage>,
     /// Where cgroups can be made; nothing if none shall be.
-    cgroups: Option<Hierarchies>,
-    choice: Choice,
+    cgroups: Option<CgroupHierarchies>,
+    choice: BackendChoice,
     /// Set once this machine has refused the namespaces that bubblewrap was allowed to make.
     is_refused: OnceLock<()>,
     /// The first process of the next sandbox, if one was started ahead.
-    ahead: Mutex<Option<Ahead>>,
+    ahead: Mutex<Option<StandbyProcess>>,
     /// Outlives this while there are sandboxes.
-    reaper: Arc<Reaper>,
+    reaper: Arc<ChildReaper>,
 }
 
 impl Launcher {
     /// A launcher with the first process that this program carries, else with the program that is running.
     #[must_use]
     pub fn of_this_program() -> Self {
-        Self::with(Image::default())
+        Self::with(InitImage::default())
     }
 
     /// A launcher with a file of this program; for tests, which are programs of their own.
@@ -55,14 +55,14 @@ impl Launcher {
     /// # Errors
     /// [`Step::Init`] if the file cannot be opened.
     pub fn of(program: &Path) -> Result<Self, LaunchError> {
-        Image::of(program).map(Self::with)
+        InitImage::of(program).map(Self::with)
     }
 
-    fn with(image: Image) -> Self {
+    fn with(image: InitImage) -> Self {
         Self {
             image: Arc::new(image),
-            cgroups: Some(Hierarchies::find()),
-            choice: Choice::Auto,
+            cgroups: Some(CgroupHierarchies::find()),
+            choice: BackendChoice::Auto,
             is_refused: OnceLock::new(),
             ahead: Mutex::default(),
             reaper: Arc::default(),
@@ -71,7 +71,7 @@ impl Launcher {
 
     /// The same with a choice of its own of what makes the sandboxes.
     #[must_use]
-    pub fn with_choice(self, choice: Choice) -> Self {
+    pub fn with_choice(self, choice: BackendChoice) -> Self {
         Self { choice, ..self }
     }
 
@@ -89,20 +89,20 @@ impl Launcher {
     /// sandboxes. What fails here fails at the launch.
     pub fn prepare(&self, uid: u32, gid: u32) {
         let user = (uid, gid);
-        if self.choice == Choice::Only(Backend::Bwrap) || self.is_refused.get().is_some() {
+        if self.choice == BackendChoice::Only(Backend::Bwrap) || self.is_refused.get().is_some() {
             return;
         }
         let mut ahead = self.ahead.lock();
         if ahead.as_ref().is_some_and(|ahead| ahead.is_for(user)) {
             return;
         }
-        *ahead = Ahead::start(self.image.clone(), user, self.reaper.clone());
+        *ahead = StandbyProcess::start(self.image.clone(), user, self.reaper.clone());
     }
 
     /// Returns a first process without orders, and its parent if that is not the calling thread.
-    fn first(&self, user: User) -> Result<(Running, Option<Parent>), LaunchError> {
+    fn first(&self, user: UserIds) -> Result<(RunningProgram, Option<ParentThread>), LaunchError> {
         let ahead = self.ahead.lock().take().filter(|ahead| ahead.is_for(user));
-        match ahead.and_then(Ahead::take) {
+        match ahead.and_then(StandbyProcess::take) {
             Some((running, parent)) => Ok((running, Some(parent))),
             None => first(&self.image, user, &self.reaper).map(|running| (running, None)),
         }
@@ -110,11 +110,11 @@ impl Launcher {
 }
 
 /// Starts a program. When this returns, its sandbox is complete and the program is being executed; whether it could be
-/// is told by [`Running::wait`], because the home, which may hang, is involved in that.
+/// is told by [`RunningProgram::wait`], because the home, which may hang, is involved in that.
 ///
 /// # Errors
 /// What could not be set up. Nothing runs then, and nothing is left behind.
-pub fn launch(plan: Plan, launcher: &Launcher) -> Result<Running, LaunchError> {
+pub fn launch(plan: SandboxPlan, launcher: &Launcher) -> Result<RunningProgram, LaunchError> {
     launch_with(plan, launcher, |_| {})
 }
 
@@ -124,10 +124,10 @@ pub fn launch(plan: Plan, launcher: &Launcher) -> Result<Running, LaunchError> {
 /// # Errors
 /// As [`launch()`].
 pub fn launch_with(
-    plan: Plan,
+    plan: SandboxPlan,
     launcher: &Launcher,
     begun: impl FnMut(i32),
-) -> Result<Running, LaunchError> {
+) -> Result<RunningProgram, LaunchError> {
     if plan.argv.is_empty() {
         return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
     }
@@ -136,15 +136,15 @@ pub fn launch_with(
 
 /// Makes a sandbox, which takes orders if the plan has no program, by the backend that the launcher takes.
 pub(super) fn launch_service(
-    plan: &Plan,
+    plan: &SandboxPlan,
     launcher: &Launcher,
     mut begun: impl FnMut(i32),
-) -> Result<Running, LaunchError> {
+) -> Result<RunningProgram, LaunchError> {
     let mut by = |backend| launch_by(backend, plan, launcher, &mut begun);
     match launcher.choice {
-        Choice::Only(backend) => by(backend),
-        Choice::Auto if launcher.is_refused.get().is_some() => by(Backend::Bwrap),
-        Choice::Auto => by(Backend::Namespaces).or_else(|refused| {
+        BackendChoice::Only(backend) => by(backend),
+        BackendChoice::Auto if launcher.is_refused.get().is_some() => by(Backend::Bwrap),
+        BackendChoice::Auto => by(Backend::Namespaces).or_else(|refused| {
             if !is_refused_here(&refused) || bwrap::find().is_err() {
                 return Err(refused);
             }
@@ -162,10 +162,10 @@ pub(super) fn launch_service(
 /// Makes a sandbox by a backend, whatever the launcher takes.
 pub(super) fn launch_by(
     backend: Backend,
-    plan: &Plan,
+    plan: &SandboxPlan,
     launcher: &Launcher,
     begun: &mut dyn FnMut(i32),
-) -> Result<Running, LaunchError> {
+) -> Result<RunningProgram, LaunchError> {
     let user = (plan.uid, plan.gid);
     let becomes = identity(user)?;
     // Bubblewrap waits outside for the first process.
@@ -192,7 +192,7 @@ pub(super) fn launch_by(
             let (started, waiting) =
                 bwrap::begin(bwrap.as_fd(), file, theirs.as_fd(), becomes, orders)?;
             drop(theirs);
-            let mut running = Running::new(backend, started, ours, launcher.reaper.clone());
+            let mut running = RunningProgram::new(backend, started, ours, launcher.reaper.clone());
             running.limit_to(enforced)?;
             let (first, said) = waiting.go_on(running.started())?;
             running.set_first(first);
@@ -202,7 +202,12 @@ pub(super) fn launch_by(
     };
     running.set_shown(prepared.shown, prepared.warnings);
     begun(running.pid());
-    let fds: Vec<BorrowedFd<'_>> = prepared.given.fds.iter().map(Borrowed::as_fd).collect();
+    let fds: Vec<BorrowedFd<'_>> = prepared
+        .given
+        .fds
+        .iter()
+        .map(SentDescriptor::as_fd)
+        .collect();
     let sent = channel::send_orders(running.channel(), &prepared.orders.to_bytes(), &fds);
     let mut sockets = running.set_up(sent).map_err(|error| match &complaint {
         // The first process did not come so far as to say something itself.
@@ -213,17 +218,17 @@ pub(super) fn launch_by(
         let missing = || LaunchError::refused(Step::Terminal, "it did not arrive");
         running.set_terminal(sockets.pop().ok_or_else(missing)?);
     }
-    if plan.network != Network::None {
+    if plan.network != NetworkAccess::None {
         let broken = || LaunchError::refused(Step::Network, "the sockets did not arrive");
-        running.set_sockets(Sockets::new(sockets, prepared.within).ok_or_else(broken)?);
+        running.set_sockets(NetworkSockets::new(sockets, prepared.within).ok_or_else(broken)?);
     }
     Ok(running)
 }
 
 /// What the first process gets.
-struct Prepared<'p> {
-    orders: Orders,
-    given: Given<'p>,
+struct PreparedLaunch<'p> {
+    orders: InitOrders,
+    given: DescriptorList<'p>,
     /// What is shown of the host beside system software.
     shown: Vec<PathBuf>,
     /// What is to be known of that.
@@ -235,13 +240,13 @@ struct Prepared<'p> {
 /// Decides what the first process does, and what it gets for that.
 fn prepare<'p>(
     backend: Backend,
-    plan: &'p Plan,
-    enforced: &Enforced,
-) -> Result<Prepared<'p>, LaunchError> {
-    let mut given = Given::new(backend == Backend::Namespaces);
-    given
-        .fds
-        .extend([plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(Borrowed::Ours));
+    plan: &'p SandboxPlan,
+    enforced: &EnforcedLimits,
+) -> Result<PreparedLaunch<'p>, LaunchError> {
+    let mut given = DescriptorList::new(backend == Backend::Namespaces);
+    given.fds.extend(
+        [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(SentDescriptor::Ours),
+    );
     let home = given.source(plan.home.as_fd(), false)?;
     let scratch = given.source(plan.scratch.as_fd(), false)?;
     let tree = tree_of(
@@ -265,7 +270,9 @@ fn prepare<'p>(
         (Some(group), Backend::Namespaces) => {
             let failed = |errno| LaunchError::new(Step::Limits, "tasks", errno);
             let doors = group.doors().map_err(failed)?.into_iter();
-            doors.map(|door| given.push(Borrowed::Made(door))).collect()
+            doors
+                .map(|door| given.push(SentDescriptor::Made(door)))
+                .collect()
         }
         _ => Vec::new(),
     };
@@ -274,13 +281,13 @@ fn prepare<'p>(
     }
     let bound = BoundContents::of(&shown, &plan.bind_ro, plan.state_name)?;
     let layout = layout(plan, home, scratch, shown, &bound.hidden, writable)?;
-    let orders = Orders {
+    let orders = InitOrders {
         backend,
         groups,
         listeners,
         ..orders(plan, layout, enforced, tree)?
     };
-    Ok(Prepared {
+    Ok(PreparedLaunch {
         orders,
         given,
         shown: paths,
@@ -291,10 +298,10 @@ fn prepare<'p>(
 
 /// Says which sockets the first process makes for the network, with our end of what it hands later ones out by.
 fn listeners(
-    network: &Network,
-    given: &mut Given<'_>,
-) -> Result<(Option<Listeners>, Option<OwnedFd>), LaunchError> {
-    let Network::Captured(captured) = network else {
+    network: &NetworkAccess,
+    given: &mut DescriptorList<'_>,
+) -> Result<(Option<ListenerPorts>, Option<OwnedFd>), LaunchError> {
+    let NetworkAccess::Captured(captured) = network else {
         return Ok((None, None));
     };
     // One message takes them all, with that of UDP and the one that receives refusals.
@@ -304,9 +311,9 @@ fn listeners(
     let (mut within, mut ours) = (None, None);
     if captured.within {
         let (mine, theirs) = channel::pair()?;
-        (within, ours) = (Some(given.push(Borrowed::Made(theirs))), Some(mine));
+        (within, ours) = (Some(given.push(SentDescriptor::Made(theirs))), Some(mine));
     }
-    let listeners = Listeners {
+    let listeners = ListenerPorts {
         anywhere: captured.anywhere.clone(),
         loopback: captured.loopback.clone(),
         within,
@@ -315,11 +322,11 @@ fn listeners(
 }
 
 fn orders(
-    plan: &Plan,
-    layout: Layout,
-    enforced: &Enforced,
+    plan: &SandboxPlan,
+    layout: SandboxLayout,
+    enforced: &EnforcedLimits,
     tree: Option<InstallTree>,
-) -> Result<Orders, LaunchError> {
+) -> Result<InitOrders, LaunchError> {
     if !plan.cwd.is_absolute() {
         let why = format!(
             "{}: the working directory must be absolute",
@@ -342,7 +349,7 @@ fn orders(
             )?)
         }
     };
-    Ok(Orders {
+    Ok(InitOrders {
         backend: Backend::Namespaces,
         uid: plan.uid,
         gid: plan.gid,

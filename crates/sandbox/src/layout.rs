@@ -8,8 +8,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::{LaunchError, Step};
-use super::plan::{Network, Plan, Writable};
-use trumanfs_init::orders::{Bind, Entry, Source};
+use super::plan::{NetworkAccess, SandboxPlan, WritableDir};
+use trumanfs_init::orders::{BindMount, BindSource, RootEntry};
 use trumanfs_init::sys::mount::attr;
 
 /// What lies on the host's root and is system software, read-only: a link there is the same link in the sandbox.
@@ -54,17 +54,17 @@ const OWN: [&str; 5] = ["etc", "dev", "proc", "tmp", "var"];
 
 /// Something of the host that is shown, read-only, at a path of its own.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct HostMount {
     pub(super) path: PathBuf,
-    pub(super) source: Source,
+    pub(super) source: BindSource,
     pub(super) is_dir: bool,
 }
 
 /// A tree: what is made in its root, and what is mounted there.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
-    pub(super) entries: Vec<Entry>,
-    pub(super) binds: Vec<Bind>,
+pub(super) struct SandboxLayout {
+    pub(super) entries: Vec<RootEntry>,
+    pub(super) binds: Vec<BindMount>,
 }
 
 /// Checks that a sandbox can show a home at its path.
@@ -80,23 +80,23 @@ pub fn check_home(path: &Path) -> Result<(), LaunchError> {
 /// # Errors
 /// A path of the plan that cannot be where it is asked for, or that is not there.
 pub(super) fn layout(
-    plan: &Plan,
-    home: Source,
-    scratch: Source,
-    shown: Vec<Shown>,
+    plan: &SandboxPlan,
+    home: BindSource,
+    scratch: BindSource,
+    shown: Vec<HostMount>,
     hidden: &[PathBuf],
-    writable: Vec<Source>,
-) -> Result<Layout, LaunchError> {
+    writable: Vec<BindSource>,
+) -> Result<SandboxLayout, LaunchError> {
     let home_path = place(&plan.home_path)?;
-    let mut layout = Layout::default();
+    let mut layout = SandboxLayout::default();
     layout.system()?;
     layout.etc(plan)?;
     layout.devices();
-    layout.entries.push(Entry::Dir("proc".into()));
-    layout.entries.push(Entry::Dir("tmp".into()));
-    layout.entries.push(Entry::Dir("var".into()));
+    layout.entries.push(RootEntry::Dir("proc".into()));
+    layout.entries.push(RootEntry::Dir("tmp".into()));
+    layout.entries.push(RootEntry::Dir("var".into()));
     let mut late = |source, target: PathBuf, is_dir, attributes| {
-        layout.binds.push(Bind {
+        layout.binds.push(BindMount {
             source,
             target,
             is_dir,
@@ -105,7 +105,7 @@ pub(super) fn layout(
         });
     };
     late(scratch, "tmp".into(), true, 0);
-    for Shown {
+    for HostMount {
         path,
         source,
         is_dir,
@@ -114,28 +114,28 @@ pub(super) fn layout(
         late(source, place(&path)?, is_dir, attr::READ_ONLY);
     }
     for path in hidden {
-        late(Source::Empty, place(path)?, true, attr::READ_ONLY);
+        late(BindSource::Empty, place(path)?, true, attr::READ_ONLY);
     }
-    for (Writable { path, .. }, source) in plan.writable.iter().zip(writable) {
+    for (WritableDir { path, .. }, source) in plan.writable.iter().zip(writable) {
         late(source, place(path)?, true, 0);
     }
     let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
     late(home, home_path, true, read_only);
     // Usually /var/tmp is /tmp. Where something is to lie below it, it cannot be a link.
-    let in_var_tmp = |bind: &Bind| bind.target.starts_with("var/tmp");
+    let in_var_tmp = |bind: &BindMount| bind.target.starts_with("var/tmp");
     layout
         .entries
         .push(match layout.binds.iter().any(in_var_tmp) {
-            true => Entry::Dir("var/tmp".into()),
-            false => Entry::Link("var/tmp".into(), "/tmp".into()),
+            true => RootEntry::Dir("var/tmp".into()),
+            false => RootEntry::Link("var/tmp".into(), "/tmp".into()),
         });
     Ok(layout)
 }
 
-impl Layout {
+impl SandboxLayout {
     fn early(&mut self, path: &str, is_dir: bool) {
-        self.binds.push(Bind {
-            source: Source::Path(Path::new("/").join(path)),
+        self.binds.push(BindMount {
+            source: BindSource::Path(Path::new("/").join(path)),
             target: path.into(),
             is_dir,
             attributes: 0,
@@ -147,7 +147,7 @@ impl Layout {
         for name in SYSTEM {
             let path = Path::new("/").join(name);
             match link(&path) {
-                Ok(Some(target)) => self.entries.push(Entry::Link(name.into(), target)),
+                Ok(Some(target)) => self.entries.push(RootEntry::Link(name.into(), target)),
                 Ok(None) => self.early(name, true),
                 Err(Errno::NOENT) if name != "usr" => {}
                 Err(errno) => {
@@ -163,8 +163,8 @@ impl Layout {
     }
 
     /// A constructed `/etc`: one user, no host.
-    fn etc(&mut self, plan: &Plan) -> Result<(), LaunchError> {
-        self.entries.push(Entry::Dir("etc".into()));
+    fn etc(&mut self, plan: &SandboxPlan) -> Result<(), LaunchError> {
+        self.entries.push(RootEntry::Dir("etc".into()));
         let (uid, gid) = (plan.uid, plan.gid);
         let name = if uid == 0 { "root" } else { "user" };
         let group = if gid == 0 { "root" } else { "user" };
@@ -193,7 +193,7 @@ impl Layout {
         }
         let mut file = |name: &str, content: &[u8]| {
             let path = Path::new("etc").join(name);
-            self.entries.push(Entry::File(path, content.to_vec()));
+            self.entries.push(RootEntry::File(path, content.to_vec()));
         };
         file("passwd", &passwd);
         file("group", groups.as_bytes());
@@ -207,9 +207,9 @@ impl Layout {
         );
         file("host.conf", b"multi on\n");
         match plan.network {
-            Network::None => file("resolv.conf", b"# There is no network here.\n"),
+            NetworkAccess::None => file("resolv.conf", b"# There is no network here.\n"),
             // Every address leads to the launcher, which answers for allowed names.
-            Network::Captured(_) => file("resolv.conf", b"nameserver 127.0.0.1\n"),
+            NetworkAccess::Captured(_) => file("resolv.conf", b"nameserver 127.0.0.1\n"),
         }
         file("hostname", b"sandbox\n");
         self.shown_etc();
@@ -247,7 +247,7 @@ impl Layout {
         let mut above: Vec<&Path> = path.ancestors().collect();
         above.retain(|dir| dir.components().count() > 1);
         for dir in above.into_iter().rev() {
-            let made = Entry::Dir(dir.to_owned());
+            let made = RootEntry::Dir(dir.to_owned());
             if !self.entries.contains(&made) {
                 self.entries.push(made);
             }
@@ -259,7 +259,7 @@ impl Layout {
         let path = Path::new("/etc").join(name);
         let target = Path::new("etc").join(name);
         match link(&path) {
-            Ok(Some(to)) => self.entries.push(Entry::Link(target, to)),
+            Ok(Some(to)) => self.entries.push(RootEntry::Link(target, to)),
             Ok(None) => {
                 let is_dir = match kind(&path) {
                     Ok(FileType::Directory) => true,
@@ -267,11 +267,11 @@ impl Layout {
                     _ => return,
                 };
                 if !is_dir && let Some(content) = content(&path) {
-                    self.entries.push(Entry::File(target, content));
+                    self.entries.push(RootEntry::File(target, content));
                     return;
                 }
-                self.binds.push(Bind {
-                    source: Source::Path(path),
+                self.binds.push(BindMount {
+                    source: BindSource::Path(path),
                     target,
                     is_dir,
                     attributes: 0,
@@ -284,7 +284,7 @@ impl Layout {
 
     fn devices(&mut self) {
         for dir in ["dev", "dev/pts", "dev/shm"] {
-            self.entries.push(Entry::Dir(dir.into()));
+            self.entries.push(RootEntry::Dir(dir.into()));
         }
         for (name, target) in [
             ("ptmx", "pts/ptmx"),
@@ -294,7 +294,7 @@ impl Layout {
             ("stderr", "/proc/self/fd/2"),
         ] {
             let path = Path::new("dev").join(name);
-            self.entries.push(Entry::Link(path, target.into()));
+            self.entries.push(RootEntry::Link(path, target.into()));
         }
         for name in DEVICES {
             self.early(&format!("dev/{name}"), false);

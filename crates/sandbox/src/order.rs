@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{LaunchError, Step};
-use trumanfs_init::orders::Start;
+use trumanfs_init::orders::StartOrder;
 
 pub(super) const NO_PROGRAM: &str = "there is no program to run";
 
@@ -20,7 +20,7 @@ pub(super) fn order(
     env: &[(OsString, OsString)],
     cwd: &OsStr,
     installed: Option<&Path>,
-) -> Result<Start, LaunchError> {
+) -> Result<StartOrder, LaunchError> {
     let mut arguments = Vec::with_capacity(argv.len());
     for argument in argv {
         arguments.push(text("an argument", argument.clone().into_vec())?);
@@ -34,7 +34,7 @@ pub(super) fn order(
     if let Some(file) = installed {
         files.push(text("the program", file.as_os_str().as_bytes().to_vec())?);
     }
-    Ok(Start {
+    Ok(StartOrder {
         candidates: files,
         arguments,
         environment,

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A program and everything that it can see and use. [`launch`](super::launch()) carries it out or fails; there is no
 /// running with less.
 #[derive(Debug)]
-pub struct Plan {
+pub struct SandboxPlan {
     /// The root of the mounted home, `O_PATH` will do.
     pub home: OwnedFd,
     /// Where the home is in the sandbox: absolute, as outside.
@@ -21,7 +21,7 @@ pub struct Plan {
     pub scratch: OwnedFd,
     /// Further directories that the program may write to. The first is that of the user in `/etc/passwd`, which is the
     /// home else.
-    pub writable: Vec<Writable>,
+    pub writable: Vec<WritableDir>,
     /// The program and its arguments. A name without a slash is looked up in `search_path`, in the sandbox.
     pub argv: Vec<OsString>,
     /// Where the program is looked up, in the form of PATH; in the `PATH` of `env` where this is not given.
@@ -41,7 +41,7 @@ pub struct Plan {
     /// The user's group.
     pub gid: u32,
     /// What all processes may use together.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Standard input.
     pub stdin: OwnedFd,
     /// Standard output.
@@ -52,13 +52,13 @@ pub struct Plan {
     /// streams: [`Running::take_terminal`](super::Running::take_terminal).
     pub terminal: Option<(u16, u16)>,
     /// What the program can connect to.
-    pub network: Network,
+    pub network: NetworkAccess,
 }
 
 /// Where a program is looked up if nothing says where.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-impl Plan {
+impl SandboxPlan {
     /// Returns where the program is looked up.
     pub(super) fn search_path(&self) -> &OsStr {
         let in_env = || self.env.iter().find(|(name, _)| name == "PATH");
@@ -70,7 +70,7 @@ impl Plan {
 
 /// A directory beside the home that a program may write to.
 #[derive(Debug)]
-pub struct Writable {
+pub struct WritableDir {
     /// Where it is in the sandbox.
     pub path: PathBuf,
     /// The directory.
@@ -79,7 +79,7 @@ pub struct Writable {
 
 /// Limits; `None` is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Processor time of all processes together.
     pub cpu: Option<Duration>,
     /// Memory of all processes together, in bytes. Files in `/dev/shm` count.
@@ -92,7 +92,7 @@ pub struct Limits {
     pub file_size: Option<u64>,
 }
 
-impl Limits {
+impl ResourceLimits {
     /// The limits of whom nobody has given others: a thousand processes, and three quarters of the machine's memory. Enough for
     /// a compiler on each processor, and not for a fork bomb.
     #[must_use]
@@ -109,18 +109,18 @@ impl Limits {
 
 /// What a program can connect to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Network {
+pub enum NetworkAccess {
     /// A loopback interface of its own, and nothing else.
     #[default]
     None,
     /// A loopback interface that has every address, so that connections arrive at sockets of the launcher's: it gets
     /// them by [`Running::take_sockets`](super::Running::take_sockets), and decides what becomes of each connection.
-    Captured(Captured),
+    Captured(CapturedPorts),
 }
 
 /// The TCP ports of a sandbox at which the launcher listens. It also answers at UDP port 53 of every address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedPorts {
     /// Ports of every address.
     pub anywhere: Vec<u16>,
     /// Ports of 127.0.0.1 alone.

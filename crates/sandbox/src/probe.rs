@@ -8,20 +8,20 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::end::End;
+use super::end::ProgramEnd;
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, launch_by};
-use super::limits::{InForce, Mechanism};
-use super::plan::{Limits, Network, Plan};
-use super::running::Until;
+use super::limits::{ActiveLimit, LimitMechanism};
+use super::plan::{NetworkAccess, ResourceLimits, SandboxPlan};
+use super::running::KillCondition;
 use trumanfs_init::backend::Backend;
-use trumanfs_init::limit::Limit;
+use trumanfs_init::limit::LimitKind;
 
 use trumanfs_mounts::obstacle::CONTAINER_OPTIONS;
 
 /// Something that a sandbox needs or uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Capability {
+pub struct MachineCapability {
     /// What it is called.
     pub name: &'static str,
     /// Whether it works; nothing where it could not be tried, because something before it failed.
@@ -127,17 +127,17 @@ const SETTINGS: [(&str, &str, &str); 5] = [
 
 /// What a machine can do for sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Probe {
+pub struct ProbeReport {
     /// The backend that makes the sandboxes of homes of this process's user where nobody asks for another one; nothing if
     /// none works.
     pub backend: Option<Backend>,
     /// What was tried, in this order.
-    pub capabilities: Vec<Capability>,
+    pub capabilities: Vec<MachineCapability>,
 }
 
 /// Tries everything, by making a sandbox of each backend that shows no home and runs `true`.
 #[must_use]
-pub fn probe(launcher: &Launcher) -> Probe {
+pub fn probe(launcher: &Launcher) -> ProbeReport {
     let mut capabilities = own(launcher);
     let own_works = capabilities
         .iter()
@@ -145,7 +145,7 @@ pub fn probe(launcher: &Launcher) -> Probe {
     let bwrap = bwrap(launcher);
     let bwrap_works = bwrap.works == Some(true);
     capabilities.push(bwrap);
-    Probe {
+    ProbeReport {
         backend: match (own_works, bwrap_works) {
             (true, _) => Some(Backend::Namespaces),
             // A home of root's has no sandbox of bubblewrap's.
@@ -161,12 +161,12 @@ fn run(
     launcher: &Launcher,
     backend: Backend,
     ids: (u32, u32),
-) -> Result<Vec<InForce>, LaunchError> {
+) -> Result<Vec<ActiveLimit>, LaunchError> {
     let mut running = launch_by(backend, &plan(ids)?, launcher, &mut |_| {})?;
     let in_force = running.in_force().to_vec();
-    match running.wait(Until::default()).end {
-        End::Exited(0) => Ok(in_force),
-        End::NotStarted(error) => Err(error),
+    match running.wait(KillCondition::default()).end {
+        ProgramEnd::Exited(0) => Ok(in_force),
+        ProgramEnd::NotStarted(error) => Err(error),
         other => Err(LaunchError::refused(
             Step::Program,
             format!("`true` ended with {other:?}"),
@@ -183,14 +183,14 @@ fn own_ids() -> (u32, u32) {
 }
 
 /// Tries bubblewrap. Root tries it for somebody else, because it is for no home of root's.
-fn bwrap(launcher: &Launcher) -> Capability {
+fn bwrap(launcher: &Launcher) -> MachineCapability {
     let ids = match own_ids() {
         (0, _) => (NOBODY, NOBODY),
         ids => ids,
     };
     let failed = run(launcher, Backend::Bwrap, ids).err();
     let works = "bwrap can make a sandbox where own namespaces are refused: no network but loopback, no home that is root's or below /tmp";
-    Capability {
+    MachineCapability {
         name: Backend::Bwrap.name(),
         works: Some(failed.is_none()),
         needed: false,
@@ -200,23 +200,23 @@ fn bwrap(launcher: &Launcher) -> Capability {
 }
 
 /// Tries own namespaces, and what is to be had in them.
-fn own(launcher: &Launcher) -> Vec<Capability> {
+fn own(launcher: &Launcher) -> Vec<MachineCapability> {
     let outcome = run(launcher, Backend::Namespaces, own_ids());
     let failed = outcome.as_ref().err();
-    let mut all: Vec<Capability> = PARTS.iter().map(|part| part_of(part, failed)).collect();
+    let mut all: Vec<MachineCapability> = PARTS.iter().map(|part| part_of(part, failed)).collect();
     let in_force = outcome.as_deref().unwrap_or_default();
-    all.push(limit(Limit::Memory, in_force, "memory"));
-    all.push(limit(Limit::Processes, in_force, "processes"));
+    all.push(limit(LimitKind::Memory, in_force, "memory"));
+    all.push(limit(LimitKind::Processes, in_force, "processes"));
     all
 }
 
 /// A plan that needs nothing of this machine but what each sandbox needs.
-fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
+fn plan((uid, gid): (u32, u32)) -> Result<SandboxPlan, LaunchError> {
     let open = |path: &str, flags: OFlags| -> Result<OwnedFd, LaunchError> {
         rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| LaunchError::new(Step::Source, path, errno))
     };
-    Ok(Plan {
+    Ok(SandboxPlan {
         home: open("/usr", OFlags::PATH)?,
         home_path: "/home/nobody".into(),
         cwd: "/".into(),
@@ -232,23 +232,23 @@ fn plan((uid, gid): (u32, u32)) -> Result<Plan, LaunchError> {
         ptrace: false,
         uid,
         gid,
-        limits: Limits {
+        limits: ResourceLimits {
             memory: Some(1 << 30),
             processes: Some(100),
-            ..Limits::default()
+            ..ResourceLimits::default()
         },
         stdin: open("/dev/null", OFlags::RDWR)?,
         stdout: open("/dev/null", OFlags::RDWR)?,
         stderr: open("/dev/null", OFlags::RDWR)?,
         terminal: None,
-        network: Network::None,
+        network: NetworkAccess::None,
     })
 }
 
 fn part_of(
     (name, steps, good): &(&'static str, &[Step], &str),
     failed: Option<&LaunchError>,
-) -> Capability {
+) -> MachineCapability {
     let when = |step: Step| {
         ORDER
             .iter()
@@ -267,7 +267,7 @@ fn part_of(
             "not tried, because something before it failed".to_owned(),
         ),
     };
-    Capability {
+    MachineCapability {
         name,
         works,
         needed: true,
@@ -328,18 +328,18 @@ fn remedy(error: &LaunchError) -> Option<String> {
     }
 }
 
-fn limit(limit: Limit, in_force: &[InForce], what: &str) -> Capability {
+fn limit(limit: LimitKind, in_force: &[ActiveLimit], what: &str) -> MachineCapability {
     let mechanism = in_force
         .iter()
         .find(|one| one.limit == limit)
         .map(|one| one.mechanism);
     let name = match limit {
-        Limit::Memory => "memory-limit",
+        LimitKind::Memory => "memory-limit",
         _ => "process-limit",
     };
     let (works, found, remedy) = match mechanism {
         None => (None, "not tried, because there is no sandbox".to_owned(), None),
-        Some(Mechanism::Watched) => (
+        Some(LimitMechanism::Watched) => (
             Some(false),
             format!("no cgroup can be made: the {what} of a sandbox can only be looked at several times a second, so a limit may be passed for a moment"),
             Some("start trumanfs where cgroups can be made: as root, or by `systemd-run --user --scope --property=Delegate=yes`".to_owned()),
@@ -350,7 +350,7 @@ fn limit(limit: Limit, in_force: &[InForce], what: &str) -> Capability {
             None,
         ),
     };
-    Capability {
+    MachineCapability {
         name,
         works,
         needed: false,

@@ -9,16 +9,16 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::bwrap::First;
-use super::end::{End, Ended, end_by_limit, end_of};
+use super::bwrap::FirstProcess;
+use super::end::{ProgramEnd, ProgramOutcome, end_by_limit, end_of};
 use super::error::{LaunchError, Step};
-use super::limits::{Enforced, Group, InForce};
-use super::reaper::{GONE_LIMIT, Reaper};
-use super::sockets::Sockets;
+use super::limits::{ActiveLimit, EnforcedLimits, SandboxCgroup};
+use super::reaper::{ChildReaper, GONE_LIMIT};
+use super::sockets::NetworkSockets;
 use trumanfs_init::backend::Backend;
-use trumanfs_init::channel::{self, Said};
-use trumanfs_init::limit::Limit;
-use trumanfs_init::sys::clone::Started;
+use trumanfs_init::channel::{self, InitMessage};
+use trumanfs_init::limit::LimitKind;
+use trumanfs_init::sys::clone::ClonedChild;
 use trumanfs_init::sys::program;
 
 /// How long the first process may take to set up a sandbox.
@@ -26,7 +26,7 @@ const SET_UP_LIMIT: Duration = Duration::from_secs(20);
 
 /// Until when a program may run.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Until<'a> {
+pub struct KillCondition<'a> {
     /// The moment at which it is killed.
     pub deadline: Option<Instant>,
     /// A descriptor: when it is readable or its other end is closed, the program is killed.
@@ -35,44 +35,44 @@ pub struct Until<'a> {
 
 /// A program that runs. Dropping it kills everything in its sandbox.
 #[derive(Debug)]
-pub struct Running {
-    started: Started,
+pub struct RunningProgram {
+    started: ClonedChild,
     /// The sandbox's first process, where that is not what was started but a descendant of it.
-    first: Option<First>,
+    first: Option<FirstProcess>,
     backend: Backend,
     channel: OwnedFd,
-    enforced: Enforced,
+    enforced: EnforcedLimits,
     /// What is shown of the host beside system software.
     shown: Vec<PathBuf>,
     warnings: Vec<String>,
     /// Whether the first process was waited for.
     reaped: bool,
     /// The sockets of its network, until somebody takes them.
-    sockets: Option<Sockets>,
+    sockets: Option<NetworkSockets>,
     /// The launcher's end of its terminal, until somebody takes it.
     terminal: Option<OwnedFd>,
     /// Whether it was killed and did not end in time.
     hangs: bool,
     /// Who waits for the first process once nothing else is left in the sandbox.
-    reaper: Arc<Reaper>,
+    reaper: Arc<ChildReaper>,
     /// Whether nothing else is left there.
     is_empty: bool,
 }
 
-impl Running {
+impl RunningProgram {
     /// A first process without limits and orders.
     pub(super) fn new(
         backend: Backend,
-        started: Started,
+        started: ClonedChild,
         channel: OwnedFd,
-        reaper: Arc<Reaper>,
+        reaper: Arc<ChildReaper>,
     ) -> Self {
         Self {
             started,
             first: None,
             backend,
             channel,
-            enforced: Enforced::default(),
+            enforced: EnforcedLimits::default(),
             shown: Vec::new(),
             warnings: Vec::new(),
             reaped: false,
@@ -85,12 +85,12 @@ impl Running {
     }
 
     /// What was started.
-    pub(super) fn started(&self) -> &Started {
+    pub(super) fn started(&self) -> &ClonedChild {
         &self.started
     }
 
     /// Notes which process is the sandbox's first.
-    pub(super) fn set_first(&mut self, first: First) {
+    pub(super) fn set_first(&mut self, first: FirstProcess) {
         self.first = Some(first);
     }
 
@@ -106,7 +106,7 @@ impl Running {
 
     /// Puts these limits into force, as far as they are the cgroup's and the first process does not do so by its orders.
     /// Only before it has them.
-    pub(super) fn limit_to(&mut self, enforced: Enforced) -> Result<(), LaunchError> {
+    pub(super) fn limit_to(&mut self, enforced: EnforcedLimits) -> Result<(), LaunchError> {
         self.enforced = enforced;
         let Some(group) = &self.enforced.group else {
             return Ok(());
@@ -115,12 +115,12 @@ impl Running {
         let enters = self.backend == Backend::Namespaces;
         group.take(self.started.pid, enters).map_err(|errno| {
             // It may be gone because it could not even begin.
-            let now = Until {
+            let now = KillCondition {
                 deadline: Some(Instant::now()),
-                ..Until::default()
+                ..KillCondition::default()
             };
             match self.hear(now) {
-                Heard::Said(Said::Failed(failed)) => failed.into(),
+                WaitEvent::Said(InitMessage::Failed(failed)) => failed.into(),
                 _ => LaunchError::new(Step::Limits, "cgroup.procs", errno),
             }
         })
@@ -128,7 +128,11 @@ impl Running {
 
     /// Another descriptor of what is readable when memory has run out, where the kernel does not end all for it.
     pub(super) fn out_of_memory(&self) -> rustix::io::Result<Option<OwnedFd>> {
-        let event = self.enforced.group.as_ref().and_then(Group::out_of_memory);
+        let event = self
+            .enforced
+            .group
+            .as_ref()
+            .and_then(SandboxCgroup::out_of_memory);
         event
             .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 0))
             .transpose()
@@ -154,7 +158,7 @@ impl Running {
 
     /// The limits that are in force, and by which mechanism.
     #[must_use]
-    pub fn in_force(&self) -> &[InForce] {
+    pub fn in_force(&self) -> &[ActiveLimit] {
         &self.enforced.in_force
     }
 
@@ -172,7 +176,7 @@ impl Running {
             .map_or(self.started.pid, |first| first.pid)
     }
 
-    /// Kills everything in the sandbox, at once and without waiting for it. [`Running::wait`] then tells the end.
+    /// Kills everything in the sandbox, at once and without waiting for it. [`RunningProgram::wait`] then tells the end.
     pub fn kill(&self) {
         // What waits for the first process ends after it, and has counted it then.
         let first = self.first.as_ref().map(|first| &first.pidfd);
@@ -182,7 +186,7 @@ impl Running {
 
     /// Takes the sockets of the sandbox's network, once. There are none without
     /// [`Network::Captured`](super::Network::Captured).
-    pub fn take_sockets(&mut self) -> Option<Sockets> {
+    pub fn take_sockets(&mut self) -> Option<NetworkSockets> {
         self.sockets.take()
     }
 
@@ -198,7 +202,7 @@ impl Running {
     }
 
     /// Keeps the sockets of the sandbox's network.
-    pub(super) fn set_sockets(&mut self, sockets: Sockets) {
+    pub(super) fn set_sockets(&mut self, sockets: NetworkSockets) {
         self.sockets = Some(sockets);
     }
 
@@ -209,13 +213,15 @@ impl Running {
         sent: rustix::io::Result<()>,
     ) -> Result<Vec<OwnedFd>, LaunchError> {
         let deadline = Instant::now() + SET_UP_LIMIT;
-        let error = match self.hear(Until {
+        let error = match self.hear(KillCondition {
             deadline: Some(deadline),
             cancel: None,
         }) {
-            Heard::Said(Said::SetUp(sockets)) => return Ok(sockets),
-            Heard::Said(Said::Failed(failed)) => failed.into(),
-            Heard::Deadline => LaunchError::new(Step::Control, "the set-up hangs", Errno::TIMEDOUT),
+            WaitEvent::Said(InitMessage::SetUp(sockets)) => return Ok(sockets),
+            WaitEvent::Said(InitMessage::Failed(failed)) => failed.into(),
+            WaitEvent::Deadline => {
+                LaunchError::new(Step::Control, "the set-up hangs", Errno::TIMEDOUT)
+            }
             _ => match sent {
                 Err(errno) if errno != Errno::PIPE => LaunchError::new(Step::Control, "", errno),
                 _ => LaunchError::refused(Step::Init, "it ended before the sandbox was set up"),
@@ -227,31 +233,41 @@ impl Running {
 
     /// Waits for the program's end, and for that of everything that it has left behind, which is killed then. At the
     /// deadline, or when cancelled, all are killed.
-    pub fn wait(&mut self, until: Until<'_>) -> Ended {
+    pub fn wait(&mut self, until: KillCondition<'_>) -> ProgramOutcome {
         self.wait_suspending(until, &mut || {})
     }
 
     /// Waits likewise. `suspend` is called when the program is stopped, as by ^Z at its terminal; it goes on when that
     /// returns.
-    pub fn wait_suspending(&mut self, until: Until<'_>, suspend: &mut dyn FnMut()) -> Ended {
+    pub fn wait_suspending(
+        &mut self,
+        until: KillCondition<'_>,
+        suspend: &mut dyn FnMut(),
+    ) -> ProgramOutcome {
         let mut told = None;
         let end = loop {
             match self.hear(until) {
-                Heard::Said(Said::SetUp(_) | Said::ProgramEnded(..) | Said::ProgramFailed(..)) => {}
-                Heard::Said(Said::Stopped) => {
+                WaitEvent::Said(
+                    InitMessage::SetUp(_)
+                    | InitMessage::ProgramEnded(..)
+                    | InitMessage::ProgramFailed(..),
+                ) => {}
+                WaitEvent::Said(InitMessage::Stopped) => {
                     suspend();
                     // Where nobody hears it, the end is heard next.
                     let _ = channel::go_on(&self.channel);
                 }
-                Heard::Said(Said::Failed(failed)) => break End::NotStarted(failed.into()),
-                Heard::Said(Said::Ended(status, used)) => {
+                WaitEvent::Said(InitMessage::Failed(failed)) => {
+                    break ProgramEnd::NotStarted(failed.into());
+                }
+                WaitEvent::Said(InitMessage::Ended(status, used)) => {
                     told = used;
                     break end_of(status);
                 }
-                Heard::Said(Said::Over(limit)) => break End::Limit(limit),
-                Heard::Deadline => break End::Deadline,
-                Heard::Cancelled => break End::Cancelled,
-                Heard::Closed => break End::Killed,
+                WaitEvent::Said(InitMessage::Over(limit)) => break ProgramEnd::Limit(limit),
+                WaitEvent::Deadline => break ProgramEnd::Deadline,
+                WaitEvent::Cancelled => break ProgramEnd::Cancelled,
+                WaitEvent::Closed => break ProgramEnd::Killed,
             }
         };
         self.is_empty = told.is_some();
@@ -260,7 +276,7 @@ impl Running {
             None => self.bury(),
         };
         let hit = self.hit(&end);
-        Ended {
+        ProgramOutcome {
             end: end_by_limit(end, &hit),
             cpu,
             memory,
@@ -270,16 +286,20 @@ impl Running {
     }
 
     /// The limits that were hit.
-    fn hit(&self, end: &End) -> Vec<Limit> {
+    fn hit(&self, end: &ProgramEnd) -> Vec<LimitKind> {
         let mut hit = Vec::new();
         if let Some(group) = &self.enforced.group {
-            hit.extend(group.killed_for_memory().then_some(Limit::Memory));
-            hit.extend(group.refused_processes().then_some(Limit::Processes));
+            hit.extend(group.killed_for_memory().then_some(LimitKind::Memory));
+            hit.extend(group.refused_processes().then_some(LimitKind::Processes));
         }
         let by_end = match end {
-            End::Limit(limit) => Some(*limit),
-            End::Signalled(signal) if *signal == Signal::XFSZ.as_raw() => Some(Limit::FileSize),
-            End::Signalled(signal) if *signal == Signal::XCPU.as_raw() => Some(Limit::Cpu),
+            ProgramEnd::Limit(limit) => Some(*limit),
+            ProgramEnd::Signalled(signal) if *signal == Signal::XFSZ.as_raw() => {
+                Some(LimitKind::FileSize)
+            }
+            ProgramEnd::Signalled(signal) if *signal == Signal::XCPU.as_raw() => {
+                Some(LimitKind::Cpu)
+            }
             _ => None,
         };
         hit.extend(by_end.filter(|limit| !hit.contains(limit)));
@@ -291,7 +311,7 @@ impl Running {
         self.kill();
         let gone = Instant::now() + GONE_LIMIT;
         // What was started may have been killed by somebody, and the sandbox lives on.
-        let first_is_gone = |first: &First| program::ends_by(&first.pidfd, gone);
+        let first_is_gone = |first: &FirstProcess| program::ends_by(&first.pidfd, gone);
         let is_empty = self.first.as_ref().is_none_or(first_is_gone);
         let has_ended = program::ends_by(&self.started.pidfd, gone);
         if !(is_empty && has_ended)
@@ -317,8 +337,12 @@ impl Running {
     }
 
     /// Waits for the first process to say something.
-    fn hear(&self, until: Until<'_>) -> Heard {
-        let out_of_memory = self.enforced.group.as_ref().and_then(Group::out_of_memory);
+    fn hear(&self, until: KillCondition<'_>) -> WaitEvent {
+        let out_of_memory = self
+            .enforced
+            .group
+            .as_ref()
+            .and_then(SandboxCgroup::out_of_memory);
         loop {
             let mut fds = vec![PollFd::new(&self.channel, PollFlags::IN)];
             fds.extend(out_of_memory.map(|fd| PollFd::new(fd, PollFlags::IN)));
@@ -331,27 +355,27 @@ impl Running {
             let timeout = until.deadline.map(left);
             match rustix::event::poll(&mut fds, timeout.as_ref()) {
                 Err(Errno::INTR) => continue,
-                Err(_) => return Heard::Closed,
-                Ok(0) => return Heard::Deadline,
+                Err(_) => return WaitEvent::Closed,
+                Ok(0) => return WaitEvent::Deadline,
                 Ok(_) => {}
             }
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             // What it says has happened first: the program may have ended because its memory was over.
             return match (ready.first(), ready.get(1)) {
                 (Some(true), _) => match channel::hear(&self.channel) {
-                    Ok(Some(said)) => Heard::Said(said),
-                    Ok(None) | Err(_) => Heard::Closed,
+                    Ok(Some(said)) => WaitEvent::Said(said),
+                    Ok(None) | Err(_) => WaitEvent::Closed,
                 },
                 (_, Some(true)) if out_of_memory.is_some() => {
-                    Heard::Said(Said::Over(Limit::Memory))
+                    WaitEvent::Said(InitMessage::Over(LimitKind::Memory))
                 }
-                _ => Heard::Cancelled,
+                _ => WaitEvent::Cancelled,
             };
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if self.is_empty {
             self.kill();
@@ -374,8 +398,8 @@ impl Drop for Running {
     }
 }
 
-enum Heard {
-    Said(Said),
+enum WaitEvent {
+    Said(InitMessage),
     Deadline,
     Cancelled,
     /// The first process has ended without a word.

@@ -16,42 +16,42 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::end::{End, end_of};
+use super::end::{ProgramEnd, end_of};
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, launch_service};
-use super::limits::InForce;
+use super::limits::ActiveLimit;
 use super::order::order;
-use super::plan::Plan;
-use super::running::Running;
-use super::sockets::Sockets;
+use super::plan::SandboxPlan;
+use super::running::RunningProgram;
+use super::sockets::NetworkSockets;
 use trumanfs_init::backend::Backend;
-use trumanfs_init::channel::{self, Said};
-use trumanfs_init::limit::Limit;
+use trumanfs_init::channel::{self, InitMessage};
+use trumanfs_init::limit::LimitKind;
 
 /// How often a wait asks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A sandbox that takes orders. Dropping it kills everything in it.
 #[derive(Debug)]
-pub struct Service {
-    running: Running,
+pub struct SandboxService {
+    running: RunningProgram,
     channel: OwnedFd,
-    heard: Arc<Heard>,
+    heard: Arc<ProgramEnds>,
     /// The number of the next program.
     next: Mutex<u32>,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
-    state: Mutex<State>,
+struct ProgramEnds {
+    state: Mutex<EndTable>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    ends: HashMap<u32, End>,
+struct EndTable {
+    ends: HashMap<u32, ProgramEnd>,
     /// How every program ends that has not ended, once nothing more will be heard.
-    over: Option<End>,
+    over: Option<ProgramEnd>,
 }
 
 /// Makes a sandbox in which programs can be started. The plan's own program, working directory and environment do not
@@ -60,30 +60,30 @@ struct State {
 /// # Errors
 /// As [`launch`](super::launch()).
 pub fn serve(
-    plan: Plan,
+    plan: SandboxPlan,
     launcher: &Launcher,
     begun: impl FnMut(i32),
-) -> Result<Service, LaunchError> {
+) -> Result<SandboxService, LaunchError> {
     let running = launch_service(&plan, launcher, begun)?;
     let control = |errno| LaunchError::new(Step::Control, "", errno);
     let again = || rustix::io::fcntl_dupfd_cloexec(running.channel(), 0).map_err(control);
     let (channel, hearing) = (again()?, again()?);
     let out_of_memory = running.out_of_memory().map_err(control)?;
-    let heard = Arc::new(Heard::default());
+    let heard = Arc::new(ProgramEnds::default());
     let teller = heard.clone();
     // Ends when the first process does.
     let hear = move || {
         let over = loop {
             if is_out_of_memory(&hearing, out_of_memory.as_ref()) {
-                break End::Limit(Limit::Memory);
+                break ProgramEnd::Limit(LimitKind::Memory);
             }
             let (number, end) = match channel::hear(&hearing) {
-                Ok(Some(Said::ProgramEnded(number, status))) => (number, end_of(status)),
-                Ok(Some(Said::ProgramFailed(number, error))) => {
-                    (number, End::NotStarted(error.into()))
+                Ok(Some(InitMessage::ProgramEnded(number, status))) => (number, end_of(status)),
+                Ok(Some(InitMessage::ProgramFailed(number, error))) => {
+                    (number, ProgramEnd::NotStarted(error.into()))
                 }
-                Ok(Some(Said::Over(limit))) => break End::Limit(limit),
-                _ => break End::Killed,
+                Ok(Some(InitMessage::Over(limit))) => break ProgramEnd::Limit(limit),
+                _ => break ProgramEnd::Killed,
             };
             teller.state.lock().ends.insert(number, end);
             teller.changed.notify_all();
@@ -95,7 +95,7 @@ pub fn serve(
     thread
         .spawn(hear)
         .map_err(|error| LaunchError::refused(Step::Control, format!("no thread: {error}")))?;
-    Ok(Service {
+    Ok(SandboxService {
         running,
         channel,
         heard,
@@ -115,19 +115,19 @@ fn is_out_of_memory(channel: &OwnedFd, event: Option<&OwnedFd>) -> bool {
     out_of_memory && !said
 }
 
-impl Service {
-    /// Takes the sockets of the sandbox's network, as [`Running::take_sockets`].
-    pub fn take_sockets(&mut self) -> Option<Sockets> {
+impl SandboxService {
+    /// Takes the sockets of the sandbox's network, as [`RunningProgram::take_sockets`].
+    pub fn take_sockets(&mut self) -> Option<NetworkSockets> {
         self.running.take_sockets()
     }
 
-    /// As [`Running::warnings`].
+    /// As [`RunningProgram::warnings`].
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         self.running.warnings()
     }
 
-    /// What the sandbox shows of the host, as [`Running::shown`].
+    /// What the sandbox shows of the host, as [`RunningProgram::shown`].
     #[must_use]
     pub fn shown(&self) -> &[PathBuf] {
         self.running.shown()
@@ -135,7 +135,7 @@ impl Service {
 
     /// The limits that are in force for all programs together, and by which mechanism.
     #[must_use]
-    pub fn in_force(&self) -> &[InForce] {
+    pub fn in_force(&self) -> &[ActiveLimit] {
         self.running.in_force()
     }
 
@@ -145,11 +145,11 @@ impl Service {
         self.running.backend()
     }
 
-    /// Starts a program. Returns its number, for [`Service::wait`]. `path` and `installed` are those of `order`.
+    /// Starts a program. Returns its number, for [`SandboxService::wait`]. `path` and `installed` are those of `order`.
     ///
     /// # Errors
     /// What cannot be a program, or that the sandbox has ended. Whether the program's file could be executed is told by
-    /// [`Service::wait`].
+    /// [`SandboxService::wait`].
     pub fn start(
         &self,
         argv: &[OsString],
@@ -171,7 +171,7 @@ impl Service {
     }
 
     /// Waits for a program's end; returns nothing once `go_on`, which is asked now and then, says no.
-    pub fn wait(&self, number: u32, go_on: &dyn Fn() -> bool) -> Option<End> {
+    pub fn wait(&self, number: u32, go_on: &dyn Fn() -> bool) -> Option<ProgramEnd> {
         let mut state = self.heard.state.lock();
         loop {
             if let Some(end) = state.ends.remove(&number) {

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, Recv
 
 /// The sockets of a sandbox's network.
 #[derive(Debug)]
-pub struct Sockets {
+pub struct NetworkSockets {
     /// UDP, port 53 of every address.
     pub udp: OwnedFd,
     /// TCP listeners. The own address of what they accept is where the program wanted to connect to.
@@ -20,12 +20,15 @@ pub struct Sockets {
     /// because nobody listens at the port. Nothing where the kernel has no such sockets.
     pub refused: Option<OwnedFd>,
     /// Gives out sockets with which to connect to what the program serves.
-    pub within: Option<Within>,
+    pub within: Option<SandboxSocketSource>,
 }
 
-impl Sockets {
+impl NetworkSockets {
     /// Sorts what the first process has handed over: that of UDP comes first, that of refusals last.
-    pub(super) fn new(mut sockets: Vec<OwnedFd>, within: Option<OwnedFd>) -> Option<Sockets> {
+    pub(super) fn new(
+        mut sockets: Vec<OwnedFd>,
+        within: Option<OwnedFd>,
+    ) -> Option<NetworkSockets> {
         let is_packet = |socket: &mut OwnedFd| {
             let domain = rustix::net::sockopt::socket_domain(socket);
             domain == Ok(AddressFamily::PACKET)
@@ -35,20 +38,20 @@ impl Sockets {
             return None;
         }
         let tcp = sockets.split_off(1);
-        Some(Sockets {
+        Some(NetworkSockets {
             udp: sockets.pop()?,
             tcp,
             refused,
-            within: within.map(Within),
+            within: within.map(SandboxSocketSource),
         })
     }
 }
 
 /// Gives out unconnected TCP sockets that are in the sandbox's network.
 #[derive(Debug)]
-pub struct Within(OwnedFd);
+pub struct SandboxSocketSource(OwnedFd);
 
-impl Within {
+impl SandboxSocketSource {
     /// Returns a new one.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use super::super::execute::with_policy;
 use super::super::output::warn;
 use super::super::values::seconds;
 use crate::error::{Error, Result};
-use crate::exec::program::Profile;
-use crate::exec::program::network::Asked;
+use crate::exec::program::AgentProfile;
+use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::sandbox;
 
 /// Arguments of `trumanfs agent`.
@@ -58,7 +58,7 @@ pub(in crate::cli) struct AgentArgs {
     pub(super) timeout: Option<Duration>,
     /// What makes the sandbox: `namespaces`, `bwrap`, or `auto` [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
-    pub(super) sandbox: Option<sandbox::Choice>,
+    pub(super) sandbox: Option<sandbox::BackendChoice>,
     /// The agent and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(super) words: Vec<OsString>,
@@ -66,8 +66,8 @@ pub(in crate::cli) struct AgentArgs {
 
 /// The profiles, as `--help` lists them.
 pub(super) fn profiles() -> impl Iterator<Item = PossibleValue> {
-    Profile::names().map(|name| {
-        let known = Profile::named(name).ok().flatten();
+    AgentProfile::names().map(|name| {
+        let known = AgentProfile::named(name).ok().flatten();
         PossibleValue::new(name).help(known.unwrap_or_default().description)
     })
 }
@@ -80,15 +80,15 @@ pub(super) enum NetworkChoice {
 }
 
 pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> {
-    if Profile::names().any(|name| name == text) {
+    if AgentProfile::names().any(|name| name == text) {
         return Ok(NetworkChoice::Profile(text.to_owned()));
     }
-    match with_policy::network(text, Asked::Hosts) {
-        Ok(Asked::Hosts(hosts)) => Ok(NetworkChoice::Hosts(hosts)),
+    match with_policy::network(text, NetworkRequest::Hosts) {
+        Ok(NetworkRequest::Hosts(hosts)) => Ok(NetworkChoice::Hosts(hosts)),
         Ok(_) => Ok(NetworkChoice::Hosts(Vec::new())),
         Err(why) if text.starts_with("allow=") => Err(why),
         Err(_) => {
-            let names: Vec<_> = Profile::names().collect();
+            let names: Vec<_> = AgentProfile::names().collect();
             let names = names.join(", ");
             Err(format!(
                 "{text}: write it as none, allow=HOST[:PORT],… or one of {names}"
@@ -111,7 +111,7 @@ pub(super) fn below(text: &str) -> std::result::Result<PathBuf, String> {
 }
 
 /// Returns the hosts that the agent may reach.
-pub(super) fn hosts(args: &AgentArgs, profile: &Profile) -> Result<Vec<String>> {
+pub(super) fn hosts(args: &AgentArgs, profile: &AgentProfile) -> Result<Vec<String>> {
     if args.net.is_empty() {
         return Ok(profile.hosts.clone());
     }
@@ -120,7 +120,7 @@ pub(super) fn hosts(args: &AgentArgs, profile: &Profile) -> Result<Vec<String>> 
         match net {
             NetworkChoice::Hosts(some) => hosts.extend(some.iter().cloned()),
             NetworkChoice::Profile(name) => {
-                hosts.extend(Profile::named(name)?.unwrap_or_default().hosts)
+                hosts.extend(AgentProfile::named(name)?.unwrap_or_default().hosts)
             }
         }
     }
@@ -130,7 +130,7 @@ pub(super) fn hosts(args: &AgentArgs, profile: &Profile) -> Result<Vec<String>> 
 /// Returns the agent's variables: of its terminal, of its profile, and those that were given.
 pub(super) fn environment(
     args: &AgentArgs,
-    profile: &Profile,
+    profile: &AgentProfile,
 ) -> Result<Vec<(OsString, OsString)>> {
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     for name in ["TERM", "COLORTERM"] {
@@ -167,7 +167,7 @@ pub(super) fn environment(
 }
 
 /// Names the credentials of this environment that the agent knows and does not get, for nothing is passed on unasked.
-pub(super) fn say_of_credentials(args: &AgentArgs, profile: &Profile) {
+pub(super) fn say_of_credentials(args: &AgentArgs, profile: &AgentProfile) {
     let is_passed = |name: &str| {
         let mut given = args.env.iter().map(|given| given.as_bytes());
         given.any(|given| given.split(|byte| *byte == b'=').next() == Some(name.as_bytes()))

@@ -26,8 +26,8 @@ use crate::client::{AgentPlace, Client, PinnedDir};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::policy::NetworkRule;
-use crate::exec::program::{Agent, Profile, Programs, Terminal};
-use crate::exec::{CancelToken, Interrupt, Status};
+use crate::exec::program::{AgentCommand, AgentProfile, ProgramHome, UserTerminal};
+use crate::exec::{CancelToken, InterruptSignals, Status};
 use crate::name::WorldPath;
 
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
@@ -93,7 +93,7 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
     let (name, profile) = profile(args.profile.as_deref(), program)?;
     let (env, allow) = (environment(args, &profile)?, hosts(args, &profile)?);
     let launcher = with_policy::launcher(args.sandbox.unwrap_or_default());
-    let programs = Programs::open(&args.store, pinned, launcher)?;
+    let programs = ProgramHome::open(&args.store, pinned, launcher)?;
     let interrupt = interrupt()?;
     let target = quote(programs.client().path().as_os_str().as_bytes());
     say_first(&programs, &target)?;
@@ -101,7 +101,7 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let run = place.run().to_string();
-    let agent = Agent {
+    let agent = AgentCommand {
         argv: words(args, &profile),
         path: std::env::var_os("PATH").unwrap_or_default(),
         env,
@@ -123,7 +123,7 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),
         };
-        programs.run_agent(&Agent { cancel, ..agent }, streams)
+        programs.run_agent(&AgentCommand { cancel, ..agent }, streams)
     });
     prune(place, args, &profile);
     // Whatever came of the program, what it has changed is there.
@@ -151,7 +151,7 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
 }
 
 /// Removes what does not stay of the agent's own directory, and names what could not be removed.
-fn prune(place: AgentPlace, args: &AgentArgs, profile: &Profile) {
+fn prune(place: AgentPlace, args: &AgentArgs, profile: &AgentProfile) {
     let kept: Vec<PathBuf> = profile
         .state
         .iter()
@@ -178,7 +178,7 @@ enum AgentEnd {
 
 /// Says what the owner of a store should know before an agent begins there: what one that was killed has done, and that
 /// there are keys.
-fn say_first(programs: &Programs, target: &str) -> Result<()> {
+fn say_first(programs: &ProgramHome, target: &str) -> Result<()> {
     for unsettled in programs.client().settle_agents()? {
         warn(
             false,
@@ -210,16 +210,16 @@ fn say_first(programs: &Programs, target: &str) -> Result<()> {
 }
 
 /// Returns what is known of an agent, and the name of its own directory.
-fn profile(given: Option<&str>, program: &OsStr) -> Result<(String, Profile)> {
+fn profile(given: Option<&str>, program: &OsStr) -> Result<(String, AgentProfile)> {
     let base = Path::new(program)
         .file_name()
         .unwrap_or(program)
         .to_string_lossy();
     if let Some(name) = given {
-        let known = Profile::named(name)?.unwrap_or_default();
+        let known = AgentProfile::named(name)?.unwrap_or_default();
         return Ok((name.to_owned(), known));
     }
-    if let Some((name, known)) = Profile::of_program(&base)? {
+    if let Some((name, known)) = AgentProfile::of_program(&base)? {
         return Ok((name.to_owned(), known));
     }
     let plain = |c: char| {
@@ -231,12 +231,12 @@ fn profile(given: Option<&str>, program: &OsStr) -> Result<(String, Profile)> {
     };
     Ok((
         base.chars().take(64).map(plain).collect(),
-        Profile::default(),
+        AgentProfile::default(),
     ))
 }
 
 /// Returns the words to run: those of the profile come first after the program.
-fn words(args: &AgentArgs, profile: &Profile) -> Vec<OsString> {
+fn words(args: &AgentArgs, profile: &AgentProfile) -> Vec<OsString> {
     let mut words = args.words.clone();
     let more = profile.arguments.iter().map(OsString::from);
     words.splice(1..1, more);
@@ -251,9 +251,9 @@ fn own_path(home: &Path) -> PathBuf {
 }
 
 /// Returns the terminal that this program is started at, if it is.
-fn terminal() -> Option<Terminal> {
+fn terminal() -> Option<UserTerminal> {
     let is_one = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    is_one.then(stdin).flatten().and_then(Terminal::of)
+    is_one.then(stdin).flatten().and_then(UserTerminal::of)
 }
 
 /// Whether what a run has changed is there.
@@ -270,7 +270,7 @@ fn end(
     client: &Client,
     target: &str,
     run: &str,
-    interrupt: &Interrupt,
+    interrupt: &InterruptSignals,
 ) -> Result<AgentEnd> {
     let status = client.status().ok().flatten();
     for notice in status.into_iter().flat_map(|status| status.notices) {
@@ -313,7 +313,12 @@ fn discard(client: &Client, target: &str, run: &str) -> ExitReason {
 }
 
 /// Has a run reviewed, and says what is left.
-fn reviewed(client: &Client, target: &str, run: &str, interrupt: &Interrupt) -> Result<AgentEnd> {
+fn reviewed(
+    client: &Client,
+    target: &str,
+    run: &str,
+    interrupt: &InterruptSignals,
+) -> Result<AgentEnd> {
     let own = client.again()?;
     let scope = own.review_scope(Some(run), None)?;
     // The screen knows what to do with signals.

@@ -9,7 +9,7 @@ use crate::error::{Error, Result, reason};
 use crate::exec::interrupt::SIGNALS;
 use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::shell::Shell;
-use crate::exec::{Interrupt, Outcome, Request, Status};
+use crate::exec::{InterruptSignals, Outcome, Request, Status};
 
 /// Returns this program's standard input as commands read it.
 pub(in crate::cli) fn stdin() -> Option<OwnedFd> {
@@ -17,8 +17,8 @@ pub(in crate::cli) fn stdin() -> Option<OwnedFd> {
 }
 
 /// Takes over the signals that end a line.
-pub(in crate::cli) fn interrupt() -> Result<Interrupt> {
-    Interrupt::on(&SIGNALS).map_err(|error| {
+pub(in crate::cli) fn interrupt() -> Result<InterruptSignals> {
+    InterruptSignals::on(&SIGNALS).map_err(|error| {
         Error::refused(
             format!("signals cannot be handled: {}", reason(&error)),
             "Nothing was run.",
@@ -30,7 +30,7 @@ pub(in crate::cli) fn interrupt() -> Result<Interrupt> {
 pub(in crate::cli) fn run(
     shell: &mut Shell,
     line: &[u8],
-    interrupt: &Interrupt,
+    interrupt: &InterruptSignals,
 ) -> (Outcome, bool) {
     interrupt.during(|cancel| {
         let request = Request {

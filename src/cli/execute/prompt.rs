@@ -17,7 +17,7 @@ use super::line::{self, interrupt, tell};
 use crate::error::{Error, Result};
 use crate::exec::interrupt::SIGNALS;
 use crate::exec::shell::{InputState, Shell};
-use crate::exec::{Interrupt, Outcome, Status};
+use crate::exec::{InterruptSignals, Outcome, Status};
 use signal_hook::consts::SIGINT;
 
 /// The longest line on standard input, with all that belongs to it.
@@ -29,7 +29,7 @@ const INTERRUPTED: u8 = 130;
 pub(super) fn converse(shell: Shell) -> Result<u8> {
     // Ctrl-C ends the line alone.
     let others = SIGNALS.iter().copied().filter(|signal| *signal != SIGINT);
-    let interrupt = Interrupt::on(&others.collect::<Vec<_>>()).map_err(no_terminal)?;
+    let interrupt = InterruptSignals::on(&others.collect::<Vec<_>>()).map_err(no_terminal)?;
     interrupt.add(SIGINT).map_err(no_terminal)?;
     let config = Config::builder()
         .auto_add_history(true)
@@ -107,7 +107,7 @@ fn read_line(typed: &mut Vec<u8>) -> Result<bool> {
     }
 }
 
-fn run(shell: &mut Shell, line: &[u8], interrupt: &Interrupt) -> (Outcome, bool) {
+fn run(shell: &mut Shell, line: &[u8], interrupt: &InterruptSignals) -> (Outcome, bool) {
     let (outcome, ended) = line::run(shell, line, interrupt);
     tell(&outcome, false);
     (outcome, ended)

@@ -17,10 +17,10 @@ use super::line::{interrupt, stdin, tell};
 use super::with_policy::{self, launcher, policy};
 use crate::error::{Result, reason};
 use crate::exec::pipeline::RequestStreams;
-use crate::exec::program::cap::{self, Capped};
-use crate::exec::program::network::Asked;
+use crate::exec::program::cap::{self, CappedOutput};
+use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::sandbox;
-use crate::exec::program::{Command, Programs, RefusedCommand};
+use crate::exec::program::{ProgramCommand, ProgramHome, RefusedCommand};
 use crate::exec::{Outcome, Status};
 
 /// Arguments of `trumanfs run`.
@@ -53,11 +53,11 @@ pub(in crate::cli) struct RunArgs {
     /// The network: `none`, or `allow=HOST[:PORT],…`, which must be hosts that the policy allows; without, all that it
     /// allows
     #[arg(long, value_name = "WHAT", value_parser = network)]
-    net: Option<Asked>,
+    net: Option<NetworkRequest>,
     /// What makes the sandbox: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this machine refuses them
     /// [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
-    sandbox: Option<sandbox::Choice>,
+    sandbox: Option<sandbox::BackendChoice>,
     /// Let so many lines of each stream out at most; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     max_lines: u64,
@@ -120,8 +120,8 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
     }
 }
 
-fn network(text: &str) -> std::result::Result<Asked, String> {
-    with_policy::network(text, Asked::Hosts)
+fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
+    with_policy::network(text, NetworkRequest::Hosts)
 }
 
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
@@ -131,7 +131,7 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
     if let Some(refused) = RefusedCommand::find(&args.root, &policy, &asked)? {
         return print(refused.refuse(None), &args);
     }
-    let programs = Programs::open(&args.root, None, launcher)?;
+    let programs = ProgramHome::open(&args.root, None, launcher)?;
     let interrupt = interrupt()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
     let (outcome, _) = interrupt.during(|cancel| {
@@ -170,9 +170,9 @@ fn given(asked: Option<u64>, usual: Option<u64>) -> Option<u64> {
     }
 }
 
-fn command(args: &RunArgs, cancel: crate::exec::CancelToken) -> Command {
-    let usual = sandbox::Limits::usual();
-    Command {
+fn command(args: &RunArgs, cancel: crate::exec::CancelToken) -> ProgramCommand {
+    let usual = sandbox::ResourceLimits::usual();
+    ProgramCommand {
         argv: args
             .words
             .iter()
@@ -186,7 +186,7 @@ fn command(args: &RunArgs, cancel: crate::exec::CancelToken) -> Command {
         bytes: args.max_bytes,
         tail: args.tail,
         strips_ansi: args.strip_ansi,
-        limits: sandbox::Limits {
+        limits: sandbox::ResourceLimits {
             cpu: args.max_cpu,
             memory: given(
                 args.max_memory.map(|mib| mib.saturating_mul(1 << 20)),
@@ -212,7 +212,7 @@ fn print(mut outcome: Outcome, args: &RunArgs) -> Result<ExitCode> {
         outcome.stderr.clear();
     }
     if let Some(tokens) = args.max_tokens {
-        let Capped { stdout, stderr } = cap::cap(&outcome.stdout, &outcome.stderr, tokens);
+        let CappedOutput { stdout, stderr } = cap::cap(&outcome.stdout, &outcome.stderr, tokens);
         outcome.truncated_stdout |= stdout != outcome.stdout;
         outcome.truncated_stderr |= stderr != outcome.stderr;
         (outcome.stdout, outcome.stderr) = (stdout, stderr);

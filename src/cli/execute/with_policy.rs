@@ -6,18 +6,18 @@ use std::path::Path;
 use crate::cli::output::warn;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::exec::program::network::Asked;
+use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::{FileExposure, PolicySource, WatchedPolicy, exposure};
-use crate::exec::program::sandbox::{Choice, Launcher};
+use crate::exec::program::sandbox::{BackendChoice, Launcher};
 
 /// Reads what `--sandbox` says.
-pub(in crate::cli) fn choice(text: &str) -> std::result::Result<Choice, String> {
+pub(in crate::cli) fn choice(text: &str) -> std::result::Result<BackendChoice, String> {
     let wrong = || format!("{text}: write it as auto, namespaces or bwrap");
-    Choice::from_name(text).ok_or_else(wrong)
+    BackendChoice::from_name(text).ok_or_else(wrong)
 }
 
 /// Returns the launcher of sandboxes.
-pub(in crate::cli) fn launcher(choice: Choice) -> Launcher {
+pub(in crate::cli) fn launcher(choice: BackendChoice) -> Launcher {
     Launcher::of_this_program().with_choice(choice)
 }
 
@@ -66,10 +66,10 @@ fn check_exposure(file: &Path, root: &Path, store: Option<&Client>, as_json: boo
 /// Reads what `--net` says; `hosts` makes something of those that it lists.
 pub(in crate::cli) fn network(
     text: &str,
-    hosts: fn(Vec<String>) -> Asked,
-) -> std::result::Result<Asked, String> {
+    hosts: fn(Vec<String>) -> NetworkRequest,
+) -> std::result::Result<NetworkRequest, String> {
     match (text, text.strip_prefix("allow=")) {
-        ("none", _) => Ok(Asked::Nothing),
+        ("none", _) => Ok(NetworkRequest::Nothing),
         (_, Some(all)) if !all.is_empty() => {
             let asked = hosts(all.split(',').map(str::to_owned).collect());
             asked.check()?;

@@ -4,7 +4,7 @@
 use std::fmt::{Display, Write};
 
 use crate::client::MountStatus;
-use crate::exec::totals::{BOUNDS, Totals};
+use crate::exec::totals::{AuditTotals, BOUNDS};
 
 /// The known figures of a store.
 pub(super) struct MetricsSource {
@@ -12,7 +12,7 @@ pub(super) struct MetricsSource {
     pub(super) store: String,
     /// Nothing where it is not mounted.
     pub(super) status: Option<MountStatus>,
-    pub(super) totals: Totals,
+    pub(super) totals: AuditTotals,
 }
 
 /// One number of a mounted home: its name, its kind, what it is, and where it comes from.

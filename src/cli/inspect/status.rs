@@ -11,7 +11,7 @@ use super::super::output::{Printer, bytes, quote, say, time, warn};
 use super::metrics::{self, MetricsSource};
 use crate::client::{Client, ForkOrigin, KnownMount, MountStatus, mounts};
 use crate::error::Result;
-use crate::exec::totals::Totals;
+use crate::exec::totals::AuditTotals;
 use crate::name::{escape, unescape};
 
 /// Arguments of `trumanfs status`.
@@ -110,7 +110,7 @@ fn source(store: &Path, status: Option<MountStatus>) -> Result<MetricsSource> {
     Ok(MetricsSource {
         store: escape(real.as_os_str().as_bytes()),
         status,
-        totals: Totals::read(store)?,
+        totals: AuditTotals::read(store)?,
     })
 }
 

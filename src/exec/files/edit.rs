@@ -6,7 +6,7 @@ use std::time::Duration;
 use memchr::memmem;
 use parking_lot::Mutex;
 
-use super::work::{Failed, Work, at, of_io};
+use super::work::{FileContext, FileError, at, of_io};
 use super::write::put;
 use crate::error::Error;
 use crate::exec::home::WriteMode;
@@ -23,7 +23,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A text to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
+pub struct TextEdit {
     /// What is there. Empty: the file is empty, or not there.
     pub old: Vec<u8>,
     /// What is to be there.
@@ -34,7 +34,7 @@ pub struct Edit {
 
 /// A file that was edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditResult {
     /// What it held.
     pub before: Vec<u8>,
     /// What it holds.
@@ -45,11 +45,11 @@ pub struct Edited {
 
 /// Replaces texts in a file, one after the other; the file is written once, or not at all.
 pub(super) fn edit(
-    work: &Work<'_>,
+    work: &FileContext<'_>,
     typed: &[u8],
-    edits: &[Edit],
+    edits: &[TextEdit],
     dry: bool,
-) -> Result<Edited, Failed> {
+) -> Result<EditResult, FileError> {
     let _one = loop {
         work.check()?;
         if let Some(one) = ONE_AT_A_TIME.try_lock_for(LOOK) {
@@ -89,7 +89,7 @@ pub(super) fn edit(
         };
         put(work, (typed, &path), how, &after)?;
     }
-    Ok(Edited {
+    Ok(EditResult {
         before,
         after,
         places,
@@ -97,7 +97,11 @@ pub(super) fn edit(
 }
 
 /// Returns what a file holds; nothing where there is none.
-fn content(work: &Work<'_>, typed: &[u8], path: &WorldPath) -> Result<Option<Vec<u8>>, Failed> {
+fn content(
+    work: &FileContext<'_>,
+    typed: &[u8],
+    path: &WorldPath,
+) -> Result<Option<Vec<u8>>, FileError> {
     let file = match work.home.open(path) {
         Ok(file) => file,
         Err(Error::NotFound) => return Ok(None),
@@ -115,7 +119,7 @@ fn content(work: &Work<'_>, typed: &[u8], path: &WorldPath) -> Result<Option<Vec
 }
 
 /// Replaces one text. Returns the content, and in how many places it is different.
-fn replace(content: &[u8], edit: &Edit) -> Result<(Vec<u8>, u64), String> {
+fn replace(content: &[u8], edit: &TextEdit) -> Result<(Vec<u8>, u64), String> {
     if edit.old.is_empty() {
         return match content.is_empty() {
             true => Ok((edit.new.clone(), 1)),
@@ -156,7 +160,7 @@ fn replace(content: &[u8], edit: &Edit) -> Result<(Vec<u8>, u64), String> {
     Ok((next, places.len() as u64))
 }
 
-fn not_found(content: &[u8], edit: &Edit) -> String {
+fn not_found(content: &[u8], edit: &TextEdit) -> String {
     let has_cr = |text: &[u8]| memmem::find(text, b"\r\n").is_some();
     let hint = match has_cr(content) && !has_cr(&edit.old) && edit.old.contains(&b'\n') {
         true => "; its lines end with \\r\\n",
@@ -171,7 +175,7 @@ mod tests {
     use super::*;
 
     fn replaced(content: &str, old: &str, new: &str, all: bool) -> Result<(String, u64), String> {
-        let edit = Edit {
+        let edit = TextEdit {
             old: old.into(),
             new: new.into(),
             all,

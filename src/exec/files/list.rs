@@ -4,7 +4,7 @@ use std::io::Write;
 
 use rustix::fs::FileType;
 
-use super::work::{Failed, Work, at};
+use super::work::{FileContext, FileError, at};
 use crate::name::escape;
 
 /// How many entries have a shape: more are in the text alone.
@@ -12,7 +12,7 @@ const MOST: usize = 1000;
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Entry {
+pub struct ListedEntry {
     /// Its name, escaped as in the log.
     pub name: String,
     /// `file`, `directory`, or `other`.
@@ -24,10 +24,10 @@ pub struct Entry {
 
 /// Writes a line for each entry: its kind and its name. Returns the first thousand.
 pub(super) fn list(
-    work: &Work<'_>,
+    work: &FileContext<'_>,
     typed: &[u8],
     out: &mut dyn Write,
-) -> Result<Vec<Entry>, Failed> {
+) -> Result<Vec<ListedEntry>, FileError> {
     let path = work.path(typed)?;
     let mut entries = work.home.list(&path).map_err(|error| at(typed, &error))?;
     entries.sort_by(|left, right| left.name.cmp(&right.name));
@@ -49,7 +49,7 @@ pub(super) fn list(
             break;
         }
         if found.len() < MOST {
-            found.push(Entry {
+            found.push(ListedEntry {
                 name,
                 kind,
                 size: None,

@@ -2,7 +2,7 @@
 //!
 //! Each is a request like any other: admitted, a run of its own, a line in the audit log. What a program could not do in
 //! the home, none of them can. Text goes to standard output, within the limits of the request; what has a shape is a
-//! [`Found`] besides.
+//! [`FileResult`] besides.
 
 mod edit;
 mod list;
@@ -11,7 +11,7 @@ mod request;
 mod work;
 mod write;
 
-pub use edit::{Edit, Edited};
-pub use list::Entry;
-pub use read::Window;
-pub use request::{FileCall, FileRequest, Found};
+pub use edit::{EditResult, TextEdit};
+pub use list::ListedEntry;
+pub use read::LineWindow;
+pub use request::{FileCall, FileRequest, FileResult};

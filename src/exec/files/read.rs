@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 
-use super::work::{Failed, Work, at, of_io};
+use super::work::{FileContext, FileError, at, of_io};
 use crate::name::escape;
 
 /// How much is read at once.
@@ -13,7 +13,7 @@ const LOOK: usize = 8 << 10;
 
 /// Which lines of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Window {
+pub enum LineWindow {
     /// All of them.
     All,
     /// So many, from this one on, counted from 1.
@@ -24,11 +24,11 @@ pub enum Window {
 
 /// Writes lines of a file to `out`. Returns the number of the first one, where it is known, and the size of the file.
 pub(super) fn read(
-    work: &Work<'_>,
+    work: &FileContext<'_>,
     typed: &[u8],
-    window: &Window,
+    window: &LineWindow,
     out: &mut dyn Write,
-) -> Result<(Option<u64>, u64), Failed> {
+) -> Result<(Option<u64>, u64), FileError> {
     let path = work.path(typed)?;
     let mut file = work.home.open(&path).map_err(|error| at(typed, &error))?;
     let failed = |error: std::io::Error| at(typed, &of_io(&error));
@@ -46,16 +46,16 @@ pub(super) fn read(
         );
     }
     let first = match window {
-        Window::All => {
+        LineWindow::All => {
             lines(work, &mut reader, u64::MAX, out).map_err(failed)?;
             Some(1)
         }
-        Window::From(first, most) => {
+        LineWindow::From(first, most) => {
             skip(work, &mut reader, first.saturating_sub(1)).map_err(failed)?;
             lines(work, &mut reader, *most, out).map_err(failed)?;
             Some(*first)
         }
-        Window::Last(most) => {
+        LineWindow::Last(most) => {
             drop(reader);
             let from = start_of_last(work, &mut file, size, *most).map_err(failed)?;
             file.seek(SeekFrom::Start(from)).map_err(failed)?;
@@ -70,7 +70,7 @@ pub(super) fn read(
 
 /// Writes so many lines. What cannot be written is noted by whoever takes it.
 fn lines(
-    work: &Work<'_>,
+    work: &FileContext<'_>,
     reader: &mut impl BufRead,
     most: u64,
     out: &mut dyn Write,
@@ -98,12 +98,17 @@ fn lines(
 }
 
 /// Goes past so many lines.
-fn skip(work: &Work<'_>, reader: &mut impl BufRead, lines: u64) -> std::io::Result<()> {
+fn skip(work: &FileContext<'_>, reader: &mut impl BufRead, lines: u64) -> std::io::Result<()> {
     self::lines(work, reader, lines, &mut std::io::sink())
 }
 
 /// Returns where the last lines of a file begin.
-fn start_of_last(work: &Work<'_>, file: &mut File, size: u64, lines: u64) -> std::io::Result<u64> {
+fn start_of_last(
+    work: &FileContext<'_>,
+    file: &mut File,
+    size: u64,
+    lines: u64,
+) -> std::io::Result<u64> {
     use std::os::unix::fs::FileExt;
     let mut chunk = vec![0; CHUNK];
     let (mut end, mut found) = (size, 0);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::edit::{self, Edit, Edited};
-use super::list::{self, Entry};
-use super::read::{self, Window};
-use super::work::{Failed, Work};
+use super::edit::{self, EditResult, TextEdit};
+use super::list::{self, ListedEntry};
+use super::read::{self, LineWindow};
+use super::work::{FileContext, FileError};
 use super::write;
 use crate::error::Error;
 use crate::exec::cancel::{CancelReason, CancelToken};
@@ -25,11 +25,11 @@ const LATE: u8 = 124;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileCall {
     /// Lines of a file that is text.
-    Read(Vec<u8>, Window),
+    Read(Vec<u8>, LineWindow),
     /// Writes a file, which may be made; what it held before is kept. Directories above it are made.
     Write(Vec<u8>, Vec<u8>),
     /// Replaces texts in a file; where the last is true, only says what would be different.
-    Edit(Vec<u8>, Vec<Edit>, bool),
+    Edit(Vec<u8>, Vec<TextEdit>, bool),
     /// The entries of a directory.
     List(Vec<u8>),
     /// Moves a file or a directory to a path where nothing is.
@@ -70,7 +70,7 @@ impl FileCall {
 
 /// What an operation has besides its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum FileResult {
     /// The lines that were asked for, of how many bytes in all.
     Lines {
         /// The number of the first one, from 1; where the end was asked for, nobody has counted.
@@ -79,9 +79,9 @@ pub enum Found {
         size: u64,
     },
     /// The entries of a directory, in the order of their names.
-    Entries(Vec<Entry>),
+    Entries(Vec<ListedEntry>),
     /// A file before and after.
-    Edited(Edited),
+    Edited(EditResult),
     /// A file was written: whether it was made.
     Written(bool),
 }
@@ -94,7 +94,7 @@ pub struct FileRequest<'p> {
     /// The working directory as `pwd` prints it.
     shown: Vec<u8>,
     call: FileCall,
-    found: Option<Found>,
+    found: Option<FileResult>,
 }
 
 impl<'p> FileRequest<'p> {
@@ -123,7 +123,7 @@ impl<'p> FileRequest<'p> {
     }
 
     /// Carries it out. Returns what came of it.
-    pub fn run(mut self, limits: Limits, cancel: CancelToken) -> (Outcome, Option<Found>) {
+    pub fn run(mut self, limits: Limits, cancel: CancelToken) -> (Outcome, Option<FileResult>) {
         let request = Request {
             command: quote::line(&self.call.words()),
             limits,
@@ -136,26 +136,26 @@ impl<'p> FileRequest<'p> {
 
     fn perform(
         &self,
-        work: &Work<'_>,
+        work: &FileContext<'_>,
         streams: &mut RequestStreams,
-    ) -> Result<Option<Found>, Failed> {
+    ) -> Result<Option<FileResult>, FileError> {
         let out = &mut *streams.stdout;
         match &self.call {
             FileCall::Read(path, window) => {
                 let (first, size) = read::read(work, path, window, out)?;
-                Ok(Some(Found::Lines { first, size }))
+                Ok(Some(FileResult::Lines { first, size }))
             }
             FileCall::Write(path, content) => {
                 let made = write::write(work, path, content)?;
-                Ok(Some(Found::Written(made)))
+                Ok(Some(FileResult::Written(made)))
             }
             FileCall::Edit(path, edits, dry) => {
                 let edited = edit::edit(work, path, edits, *dry)?;
-                Ok(Some(Found::Edited(edited)))
+                Ok(Some(FileResult::Edited(edited)))
             }
             FileCall::List(path) => {
                 let entries = list::list(work, path, out)?;
-                Ok(Some(Found::Entries(entries)))
+                Ok(Some(FileResult::Entries(entries)))
             }
             FileCall::Move(from, to) => write::rename(work, from, to).map(|()| None),
             FileCall::Copy(from, to) => write::copy(work, from, to).map(|()| None),
@@ -215,7 +215,7 @@ impl Executor for FileRequest<'_> {
         mut streams: RequestStreams,
     ) -> RequestEnd {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
-        let work = Work {
+        let work = FileContext {
             home: &*home,
             base: PathResolver {
                 home: &*home,

@@ -11,10 +11,10 @@ use crate::exec::resolve::PathResolver;
 use crate::name::{WorldPath, escape};
 
 /// Why an operation failed: its path and the reason.
-pub(super) type Failed = Vec<u8>;
+pub(super) type FileError = Vec<u8>;
 
 /// Says of a path why something failed.
-pub(super) fn at(path: &[u8], error: &Error) -> Failed {
+pub(super) fn at(path: &[u8], error: &Error) -> FileError {
     let reason = reason(error.errno());
     format!("{}: {reason}", escape(path)).into_bytes()
 }
@@ -26,7 +26,7 @@ pub(super) fn of_io(error: &io::Error) -> Error {
 }
 
 /// What an operation works with.
-pub(super) struct Work<'w> {
+pub(super) struct FileContext<'w> {
     /// The home.
     pub(super) home: &'w dyn Home,
     /// Where paths begin.
@@ -35,14 +35,14 @@ pub(super) struct Work<'w> {
     pub(super) cancel: &'w CancelToken,
 }
 
-impl Work<'_> {
+impl FileContext<'_> {
     /// Resolves a path.
-    pub(super) fn path(&self, typed: &[u8]) -> Result<WorldPath, Failed> {
+    pub(super) fn path(&self, typed: &[u8]) -> Result<WorldPath, FileError> {
         self.base.resolve(typed).map_err(|error| at(typed, &error))
     }
 
     /// Resolves the path of a file to be made.
-    pub(super) fn path_to_make(&self, typed: &[u8]) -> Result<WorldPath, Failed> {
+    pub(super) fn path_to_make(&self, typed: &[u8]) -> Result<WorldPath, FileError> {
         let path = self.base.resolve_new_file(typed);
         path.map_err(|error| at(typed, &error))
     }
@@ -53,7 +53,7 @@ impl Work<'_> {
     }
 
     /// Fails once the operation has to end.
-    pub(super) fn check(&self) -> Result<(), Failed> {
+    pub(super) fn check(&self) -> Result<(), FileError> {
         match self.goes_on() {
             true => Ok(()),
             false => Err(b"it was ended".to_vec()),

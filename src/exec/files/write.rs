@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use rustix::fs::FileType;
 
-use super::work::{Failed, Work, at, of_io};
+use super::work::{FileContext, FileError, at, of_io};
 use crate::error::Error;
 use crate::exec::home::WriteMode;
 use crate::name::{WorldPath, escape};
@@ -13,7 +13,11 @@ use crate::name::{WorldPath, escape};
 const CHUNK: usize = 256 << 10;
 
 /// Writes a file, and makes it and the directories above it where they are absent. Returns whether it was made.
-pub(super) fn write(work: &Work<'_>, typed: &[u8], content: &[u8]) -> Result<bool, Failed> {
+pub(super) fn write(
+    work: &FileContext<'_>,
+    typed: &[u8],
+    content: &[u8],
+) -> Result<bool, FileError> {
     let path = work.path_to_make(typed)?;
     let is_new = match work.home.stat(&path) {
         Ok(_) => false,
@@ -33,11 +37,11 @@ pub(super) fn write(work: &Work<'_>, typed: &[u8], content: &[u8]) -> Result<boo
 
 /// Writes a content to a file. Where that stops half-way, what stood there before is among its versions.
 pub(super) fn put(
-    work: &Work<'_>,
+    work: &FileContext<'_>,
     (typed, path): (&[u8], &WorldPath),
     how: WriteMode,
     content: &[u8],
-) -> Result<(), Failed> {
+) -> Result<(), FileError> {
     let file = work.home.open_write(path, how, 0o666);
     let mut file = file.map_err(|error| at(typed, &error))?;
     for part in content.chunks(CHUNK) {
@@ -48,7 +52,7 @@ pub(super) fn put(
     Ok(())
 }
 
-fn half(typed: &[u8], error: &Error, how: WriteMode) -> Failed {
+fn half(typed: &[u8], error: &Error, how: WriteMode) -> FileError {
     let mut failed = at(typed, error);
     failed.extend_from_slice(match how {
         WriteMode::New => b"; the file is there, not whole",
@@ -59,7 +63,7 @@ fn half(typed: &[u8], error: &Error, how: WriteMode) -> Failed {
     failed
 }
 
-fn make_above(work: &Work<'_>, path: &WorldPath) -> crate::error::Result<()> {
+fn make_above(work: &FileContext<'_>, path: &WorldPath) -> crate::error::Result<()> {
     let Some(above) = path.parent().filter(|above| !above.is_root()) else {
         return Ok(());
     };
@@ -79,7 +83,7 @@ fn make_above(work: &Work<'_>, path: &WorldPath) -> crate::error::Result<()> {
 }
 
 /// Moves what is there to a path where nothing is.
-pub(super) fn rename(work: &Work<'_>, from: &[u8], to: &[u8]) -> Result<(), Failed> {
+pub(super) fn rename(work: &FileContext<'_>, from: &[u8], to: &[u8]) -> Result<(), FileError> {
     let source = work.path(from)?;
     work.home.stat(&source).map_err(|error| at(from, &error))?;
     let destination = work.path(to)?;
@@ -88,7 +92,7 @@ pub(super) fn rename(work: &Work<'_>, from: &[u8], to: &[u8]) -> Result<(), Fail
 }
 
 /// Copies a regular file to a path where nothing is; the copy has its mode.
-pub(super) fn copy(work: &Work<'_>, from: &[u8], to: &[u8]) -> Result<(), Failed> {
+pub(super) fn copy(work: &FileContext<'_>, from: &[u8], to: &[u8]) -> Result<(), FileError> {
     let source = work.path(from)?;
     let meta = work.home.stat(&source).map_err(|error| at(from, &error))?;
     if meta.kind != FileType::RegularFile {
@@ -118,7 +122,7 @@ pub(super) fn copy(work: &Work<'_>, from: &[u8], to: &[u8]) -> Result<(), Failed
 }
 
 /// Moves a file or a tree into the trash.
-pub(super) fn remove(work: &Work<'_>, typed: &[u8]) -> Result<(), Failed> {
+pub(super) fn remove(work: &FileContext<'_>, typed: &[u8]) -> Result<(), FileError> {
     let path = work.path(typed)?;
     if path.is_root() {
         let name = escape(typed);

@@ -6,14 +6,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::executor::Execution;
-use super::extra::Extra;
-use super::network::Settings;
+use super::executor::ProgramExecution;
+use super::extra::AgentExtras;
+use super::network::NetworkSettings;
 use super::policy::{AllowedCommand, CommandRefusal, NetworkRule};
-use super::programs::{Command, Programs};
-use super::ready::Ready;
+use super::programs::{ProgramCommand, ProgramHome};
+use super::ready::RunnableCommand;
 use super::sandbox::directories_of;
-use super::terminal::Terminal;
+use super::terminal::UserTerminal;
 use crate::error::{Error, Result};
 use crate::exec::CancelToken;
 use crate::exec::pipeline::{self, RequestStreams};
@@ -29,7 +29,7 @@ const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// An agent that is to run.
 #[derive(Debug)]
-pub struct Agent {
+pub struct AgentCommand {
     /// Its words; the first is the program.
     pub argv: Vec<OsString>,
     /// Directories of this machine in which it is looked up, as `PATH` has them.
@@ -49,15 +49,15 @@ pub struct Agent {
     /// What ends it before.
     pub cancel: CancelToken,
     /// The terminal of whoever started it, where it gets one.
-    pub terminal: Option<Terminal>,
+    pub terminal: Option<UserTerminal>,
 }
 
-impl Programs {
+impl ProgramHome {
     /// Runs an agent in the home. Without a terminal of its own, its output goes to these streams.
     ///
     /// # Errors
     /// The home is mounted read-only; the network that was asked for means nothing.
-    pub fn run_agent(&self, agent: &Agent, streams: RequestStreams) -> Result<Outcome> {
+    pub fn run_agent(&self, agent: &AgentCommand, streams: RequestStreams) -> Result<Outcome> {
         if self.is_read_only() {
             let home = self.place.root().to_vec();
             return Err(Error::refused(
@@ -68,9 +68,9 @@ impl Programs {
                 "An agent needs one that it can change: unmount it, and mount it without --read-only.",
             ));
         }
-        let network = Settings::new(&agent.network, None)
+        let network = NetworkSettings::new(&agent.network, None)
             .map_err(|reason| Error::usage(reason, "See `trumanfs agent --help`."))?;
-        let command = Command {
+        let command = ProgramCommand {
             argv: agent
                 .argv
                 .iter()
@@ -78,9 +78,9 @@ impl Programs {
                 .collect(),
             cwd: self.place.root().to_vec(),
             bind_ro: agent.bind_ro.clone(),
-            ..Command::default()
+            ..ProgramCommand::default()
         };
-        let ready: std::result::Result<Ready, CommandRefusal> = Ok(Ready {
+        let ready: std::result::Result<RunnableCommand, CommandRefusal> = Ok(RunnableCommand {
             allowed: self.allowed(agent, &command),
             network,
             read_only: false,
@@ -97,15 +97,15 @@ impl Programs {
             cancel: Some(agent.cancel.clone()),
             run: Some(agent.run),
         };
-        let extra = Extra {
+        let extra = AgentExtras {
             state: &agent.state,
             terminal: agent.terminal.as_ref(),
         };
-        let mut execution = Execution::new(self, &command, ready).with(extra);
+        let mut execution = ProgramExecution::new(self, &command, ready).with(extra);
         Ok(pipeline::execute(&mut execution, &request, streams))
     }
 
-    fn allowed(&self, agent: &Agent, command: &Command) -> AllowedCommand {
+    fn allowed(&self, agent: &AgentCommand, command: &ProgramCommand) -> AllowedCommand {
         let path = self.path_for(agent);
         let mut env: Vec<(Vec<u8>, Vec<u8>)> = [
             ("HOME", agent.state.1.as_os_str().as_bytes()),
@@ -138,7 +138,7 @@ impl Programs {
     }
 
     /// Returns `PATH` for an agent: where its program and its interpreter were found comes first.
-    fn path_for(&self, agent: &Agent) -> Vec<u8> {
+    fn path_for(&self, agent: &AgentCommand) -> Vec<u8> {
         let program = agent.argv.first().map(OsString::as_os_str);
         let home = self.path();
         let found = directories_of(program.unwrap_or_default(), &agent.path, home);

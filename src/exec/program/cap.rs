@@ -13,7 +13,7 @@ const TOKEN: u64 = 4;
 
 /// Both streams, within the cap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Capped {
+pub struct CappedOutput {
     /// Standard output.
     pub stdout: Vec<u8>,
     /// Standard error.
@@ -23,9 +23,9 @@ pub struct Capped {
 /// Shortens output to about so many tokens. It stays as it is where it fits; else of standard error 40 and 10 lines
 /// are kept, and of standard output 200 and 50, halved until both fit, but not below 20 and 10. Where that does not fit,
 /// nothing is kept but a line that says so.
-pub fn cap(stdout: &[u8], stderr: &[u8], tokens: u64) -> Capped {
-    let fits = |capped: &Capped| count(&capped.stdout) + count(&capped.stderr) <= tokens;
-    let whole = Capped {
+pub fn cap(stdout: &[u8], stderr: &[u8], tokens: u64) -> CappedOutput {
+    let fits = |capped: &CappedOutput| count(&capped.stdout) + count(&capped.stderr) <= tokens;
+    let whole = CappedOutput {
         stdout: stdout.to_vec(),
         stderr: stderr.to_vec(),
     };
@@ -34,7 +34,7 @@ pub fn cap(stdout: &[u8], stderr: &[u8], tokens: u64) -> Capped {
     }
     let (mut head, mut tail) = MOST;
     loop {
-        let capped = Capped {
+        let capped = CappedOutput {
             stdout: ends(stdout, (head, tail)),
             stderr: ends(stderr, OF_STDERR),
         };
@@ -46,7 +46,7 @@ pub fn cap(stdout: &[u8], stderr: &[u8], tokens: u64) -> Capped {
         }
         (head, tail) = ((head / 2).max(LEAST.0), (tail / 2).max(LEAST.1));
     }
-    Capped {
+    CappedOutput {
         stdout: left_out(stdout),
         stderr: left_out(stderr),
     }

@@ -14,16 +14,19 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::extra::Extra;
-use super::network::{Opened, Settings};
-use super::output::Stripped;
+use super::extra::AgentExtras;
+use super::network::{NetworkSettings, NetworkSetup};
+use super::output::EscapeStripper;
 use super::policy::{AllowedCommand, CommandRefusal};
-use super::programs::{Command, Programs};
+use super::programs::{ProgramCommand, ProgramHome};
 use super::reach::reach;
-use super::ready::Ready;
+use super::ready::RunnableCommand;
 use super::refuse::{BLOCKED, cwd_of, refusal, report_of};
-use super::sandbox::{self, End, Ended, InForce, LaunchError, Network, Plan, Running, Step, Until};
-use super::terminal::Terminal;
+use super::sandbox::{
+    self, ActiveLimit, KillCondition, LaunchError, NetworkAccess, ProgramEnd, ProgramOutcome,
+    RunningProgram, SandboxPlan, Step,
+};
+use super::terminal::UserTerminal;
 use crate::error::{Error, reason};
 use crate::exec::cancel::{CancelReason, CancelToken};
 use crate::exec::drain::drain;
@@ -42,29 +45,29 @@ const LOOK: Duration = Duration::from_millis(50);
 const REST: Duration = Duration::from_secs(2);
 
 /// One request.
-pub(super) struct Execution<'p> {
-    programs: &'p Programs,
-    command: &'p Command,
-    ready: Result<Ready, CommandRefusal>,
+pub(super) struct ProgramExecution<'p> {
+    programs: &'p ProgramHome,
+    command: &'p ProgramCommand,
+    ready: Result<RunnableCommand, CommandRefusal>,
     cwd: Vec<u8>,
     directory: WorldPath,
     report: ProgramReport,
-    extra: Option<Extra<'p>>,
+    extra: Option<AgentExtras<'p>>,
 }
 
-impl<'p> Execution<'p> {
+impl<'p> ProgramExecution<'p> {
     pub(super) fn new(
-        programs: &'p Programs,
-        command: &'p Command,
-        ready: Result<Ready, CommandRefusal>,
-    ) -> Execution<'p> {
+        programs: &'p ProgramHome,
+        command: &'p ProgramCommand,
+        ready: Result<RunnableCommand, CommandRefusal>,
+    ) -> ProgramExecution<'p> {
         let root = programs.place.root();
         let cwd = match &ready {
             Ok(ready) => ready.allowed.cwd.clone(),
             Err(_) => cwd_of(root, &command.cwd),
         };
         let below = cwd.strip_prefix(&root[..]).unwrap_or_default();
-        Execution {
+        ProgramExecution {
             directory: WorldPath::parse(below).unwrap_or_default(),
             report: report_of(ready.as_ref().map(|ready| &ready.allowed)),
             programs,
@@ -76,22 +79,26 @@ impl<'p> Execution<'p> {
     }
 
     /// The same with what no policy gives.
-    pub(super) fn with(self, extra: Extra<'p>) -> Execution<'p> {
-        Execution {
+    pub(super) fn with(self, extra: AgentExtras<'p>) -> ProgramExecution<'p> {
+        ProgramExecution {
             extra: Some(extra),
             ..self
         }
     }
 
     /// Returns the terminal of whoever started the program, where it gets one of its own.
-    fn terminal(&self) -> Option<&'p Terminal> {
+    fn terminal(&self) -> Option<&'p UserTerminal> {
         self.extra.as_ref().and_then(|extra| extra.terminal)
     }
 
     /// Makes the plan of the sandbox, with the program's ends of these pipes.
-    fn plan_of(&self, ready: &Ready, streams: [OwnedFd; 3]) -> Result<Plan, LaunchError> {
+    fn plan_of(
+        &self,
+        ready: &RunnableCommand,
+        streams: [OwnedFd; 3],
+    ) -> Result<SandboxPlan, LaunchError> {
         let bind_ro = [&ready.allowed.bind_ro[..], &self.command.bind_ro];
-        Ok(Plan {
+        Ok(SandboxPlan {
             cwd: PathBuf::from(ready.cwd()),
             read_only: ready.read_only,
             argv: ready.argv(),
@@ -103,8 +110,8 @@ impl<'p> Execution<'p> {
             writable: self
                 .extra
                 .as_ref()
-                .map_or(Ok(Vec::new()), Extra::writable)?,
-            terminal: self.terminal().map(Terminal::size),
+                .map_or(Ok(Vec::new()), AgentExtras::writable)?,
+            terminal: self.terminal().map(UserTerminal::size),
             ..self.programs.plan(streams)?
         })
     }
@@ -120,7 +127,7 @@ impl<'p> Execution<'p> {
         for (pipe, to) in pipes {
             let (ended, tell) = (ended.clone(), tell.clone());
             let mut to: Box<dyn Write + Send> = match self.command.strips_ansi {
-                true => Box::new(Stripped::new(to)),
+                true => Box::new(EscapeStripper::new(to)),
                 false => to,
             };
             // Not joined: whoever takes the output may never do so.
@@ -136,12 +143,12 @@ impl<'p> Execution<'p> {
     /// Runs the program to its end.
     fn run(
         &mut self,
-        ready: &Ready,
+        ready: &RunnableCommand,
         cancel: &CancelToken,
         (home, run): (&dyn Home, RunId),
-        opened: Option<Opened>,
+        opened: Option<NetworkSetup>,
         mut streams: RequestStreams,
-    ) -> Result<(Ended, bool), LaunchError> {
+    ) -> Result<(ProgramOutcome, bool), LaunchError> {
         let (stdout, of_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, of_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
         let stdin = match streams.stdin {
@@ -155,7 +162,7 @@ impl<'p> Execution<'p> {
         };
         let mut plan = self.plan_of(ready, [stdin, of_stdout, of_stderr])?;
         if let Some(opened) = &opened {
-            plan.network = Network::Captured(opened.captured());
+            plan.network = NetworkAccess::Captured(opened.captured());
         }
         let mut running = sandbox::launch_with(plan, &self.programs.launcher, |process| {
             home.add_program(process.unsigned_abs());
@@ -167,7 +174,7 @@ impl<'p> Execution<'p> {
         self.report.warnings = running.warnings().to_vec();
         self.report.sandbox = Some(running.backend().name());
         let in_force = running.in_force().iter();
-        self.report.limits = in_force.map(InForce::in_words).collect();
+        self.report.limits = in_force.map(ActiveLimit::in_words).collect();
         let audit = self.programs.place.audit_log();
         let gateway = reach(running.take_sockets(), opened, audit, run)?;
         // With a terminal, nothing comes by the pipes.
@@ -212,14 +219,14 @@ impl<'p> Execution<'p> {
 /// Waits for a program's end, and ends it when the token says so, or when its home is gone.
 /// `suspend` is called when the program is stopped.
 fn wait(
-    running: &mut Running,
+    running: &mut RunningProgram,
     cancel: &CancelToken,
     is_lost: impl Fn() -> bool + Send,
     suspend: &mut dyn FnMut(),
-) -> Ended {
+) -> ProgramOutcome {
     let Ok((cancelled, cancelling)) = pipe_with(PipeFlags::CLOEXEC) else {
         running.kill();
-        return running.wait(Until::default());
+        return running.wait(KillCondition::default());
     };
     std::thread::scope(|scope| {
         let (over, is_over) = mpsc::channel::<()>();
@@ -234,7 +241,7 @@ fn wait(
             drop(cancelling);
             let _ = is_over.recv();
         });
-        let until = Until {
+        let until = KillCondition {
             deadline: None,
             cancel: Some(cancelled.as_fd()),
         };
@@ -244,8 +251,8 @@ fn wait(
     })
 }
 
-impl Executor for Execution<'_> {
-    type Plan = Ready;
+impl Executor for ProgramExecution<'_> {
+    type Plan = RunnableCommand;
     const KIND: OriginKind = OriginKind::Program;
 
     fn context(&self) -> &HomeContext {
@@ -260,15 +267,15 @@ impl Executor for Execution<'_> {
         &self.directory
     }
 
-    fn plan(&self, _: &Request) -> Result<Ready, Refusal> {
+    fn plan(&self, _: &Request) -> Result<RunnableCommand, Refusal> {
         self.ready.clone().map_err(|refused| refusal(&refused))
     }
 
-    fn may_change(&self, _: &Ready) -> bool {
+    fn may_change(&self, _: &RunnableCommand) -> bool {
         true
     }
 
-    fn noun(&self, _: &Ready) -> &'static str {
+    fn noun(&self, _: &RunnableCommand) -> &'static str {
         "lines"
     }
 
@@ -291,13 +298,13 @@ impl Executor for Execution<'_> {
 
     fn carry_out(
         &mut self,
-        admitted: AdmittedRequest<Ready>,
+        admitted: AdmittedRequest<RunnableCommand>,
         home: Arc<dyn Home>,
         streams: RequestStreams,
     ) -> RequestEnd {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
         let ready = admitted.plan();
-        let opened = match ready.network.clone().map(Settings::open).transpose() {
+        let opened = match ready.network.clone().map(NetworkSettings::open).transpose() {
             Ok(opened) => opened,
             Err(why) => {
                 return RequestEnd::ended_early(
@@ -326,15 +333,15 @@ impl Executor for Execution<'_> {
 }
 
 /// Returns what a request ends with whose program has ended.
-fn done(ended: &Ended, cancel: &CancelToken, allowed: &AllowedCommand) -> RequestEnd {
+fn done(ended: &ProgramOutcome, cancel: &CancelToken, allowed: &AllowedCommand) -> RequestEnd {
     match &ended.end {
-        End::Exited(code) => RequestEnd::finished(u8::try_from(*code & 0xff).unwrap_or(1)),
-        End::Signalled(signal) => {
+        ProgramEnd::Exited(code) => RequestEnd::finished(u8::try_from(*code & 0xff).unwrap_or(1)),
+        ProgramEnd::Signalled(signal) => {
             let code = u8::try_from(128 + (signal & 0x7f)).unwrap_or(255);
             let message = format!("signal {signal} ended the program");
             RequestEnd::ended_early(Status::Failed, code, message)
         }
-        End::Deadline | End::Cancelled => match cancel.ended() {
+        ProgramEnd::Deadline | ProgramEnd::Cancelled => match cancel.ended() {
             Some(CancelReason::Cancelled) => RequestEnd::cancelled(cancel, "cancelled"),
             _ => {
                 let limit = allowed.timeout.as_secs_f64();
@@ -345,15 +352,17 @@ fn done(ended: &Ended, cancel: &CancelToken, allowed: &AllowedCommand) -> Reques
                 )
             }
         },
-        End::Limit(limit) => {
+        ProgramEnd::Limit(limit) => {
             let what = format!(
                 "the limit of {} is passed: everything that ran was killed",
                 limit.name()
             );
             RequestEnd::ended_early(Status::Error, 137, what)
         }
-        End::Killed => RequestEnd::ended_early(Status::Error, 137, "somebody killed the sandbox"),
-        End::NotStarted(error) => not_started(error, allowed),
+        ProgramEnd::Killed => {
+            RequestEnd::ended_early(Status::Error, 137, "somebody killed the sandbox")
+        }
+        ProgramEnd::NotStarted(error) => not_started(error, allowed),
     }
 }
 
@@ -376,10 +385,10 @@ fn not_started(error: &LaunchError, allowed: &AllowedCommand) -> RequestEnd {
 }
 
 /// Returns what a request ends with whose home went away while its program ran.
-fn lost(ended: &Ended) -> RequestEnd {
+fn lost(ended: &ProgramOutcome) -> RequestEnd {
     let how = match &ended.end {
-        End::Exited(code) => format!("the program then exited with {code}"),
-        End::Signalled(signal) => format!("signal {signal} then ended the program"),
+        ProgramEnd::Exited(code) => format!("the program then exited with {code}"),
+        ProgramEnd::Signalled(signal) => format!("signal {signal} then ended the program"),
         _ => "everything that ran was killed".to_owned(),
     };
     let message = format!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 
 use super::policy::{CommandRequest, Policy, RefusalClass, RootPaths, decide};
-use super::ready::Ready;
+use super::ready::RunnableCommand;
 use super::refuse::in_words;
 use crate::error::{Error, Result};
 use crate::exec::line_programs::ProgramRequest;
@@ -33,8 +33,8 @@ pub fn refusal(
         paths: &RootPaths::from(root),
     };
     let is_read_only = flags.contains(StatVfsMountFlags::RDONLY);
-    let decided =
-        decide(policy, &question).and_then(|allowed| Ready::new(allowed, is_read_only, None));
+    let decided = decide(policy, &question)
+        .and_then(|allowed| RunnableCommand::new(allowed, is_read_only, None));
     let Err(refused) = decided else {
         return Ok(None);
     };

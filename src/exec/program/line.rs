@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::network::Asked;
+use super::network::NetworkRequest;
 use super::policy::{CommandRefusal, Policy, WatchedPolicy};
-use super::programs::{Command, Programs};
-use super::ready::Ready;
+use super::programs::{ProgramCommand, ProgramHome};
+use super::ready::RunnableCommand;
 use super::refuse::in_words;
-use super::sandbox::{End, LaunchError, Service, Step, tree_of};
-use super::sandboxes::{Kind, Sandboxes};
+use super::sandbox::{LaunchError, ProgramEnd, SandboxService, Step, tree_of};
+use super::sandboxes::{LineSandboxes, SandboxKind};
 use crate::exec::home::Home;
 use crate::exec::line_programs::{
     self, AdmittedProgram, LinePrograms, OutputRule, ProgramError, ProgramRequest,
@@ -38,18 +38,18 @@ const SIGNALLED: i32 = 128;
 
 /// The programs of a policy, as lines of a shell may run them.
 pub struct LineSource {
-    programs: Arc<Programs>,
+    programs: Arc<ProgramHome>,
     policy: Arc<WatchedPolicy>,
-    network: Option<Asked>,
+    network: Option<NetworkRequest>,
 }
 
 impl LineSource {
     /// Makes one of a home and a policy, which each line follows. `network`: what every line asks for of the network that
     /// the policy allows its programs; without, they have all of that.
     pub fn new(
-        programs: Arc<Programs>,
+        programs: Arc<ProgramHome>,
         policy: impl Into<Arc<WatchedPolicy>>,
-        network: Option<Asked>,
+        network: Option<NetworkRequest>,
     ) -> LineSource {
         LineSource {
             programs,
@@ -59,7 +59,7 @@ impl LineSource {
     }
 
     /// Returns what every line asks for of the network.
-    pub fn network(&self) -> Option<&Asked> {
+    pub fn network(&self) -> Option<&NetworkRequest> {
         self.network.as_ref()
     }
 
@@ -85,28 +85,32 @@ impl line_programs::ProgramProvider for LineSource {
     }
 
     fn begin_line(&self, home: Arc<dyn Home>, run: RunId) -> Arc<dyn LinePrograms> {
-        Arc::new(OneLine {
+        Arc::new(ProgramLine {
             programs: self.programs.clone(),
             policy: self.policy(),
             network: self.network.clone(),
-            sandboxes: Sandboxes::new(self.programs.clone(), home, run),
+            sandboxes: LineSandboxes::new(self.programs.clone(), home, run),
             report: Mutex::default(),
         })
     }
 }
 
 /// The programs of one line.
-struct OneLine {
-    programs: Arc<Programs>,
+struct ProgramLine {
+    programs: Arc<ProgramHome>,
     policy: Policy,
-    network: Option<Asked>,
-    sandboxes: Sandboxes,
+    network: Option<NetworkRequest>,
+    sandboxes: LineSandboxes,
     report: Mutex<Option<ProgramReport>>,
 }
 
-impl OneLine {
+impl ProgramLine {
     /// Takes note of a decision. The first refusal counts. Returns what the report calls the program.
-    fn note(&self, words: &[Vec<u8>], decision: Result<&Ready, &CommandRefusal>) -> String {
+    fn note(
+        &self,
+        words: &[Vec<u8>],
+        decision: Result<&RunnableCommand, &CommandRefusal>,
+    ) -> String {
         let asked = escape(&crate::exec::quote::line(words));
         let mut report = self.report.lock();
         let report = report.get_or_insert_default();
@@ -128,13 +132,13 @@ impl OneLine {
 
     fn start(
         &self,
-        ready: &Ready,
+        ready: &RunnableCommand,
         streams: [OwnedFd; 3],
-    ) -> Result<(Arc<Service>, u32), LaunchError> {
+    ) -> Result<(Arc<SandboxService>, u32), LaunchError> {
         let (argv, env, path) = (ready.argv(), ready.env(), ready.search_path());
         let home = PathBuf::from(OsStr::from_bytes(self.programs.place().root()));
         let tree = tree_of(&argv, &path, &home, &ready.allowed.bind_ro);
-        let kind = Kind::of(ready, tree.iter().flat_map(|tree| tree.shown.clone()));
+        let kind = SandboxKind::of(ready, tree.iter().flat_map(|tree| tree.shown.clone()));
         let service = self.sandboxes.of(&kind, ready.network.as_ref())?;
         let installed = tree.as_ref().map(|tree| tree.file.as_path());
         let number = service.start(&argv, &path, &env, &ready.cwd(), installed, streams)?;
@@ -149,22 +153,22 @@ impl OneLine {
     }
 }
 
-impl LinePrograms for OneLine {
+impl LinePrograms for ProgramLine {
     fn admit(
         &self,
         program: ProgramRequest<'_>,
     ) -> Result<Box<dyn AdmittedProgram + '_>, ProgramError> {
-        let command = Command {
+        let command = ProgramCommand {
             argv: program.words.to_vec(),
             cwd: program.cwd,
             env: program.env.to_vec(),
             network: self.network.clone(),
-            ..Command::default()
+            ..ProgramCommand::default()
         };
         let decision = self.programs.ready(&self.policy, &command);
         let asked = self.note(program.words, decision.as_ref());
         match decision {
-            Ok(ready) => Ok(Box::new(OneProgram {
+            Ok(ready) => Ok(Box::new(LineProgram {
                 line: self,
                 asked,
                 ready,
@@ -187,14 +191,14 @@ impl LinePrograms for OneLine {
 }
 
 /// A program of a line that may run.
-struct OneProgram<'l> {
-    line: &'l OneLine,
+struct LineProgram<'l> {
+    line: &'l ProgramLine,
     /// What the report calls it.
     asked: String,
-    ready: Ready,
+    ready: RunnableCommand,
 }
 
-impl AdmittedProgram for OneProgram<'_> {
+impl AdmittedProgram for LineProgram<'_> {
     fn output(&self) -> OutputRule {
         OutputRule {
             bytes: self.ready.allowed.max_output_bytes,
@@ -203,14 +207,14 @@ impl AdmittedProgram for OneProgram<'_> {
     }
 
     fn run(&self, streams: [OwnedFd; 3], go_on: &dyn Fn() -> bool) -> Result<u8, ProgramError> {
-        let OneProgram { line, asked, ready } = self;
+        let LineProgram { line, asked, ready } = self;
         let (service, number) = line
             .start(ready, streams)
             .map_err(|error| ProgramError::Refused(error.to_string().into_bytes(), BLOCKED))?;
         let timeout = ready.allowed.timeout;
         let end = Instant::now() + timeout;
         match service.wait(number, &|| go_on() && Instant::now() < end) {
-            Some(End::Limit(limit)) => {
+            Some(ProgramEnd::Limit(limit)) => {
                 let mut report = line.report.lock();
                 report.get_or_insert_default().limit = Some(limit.name().to_owned());
                 Err(line.kill(&format!("the limit of {} is passed", limit.name()), KILLED))
@@ -235,11 +239,13 @@ fn late(timeout: Duration) -> String {
 }
 
 /// Returns the status of a program that has ended.
-fn status_of(end: End) -> Result<u8, ProgramError> {
+fn status_of(end: ProgramEnd) -> Result<u8, ProgramError> {
     match end {
-        End::Exited(code) => Ok(u8::try_from(code & 0xff).unwrap_or(1)),
-        End::Signalled(signal) => Ok(u8::try_from(SIGNALLED + (signal & 0x7f)).unwrap_or(255)),
-        End::NotStarted(error) => {
+        ProgramEnd::Exited(code) => Ok(u8::try_from(code & 0xff).unwrap_or(1)),
+        ProgramEnd::Signalled(signal) => {
+            Ok(u8::try_from(SIGNALLED + (signal & 0x7f)).unwrap_or(255))
+        }
+        ProgramEnd::NotStarted(error) => {
             let is_missing =
                 error.step == Step::Program && error.errno == Some(rustix::io::Errno::NOENT);
             match is_missing {

@@ -17,13 +17,13 @@ mod run;
 mod sandboxes;
 mod terminal;
 
-pub use agent::Agent;
+pub use agent::AgentCommand;
 pub use foresee::refusal as foreseen_refusal;
 pub use line::LineSource;
-pub use profile::Profile;
-pub use programs::{Command, Decision, Programs};
+pub use profile::AgentProfile;
+pub use programs::{CommandDecision, ProgramCommand, ProgramHome};
 pub use refuse::RefusedCommand;
-pub use terminal::Terminal;
+pub use terminal::UserTerminal;
 /// What is meant to run.
 pub use trumanfs_policy as policy;
 /// What a program that runs can see and do.

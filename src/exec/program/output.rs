@@ -1,17 +1,17 @@
-//! What becomes of a program's output on its way out: [`Stripped`].
+//! What becomes of a program's output on its way out: [`EscapeStripper`].
 
 use std::io::Write;
 
 /// Passes output on without the sequences that steer a terminal (ECMA-48: CSI, OSC and the other strings, and two-byte
 /// escapes).
 #[derive(Debug)]
-pub(super) struct Stripped<W> {
+pub(super) struct EscapeStripper<W> {
     to: W,
-    state: State,
+    state: EscapeState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum EscapeState {
     Text,
     Escape,
     Sequence,
@@ -20,40 +20,44 @@ enum State {
     StringEscape,
 }
 
-impl<W: Write> Stripped<W> {
-    pub(super) fn new(to: W) -> Stripped<W> {
-        Stripped {
+impl<W: Write> EscapeStripper<W> {
+    pub(super) fn new(to: W) -> EscapeStripper<W> {
+        EscapeStripper {
             to,
-            state: State::Text,
+            state: EscapeState::Text,
         }
     }
 
     /// Returns whether a byte is text.
     fn take(&mut self, byte: u8) -> bool {
         let (next, is_text) = match (self.state, byte) {
-            (State::Text | State::Sequence | State::Escape, 0x1b) => (State::Escape, false),
-            (State::Text, _) => (State::Text, true),
-            (State::Escape, b'[') => (State::Sequence, false),
-            (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => (State::String, false),
+            (EscapeState::Text | EscapeState::Sequence | EscapeState::Escape, 0x1b) => {
+                (EscapeState::Escape, false)
+            }
+            (EscapeState::Text, _) => (EscapeState::Text, true),
+            (EscapeState::Escape, b'[') => (EscapeState::Sequence, false),
+            (EscapeState::Escape, b']' | b'P' | b'X' | b'^' | b'_') => (EscapeState::String, false),
             // Intermediate bytes go on.
-            (State::Escape, 0x20..=0x2f) => (State::Escape, false),
-            (State::Escape, _) => (State::Text, false),
-            (State::Sequence, 0x40..=0x7e) => (State::Text, false),
+            (EscapeState::Escape, 0x20..=0x2f) => (EscapeState::Escape, false),
+            (EscapeState::Escape, _) => (EscapeState::Text, false),
+            (EscapeState::Sequence, 0x40..=0x7e) => (EscapeState::Text, false),
             // A sequence that is none ends where the line does.
-            (State::Sequence | State::String | State::StringEscape, b'\n') => (State::Text, true),
-            (State::Sequence, _) => (State::Sequence, false),
-            (State::String, 0x07) => (State::Text, false),
-            (State::String, 0x1b) => (State::StringEscape, false),
-            (State::String, _) => (State::String, false),
-            (State::StringEscape, b'\\') => (State::Text, false),
-            (State::StringEscape, _) => (State::String, false),
+            (EscapeState::Sequence | EscapeState::String | EscapeState::StringEscape, b'\n') => {
+                (EscapeState::Text, true)
+            }
+            (EscapeState::Sequence, _) => (EscapeState::Sequence, false),
+            (EscapeState::String, 0x07) => (EscapeState::Text, false),
+            (EscapeState::String, 0x1b) => (EscapeState::StringEscape, false),
+            (EscapeState::String, _) => (EscapeState::String, false),
+            (EscapeState::StringEscape, b'\\') => (EscapeState::Text, false),
+            (EscapeState::StringEscape, _) => (EscapeState::String, false),
         };
         self.state = next;
         is_text
     }
 }
 
-impl<W: Write> Write for Stripped<W> {
+impl<W: Write> Write for EscapeStripper<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let text: Vec<u8> = bytes
             .iter()
@@ -89,7 +93,7 @@ mod tests {
             // In pieces of every size.
             for size in 1..4 {
                 let mut to = Vec::new();
-                let mut stripped = Stripped::new(&mut to);
+                let mut stripped = EscapeStripper::new(&mut to);
                 for piece in written.as_bytes().chunks(size) {
                     stripped.write_all(piece).unwrap();
                 }

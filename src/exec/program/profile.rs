@@ -20,7 +20,7 @@ const FILES: [(&str, &str); 6] = [
 /// What an agent needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Profile {
+pub struct AgentProfile {
     /// What it is, for people.
     pub description: String,
     /// What its programs are called.
@@ -37,7 +37,7 @@ pub struct Profile {
     pub arguments: Vec<String>,
 }
 
-impl Profile {
+impl AgentProfile {
     /// Returns the names of all profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         FILES.iter().map(|(name, _)| *name)
@@ -47,7 +47,7 @@ impl Profile {
     ///
     /// # Errors
     /// [`Error::Damaged`] for a file that is not understood, which a test sees to.
-    pub fn named(name: &str) -> Result<Option<Profile>> {
+    pub fn named(name: &str) -> Result<Option<AgentProfile>> {
         let Some((name, text)) = FILES.iter().find(|(known, _)| *known == name) else {
             return Ok(None);
         };
@@ -59,10 +59,10 @@ impl Profile {
     /// Returns the profile of a program, with its name.
     ///
     /// # Errors
-    /// As [`Profile::named`].
-    pub fn of_program(program: &str) -> Result<Option<(&'static str, Profile)>> {
-        for name in Profile::names() {
-            if let Some(profile) = Profile::named(name)?
+    /// As [`AgentProfile::named`].
+    pub fn of_program(program: &str) -> Result<Option<(&'static str, AgentProfile)>> {
+        for name in AgentProfile::names() {
+            if let Some(profile) = AgentProfile::named(name)?
                 && profile.programs.iter().any(|known| known == program)
             {
                 return Ok(Some((name, profile)));
@@ -77,14 +77,14 @@ impl Profile {
 mod tests {
     use std::path::Component;
 
-    use super::super::network::Settings;
+    use super::super::network::NetworkSettings;
     use super::super::policy::NetworkRule;
     use super::*;
 
     #[test]
     fn every_profile_says_what_can_be_done() {
-        for name in Profile::names() {
-            let profile = Profile::named(name).unwrap().unwrap();
+        for name in AgentProfile::names() {
+            let profile = AgentProfile::named(name).unwrap().unwrap();
             assert!(
                 !profile.description.is_empty() && !profile.state.is_empty(),
                 "{name}"
@@ -93,7 +93,10 @@ mod tests {
                 allow: profile.hosts.clone(),
                 ..NetworkRule::default()
             };
-            assert!(Settings::new(&rule, None).unwrap().is_some(), "{name}");
+            assert!(
+                NetworkSettings::new(&rule, None).unwrap().is_some(),
+                "{name}"
+            );
             // Below its own directory, and by names alone.
             for path in &profile.state {
                 let plain = |part| matches!(part, Component::Normal(_));
@@ -106,11 +109,11 @@ mod tests {
                     "{name}: {variable}"
                 );
             }
-            let (found, _) = Profile::of_program(profile.programs.first().unwrap())
+            let (found, _) = AgentProfile::of_program(profile.programs.first().unwrap())
                 .unwrap()
                 .unwrap();
             assert_eq!(found, name);
         }
-        assert_eq!(Profile::named("nobody").unwrap(), None);
+        assert_eq!(AgentProfile::named("nobody").unwrap(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Programs`]: a home in which real programs run under a policy.
+//! [`ProgramHome`]: a home in which real programs run under a policy.
 //!
 //! Owns what has to be open for that: the home, which stays mounted meanwhile, and what the policy looks paths up in.
 
@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::network::Asked;
+use super::network::NetworkRequest;
 use super::policy::{AllowedCommand, CommandRefusal, CommandRequest, Policy, RootPaths, decide};
-use super::ready::Ready;
-use super::sandbox::{self, LaunchError, Launcher, Network, Plan};
+use super::ready::RunnableCommand;
+use super::sandbox::{self, LaunchError, Launcher, NetworkAccess, SandboxPlan};
 use crate::client::{self, Client, DirectorySite, HomeHold, PinnedDir, state_dirs};
 use crate::error::{Error, Result};
 use crate::exec::CancelToken;
@@ -22,7 +22,7 @@ use crate::world::store::layout::STATE;
 
 /// A command to decide about and run.
 #[derive(Debug, Clone, Default)]
-pub struct Command {
+pub struct ProgramCommand {
     /// Its words; the first is the program.
     pub argv: Vec<Vec<u8>>,
     /// The working directory: from the home, or absolute and below it.
@@ -42,18 +42,18 @@ pub struct Command {
     /// Whether sequences that steer a terminal are left out of the output.
     pub strips_ansi: bool,
     /// What all its processes may use together.
-    pub limits: sandbox::Limits,
+    pub limits: sandbox::ResourceLimits,
     /// What it asks for of the network that the policy allows it; without, it has all of that.
-    pub network: Option<Asked>,
+    pub network: Option<NetworkRequest>,
     /// What ends it before its time.
     pub cancel: Option<CancelToken>,
 }
 
 /// The policy's decision about a command.
-pub type Decision = std::result::Result<AllowedCommand, CommandRefusal>;
+pub type CommandDecision = std::result::Result<AllowedCommand, CommandRefusal>;
 
 /// A home in which real programs run. It stays mounted while this lives.
-pub struct Programs {
+pub struct ProgramHome {
     pub(super) place: HomeContext,
     /// The mounted home.
     home: OwnedFd,
@@ -63,20 +63,24 @@ pub struct Programs {
     hold: HomeHold,
 }
 
-impl Programs {
+impl ProgramHome {
     /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home. `pinned` is
     /// the directory that TARGET must still be.
     ///
     /// # Errors
-    /// As [`Programs::is_for`] and [`HeldHome::open`].
-    pub fn open(target: &Path, pinned: Option<&PinnedDir>, launcher: Launcher) -> Result<Programs> {
+    /// As [`ProgramHome::is_for`] and [`HeldHome::open`].
+    pub fn open(
+        target: &Path,
+        pinned: Option<&PinnedDir>,
+        launcher: Launcher,
+    ) -> Result<ProgramHome> {
         let fits = |home: &Path| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
         };
         // A program will run, and its sandbox begins beside the rest of this.
         let held = HeldHome::open(target, pinned, &fits, &|hold| prepare(&launcher, hold))?;
         // The daemon answers, so its home can be looked at.
-        Programs::is_for(target)?;
+        ProgramHome::is_for(target)?;
         let HeldHome { place, home, hold } = held;
         let client = hold.client();
         // Of the store, because root may not get into the home of another user; what it shows besides is no danger: a
@@ -85,7 +89,7 @@ impl Programs {
         let paths = paths.map_err(Error::os("fcntl"))?;
         let scratch = rustix::io::fcntl_dupfd_cloexec(hold.scratch(), 0);
         let scratch = scratch.map_err(Error::os("fcntl"))?;
-        Ok(Programs {
+        Ok(ProgramHome {
             hold,
             place,
             home,
@@ -124,7 +128,7 @@ impl Programs {
     ///
     /// # Errors
     /// The rule that refuses it.
-    pub fn decide(&self, policy: &Policy, command: &Command) -> Decision {
+    pub fn decide(&self, policy: &Policy, command: &ProgramCommand) -> CommandDecision {
         let question = CommandRequest {
             argv: &command.argv,
             cwd: &command.cwd,
@@ -139,18 +143,18 @@ impl Programs {
     /// Decides about a command likewise, and whether it can run in this home with the network that it asks for.
     ///
     /// # Errors
-    /// The rule that refuses it; those of [`Ready::new`].
+    /// The rule that refuses it; those of [`RunnableCommand::new`].
     pub(super) fn ready(
         &self,
         policy: &Policy,
-        command: &Command,
-    ) -> std::result::Result<Ready, CommandRefusal> {
+        command: &ProgramCommand,
+    ) -> std::result::Result<RunnableCommand, CommandRefusal> {
         let allowed = self.decide(policy, command)?;
-        Ready::new(allowed, self.is_read_only(), command.network.as_ref())
+        RunnableCommand::new(allowed, self.is_read_only(), command.network.as_ref())
     }
 }
 
-impl Programs {
+impl ProgramHome {
     /// Has the next sandbox begun ahead, while nothing runs; returns at once.
     pub(super) fn prepare(&self) {
         prepare(&self.launcher, &self.hold);
@@ -207,10 +211,10 @@ impl Programs {
     pub(super) fn plan(
         &self,
         [stdin, stdout, stderr]: [OwnedFd; 3],
-    ) -> std::result::Result<Plan, LaunchError> {
+    ) -> std::result::Result<SandboxPlan, LaunchError> {
         let again = |fd: &OwnedFd| Ok::<_, LaunchError>(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
         let (uid, gid) = self.hold.owner();
-        Ok(Plan {
+        Ok(SandboxPlan {
             home: again(&self.home)?,
             home_path: self.hold.path().to_owned(),
             cwd: self.hold.path().to_owned(),
@@ -226,12 +230,12 @@ impl Programs {
             ptrace: false,
             uid,
             gid,
-            limits: sandbox::Limits::default(),
+            limits: sandbox::ResourceLimits::default(),
             stdin,
             stdout,
             stderr,
             terminal: None,
-            network: Network::None,
+            network: NetworkAccess::None,
         })
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::network::{Connection, Gateway, Opened};
-use super::sandbox::{LaunchError, Sockets, Step};
+use super::network::{ConnectionRecord, Gateway, NetworkSetup};
+use super::sandbox::{LaunchError, NetworkSockets, Step};
 use crate::exec::AuditLog;
 use crate::world::RunId;
 
@@ -17,15 +17,15 @@ const REFUSED: &str = "connection_refused";
 /// # Errors
 /// No thread can be started, or no pipe made; the program must not run then.
 pub(super) fn reach(
-    sockets: Option<Sockets>,
-    opened: Option<Opened>,
+    sockets: Option<NetworkSockets>,
+    opened: Option<NetworkSetup>,
     audit: Option<Arc<dyn AuditLog>>,
     run: RunId,
 ) -> Result<Option<Gateway>, LaunchError> {
     let (Some(sockets), Some(opened)) = (sockets, opened) else {
         return Ok(None);
     };
-    let observer = move |connection: &Connection| {
+    let observer = move |connection: &ConnectionRecord| {
         let event = (connection.verdict == "deny").then_some(REFUSED);
         if let Some(audit) = &audit {
             let connection = serde_json::to_value(connection).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! [`Ready`]: a command that the policy allows and that can run in this home, as the sandbox wants it.
+//! [`RunnableCommand`]: a command that the policy allows and that can run in this home, as the sandbox wants it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::network::{Asked, Settings, hint};
+use super::network::{NetworkRequest, NetworkSettings, hint};
 use super::policy::{AllowedCommand, CommandRefusal, RefusalClass};
 
 /// A command that may run. `run` and lines of the shell make one by the same rules ([`Programs::ready`]).
 ///
 /// [`Programs::ready`]: super::Programs::ready
 #[derive(Debug, Clone)]
-pub(super) struct Ready {
+pub(super) struct RunnableCommand {
     pub(super) allowed: AllowedCommand,
     /// Its network; nothing where it has none.
-    pub(super) network: Option<Settings>,
+    pub(super) network: Option<NetworkSettings>,
     /// Whether the home is read-only for it.
     pub(super) read_only: bool,
 }
 
-impl Ready {
+impl RunnableCommand {
     /// Makes one of a command that the policy allows, for a home that may be mounted read-only.
     ///
     /// # Errors
@@ -27,8 +27,8 @@ impl Ready {
     pub(super) fn new(
         allowed: AllowedCommand,
         home_is_read_only: bool,
-        asked: Option<&Asked>,
-    ) -> Result<Ready, CommandRefusal> {
+        asked: Option<&NetworkRequest>,
+    ) -> Result<RunnableCommand, CommandRefusal> {
         let refused = |class, key: &str, reason: String| {
             CommandRefusal::new(class, format!("{}.{key}", allowed.rule), reason)
         };
@@ -39,9 +39,9 @@ impl Ready {
             );
             return Err(refused(RefusalClass::Home, "read_only", reason));
         }
-        let network = Settings::new(&allowed.network, asked)
+        let network = NetworkSettings::new(&allowed.network, asked)
             .map_err(|reason| refused(RefusalClass::Network, "network", reason))?;
-        Ok(Ready {
+        Ok(RunnableCommand {
             network,
             read_only: home_is_read_only || allowed.read_only,
             allowed,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::policy::{AllowedCommand, CommandRefusal, CommandRequest, Policy, RootPaths, decide};
-use super::programs::Command;
+use super::programs::ProgramCommand;
 use crate::client;
 use crate::error::{Error, Result};
 use crate::exec::cancel::CancelToken;
@@ -17,7 +17,7 @@ use crate::exec::home_context::HomeContext;
 use crate::exec::pipeline::{self, AdmittedRequest, Executor, RequestEnd, RequestStreams};
 use crate::exec::quote::line;
 use crate::exec::request::{Outcome, ProgramReport, Refusal, Request};
-use crate::exec::{Access, open};
+use crate::exec::{StoreAccess, open};
 use crate::name::{WorldPath, escape};
 use crate::world::OriginKind;
 
@@ -42,7 +42,7 @@ impl RefusedCommand {
     pub fn find(
         target: &Path,
         policy: &Policy,
-        command: &Command,
+        command: &ProgramCommand,
     ) -> Result<Option<RefusedCommand>> {
         let Some(store) = client::unmounted(target)? else {
             return Ok(None);
@@ -62,7 +62,7 @@ impl RefusedCommand {
             return Ok(None);
         };
         Ok(Some(RefusedCommand {
-            place: open(&store, &Access::default())?,
+            place: open(&store, &StoreAccess::default())?,
             request: Request {
                 command: line(&command.argv),
                 ..Request::default()

@@ -3,17 +3,22 @@
 
 use std::os::fd::OwnedFd;
 
-use super::executor::Execution;
+use super::executor::ProgramExecution;
 use super::policy::Policy;
-use super::programs::{Command, Programs};
-use super::ready::Ready;
+use super::programs::{ProgramCommand, ProgramHome};
+use super::ready::RunnableCommand;
 use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::quote::line;
 use crate::exec::request::{Limits, Outcome, Request};
 
-impl Programs {
+impl ProgramHome {
     /// Runs a command if the policy allows it, and passes its output on to these streams.
-    pub fn run(&self, policy: &Policy, command: &Command, streams: RequestStreams) -> Outcome {
+    pub fn run(
+        &self,
+        policy: &Policy,
+        command: &ProgramCommand,
+        streams: RequestStreams,
+    ) -> Outcome {
         let ready = self.ready(policy, command);
         let mut limits = Limits {
             memory: 0,
@@ -21,7 +26,7 @@ impl Programs {
             tail: command.tail,
             ..Limits::default()
         };
-        if let Ok(Ready { allowed, .. }) = &ready {
+        if let Ok(RunnableCommand { allowed, .. }) = &ready {
             limits.time = Some(allowed.timeout);
             let bytes = command.bytes.unwrap_or(u64::MAX);
             // 0 would be no limit.
@@ -33,7 +38,7 @@ impl Programs {
             cancel: command.cancel.clone(),
             run: None,
         };
-        let mut execution = Execution::new(self, command, ready);
+        let mut execution = ProgramExecution::new(self, command, ready);
         pipeline::execute(&mut execution, &request, streams)
     }
 
@@ -41,7 +46,7 @@ impl Programs {
     pub fn run_gathering(
         &self,
         policy: &Policy,
-        command: &Command,
+        command: &ProgramCommand,
         stdin: Option<OwnedFd>,
     ) -> Outcome {
         pipeline::gather(stdin, |streams| self.run(policy, command, streams))

@@ -1,4 +1,4 @@
-//! The sandboxes of one line of a shell: one for each [`Kind`] that its programs need, made for the first program that needs
+//! The sandboxes of one line of a shell: one for each [`SandboxKind`] that its programs need, made for the first program that needs
 //! it. All show the same home and the same `/tmp`.
 //!
 //! Lock: one over the list, held while a sandbox is made, so that there is one of each kind.
@@ -10,12 +10,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::network::{Gateway, Settings};
+use super::network::{Gateway, NetworkSettings};
 use super::policy::NetworkRule;
-use super::programs::Programs;
+use super::programs::ProgramHome;
 use super::reach::reach;
-use super::ready::Ready;
-use super::sandbox::{InForce, LaunchError, Limits, Network, Plan, Service, Step, serve};
+use super::ready::RunnableCommand;
+use super::sandbox::{
+    ActiveLimit, LaunchError, NetworkAccess, ResourceLimits, SandboxPlan, SandboxService, Step,
+    serve,
+};
 use crate::exec::home::Home;
 use crate::exec::request::ProgramReport;
 use crate::name::escape;
@@ -24,7 +27,7 @@ use crate::world::RunId;
 /// What a sandbox gives to every program in it. Programs share one only where all of this is the same for them, so that
 /// none has what the policy gives to another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct SandboxKind {
     network: Option<NetworkRule>,
     ptrace: bool,
     read_only: bool,
@@ -32,15 +35,18 @@ pub(super) struct Kind {
     bind_ro: Vec<PathBuf>,
 }
 
-impl Kind {
+impl SandboxKind {
     /// Returns the kind of sandbox that a command needs. `tree`: where its program is installed, if that has to be shown.
-    pub(super) fn of(ready: &Ready, tree: impl IntoIterator<Item = PathBuf>) -> Kind {
+    pub(super) fn of(
+        ready: &RunnableCommand,
+        tree: impl IntoIterator<Item = PathBuf>,
+    ) -> SandboxKind {
         let mut bind_ro = ready.allowed.bind_ro.clone();
         bind_ro.extend(tree);
         bind_ro.sort();
         bind_ro.dedup();
         let network = ready.network.is_some();
-        Kind {
+        SandboxKind {
             network: network.then(|| ready.allowed.network.clone()),
             ptrace: ready.allowed.ptrace,
             read_only: ready.read_only,
@@ -50,31 +56,35 @@ impl Kind {
 }
 
 /// A sandbox with what answers for its network.
-struct Sandbox {
-    kind: Kind,
-    service: Arc<Service>,
+struct ServedSandbox {
+    kind: SandboxKind,
+    service: Arc<SandboxService>,
     gateway: Option<Gateway>,
 }
 
 /// The sandboxes of a line.
-pub(super) struct Sandboxes {
-    programs: Arc<Programs>,
+pub(super) struct LineSandboxes {
+    programs: Arc<ProgramHome>,
     /// Where the changes of the line's run are made.
     home: Arc<dyn Home>,
     run: RunId,
-    state: Mutex<State>,
+    state: Mutex<SandboxPool>,
 }
 
 #[derive(Default)]
-struct State {
-    all: Vec<Sandbox>,
+struct SandboxPool {
+    all: Vec<ServedSandbox>,
     /// Whether all were killed, and nothing more may start.
     is_over: bool,
 }
 
-impl Sandboxes {
-    pub(super) fn new(programs: Arc<Programs>, home: Arc<dyn Home>, run: RunId) -> Sandboxes {
-        Sandboxes {
+impl LineSandboxes {
+    pub(super) fn new(
+        programs: Arc<ProgramHome>,
+        home: Arc<dyn Home>,
+        run: RunId,
+    ) -> LineSandboxes {
+        LineSandboxes {
             programs,
             home,
             run,
@@ -88,9 +98,9 @@ impl Sandboxes {
     /// It cannot be made, or the programs of the line were killed.
     pub(super) fn of(
         &self,
-        kind: &Kind,
-        network: Option<&Settings>,
-    ) -> Result<Arc<Service>, LaunchError> {
+        kind: &SandboxKind,
+        network: Option<&NetworkSettings>,
+    ) -> Result<Arc<SandboxService>, LaunchError> {
         let mut state = self.state.lock();
         if state.is_over {
             let why = "the programs of the line were killed, and no other one starts";
@@ -101,7 +111,7 @@ impl Sandboxes {
         }
         let (service, gateway) = self.make(kind, network)?;
         let service = Arc::new(service);
-        state.all.push(Sandbox {
+        state.all.push(ServedSandbox {
             kind: kind.clone(),
             service: service.clone(),
             gateway,
@@ -111,22 +121,22 @@ impl Sandboxes {
 
     fn make(
         &self,
-        kind: &Kind,
-        network: Option<&Settings>,
-    ) -> Result<(Service, Option<Gateway>), LaunchError> {
-        let opened = network.cloned().map(Settings::open).transpose();
+        kind: &SandboxKind,
+        network: Option<&NetworkSettings>,
+    ) -> Result<(SandboxService, Option<Gateway>), LaunchError> {
+        let opened = network.cloned().map(NetworkSettings::open).transpose();
         let opened = opened.map_err(|why| LaunchError::refused(Step::Network, why))?;
         let nothing = || {
             let flags = OFlags::RDWR | OFlags::CLOEXEC;
             openat(CWD, "/dev/null", flags, Mode::empty())
         };
         let captured = opened.as_ref().map(|opened| opened.captured());
-        let plan = Plan {
+        let plan = SandboxPlan {
             read_only: kind.read_only,
             bind_ro: kind.bind_ro.clone(),
             ptrace: kind.ptrace,
-            limits: Limits::usual(),
-            network: captured.map_or(Network::None, Network::Captured),
+            limits: ResourceLimits::usual(),
+            network: captured.map_or(NetworkAccess::None, NetworkAccess::Captured),
             ..self.programs.plan([nothing()?, nothing()?, nothing()?])?
         };
         let mut service = serve(plan, &self.programs.launcher, |process| {
@@ -153,7 +163,7 @@ impl Sandboxes {
             return;
         }
         let mut gateways = Vec::new();
-        for Sandbox {
+        for ServedSandbox {
             service, gateway, ..
         } in all
         {
@@ -165,7 +175,7 @@ impl Sandboxes {
             add(&mut report.warnings, service.warnings().iter().cloned());
             add(
                 &mut report.limits,
-                service.in_force().iter().map(InForce::in_words),
+                service.in_force().iter().map(ActiveLimit::in_words),
             );
             // All have one launcher, which stays with what has made a sandbox.
             report.sandbox = Some(service.backend().name());

@@ -27,18 +27,18 @@ const TYPED: usize = 4096;
 
 /// A terminal that a person sits at.
 #[derive(Debug)]
-pub struct Terminal {
+pub struct UserTerminal {
     /// What is typed, and the terminal's settings.
     typed: OwnedFd,
     /// How it was before.
     settings: Termios,
 }
 
-impl Terminal {
+impl UserTerminal {
     /// Takes the terminal that is behind a descriptor, if it is one.
-    pub fn of(typed: OwnedFd) -> Option<Terminal> {
+    pub fn of(typed: OwnedFd) -> Option<UserTerminal> {
         let settings = tcgetattr(&typed).ok()?;
-        Some(Terminal { typed, settings })
+        Some(UserTerminal { typed, settings })
     }
 
     /// Returns how many rows and columns it has.
@@ -93,7 +93,7 @@ impl Terminal {
         let handler = pipe::register(SIGWINCH, resizing)?;
         let (reading, writing) = (again(inner)?, again(inner)?);
         keep_terminal(Some((again(self.typed.as_fd())?, self.settings.clone())));
-        let _back = GivenBack(self);
+        let _back = TerminalGuard(self);
         self.make_raw();
         self.resize(inner);
         let outcome = std::thread::scope(|scope| {
@@ -171,9 +171,9 @@ impl Terminal {
 }
 
 /// Gives a terminal its settings back when it is dropped, whatever happened.
-struct GivenBack<'t>(&'t Terminal);
+struct TerminalGuard<'t>(&'t UserTerminal);
 
-impl Drop for GivenBack<'_> {
+impl Drop for TerminalGuard<'_> {
     fn drop(&mut self) {
         self.0.give_back();
         keep_terminal(None);

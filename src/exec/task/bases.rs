@@ -15,7 +15,7 @@ use super::path::AbsolutePath;
 use super::worker::order::{PlaceKind, Spot};
 use crate::client::{Client, DirectorySite, HomeDescriptors, site};
 use crate::error::{Error, Result};
-use crate::exec::Access;
+use crate::exec::StoreAccess;
 use crate::exec::home_context::HomeContext;
 use crate::exec::mounted_home::MountedHome;
 use crate::name::WorldPath;
@@ -165,7 +165,7 @@ impl Base {
             DirectorySite::Home => {
                 let client = Client::open(path)?;
                 let workshop = client.workshop(path)?;
-                let place = crate::exec::open(path, &Access::default())?;
+                let place = crate::exec::open(path, &StoreAccess::default())?;
                 (Kept::Home(Box::new((client, workshop))), place)
             }
             DirectorySite::Store => {

@@ -11,7 +11,7 @@ use crate::exec::pipeline::Executor;
 use crate::exec::program::foreseen_refusal;
 use crate::exec::program::policy::Policy;
 use crate::exec::shell::{LineAnalysis, Shell};
-use crate::exec::{self, Access, Home, HomeContext, Limits, LinePrograms, ProgramProvider};
+use crate::exec::{self, Home, HomeContext, Limits, LinePrograms, ProgramProvider, StoreAccess};
 use crate::journal::RunId;
 use crate::name::WorldPath;
 
@@ -53,7 +53,7 @@ impl Ground {
         })?;
         Ok(Ground {
             is_home: site(&root)? == DirectorySite::Home,
-            place: exec::open(&root, &Access::default())?,
+            place: exec::open(&root, &StoreAccess::default())?,
             root,
         })
     }

@@ -5,7 +5,7 @@ use super::arguments::{
     Directory, EditFile, Grep, OnePath, OutputMode, ReadTextFile, SearchFiles, WriteFile,
 };
 use super::work::{USUAL, Work};
-use crate::exec::files::{Edit, FileCall, Found, Window};
+use crate::exec::files::{FileCall, FileResult, LineWindow, TextEdit};
 use crate::exec::{Outcome, Status};
 use crate::name::escape;
 
@@ -44,18 +44,20 @@ pub(super) fn read(work: &Work, arguments: ReadTextFile) -> Answer {
         arguments.offset,
         arguments.limit,
     ) {
-        (None, None, None, None) => Window::All,
-        (Some(head), None, None, None) => Window::From(1, head),
-        (None, Some(tail), None, None) => Window::Last(tail),
+        (None, None, None, None) => LineWindow::All,
+        (Some(head), None, None, None) => LineWindow::From(1, head),
+        (None, Some(tail), None, None) => LineWindow::Last(tail),
         (None, None, offset, limit) => {
-            Window::From(offset.unwrap_or(1).max(1), limit.unwrap_or(u64::MAX))
+            LineWindow::From(offset.unwrap_or(1).max(1), limit.unwrap_or(u64::MAX))
         }
         _ => return Answer::failed("head, tail and offset exclude each other: give one of them"),
     };
     let (outcome, found) = work.file(FileCall::Read(arguments.path.into(), window));
     let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
     match found {
-        Some(Found::Lines { first, size }) => answer.with("first_line", first).with("size", size),
+        Some(FileResult::Lines { first, size }) => {
+            answer.with("first_line", first).with("size", size)
+        }
         _ => answer,
     }
 }
@@ -68,7 +70,7 @@ pub(super) fn write(work: &Work, arguments: WriteFile) -> Answer {
     ));
     let answer = of_file(&outcome);
     match found {
-        Some(Found::Written(made)) => {
+        Some(FileResult::Written(made)) => {
             let how = if made {
                 "made"
             } else {
@@ -84,7 +86,7 @@ pub(super) fn write(work: &Work, arguments: WriteFile) -> Answer {
 }
 
 pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
-    let one = |old: String, new: String, all| Edit {
+    let one = |old: String, new: String, all| TextEdit {
         old: old.into(),
         new: new.into(),
         all,
@@ -106,7 +108,7 @@ pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
     let (outcome, found) = work.file(FileCall::Edit(arguments.path.into(), edits, dry));
     let answer = of_file(&outcome);
     match found {
-        Some(Found::Edited(edited)) => {
+        Some(FileResult::Edited(edited)) => {
             let most = usize::try_from(work.bytes).unwrap_or(usize::MAX);
             let patch = cut(patch(edited.before, edited.after), most);
             Answer {
@@ -125,7 +127,7 @@ pub(super) fn list(work: &Work, arguments: Directory) -> Answer {
     let (outcome, found) = work.file(FileCall::List(arguments.path.into()));
     let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
     match found {
-        Some(Found::Entries(entries)) => {
+        Some(FileResult::Entries(entries)) => {
             answer.with("entries", serde_json::to_value(entries).unwrap_or_default())
         }
         _ => answer,

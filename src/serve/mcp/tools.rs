@@ -15,7 +15,7 @@ use super::work::{LONGEST, USUAL, Work};
 use super::workplace::ProgramSpec;
 use super::{file_tools, history, job_tools, results};
 use crate::exec::files::FileCall;
-use crate::exec::program::Command;
+use crate::exec::program::ProgramCommand;
 
 /// What a tool does to what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,7 +268,7 @@ pub(super) fn run_program(work: &Work, program: &str, arguments: JsonObject) -> 
             Err(wrong) => return Answer::failed(wrong),
         };
         let words = std::iter::once(program.as_bytes().to_vec());
-        let command = Command {
+        let command = ProgramCommand {
             argv: words
                 .chain(arguments.args.into_iter().map(String::into_bytes))
                 .collect(),
@@ -277,7 +277,7 @@ pub(super) fn run_program(work: &Work, program: &str, arguments: JsonObject) -> 
                 None => work.session.cwd(),
             },
             timeout: arguments.timeout.map(|_| timeout),
-            ..Command::default()
+            ..ProgramCommand::default()
         };
         work.program(command, &arguments.stdin)
     })

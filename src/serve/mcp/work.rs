@@ -12,7 +12,7 @@ use super::jobs::Jobs;
 use super::live::Live;
 use super::sessions::Session;
 use super::workplace::Workplace;
-use crate::exec::files::{FileCall, FileRequest, Found};
+use crate::exec::files::{FileCall, FileRequest, FileResult};
 use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::shell::Shell;
 use crate::exec::{CancelToken, Limits, Outcome, Request};
@@ -125,16 +125,20 @@ impl Work {
     }
 
     /// Runs a real program.
-    pub(super) fn program(&self, command: crate::exec::program::Command, stdin: &str) -> Answer {
+    pub(super) fn program(
+        &self,
+        command: crate::exec::program::ProgramCommand,
+        stdin: &str,
+    ) -> Answer {
         let stdin = match input(stdin) {
             Ok(stdin) => stdin,
             Err(error) => return Answer::failed(format!("standard input: {error}")),
         };
-        let command = crate::exec::program::Command {
+        let command = crate::exec::program::ProgramCommand {
             cancel: Some(self.cancel.clone()),
             bytes: Some(self.bytes),
             tail: true,
-            limits: crate::exec::program::sandbox::Limits::usual(),
+            limits: crate::exec::program::sandbox::ResourceLimits::usual(),
             ..command
         };
         let outcome = self.workplace.run_program(command, self.streams(stdin));
@@ -155,7 +159,7 @@ impl Work {
     }
 
     /// Does one operation on files.
-    pub(super) fn file(&self, call: FileCall) -> (Outcome, Option<Found>) {
+    pub(super) fn file(&self, call: FileCall) -> (Outcome, Option<FileResult>) {
         let place = self.workplace.place();
         let cwd = self.session.cwd();
         let request = FileRequest::new(place, self.workplace.has_scratch(), &cwd, call);

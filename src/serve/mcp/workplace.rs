@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::exec::program::network::Asked;
+use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::WatchedPolicy;
-use crate::exec::program::sandbox::{Choice, Launcher};
-use crate::exec::program::{Command, LineSource, Programs};
+use crate::exec::program::sandbox::{BackendChoice, Launcher};
+use crate::exec::program::{LineSource, ProgramCommand, ProgramHome};
 use crate::exec::shell::Shell;
 use crate::exec::{self, HeldHome, HomeContext, Limits, Outcome};
 
@@ -18,7 +18,7 @@ pub struct Settings {
     /// A mounted home, or a store, which is mounted for as long as the server runs where that is possible.
     pub root: PathBuf,
     /// The policy of real programs, and what makes their sandboxes.
-    pub programs: Option<(Arc<WatchedPolicy>, Choice, Option<Asked>)>,
+    pub programs: Option<(Arc<WatchedPolicy>, BackendChoice, Option<NetworkRequest>)>,
     /// The tools to offer; all where there are none.
     pub tools: Vec<String>,
     /// How many tokens an answer may have, of four bytes each.
@@ -38,7 +38,7 @@ pub(super) struct ProgramSpec {
 
 /// Real programs and their policy.
 struct Real {
-    programs: Arc<Programs>,
+    programs: Arc<ProgramHome>,
     lines: Arc<LineSource>,
 }
 
@@ -57,7 +57,7 @@ impl Workplace {
     /// Opens it.
     ///
     /// # Errors
-    /// As [`exec::open`] and [`Programs::open`].
+    /// As [`exec::open`] and [`ProgramHome::open`].
     pub(super) fn open(settings: Settings) -> Result<Workplace> {
         let root = settings.root;
         let Some((policy, choice, network)) = settings.programs else {
@@ -78,7 +78,7 @@ impl Workplace {
             });
         };
         let launcher = Launcher::of_this_program().with_choice(choice);
-        let programs = Arc::new(Programs::open(&root, None, launcher)?);
+        let programs = Arc::new(ProgramHome::open(&root, None, launcher)?);
         let place = exec::open_in(&root, &programs)?;
         let lines = LineSource::new(programs.clone(), policy, network);
         let real = Real {
@@ -141,7 +141,7 @@ impl Workplace {
             return Vec::new();
         };
         let policy = real.lines.policy();
-        let is_offline = matches!(real.lines.network(), Some(Asked::Nothing));
+        let is_offline = matches!(real.lines.network(), Some(NetworkRequest::Nothing));
         let spec = |name: &str| {
             let reach = policy.reach(name);
             ProgramSpec {
@@ -157,12 +157,12 @@ impl Workplace {
     /// Runs a real program, if the policy that is in force now allows it.
     pub(super) fn run_program(
         &self,
-        command: Command,
+        command: ProgramCommand,
         streams: exec::pipeline::RequestStreams,
     ) -> Option<Outcome> {
         let real = self.real.as_ref()?;
         let policy = real.lines.policy();
-        let command = Command {
+        let command = ProgramCommand {
             network: real.lines.network().cloned(),
             ..command
         };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType};
 use trumanfs::exec::program::policy::NetworkRule;
-use trumanfs::exec::program::sandbox::Plan;
+use trumanfs::exec::program::sandbox::SandboxPlan;
 
 use super::net::{Reached, allow, run};
 use crate::common::{need_mount, need_tools};
@@ -26,7 +26,7 @@ fn room() -> Room {
 }
 
 /// A plan for a script, in which the tools find the certificates.
-fn plan(room: &Room, script: &str) -> Plan {
+fn plan(room: &Room, script: &str) -> SandboxPlan {
     let mut plan = room.plan(&["bash", "-uc", script]);
     let ca = room.home.join("ca.pem");
     for name in [

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use trumanfs::exec::program::network::{Connection, Gateway, Report, Settings, hint};
+use trumanfs::exec::program::network::{
+    ConnectionRecord, ConnectionReport, Gateway, NetworkSettings, hint,
+};
 use trumanfs::exec::program::policy::NetworkRule;
-use trumanfs::exec::program::sandbox::{Network, Plan, Until};
+use trumanfs::exec::program::sandbox::{KillCondition, NetworkAccess, SandboxPlan};
 
 use crate::room::{LIMIT, Outcome, Room};
 
@@ -13,8 +15,8 @@ use crate::room::{LIMIT, Outcome, Room};
 #[derive(Debug)]
 pub(crate) struct Reached {
     pub(crate) outcome: Outcome,
-    pub(crate) report: Report,
-    pub(crate) lines: Vec<Connection>,
+    pub(crate) report: ConnectionReport,
+    pub(crate) lines: Vec<ConnectionRecord>,
 }
 
 impl Reached {
@@ -47,7 +49,7 @@ pub(crate) fn sh(room: &Room, rule: &NetworkRule, script: &str) -> Reached {
 }
 
 /// Runs a plan under a rule. Variables that the plan has are kept.
-pub(crate) fn run(room: &Room, rule: &NetworkRule, plan: Plan) -> Reached {
+pub(crate) fn run(room: &Room, rule: &NetworkRule, plan: SandboxPlan) -> Reached {
     run_during(room, rule, plan, || {})
 }
 
@@ -55,24 +57,24 @@ pub(crate) fn run(room: &Room, rule: &NetworkRule, plan: Plan) -> Reached {
 pub(crate) fn run_during(
     room: &Room,
     rule: &NetworkRule,
-    mut plan: Plan,
+    mut plan: SandboxPlan,
     act: impl FnOnce(),
 ) -> Reached {
-    let settings = Settings::new(rule, None).expect("a rule");
+    let settings = NetworkSettings::new(rule, None).expect("a rule");
     let opened = settings.map(|settings| settings.open().expect("ports"));
     if let Some(opened) = &opened {
         hint(&mut plan.env);
-        plan.network = Network::Captured(opened.captured());
+        plan.network = NetworkAccess::Captured(opened.captured());
     }
-    let lines: Arc<Mutex<Vec<Connection>>> = Arc::default();
+    let lines: Arc<Mutex<Vec<ConnectionRecord>>> = Arc::default();
     let (noted, mut gateway) = (lines.clone(), None);
-    let until = Until {
+    let until = KillCondition {
         deadline: Some(Instant::now() + LIMIT),
         cancel: None,
     };
     let outcome = room.run_beside(plan, until, |running| {
         if let Some(sockets) = running.take_sockets() {
-            let note = move |line: &Connection| noted.lock().unwrap().push(line.clone());
+            let note = move |line: &ConnectionRecord| noted.lock().unwrap().push(line.clone());
             let opened = opened.expect("ports");
             gateway = Some(Gateway::start(sockets, opened, Box::new(note)).expect("a gateway"));
         }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use trumanfs::exec::program::policy::NetworkRule;
-use trumanfs::exec::program::sandbox::Network;
+use trumanfs::exec::program::sandbox::NetworkAccess;
 
 use super::net::{allow, run_during, sh};
 use crate::common::need_tools;
@@ -22,7 +22,7 @@ fn without_a_rule_there_is_no_network() {
     let reached = super::net::run(&room, &NetworkRule::default(), plan);
     assert!(reached.outcome.err.contains("unreachable"), "{reached:?}");
     assert!(reached.lines.is_empty());
-    assert_eq!(room.plan(&["true"]).network, Network::None);
+    assert_eq!(room.plan(&["true"]).network, NetworkAccess::None);
 }
 
 #[test]

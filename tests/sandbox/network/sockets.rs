@@ -4,13 +4,15 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
-use trumanfs::exec::program::sandbox::{Captured, Network, Plan, Sockets, Until};
+use trumanfs::exec::program::sandbox::{
+    CapturedPorts, KillCondition, NetworkAccess, NetworkSockets, SandboxPlan,
+};
 
 use crate::room::{LIMIT, Room, start};
 
-fn captured(room: &Room, script: &str) -> Plan {
-    Plan {
-        network: Network::Captured(Captured {
+fn captured(room: &Room, script: &str) -> SandboxPlan {
+    SandboxPlan {
+        network: NetworkAccess::Captured(CapturedPorts {
             anywhere: vec![22, 443],
             loopback: vec![3128],
             within: true,
@@ -20,11 +22,11 @@ fn captured(room: &Room, script: &str) -> Plan {
 }
 
 /// Runs a script, and something with the sockets of its sandbox meanwhile; the script must succeed.
-fn during(room: &Room, script: &str, act: impl FnOnce(Sockets)) {
+fn during(room: &Room, script: &str, act: impl FnOnce(NetworkSockets)) {
     let mut running = start(captured(room, script)).unwrap_or_else(|error| panic!("{error}"));
     act(running.take_sockets().expect("sockets"));
     assert!(running.take_sockets().is_none());
-    let ended = running.wait(Until {
+    let ended = running.wait(KillCondition {
         deadline: Some(std::time::Instant::now() + LIMIT),
         cancel: None,
     });

@@ -54,7 +54,7 @@ const KEPT: [CapabilitySet; 5] = [
 
 /// What is to be started.
 #[derive(Debug)]
-pub struct Start<'a> {
+pub struct CloneRequest<'a> {
     /// The program's file.
     pub program: BorrowedFd<'a>,
     /// Its name and its arguments. Its environment is empty.
@@ -74,7 +74,7 @@ pub struct Start<'a> {
 /// A program that was started: a child of the caller's process, and the first process of its PID namespace where it has
 /// one of its own.
 #[derive(Debug)]
-pub struct Started {
+pub struct ClonedChild {
     /// Its number in the caller's PID namespace.
     pub pid: i32,
     /// Its descriptor, which names no other process ever.
@@ -84,7 +84,7 @@ pub struct Started {
 /// What a start failed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Stage {
+pub enum CloneStage {
     /// Becoming the user: setgroups(2), setresgid(2), setresuid(2).
     Identity = 1,
     /// clone(2) with the namespaces.
@@ -96,7 +96,7 @@ pub enum Stage {
 }
 
 /// What the children see of the caller's memory.
-struct Shared {
+struct ChildParameters {
     program: RawFd,
     input: RawFd,
     output: Option<RawFd>,
@@ -110,21 +110,21 @@ struct Shared {
     stack: *mut c_void,
     pid: c_int,
     pidfd: c_int,
-    failed: Option<(Stage, Errno)>,
+    failed: Option<(CloneStage, Errno)>,
 }
 
 /// Starts a program.
 ///
 /// # Errors
 /// The stage and what the kernel said: `EPERM` or `ENOSPC` of clone(2) where user namespaces are forbidden or used up.
-pub fn start(what: &Start<'_>) -> Result<Started, (Stage, Errno)> {
+pub fn start(what: &CloneRequest<'_>) -> Result<ClonedChild, (CloneStage, Errno)> {
     let mut arguments: Vec<*const c_char> = what.arguments.iter().map(|a| a.as_ptr()).collect();
     arguments.push(ptr::null());
     let environment = [ptr::null::<c_char>()];
     let mut stacks: Vec<u128> = vec![0; 2 * STACK / size_of::<u128>()];
     let (lower, upper) = stacks.split_at_mut(STACK / size_of::<u128>());
     let inherited: Vec<RawFd> = what.inherited.iter().map(AsRawFd::as_raw_fd).collect();
-    let mut shared = Shared {
+    let mut shared = ChildParameters {
         program: what.program.as_raw_fd(),
         input: what.input.as_raw_fd(),
         output: what.output.as_ref().map(AsRawFd::as_raw_fd),
@@ -140,7 +140,7 @@ pub fn start(what: &Start<'_>) -> Result<Started, (Stage, Errno)> {
         failed: None,
     };
     // A signal handler must not run in the child: it would run in this process's memory.
-    let blocked = Blocked::all();
+    let blocked = SignalBlock::all();
     match what.user {
         None => isolated(&mut shared, upper.as_mut_ptr_range().end.cast(), 0),
         Some(_) => by_way_of_user(&mut shared, upper.as_mut_ptr_range().end.cast()),
@@ -152,14 +152,14 @@ pub fn start(what: &Start<'_>) -> Result<Started, (Stage, Errno)> {
     }
     // SAFETY: clone(2) has just put this descriptor into our table, for us alone.
     let pidfd = unsafe { OwnedFd::from_raw_fd(shared.pidfd) };
-    Ok(Started {
+    Ok(ClonedChild {
         pid: shared.pid,
         pidfd,
     })
 }
 
 /// Clones the child that executes the program, and waits until it has.
-fn isolated(shared: &mut Shared, stack: *mut c_void, more: c_int) {
+fn isolated(shared: &mut ChildParameters, stack: *mut c_void, more: c_int) {
     let namespaces = if shared.isolated { NAMESPACES } else { 0 };
     let flags =
         namespaces | libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | more;
@@ -176,7 +176,7 @@ fn isolated(shared: &mut Shared, stack: *mut c_void, more: c_int) {
         )
     };
     if pid < 0 {
-        shared.failed = Some((Stage::Namespaces, last_errno()));
+        shared.failed = Some((CloneStage::Namespaces, last_errno()));
     } else {
         shared.pid = pid;
         shared.pidfd = pidfd;
@@ -184,14 +184,14 @@ fn isolated(shared: &mut Shared, stack: *mut c_void, more: c_int) {
 }
 
 /// Has a child become the user and make the second child, which becomes this process's child (CLONE_PARENT).
-fn by_way_of_user(shared: &mut Shared, stack: *mut c_void) {
+fn by_way_of_user(shared: &mut ChildParameters, stack: *mut c_void) {
     let dumpable = DUMPABLE.get_or_init(|| rustix::process::dumpable_behavior().ok());
     // CLONE_FILES: the descriptor of the second child's process shall be in our table.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_FILES | libc::SIGCHLD;
     // SAFETY: as in `isolated`; the child runs `become_user` and ends by _exit.
     let pid = unsafe { libc::clone(become_user, stack, flags, ptr::from_mut(shared).cast()) };
     if pid < 0 {
-        shared.failed = Some((Stage::Identity, last_errno()));
+        shared.failed = Some((CloneStage::Identity, last_errno()));
         return;
     }
     wait_for(pid);
@@ -203,11 +203,11 @@ fn by_way_of_user(shared: &mut Shared, stack: *mut c_void) {
 
 extern "C" fn become_user(shared: *mut c_void) -> c_int {
     // SAFETY: the pointer is to the `Shared` of `start`, whose thread waits for us.
-    let shared = unsafe { &mut *shared.cast::<Shared>() };
+    let shared = unsafe { &mut *shared.cast::<ChildParameters>() };
     if let Some((uid, gid)) = shared.user
         && let Err(errno) = change_identity(uid, gid)
     {
-        shared.failed = Some((Stage::Identity, errno));
+        shared.failed = Some((CloneStage::Identity, errno));
     } else {
         let stack = shared.stack;
         isolated(shared, stack, libc::CLONE_PARENT);
@@ -233,15 +233,15 @@ fn change_identity(uid: u32, gid: u32) -> rustix::io::Result<()> {
 
 extern "C" fn execute(shared: *mut c_void) -> c_int {
     // SAFETY: as in `become_user`.
-    let shared = unsafe { &mut *shared.cast::<Shared>() };
+    let shared = unsafe { &mut *shared.cast::<ChildParameters>() };
     if shared.isolated
         && let Err(errno) = keep_capabilities()
     {
-        shared.failed = Some((Stage::Capabilities, errno));
+        shared.failed = Some((CloneStage::Capabilities, errno));
         return 127;
     }
     if let Err(errno) = take_descriptors(shared) {
-        shared.failed = Some((Stage::Exec, errno));
+        shared.failed = Some((CloneStage::Exec, errno));
         return 127;
     }
     let (file, flags) = (shared.program, libc::AT_EMPTY_PATH);
@@ -256,12 +256,12 @@ extern "C" fn execute(shared: *mut c_void) -> c_int {
             flags,
         )
     };
-    shared.failed = Some((Stage::Exec, last_errno()));
+    shared.failed = Some((CloneStage::Exec, last_errno()));
     127
 }
 
 /// Puts descriptors where the program finds them. The table of descriptors is the child's own.
-fn take_descriptors(shared: &Shared) -> rustix::io::Result<()> {
+fn take_descriptors(shared: &ChildParameters) -> rustix::io::Result<()> {
     let moves = [
         Some((shared.input, 0)),
         shared.output.map(|fd| (fd, 1)),
@@ -302,7 +302,7 @@ fn keep_capabilities() -> rustix::io::Result<()> {
 }
 
 /// Takes away what is left of a child that could not execute its program.
-fn reap(shared: &Shared) {
+fn reap(shared: &ChildParameters) {
     if shared.pid > 0 {
         wait_for(shared.pid);
     }
@@ -326,9 +326,9 @@ fn last_errno() -> Errno {
 }
 
 /// All signals of the calling thread blocked, until dropped.
-struct Blocked(libc::sigset_t);
+struct SignalBlock(libc::sigset_t);
 
-impl Blocked {
+impl SignalBlock {
     fn all() -> Self {
         let every = full_set();
         let mut before = empty_set();
@@ -338,7 +338,7 @@ impl Blocked {
     }
 }
 
-impl Drop for Blocked {
+impl Drop for SignalBlock {
     fn drop(&mut self) {
         // SAFETY: reads the set that pthread_sigmask(3) gave out.
         unsafe {

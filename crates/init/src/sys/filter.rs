@@ -5,7 +5,7 @@ use rustix::io::{Errno, Result};
 /// One instruction of a classic BPF program, as `struct sock_filter` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
-pub struct Instruction {
+pub struct BpfInstruction {
     /// Operation.
     pub code: u16,
     /// Instructions to skip where the comparison is true.
@@ -20,7 +20,7 @@ pub struct Instruction {
 ///
 /// # Errors
 /// `EINVAL` for a broken program, or where the kernel has no filters; `EACCES` without NoNewPrivs.
-pub fn install(program: &[Instruction]) -> Result<()> {
+pub fn install(program: &[BpfInstruction]) -> Result<()> {
     let Ok(len) = u16::try_from(program.len()) else {
         return Err(Errno::INVAL);
     };

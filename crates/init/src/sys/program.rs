@@ -13,7 +13,7 @@ use super::clone::{empty_set, full_set};
 
 /// A program that is to be started.
 #[derive(Debug)]
-pub struct Program<'a> {
+pub struct ProgramSpec<'a> {
     /// Files that it may be; the first that exists is taken, as execvp(3) does.
     pub candidates: &'a [CString],
     /// Its arguments, with its name.
@@ -28,20 +28,20 @@ pub struct Program<'a> {
     pub terminal: bool,
     /// The limits of the program and all that it starts.
     pub rlimits: &'a [(Resource, Rlimit)],
-    /// Where a failure is written, closed on exec: [`Failure::to_bytes`], or nothing.
+    /// Where a failure is written, closed on exec: [`StartFailure::to_bytes`], or nothing.
     pub report: BorrowedFd<'a>,
 }
 
 /// What a program failed to start at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
+pub struct StartFailure {
     /// Whether it was the working directory, and not the program's file.
     pub at_directory: bool,
     /// What the kernel said.
     pub errno: Errno,
 }
 
-impl Failure {
+impl StartFailure {
     /// Writes the failure as five bytes.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 5] {
@@ -49,7 +49,7 @@ impl Failure {
         [u8::from(self.at_directory), a, b, c, d]
     }
 
-    /// Reads what [`Failure::to_bytes`] wrote.
+    /// Reads what [`StartFailure::to_bytes`] wrote.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let [at_directory, number @ ..] = *<&[u8; 5]>::try_from(bytes).ok()?;
@@ -65,7 +65,7 @@ impl Failure {
 ///
 /// # Errors
 /// As fork(2): `EAGAIN` at a limit of processes.
-pub fn spawn(program: &Program<'_>) -> Result<i32> {
+pub fn spawn(program: &ProgramSpec<'_>) -> Result<i32> {
     let pointers = |texts: &[CString]| -> Vec<*const c_char> {
         let all = texts.iter().map(|text| text.as_ptr());
         all.chain([ptr::null()]).collect()
@@ -87,12 +87,12 @@ pub fn spawn(program: &Program<'_>) -> Result<i32> {
 }
 
 fn become_program(
-    program: &Program<'_>,
+    program: &ProgramSpec<'_>,
     arguments: &[*const c_char],
     environment: &[*const c_char],
-) -> Failure {
+) -> StartFailure {
     let failed = |at_directory| {
-        move |errno| Failure {
+        move |errno| StartFailure {
             at_directory,
             errno,
         }
@@ -199,7 +199,7 @@ pub fn close_from(first: u32) {
 
 /// What processes have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Used {
+pub struct ResourceUsage {
     /// Processor time, in microseconds.
     pub cpu_us: u64,
     /// The largest resident memory of one process, in bytes.
@@ -208,7 +208,7 @@ pub struct Used {
 
 /// Who is in a PID namespace beside its first process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
+pub enum RemainingProcesses {
     /// Nobody.
     Nobody,
     /// Some, and be they ended ones that nobody has waited for.
@@ -219,15 +219,15 @@ pub enum Left {
 
 /// Kills all processes of this PID namespace but its first, and returns whether there were any. Does nothing unless the
 /// caller is the first process.
-pub fn kill_others() -> Left {
+pub fn kill_others() -> RemainingProcesses {
     if rustix::process::getpid().as_raw_nonzero().get() != 1 {
-        return Left::Unknown;
+        return RemainingProcesses::Unknown;
     }
     // SAFETY: takes numbers; -1 are all processes but the first, of this namespace and those below it.
     match unsafe { libc::kill(-1, libc::SIGKILL) } {
-        0 => Left::Some,
-        _ if last_errno() == Errno::SRCH => Left::Nobody,
-        _ => Left::Unknown,
+        0 => RemainingProcesses::Some,
+        _ if last_errno() == Errno::SRCH => RemainingProcesses::Nobody,
+        _ => RemainingProcesses::Unknown,
     }
 }
 
@@ -241,7 +241,7 @@ pub fn system_v_memory() -> Result<u64> {
     /// `struct shm_info` of linux/shm.h.
     #[derive(Default)]
     #[repr(C)]
-    struct Info {
+    struct ShmInfo {
         used_ids: c_int,
         total: libc::c_ulong,
         resident: libc::c_ulong,
@@ -249,7 +249,7 @@ pub fn system_v_memory() -> Result<u64> {
         unused: [libc::c_ulong; 2],
     }
     const SHM_INFO: c_int = 14;
-    let mut info = Info::default();
+    let mut info = ShmInfo::default();
     // SAFETY: the kernel fills a local variable that has the layout of its structure.
     match unsafe { libc::syscall(libc::SYS_shmctl, 0, SHM_INFO, &raw mut info) } {
         0.. => Ok(info.resident + info.swapped),
@@ -260,7 +260,7 @@ pub fn system_v_memory() -> Result<u64> {
 
 /// What this process and all its children that were waited for have used (getrusage(2)).
 #[must_use]
-pub fn used_by_all() -> Used {
+pub fn used_by_all() -> ResourceUsage {
     let [own, others] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(|who| {
         // SAFETY: the structure is plain numbers, for which zeros are valid.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -270,7 +270,7 @@ pub fn used_by_all() -> Used {
     });
     let cpu = [&own, &others].map(|one| duration(one.ru_utime) + duration(one.ru_stime));
     let memory = own.ru_maxrss.max(others.ru_maxrss);
-    Used {
+    ResourceUsage {
         cpu_us: u64::try_from((cpu[0] + cpu[1]).as_micros()).unwrap_or(u64::MAX),
         memory: u64::try_from(memory).unwrap_or(0) << 10,
     }

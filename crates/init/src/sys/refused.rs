@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
 
-use super::filter::Instruction;
+use super::filter::BpfInstruction;
 
 /// The index of `lo`: the first interface of each network namespace.
 const LO: i32 = 1;
@@ -79,12 +79,12 @@ const HEAD: u32 = 64;
 
 /// Lets through what the kernel answers a first segment of TCP with at a port where nobody listens: RST and ACK with the
 /// sequence number 0 (RFC 9293, 3.10.7.1). A connection that was open has another number.
-fn filter() -> [Instruction; 13] {
+fn filter() -> [BpfInstruction; 13] {
     use libc::{
         BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
         BPF_MSH, BPF_RET, BPF_W,
     };
-    let op = |code: u32, jt, jf, k| Instruction {
+    let op = |code: u32, jt, jf, k| BpfInstruction {
         code: code as u16,
         jt,
         jf,

@@ -12,8 +12,8 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::limit::Mechanism;
-use crate::plan::Limits;
+use super::limit::LimitMechanism;
+use crate::plan::ResourceLimits;
 
 /// How groups are called: this, the launcher's PID namespace and process, a number.
 const PREFIX: &str = "trumanfs-";
@@ -23,29 +23,29 @@ const TRIES: u32 = 50;
 
 /// Where groups can be made.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Hierarchies {
-    memory: Option<Parent>,
-    pids: Option<Parent>,
+pub(in super::super) struct CgroupHierarchies {
+    memory: Option<ParentGroup>,
+    pids: Option<ParentGroup>,
 }
 
 /// A group below which others can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Parent {
+struct ParentGroup {
     path: PathBuf,
     unified: bool,
 }
 
-impl Parent {
-    fn mechanism(&self) -> Mechanism {
+impl ParentGroup {
+    fn mechanism(&self) -> LimitMechanism {
         if self.unified {
-            Mechanism::CgroupV2
+            LimitMechanism::CgroupV2
         } else {
-            Mechanism::CgroupV1
+            LimitMechanism::CgroupV1
         }
     }
 }
 
-impl Hierarchies {
+impl CgroupHierarchies {
     /// Looks where this process may make groups, and removes what launchers left there that were killed.
     pub(in super::super) fn find() -> Self {
         let (Some(mounts), Some(own)) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"))
@@ -62,7 +62,7 @@ impl Hierarchies {
         found
     }
 
-    /// As [`Hierarchies::find`], from the text of both tables. `hands_on`: whether a group of version 2 hands a
+    /// As [`CgroupHierarchies::find`], from the text of both tables. `hands_on`: whether a group of version 2 hands a
     /// controller on to those below.
     fn from_tables(mounts: &str, own: &str, hands_on: &dyn Fn(&Path, &str) -> bool) -> Self {
         let find = |controller: &str| {
@@ -79,7 +79,7 @@ impl Hierarchies {
 }
 
 /// The group of this process in a line of /proc/self/cgroup, if it is of version 1 and has the controller.
-fn version_one(line: &str, controller: &str, mounts: &str) -> Option<Parent> {
+fn version_one(line: &str, controller: &str, mounts: &str) -> Option<ParentGroup> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);
     if !controllers.split(',').any(|one| one == controller) {
@@ -90,7 +90,7 @@ fn version_one(line: &str, controller: &str, mounts: &str) -> Option<Parent> {
             kind == "cgroup" && options.split(',').any(|one| one == controller)
         })
     })?;
-    Some(Parent {
+    Some(ParentGroup {
         path,
         unified: false,
     })
@@ -102,7 +102,7 @@ fn version_two(
     controller: &str,
     mounts: &str,
     hands_on: &dyn Fn(&Path, &str) -> bool,
-) -> Option<Parent> {
+) -> Option<ParentGroup> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     let of_mount = |path: &str| {
         let mut mounts = mounts.lines();
@@ -113,7 +113,7 @@ fn version_two(
     own.ancestors()
         .take_while(|dir| dir.starts_with(&top))
         .find(|dir| hands_on(dir, controller))
-        .map(|dir| Parent {
+        .map(|dir| ParentGroup {
             path: dir.to_owned(),
             unified: true,
         })
@@ -140,25 +140,25 @@ fn below_mount(line: &str, path: &str, is_right: impl Fn(&str, &str) -> bool) ->
 
 /// A group of one sandbox. Dropping it removes it, if nothing is in it any more.
 #[derive(Debug)]
-pub(in super::super) struct Group {
-    parts: Vec<Part>,
+pub(in super::super) struct SandboxCgroup {
+    parts: Vec<CgroupDir>,
     /// Readable when memory has run out; version 1 alone, where the kernel kills one process and not the group.
     out_of_memory: Option<OwnedFd>,
 }
 
 /// Its directory in one hierarchy.
 #[derive(Debug)]
-struct Part {
+struct CgroupDir {
     path: PathBuf,
     dir: OwnedFd,
-    mechanism: Mechanism,
+    mechanism: LimitMechanism,
     memory: bool,
     pids: bool,
 }
 
-impl Group {
+impl SandboxCgroup {
     /// Makes a group with limits; nothing where that is not allowed or does not work.
-    pub(in super::super) fn make(all: &Hierarchies, limits: &Limits) -> Option<Self> {
+    pub(in super::super) fn make(all: &CgroupHierarchies, limits: &ResourceLimits) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{}-{number}", prefix()?, std::process::id());
@@ -170,7 +170,7 @@ impl Group {
         };
         let same = memory.is_some() && memory == pids;
         if let Some(parent) = memory
-            && let Ok(mut part) = Part::make(parent, &name)
+            && let Ok(mut part) = CgroupDir::make(parent, &name)
         {
             part.memory = limits
                 .memory
@@ -179,13 +179,13 @@ impl Group {
                 && limits
                     .processes
                     .is_some_and(|count| part.limit_pids(count).is_ok());
-            if part.memory && part.mechanism == Mechanism::CgroupV1 {
+            if part.memory && part.mechanism == LimitMechanism::CgroupV1 {
                 group.out_of_memory = part.notice_out_of_memory().ok();
             }
             group.parts.push(part);
         }
         if let Some(parent) = pids.filter(|_| !same)
-            && let Ok(mut part) = Part::make(parent, &name)
+            && let Ok(mut part) = CgroupDir::make(parent, &name)
         {
             part.pids = limits
                 .processes
@@ -203,7 +203,7 @@ impl Group {
     }
 
     /// What limits memory.
-    pub(super) fn memory(&self) -> Option<Mechanism> {
+    pub(super) fn memory(&self) -> Option<LimitMechanism> {
         self.parts
             .iter()
             .find(|part| part.memory)
@@ -211,14 +211,14 @@ impl Group {
     }
 
     /// What limits processes.
-    pub(super) fn processes(&self) -> Option<Mechanism> {
+    pub(super) fn processes(&self) -> Option<LimitMechanism> {
         self.parts
             .iter()
             .find(|part| part.pids)
             .map(|part| part.mechanism)
     }
 
-    /// Puts a process into the group. `has_doors`: whether it enters by [`Group::doors`] where there are any.
+    /// Puts a process into the group. `has_doors`: whether it enters by [`SandboxCgroup::doors`] where there are any.
     pub(in super::super) fn take(&self, pid: i32, has_doors: bool) -> rustix::io::Result<()> {
         let parts = self.parts.iter();
         for part in parts.filter(|part| !(has_doors && part.has_door())) {
@@ -238,7 +238,7 @@ impl Group {
     /// Whether the kernel has killed a process of the group because of its memory.
     pub(in super::super) fn killed_for_memory(&self) -> bool {
         self.counted(|part| match part.mechanism {
-            Mechanism::CgroupV2 => ("memory.events", "oom_kill"),
+            LimitMechanism::CgroupV2 => ("memory.events", "oom_kill"),
             _ => ("memory.oom_control", "oom_kill"),
         })
     }
@@ -248,7 +248,7 @@ impl Group {
         self.counted(|_| ("pids.events", "max"))
     }
 
-    fn counted(&self, which: impl Fn(&Part) -> (&'static str, &'static str)) -> bool {
+    fn counted(&self, which: impl Fn(&CgroupDir) -> (&'static str, &'static str)) -> bool {
         self.parts.iter().any(|part| {
             let (file, key) = which(part);
             let text = part.read(file).unwrap_or_default();
@@ -274,8 +274,8 @@ impl Group {
     }
 }
 
-impl Part {
-    fn make(parent: &Parent, name: &str) -> rustix::io::Result<Self> {
+impl CgroupDir {
+    fn make(parent: &ParentGroup, name: &str) -> rustix::io::Result<Self> {
         let path = parent.path.join(name);
         rustix::fs::mkdirat(CWD, &path, Mode::from_raw_mode(0o755))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -291,7 +291,7 @@ impl Part {
 
     fn limit_memory(&self, bytes: u64) -> rustix::io::Result<()> {
         let bytes = bytes.to_string();
-        if self.mechanism == Mechanism::CgroupV2 {
+        if self.mechanism == LimitMechanism::CgroupV2 {
             self.write("memory.max", &bytes)?;
             // Without swap there is no such file.
             let _ = self.write("memory.swap.max", "0");
@@ -324,7 +324,7 @@ impl Part {
 
     /// Whether a process can enter by a descriptor, whoever it is: version 2 looks at the process itself in older kernels.
     fn has_door(&self) -> bool {
-        self.mechanism == Mechanism::CgroupV1
+        self.mechanism == LimitMechanism::CgroupV1
     }
 
     fn open(&self, name: &str) -> rustix::io::Result<OwnedFd> {
@@ -343,7 +343,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for CgroupDir {
     fn drop(&mut self) {
         for _ in 0..TRIES {
             match rustix::fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR) {
@@ -409,8 +409,8 @@ mod tests {
     const UNIFIED: &str =
         "25 1 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 
-    fn parent(path: &str, unified: bool) -> Option<Parent> {
-        Some(Parent {
+    fn parent(path: &str, unified: bool) -> Option<ParentGroup> {
+        Some(ParentGroup {
             path: path.into(),
             unified,
         })
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn version_one_is_found_by_controller() {
         let own = "8:pids:/\n4:memory:/jobs/1\n0::/\n";
-        let found = Hierarchies::from_tables(HYBRID, own, &|_, _| false);
+        let found = CgroupHierarchies::from_tables(HYBRID, own, &|_, _| false);
         assert_eq!(found.memory, parent("/sys/fs/cgroup/memory/jobs/1", false));
         assert_eq!(found.pids, parent("/sys/fs/cgroup/pids/", false));
     }
@@ -427,9 +427,10 @@ mod tests {
     #[test]
     fn a_container_s_part_of_a_hierarchy_is_found() {
         let mounts = "35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
-        let found = Hierarchies::from_tables(mounts, "4:memory:/docker/abc/x\n", &|_, _| false);
+        let found =
+            CgroupHierarchies::from_tables(mounts, "4:memory:/docker/abc/x\n", &|_, _| false);
         assert_eq!(found.memory, parent("/sys/fs/cgroup/memory/x", false));
-        let found = Hierarchies::from_tables(mounts, "4:memory:/elsewhere\n", &|_, _| false);
+        let found = CgroupHierarchies::from_tables(mounts, "4:memory:/elsewhere\n", &|_, _| false);
         assert_eq!(found.memory, None);
     }
 
@@ -437,7 +438,7 @@ mod tests {
     fn version_two_is_found_where_controllers_are_handed_on() {
         let own = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope\n";
         let slice = "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice";
-        let found = Hierarchies::from_tables(UNIFIED, own, &|dir, controller| {
+        let found = CgroupHierarchies::from_tables(UNIFIED, own, &|dir, controller| {
             (dir == Path::new(slice) && controller == "memory")
                 || dir.ends_with("user@1000.service")
         });
@@ -447,12 +448,12 @@ mod tests {
             parent(slice.trim_end_matches("/app.slice"), true)
         );
         assert_eq!(
-            Hierarchies::from_tables(UNIFIED, own, &|_, _| false),
-            Hierarchies::default()
+            CgroupHierarchies::from_tables(UNIFIED, own, &|_, _| false),
+            CgroupHierarchies::default()
         );
         assert_eq!(
-            Hierarchies::from_tables("", "", &|_, _| true),
-            Hierarchies::default()
+            CgroupHierarchies::from_tables("", "", &|_, _| true),
+            CgroupHierarchies::default()
         );
     }
 

@@ -1,10 +1,10 @@
 //! What enforces limits.
 
-use trumanfs_init::limit::Limit;
+use trumanfs_init::limit::LimitKind;
 
 /// What sees to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mechanism {
+pub enum LimitMechanism {
     /// A cgroup of version 2.
     CgroupV2,
     /// A cgroup of version 1.
@@ -15,7 +15,7 @@ pub enum Mechanism {
     Watched,
 }
 
-impl Mechanism {
+impl LimitMechanism {
     /// What the mechanism is called, in outcomes too.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -30,14 +30,14 @@ impl Mechanism {
 
 /// A limit that is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InForce {
+pub struct ActiveLimit {
     /// Which.
-    pub limit: Limit,
+    pub limit: LimitKind,
     /// By what.
-    pub mechanism: Mechanism,
+    pub mechanism: LimitMechanism,
 }
 
-impl InForce {
+impl ActiveLimit {
     /// Returns it in words: `memory by cgroup-v2`.
     #[must_use]
     pub fn in_words(&self) -> String {

@@ -7,6 +7,6 @@ mod cgroup;
 mod enforce;
 mod limit;
 
-pub(super) use cgroup::{Group, Hierarchies};
-pub(super) use enforce::{Enforced, enforce};
-pub use limit::{InForce, Mechanism};
+pub(super) use cgroup::{CgroupHierarchies, SandboxCgroup};
+pub(super) use enforce::{EnforcedLimits, enforce};
+pub use limit::{ActiveLimit, LimitMechanism};

@@ -1,22 +1,22 @@
-//! [`Body`]: how much of what follows the head of an HTTP/1 request is its body (RFC 9112, 6 and 7.1).
+//! [`BodyScanner`]: how much of what follows the head of an HTTP/1 request is its body (RFC 9112, 6 and 7.1).
 //!
 //! What follows the body would be the next request, and is nobody's: it has not been decided about.
 
-use super::http::Framing;
+use super::http::BodyLength;
 
 /// How long a line of the chunked form may be, and all lines of trailers.
 const LONGEST_LINE: usize = 4096;
 
 /// A body of which some has passed.
 #[derive(Debug)]
-pub(super) struct Body {
-    at: At,
+pub(super) struct BodyScanner {
+    at: BodyState,
     /// How many bytes of lines there were since the last data.
     line: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum At {
+enum BodyState {
     /// So many bytes are left of a body of known length.
     Length(u64),
     /// In the number of a chunk, which is this so far; whether there was a digit.
@@ -40,19 +40,19 @@ enum At {
     Broken,
 }
 
-impl Body {
-    pub(super) fn new(framing: Framing) -> Body {
+impl BodyScanner {
+    pub(super) fn new(framing: BodyLength) -> BodyScanner {
         let at = match framing {
-            Framing::Length(0) => At::Done,
-            Framing::Length(length) => At::Length(length),
-            Framing::Chunked => At::Size(0, false),
+            BodyLength::Length(0) => BodyState::Done,
+            BodyLength::Length(length) => BodyState::Length(length),
+            BodyLength::Chunked => BodyState::Size(0, false),
         };
-        Body { at, line: 0 }
+        BodyScanner { at, line: 0 }
     }
 
     /// Whether all of it has passed, or what came was none.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.at, At::Done | At::Broken)
+        matches!(self.at, BodyState::Done | BodyState::Broken)
     }
 
     /// Takes note of what comes next. Returns how much of that is the body's.
@@ -60,28 +60,28 @@ impl Body {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
             match self.at {
-                At::Done | At::Broken => break,
-                At::Length(left) | At::Data(left) => {
+                BodyState::Done | BodyState::Broken => break,
+                BodyState::Length(left) | BodyState::Data(left) => {
                     let some =
                         usize::try_from(left).map_or(rest.len(), |left| left.min(rest.len()));
                     let left = left - some as u64;
                     passed += some;
                     self.line = 0;
                     self.at = match (self.at, left) {
-                        (At::Length(_), 0) => At::Done,
-                        (At::Length(_), _) => At::Length(left),
-                        (_, 0) => At::DataReturn,
-                        _ => At::Data(left),
+                        (BodyState::Length(_), 0) => BodyState::Done,
+                        (BodyState::Length(_), _) => BodyState::Length(left),
+                        (_, 0) => BodyState::DataReturn,
+                        _ => BodyState::Data(left),
                     };
                 }
                 at => {
                     let Some(byte) = rest.first() else { break };
                     self.line += 1;
                     self.at = match self.line > LONGEST_LINE {
-                        true => At::Broken,
+                        true => BodyState::Broken,
                         false => next(at, *byte),
                     };
-                    if self.at != At::Broken {
+                    if self.at != BodyState::Broken {
                         passed += 1;
                     }
                 }
@@ -92,28 +92,32 @@ impl Body {
 }
 
 /// Returns where a byte of a line leads.
-fn next(at: At, byte: u8) -> At {
+fn next(at: BodyState, byte: u8) -> BodyState {
     match (at, byte) {
-        (At::Size(size, _), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+        (BodyState::Size(size, _), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
             let digit = char::from(byte).to_digit(16).unwrap_or(0);
             match size.checked_mul(16) {
-                Some(size) => At::Size(size | u64::from(digit), true),
-                None => At::Broken,
+                Some(size) => BodyState::Size(size | u64::from(digit), true),
+                None => BodyState::Broken,
             }
         }
-        (At::Size(size, true) | At::Extension(size), b'\r') => At::SizeEnd(size),
-        (At::Size(size, true), b';') => At::Extension(size),
-        (At::Extension(size), b'\t' | b' '..=b'~') => At::Extension(size),
-        (At::SizeEnd(0), b'\n') => At::TrailerStart,
-        (At::SizeEnd(size), b'\n') => At::Data(size),
-        (At::DataReturn, b'\r') => At::DataEnd,
-        (At::DataEnd, b'\n') => At::Size(0, false),
-        (At::TrailerStart, b'\r') => At::LastEnd,
-        (At::LastEnd, b'\n') => At::Done,
-        (At::Trailer, b'\r') => At::TrailerEnd,
-        (At::TrailerEnd, b'\n') => At::TrailerStart,
-        (At::TrailerStart | At::Trailer, b'\t' | b' '..=b'~' | 0x80..) => At::Trailer,
-        _ => At::Broken,
+        (BodyState::Size(size, true) | BodyState::Extension(size), b'\r') => {
+            BodyState::SizeEnd(size)
+        }
+        (BodyState::Size(size, true), b';') => BodyState::Extension(size),
+        (BodyState::Extension(size), b'\t' | b' '..=b'~') => BodyState::Extension(size),
+        (BodyState::SizeEnd(0), b'\n') => BodyState::TrailerStart,
+        (BodyState::SizeEnd(size), b'\n') => BodyState::Data(size),
+        (BodyState::DataReturn, b'\r') => BodyState::DataEnd,
+        (BodyState::DataEnd, b'\n') => BodyState::Size(0, false),
+        (BodyState::TrailerStart, b'\r') => BodyState::LastEnd,
+        (BodyState::LastEnd, b'\n') => BodyState::Done,
+        (BodyState::Trailer, b'\r') => BodyState::TrailerEnd,
+        (BodyState::TrailerEnd, b'\n') => BodyState::TrailerStart,
+        (BodyState::TrailerStart | BodyState::Trailer, b'\t' | b' '..=b'~' | 0x80..) => {
+            BodyState::Trailer
+        }
+        _ => BodyState::Broken,
     }
 }
 
@@ -123,8 +127,8 @@ mod tests {
     use super::*;
 
     /// How much of bytes is a body, when they come in pieces of this size.
-    fn passed(framing: Framing, bytes: &[u8], size: usize) -> (usize, bool) {
-        let mut body = Body::new(framing);
+    fn passed(framing: BodyLength, bytes: &[u8], size: usize) -> (usize, bool) {
+        let mut body = BodyScanner::new(framing);
         let mut all = 0;
         for piece in bytes.chunks(size) {
             let some = body.pass(piece);
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_body_ends_where_it_says() {
-        use Framing::{Chunked, Length};
+        use BodyLength::{Chunked, Length};
         let second = b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n";
         for (framing, body) in [
             (Length(0), &b""[..]),
@@ -187,13 +191,16 @@ mod tests {
         ] {
             for size in [1, 3, 1000] {
                 assert_eq!(
-                    passed(Framing::Chunked, body, size),
+                    passed(BodyLength::Chunked, body, size),
                     (len, true),
                     "{body:?} by {size}"
                 );
             }
         }
         let long = [&b"0\r\n"[..], &[b'a'; 5000]].concat();
-        assert_eq!(passed(Framing::Chunked, &long, 1000), (LONGEST_LINE, true));
+        assert_eq!(
+            passed(BodyLength::Chunked, &long, 1000),
+            (LONGEST_LINE, true)
+        );
     }
 }

@@ -2,9 +2,9 @@
 
 /// Bytes that are being read. Whatever does not fit is nothing, and takes nothing.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
+pub(super) struct ByteReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> ByteReader<'a> {
     /// Takes so many bytes.
     pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
@@ -29,9 +29,9 @@ impl<'a> Bytes<'a> {
     }
 
     /// Takes a length of so many bytes, and as many bytes as it says.
-    pub(super) fn counted(&mut self, len: usize) -> Option<Bytes<'a>> {
+    pub(super) fn counted(&mut self, len: usize) -> Option<ByteReader<'a>> {
         let count = self.number(len)?;
-        self.take(count).map(Bytes)
+        self.take(count).map(ByteReader)
     }
 
     /// Whether there is nothing more.

@@ -1,4 +1,4 @@
-//! [`Client`]: a connection that a program has made, and what it has sent so far.
+//! [`ProgramConnection`]: a connection that a program has made, and what it has sent so far.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::wait::{Stop, Waited};
+use super::wait::{StopSignal, WaitOutcome};
 
 /// How long a program may take to say what it wants.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,19 +19,19 @@ const GOODBYE: Duration = Duration::from_secs(2);
 const CHUNK: usize = 4096;
 
 /// A connection of a program.
-pub(super) struct Client<'s> {
+pub(super) struct ProgramConnection<'s> {
     pub(super) stream: TcpStream,
     /// What was read and not used.
     pub(super) buffer: Vec<u8>,
-    stop: &'s Stop,
+    stop: &'s StopSignal,
 }
 
-impl<'s> Client<'s> {
-    pub(super) fn new(stream: TcpStream, stop: &'s Stop) -> Client<'s> {
+impl<'s> ProgramConnection<'s> {
+    pub(super) fn new(stream: TcpStream, stop: &'s StopSignal) -> ProgramConnection<'s> {
         // Small messages go to and fro while it is found out what is wanted.
         let _ = stream.set_nodelay(true);
         let _ = stream.set_write_timeout(Some(PATIENCE));
-        Client {
+        ProgramConnection {
             stream,
             buffer: Vec::new(),
             stop,
@@ -39,7 +39,7 @@ impl<'s> Client<'s> {
     }
 
     /// Returns when everything ends that waits for this client's network.
-    pub(super) fn stop(&self) -> &'s Stop {
+    pub(super) fn stop(&self) -> &'s StopSignal {
         self.stop
     }
 
@@ -68,8 +68,8 @@ impl<'s> Client<'s> {
     fn read(&mut self, chunk: &mut [u8], end: Instant) -> usize {
         let fds: [(&dyn AsFd, PollFlags); 1] = [(&self.stream, PollFlags::IN)];
         match self.stop.wait(&fds, Some(end)) {
-            Waited::Ready(_) => self.stream.read(chunk).unwrap_or(0),
-            Waited::Late | Waited::Stopped => 0,
+            WaitOutcome::Ready(_) => self.stream.read(chunk).unwrap_or(0),
+            WaitOutcome::Late | WaitOutcome::Stopped => 0,
         }
     }
 

@@ -4,11 +4,11 @@
 
 use std::net::Ipv4Addr;
 
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 
 /// What somebody asks.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Question<'a> {
+pub(super) struct DnsQuestion<'a> {
     /// The number, flags and question as they came.
     id: &'a [u8],
     recursion: bool,
@@ -21,7 +21,7 @@ pub(super) struct Question<'a> {
 
 /// What there is to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum DnsAnswer {
     Address(Ipv4Addr),
     /// The name exists and has nothing of this kind.
     NoData,
@@ -35,8 +35,8 @@ pub(super) enum Answer {
 const TTL: u32 = 300;
 
 /// Reads a question, or returns what to send instead of an answer, if anything.
-pub(super) fn read(message: &[u8]) -> Result<Question<'_>, Option<Vec<u8>>> {
-    let mut bytes = Bytes(message);
+pub(super) fn read(message: &[u8]) -> Result<DnsQuestion<'_>, Option<Vec<u8>>> {
+    let mut bytes = ByteReader(message);
     let header = (bytes.take(2), bytes.take(2), bytes.short(), bytes.take(6));
     let (Some(id), Some(&[flags, _]), Some(questions), Some(_)) = header else {
         return Err(None);
@@ -55,7 +55,7 @@ pub(super) fn read(message: &[u8]) -> Result<Question<'_>, Option<Vec<u8>>> {
         return refuse(1);
     };
     let len = section.0.len() - bytes.0.len();
-    Ok(Question {
+    Ok(DnsQuestion {
         id,
         recursion,
         section: section.0.get(..len).unwrap_or_default(),
@@ -64,7 +64,7 @@ pub(super) fn read(message: &[u8]) -> Result<Question<'_>, Option<Vec<u8>>> {
     })
 }
 
-fn question(bytes: &mut Bytes<'_>) -> Option<(Vec<u8>, u16, u16)> {
+fn question(bytes: &mut ByteReader<'_>) -> Option<(Vec<u8>, u16, u16)> {
     let mut name = Vec::new();
     loop {
         // Lengths from 64 on are pointers, and there is nothing before a question to point to.
@@ -91,18 +91,18 @@ fn head(id: &[u8], recursion: bool, code: u8, questions: u8, answers: u8) -> Vec
     [id, &flags, &[0, questions, 0, answers, 0, 0, 0, 0]].concat()
 }
 
-impl Question<'_> {
+impl DnsQuestion<'_> {
     /// Writes the answer.
-    pub(super) fn answer(&self, answer: Answer) -> Vec<u8> {
+    pub(super) fn answer(&self, answer: DnsAnswer) -> Vec<u8> {
         let (code, count) = match answer {
-            Answer::Address(_) => (0, 1),
-            Answer::NoData => (0, 0),
-            Answer::NoName => (3, 0),
-            Answer::Failure => (2, 0),
+            DnsAnswer::Address(_) => (0, 1),
+            DnsAnswer::NoData => (0, 0),
+            DnsAnswer::NoName => (3, 0),
+            DnsAnswer::Failure => (2, 0),
         };
         let mut out = head(self.id, self.recursion, code, 1, count);
         out.extend(self.section);
-        if let Answer::Address(address) = answer {
+        if let DnsAnswer::Address(address) = answer {
             // The name of the question, A, IN.
             out.extend([0xc0, 12, 0, 1, 0, 1]);
             out.extend(TTL.to_be_bytes());
@@ -138,7 +138,7 @@ mod tests {
             (&question.name[..], question.is_address),
             (&b"Example.ORG"[..], true)
         );
-        let answer = question.answer(Answer::Address(Ipv4Addr::new(198, 18, 0, 1)));
+        let answer = question.answer(DnsAnswer::Address(Ipv4Addr::new(198, 18, 0, 1)));
         assert_eq!(
             answer[..12],
             [0xab, 0xcd, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]
@@ -149,9 +149,9 @@ mod tests {
             [0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 198, 18, 0, 1]
         );
         for (what, code) in [
-            (Answer::NoData, 0x80),
-            (Answer::NoName, 0x83),
-            (Answer::Failure, 0x82),
+            (DnsAnswer::NoData, 0x80),
+            (DnsAnswer::NoName, 0x83),
+            (DnsAnswer::Failure, 0x82),
         ] {
             let answer = question.answer(what);
             assert_eq!((answer[3], answer.len()), (code, message.len()));
@@ -172,7 +172,7 @@ mod tests {
         let mut edns = asked("a.example", 1);
         edns[11] = 1;
         edns.extend([0, 0, 41, 16, 0, 0, 0, 0, 0, 0, 0]);
-        let answer = read(&edns).unwrap().answer(Answer::NoName);
+        let answer = read(&edns).unwrap().answer(DnsAnswer::NoName);
         assert_eq!(answer.len(), asked("a.example", 1).len());
         assert_eq!(read(&asked("", 2)).unwrap().name, b"");
     }

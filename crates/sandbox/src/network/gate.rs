@@ -1,4 +1,4 @@
-//! [`Gate`]: the one decision about a host, whichever way a program asks for it.
+//! [`ConnectionGate`]: the one decision about a host, whichever way a program asks for it.
 //!
 //! First the rules, and only then the resolver: what is not allowed is not looked up, so names carry nothing out. What a
 //! name resolves to must be public, all of it, or an allowed name could lead to a service of this machine or beside it.
@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::dns::{self, Answer};
-use super::log::{Log, begun};
-use super::names::Names;
-use crate::Within;
+use super::dns::{self, DnsAnswer};
+use super::log::{ConnectionLog, begun};
+use super::names::NameTable;
+use crate::SandboxSocketSource;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::is_public;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};
@@ -32,20 +32,20 @@ const WITHIN: Duration = Duration::from_secs(5);
 const TRIED: usize = 4;
 
 /// What decides about connections of one program.
-pub(super) struct Gate {
+pub(super) struct ConnectionGate {
     pub(super) rules: HostRules,
     pub(super) host_ports: Vec<u16>,
     /// The ports of every address that are listened at.
     pub(super) ports: Vec<u16>,
-    pub(super) names: Mutex<Names>,
+    pub(super) names: Mutex<NameTable>,
     /// Gives out sockets with which to connect to what the program serves.
-    pub(super) within: Option<Mutex<Within>>,
-    pub(super) log: Log,
+    pub(super) within: Option<Mutex<SandboxSocketSource>>,
+    pub(super) log: ConnectionLog,
 }
 
 /// A host that may be reached, with the addresses that it has.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub(super) struct HostPermit {
     pub(super) host: Host,
     /// The pattern that allows it.
     pub(super) rule: String,
@@ -54,32 +54,35 @@ pub(super) struct Permit {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ConnectFailure {
     /// A rule.
     Denied(HostDenial),
     /// The network; the pattern that allowed the host.
     Failed { rule: String, reason: String },
 }
 
-impl Gate {
+impl ConnectionGate {
     /// Decides about a host, and finds out its addresses.
-    pub(super) fn permit(&self, host: &Host, port: u16) -> Result<Permit, Failure> {
-        let rule = self.rules.decide(host, port).map_err(Failure::Denied)?;
+    pub(super) fn permit(&self, host: &Host, port: u16) -> Result<HostPermit, ConnectFailure> {
+        let rule = self
+            .rules
+            .decide(host, port)
+            .map_err(ConnectFailure::Denied)?;
         let addresses = match host {
             Host::Address(address) => vec![SocketAddr::new(*address, port)],
             Host::Name(name) => {
-                let found =
-                    (name.as_str(), port)
-                        .to_socket_addrs()
-                        .map_err(|error| Failure::Failed {
-                            rule: rule.to_owned(),
-                            reason: format!("{name} cannot be resolved: {error}"),
-                        })?;
+                let found = (name.as_str(), port).to_socket_addrs().map_err(|error| {
+                    ConnectFailure::Failed {
+                        rule: rule.to_owned(),
+                        reason: format!("{name} cannot be resolved: {error}"),
+                    }
+                })?;
                 found.collect()
             }
         };
-        self.check(host, &addresses).map_err(Failure::Denied)?;
-        Ok(Permit {
+        self.check(host, &addresses)
+            .map_err(ConnectFailure::Denied)?;
+        Ok(HostPermit {
             host: host.clone(),
             rule: rule.to_owned(),
             addresses,
@@ -131,25 +134,25 @@ impl Gate {
         let answer = match Host::parse(&question.name) {
             Ok(Host::Name(name)) => self.answer_name(name, question.is_address),
             // Addresses have no addresses, and what is no host has none either.
-            _ => Answer::NoName,
+            _ => DnsAnswer::NoName,
         };
         Some(question.answer(answer))
     }
 
-    fn answer_name(&self, name: String, is_address: bool) -> Answer {
+    fn answer_name(&self, name: String, is_address: bool) -> DnsAnswer {
         let host = Host::Name(name);
         if let Err(denied) = self.rules.decide_name(&host) {
             // What an address is called is asked by programs of their own accord.
             if !host.to_string().ends_with(".arpa") {
                 self.log.add(&begun("dns", &host, 53).denied(&denied));
             }
-            return Answer::NoName;
+            return DnsAnswer::NoName;
         }
         match is_address {
-            false => Answer::NoData,
+            false => DnsAnswer::NoData,
             true => match self.names.lock().address_of(&host.to_string()) {
-                Some(address) => Answer::Address(address),
-                None => Answer::Failure,
+                Some(address) => DnsAnswer::Address(address),
+                None => DnsAnswer::Failure,
             },
         }
     }
@@ -183,10 +186,10 @@ impl Gate {
     }
 }
 
-impl Permit {
+impl HostPermit {
     /// Makes one of what the sandbox serves itself, which needs no rule.
-    pub(super) fn of_sandbox(host: Host) -> Permit {
-        Permit {
+    pub(super) fn of_sandbox(host: Host) -> HostPermit {
+        HostPermit {
             host,
             rule: "the sandbox's own".to_owned(),
             addresses: Vec::new(),
@@ -194,7 +197,7 @@ impl Permit {
     }
 
     /// Connects to an address of the host.
-    pub(super) fn connect(&self) -> Result<(TcpStream, IpAddr), Failure> {
+    pub(super) fn connect(&self) -> Result<(TcpStream, IpAddr), ConnectFailure> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for address in self.addresses.iter().take(TRIED) {
             match TcpStream::connect_timeout(address, CONNECT) {
@@ -202,7 +205,7 @@ impl Permit {
                 Err(error) => last = error,
             }
         }
-        Err(Failure::Failed {
+        Err(ConnectFailure::Failed {
             rule: self.rule.clone(),
             reason: format!("no connection to {}: {last}", self.host),
         })

@@ -17,14 +17,14 @@ use rustix::net::RecvFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::closed;
-use super::gate::Gate;
-use super::log::{Log, Observer, Report, begun};
-use super::names::Names;
+use super::gate::ConnectionGate;
+use super::log::{ConnectionLog, ConnectionObserver, ConnectionReport, begun};
+use super::names::NameTable;
 use super::relay::relay;
 use super::session::serve;
-use super::settings::Opened;
-use super::wait::{Stop, Waited};
-use crate::Sockets;
+use super::settings::NetworkSetup;
+use super::wait::{StopSignal, WaitOutcome};
+use crate::NetworkSockets;
 use trumanfs_policy::network::Host;
 
 /// How many connections there are at once; others wait to be accepted.
@@ -38,7 +38,7 @@ const END: Duration = Duration::from_secs(2);
 
 /// What answers for a network. Dropping it ends all connections.
 pub struct Gateway {
-    gate: Arc<Gate>,
+    gate: Arc<ConnectionGate>,
     stopping: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     /// Ends when every connection has.
@@ -46,8 +46,8 @@ pub struct Gateway {
 }
 
 /// What the thread that accepts has.
-struct Listening {
-    gate: Arc<Gate>,
+struct ListenerSet {
+    gate: Arc<ConnectionGate>,
     udp: UdpSocket,
     /// What the kernel refuses.
     refused: Option<OwnedFd>,
@@ -55,7 +55,7 @@ struct Listening {
     tcp: Vec<TcpListener>,
     /// Those on the host.
     published: Vec<TcpListener>,
-    stop: Stop,
+    stop: StopSignal,
     count: Arc<AtomicUsize>,
     alive: Sender<()>,
 }
@@ -65,25 +65,29 @@ impl Gateway {
     ///
     /// # Errors
     /// `EMFILE` and the like, where there can be no pipe or no thread.
-    pub fn start(sockets: Sockets, opened: Opened, observer: Observer) -> std::io::Result<Gateway> {
+    pub fn start(
+        sockets: NetworkSockets,
+        opened: NetworkSetup,
+        observer: ConnectionObserver,
+    ) -> std::io::Result<Gateway> {
         let settings = opened.settings;
-        let gate = Arc::new(Gate {
+        let gate = Arc::new(ConnectionGate {
             rules: settings.rules,
             host_ports: settings.host_ports,
             ports: settings.anywhere,
-            names: Mutex::new(Names::default()),
+            names: Mutex::new(NameTable::default()),
             within: sockets.within.map(Mutex::new),
-            log: Log::new(observer),
+            log: ConnectionLog::new(observer),
         });
         let (stop, stopping) = pipe_with(PipeFlags::CLOEXEC)?;
         let (alive, ended) = mpsc::channel();
-        let listening = Listening {
+        let listening = ListenerSet {
             gate: gate.clone(),
             udp: sockets.udp.into(),
             refused: sockets.refused,
             tcp: sockets.tcp.into_iter().map(TcpListener::from).collect(),
             published: opened.published,
-            stop: Stop(Arc::new(stop)),
+            stop: StopSignal(Arc::new(stop)),
             count: Arc::new(AtomicUsize::new(0)),
             alive,
         };
@@ -104,7 +108,7 @@ impl Gateway {
 
     /// Ends all connections, and returns what came of them.
     #[must_use]
-    pub fn finish(mut self) -> Report {
+    pub fn finish(mut self) -> ConnectionReport {
         self.stop();
         self.gate.log.report()
     }
@@ -125,7 +129,7 @@ impl Drop for Gateway {
     }
 }
 
-impl Listening {
+impl ListenerSet {
     fn run(self) {
         self.accept();
         // What the program did last.
@@ -145,9 +149,9 @@ impl Listening {
             );
             let until = is_full.then(|| Instant::now() + LOOK);
             let ready = match self.stop.wait(&fds, until) {
-                Waited::Stopped => return,
-                Waited::Late => continue,
-                Waited::Ready(ready) => ready,
+                WaitOutcome::Stopped => return,
+                WaitOutcome::Late => continue,
+                WaitOutcome::Ready(ready) => ready,
             };
             let mut ready = ready.into_iter();
             if ready.next() == Some(true) {
@@ -208,7 +212,7 @@ impl Listening {
             return;
         }
         self.count.fetch_add(1, Ordering::AcqRel);
-        let one = One(self.count.clone());
+        let one = ConnectionGuard(self.count.clone());
         let (gate, stop, alive) = (self.gate.clone(), self.stop.clone(), self.alive.clone());
         // A thread that cannot be started drops all this, and the connection with it.
         let _ = std::thread::Builder::new()
@@ -224,16 +228,16 @@ impl Listening {
 }
 
 /// One of the connections that there are.
-struct One(Arc<AtomicUsize>);
+struct ConnectionGuard(Arc<AtomicUsize>);
 
-impl Drop for One {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Connects somebody on the host to what the program serves at the same port.
-fn publish(gate: &Gate, client: &TcpStream, stop: &Stop) {
+fn publish(gate: &ConnectionGate, client: &TcpStream, stop: &StopSignal) {
     let Ok(port) = client.local_addr().map(|address| address.port()) else {
         return;
     };

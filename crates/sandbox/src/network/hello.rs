@@ -1,13 +1,13 @@
 //! The first message of a TLS connection (RFC 8446, 4.1.2): which server it asks for (RFC 6066, server_name).
 
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 
 /// How long a ClientHello may be, with the records around it.
 pub(super) const LONGEST: usize = 16 << 10;
 
 /// What the first bytes of a connection say.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Hello {
+pub(super) enum ClientHello {
     /// There must be more.
     Partial,
     /// It asks for this name, or for none.
@@ -17,16 +17,16 @@ pub(super) enum Hello {
 }
 
 /// Reads the first bytes of a connection.
-pub(super) fn read(bytes: &[u8]) -> Hello {
+pub(super) fn read(bytes: &[u8]) -> ClientHello {
     match handshake(bytes) {
-        Err(()) => Hello::Other,
+        Err(()) => ClientHello::Other,
         Ok(message) => match whole(&message) {
-            Err(()) => Hello::Other,
-            Ok(None) if bytes.len() >= LONGEST => Hello::Other,
-            Ok(None) => Hello::Partial,
+            Err(()) => ClientHello::Other,
+            Ok(None) if bytes.len() >= LONGEST => ClientHello::Other,
+            Ok(None) => ClientHello::Partial,
             Ok(Some(hello)) => match server_name(hello) {
-                Some(name) => Hello::Complete(name),
-                None => Hello::Other,
+                Some(name) => ClientHello::Complete(name),
+                None => ClientHello::Other,
             },
         },
     }
@@ -35,7 +35,7 @@ pub(super) fn read(bytes: &[u8]) -> Hello {
 /// Joins what records of a handshake carry, as far as they are here.
 fn handshake(bytes: &[u8]) -> Result<Vec<u8>, ()> {
     let mut joined = Vec::new();
-    let mut rest = Bytes(bytes);
+    let mut rest = ByteReader(bytes);
     while !rest.is_empty() && !matches!(whole(&joined), Ok(Some(_))) {
         if rest.byte() != Some(22) {
             return Err(());
@@ -58,8 +58,8 @@ fn handshake(bytes: &[u8]) -> Result<Vec<u8>, ()> {
 }
 
 /// Returns the body of a ClientHello, if all of it is here. Another message is none.
-fn whole(message: &[u8]) -> Result<Option<Bytes<'_>>, ()> {
-    let mut bytes = Bytes(message);
+fn whole(message: &[u8]) -> Result<Option<ByteReader<'_>>, ()> {
+    let mut bytes = ByteReader(message);
     match bytes.byte() {
         None => return Ok(None),
         Some(1) => {}
@@ -73,7 +73,7 @@ fn whole(message: &[u8]) -> Result<Option<Bytes<'_>>, ()> {
 }
 
 /// Returns the name that a ClientHello asks for; nothing at all where it breaks a rule.
-fn server_name(mut hello: Bytes<'_>) -> Option<Option<Vec<u8>>> {
+fn server_name(mut hello: ByteReader<'_>) -> Option<Option<Vec<u8>>> {
     hello.take(2 + 32)?;
     hello.counted(1)?;
     hello.counted(2)?;
@@ -148,14 +148,14 @@ mod tests {
         ]
         .concat();
         let hello = message(&extensions);
-        let found = Hello::Complete(Some(b"a.example".to_vec()));
+        let found = ClientHello::Complete(Some(b"a.example".to_vec()));
         for size in [1, 2, 3, 50, 16384] {
             let bytes = records(&hello, size);
             assert_eq!(read(&bytes), found, "records of {size}");
             for cut in 0..bytes.len() {
                 assert_eq!(
                     read(&bytes[..cut]),
-                    Hello::Partial,
+                    ClientHello::Partial,
                     "records of {size} cut at {cut}"
                 );
             }
@@ -168,7 +168,7 @@ mod tests {
     fn a_hello_without_a_name_has_none() {
         assert_eq!(
             read(&records(&message(&extension(43, b"\x02\x03\x04")), 999)),
-            Hello::Complete(None)
+            ClientHello::Complete(None)
         );
     }
 
@@ -187,7 +187,7 @@ mod tests {
         ] {
             assert_eq!(
                 read(&records(&message(&extensions), 999)),
-                Hello::Other,
+                ClientHello::Other,
                 "{extensions:?}"
             );
         }
@@ -202,10 +202,10 @@ mod tests {
             b"\x16\x03\x01\0\x04\x02\0\0\0",
             b"\x16\x03\x01\0\x04\x01\xff\xff\xff",
         ] {
-            assert_eq!(read(bytes), Hello::Other, "{bytes:?}");
+            assert_eq!(read(bytes), ClientHello::Other, "{bytes:?}");
         }
         // More than a ClientHello may have.
         let long = message(&extension(21, &[0; 16300]));
-        assert_eq!(read(&records(&long, 999)[..LONGEST]), Hello::Other);
+        assert_eq!(read(&records(&long, 999)[..LONGEST]), ClientHello::Other);
     }
 }

@@ -16,20 +16,20 @@ const HOP_BY_HOP: [&str; 7] = [
 
 /// A request without its body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head<'a> {
+pub(super) struct RequestHead<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
     version: &'a str,
     fields: Vec<(&'a str, &'a str)>,
     /// What follows the head.
-    pub(super) framing: Framing,
+    pub(super) framing: BodyLength,
     /// How many bytes the head had.
     pub(super) len: usize,
 }
 
 /// How long a request's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum BodyLength {
     Length(u64),
     Chunked,
 }
@@ -38,7 +38,7 @@ pub(super) enum Framing {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, &'static str> {
+pub(super) fn read(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, &'static str> {
     // A line break before the request is to be ignored (RFC 9112, 2.2).
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
     let rest = bytes.get(skipped..).unwrap_or_default();
@@ -80,7 +80,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Head<'_>>, &'static str> {
         fields.push((name, value.trim_matches([' ', '\t'])));
     }
     let framing = framing(&fields)?;
-    Ok(Some(Head {
+    Ok(Some(RequestHead {
         method,
         target,
         version,
@@ -95,22 +95,22 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-fn framing(fields: &[(&str, &str)]) -> Result<Framing, &'static str> {
+fn framing(fields: &[(&str, &str)]) -> Result<BodyLength, &'static str> {
     let mut encodings = values(fields, "transfer-encoding");
     let mut lengths = values(fields, "content-length");
     match (encodings.next(), lengths.next()) {
-        (None, None) => Ok(Framing::Length(0)),
+        (None, None) => Ok(BodyLength::Length(0)),
         (None, Some(text)) => {
             let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let length = text.parse().ok().filter(|_| is_number);
             match (length, lengths.next()) {
-                (Some(length), None) => Ok(Framing::Length(length)),
+                (Some(length), None) => Ok(BodyLength::Length(length)),
                 _ => Err("the length of the body is not clear"),
             }
         }
         (Some(encoding), None) if encoding.eq_ignore_ascii_case("chunked") => {
             match encodings.next() {
-                None => Ok(Framing::Chunked),
+                None => Ok(BodyLength::Chunked),
                 Some(_) => Err("the encoding of the body is not clear"),
             }
         }
@@ -125,7 +125,7 @@ fn values<'a>(fields: &[(&'a str, &'a str)], name: &str) -> impl Iterator<Item =
     named.map(|field| field.1)
 }
 
-impl Head<'_> {
+impl RequestHead<'_> {
     /// Returns the host that the request names, if it names one and only one.
     pub(super) fn host(&self) -> Option<&str> {
         let mut hosts = values(&self.fields, "host");

@@ -19,7 +19,7 @@ const MOST_REFUSALS: usize = 100;
 
 /// One connection, as the audit log has it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Connection {
+pub struct ConnectionRecord {
     /// The host, as the program named it and as it was decided about.
     pub host: String,
     /// The port; 53 of a name that was refused an address.
@@ -46,14 +46,14 @@ pub struct Connection {
 
 /// What came of all connections of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ConnectionReport {
     /// What was refused and why, each once.
     pub refusals: Vec<String>,
     /// How many connections got no line, because there were too many.
     pub without_line: u64,
 }
 
-impl Report {
+impl ConnectionReport {
     /// Returns the refusals, and what there is to say beside them.
     #[must_use]
     pub fn in_words(self) -> Vec<String> {
@@ -69,31 +69,31 @@ impl Report {
 }
 
 /// Takes the line of a connection.
-pub type Observer = Box<dyn Fn(&Connection) + Send + Sync>;
+pub type ConnectionObserver = Box<dyn Fn(&ConnectionRecord) + Send + Sync>;
 
 /// The log of one program's connections.
-pub(super) struct Log {
-    observer: Observer,
-    state: Mutex<State>,
+pub(super) struct ConnectionLog {
+    observer: ConnectionObserver,
+    state: Mutex<LogState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     lines: usize,
     known: HashSet<String>,
-    report: Report,
+    report: ConnectionReport,
 }
 
-impl Log {
-    pub(super) fn new(observer: Observer) -> Log {
-        Log {
+impl ConnectionLog {
+    pub(super) fn new(observer: ConnectionObserver) -> ConnectionLog {
+        ConnectionLog {
             observer,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(LogState::default()),
         }
     }
 
     /// Takes note of a connection that has ended, or that there never was.
-    pub(super) fn add(&self, connection: &Connection) {
+    pub(super) fn add(&self, connection: &ConnectionRecord) {
         let mut state = self.state.lock();
         if connection.verdict == "deny" && state.report.refusals.len() < MOST_REFUSALS {
             let refusal = refusal(
@@ -121,7 +121,7 @@ impl Log {
     }
 
     /// Returns what there is to report so far.
-    pub(super) fn report(&self) -> Report {
+    pub(super) fn report(&self) -> ConnectionReport {
         self.state.lock().report.clone()
     }
 }
@@ -132,8 +132,8 @@ pub(super) fn refusal(host: &str, port: u16, rule: &str, reason: &str) -> String
 }
 
 /// Returns the line of a connection that begins.
-pub(super) fn begun(by: &'static str, host: &Host, port: u16) -> Connection {
-    Connection {
+pub(super) fn begun(by: &'static str, host: &Host, port: u16) -> ConnectionRecord {
+    ConnectionRecord {
         host: host.to_string(),
         port,
         address: None,
@@ -147,10 +147,10 @@ pub(super) fn begun(by: &'static str, host: &Host, port: u16) -> Connection {
     }
 }
 
-impl Connection {
+impl ConnectionRecord {
     /// The same, refused.
-    pub(super) fn denied(self, denied: &HostDenial) -> Connection {
-        Connection {
+    pub(super) fn denied(self, denied: &HostDenial) -> ConnectionRecord {
+        ConnectionRecord {
             verdict: "deny",
             rule: denied.rule.clone(),
             reason: Some(denied.reason.clone()),
@@ -159,9 +159,9 @@ impl Connection {
     }
 
     /// The same, after so long.
-    pub(super) fn since(self, began: Instant) -> Connection {
+    pub(super) fn since(self, began: Instant) -> ConnectionRecord {
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Connection {
+        ConnectionRecord {
             duration_ms,
             ..self
         }

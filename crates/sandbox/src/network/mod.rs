@@ -2,7 +2,7 @@
 //!
 //! A sandbox hands the sockets of its network to its launcher ([`Sockets`](crate::Sockets)). Here is what answers at
 //! them: a stub of the DNS, proxies for HTTP and SOCKS, and what connections to addresses arrive at. All of it decides
-//! by the same [`Settings`], which come from a policy; nothing that is not decided about leaves.
+//! by the same [`NetworkSettings`], which come from a policy; nothing that is not decided about leaves.
 //!
 //! Nothing here runs in the sandbox, and no byte of a program is believed: what is not understood is refused.
 
@@ -25,8 +25,8 @@ mod ssh;
 mod wait;
 
 pub use gateway::Gateway;
-pub use log::{Connection, Observer, Report};
-pub use settings::{Asked, Opened, Settings, hint};
+pub use log::{ConnectionObserver, ConnectionRecord, ConnectionReport};
+pub use settings::{NetworkRequest, NetworkSettings, NetworkSetup, hint};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! [`Names`]: the addresses that allowed names have in one sandbox. They mean something there and nowhere else.
+//! [`NameTable`]: the addresses that allowed names have in one sandbox. They mean something there and nowhere else.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -11,12 +11,12 @@ const MOST: u32 = 4096;
 
 /// Names and their addresses: one address for a name, and never another name's.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NameTable {
     by_name: HashMap<String, Ipv4Addr>,
     by_address: HashMap<Ipv4Addr, String>,
 }
 
-impl Names {
+impl NameTable {
     /// Returns a name's address; nothing if there are too many names.
     pub(super) fn address_of(&mut self, name: &str) -> Option<Ipv4Addr> {
         if let Some(address) = self.by_name.get(name) {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn one_address_for_each_name_and_an_end() {
-        let mut names = Names::default();
+        let mut names = NameTable::default();
         let first = names.address_of("a.example").unwrap();
         let second = names.address_of("b.example").unwrap();
         assert_eq!(names.address_of("a.example"), Some(first));

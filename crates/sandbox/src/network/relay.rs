@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::body::Body;
-use super::wait::{Stop, Waited};
+use super::body::BodyScanner;
+use super::wait::{StopSignal, WaitOutcome};
 
 /// How long a connection may rest before it is closed.
 const REST: Duration = Duration::from_secs(600);
@@ -18,13 +18,13 @@ const BUFFER: usize = 64 << 10;
 
 /// How many bytes went each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ByteCounts {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
 /// One direction.
-struct Way<'a> {
+struct RelayDirection<'a> {
     from: &'a TcpStream,
     to: &'a TcpStream,
     buffer: Vec<u8>,
@@ -36,9 +36,9 @@ struct Way<'a> {
     carried: u64,
 }
 
-impl<'a> Way<'a> {
-    fn new(from: &'a TcpStream, to: &'a TcpStream) -> Way<'a> {
-        Way {
+impl<'a> RelayDirection<'a> {
+    fn new(from: &'a TcpStream, to: &'a TcpStream) -> RelayDirection<'a> {
+        RelayDirection {
             from,
             to,
             buffer: Vec::new(),
@@ -105,12 +105,15 @@ pub(super) fn relay(
     client: &TcpStream,
     server: &TcpStream,
     first: Vec<u8>,
-    mut body: Option<Body>,
-    stop: &Stop,
-) -> Counts {
-    let (mut up, mut down) = (Way::new(client, server), Way::new(server, client));
+    mut body: Option<BodyScanner>,
+    stop: &StopSignal,
+) -> ByteCounts {
+    let (mut up, mut down) = (
+        RelayDirection::new(client, server),
+        RelayDirection::new(server, client),
+    );
     up.buffer = first;
-    up.is_over = body.as_ref().is_some_and(Body::is_over);
+    up.is_over = body.as_ref().is_some_and(BodyScanner::is_over);
     let nonblocking = client.set_nonblocking(true).is_ok() && server.set_nonblocking(true).is_ok();
     while nonblocking && step(&mut up, &mut down, body.as_mut()).is_ok() {
         let is_http = body.is_some();
@@ -127,7 +130,7 @@ pub(super) fn relay(
         if down.is_closed && (up.is_closed || is_http) {
             break;
         }
-        let flags = |reads: &Way<'_>, writes: &Way<'_>| {
+        let flags = |reads: &RelayDirection<'_>, writes: &RelayDirection<'_>| {
             let mut flags = PollFlags::empty();
             flags.set(PollFlags::IN, !reads.is_over && reads.is_empty());
             flags.set(PollFlags::OUT, !writes.is_empty());
@@ -139,20 +142,26 @@ pub(super) fn relay(
             vec![(client, flags(&up, &down)), (server, flags(&down, &up))];
         fds.retain(|(_, flags)| is_idle || !flags.is_empty());
         let waited = stop.wait(&fds, Some(Instant::now() + REST));
-        let Waited::Ready(ready) = waited else { break };
+        let WaitOutcome::Ready(ready) = waited else {
+            break;
+        };
         let mut ends = fds.iter().zip(ready);
         if ends.any(|((_, flags), ready)| flags.is_empty() && ready) {
             break;
         }
     }
-    Counts {
+    ByteCounts {
         sent: up.carried,
         received: down.carried,
     }
 }
 
 /// Moves what can be moved now.
-fn step(up: &mut Way<'_>, down: &mut Way<'_>, body: Option<&mut Body>) -> io::Result<()> {
+fn step(
+    up: &mut RelayDirection<'_>,
+    down: &mut RelayDirection<'_>,
+    body: Option<&mut BodyScanner>,
+) -> io::Result<()> {
     if up.read()?
         && let Some(body) = body
     {
@@ -171,7 +180,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::Arc;
 
-    use super::super::http::Framing;
+    use super::super::http::BodyLength;
     use super::*;
 
     fn pair() -> (TcpStream, TcpStream) {
@@ -183,16 +192,16 @@ mod tests {
     /// A client, a server, and what carries between them; and what ends it.
     fn carried(
         first: &[u8],
-        body: Option<Body>,
+        body: Option<BodyScanner>,
     ) -> (
         TcpStream,
         TcpStream,
-        std::thread::JoinHandle<Counts>,
+        std::thread::JoinHandle<ByteCounts>,
         std::os::fd::OwnedFd,
     ) {
         let ((client, near), (far, server)) = (pair(), pair());
         let (end, hold) = rustix::pipe::pipe().unwrap();
-        let stop = Stop(Arc::new(end));
+        let stop = StopSignal(Arc::new(end));
         let first = first.to_vec();
         let thread = std::thread::spawn(move || relay(&near, &far, first, body, &stop));
         (client, server, thread, hold)
@@ -221,7 +230,7 @@ mod tests {
         let len = big.len() as u64;
         assert_eq!(
             thread.join().unwrap(),
-            Counts {
+            ByteCounts {
                 sent: len + 6,
                 received: len
             }
@@ -231,7 +240,7 @@ mod tests {
     #[test]
     fn a_second_request_is_not_carried() {
         let (mut client, mut server, thread, _hold) =
-            carried(b"HEAD", Some(Body::new(Framing::Length(4))));
+            carried(b"HEAD", Some(BodyScanner::new(BodyLength::Length(4))));
         client.write_all(b"bodyGET / HTTP/1.1\r\n\r\n").unwrap();
         let mut got = [0; 8];
         server.read_exact(&mut got).unwrap();
@@ -250,7 +259,7 @@ mod tests {
         assert_eq!(said, "answer");
         assert_eq!(
             thread.join().unwrap(),
-            Counts {
+            ByteCounts {
                 sent: 8,
                 received: 6
             }

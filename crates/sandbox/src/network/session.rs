@@ -1,29 +1,29 @@
 //! One connection of a program, from what it asks for to its end.
 //!
 //! There are four ways of asking: a request to HTTP's proxy, CONNECT there, SOCKS, and a connection to an address that
-//! means a host ([`Gate::meant`]). All lead to the same decision ([`Gate::permit`]), and then to the same look at what is
+//! means a host ([`ConnectionGate::meant`]). All lead to the same decision ([`ConnectionGate::permit`]), and then to the same look at what is
 //! said on the two ports where a connection can name another host than the decided one.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
 
-use super::body::Body;
-use super::client::Client;
-use super::gate::{Failure, Gate, Permit};
-use super::hello::{self, Hello};
-use super::http::{self, Head};
-use super::log::{Connection, begun, refusal};
+use super::body::BodyScanner;
+use super::client::ProgramConnection;
+use super::gate::{ConnectFailure, ConnectionGate, HostPermit};
+use super::hello::{self, ClientHello};
+use super::http::{self, RequestHead};
+use super::log::{ConnectionRecord, begun, refusal};
 use super::relay::relay;
-use super::socks::{self, Part, Reply};
+use super::socks::{self, SocksMessage, SocksReply};
 use super::ssh;
-use super::wait::Stop;
+use super::wait::StopSignal;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::HostDenial;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};
 
 /// How a program hears that it does not reach what it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tone {
+enum RefusalFormat {
     Http,
     Socks,
     /// As the protocol would say it that usually goes to the port.
@@ -31,11 +31,11 @@ enum Tone {
 }
 
 /// Serves one connection.
-pub(super) fn serve(gate: &Gate, stream: TcpStream, stop: &Stop) {
+pub(super) fn serve(gate: &ConnectionGate, stream: TcpStream, stop: &StopSignal) {
     let Ok(SocketAddr::V4(meant)) = stream.local_addr() else {
         return;
     };
-    let client = Client::new(stream, stop);
+    let client = ProgramConnection::new(stream, stop);
     match (meant.ip().is_loopback(), meant.port()) {
         (true, PROXY) => proxy(gate, client),
         (true, SOCKS) => by_socks(gate, client),
@@ -43,8 +43,8 @@ pub(super) fn serve(gate: &Gate, stream: TcpStream, stop: &Stop) {
         (_, DNS) => names(gate, client),
         (_, port) => {
             let host = gate.meant(*meant.ip());
-            let mut way = Way::new(gate, client, "captured", host, port);
-            if let Some((permit, server)) = way.reach(Tone::OfPort(port)) {
+            let mut way = ProxiedConnection::new(gate, client, "captured", host, port);
+            if let Some((permit, server)) = way.reach(RefusalFormat::OfPort(port)) {
                 way.carry(&permit, server);
             }
         }
@@ -52,7 +52,7 @@ pub(super) fn serve(gate: &Gate, stream: TcpStream, stop: &Stop) {
 }
 
 /// Answers questions of the DNS that come by TCP, each with its length before it.
-fn names(gate: &Gate, mut client: Client<'_>) {
+fn names(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
     /// How many questions a connection may have.
     const MOST: usize = 1000;
     for _ in 0..MOST {
@@ -74,9 +74,9 @@ fn names(gate: &Gate, mut client: Client<'_>) {
 }
 
 /// Connects to a service of the host's loopback.
-fn host_port(gate: &Gate, client: Client<'_>, port: u16) {
+fn host_port(gate: &ConnectionGate, client: ProgramConnection<'_>, port: u16) {
     let host = Host::Address(Ipv4Addr::LOCALHOST.into());
-    let mut way = Way::new(gate, client, "host_ports", host, port);
+    let mut way = ProxiedConnection::new(gate, client, "host_ports", host, port);
     way.line.rule = format!("network.host_ports: {port}");
     match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
         Ok(server) => way.relay(&server, Vec::new(), None),
@@ -85,7 +85,7 @@ fn host_port(gate: &Gate, client: Client<'_>, port: u16) {
 }
 
 /// Serves as HTTP's proxy.
-fn proxy(gate: &Gate, mut client: Client<'_>) {
+fn proxy(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
     let read = client.until(|bytes| match http::read(bytes) {
         Ok(None) => None,
         Ok(Some(head)) => Some(Ok((asked(&head), head.len))),
@@ -111,8 +111,8 @@ fn proxy(gate: &Gate, mut client: Client<'_>) {
             return client.say_last(&http::refusal("403 Forbidden", &text));
         }
     };
-    let mut way = Way::new(gate, client, by, host, port);
-    let Some((permit, server)) = way.reach(Tone::Http) else {
+    let mut way = ProxiedConnection::new(gate, client, by, host, port);
+    let Some((permit, server)) = way.reach(RefusalFormat::Http) else {
         return;
     };
     match path {
@@ -127,7 +127,7 @@ fn proxy(gate: &Gate, mut client: Client<'_>) {
 }
 
 /// Returns whom a request to a proxy asks for: the authority, the usual port, and the path unless it is a CONNECT.
-fn asked(head: &Head<'_>) -> Option<(String, u16, Option<String>)> {
+fn asked(head: &RequestHead<'_>) -> Option<(String, u16, Option<String>)> {
     if head.method == "CONNECT" {
         return Some((head.target.to_owned(), 443, None));
     }
@@ -136,12 +136,13 @@ fn asked(head: &Head<'_>) -> Option<(String, u16, Option<String>)> {
 }
 
 /// Serves as SOCKS' server.
-fn by_socks(gate: &Gate, mut client: Client<'_>) {
-    let known = |part: Part<_>| match part {
-        Part::Partial => None,
+fn by_socks(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
+    let known = |part: SocksMessage<_>| match part {
+        SocksMessage::Partial => None,
         other => Some(other),
     };
-    let Some(Part::Whole(is_offered, len)) = client.until(|bytes| known(socks::greeting(bytes)))
+    let Some(SocksMessage::Whole(is_offered, len)) =
+        client.until(|bytes| known(socks::greeting(bytes)))
     else {
         return;
     };
@@ -151,10 +152,10 @@ fn by_socks(gate: &Gate, mut client: Client<'_>) {
         return;
     }
     let asked = client.until(|bytes| match socks::request(bytes) {
-        Part::Partial => None,
+        SocksMessage::Partial => None,
         other => Some(other),
     });
-    let Some(Part::Whole(wanted, len)) = asked else {
+    let Some(SocksMessage::Whole(wanted, len)) = asked else {
         return;
     };
     client.take(len);
@@ -162,21 +163,21 @@ fn by_socks(gate: &Gate, mut client: Client<'_>) {
         Ok((Ok(host), port)) => (host, port),
         Ok((Err(spelled), _)) => {
             unclear(gate, "socks", &spelled, "it is no host");
-            return client.say_last(&socks::reply(Reply::NotAllowed));
+            return client.say_last(&socks::reply(SocksReply::NotAllowed));
         }
         Err(reply) => return client.say_last(&socks::reply(reply)),
     };
-    let mut way = Way::new(gate, client, "socks", host, port);
-    if let Some((permit, server)) = way.reach(Tone::Socks) {
-        way.client.say(&socks::reply(Reply::Done));
+    let mut way = ProxiedConnection::new(gate, client, "socks", host, port);
+    if let Some((permit, server)) = way.reach(RefusalFormat::Socks) {
+        way.client.say(&socks::reply(SocksReply::Done));
         way.carry(&permit, server);
     }
 }
 
 /// Takes note of a host that cannot be understood. Returns what to say of it.
-fn unclear(gate: &Gate, by: &'static str, spelled: &[u8], why: &str) -> String {
+fn unclear(gate: &ConnectionGate, by: &'static str, spelled: &[u8], why: &str) -> String {
     let nobody = Host::Address(Ipv4Addr::UNSPECIFIED.into());
-    let line = Connection {
+    let line = ConnectionRecord {
         host: trumanfs_types::name::escape(spelled.get(..255).unwrap_or(spelled)),
         ..begun(by, &nobody, 0)
     };
@@ -186,24 +187,30 @@ fn unclear(gate: &Gate, by: &'static str, spelled: &[u8], why: &str) -> String {
 }
 
 /// A connection that knows where it wants to go. Its line is written when it ends.
-struct Way<'s> {
-    gate: &'s Gate,
-    client: Client<'s>,
+struct ProxiedConnection<'s> {
+    gate: &'s ConnectionGate,
+    client: ProgramConnection<'s>,
     host: Host,
     port: u16,
-    line: Connection,
+    line: ConnectionRecord,
     began: Instant,
 }
 
-impl Drop for Way<'_> {
+impl Drop for ProxiedConnection<'_> {
     fn drop(&mut self) {
         self.gate.log.add(&self.line.clone().since(self.began));
     }
 }
 
-impl<'s> Way<'s> {
-    fn new(gate: &'s Gate, client: Client<'s>, by: &'static str, host: Host, port: u16) -> Way<'s> {
-        Way {
+impl<'s> ProxiedConnection<'s> {
+    fn new(
+        gate: &'s ConnectionGate,
+        client: ProgramConnection<'s>,
+        by: &'static str,
+        host: Host,
+        port: u16,
+    ) -> ProxiedConnection<'s> {
+        ProxiedConnection {
             line: begun(by, &host, port),
             gate,
             client,
@@ -214,7 +221,7 @@ impl<'s> Way<'s> {
     }
 
     /// Connects to the host if that is allowed; else says why not.
-    fn reach(&mut self, tone: Tone) -> Option<(Permit, TcpStream)> {
+    fn reach(&mut self, tone: RefusalFormat) -> Option<(HostPermit, TcpStream)> {
         let permit = self.gate.permit(&self.host, self.port);
         match permit.and_then(|permit| permit.connect().map(|to| (permit, to))) {
             Ok((permit, (server, address))) => {
@@ -223,25 +230,27 @@ impl<'s> Way<'s> {
                 let _ = server.set_nodelay(true);
                 Some((permit, server))
             }
-            Err(Failure::Denied(denied)) => match self.reach_within(tone) {
+            Err(ConnectFailure::Denied(denied)) => match self.reach_within(tone) {
                 Some(reached) => Some(reached),
                 None => {
                     self.deny(tone, &denied);
                     None
                 }
             },
-            Err(Failure::Failed { rule, reason }) => {
+            Err(ConnectFailure::Failed { rule, reason }) => {
                 self.line.rule = rule;
                 let text = format!("trumanfs: {reason}");
                 self.line.reason = Some(reason);
                 match tone {
-                    Tone::Http | Tone::OfPort(80) => {
+                    RefusalFormat::Http | RefusalFormat::OfPort(80) => {
                         self.client
                             .say_last(&http::refusal("502 Bad Gateway", &text));
                     }
-                    Tone::Socks => self.client.say_last(&socks::reply(Reply::Unreachable)),
-                    Tone::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
-                    Tone::OfPort(_) => {}
+                    RefusalFormat::Socks => {
+                        self.client.say_last(&socks::reply(SocksReply::Unreachable))
+                    }
+                    RefusalFormat::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
+                    RefusalFormat::OfPort(_) => {}
                 }
                 None
             }
@@ -249,43 +258,43 @@ impl<'s> Way<'s> {
     }
 
     /// Connects to what the program serves itself, where it has asked a proxy for its own loopback.
-    fn reach_within(&mut self, tone: Tone) -> Option<(Permit, TcpStream)> {
+    fn reach_within(&mut self, tone: RefusalFormat) -> Option<(HostPermit, TcpStream)> {
         let at = match tone {
-            Tone::Http | Tone::Socks => self.gate.own(&self.host, self.port)?,
-            Tone::OfPort(_) => return None,
+            RefusalFormat::Http | RefusalFormat::Socks => self.gate.own(&self.host, self.port)?,
+            RefusalFormat::OfPort(_) => return None,
         };
         let server = self.gate.connect_within(at).ok()?;
-        let permit = Permit::of_sandbox(self.host.clone());
+        let permit = HostPermit::of_sandbox(self.host.clone());
         self.line.rule.clone_from(&permit.rule);
         Some((permit, server))
     }
 
     /// Says which rule refuses it.
-    fn deny(&mut self, tone: Tone, denied: &HostDenial) {
+    fn deny(&mut self, tone: RefusalFormat, denied: &HostDenial) {
         /// A fatal alert: access_denied (RFC 8446, 6.2).
         const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
         self.line = self.line.clone().denied(denied);
         let text = refusal(&self.line.host, self.port, &denied.rule, &denied.reason);
         match tone {
-            Tone::Http | Tone::OfPort(80) => {
+            RefusalFormat::Http | RefusalFormat::OfPort(80) => {
                 self.client.say_last(&http::refusal("403 Forbidden", &text));
             }
-            Tone::Socks => self.client.say_last(&socks::reply(Reply::NotAllowed)),
-            Tone::OfPort(443) => self.client.say_last(&ALERT),
-            Tone::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
-            Tone::OfPort(_) => {}
+            RefusalFormat::Socks => self.client.say_last(&socks::reply(SocksReply::NotAllowed)),
+            RefusalFormat::OfPort(443) => self.client.say_last(&ALERT),
+            RefusalFormat::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
+            RefusalFormat::OfPort(_) => {}
         }
     }
 
     /// Carries a connection on which the program can say what it likes, once it is clear that it names no other host.
-    fn carry(&mut self, permit: &Permit, server: TcpStream) {
+    fn carry(&mut self, permit: &HostPermit, server: TcpStream) {
         match self.port {
             443 => match self.check_hello(permit) {
                 Ok(()) => {
                     let first = std::mem::take(&mut self.client.buffer);
                     self.relay(&server, first, None);
                 }
-                Err(denied) => self.deny(Tone::OfPort(443), &denied),
+                Err(denied) => self.deny(RefusalFormat::OfPort(443), &denied),
             },
             80 => self.carry_request(&server, None),
             _ => {
@@ -296,14 +305,14 @@ impl<'s> Way<'s> {
     }
 
     /// Checks that TLS asks for the decided host.
-    fn check_hello(&mut self, permit: &Permit) -> Result<(), HostDenial> {
+    fn check_hello(&mut self, permit: &HostPermit) -> Result<(), HostDenial> {
         let deny = |reason: String| Err(HostDenial::new("network: TLS server name", reason));
         let read = self.client.until(|bytes| match hello::read(bytes) {
-            Hello::Partial => None,
+            ClientHello::Partial => None,
             read => Some(read),
         });
         let named = match read {
-            Some(Hello::Complete(named)) => named,
+            Some(ClientHello::Complete(named)) => named,
             _ => {
                 return deny(
                     "what is sent to port 443 is no TLS that can be understood".to_owned(),
@@ -341,11 +350,11 @@ impl<'s> Way<'s> {
         });
         match read {
             None => self.line.reason = Some("no whole request came".to_owned()),
-            Some(Err(denied)) => self.deny(Tone::Http, &denied),
+            Some(Err(denied)) => self.deny(RefusalFormat::Http, &denied),
             Some(Ok((mut first, framing, len))) => {
                 self.client.take(len);
                 let rest = std::mem::take(&mut self.client.buffer);
-                let mut body = Body::new(framing);
+                let mut body = BodyScanner::new(framing);
                 let passed = body.pass(&rest);
                 first.extend(rest.get(..passed).unwrap_or_default());
                 self.relay(server, first, Some(body));
@@ -353,7 +362,7 @@ impl<'s> Way<'s> {
         }
     }
 
-    fn relay(&mut self, server: &TcpStream, first: Vec<u8>, body: Option<Body>) {
+    fn relay(&mut self, server: &TcpStream, first: Vec<u8>, body: Option<BodyScanner>) {
         let counts = relay(&self.client.stream, server, first, body, self.client.stop());
         self.line.bytes_sent = counts.sent;
         self.line.bytes_received = counts.received;
@@ -364,7 +373,7 @@ impl<'s> Way<'s> {
 ///
 /// # Errors
 /// What it names instead.
-fn named_itself(head: &Head<'_>, host: &Host, port: u16) -> Result<(), HostDenial> {
+fn named_itself(head: &RequestHead<'_>, host: &Host, port: u16) -> Result<(), HostDenial> {
     let deny = |reason: String| Err(HostDenial::new("network: HTTP Host", reason));
     if !head.target.starts_with('/') && head.target != "*" {
         return deny("a server is asked for a path".to_owned());

@@ -1,9 +1,9 @@
-//! [`Settings`]: what a policy and a command say of the network, ready for a sandbox.
+//! [`NetworkSettings`]: what a policy and a command say of the network, ready for a sandbox.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 
-use crate::Captured;
+use crate::CapturedPorts;
 use trumanfs_policy::NetworkRule;
 use trumanfs_policy::network::HostPattern;
 use trumanfs_policy::network::HostRules;
@@ -11,7 +11,7 @@ use trumanfs_policy::network::{PROXY, SOCKS, anywhere, wrong_ports};
 
 /// What one command asks for of what the policy allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Asked {
+pub enum NetworkRequest {
     /// No network.
     Nothing,
     /// These hosts, as the policy writes them, and nothing else. It is an error to ask for a host that the policy does
@@ -21,13 +21,13 @@ pub enum Asked {
     AtMost(Vec<String>),
 }
 
-impl Asked {
+impl NetworkRequest {
     /// Checks that each host that is asked for means something.
     ///
     /// # Errors
     /// The first one that means nothing, and why.
     pub fn check(&self) -> Result<(), String> {
-        let (Asked::Hosts(hosts) | Asked::AtMost(hosts)) = self else {
+        let (NetworkRequest::Hosts(hosts) | NetworkRequest::AtMost(hosts)) = self else {
             return Ok(());
         };
         hosts
@@ -41,7 +41,7 @@ impl Asked {
 
 /// The network of one program.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct NetworkSettings {
     pub(super) rules: HostRules,
     pub(super) host_ports: Vec<u16>,
     pub(super) publish: Vec<u16>,
@@ -50,40 +50,43 @@ pub struct Settings {
 
 /// Settings with what has to be open for them on the host.
 #[derive(Debug)]
-pub struct Opened {
-    pub(super) settings: Settings,
+pub struct NetworkSetup {
+    pub(super) settings: NetworkSettings,
     /// Ports of the host's loopback that stand for those of the program.
     pub(super) published: Vec<TcpListener>,
 }
 
-impl Opened {
+impl NetworkSetup {
     /// Returns the ports that the sandbox listens at. Its programs want the variables of [`hint`], too.
-    pub fn captured(&self) -> Captured {
+    pub fn captured(&self) -> CapturedPorts {
         self.settings.captured()
     }
 }
 
-impl Settings {
+impl NetworkSettings {
     /// Puts together what a policy says and what a command asks for. Nothing: there is no network at all.
     ///
     /// # Errors
     /// What of it means nothing, contradicts itself, or is more than the policy allows. Nothing may run then.
-    pub fn new(rule: &NetworkRule, asked: Option<&Asked>) -> Result<Option<Settings>, String> {
+    pub fn new(
+        rule: &NetworkRule,
+        asked: Option<&NetworkRequest>,
+    ) -> Result<Option<NetworkSettings>, String> {
         let rules = HostRules::new(&rule.allow, &rule.deny)?;
         if let Some(wrong) = wrong_ports(rule).into_iter().next() {
             return Err(format!("network.{}: {}", wrong.list.key(), wrong.why));
         }
         let (rules, host_ports, publish) = match asked {
-            Some(Asked::Nothing) => return Ok(None),
-            Some(Asked::Hosts(hosts)) => (rules.narrow(hosts)?, Vec::new(), Vec::new()),
-            Some(Asked::AtMost(hosts)) => (rules.at_most(hosts)?, Vec::new(), Vec::new()),
+            Some(NetworkRequest::Nothing) => return Ok(None),
+            Some(NetworkRequest::Hosts(hosts)) => (rules.narrow(hosts)?, Vec::new(), Vec::new()),
+            Some(NetworkRequest::AtMost(hosts)) => (rules.at_most(hosts)?, Vec::new(), Vec::new()),
             None => (rules, rule.host_ports.clone(), rule.publish.clone()),
         };
         if rules.is_empty() && host_ports.is_empty() && publish.is_empty() {
             return Ok(None);
         }
         let anywhere: Vec<u16> = anywhere(rules.ports()).into_iter().collect();
-        Ok(Some(Settings {
+        Ok(Some(NetworkSettings {
             rules,
             host_ports,
             publish,
@@ -92,12 +95,12 @@ impl Settings {
     }
 
     /// Returns the ports that the sandbox listens at.
-    fn captured(&self) -> Captured {
+    fn captured(&self) -> CapturedPorts {
         let own = [PROXY, SOCKS].into_iter().chain(self.host_ports.clone());
         let mut loopback: Vec<u16> = own.filter(|port| !self.anywhere.contains(port)).collect();
         loopback.sort_unstable();
         loopback.dedup();
-        Captured {
+        CapturedPorts {
             anywhere: self.anywhere.clone(),
             loopback,
             within: true,
@@ -108,14 +111,14 @@ impl Settings {
     ///
     /// # Errors
     /// The port that cannot be had, and why.
-    pub fn open(self) -> Result<Opened, String> {
+    pub fn open(self) -> Result<NetworkSetup, String> {
         let open = |port: &u16| {
             TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map_err(|error| {
                 format!("network.publish: port {port} of this machine's 127.0.0.1: {error}; end what listens there, or publish another port")
             })
         };
         let published: Result<Vec<TcpListener>, String> = self.publish.iter().map(open).collect();
-        Ok(Opened {
+        Ok(NetworkSetup {
             published: published?,
             settings: self,
         })
@@ -163,30 +166,30 @@ mod tests {
     #[test]
     fn nothing_is_no_network() {
         assert!(
-            Settings::new(&NetworkRule::default(), None)
+            NetworkSettings::new(&NetworkRule::default(), None)
                 .unwrap()
                 .is_none()
         );
         let rule = rule(&["a.example"], &[5432], &[3000]);
         assert!(
-            Settings::new(&rule, Some(&Asked::Nothing))
+            NetworkSettings::new(&rule, Some(&NetworkRequest::Nothing))
                 .unwrap()
                 .is_none()
         );
-        let none = Asked::Hosts(Vec::new());
-        assert!(Settings::new(&rule, Some(&none)).unwrap().is_none());
+        let none = NetworkRequest::Hosts(Vec::new());
+        assert!(NetworkSettings::new(&rule, Some(&none)).unwrap().is_none());
     }
 
     #[test]
     fn a_command_gets_no_more_than_the_policy_allows() {
-        let asked = Asked::Hosts(vec!["a.example".to_owned()]);
-        let why = Settings::new(&NetworkRule::default(), Some(&asked)).unwrap_err();
+        let asked = NetworkRequest::Hosts(vec!["a.example".to_owned()]);
+        let why = NetworkSettings::new(&NetworkRule::default(), Some(&asked)).unwrap_err();
         assert_eq!(
             why,
             "--net: the policy does not allow a.example; it allows no host"
         );
         let rule = rule(&["a.example", "b.example"], &[5432], &[3000]);
-        let settings = Settings::new(&rule, Some(&asked)).unwrap().unwrap();
+        let settings = NetworkSettings::new(&rule, Some(&asked)).unwrap().unwrap();
         assert!(settings.host_ports.is_empty() && settings.publish.is_empty());
         // A program of a line has what it may have of that, or nothing.
         for (asked, some) in [
@@ -194,8 +197,8 @@ mod tests {
             ("**.example", true),
             ("b.example:80", true),
         ] {
-            let asked = Asked::AtMost(vec![asked.to_owned()]);
-            let settings = Settings::new(&rule, Some(&asked)).unwrap();
+            let asked = NetworkRequest::AtMost(vec![asked.to_owned()]);
+            let settings = NetworkSettings::new(&rule, Some(&asked)).unwrap();
             assert_eq!(settings.is_some(), some, "{asked:?}");
             assert!(settings.is_none_or(|s| s.host_ports.is_empty() && s.publish.is_empty()));
         }
@@ -208,7 +211,10 @@ mod tests {
             &[5432, 6000],
             &[3000],
         );
-        let captured = Settings::new(&rule, None).unwrap().unwrap().captured();
+        let captured = NetworkSettings::new(&rule, None)
+            .unwrap()
+            .unwrap()
+            .captured();
         assert_eq!(captured.anywhere, [22, 53, 80, 443, 5432, 8443]);
         assert_eq!(captured.loopback, [1080, 3128, 6000]);
         assert!(captured.within);
@@ -216,9 +222,9 @@ mod tests {
 
     #[test]
     fn the_ports_that_a_command_names_are_listened_at_too() {
-        let asked = Asked::Hosts(vec!["a.example:8080".to_owned()]);
+        let asked = NetworkRequest::Hosts(vec!["a.example:8080".to_owned()]);
         let rule = rule(&["a.example"], &[], &[]);
-        let settings = Settings::new(&rule, Some(&asked)).unwrap().unwrap();
+        let settings = NetworkSettings::new(&rule, Some(&asked)).unwrap().unwrap();
         assert_eq!(settings.captured().anywhere, [22, 53, 80, 443, 8080]);
     }
 
@@ -235,10 +241,10 @@ mod tests {
             (rule(&[], &[5432], &[5432]), "network.publish: 5432"),
             (rule(&["*"], &[], &[]), "network.allow: \"*\""),
         ] {
-            let why = Settings::new(&rule, None).unwrap_err();
+            let why = NetworkSettings::new(&rule, None).unwrap_err();
             assert!(why.starts_with(part), "{why}");
         }
         let many: Vec<u16> = (10_000..10_300).collect();
-        assert!(Settings::new(&rule(&[], &many, &[]), None).is_err());
+        assert!(NetworkSettings::new(&rule(&[], &many, &[]), None).is_err());
     }
 }

@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::bytes::Bytes;
+use super::bytes::ByteReader;
 use trumanfs_policy::network::Host;
 
 /// What a part of the protocol says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part<T> {
+pub(super) enum SocksMessage<T> {
     /// There must be more.
     Partial,
     /// All of it, and how many bytes it had.
@@ -19,7 +19,7 @@ pub(super) enum Part<T> {
 /// Why a request is not carried out, as the protocol says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Reply {
+pub(super) enum SocksReply {
     Done = 0,
     NotAllowed = 2,
     Unreachable = 4,
@@ -28,18 +28,20 @@ pub(super) enum Reply {
 }
 
 /// What is asked for: a host as it was spelled, and a port.
-pub(super) type Wanted = Result<(Result<Host, Vec<u8>>, u16), Reply>;
+pub(super) type SocksTarget = Result<(Result<Host, Vec<u8>>, u16), SocksReply>;
 
 /// Reads the greeting: whether going without authentication is offered.
-pub(super) fn greeting(bytes: &[u8]) -> Part<bool> {
-    let mut rest = Bytes(bytes);
+pub(super) fn greeting(bytes: &[u8]) -> SocksMessage<bool> {
+    let mut rest = ByteReader(bytes);
     match rest.byte() {
-        None => Part::Partial,
+        None => SocksMessage::Partial,
         Some(5) => match rest.counted(1) {
-            None => Part::Partial,
-            Some(methods) => Part::Whole(methods.0.contains(&0), bytes.len() - rest.0.len()),
+            None => SocksMessage::Partial,
+            Some(methods) => {
+                SocksMessage::Whole(methods.0.contains(&0), bytes.len() - rest.0.len())
+            }
         },
-        Some(_) => Part::Other,
+        Some(_) => SocksMessage::Other,
     }
 }
 
@@ -49,16 +51,16 @@ pub(super) fn chosen(is_offered: bool) -> [u8; 2] {
 }
 
 /// Reads the request.
-pub(super) fn request(bytes: &[u8]) -> Part<Wanted> {
-    let mut rest = Bytes(bytes);
+pub(super) fn request(bytes: &[u8]) -> SocksMessage<SocksTarget> {
+    let mut rest = ByteReader(bytes);
     let Some([version, command, reserved, kind]) = rest.take(4) else {
         return match bytes.first() {
-            None | Some(5) => Part::Partial,
-            Some(_) => Part::Other,
+            None | Some(5) => SocksMessage::Partial,
+            Some(_) => SocksMessage::Other,
         };
     };
     if (*version, *reserved) != (5, 0) {
-        return Part::Other;
+        return SocksMessage::Other;
     }
     let host = match kind {
         1 => rest.take(4).map(|a| match <[u8; 4]>::try_from(a) {
@@ -73,20 +75,20 @@ pub(super) fn request(bytes: &[u8]) -> Part<Wanted> {
             let name = rest.counted(1);
             name.map(|name| Host::parse(name.0).map_err(|_| name.0.to_vec()))
         }
-        _ => return Part::Whole(Err(Reply::NoSuchAddress), bytes.len()),
+        _ => return SocksMessage::Whole(Err(SocksReply::NoSuchAddress), bytes.len()),
     };
     let (Some(host), Some(port)) = (host, rest.short()) else {
-        return Part::Partial;
+        return SocksMessage::Partial;
     };
     let len = bytes.len() - rest.0.len();
     match command {
-        1 => Part::Whole(Ok((host, port)), len),
-        _ => Part::Whole(Err(Reply::NoSuchCommand), len),
+        1 => SocksMessage::Whole(Ok((host, port)), len),
+        _ => SocksMessage::Whole(Err(SocksReply::NoSuchCommand), len),
     }
 }
 
 /// The answer to a request. The address that it should name means nothing here.
-pub(super) fn reply(reply: Reply) -> [u8; 10] {
+pub(super) fn reply(reply: SocksReply) -> [u8; 10] {
     [5, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]
 }
 
@@ -102,15 +104,15 @@ mod tests {
     #[test]
     fn greetings() {
         for (bytes, part) in [
-            (&b""[..], Part::Partial),
-            (b"\x05", Part::Partial),
-            (b"\x05\x02\0", Part::Partial),
-            (b"\x05\x01\0", Part::Whole(true, 3)),
-            (b"\x05\x02\x02\0\x05", Part::Whole(true, 4)),
-            (b"\x05\x01\x02", Part::Whole(false, 3)),
-            (b"\x05\0", Part::Whole(false, 2)),
-            (b"\x04\x01", Part::Other),
-            (b"GET /", Part::Other),
+            (&b""[..], SocksMessage::Partial),
+            (b"\x05", SocksMessage::Partial),
+            (b"\x05\x02\0", SocksMessage::Partial),
+            (b"\x05\x01\0", SocksMessage::Whole(true, 3)),
+            (b"\x05\x02\x02\0\x05", SocksMessage::Whole(true, 4)),
+            (b"\x05\x01\x02", SocksMessage::Whole(false, 3)),
+            (b"\x05\0", SocksMessage::Whole(false, 2)),
+            (b"\x04\x01", SocksMessage::Other),
+            (b"GET /", SocksMessage::Other),
         ] {
             assert_eq!(greeting(bytes), part, "{bytes:?}");
         }
@@ -147,28 +149,39 @@ mod tests {
             ),
             (
                 b"\x05\x02\0\x01\x01\x02\x03\x04\0\x50",
-                Err(Reply::NoSuchCommand),
+                Err(SocksReply::NoSuchCommand),
                 10,
             ),
-            (b"\x05\x03\0\x01\0\0\0\0\0\0", Err(Reply::NoSuchCommand), 10),
+            (
+                b"\x05\x03\0\x01\0\0\0\0\0\0",
+                Err(SocksReply::NoSuchCommand),
+                10,
+            ),
         ] {
-            assert_eq!(request(bytes), Part::Whole(wanted, len), "{bytes:?}");
+            assert_eq!(
+                request(bytes),
+                SocksMessage::Whole(wanted, len),
+                "{bytes:?}"
+            );
             for cut in 0..len {
                 assert_eq!(
                     request(&bytes[..cut]),
-                    Part::Partial,
+                    SocksMessage::Partial,
                     "{bytes:?} cut at {cut}"
                 );
             }
         }
         assert_eq!(
             request(b"\x05\x01\0\x02xxx"),
-            Part::Whole(Err(Reply::NoSuchAddress), 7)
+            SocksMessage::Whole(Err(SocksReply::NoSuchAddress), 7)
         );
         for bytes in [&b"\x04\x01\0\x50"[..], b"\x05\x01\x01\x01", b"CONNECT"] {
-            assert_eq!(request(bytes), Part::Other);
+            assert_eq!(request(bytes), SocksMessage::Other);
         }
-        assert_eq!(reply(Reply::NotAllowed), [5, 2, 0, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            reply(SocksReply::NotAllowed),
+            [5, 2, 0, 1, 0, 0, 0, 0, 0, 0]
+        );
         assert_eq!(chosen(false), [5, 0xff]);
     }
 }

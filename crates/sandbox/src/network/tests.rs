@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
-use super::body::Body;
-use super::hello::{self, Hello};
-use super::http::{self, Framing};
+use super::body::BodyScanner;
+use super::hello::{self, ClientHello};
+use super::http::{self, BodyLength};
 use super::{dns, socks};
 use trumanfs_policy::network::Host;
 
@@ -37,7 +37,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn no_bytes_break_a_reader(bytes in bytes(), cut in 0..200usize) {
-        let _ = dns::read(&bytes).map(|question| question.answer(dns::Answer::NoName));
+        let _ = dns::read(&bytes).map(|question| question.answer(dns::DnsAnswer::NoName));
         let _ = socks::greeting(&bytes);
         let _ = socks::request(&bytes);
         let _ = Host::parse(&bytes);
@@ -49,10 +49,10 @@ proptest! {
         }
         // More bytes never change what a first message says.
         let (first, _) = bytes.split_at(cut.min(bytes.len()));
-        if let Hello::Complete(name) = hello::read(first) {
-            prop_assert_eq!(hello::read(&bytes), Hello::Complete(name));
+        if let ClientHello::Complete(name) = hello::read(first) {
+            prop_assert_eq!(hello::read(&bytes), ClientHello::Complete(name));
         }
-        let (mut whole, mut parts) = (Body::new(Framing::Chunked), Body::new(Framing::Chunked));
+        let (mut whole, mut parts) = (BodyScanner::new(BodyLength::Chunked), BodyScanner::new(BodyLength::Chunked));
         let passed = whole.pass(&bytes);
         let (one, two) = bytes.split_at(cut.min(bytes.len()));
         let mut again = parts.pass(one);

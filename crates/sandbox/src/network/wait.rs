@@ -9,11 +9,11 @@ use rustix::io::Errno;
 
 /// Tells everybody who waits that the network ends: the other end of a pipe is closed then.
 #[derive(Debug, Clone)]
-pub(super) struct Stop(pub(super) Arc<OwnedFd>);
+pub(super) struct StopSignal(pub(super) Arc<OwnedFd>);
 
 /// What a wait ended with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Waited {
+pub(super) enum WaitOutcome {
     /// Which of the descriptors are ready.
     Ready(Vec<bool>),
     /// The time is up.
@@ -22,9 +22,13 @@ pub(super) enum Waited {
     Stopped,
 }
 
-impl Stop {
+impl StopSignal {
     /// Waits for descriptors. Those without flags are waited for, too: for their end.
-    pub(super) fn wait(&self, fds: &[(&dyn AsFd, PollFlags)], until: Option<Instant>) -> Waited {
+    pub(super) fn wait(
+        &self,
+        fds: &[(&dyn AsFd, PollFlags)],
+        until: Option<Instant>,
+    ) -> WaitOutcome {
         let mut polled = vec![PollFd::new(&*self.0, PollFlags::IN)];
         polled.extend(
             fds.iter()
@@ -34,15 +38,15 @@ impl Stop {
             let left = until.map(left);
             match rustix::event::poll(&mut polled, left.as_ref()) {
                 Err(Errno::INTR) => {}
-                Err(_) => return Waited::Stopped,
-                Ok(0) => return Waited::Late,
+                Err(_) => return WaitOutcome::Stopped,
+                Ok(0) => return WaitOutcome::Late,
                 Ok(_) => break,
             }
         }
         let mut ready = polled.iter().map(|fd| !fd.revents().is_empty());
         match ready.next() {
-            Some(false) => Waited::Ready(ready.collect()),
-            _ => Waited::Stopped,
+            Some(false) => WaitOutcome::Ready(ready.collect()),
+            _ => WaitOutcome::Stopped,
         }
     }
 }

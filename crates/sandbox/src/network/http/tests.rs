@@ -18,7 +18,7 @@ fn a_head_is_read_when_it_is_whole() {
     );
     assert_eq!(
         (head.framing, head.host()),
-        (Framing::Length(12), Some("a.example"))
+        (BodyLength::Length(12), Some("a.example"))
     );
     let early = [b"\r\n", &bytes[..]].concat();
     assert_eq!(
