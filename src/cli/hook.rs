@@ -21,7 +21,7 @@ use super::output::Printer;
 use crate::error::Result;
 use crate::exec::program::ProgramHome;
 use crate::exec::program::policy::shipped_names;
-use crate::serve::hook::{Format, Setting, answer, refusal};
+use crate::serve::hook::{AgentKind, HookSettings, answer, refusal};
 
 /// The verb, as it is typed.
 pub(super) const VERB: &str = "hook";
@@ -167,10 +167,10 @@ fn event() -> Vec<u8> {
 /// Decides about an event.
 fn decide(args: &HookArgs, event: &[u8]) -> Value {
     let format = match args.agent {
-        HookAgent::ClaudeCode => Format::ClaudeCode,
-        HookAgent::Codex => Format::Codex,
+        HookAgent::ClaudeCode => AgentKind::ClaudeCode,
+        HookAgent::Codex => AgentKind::Codex,
     };
-    if args.allow && format == Format::Codex {
+    if args.allow && format == AgentKind::Codex {
         return refusal(
             "trumanfs hook codex: --allow is for claude-code; Codex asks by its own approval policy",
         );
@@ -180,11 +180,11 @@ fn decide(args: &HookArgs, event: &[u8]) -> Value {
         let named = from_env("TRUMANFS_ROOT").or_else(|| from_env("CLAUDE_PROJECT_DIR"));
         named.map(PathBuf::from)
     });
-    let mut setting = Setting {
+    let mut setting = HookSettings {
         program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trumanfs")),
         root,
         allows: args.allow,
-        ..Setting::default()
+        ..HookSettings::default()
     };
     if let Some(file) = &args.policy {
         let root = setting.root.as_deref().unwrap_or(Path::new("."));

@@ -9,7 +9,7 @@ use super::output::Printer;
 use crate::error::Result;
 use crate::exec::task::clock;
 use crate::exec::task::key::PrivateKey;
-use crate::exec::task::trust::{Entry, Role};
+use crate::exec::task::trust::{SignerRole, TrustEntry};
 
 /// Subcommands of `trumanfs key`.
 #[derive(Subcommand, Debug)]
@@ -45,13 +45,13 @@ pub(super) struct KeyNewArgs {
 pub(super) fn key(command: &KeyCommand) -> Result<ExitReason> {
     let KeyCommand::New(args) = command;
     let role = match args.role {
-        KeyRole::Kernel => Role::Kernel,
-        KeyRole::Executor => Role::Executor,
+        KeyRole::Kernel => SignerRole::Kernel,
+        KeyRole::Executor => SignerRole::Executor,
     };
     let key = PrivateKey::generate()?;
     key.save(&args.out)?;
     let now = clock::now();
     let end = now.saturating_add(args.days.saturating_mul(86400));
-    Printer::new().json(&Entry::new(key.public(), role, now, end))?;
+    Printer::new().json(&TrustEntry::new(key.public(), role, now, end))?;
     Ok(ExitReason::Ok)
 }

@@ -7,16 +7,16 @@ use clap::{Args, Subcommand};
 use super::exit::ExitReason;
 use super::output::{Printer, count, warn};
 use crate::error::{Error, Result};
+use crate::exec::task::absolute_path::AbsolutePath;
 use crate::exec::task::envelope::{Envelope, PayloadType};
 use crate::exec::task::key::PrivateKey;
 use crate::exec::task::lease::Lease;
 use crate::exec::task::manifest::{Capability, LONGEST, Manifest};
-use crate::exec::task::path::AbsolutePath;
-use crate::exec::task::quota::Quota;
-use crate::exec::task::result::{Ending, TaskResult};
+use crate::exec::task::quota::TaskQuota;
+use crate::exec::task::result::{TaskOutcome, TaskResult};
 use crate::exec::task::revocations;
-use crate::exec::task::strict::{Malformed, sha256};
-use crate::exec::task::trust::Trust;
+use crate::exec::task::strict::{FormatError, sha256};
+use crate::exec::task::trust::TrustedKeys;
 use crate::exec::task::{clock, host_files};
 
 /// Subcommands of `trumanfs lease`.
@@ -163,7 +163,7 @@ fn issue(args: &LeaseIssueArgs) -> Result<ExitReason> {
     Ok(ExitReason::Ok)
 }
 
-fn as_usage(what: &str, why: &Malformed) -> Error {
+fn as_usage(what: &str, why: &FormatError) -> Error {
     Error::usage(
         format!("{what}: {why}"),
         "docs/TASKS.md has every member of a lease.",
@@ -204,7 +204,7 @@ fn of_result(file: &Path, task_id: String) -> Result<LeaseSubject> {
         return Err(wrong(&"this is no result"));
     }
     let result = TaskResult::parse(&envelope.payload).map_err(|why| wrong(&why))?;
-    if !matches!(result.ending, Ending::Success(_)) {
+    if !matches!(result.ending, TaskOutcome::Success(_)) {
         return Err(wrong(&"the task failed and has changed nothing"));
     }
     if task_id == result.task_id {
@@ -225,10 +225,10 @@ fn bases(typed: &[String]) -> Result<Vec<AbsolutePath>> {
     typed.iter().map(parse).collect()
 }
 
-fn quota(typed: &[String]) -> Result<Quota> {
-    let mut quota = Quota::default();
+fn quota(typed: &[String]) -> Result<TaskQuota> {
+    let mut quota = TaskQuota::default();
     for limit in typed {
-        let wrong = || Malformed::new(format!("{limit:?} is not NAME=N"));
+        let wrong = || FormatError::new(format!("{limit:?} is not NAME=N"));
         let set = limit
             .split_once('=')
             .ok_or_else(wrong)
@@ -243,7 +243,7 @@ fn quota(typed: &[String]) -> Result<Quota> {
 
 fn revoke(args: &LeaseRevokeArgs) -> Result<ExitReason> {
     let key = PrivateKey::load(&args.key)?;
-    let trust = args.trust.as_deref().map(Trust::load).transpose()?;
+    let trust = args.trust.as_deref().map(TrustedKeys::load).transpose()?;
     let revoked = revocations::revoke(
         &args.revocations,
         &key,

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::exec::task::envelope::PayloadType;
 use crate::exec::task::host_files;
 use crate::exec::task::key::PublicKey;
-use crate::exec::task::result::{Ending, TaskResult};
-use crate::exec::task::strict::Malformed;
-use crate::exec::task::trust::Trust;
+use crate::exec::task::result::{TaskOutcome, TaskResult};
+use crate::exec::task::strict::FormatError;
+use crate::exec::task::trust::TrustedKeys;
 
 /// Subcommands of `trumanfs result`.
 #[derive(Subcommand, Debug)]
@@ -73,7 +73,7 @@ fn verify(args: &ResultVerifyArgs) -> Result<ExitReason> {
             own.and_then(|text| with_key(&text, &key))
         }
         (_, Some(file)) => {
-            let trust = Trust::load(file)?;
+            let trust = TrustedKeys::load(file)?;
             let own = read(&args.result)?;
             own.and_then(|text| with_trust(&text, &trust))
         }
@@ -99,23 +99,23 @@ fn verify(args: &ResultVerifyArgs) -> Result<ExitReason> {
 }
 
 /// Reads the result. One that is too long is none.
-fn read(file: &Path) -> Result<std::result::Result<Vec<u8>, Malformed>> {
+fn read(file: &Path) -> Result<std::result::Result<Vec<u8>, FormatError>> {
     let limit = PayloadType::Result.limit();
     let text = match file == Path::new("-") {
         true => host_files::read_stdin(limit)?,
         false => host_files::read_at_most(file, limit)?,
     };
-    Ok(text.ok_or_else(|| Malformed::new(format!("more than {limit} bytes"))))
+    Ok(text.ok_or_else(|| FormatError::new(format!("more than {limit} bytes"))))
 }
 
-type VerifiedResult = std::result::Result<(TaskResult, String), Malformed>;
+type VerifiedResult = std::result::Result<(TaskResult, String), FormatError>;
 
 fn with_key(text: &[u8], key: &PublicKey) -> VerifiedResult {
     let (result, key) = TaskResult::verify(text, [key])?;
     Ok((result, key.keyid().to_owned()))
 }
 
-fn with_trust(text: &[u8], trust: &Trust) -> VerifiedResult {
+fn with_trust(text: &[u8], trust: &TrustedKeys) -> VerifiedResult {
     let (result, key) = TaskResult::verify_by_trust(text, trust)?;
     Ok((result, key.keyid().to_owned()))
 }
@@ -143,7 +143,7 @@ fn tell(
         result.status()
     ));
     match &result.ending {
-        Ending::Success(output) => {
+        TaskOutcome::Success(output) => {
             let summary = &output.result_summary;
             printer.line(format_args!("  source       {}", summary.source.as_str()));
             if let Some(destination) = &summary.destination {
@@ -158,7 +158,7 @@ fn tell(
                 printer.line(format_args!("  takes back   task {undoes:?}"));
             }
         }
-        Ending::Failed(failure) => printer.line(format_args!("  error        {failure}")),
+        TaskOutcome::Failed(failure) => printer.line(format_args!("  error        {failure}")),
     }
     printer.line(format_args!(
         "  executor     {}, key {keyid}",

@@ -11,7 +11,7 @@ use super::exit::ExitReason;
 use crate::error::{Error, Result, reason};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::sandbox::BackendChoice;
-use crate::serve::mcp::{ServerEnd, Settings, serve as serve_mcp};
+use crate::serve::mcp::{ServerEnd, ServerSettings, serve as serve_mcp};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -70,7 +70,7 @@ pub(super) fn serve(command: ServeCommand) -> Result<ExitReason> {
     };
     let end = end_by_signal()?;
     serve_mcp(
-        Settings {
+        ServerSettings {
             root: args.root,
             programs,
             tools: args.tools,

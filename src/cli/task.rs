@@ -9,10 +9,10 @@ use clap::{Args, Subcommand};
 use super::exit::ExitReason;
 use super::output::{Printer, say};
 use crate::error::{Error, Result, reason};
-use crate::exec::task::audit::{expect_head, verify_log};
 use crate::exec::task::clock_report::clock_report;
-use crate::exec::task::stream::{LONGEST, Line};
-use crate::exec::task::{Answer, Tasks};
+use crate::exec::task::log_audit::{expect_head, verify_log};
+use crate::exec::task::stream_request::{LONGEST, StreamRequest};
+use crate::exec::task::{TaskAnswer, TaskExecutor};
 
 /// How much of a file is read: more than any may have, so that what is too long is told as such.
 const READ: u64 = 1 << 20;
@@ -119,11 +119,11 @@ pub(super) fn task(command: &TaskCommand) -> Result<ExitCode> {
 }
 
 /// Opens an executor whose log has the result that its host knows.
-fn open(config: &Path, expected: Option<&str>) -> Result<Tasks> {
+fn open(config: &Path, expected: Option<&str>) -> Result<TaskExecutor> {
     if let Some(head) = expected {
         expect_head(config, head)?;
     }
-    Tasks::open(config)
+    TaskExecutor::open(config)
 }
 
 fn run(args: &TaskRunArgs) -> Result<ExitCode> {
@@ -137,7 +137,7 @@ fn run(args: &TaskRunArgs) -> Result<ExitCode> {
 }
 
 /// Prints a result. Returns the status that tells whether the task was done.
-fn tell(answer: &Answer) -> Result<ExitCode> {
+fn tell(answer: &TaskAnswer) -> Result<ExitCode> {
     write(&answer.result)?;
     Ok(match answer.success {
         true => ExitReason::Ok.into(),
@@ -152,7 +152,7 @@ fn write(result: &str) -> Result<()> {
 }
 
 /// Answers line by line, until standard input ends.
-fn stream(tasks: &mut Tasks) -> Result<ExitCode> {
+fn stream(tasks: &mut TaskExecutor) -> Result<ExitCode> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {
@@ -169,7 +169,7 @@ fn stream(tasks: &mut Tasks) -> Result<ExitCode> {
         } else if read as u64 == most {
             skip_line(&mut input)?;
         }
-        let answer = match Line::parse(&line) {
+        let answer = match StreamRequest::parse(&line) {
             Ok(line) => tasks.run(&line.manifest, &line.lease)?,
             Err(why) => tasks.refuse(&format!("the line: {why}"))?,
         };

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use trumanfs::exec::task::config::Config;
+use trumanfs::exec::task::absolute_path::AbsolutePath;
+use trumanfs::exec::task::config::ExecutorConfig;
 use trumanfs::exec::task::envelope::{Envelope, PayloadType};
-use trumanfs::exec::task::failure::Code;
+use trumanfs::exec::task::failure::FailureCode;
 use trumanfs::exec::task::key::{PrivateKey, PublicKey};
 use trumanfs::exec::task::lease::Lease;
-use trumanfs::exec::task::path::AbsolutePath;
 use trumanfs::exec::task::result::{
-    Ending, NO_PREV, Output as Done, Summary, TaskResult, UndoMetadata,
+    NO_PREV, ResultSummary, TaskOutcome, TaskOutput as Done, TaskResult, UndoMetadata,
 };
-use trumanfs::exec::task::revocations::Revocations;
+use trumanfs::exec::task::revocations::RevocationList;
 use trumanfs::exec::task::strict::sha256;
 
 use crate::answers::page::Page;
@@ -94,7 +94,7 @@ impl Desk {
     }
 
     /// Writes a result that the executor has signed.
-    fn put_result(&self, name: &str, ending: Ending, finished_at: u64) {
+    fn put_result(&self, name: &str, ending: TaskOutcome, finished_at: u64) {
         let result = TaskResult {
             task_id: "t1".to_owned(),
             capability_id: "FILE_MOVE".to_owned(),
@@ -111,12 +111,12 @@ impl Desk {
     }
 }
 
-fn done() -> Ending {
+fn done() -> TaskOutcome {
     let path = |text: &str| AbsolutePath::parse(text).unwrap();
-    Ending::Success(Done {
+    TaskOutcome::Success(Done {
         task_id: "t1".to_owned(),
         capability_id: "FILE_MOVE".to_owned(),
-        result_summary: Summary {
+        result_summary: ResultSummary {
             source: path("/work/a"),
             destination: Some(path("/work/b")),
             sha256: Some("1".repeat(64)),
@@ -272,7 +272,7 @@ fn a_lease_of_an_undo_is_for_the_bytes_of_the_result() {
     desk.put_result("r.json", done(), NOW);
     desk.put_result(
         "failed.json",
-        Ending::Failed(Code::ExecutionFailed.because("x")),
+        TaskOutcome::Failed(FailureCode::ExecutionFailed.because("x")),
         NOW,
     );
     let lease = desk.lease(&["--result", "r.json", "--task-id", "u1"]);
@@ -391,8 +391,9 @@ fn leases_are_revoked_in_a_list_that_grows() {
         ];
         desk.at(now, &[&words[..], more].concat())
     };
-    let list =
-        || Revocations::verify(&desk.read("revoked.json"), [desk.key("kernel").public()]).unwrap();
+    let list = || {
+        RevocationList::verify(&desk.read("revoked.json"), [desk.key("kernel").public()]).unwrap()
+    };
     let output = revoke(NOW, &["l1"]);
     assert_eq!(
         (output.status.code(), text(&output.stdout)),
@@ -441,7 +442,7 @@ fn a_result_is_valid_or_not_or_nobody_can_tell() {
     desk.put_result("r.json", done(), NOW);
     desk.put_result(
         "failed.json",
-        Ending::Failed(Code::LeaseExpired.because("late")),
+        TaskOutcome::Failed(FailureCode::LeaseExpired.because("late")),
         NOW,
     );
     desk.put_result("early.json", done(), NOW - 1);
@@ -618,7 +619,7 @@ fn what_an_executor_relies_on_lies_outside_the_store_of_a_home() {
             key.display()
         );
         fs::write(outside.join("task.toml"), text).unwrap();
-        Config::load(&outside.join("task.toml"))
+        ExecutorConfig::load(&outside.join("task.toml"))
     };
     let (vault, key) = (outside.join("vault"), outside.join("key"));
     for base in [home.home().to_owned(), home.path("sub")] {

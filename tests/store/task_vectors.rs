@@ -11,9 +11,9 @@ use std::process::{Command, Output};
 use trumanfs::exec::task::envelope::{Envelope, PayloadType, pae};
 use trumanfs::exec::task::key::{PrivateKey, PublicKey};
 use trumanfs::exec::task::lease::Lease;
-use trumanfs::exec::task::manifest::{Capability, Inputs, Manifest};
+use trumanfs::exec::task::manifest::{Capability, Manifest, TaskInputs};
 use trumanfs::exec::task::result::TaskResult;
-use trumanfs::exec::task::revocations::Revocations;
+use trumanfs::exec::task::revocations::RevocationList;
 use trumanfs::exec::task::strict::sha256;
 
 use crate::common::{COMMAND_LIMIT, describe, need_tools, repository, run_limited};
@@ -90,7 +90,7 @@ fn every_vector_is_made_anew() {
         let envelope = match kind {
             PayloadType::Lease => Lease::parse(payload).unwrap().issue(&key).unwrap(),
             PayloadType::Result => TaskResult::parse(payload).unwrap().sign(&key).unwrap(),
-            PayloadType::Revocations => Revocations::parse(payload).unwrap().sign(&key).unwrap(),
+            PayloadType::Revocations => RevocationList::parse(payload).unwrap().sign(&key).unwrap(),
         };
         assert_eq!(envelope.payload, payload, "{name}");
         assert_eq!(
@@ -124,7 +124,7 @@ fn the_vectors_belong_together() {
     assert_eq!(lease.check_task(&manifest.task_id), Ok(()));
     assert_eq!(lease.check_digest(&sha256(text.as_bytes())), Ok(()));
     let capability = lease.check_capability(&manifest.capability_id).unwrap();
-    let inputs = Inputs::read(capability, &manifest.inputs).unwrap();
+    let inputs = TaskInputs::read(capability, &manifest.inputs).unwrap();
     assert_eq!(capability, Capability::FileMove);
     assert_eq!(lease.check_path(inputs.source(), &["/work".into()]), Ok(()));
     assert_eq!(lease.check_time(1_800_000_000, 0, 300), Ok(()));
@@ -133,7 +133,7 @@ fn the_vectors_belong_together() {
         (&result.lease_id, &result.manifest_sha256),
         (&lease.lease_id, &lease.manifest_sha256)
     );
-    let list = Revocations::parse(vectors.get("revocations.payload").as_bytes()).unwrap();
+    let list = RevocationList::parse(vectors.get("revocations.payload").as_bytes()).unwrap();
     assert!(lease.check_revocation(&list).is_err());
     // The example of a manifest above is the same.
     let page = fs::read_to_string(repository().join("docs/TASKS.md")).unwrap();

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::failure::is_full;
 use super::host_files;
-use super::ledger::Turn;
+use super::ledger::LedgerGuard;
 use super::quota::LARGEST;
 use crate::error::{Error, Result};
 
@@ -37,55 +37,55 @@ pub fn now() -> u64 {
 
 /// A clock that does not go back.
 #[derive(Debug)]
-pub struct Clock {
+pub struct ExecutorClock {
     file: PathBuf,
-    latest: Mutex<Latest>,
+    latest: Mutex<LatestTime>,
 }
 
 /// The latest time that this process has seen.
 #[derive(Debug, Default)]
-struct Latest {
+struct LatestTime {
     time: u64,
     /// Whether it is not on disk, for lack of space.
     is_unkept: bool,
 }
 
-impl Clock {
+impl ExecutorClock {
     /// Opens the clock of a state directory.
     ///
     /// # Errors
     /// The latest time cannot be read.
-    pub fn open(state_dir: &Path) -> Result<Clock> {
+    pub fn open(state_dir: &Path) -> Result<ExecutorClock> {
         let file = state_dir.join(FILE);
         let time = read(&file)?;
-        let latest = Mutex::new(Latest {
+        let latest = Mutex::new(LatestTime {
             time,
             is_unkept: false,
         });
-        Ok(Clock { file, latest })
+        Ok(ExecutorClock { file, latest })
     }
 
     /// Sets the latest time, for an operator who knows better.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn set(&self, _turn: &Turn<'_>, time: u64) -> Result<()> {
+    pub(super) fn set(&self, _turn: &LedgerGuard<'_>, time: u64) -> Result<()> {
         keep(&self.file, time)?;
         self.latest.lock().time = time;
         Ok(())
     }
 
     /// Returns the latest time that was seen, without looking at the system's clock.
-    pub(super) fn latest(&self, _turn: &Turn<'_>) -> u64 {
+    pub(super) fn latest(&self, _turn: &LedgerGuard<'_>) -> u64 {
         self.latest.lock().time
     }
 
     /// Returns the time: the system's, or the latest one seen where that is later. A later one is on disk when this
-    /// returns; that is at most one write a second. Where the disk is full it is not: see [`Clock::is_kept`].
+    /// returns; that is at most one write a second. Where the disk is full it is not: see [`ExecutorClock::is_kept`].
     ///
     /// # Errors
     /// It cannot be read or written.
-    pub(super) fn now(&self, _turn: &Turn<'_>) -> Result<u64> {
+    pub(super) fn now(&self, _turn: &LedgerGuard<'_>) -> Result<u64> {
         self.no_earlier(now())
     }
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn time_does_not_go_back_not_even_with_a_new_process() {
         let dir = tempfile::tempdir().unwrap();
-        let open = || Clock::open(dir.path()).unwrap();
+        let open = || ExecutorClock::open(dir.path()).unwrap();
         let clock = open();
         assert_eq!(clock.no_earlier(100), Ok(100));
         assert_eq!(clock.no_earlier(50), Ok(100));
@@ -156,17 +156,20 @@ mod tests {
     #[test]
     fn time_that_another_process_has_seen_counts() {
         let dir = tempfile::tempdir().unwrap();
-        let clocks = [(); 2].map(|()| Clock::open(dir.path()).unwrap());
+        let clocks = [(); 2].map(|()| ExecutorClock::open(dir.path()).unwrap());
         assert_eq!(clocks[0].no_earlier(100), Ok(100));
         assert_eq!(clocks[1].no_earlier(1000), Ok(1000));
         assert_eq!(clocks[0].no_earlier(101), Ok(1000));
-        assert_eq!(Clock::open(dir.path()).unwrap().no_earlier(0), Ok(1000));
+        assert_eq!(
+            ExecutorClock::open(dir.path()).unwrap().no_earlier(0),
+            Ok(1000)
+        );
     }
 
     #[test]
     fn the_same_second_is_not_written_again() {
         let dir = tempfile::tempdir().unwrap();
-        let clock = Clock::open(dir.path()).unwrap();
+        let clock = ExecutorClock::open(dir.path()).unwrap();
         clock.no_earlier(100).unwrap();
         std::fs::remove_file(dir.path().join(FILE)).unwrap();
         clock.no_earlier(100).unwrap();
@@ -189,9 +192,9 @@ mod tests {
             &"1".repeat(100),
         ] {
             std::fs::write(dir.path().join(FILE), text).unwrap();
-            assert!(Clock::open(dir.path()).is_err(), "{text:?}");
+            assert!(ExecutorClock::open(dir.path()).is_err(), "{text:?}");
         }
         std::fs::write(dir.path().join(FILE), "9007199254740991\n").unwrap();
-        assert!(Clock::open(dir.path()).is_ok());
+        assert!(ExecutorClock::open(dir.path()).is_ok());
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::clock::{Clock, now};
-use super::config::Config;
+use super::clock::{ExecutorClock, now};
+use super::config::ExecutorConfig;
 use super::ledger::Ledger;
 use super::revocations::forget_later;
 use crate::error::Result;
@@ -27,8 +27,8 @@ pub struct ClockReport {
 /// # Errors
 /// The configuration or the time cannot be read or written.
 pub fn clock_report(config: &Path, accept_lower: bool) -> Result<ClockReport> {
-    let config = Config::load(config)?;
-    let clock = Clock::open(&config.state_dir)?;
+    let config = ExecutorConfig::load(config)?;
+    let clock = ExecutorClock::open(&config.state_dir)?;
     let mut ledger = Ledger::open(&config.state_dir, &config.vault_dir)?;
     let turn = ledger.turn()?;
     let (system, latest) = (now(), clock.latest(&turn));

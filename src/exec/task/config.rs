@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::host_files::{self, Identity};
-use super::path::AbsolutePath;
+use super::absolute_path::AbsolutePath;
+use super::host_files::{self, FileIdentity};
 use super::strict;
 use crate::client::store_behind;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ const LARGEST_SKEW: u64 = 300;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct ConfigFile {
     audience: String,
     bases: Vec<String>,
     state_dir: PathBuf,
@@ -44,7 +44,7 @@ fn default_skew() -> u64 {
 
 /// The configuration of an executor, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
+pub struct ExecutorConfig {
     /// Whom leases must be for; who signs results.
     pub audience: String,
     /// The directories below which tasks work, canonical, none in another.
@@ -66,23 +66,23 @@ pub struct Config {
 }
 
 /// A configuration while it is checked.
-struct Checker<'a> {
+struct ConfigChecker<'a> {
     file: &'a Path,
-    bases: Vec<(PathBuf, Identity)>,
+    bases: Vec<(PathBuf, FileIdentity)>,
     /// The stores of those that lie in a home.
-    stores: Vec<(PathBuf, Identity)>,
+    stores: Vec<(PathBuf, FileIdentity)>,
 }
 
-impl Config {
+impl ExecutorConfig {
     /// Reads a configuration and checks it. Relative paths count from its directory. Makes `state_dir` and
     /// `vault_dir` where they are absent.
     ///
     /// # Errors
     /// It cannot be read, has an unknown key or a value out of bounds, a base is none, something lies below a base, or
     /// what it names is absent.
-    pub fn load(file: &Path) -> Result<Config> {
+    pub fn load(file: &Path) -> Result<ExecutorConfig> {
         let text = host_files::read(file, LONGEST)?;
-        let mut checker = Checker {
+        let mut checker = ConfigChecker {
             file,
             bases: Vec::new(),
             stores: Vec::new(),
@@ -99,7 +99,7 @@ impl Config {
             checker.base(base)?;
         }
         let home = host_files::canonical(host_files::directory_of(file))?;
-        let config = Config {
+        let config = ExecutorConfig {
             audience: wire.audience,
             state_dir: checker.directory("state_dir", &home.join(wire.state_dir))?,
             vault_dir: checker.directory("vault_dir", &home.join(wire.vault_dir))?,
@@ -117,7 +117,7 @@ impl Config {
     }
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     fn refused(&self, why: &str) -> Error {
         Error::refused(
             format!("{}: {why}", self.file.display()),
@@ -132,7 +132,7 @@ impl Checker<'_> {
         kind.error(format!("{}: {key}: {what}", self.file.display()), remedy)
     }
 
-    fn parse(&self, text: &[u8]) -> Result<Wire> {
+    fn parse(&self, text: &[u8]) -> Result<ConfigFile> {
         let text = std::str::from_utf8(text).map_err(|_| self.refused("not UTF-8"))?;
         toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start));
@@ -246,13 +246,13 @@ impl Checker<'_> {
 }
 
 /// Returns what a path and all directories above it are.
-fn chain(path: &Path) -> Result<Vec<Identity>> {
+fn chain(path: &Path) -> Result<Vec<FileIdentity>> {
     path.ancestors()
         .map(|above| host_files::identity(above).map(|(identity, _)| identity))
         .collect()
 }
 
-fn chain_has(path: &Path, wanted: Identity) -> Result<bool> {
+fn chain_has(path: &Path, wanted: FileIdentity) -> Result<bool> {
     Ok(chain(path)?.contains(&wanted))
 }
 
@@ -293,9 +293,9 @@ mod tests {
             )
         }
 
-        fn load(&self, text: &str) -> Result<Config> {
+        fn load(&self, text: &str) -> Result<ExecutorConfig> {
             fs::write(self.path("task.toml"), text).unwrap();
-            Config::load(&self.path("task.toml"))
+            ExecutorConfig::load(&self.path("task.toml"))
         }
     }
 

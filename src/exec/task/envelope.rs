@@ -9,7 +9,7 @@ use base64ct::{Base64, Encoding};
 use serde::Deserialize;
 
 use super::key::{PrivateKey, PublicKey};
-use super::strict::{self, Malformed};
+use super::strict::{self, FormatError};
 
 /// How many signatures an envelope may have.
 const MOST_SIGNATURES: usize = 8;
@@ -73,16 +73,16 @@ pub struct EnvelopeSignature {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Wire {
+struct EnvelopeWire {
     payload_type: String,
     payload: String,
     #[serde(deserialize_with = "strict::objects")]
-    signatures: Vec<WireSignature>,
+    signatures: Vec<SignatureWire>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WireSignature {
+struct SignatureWire {
     #[serde(default)]
     keyid: String,
     sig: String,
@@ -93,17 +93,17 @@ impl Envelope {
     ///
     /// # Errors
     /// It is longer than its type may be, or not as this file's header says.
-    pub fn parse(text: &[u8]) -> Result<Envelope, Malformed> {
+    pub fn parse(text: &[u8]) -> Result<Envelope, FormatError> {
         let longest = PayloadType::ALL.map(PayloadType::limit).into_iter().max();
-        let wire: Wire = strict::read(text, longest.unwrap_or_default())?;
+        let wire: EnvelopeWire = strict::read(text, longest.unwrap_or_default())?;
         let known = PayloadType::ALL
             .into_iter()
             .find(|known| known.as_str() == wire.payload_type);
         let payload_type = known.ok_or_else(|| {
-            Malformed::new(format!("payloadType {:?} is not known", wire.payload_type))
+            FormatError::new(format!("payloadType {:?} is not known", wire.payload_type))
         })?;
         if text.len() > payload_type.limit() {
-            return Err(Malformed::new(format!(
+            return Err(FormatError::new(format!(
                 "{} bytes, more than {}",
                 text.len(),
                 payload_type.limit()
@@ -111,7 +111,7 @@ impl Envelope {
         }
         let count = wire.signatures.len();
         if !(1..=MOST_SIGNATURES).contains(&count) {
-            return Err(Malformed::new(format!(
+            return Err(FormatError::new(format!(
                 "{count} signatures, not 1 to {MOST_SIGNATURES}"
             )));
         }
@@ -198,13 +198,13 @@ fn encoding(name: &str, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn decode(member: &str, text: &str) -> Result<Vec<u8>, Malformed> {
+fn decode(member: &str, text: &str) -> Result<Vec<u8>, FormatError> {
     let bytes = Base64::decode_vec(text)
-        .map_err(|_| Malformed::new(format!("{member} is not base64 with padding")))?;
+        .map_err(|_| FormatError::new(format!("{member} is not base64 with padding")))?;
     // Bits that the last character has beyond the bytes, and whatever else a decoder may let pass.
     match Base64::encode_string(&bytes) == text {
         true => Ok(bytes),
-        false => Err(Malformed::new(format!(
+        false => Err(FormatError::new(format!(
             "{member} is not in base64's canonical spelling"
         ))),
     }
@@ -221,7 +221,7 @@ mod tests {
         PrivateKey::from_seed(&[seed; 32])
     }
 
-    fn parse(text: &str) -> Result<Envelope, Malformed> {
+    fn parse(text: &str) -> Result<Envelope, FormatError> {
         Envelope::parse(text.as_bytes())
     }
 

@@ -1,201 +1,405 @@
-//! A task as the pipeline runs it: its intent is written when its file has been found, and a worker does the rest.
+//! An executor of tasks: from a manifest and a lease to a signed result.
+//!
+//! Owns what is signed and stored. A result of a lease that holds is stored, only success is final; a result that was
+//! stored is answered again byte for byte.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::Duration;
 
-use super::bases::{Base, Bases};
-use super::errand::{self, Errand, SendFailure, of};
-use super::failure::{Code, Failure};
-use super::ledger::Turn;
-use super::line::{Deed, Intent};
-use super::quota::Quota;
-use super::result::Keeper;
-use super::settle::{Kept, Settled, kept_entry, run_of, settle, unclear};
-use super::worker::order::{Expected, Made, Report};
-use crate::error::Error;
-use crate::exec::cancel::CancelToken;
-use crate::exec::home::Home;
-use crate::exec::home_context::HomeContext;
-use crate::exec::pipeline::{AdmittedRequest, Executor, RequestEnd, RequestStreams};
-use crate::exec::request::{Refusal, Request, Status};
-use crate::name::WorldPath;
-use crate::world::{OriginKind, RunId};
+use super::base_directories::BaseDirectories;
+use super::clock::{self, ExecutorClock};
+use super::config::ExecutorConfig;
+use super::envelope::Envelope;
+use super::execution::{TaskCompletion, TaskError, TaskExecution, TaskIds};
+use super::failure::{FailureCode, TaskFailure, is_full};
+use super::key::PrivateKey;
+use super::lease::Lease;
+use super::ledger::{Ledger, LedgerGuard};
+use super::ledger_line::{StoredResult, TaskAction, TaskIntent};
+use super::request_check::{EarlyFailure, RequestBytes, RequestIds, TaskChecker, TaskSpec};
+use super::result::{
+    RecoveryMetadata, ResultSummary, TaskOutcome, TaskOutput, TaskResult, UndoMetadata,
+};
+use super::settlement::{RecoveryEntry, SettleOutcome, command_of, settle, unclear};
+use super::strict;
+use super::trust::TrustedKeys;
+use super::worker::worker_order::WorkerOutput;
+use crate::error::{Error, Result};
+use crate::exec::pipeline;
+use crate::exec::request::{Limits, Request};
 
-/// What a task is, apart from its deed: the names under which it is remembered.
-#[derive(Debug, Clone)]
-pub(super) struct Ids {
-    pub(super) task_id: String,
-    pub(super) lease_id: String,
-    pub(super) manifest_sha256: String,
-    /// The task that it undoes.
-    pub(super) undoes: Option<String>,
+/// A result, as it is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskAnswer {
+    /// The envelope, one line without its end.
+    pub result: String,
+    /// Whether the task was done, now or earlier.
+    pub success: bool,
 }
 
-/// Why a task was not done.
-#[derive(Debug)]
-pub(super) enum NotDone {
-    /// Nothing of it is left.
-    Failed(Failure),
-    /// What it left cannot be told: its intent stays open.
-    Unsettled(Failure),
+/// An executor of tasks.
+pub struct TaskExecutor {
+    desk: ExecutorContext,
+    ledger: Ledger,
 }
 
-impl From<Failure> for NotDone {
-    fn from(failure: Failure) -> NotDone {
-        NotDone::Failed(failure)
-    }
+/// What an executor works with, its ledger apart.
+struct ExecutorContext {
+    config: ExecutorConfig,
+    key: PrivateKey,
+    clock: ExecutorClock,
+    bases: BaseDirectories,
 }
 
-/// What came of a task: the file, and where it is kept if it was removed.
-pub(super) type Came = Result<(Made, Option<Kept>), NotDone>;
-
-/// One task.
-pub(super) struct Task<'t, 'l> {
-    pub(super) bases: &'t Bases,
-    /// The base that the run belongs to.
-    pub(super) base: &'t Base,
-    pub(super) turn: &'t mut Turn<'l>,
-    pub(super) ids: Ids,
-    pub(super) deed: Deed,
-    pub(super) quota: Quota,
-    pub(super) expected: Expected,
-    pub(super) started_at: u64,
-    /// What came of it; nothing before it was carried out.
-    pub(super) came: Option<Came>,
-}
-
-impl Task<'_, '_> {
-    /// Carries it out. Returns the file, and where it is kept if it was removed.
-    fn perform(&mut self, run: RunId, cancel: Option<&CancelToken>) -> Came {
-        let errand = Errand::new(self.bases, &self.deed, run_of(run, &self.deed))?
-            .within(self.quota)
-            .expecting(self.expected.clone());
-        let mut intent: Option<Intent> = None;
-        let (turn, ids) = (&mut *self.turn, &self.ids);
-        let (deed, started_at) = (&self.deed, self.started_at);
-        let sent = errand.send(cancel, &mut |report| match (report, &intent) {
-            (Report::Found(found), None) => {
-                let begun = Intent {
-                    task_id: ids.task_id.clone(),
-                    lease_id: ids.lease_id.clone(),
-                    manifest_sha256: ids.manifest_sha256.clone(),
-                    run,
-                    started_at,
-                    deed: deed.clone(),
-                    found: found.clone(),
-                    made: None,
-                    undoes: ids.undoes.clone(),
-                };
-                turn.intend(&begun).map_err(|error| of(&error))?;
-                intent = Some(begun);
-                Ok(())
-            }
-            (Report::Made(made), Some(begun)) => {
-                turn.note_made(begun, made).map_err(|error| of(&error))?;
-                let made = Some(made.clone());
-                intent = intent.take().map(|begun| Intent { made, ..begun });
-                Ok(())
-            }
-            _ => Err(Code::ExecutionFailed.because("the worker speaks out of turn")),
-        });
-        match (sent, intent) {
-            (Ok(errand::Came::Done(made)), Some(intent)) => self.end(made, &intent),
-            (Ok(_), _) => Err(Code::ExecutionFailed
-                .because("the worker did nothing")
-                .into()),
-            (Err(sent), None) => Err(sent.failure.into()),
-            (Err(sent), Some(intent)) => self.settle(&intent, sent),
-        }
-    }
-
-    /// Brings what a worker left to its end. `failure`: what it says if nothing was done.
-    fn settle(&self, intent: &Intent, sent: SendFailure) -> Came {
-        let failure = sent.failure;
-        match settle(self.bases, intent).map_err(NotDone::Unsettled)? {
-            Settled::Done(made, entry) => Ok((made, entry)),
-            Settled::Mistaken(why) => Err(Code::ExecutionFailed.because(why).into()),
-            Settled::Undone => Err(failure.into()),
-            // The disk does not show what the worker knows.
-            Settled::Unclear if sent.has_not_acted => Err(failure.into()),
-            Settled::Unclear => Err(failure.code.because(unclear(&failure.message)).into()),
-        }
-    }
-
-    /// Finds out where a removed file is kept.
-    fn end(&self, made: Made, intent: &Intent) -> Came {
-        let Deed::Delete { .. } = &self.deed else {
-            return Ok((made, None));
+impl TaskExecutor {
+    /// Opens an executor by its configuration, and settles what an earlier one left.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::Refused`] for what is wrong with the configuration, a base or the ledger;
+    /// [`Error::Partly`] where what was left cannot be settled.
+    pub fn open(config: &Path) -> Result<TaskExecutor> {
+        super::failpoint::check()?;
+        let config = ExecutorConfig::load(config)?;
+        let key = PrivateKey::load(&config.key)?;
+        let ledger = Ledger::open(&config.state_dir, &config.vault_dir)?;
+        let desk = ExecutorContext {
+            key,
+            clock: ExecutorClock::open(&config.state_dir)?,
+            bases: BaseDirectories::open(&config.bases, &config.vault_dir, ledger.lock()?)?,
+            config,
         };
-        let entry = kept_entry(self.base, intent.run).map_err(NotDone::Unsettled)?;
-        let is_it = |kept: &Kept| {
-            kept.keeper == Keeper::Vault || self.base.trash_has(&kept.entry.0, made.stamp.inode)
+        let mut tasks = TaskExecutor { desk, ledger };
+        let (desk, mut turn) = (&tasks.desk, tasks.ledger.turn()?);
+        let now = desk.clock.now(&turn)?;
+        desk.may_sign(&TrustedKeys::load(&desk.config.trust)?, now, now)?;
+        let has_open = turn.index().open().is_some();
+        desk.bases.are_as_before(&desk.config.state_dir, has_open)?;
+        desk.settle(&mut turn)?;
+        drop(turn);
+        Ok(tasks)
+    }
+
+    /// Does what a manifest says, or refuses.
+    ///
+    /// # Errors
+    /// Where the executor itself cannot work: its ledger, its trusted keys or its revocations cannot be had, or what a task
+    /// left cannot be settled. What is wrong with the request is in the signed answer.
+    pub fn run(&mut self, manifest: &[u8], lease: &[u8]) -> Result<TaskAnswer> {
+        self.answer(&RequestBytes::Manifest(manifest), lease)
+    }
+
+    /// Takes back what a task did, by its result.
+    ///
+    /// # Errors
+    /// As [`TaskExecutor::run`].
+    pub fn undo(&mut self, result: &[u8], lease: &[u8]) -> Result<TaskAnswer> {
+        self.answer(&RequestBytes::Undo(result), lease)
+    }
+
+    /// Signs that a request cannot be read at all.
+    ///
+    /// # Errors
+    /// As [`TaskExecutor::run`].
+    pub fn refuse(&mut self, why: &str) -> Result<TaskAnswer> {
+        let ending = TaskOutcome::Failed(FailureCode::ExecutionFailed.because(why));
+        let turn = self.ledger.turn()?;
+        let now = self.desk.clock.now(&turn)?;
+        let trust = TrustedKeys::load(&self.desk.config.trust)?;
+        self.desk.may_sign(&trust, now, now)?;
+        self.desk
+            .unstored(&turn, &RequestIds::default(), ending, now)
+    }
+
+    fn answer(&mut self, asked: &RequestBytes<'_>, lease: &[u8]) -> Result<TaskAnswer> {
+        let desk = &self.desk;
+        desk.bases.are_there()?;
+        let mut turn = self.ledger.turn()?;
+        let now = desk.clock.now(&turn)?;
+        let trust = TrustedKeys::load(&desk.config.trust)?;
+        desk.may_sign(&trust, now, now)?;
+        desk.settle(&mut turn)?;
+        let checker = TaskChecker {
+            config: &desk.config,
+            key: &desk.key,
+            trust: &trust,
+            now,
+            ahead_s: now.saturating_sub(clock::now()),
         };
-        match entry {
-            Some(kept) if is_it(&kept) => Ok((made, Some(kept))),
-            // Another file had the name at that moment: what is settled puts it back.
-            _ => {
-                let other = "another file took its place at this moment";
-                self.settle(intent, Code::ExecutionFailed.because(other).into())
+        let mut said = RequestIds::default();
+        match checker.check(asked, lease, &mut said, &turn) {
+            Ok(_) if !desk.clock.is_kept() => {
+                let failure = full("the latest time cannot be noted");
+                desk.unstored(&turn, &said, TaskOutcome::Failed(failure), now)
             }
+            Ok((lease, wish)) => {
+                let end = now.saturating_add(lease.quota.wall_ms.div_ceil(1000));
+                desk.may_sign(&trust, now, end)?;
+                desk.carry_out(&mut turn, &said, wish, &lease, now)
+            }
+            Err(EarlyFailure::Stored(failure)) => {
+                desk.conclude(&mut turn, &said, TaskOutcome::Failed(failure), now)
+            }
+            Err(EarlyFailure::Unstored(failure)) => {
+                desk.unstored(&turn, &said, TaskOutcome::Failed(failure), now)
+            }
+            Err(EarlyFailure::Again(at)) => {
+                let (result, success) = turn.stored(at)?;
+                Ok(TaskAnswer { result, success })
+            }
+            Err(EarlyFailure::Broken(error)) => Err(error),
         }
     }
 }
 
-impl Executor for Task<'_, '_> {
-    type Plan = ();
-    const KIND: OriginKind = OriginKind::Task;
-
-    fn context(&self) -> &HomeContext {
-        self.base.place()
+impl ExecutorContext {
+    /// Returns an error unless what the executor signs between these times is a valid result: nothing is done whose answer nobody
+    /// could verify.
+    fn may_sign(&self, trust: &TrustedKeys, from: u64, until: u64) -> Result<()> {
+        let Some(why) = trust.why_not_signed(self.key.public(), from, until) else {
+            return Ok(());
+        };
+        Err(Error::refused(
+            format!(
+                "{}: nobody could verify its results by {}: {why}",
+                self.config.key.display(),
+                self.config.trust.display()
+            ),
+            "Name the executor's new key as `key`, or add the entry that `trumanfs key new` prints.",
+        ))
     }
 
-    fn cwd(&self) -> Vec<u8> {
-        self.context().root().to_vec()
+    /// Settles the task that was begun and has no result.
+    fn settle(&self, turn: &mut LedgerGuard<'_>) -> Result<()> {
+        let Some(intent) = turn.index().open().cloned() else {
+            return Ok(());
+        };
+        let said = RequestIds {
+            task_id: intent.task_id.clone(),
+            capability_id: capability(&intent).to_owned(),
+            manifest_sha256: intent.manifest_sha256.clone(),
+            lease_id: intent.lease_id.clone(),
+        };
+        let ending = match settle(&self.bases, &intent) {
+            Ok(SettleOutcome::Done(made, entry)) => {
+                let undoes = intent.undoes.clone();
+                TaskOutcome::Success(output(&said, &intent.deed, undoes, made, entry))
+            }
+            Ok(SettleOutcome::Mistaken(why)) => {
+                TaskOutcome::Failed(FailureCode::ExecutionFailed.because(why))
+            }
+            Ok(SettleOutcome::Unclear) => TaskOutcome::Failed(
+                FailureCode::ExecutionFailed.because(unclear("the executor was ended")),
+            ),
+            Ok(SettleOutcome::Undone) => TaskOutcome::Failed(
+                FailureCode::ExecutionFailed
+                    .because("the executor was ended before it was done; nothing of it is left"),
+            ),
+            Err(failure) => return Err(unsettled(&intent.task_id, &failure)),
+        };
+        let started_at = intent.started_at;
+        self.conclude(turn, &said, ending, started_at).map(drop)
     }
-
-    fn directory(&self) -> &WorldPath {
-        static ROOT: std::sync::OnceLock<WorldPath> = std::sync::OnceLock::new();
-        ROOT.get_or_init(WorldPath::root)
-    }
-
-    fn plan(&self, _: &Request) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn may_change(&self, (): &()) -> bool {
-        true
-    }
-
-    fn noun(&self, (): &()) -> &'static str {
-        "lines"
-    }
-
-    fn unavailable(&self, error: &Error) -> Refusal {
-        Refusal {
-            message: format!("the home cannot be changed: {error}").into_bytes(),
-            return_code: 1,
-        }
-    }
-
-    fn interrupted(&self, cancel: &CancelToken) -> RequestEnd {
-        RequestEnd::cancelled(cancel, "the task was ended")
-    }
-
-    fn store_return_code(&mut self, _: u8) {}
 
     fn carry_out(
-        &mut self,
-        admitted: AdmittedRequest<()>,
-        _: Arc<dyn Home>,
-        _: RequestStreams,
-    ) -> RequestEnd {
-        let came = self.perform(admitted.run(), admitted.cancel());
-        let done = match &came {
-            Ok(_) => RequestEnd::finished(0),
-            Err(NotDone::Failed(failure) | NotDone::Unsettled(failure)) => {
-                RequestEnd::ended_early(Status::Failed, 1, failure.to_string())
-            }
+        &self,
+        turn: &mut LedgerGuard<'_>,
+        said: &RequestIds,
+        wish: TaskSpec,
+        lease: &Lease,
+        started_at: u64,
+    ) -> Result<TaskAnswer> {
+        let (deed, undoes) = (wish.deed.clone(), wish.undoes.clone());
+        let ending = match self.perform(turn, said, wish, lease, started_at) {
+            Ok((made, entry)) => TaskOutcome::Success(output(said, &deed, undoes, made, entry)),
+            Err(TaskError::Failed(failure)) => TaskOutcome::Failed(failure),
+            Err(TaskError::Unsettled(failure)) => return Err(unsettled(&said.task_id, &failure)),
         };
-        self.came = Some(came);
-        done
+        self.conclude(turn, said, ending, started_at)
+    }
+
+    /// Puts a task through the pipeline.
+    fn perform(
+        &self,
+        turn: &mut LedgerGuard<'_>,
+        said: &RequestIds,
+        wish: TaskSpec,
+        lease: &Lease,
+        started_at: u64,
+    ) -> TaskCompletion {
+        let first = match &wish.deed {
+            TaskAction::Move { source, .. }
+            | TaskAction::Copy { source, .. }
+            | TaskAction::Delete { source } => source,
+            TaskAction::Restore { destination, .. } => destination,
+        };
+        let base = self.bases.locate(first);
+        let base = base.and_then(|(number, _)| self.bases.base(number));
+        let base = base.ok_or_else(|| FailureCode::ExecutionFailed.because("outside the bases"))?;
+        let request = Request {
+            command: command_of(&wish.deed),
+            limits: Limits {
+                time: Some(Duration::from_millis(lease.quota.wall_ms)),
+                memory: 0,
+                ..Limits::default()
+            },
+            ..Request::default()
+        };
+        let mut task = TaskExecution {
+            bases: &self.bases,
+            base,
+            turn,
+            ids: TaskIds {
+                task_id: said.task_id.clone(),
+                lease_id: said.lease_id.clone(),
+                manifest_sha256: said.manifest_sha256.clone(),
+                undoes: wish.undoes,
+            },
+            deed: wish.deed,
+            quota: lease.quota,
+            expected: wish.expected,
+            started_at,
+            came: None,
+        };
+        let outcome = pipeline::execute_gathering(&mut task, &request, None);
+        task.came.unwrap_or_else(|| {
+            let why = outcome.error_message.unwrap_or_default();
+            Err(FailureCode::ExecutionFailed.because(why).into())
+        })
+    }
+
+    /// Signs what came of a task, and stores it.
+    fn conclude(
+        &self,
+        turn: &mut LedgerGuard<'_>,
+        said: &RequestIds,
+        ending: TaskOutcome,
+        started_at: u64,
+    ) -> Result<TaskAnswer> {
+        let success = matches!(ending, TaskOutcome::Success(_));
+        let envelope = self.sign(turn, said, ending, started_at)?;
+        let result = envelope.to_text();
+        let was_begun = turn.index().open().is_some();
+        let stored = turn.conclude(&StoredResult {
+            task_id: Cow::Borrowed(&said.task_id),
+            manifest_sha256: Cow::Borrowed(&said.manifest_sha256),
+            lease_id: Some(Cow::Borrowed(&said.lease_id)),
+            success,
+            payload_sha256: Cow::Owned(strict::sha256(&envelope.payload)),
+            result: Cow::Borrowed(&result),
+        });
+        match stored {
+            Ok(()) => Ok(TaskAnswer { result, success }),
+            // Nothing was begun, so nothing has to be stored.
+            Err(error) if !was_begun && is_full(&error) => {
+                let failure = full("the log cannot grow");
+                self.unstored(turn, said, TaskOutcome::Failed(failure), started_at)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Signs why a request was not even begun.
+    fn unstored(
+        &self,
+        turn: &LedgerGuard<'_>,
+        said: &RequestIds,
+        ending: TaskOutcome,
+        started_at: u64,
+    ) -> Result<TaskAnswer> {
+        let envelope = self.sign(turn, said, ending, started_at)?;
+        Ok(TaskAnswer {
+            result: envelope.to_text(),
+            success: false,
+        })
+    }
+
+    fn sign(
+        &self,
+        turn: &LedgerGuard<'_>,
+        said: &RequestIds,
+        ending: TaskOutcome,
+        started_at: u64,
+    ) -> Result<Envelope> {
+        let result = TaskResult {
+            task_id: said.task_id.clone(),
+            capability_id: said.capability_id.clone(),
+            ending,
+            executor: self.config.audience.clone(),
+            started_at,
+            finished_at: self.clock.now(turn)?,
+            manifest_sha256: said.manifest_sha256.clone(),
+            lease_id: said.lease_id.clone(),
+            prev: turn.index().head().to_owned(),
+        };
+        let signed = result.sign(&self.key);
+        signed.map_err(|why| Error::Damaged(format!("a result cannot be signed: {why}")))
+    }
+}
+
+fn capability(intent: &TaskIntent) -> &'static str {
+    match (&intent.deed, &intent.undoes) {
+        (TaskAction::Move { .. }, _) => "FILE_MOVE",
+        // The undo of a copy removes it, and has the capability of what it undoes.
+        (TaskAction::Copy { .. }, _) | (TaskAction::Delete { .. }, Some(_)) => "FILE_COPY",
+        (TaskAction::Delete { .. }, None) | (TaskAction::Restore { .. }, _) => "FILE_DELETE",
+    }
+}
+
+/// Says that the state directory is full.
+fn full(what: &str) -> TaskFailure {
+    FailureCode::ResourceExhausted.because(format!(
+        "{what}, since the disk of the state directory is full: nothing is begun"
+    ))
+}
+
+/// Says what was done, and how it can be taken back.
+fn output(
+    said: &RequestIds,
+    deed: &TaskAction,
+    undoes: Option<String>,
+    made: WorkerOutput,
+    kept: Option<RecoveryEntry>,
+) -> TaskOutput {
+    let (source, destination) = match deed {
+        TaskAction::Move {
+            source,
+            destination,
+        }
+        | TaskAction::Copy {
+            source,
+            destination,
+        } => (source, Some(destination.clone())),
+        TaskAction::Delete { source } => (source, None),
+        TaskAction::Restore { destination, .. } => (destination, None),
+    };
+    let is_move = matches!(deed, TaskAction::Move { .. });
+    let recovery = kept.map(|kept| RecoveryMetadata {
+        kind: kept.keeper,
+        // The name of a file whose path is UTF-8, cut between characters.
+        entry: String::from_utf8_lossy(&kept.entry.0).into_owned(),
+        sha256: made.sha256.clone(),
+    });
+    TaskOutput {
+        task_id: said.task_id.clone(),
+        capability_id: said.capability_id.clone(),
+        result_summary: ResultSummary {
+            source: source.clone(),
+            destination,
+            sha256: made.sha256,
+            size: made.stamp.size,
+        },
+        undo_metadata: UndoMetadata {
+            original_path: is_move.then(|| source.clone()),
+            recovery,
+            undoes,
+        },
+    }
+}
+
+fn unsettled(task: &str, failure: &TaskFailure) -> Error {
+    Error::Partly {
+        what: format!("task {task}: what came of it cannot be told: {}", failure.message),
+        remedy: "Its intent is in the log. Mend what is in the way and start again: then it is settled and signed.".to_owned(),
     }
 }

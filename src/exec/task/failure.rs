@@ -5,13 +5,13 @@ use std::fmt;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::strict::Malformed;
+use super::strict::FormatError;
 use crate::error::Error;
 
 /// Why a task failed. There are no other codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
-pub enum Code {
+pub enum FailureCode {
     /// The manifest's capability is none of those that there are.
     UnsupportedCapability,
     /// The lease is missing, malformed, not by a trusted key, for something else, not valid yet, revoked or used up.
@@ -24,68 +24,70 @@ pub enum Code {
     ResourceExhausted,
 }
 
-impl Code {
+impl FailureCode {
     /// All codes.
-    pub const ALL: [Code; 5] = [
-        Code::UnsupportedCapability,
-        Code::InvalidLease,
-        Code::LeaseExpired,
-        Code::ExecutionFailed,
-        Code::ResourceExhausted,
+    pub const ALL: [FailureCode; 5] = [
+        FailureCode::UnsupportedCapability,
+        FailureCode::InvalidLease,
+        FailureCode::LeaseExpired,
+        FailureCode::ExecutionFailed,
+        FailureCode::ResourceExhausted,
     ];
 
     /// Returns the code as results have it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Code::UnsupportedCapability => "UNSUPPORTED_CAPABILITY",
-            Code::InvalidLease => "INVALID_LEASE",
-            Code::LeaseExpired => "LEASE_EXPIRED",
-            Code::ExecutionFailed => "EXECUTION_FAILED",
-            Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            FailureCode::UnsupportedCapability => "UNSUPPORTED_CAPABILITY",
+            FailureCode::InvalidLease => "INVALID_LEASE",
+            FailureCode::LeaseExpired => "LEASE_EXPIRED",
+            FailureCode::ExecutionFailed => "EXECUTION_FAILED",
+            FailureCode::ResourceExhausted => "RESOURCE_EXHAUSTED",
         }
     }
 
     /// Returns the failure of this code with its reason.
-    pub fn because(self, message: impl AsRef<str>) -> Failure {
-        Failure {
+    pub fn because(self, message: impl AsRef<str>) -> TaskFailure {
+        TaskFailure {
             code: self,
-            message: Malformed::new(message).to_string(),
+            message: FormatError::new(message).to_string(),
         }
     }
 }
 
-impl From<Code> for &'static str {
-    fn from(code: Code) -> &'static str {
+impl From<FailureCode> for &'static str {
+    fn from(code: FailureCode) -> &'static str {
         code.as_str()
     }
 }
 
-impl TryFrom<String> for Code {
-    type Error = Malformed;
+impl TryFrom<String> for FailureCode {
+    type Error = FormatError;
 
-    fn try_from(text: String) -> Result<Code, Malformed> {
-        let known = Code::ALL.into_iter().find(|code| code.as_str() == text);
-        known.ok_or_else(|| Malformed::new(format!("{text:?} is no code of a failure")))
+    fn try_from(text: String) -> Result<FailureCode, FormatError> {
+        let known = FailureCode::ALL
+            .into_iter()
+            .find(|code| code.as_str() == text);
+        known.ok_or_else(|| FormatError::new(format!("{text:?} is no code of a failure")))
     }
 }
 
 /// A failure: its code, and its reason in words. The words say nothing that the lease does not cover.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failure {
+pub struct TaskFailure {
     /// Which kind it is.
-    pub code: Code,
+    pub code: FailureCode,
     /// What happened, for people.
     pub message: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for TaskFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code.as_str(), self.message)
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for TaskFailure {}
 
 /// Returns whether a disk or a quota of it is full.
 pub(super) fn is_full(error: &Error) -> bool {

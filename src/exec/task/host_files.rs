@@ -242,7 +242,7 @@ pub fn canonical(path: &Path) -> Result<PathBuf> {
 
 /// What a path leads to, by device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub struct FileIdentity {
     device: u64,
     inode: u64,
 }
@@ -251,10 +251,10 @@ pub struct Identity {
 ///
 /// # Errors
 /// It is absent.
-pub fn identity(path: &Path) -> Result<(Identity, bool)> {
+pub fn identity(path: &Path) -> Result<(FileIdentity, bool)> {
     let stat = rustix::fs::statat(CWD, path, rustix::fs::AtFlags::empty())
         .map_err(|errno| failed(path, errno))?;
-    let identity = Identity {
+    let identity = FileIdentity {
         device: stat.st_dev,
         inode: stat.st_ino,
     };

@@ -13,7 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
 use super::host_files;
-use super::strict::{Malformed, sha256};
+use super::strict::{FormatError, sha256};
 use crate::error::Error;
 
 /// How long a key file may be, in bytes. A key takes some 120.
@@ -37,16 +37,16 @@ impl PublicKey {
     /// # Errors
     /// They are no point of the curve, not in the one spelling that it has, or one of the few points that make
     /// signatures for anything.
-    pub fn from_bytes(bytes: &[u8; 32]) -> Result<PublicKey, Malformed> {
+    pub fn from_bytes(bytes: &[u8; 32]) -> Result<PublicKey, FormatError> {
         let key = VerifyingKey::from_bytes(bytes)
-            .map_err(|_| Malformed::new("the public key is no point of the curve"))?;
+            .map_err(|_| FormatError::new("the public key is no point of the curve"))?;
         if key.to_edwards().compress().as_bytes() != bytes {
-            return Err(Malformed::new(
+            return Err(FormatError::new(
                 "the public key is not in its canonical form",
             ));
         }
         match key.is_weak() {
-            true => Err(Malformed::new("the public key is a point of small order")),
+            true => Err(FormatError::new("the public key is a point of small order")),
             false => Ok(PublicKey::of(key)),
         }
     }
@@ -55,9 +55,9 @@ impl PublicKey {
     ///
     /// # Errors
     /// It is no ed25519 key, or one that [`PublicKey::from_bytes`] refuses.
-    pub fn from_pem(text: &str) -> Result<PublicKey, Malformed> {
+    pub fn from_pem(text: &str) -> Result<PublicKey, FormatError> {
         let key = VerifyingKey::from_public_key_pem(text).map_err(|_| {
-            Malformed::new("no ed25519 public key in PEM (-----BEGIN PUBLIC KEY-----)")
+            FormatError::new("no ed25519 public key in PEM (-----BEGIN PUBLIC KEY-----)")
         })?;
         PublicKey::from_bytes(key.as_bytes())
     }
@@ -145,11 +145,11 @@ impl PrivateKey {
     ///
     /// # Errors
     /// It is no ed25519 key without a passphrase.
-    pub fn from_pem(text: &str) -> Result<PrivateKey, Malformed> {
+    pub fn from_pem(text: &str) -> Result<PrivateKey, FormatError> {
         SigningKey::from_pkcs8_pem(text)
             .map(PrivateKey::of)
             .map_err(|_| {
-                Malformed::new("no ed25519 private key in PEM (-----BEGIN PRIVATE KEY-----)")
+                FormatError::new("no ed25519 private key in PEM (-----BEGIN PRIVATE KEY-----)")
             })
     }
 

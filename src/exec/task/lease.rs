@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 
+use super::absolute_path::AbsolutePath;
 use super::envelope::{Envelope, PayloadType};
-use super::failure::{Code, Failure};
+use super::failure::{FailureCode, TaskFailure};
 use super::key::{PrivateKey, PublicKey};
 use super::manifest::Capability;
-use super::path::AbsolutePath;
-use super::quota::{LARGEST, Quota};
-use super::revocations::Revocations;
-use super::strict::{self, Malformed};
+use super::quota::{LARGEST, TaskQuota};
+use super::revocations::RevocationList;
+use super::strict::{self, FormatError};
 use crate::error::Error;
 
 /// How many capabilities or bases a lease may name.
@@ -52,11 +52,11 @@ pub struct Lease {
     pub max_uses: u64,
     /// What the task may use.
     #[serde(deserialize_with = "strict::object")]
-    pub quota: Quota,
+    pub quota: TaskQuota,
 }
 
-fn invalid(why: impl AsRef<str>) -> Failure {
-    Code::InvalidLease.because(why)
+fn invalid(why: impl AsRef<str>) -> TaskFailure {
+    FailureCode::InvalidLease.because(why)
 }
 
 impl Lease {
@@ -80,7 +80,7 @@ impl Lease {
     ///
     /// # Errors
     /// It is not strict JSON, a member is missing, unknown, of the wrong type, or out of its bounds.
-    pub fn parse(payload: &[u8]) -> Result<Lease, Malformed> {
+    pub fn parse(payload: &[u8]) -> Result<Lease, FormatError> {
         let lease: Lease = strict::read(payload, PayloadType::Lease.limit())?;
         lease.check()?;
         Ok(lease)
@@ -90,7 +90,7 @@ impl Lease {
     ///
     /// # Errors
     /// One is out of them.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), FormatError> {
         strict::check_version(self.v)?;
         strict::check_id("lease_id", &self.lease_id)?;
         strict::check_id("iss", &self.iss)?;
@@ -99,7 +99,9 @@ impl Lease {
         strict::check_sha256("manifest_sha256", &self.manifest_sha256)?;
         let several = |member: &str, count: usize| match (1..=MOST).contains(&count) {
             true => Ok(()),
-            false => Err(Malformed::new(format!("{count} {member}, not 1 to {MOST}"))),
+            false => Err(FormatError::new(format!(
+                "{count} {member}, not 1 to {MOST}"
+            ))),
         };
         several("capabilities", self.capabilities.len())?;
         several("bases", self.bases.len())?;
@@ -108,16 +110,16 @@ impl Lease {
         }
         for (member, time) in [("iat", self.iat), ("nbf", self.nbf), ("exp", self.exp)] {
             if time > LARGEST {
-                return Err(Malformed::new(format!(
+                return Err(FormatError::new(format!(
                     "{member} is {time}, which is no time"
                 )));
             }
         }
         if self.exp <= self.nbf || self.exp <= self.iat {
-            return Err(Malformed::new("exp is not after nbf and iat"));
+            return Err(FormatError::new("exp is not after nbf and iat"));
         }
         if !(1..=MOST_USES).contains(&self.max_uses) {
-            return Err(Malformed::new(format!(
+            return Err(FormatError::new(format!(
                 "max_uses is {}, not 1 to {MOST_USES}",
                 self.max_uses
             )));
@@ -129,20 +131,20 @@ impl Lease {
     ///
     /// # Errors
     /// A member is out of its bounds.
-    pub fn to_payload(&self) -> Result<Vec<u8>, Malformed> {
+    pub fn to_payload(&self) -> Result<Vec<u8>, FormatError> {
         self.check()?;
-        serde_json::to_vec(self).map_err(|error| Malformed::new(error.to_string()))
+        serde_json::to_vec(self).map_err(|error| FormatError::new(error.to_string()))
     }
 
     /// Issues the lease: signs it as a kernel.
     ///
     /// # Errors
     /// A member is out of its bounds, or the envelope is longer than one may be.
-    pub fn issue(&self, key: &PrivateKey) -> Result<Envelope, Malformed> {
+    pub fn issue(&self, key: &PrivateKey) -> Result<Envelope, FormatError> {
         let envelope = Envelope::sign(PayloadType::Lease, self.to_payload()?, key);
         let (length, limit) = (envelope.to_text().len(), PayloadType::Lease.limit());
         match length > limit {
-            true => Err(Malformed::new(format!(
+            true => Err(FormatError::new(format!(
                 "the lease has {length} bytes, more than {limit}"
             ))),
             false => Ok(envelope),
@@ -156,7 +158,7 @@ impl Lease {
     pub fn verify<'k>(
         text: &[u8],
         keys: impl IntoIterator<Item = &'k PublicKey>,
-    ) -> Result<Lease, Failure> {
+    ) -> Result<Lease, TaskFailure> {
         let envelope = Envelope::parse(text)
             .map_err(|why| invalid(format!("the lease is malformed: {why}")))?;
         if envelope.verify(PayloadType::Lease, keys).is_none() {
@@ -172,7 +174,7 @@ impl Lease {
     ///
     /// # Errors
     /// INVALID_LEASE: it is for another executor.
-    pub fn check_audience(&self, audience: &str) -> Result<(), Failure> {
+    pub fn check_audience(&self, audience: &str) -> Result<(), TaskFailure> {
         match self.aud == audience {
             true => Ok(()),
             false => Err(invalid("the lease is for another executor")),
@@ -183,7 +185,7 @@ impl Lease {
     ///
     /// # Errors
     /// INVALID_LEASE: it is for another task.
-    pub fn check_task(&self, task_id: &str) -> Result<(), Failure> {
+    pub fn check_task(&self, task_id: &str) -> Result<(), TaskFailure> {
         match self.task_id == task_id {
             true => Ok(()),
             false => Err(invalid("the lease is for another task")),
@@ -194,7 +196,7 @@ impl Lease {
     ///
     /// # Errors
     /// INVALID_LEASE: it is for another text.
-    pub fn check_digest(&self, sha256: &str) -> Result<(), Failure> {
+    pub fn check_digest(&self, sha256: &str) -> Result<(), TaskFailure> {
         match self.manifest_sha256 == sha256 {
             true => Ok(()),
             false => Err(invalid("the lease is for a manifest with another digest")),
@@ -206,7 +208,7 @@ impl Lease {
     /// # Errors
     /// LEASE_EXPIRED: `exp` has come. INVALID_LEASE: it lasts longer than `max_lease_s` from the earlier of `iat` and
     /// `nbf`, or is not valid yet.
-    pub fn check_time(&self, now: u64, skew_s: u64, max_lease_s: u64) -> Result<(), Failure> {
+    pub fn check_time(&self, now: u64, skew_s: u64, max_lease_s: u64) -> Result<(), TaskFailure> {
         let begin = self.iat.min(self.nbf);
         let lifetime = self.exp.saturating_sub(begin);
         if lifetime > max_lease_s {
@@ -215,7 +217,7 @@ impl Lease {
             )));
         }
         if now >= self.exp {
-            return Err(Code::LeaseExpired.because(format!(
+            return Err(FailureCode::LeaseExpired.because(format!(
                 "the lease expired at {}, and it is {now}",
                 self.exp
             )));
@@ -234,7 +236,7 @@ impl Lease {
     ///
     /// # Errors
     /// INVALID_LEASE: it is revoked.
-    pub fn check_revocation(&self, revocations: &Revocations) -> Result<(), Failure> {
+    pub fn check_revocation(&self, revocations: &RevocationList) -> Result<(), TaskFailure> {
         match revocations.has(&self.lease_id) {
             false => Ok(()),
             true => Err(invalid("the lease is revoked")),
@@ -245,7 +247,7 @@ impl Lease {
     ///
     /// # Errors
     /// INVALID_LEASE: it is used up.
-    pub fn check_uses(&self, used: u64) -> Result<(), Failure> {
+    pub fn check_uses(&self, used: u64) -> Result<(), TaskFailure> {
         match used < self.max_uses {
             true => Ok(()),
             false => Err(invalid(format!(
@@ -259,9 +261,9 @@ impl Lease {
     ///
     /// # Errors
     /// UNSUPPORTED_CAPABILITY: there is none of this id. INVALID_LEASE: the lease does not have it.
-    pub fn check_capability(&self, id: &str) -> Result<Capability, Failure> {
+    pub fn check_capability(&self, id: &str) -> Result<Capability, TaskFailure> {
         let Some(capability) = Capability::parse(id) else {
-            return Err(Code::UnsupportedCapability
+            return Err(FailureCode::UnsupportedCapability
                 .because(format!("{id:?} is not FILE_MOVE, FILE_COPY or FILE_DELETE")));
         };
         match self.capabilities.iter().any(|leased| leased == id) {
@@ -275,12 +277,16 @@ impl Lease {
     ///
     /// # Errors
     /// EXECUTION_FAILED: it does not.
-    pub fn check_path(&self, path: &AbsolutePath, configured: &[PathBuf]) -> Result<(), Failure> {
+    pub fn check_path(
+        &self,
+        path: &AbsolutePath,
+        configured: &[PathBuf],
+    ) -> Result<(), TaskFailure> {
         let below = |base: &Path| path.below(base).is_some();
         let is_leased = self.bases.iter().any(|base| below(base.as_path()));
         match is_leased && configured.iter().any(|base| below(base)) {
             true => Ok(()),
-            false => Err(Code::ExecutionFailed
+            false => Err(FailureCode::ExecutionFailed
                 .because("a path does not lie below a base that the lease has")),
         }
     }
@@ -298,11 +304,11 @@ mod tests {
         serde_json::to_value(lease()).unwrap()
     }
 
-    fn parse(value: &Value) -> Result<Lease, Malformed> {
+    fn parse(value: &Value) -> Result<Lease, FormatError> {
         Lease::parse(value.to_string().as_bytes())
     }
 
-    fn code(checked: Result<(), Failure>) -> Option<Code> {
+    fn code(checked: Result<(), TaskFailure>) -> Option<FailureCode> {
         checked.err().map(|failure| failure.code)
     }
 
@@ -362,13 +368,19 @@ mod tests {
     fn who_it_is_for_is_compared() {
         let lease = lease();
         assert_eq!(code(lease.check_audience("files")), None);
-        assert_eq!(code(lease.check_audience("file")), Some(Code::InvalidLease));
+        assert_eq!(
+            code(lease.check_audience("file")),
+            Some(FailureCode::InvalidLease)
+        );
         assert_eq!(code(lease.check_task("task-1")), None);
-        assert_eq!(code(lease.check_task("task-2")), Some(Code::InvalidLease));
+        assert_eq!(
+            code(lease.check_task("task-2")),
+            Some(FailureCode::InvalidLease)
+        );
         assert_eq!(code(lease.check_digest(&"0".repeat(64))), None);
         assert_eq!(
             code(lease.check_digest(&"1".repeat(64))),
-            Some(Code::InvalidLease)
+            Some(FailureCode::InvalidLease)
         );
     }
 
@@ -383,7 +395,10 @@ mod tests {
             };
             code(lease.check_time(now, 30, 100))
         };
-        let (late, bad) = (Some(Code::LeaseExpired), Some(Code::InvalidLease));
+        let (late, bad) = (
+            Some(FailureCode::LeaseExpired),
+            Some(FailureCode::InvalidLease),
+        );
         for (iat, nbf, exp, now, expected) in [
             (100, 100, 200, 100, None),
             (100, 100, 200, 199, None),
@@ -420,16 +435,19 @@ mod tests {
         };
         assert_eq!(code(lease.check_uses(0)), None);
         assert_eq!(code(lease.check_uses(1)), None);
-        assert_eq!(code(lease.check_uses(2)), Some(Code::InvalidLease));
-        assert_eq!(code(lease.check_uses(u64::MAX)), Some(Code::InvalidLease));
-        let mut list = Revocations::default();
+        assert_eq!(code(lease.check_uses(2)), Some(FailureCode::InvalidLease));
+        assert_eq!(
+            code(lease.check_uses(u64::MAX)),
+            Some(FailureCode::InvalidLease)
+        );
+        let mut list = RevocationList::default();
         assert_eq!(code(lease.check_revocation(&list)), None);
         list.lease_ids.insert("lease-10".to_owned());
         assert_eq!(code(lease.check_revocation(&list)), None);
         list.lease_ids.insert("lease-1".to_owned());
         assert_eq!(
             code(lease.check_revocation(&list)),
-            Some(Code::InvalidLease)
+            Some(FailureCode::InvalidLease)
         );
     }
 
@@ -444,10 +462,10 @@ mod tests {
             Ok(Capability::FileMove)
         );
         for (id, expected) in [
-            ("FILE_DELETE", Code::InvalidLease),
-            ("FILE_CHMOD", Code::UnsupportedCapability),
-            ("FILE_LINK", Code::UnsupportedCapability),
-            ("file_move", Code::UnsupportedCapability),
+            ("FILE_DELETE", FailureCode::InvalidLease),
+            ("FILE_CHMOD", FailureCode::UnsupportedCapability),
+            ("FILE_LINK", FailureCode::UnsupportedCapability),
+            ("file_move", FailureCode::UnsupportedCapability),
         ] {
             assert_eq!(
                 lease.check_capability(id).unwrap_err().code,
@@ -485,7 +503,7 @@ mod tests {
             assert_eq!(failed.is_ok(), allowed, "{text}");
             // Nothing of what was asked for is repeated.
             if let Err(failure) = failed {
-                assert_eq!(failure.code, Code::ExecutionFailed);
+                assert_eq!(failure.code, FailureCode::ExecutionFailed);
                 assert!(!failure.message.contains(text));
             }
         }
@@ -513,7 +531,7 @@ mod tests {
             ),
         ] {
             let failure = Lease::verify(text.as_bytes(), [key.public()]).unwrap_err();
-            assert_eq!(failure.code, Code::InvalidLease, "{what}");
+            assert_eq!(failure.code, FailureCode::InvalidLease, "{what}");
         }
         assert!(Lease::verify(good.as_bytes(), []).is_err());
         let wrong = Lease {

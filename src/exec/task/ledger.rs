@@ -18,9 +18,9 @@ use rustix::io::Errno;
 
 use super::failpoint;
 use super::head_witness::HeadWitness;
-use super::index::Index;
-use super::line::{Intent, Line, Stored};
-use super::worker::order::Made;
+use super::ledger_index::LedgerIndex;
+use super::ledger_line::{LedgerLine, StoredResult, TaskIntent};
+use super::worker::worker_order::WorkerOutput;
 use crate::error::{Error, Result};
 use crate::world::Root;
 use crate::world::root::{open_beneath, stat_fd};
@@ -41,7 +41,7 @@ pub(super) struct Ledger {
     file: File,
     /// How much of the file has been read, or written.
     end: u64,
-    index: Index,
+    index: LedgerIndex,
     witness: HeadWitness,
     /// The state directory.
     dir: Root,
@@ -49,7 +49,7 @@ pub(super) struct Ledger {
 }
 
 /// The right to work on a ledger, until it is dropped.
-pub(super) struct Turn<'l> {
+pub(super) struct LedgerGuard<'l> {
     pub(super) ledger: &'l mut Ledger,
 }
 
@@ -73,7 +73,7 @@ impl Ledger {
             lock,
             file: File::from(file),
             end: 0,
-            index: Index::default(),
+            index: LedgerIndex::default(),
             witness: HeadWitness::open(vault_dir, state_dir)?,
             dir,
             shown: state_dir.join(LOG).display().to_string(),
@@ -94,7 +94,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::Conflict`] where another process has it for long; [`Error::Damaged`] where a line cannot be read;
     /// [`Error::Refused`] where the log is an older one.
-    pub(super) fn turn(&mut self) -> Result<Turn<'_>> {
+    pub(super) fn turn(&mut self) -> Result<LedgerGuard<'_>> {
         let end = Instant::now() + PATIENCE;
         loop {
             match rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
@@ -107,7 +107,7 @@ impl Ledger {
                 Err(errno) => return Err(Error::os("flock")(errno)),
             }
         }
-        let turn = Turn { ledger: self };
+        let turn = LedgerGuard { ledger: self };
         turn.ledger.is_in_place()?;
         if let Some(head) = turn.ledger.witness.read()? {
             turn.ledger.index.expect(head);
@@ -194,15 +194,15 @@ impl Ledger {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LedgerGuard<'_> {
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.ledger.lock, FlockOperation::Unlock);
     }
 }
 
-impl Turn<'_> {
+impl LedgerGuard<'_> {
     /// Returns what is known of tasks and leases.
-    pub(super) fn index(&self) -> &Index {
+    pub(super) fn index(&self) -> &LedgerIndex {
         &self.ledger.index
     }
 
@@ -214,8 +214,8 @@ impl Turn<'_> {
         let mut bytes = vec![0; usize::try_from(at.1).unwrap_or_default()];
         let read = self.ledger.file.read_exact_at(&mut bytes, at.0);
         read.map_err(io("read"))?;
-        match Line::parse(&bytes) {
-            Ok(Line::Result(stored)) => Ok((stored.result.into_owned(), stored.success)),
+        match LedgerLine::parse(&bytes) {
+            Ok(LedgerLine::Result(stored)) => Ok((stored.result.into_owned(), stored.success)),
             _ => Err(self.ledger.damaged("a result has changed")),
         }
     }
@@ -224,10 +224,10 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// `ENOSPC` and the like; then nothing may be done.
-    pub(super) fn intend(&mut self, intent: &Intent) -> Result<()> {
+    pub(super) fn intend(&mut self, intent: &TaskIntent) -> Result<()> {
         failpoint::reach("before_intent");
         self.reserve()?;
-        self.append(&Line::Intent(Box::new(intent.clone())))?;
+        self.append(&LedgerLine::Intent(Box::new(intent.clone())))?;
         failpoint::reach("after_intent");
         self.sync()?;
         failpoint::reach("after_intent_sync");
@@ -238,22 +238,22 @@ impl Turn<'_> {
     /// line, no copy got a name.
     ///
     /// # Errors
-    /// As [`Turn::intend`].
-    pub(super) fn note_made(&mut self, intent: &Intent, made: &Made) -> Result<()> {
-        let intent = Intent {
+    /// As [`LedgerGuard::intend`].
+    pub(super) fn note_made(&mut self, intent: &TaskIntent, made: &WorkerOutput) -> Result<()> {
+        let intent = TaskIntent {
             made: Some(made.clone()),
             ..intent.clone()
         };
-        self.append(&Line::Intent(Box::new(intent)))?;
+        self.append(&LedgerLine::Intent(Box::new(intent)))?;
         self.sync()
     }
 
     /// Writes what came of a task, and waits until that is on disk.
     ///
     /// # Errors
-    /// As [`Turn::intend`]; then the task is settled anew.
-    pub(super) fn conclude(&mut self, stored: &Stored<'_>) -> Result<()> {
-        self.append(&Line::Result(stored.clone()))?;
+    /// As [`LedgerGuard::intend`]; then the task is settled anew.
+    pub(super) fn conclude(&mut self, stored: &StoredResult<'_>) -> Result<()> {
+        self.append(&LedgerLine::Result(stored.clone()))?;
         failpoint::reach("before_result_sync");
         self.sync()?;
         failpoint::reach("after_result");
@@ -270,7 +270,7 @@ impl Turn<'_> {
         }
     }
 
-    fn append(&mut self, line: &Line<'_>) -> Result<()> {
+    fn append(&mut self, line: &LedgerLine<'_>) -> Result<()> {
         let mut bytes = line.text();
         bytes.push(b'\n');
         let ledger = &mut *self.ledger;

@@ -1,15 +1,15 @@
 //! Manifests: what a task is to do. Nobody signs them; a lease has the digest of their exact bytes.
 //!
 //! They are read in two steps, since the checks have an order: [`Manifest::parse`] before the lease is looked at,
-//! [`Inputs::read`] after it.
+//! [`TaskInputs::read`] after it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::path::AbsolutePath;
-use super::strict::{self, Malformed};
+use super::absolute_path::AbsolutePath;
+use super::strict::{self, FormatError};
 
 /// How long a manifest may be, in bytes.
 pub const LONGEST: usize = 64 << 10;
@@ -58,7 +58,7 @@ impl fmt::Display for Capability {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct ManifestWire {
     task_id: String,
     capability_id: String,
     inputs: Value,
@@ -68,7 +68,7 @@ struct Wire {
 
 /// The conditions of a manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Constraints {
+pub struct ManifestConstraints {
     /// Whether it must be possible to take the operation back; `None` where the manifest does not say.
     pub reversible: Option<bool>,
     /// Conditions that mean nothing here.
@@ -82,10 +82,10 @@ pub struct Manifest {
     pub task_id: String,
     /// What is to be done; any text, also one that is no id: then it is none of the known capabilities.
     pub capability_id: String,
-    /// With what, for [`Inputs::read`].
+    /// With what, for [`TaskInputs::read`].
     pub inputs: Value,
     /// On which conditions.
-    pub constraints: Constraints,
+    pub constraints: ManifestConstraints,
     /// Where the task comes from; means nothing here.
     pub provenance: Map<String, Value>,
 }
@@ -95,14 +95,14 @@ impl Manifest {
     ///
     /// # Errors
     /// It is too long, not strict JSON, a member is missing, unknown or of the wrong type, or an id is none.
-    pub fn parse(text: &[u8]) -> Result<Manifest, Malformed> {
-        let mut wire: Wire = strict::read(text, LONGEST)?;
+    pub fn parse(text: &[u8]) -> Result<Manifest, FormatError> {
+        let mut wire: ManifestWire = strict::read(text, LONGEST)?;
         strict::check_id("task_id", &wire.task_id)?;
         let reversible = match wire.constraints.remove("reversible") {
             None => None,
             Some(Value::Bool(reversible)) => Some(reversible),
             Some(_) => {
-                return Err(Malformed::new(
+                return Err(FormatError::new(
                     "constraints.reversible is neither true nor false",
                 ));
             }
@@ -111,7 +111,7 @@ impl Manifest {
             task_id: wire.task_id,
             capability_id: wire.capability_id,
             inputs: wire.inputs,
-            constraints: Constraints {
+            constraints: ManifestConstraints {
                 reversible,
                 others: wire.constraints,
             },
@@ -138,20 +138,20 @@ impl Manifest {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OnePath {
+struct DeleteInputs {
     source_path: AbsolutePath,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TwoPaths {
+struct TransferInputs {
     source_path: AbsolutePath,
     destination_path: AbsolutePath,
 }
 
 /// The inputs of a capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Inputs {
+pub enum TaskInputs {
     /// Of FILE_MOVE and FILE_COPY.
     Two {
         /// The file.
@@ -166,27 +166,27 @@ pub enum Inputs {
     },
 }
 
-impl Inputs {
+impl TaskInputs {
     /// Reads the inputs that the capability takes.
     ///
     /// # Errors
     /// One is missing, unknown, no string, or not a path as [`AbsolutePath`] has it.
-    pub fn read(capability: Capability, value: &Value) -> Result<Inputs, Malformed> {
-        let wrong = |error: serde_json::Error| Malformed::new(error.to_string()).of("inputs");
+    pub fn read(capability: Capability, value: &Value) -> Result<TaskInputs, FormatError> {
+        let wrong = |error: serde_json::Error| FormatError::new(error.to_string()).of("inputs");
         if !value.is_object() {
-            return Err(Malformed::new("inputs is no object"));
+            return Err(FormatError::new("inputs is no object"));
         }
         match capability {
             Capability::FileMove | Capability::FileCopy => {
-                let paths = TwoPaths::deserialize(value).map_err(wrong)?;
-                Ok(Inputs::Two {
+                let paths = TransferInputs::deserialize(value).map_err(wrong)?;
+                Ok(TaskInputs::Two {
                     source: paths.source_path,
                     destination: paths.destination_path,
                 })
             }
             Capability::FileDelete => {
-                let paths = OnePath::deserialize(value).map_err(wrong)?;
-                Ok(Inputs::One {
+                let paths = DeleteInputs::deserialize(value).map_err(wrong)?;
+                Ok(TaskInputs::One {
                     source: paths.source_path,
                 })
             }
@@ -196,15 +196,15 @@ impl Inputs {
     /// Returns the file that the task is about.
     pub fn source(&self) -> &AbsolutePath {
         match self {
-            Inputs::Two { source, .. } | Inputs::One { source } => source,
+            TaskInputs::Two { source, .. } | TaskInputs::One { source } => source,
         }
     }
 
     /// Returns the name that is to be new.
     pub fn destination(&self) -> Option<&AbsolutePath> {
         match self {
-            Inputs::Two { destination, .. } => Some(destination),
-            Inputs::One { .. } => None,
+            TaskInputs::Two { destination, .. } => Some(destination),
+            TaskInputs::One { .. } => None,
         }
     }
 }
@@ -230,7 +230,7 @@ mod tests {
         })
     }
 
-    fn parse(value: &Value) -> Result<Manifest, Malformed> {
+    fn parse(value: &Value) -> Result<Manifest, FormatError> {
         Manifest::parse(value.to_string().as_bytes())
     }
 
@@ -246,7 +246,10 @@ mod tests {
         assert_eq!(read.provenance["plan"], json!(["x"]));
         let mut silent = manifest();
         silent["constraints"] = json!({});
-        assert_eq!(parse(&silent).unwrap().constraints, Constraints::default());
+        assert_eq!(
+            parse(&silent).unwrap().constraints,
+            ManifestConstraints::default()
+        );
         // What it means is decided after the lease, whatever it is.
         for inputs in [
             json!({}),
@@ -336,12 +339,12 @@ mod tests {
             assert_eq!(Capability::parse(capability.as_str()), Some(capability));
             let takes_two = capability != Capability::FileDelete;
             assert_eq!(
-                Inputs::read(capability, &two).is_ok(),
+                TaskInputs::read(capability, &two).is_ok(),
                 takes_two,
                 "{capability}"
             );
             assert_eq!(
-                Inputs::read(capability, &one).is_ok(),
+                TaskInputs::read(capability, &one).is_ok(),
                 !takes_two,
                 "{capability}"
             );
@@ -360,7 +363,7 @@ mod tests {
                 json!("/w/a"),
             ] {
                 assert!(
-                    Inputs::read(capability, &bad).is_err(),
+                    TaskInputs::read(capability, &bad).is_err(),
                     "{capability}: {bad}"
                 );
             }
@@ -368,7 +371,7 @@ mod tests {
         for id in ["", "file_move", "FILE_MOVE ", "FILE_LINK"] {
             assert_eq!(Capability::parse(id), None);
         }
-        let read = Inputs::read(Capability::FileCopy, &two).unwrap();
+        let read = TaskInputs::read(Capability::FileCopy, &two).unwrap();
         assert_eq!(read.source().as_str(), "/w/a");
         assert_eq!(read.destination().unwrap().as_str(), "/w/b");
     }

@@ -5,35 +5,35 @@
 //! strict JSON ([`strict`]), signed envelopes ([`envelope`]), keys and who is trusted ([`key`], [`trust`]), the
 //! [`config`] of an executor, and what is signed: [`lease`], [`result`], [`revocations`].
 
-pub mod audit;
-mod bases;
-mod check;
+pub mod absolute_path;
+mod base_directories;
 pub mod clock;
 pub mod clock_report;
 pub mod config;
 pub mod envelope;
-mod errand;
+mod execution;
 mod executor;
 pub mod failpoint;
 pub mod failure;
 mod head_witness;
 pub mod host_files;
-mod index;
 pub mod key;
 pub mod lease;
 mod ledger;
-mod line;
+mod ledger_index;
+mod ledger_line;
+pub mod log_audit;
 pub mod manifest;
-pub mod path;
 pub mod quota;
+mod request_check;
 pub mod result;
 pub mod revocations;
-mod settle;
-pub mod stream;
+mod settlement;
+pub mod stream_request;
 pub mod strict;
-mod supervise;
-mod tasks;
 pub mod trust;
+mod worker_job;
+mod worker_process;
 
 #[cfg(test)]
 #[allow(
@@ -45,5 +45,5 @@ pub mod trust;
 mod tests;
 mod worker;
 
-pub use tasks::{Answer, Tasks};
+pub use executor::{TaskAnswer, TaskExecutor};
 pub use worker::{WORKER, run_worker};

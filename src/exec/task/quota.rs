@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::strict::Malformed;
+use super::strict::FormatError;
 
 /// The largest whole number that every reader of JSON has exactly.
 pub const LARGEST: u64 = (1 << 53) - 1;
@@ -21,7 +21,7 @@ const DAY_MS: u64 = 86_400_000;
 /// What a task may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Quota {
+pub struct TaskQuota {
     /// Time from start to end, in milliseconds.
     pub wall_ms: u64,
     /// Time on processors, in milliseconds.
@@ -34,10 +34,10 @@ pub struct Quota {
     pub file_bytes: u64,
 }
 
-impl Default for Quota {
+impl Default for TaskQuota {
     /// What `lease issue` gives where nothing is said: a minute, ten seconds, 256 MiB, and files of 1 GiB.
-    fn default() -> Quota {
-        Quota {
+    fn default() -> TaskQuota {
+        TaskQuota {
             wall_ms: 60_000,
             cpu_ms: 10_000,
             memory_bytes: 256 << 20,
@@ -47,15 +47,15 @@ impl Default for Quota {
     }
 }
 
-impl Quota {
+impl TaskQuota {
     /// Checks that each limit is within its bounds.
     ///
     /// # Errors
     /// One is not.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), FormatError> {
         for ((name, lowest, highest), value) in BOUNDS.iter().zip(self.values()) {
             if !(lowest..=highest).contains(&&value) {
-                return Err(Malformed::new(format!(
+                return Err(FormatError::new(format!(
                     "quota.{name} is {value}, not {lowest} to {highest}"
                 )));
             }
@@ -67,7 +67,7 @@ impl Quota {
     ///
     /// # Errors
     /// There is no such limit.
-    pub fn set(&mut self, name: &str, value: u64) -> Result<(), Malformed> {
+    pub fn set(&mut self, name: &str, value: u64) -> Result<(), FormatError> {
         let place = match name {
             "wall_ms" => &mut self.wall_ms,
             "cpu_ms" => &mut self.cpu_ms,
@@ -76,7 +76,7 @@ impl Quota {
             "file_bytes" => &mut self.file_bytes,
             other => {
                 let names: Vec<&str> = BOUNDS.iter().map(|(name, ..)| *name).collect();
-                return Err(Malformed::new(format!(
+                return Err(FormatError::new(format!(
                     "{other:?} is no limit; there are {}",
                     names.join(", ")
                 )));
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn every_limit_is_required_and_bounded() {
-        assert_eq!(Quota::default().check(), Ok(()));
-        let text = serde_json::to_string(&Quota::default()).unwrap();
+        assert_eq!(TaskQuota::default().check(), Ok(()));
+        let text = serde_json::to_string(&TaskQuota::default()).unwrap();
         assert_eq!(
-            strict::read::<Quota>(text.as_bytes(), 1000),
-            Ok(Quota::default())
+            strict::read::<TaskQuota>(text.as_bytes(), 1000),
+            Ok(TaskQuota::default())
         );
         for (index, (name, lowest, highest)) in BOUNDS.into_iter().enumerate() {
-            let mut quota = Quota::default();
+            let mut quota = TaskQuota::default();
             for good in [lowest, highest] {
                 quota.set(name, good).unwrap();
                 assert_eq!(
@@ -128,7 +128,7 @@ mod tests {
                     "{name} {bad}"
                 );
             }
-            let value = Quota::default().values()[index];
+            let value = TaskQuota::default().values()[index];
             let stripped = text
                 .replace(&format!("\"{name}\":{value}"), "")
                 .replace(",,", ",")
@@ -136,13 +136,13 @@ mod tests {
                 .replace(",}", "}");
             assert_ne!(stripped, text);
             assert!(
-                strict::read::<Quota>(stripped.as_bytes(), 1000).is_err(),
+                strict::read::<TaskQuota>(stripped.as_bytes(), 1000).is_err(),
                 "{stripped}"
             );
         }
-        assert!(Quota::default().set("disk_bytes", 1).is_err());
+        assert!(TaskQuota::default().set("disk_bytes", 1).is_err());
         assert!(
-            strict::read::<Quota>(text.replacen('{', "{\"x\":1,", 1).as_bytes(), 1000).is_err()
+            strict::read::<TaskQuota>(text.replacen('{', "{\"x\":1,", 1).as_bytes(), 1000).is_err()
         );
     }
 }

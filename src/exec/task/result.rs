@@ -4,25 +4,25 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::absolute_path::AbsolutePath;
 use super::envelope::{Envelope, PayloadType};
-use super::failure::Failure;
+use super::failure::TaskFailure;
 use super::key::{PrivateKey, PublicKey};
 use super::manifest::Capability;
-use super::path::AbsolutePath;
 use super::quota::LARGEST;
-use super::strict::{self, Malformed};
-use super::trust::Trust;
+use super::strict::{self, FormatError};
+use super::trust::TrustedKeys;
 
 /// The `prev` of the first result of a log.
 pub const NO_PREV: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// How a task ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum TaskOutcome {
     /// It was done.
-    Success(Output),
+    Success(TaskOutput),
     /// It was not, and nothing half done is left.
-    Failed(Failure),
+    Failed(TaskFailure),
 }
 
 /// What came of a task.
@@ -33,7 +33,7 @@ pub struct TaskResult {
     /// The capability; empty where it could not be read.
     pub capability_id: String,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: TaskOutcome,
     /// Who carried it out: the configured audience.
     pub executor: String,
     /// When it began (Unix seconds).
@@ -51,14 +51,14 @@ pub struct TaskResult {
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Output {
+pub struct TaskOutput {
     /// The task.
     pub task_id: String,
     /// The capability.
     pub capability_id: String,
     /// Which file.
     #[serde(deserialize_with = "strict::object")]
-    pub result_summary: Summary,
+    pub result_summary: ResultSummary,
     /// How it can be taken back.
     #[serde(deserialize_with = "strict::object")]
     pub undo_metadata: UndoMetadata,
@@ -67,7 +67,7 @@ pub struct Output {
 /// The file that something was done to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Summary {
+pub struct ResultSummary {
     /// Its path.
     pub source: AbsolutePath,
     /// Its new path, or the copy's; `null` where there is none.
@@ -97,7 +97,7 @@ pub struct UndoMetadata {
         deserialize_with = "strict::object_if_there",
         skip_serializing_if = "Option::is_none"
     )]
-    pub recovery: Option<Recovery>,
+    pub recovery: Option<RecoveryMetadata>,
     /// Of an undo: the task that it took back.
     #[serde(
         default,
@@ -110,9 +110,9 @@ pub struct UndoMetadata {
 /// Where a removed file is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recovery {
+pub struct RecoveryMetadata {
     /// In what.
-    pub kind: Keeper,
+    pub kind: RecoveryKind,
     /// The name of its entry there.
     pub entry: String,
     /// The SHA-256 of its content; `null` where it was too long to be read.
@@ -123,30 +123,30 @@ pub struct Recovery {
 /// What keeps removed files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
-pub enum Keeper {
+pub enum RecoveryKind {
     /// The trash of a home.
     Trash,
     /// The executor's own directory.
     Vault,
 }
 
-impl From<Keeper> for &'static str {
-    fn from(keeper: Keeper) -> &'static str {
+impl From<RecoveryKind> for &'static str {
+    fn from(keeper: RecoveryKind) -> &'static str {
         match keeper {
-            Keeper::Trash => "trash",
-            Keeper::Vault => "vault",
+            RecoveryKind::Trash => "trash",
+            RecoveryKind::Vault => "vault",
         }
     }
 }
 
-impl TryFrom<String> for Keeper {
-    type Error = Malformed;
+impl TryFrom<String> for RecoveryKind {
+    type Error = FormatError;
 
-    fn try_from(text: String) -> Result<Keeper, Malformed> {
+    fn try_from(text: String) -> Result<RecoveryKind, FormatError> {
         match text.as_str() {
-            "trash" => Ok(Keeper::Trash),
-            "vault" => Ok(Keeper::Vault),
-            _ => Err(Malformed::new(format!(
+            "trash" => Ok(RecoveryKind::Trash),
+            "vault" => Ok(RecoveryKind::Vault),
+            _ => Err(FormatError::new(format!(
                 "kind {text:?} is neither trash nor vault"
             ))),
         }
@@ -155,7 +155,7 @@ impl TryFrom<String> for Keeper {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct ResultWire {
     v: u64,
     task_id: String,
     capability_id: String,
@@ -165,13 +165,13 @@ struct Wire {
         deserialize_with = "strict::object_if_there",
         skip_serializing_if = "Option::is_none"
     )]
-    output: Option<Output>,
+    output: Option<TaskOutput>,
     #[serde(
         default,
         deserialize_with = "strict::object_if_there",
         skip_serializing_if = "Option::is_none"
     )]
-    error: Option<Failure>,
+    error: Option<TaskFailure>,
     executor: String,
     started_at: u64,
     finished_at: u64,
@@ -184,8 +184,8 @@ impl TaskResult {
     /// Returns the word for how it ended.
     pub fn status(&self) -> &'static str {
         match self.ending {
-            Ending::Success(_) => "SUCCESS",
-            Ending::Failed(_) => "FAILURE",
+            TaskOutcome::Success(_) => "SUCCESS",
+            TaskOutcome::Failed(_) => "FAILURE",
         }
     }
 
@@ -193,13 +193,13 @@ impl TaskResult {
     ///
     /// # Errors
     /// A member is not as [`TaskResult::parse`] wants it.
-    pub fn to_payload(&self) -> Result<Vec<u8>, Malformed> {
+    pub fn to_payload(&self) -> Result<Vec<u8>, FormatError> {
         self.check()?;
         let (output, error) = match &self.ending {
-            Ending::Success(output) => (Some(output.clone()), None),
-            Ending::Failed(failure) => (None, Some(failure.clone())),
+            TaskOutcome::Success(output) => (Some(output.clone()), None),
+            TaskOutcome::Failed(failure) => (None, Some(failure.clone())),
         };
-        let wire = Wire {
+        let wire = ResultWire {
             v: 1,
             task_id: self.task_id.clone(),
             capability_id: self.capability_id.clone(),
@@ -213,14 +213,14 @@ impl TaskResult {
             lease_id: self.lease_id.clone(),
             prev: self.prev.clone(),
         };
-        serde_json::to_vec(&wire).map_err(|error| Malformed::new(error.to_string()))
+        serde_json::to_vec(&wire).map_err(|error| FormatError::new(error.to_string()))
     }
 
     /// Signs the result as an executor.
     ///
     /// # Errors
     /// As [`TaskResult::to_payload`].
-    pub fn sign(&self, key: &PrivateKey) -> Result<Envelope, Malformed> {
+    pub fn sign(&self, key: &PrivateKey) -> Result<Envelope, FormatError> {
         Ok(Envelope::sign(PayloadType::Result, self.to_payload()?, key))
     }
 
@@ -228,19 +228,19 @@ impl TaskResult {
     ///
     /// # Errors
     /// It is not as `docs/TASKS.md` says.
-    pub fn parse(payload: &[u8]) -> Result<TaskResult, Malformed> {
-        let wire: Wire = strict::read(payload, PayloadType::Result.limit())?;
+    pub fn parse(payload: &[u8]) -> Result<TaskResult, FormatError> {
+        let wire: ResultWire = strict::read(payload, PayloadType::Result.limit())?;
         strict::check_version(wire.v)?;
         let ending = match (wire.status.as_str(), wire.output, wire.error) {
-            ("SUCCESS", Some(output), None) => Ending::Success(output),
-            ("FAILURE", None, Some(failure)) => Ending::Failed(failure),
+            ("SUCCESS", Some(output), None) => TaskOutcome::Success(output),
+            ("FAILURE", None, Some(failure)) => TaskOutcome::Failed(failure),
             ("SUCCESS" | "FAILURE", ..) => {
-                return Err(Malformed::new(
+                return Err(FormatError::new(
                     "SUCCESS has an output and no error, FAILURE the other way round",
                 ));
             }
             (other, ..) => {
-                return Err(Malformed::new(format!(
+                return Err(FormatError::new(format!(
                     "status {other:?} is neither SUCCESS nor FAILURE"
                 )));
             }
@@ -260,12 +260,12 @@ impl TaskResult {
         Ok(result)
     }
 
-    fn check(&self) -> Result<(), Malformed> {
+    fn check(&self) -> Result<(), FormatError> {
         strict::check_id("executor", &self.executor)?;
         strict::check_sha256("prev", &self.prev)?;
         for time in [self.started_at, self.finished_at] {
             if time > LARGEST {
-                return Err(Malformed::new(format!("{time} is no time")));
+                return Err(FormatError::new(format!("{time} is no time")));
             }
         }
         let ids = [
@@ -274,7 +274,7 @@ impl TaskResult {
             ("lease_id", &self.lease_id),
         ];
         // What a failed task could not read is empty; of one that was done, everything is known.
-        let Ending::Success(output) = &self.ending else {
+        let TaskOutcome::Success(output) = &self.ending else {
             for (member, id) in ids.into_iter().filter(|(_, id)| !id.is_empty()) {
                 strict::check_id(member, id)?;
             }
@@ -288,10 +288,12 @@ impl TaskResult {
         }
         strict::check_sha256("manifest_sha256", &self.manifest_sha256)?;
         if Capability::parse(&self.capability_id).is_none() {
-            return Err(Malformed::new("a capability that there is not has SUCCESS"));
+            return Err(FormatError::new(
+                "a capability that there is not has SUCCESS",
+            ));
         }
         if output.task_id != self.task_id || output.capability_id != self.capability_id {
-            return Err(Malformed::new(
+            return Err(FormatError::new(
                 "the output is of another task or capability",
             ));
         }
@@ -305,10 +307,10 @@ impl TaskResult {
     pub fn verify<'k>(
         text: &[u8],
         keys: impl IntoIterator<Item = &'k PublicKey>,
-    ) -> Result<(TaskResult, &'k PublicKey), Malformed> {
+    ) -> Result<(TaskResult, &'k PublicKey), FormatError> {
         let envelope = Envelope::parse(text)?;
         let Some(key) = envelope.verify(PayloadType::Result, keys) else {
-            return Err(Malformed::new(
+            return Err(FormatError::new(
                 "none of the executor keys has signed this as a result",
             ));
         };
@@ -322,12 +324,12 @@ impl TaskResult {
     /// As [`TaskResult::verify`], or it was finished outside the key's time.
     pub fn verify_by_trust<'k>(
         text: &[u8],
-        trust: &'k Trust,
-    ) -> Result<(TaskResult, &'k PublicKey), Malformed> {
+        trust: &'k TrustedKeys,
+    ) -> Result<(TaskResult, &'k PublicKey), FormatError> {
         let (result, key) = TaskResult::verify(text, trust.executor_keys())?;
         match trust.executor_key_counts_at(key, result.finished_at) {
             true => Ok((result, key)),
-            false => Err(Malformed::new(format!(
+            false => Err(FormatError::new(format!(
                 "it was finished at {}, outside the time of its key",
                 result.finished_at
             ))),
@@ -335,8 +337,8 @@ impl TaskResult {
     }
 }
 
-impl Output {
-    fn check(&self) -> Result<(), Malformed> {
+impl TaskOutput {
+    fn check(&self) -> Result<(), FormatError> {
         check_content("sha256", self.result_summary.sha256.as_deref())?;
         let undo = &self.undo_metadata;
         if let Some(undoes) = &undo.undoes {
@@ -346,20 +348,20 @@ impl Output {
             return Ok(());
         };
         if undo.original_path.is_some() {
-            return Err(Malformed::new(
+            return Err(FormatError::new(
                 "undo_metadata has both original_path and recovery",
             ));
         }
         let entry = &recovery.entry;
         if entry.is_empty() || entry.contains(['/', '\0']) || entry == "." || entry == ".." {
-            return Err(Malformed::new("recovery.entry is no name"));
+            return Err(FormatError::new("recovery.entry is no name"));
         }
         check_content("recovery.sha256", recovery.sha256.as_deref())
     }
 }
 
 /// Checks the digest of a content, if there is one.
-fn check_content(member: &str, sha256: Option<&str>) -> Result<(), Malformed> {
+fn check_content(member: &str, sha256: Option<&str>) -> Result<(), FormatError> {
     sha256.map_or(Ok(()), |sha256| strict::check_sha256(member, sha256))
 }
 
@@ -369,15 +371,15 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    use super::super::failure::Code;
-    use super::super::trust::{Entry, Role};
+    use super::super::failure::FailureCode;
+    use super::super::trust::{SignerRole, TrustEntry};
 
-    fn output() -> Output {
+    fn output() -> TaskOutput {
         let path = |text: &str| AbsolutePath::parse(text).unwrap();
-        Output {
+        TaskOutput {
             task_id: "task-1".to_owned(),
             capability_id: "FILE_MOVE".to_owned(),
-            result_summary: Summary {
+            result_summary: ResultSummary {
                 source: path("/w/a"),
                 destination: Some(path("/w/b")),
                 sha256: Some("1".repeat(64)),
@@ -394,7 +396,7 @@ mod tests {
         TaskResult {
             task_id: "task-1".to_owned(),
             capability_id: "FILE_MOVE".to_owned(),
-            ending: Ending::Success(output()),
+            ending: TaskOutcome::Success(output()),
             executor: "files".to_owned(),
             started_at: 150,
             finished_at: 151,
@@ -406,7 +408,7 @@ mod tests {
 
     fn failure() -> TaskResult {
         TaskResult {
-            ending: Ending::Failed(Code::ExecutionFailed.because("no such file")),
+            ending: TaskOutcome::Failed(FailureCode::ExecutionFailed.because("no such file")),
             ..result()
         }
     }
@@ -415,14 +417,14 @@ mod tests {
         serde_json::from_slice(&result.to_payload().unwrap()).unwrap()
     }
 
-    fn parse(value: &Value) -> Result<TaskResult, Malformed> {
+    fn parse(value: &Value) -> Result<TaskResult, FormatError> {
         TaskResult::parse(value.to_string().as_bytes())
     }
 
     #[test]
     fn a_result_has_exact_bytes_and_is_read_back() {
-        let recovery = Recovery {
-            kind: Keeper::Vault,
+        let recovery = RecoveryMetadata {
+            kind: RecoveryKind::Vault,
             entry: "20260116T101530.123456Z_a".to_owned(),
             sha256: Some("1".repeat(64)),
         };
@@ -437,7 +439,7 @@ mod tests {
             };
             TaskResult {
                 capability_id: "FILE_DELETE".to_owned(),
-                ending: Ending::Success(output),
+                ending: TaskOutcome::Success(output),
                 ..result()
             }
         };
@@ -546,10 +548,10 @@ mod tests {
 
     #[test]
     fn codes_are_a_closed_set() {
-        for code in Code::ALL {
+        for code in FailureCode::ALL {
             let mut changed = value(&failure());
             changed["error"]["code"] = json!(code.as_str());
-            let Ending::Failed(failure) = parse(&changed).unwrap().ending else {
+            let TaskOutcome::Failed(failure) = parse(&changed).unwrap().ending else {
                 panic!("no failure");
             };
             assert_eq!(failure.code, code);
@@ -570,10 +572,11 @@ mod tests {
     fn a_result_counts_by_its_key_and_its_time() {
         let [executor, kernel, other] = [1, 2, 3].map(|seed| PrivateKey::from_seed(&[seed; 32]));
         let keys = [
-            Entry::new(executor.public(), Role::Executor, 100, 200),
-            Entry::new(kernel.public(), Role::Kernel, 100, 200),
+            TrustEntry::new(executor.public(), SignerRole::Executor, 100, 200),
+            TrustEntry::new(kernel.public(), SignerRole::Kernel, 100, 200),
         ];
-        let trust = Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap();
+        let trust =
+            TrustedKeys::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap();
         let at = |finished_at| TaskResult {
             finished_at,
             ..result()

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{Envelope, PayloadType};
 use super::key::{PrivateKey, PublicKey};
 use super::quota::LARGEST;
-use super::strict::{self, Malformed};
-use super::trust::Trust;
+use super::strict::{self, FormatError};
+use super::trust::TrustedKeys;
 use super::{clock, host_files};
 use crate::error::Error;
 
@@ -29,7 +29,7 @@ const REMEDY: &str = "Nothing is carried out without the list. A kernel key that
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct RevocationsWire {
     v: u64,
     iss: String,
     iat: u64,
@@ -38,7 +38,7 @@ struct Wire {
 
 /// A list of revoked leases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Revocations {
+pub struct RevocationList {
     /// Who made the list, for people.
     pub iss: String,
     /// When it was made (Unix seconds): each list has a later time than the one before.
@@ -50,12 +50,12 @@ pub struct Revocations {
 /// The newest list that was seen.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Seen {
+struct SeenList {
     iat: u64,
     sha256: String,
 }
 
-impl Revocations {
+impl RevocationList {
     /// Returns whether a lease is revoked.
     pub fn has(&self, lease_id: &str) -> bool {
         self.lease_ids.contains(lease_id)
@@ -65,10 +65,10 @@ impl Revocations {
     ///
     /// # Errors
     /// It is not as `docs/TASKS.md` says.
-    pub fn parse(payload: &[u8]) -> Result<Revocations, Malformed> {
-        let wire: Wire = strict::read(payload, PayloadType::Revocations.limit())?;
+    pub fn parse(payload: &[u8]) -> Result<RevocationList, FormatError> {
+        let wire: RevocationsWire = strict::read(payload, PayloadType::Revocations.limit())?;
         strict::check_version(wire.v)?;
-        let revocations = Revocations {
+        let revocations = RevocationList {
             iss: wire.iss,
             iat: wire.iat,
             lease_ids: wire.lease_ids,
@@ -77,10 +77,10 @@ impl Revocations {
         Ok(revocations)
     }
 
-    fn check(&self) -> Result<(), Malformed> {
+    fn check(&self) -> Result<(), FormatError> {
         strict::check_id("iss", &self.iss)?;
         if self.iat > LARGEST {
-            return Err(Malformed::new("iat is no time"));
+            return Err(FormatError::new("iat is no time"));
         }
         self.lease_ids
             .iter()
@@ -94,34 +94,34 @@ impl Revocations {
     pub fn verify<'k>(
         text: &[u8],
         keys: impl IntoIterator<Item = &'k PublicKey>,
-    ) -> Result<Revocations, Malformed> {
+    ) -> Result<RevocationList, FormatError> {
         let envelope = Envelope::parse(text)?;
         if envelope.verify(PayloadType::Revocations, keys).is_none() {
-            return Err(Malformed::new(
+            return Err(FormatError::new(
                 "no kernel key that is trusted now has signed this as a list of revocations",
             ));
         }
-        Revocations::parse(&envelope.payload)
+        RevocationList::parse(&envelope.payload)
     }
 
     /// Signs the list as a kernel.
     ///
     /// # Errors
     /// A member is out of its bounds, or the list is longer than one may be.
-    pub fn sign(&self, key: &PrivateKey) -> Result<Envelope, Malformed> {
+    pub fn sign(&self, key: &PrivateKey) -> Result<Envelope, FormatError> {
         self.check()?;
-        let wire = Wire {
+        let wire = RevocationsWire {
             v: 1,
             iss: self.iss.clone(),
             iat: self.iat,
             lease_ids: self.lease_ids.clone(),
         };
         let payload =
-            serde_json::to_vec(&wire).map_err(|error| Malformed::new(error.to_string()))?;
+            serde_json::to_vec(&wire).map_err(|error| FormatError::new(error.to_string()))?;
         let envelope = Envelope::sign(PayloadType::Revocations, payload, key);
         let (length, limit) = (envelope.to_text().len(), PayloadType::Revocations.limit());
         match length > limit {
-            true => Err(Malformed::new(format!(
+            true => Err(FormatError::new(format!(
                 "the list has {length} bytes, more than {limit}"
             ))),
             false => Ok(envelope),
@@ -136,30 +136,30 @@ impl Revocations {
     /// same time as one with other contents, or from a later time than now and `skew_s` seconds.
     pub fn load(
         file: Option<&Path>,
-        trust: &Trust,
+        trust: &TrustedKeys,
         now: u64,
         skew_s: u64,
         state_dir: &Path,
-    ) -> Result<Revocations, Error> {
+    ) -> Result<RevocationList, Error> {
         let Some(file) = file else {
-            return Ok(Revocations::default());
+            return Ok(RevocationList::default());
         };
         let refused = |why: &dyn std::fmt::Display| {
             Error::refused(format!("{}: {why}", file.display()), REMEDY)
         };
         let text = host_files::read(file, PayloadType::Revocations.limit())?;
         let list =
-            Revocations::verify(&text, trust.kernel_keys(now)).map_err(|why| refused(&why))?;
+            RevocationList::verify(&text, trust.kernel_keys(now)).map_err(|why| refused(&why))?;
         if list.iat > now.saturating_add(skew_s) {
             let why = format!("the list is from {}, and it is {now}", list.iat);
             return Err(refused(&why));
         }
         let place = state_dir.join(SEEN);
-        let own = Seen {
+        let own = SeenList {
             iat: list.iat,
             sha256: strict::sha256(&text),
         };
-        match Seen::read(&place)? {
+        match SeenList::read(&place)? {
             Some(seen) if seen.iat > own.iat => {
                 let why = format!(
                     "the list is from {}, and one from {} was seen",
@@ -188,7 +188,7 @@ impl Revocations {
 /// What was seen cannot be read or removed.
 pub(super) fn forget_later(state_dir: &Path, now: u64) -> Result<(), Error> {
     let place = state_dir.join(SEEN);
-    if Seen::read(&place)?.is_some_and(|seen| seen.iat > now) {
+    if SeenList::read(&place)?.is_some_and(|seen| seen.iat > now) {
         host_files::remove(&place);
     }
     Ok(())
@@ -203,17 +203,17 @@ pub(super) fn forget_later(state_dir: &Path, now: u64) -> Result<(), Error> {
 pub fn revoke(
     file: &Path,
     key: &PrivateKey,
-    trust: Option<&Trust>,
+    trust: Option<&TrustedKeys>,
     iss: Option<&str>,
     lease_ids: &[String],
-) -> Result<Revocations, Error> {
+) -> Result<RevocationList, Error> {
     let _lock = host_files::lock_directory_of(file)?;
     let mut now = clock::now();
     let old = match host_files::read(file, PayloadType::Revocations.limit()) {
         Ok(text) => {
             let trusted = trust.into_iter().flat_map(|trust| trust.kernel_keys(now));
             let keys = trusted.chain([key.public()]);
-            let list = Revocations::verify(&text, keys).map_err(|why| {
+            let list = RevocationList::verify(&text, keys).map_err(|why| {
                 Error::refused(
                     format!("{}: {why}", file.display()),
                     "Name the keys that may have signed it with --trust, or move it away and name every lease anew.",
@@ -229,12 +229,12 @@ pub fn revoke(
         now = later_than(old.iat);
     }
     let mut list = match old {
-        Some(old) => Revocations {
+        Some(old) => RevocationList {
             iss: iss.unwrap_or(old.iss),
             iat: now.max(old.iat.saturating_add(1)),
             lease_ids: old.lease_ids,
         },
-        None => Revocations {
+        None => RevocationList {
             iss: iss.unwrap_or_else(|| key.keyid().to_owned()),
             iat: now,
             lease_ids: BTreeSet::new(),
@@ -265,8 +265,8 @@ fn later_than(time: u64) -> u64 {
     }
 }
 
-impl Seen {
-    fn read(place: &Path) -> Result<Option<Seen>, Error> {
+impl SeenList {
+    fn read(place: &Path) -> Result<Option<SeenList>, Error> {
         let text = match host_files::read(place, 4096) {
             Ok(text) => text,
             Err(Error::Missing { .. }) => return Ok(None),
@@ -291,24 +291,24 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::trust::{Entry, Role};
+    use super::super::trust::{SignerRole, TrustEntry};
 
     fn key(seed: u8) -> PrivateKey {
         PrivateKey::from_seed(&[seed; 32])
     }
 
     /// Trusts kernel 1 from 100 to 1000, and executor 2.
-    fn trust() -> Trust {
+    fn trust() -> TrustedKeys {
         let (kernel, executor) = (key(1), key(2));
         let keys = [
-            Entry::new(kernel.public(), Role::Kernel, 100, 1000),
-            Entry::new(executor.public(), Role::Executor, 100, 1000),
+            TrustEntry::new(kernel.public(), SignerRole::Kernel, 100, 1000),
+            TrustEntry::new(executor.public(), SignerRole::Executor, 100, 1000),
         ];
-        Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap()
+        TrustedKeys::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap()
     }
 
-    fn list(iat: u64, ids: &[&str]) -> Revocations {
-        Revocations {
+    fn list(iat: u64, ids: &[&str]) -> RevocationList {
+        RevocationList {
             iss: "planner".to_owned(),
             iat,
             lease_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
@@ -334,8 +334,8 @@ mod tests {
             fs::write(self.file(), text).unwrap();
         }
 
-        fn load(&self, now: u64) -> Result<Revocations, Error> {
-            Revocations::load(
+        fn load(&self, now: u64) -> Result<RevocationList, Error> {
+            RevocationList::load(
                 Some(&self.file()),
                 &trust(),
                 now,
@@ -382,8 +382,8 @@ mod tests {
         assert!(place.load(500).is_ok());
         // The key's time is over, or has not begun.
         assert!(place.load(1000).is_err());
-        let none = Revocations::load(None, &trust(), 500, 30, place.dir.path()).unwrap();
-        assert_eq!(none, Revocations::default());
+        let none = RevocationList::load(None, &trust(), 500, 30, place.dir.path()).unwrap();
+        assert_eq!(none, RevocationList::default());
     }
 
     /// Executors take no list that is later than now.
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn a_list_is_strict() {
         let good = json!({ "v": 1, "iss": "planner", "iat": 1, "lease_ids": ["a"] });
-        let parse = |value: &serde_json::Value| Revocations::parse(value.to_string().as_bytes());
+        let parse = |value: &serde_json::Value| RevocationList::parse(value.to_string().as_bytes());
         assert_eq!(parse(&good), Ok(list(1, &["a"])));
         for member in ["v", "iss", "iat", "lease_ids"] {
             let mut stripped = good.clone();
@@ -473,8 +473,14 @@ mod tests {
         // With trust, a new kernel key goes on with the list of the old one.
         let now = clock::now();
         let old = key(1);
-        let keys = [Entry::new(old.public(), Role::Kernel, 0, now + 1000)];
-        let trust = Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap();
+        let keys = [TrustEntry::new(
+            old.public(),
+            SignerRole::Kernel,
+            0,
+            now + 1000,
+        )];
+        let trust =
+            TrustedKeys::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes()).unwrap();
         let third = revoke(
             &place.file(),
             &key(2),
@@ -503,7 +509,7 @@ mod tests {
             }
         });
         let text = fs::read(place.file()).unwrap();
-        let list = Revocations::verify(&text, [key(1).public()]).unwrap();
+        let list = RevocationList::verify(&text, [key(1).public()]).unwrap();
         assert_eq!(list.lease_ids.len(), 20);
     }
 }

@@ -21,11 +21,11 @@ const LONGEST_MESSAGE: usize = 240;
 
 /// What is wrong with a text, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed(String);
+pub struct FormatError(String);
 
-impl Malformed {
+impl FormatError {
     /// Returns it with these words, cut where they are many, and without control characters.
-    pub fn new(words: impl AsRef<str>) -> Malformed {
+    pub fn new(words: impl AsRef<str>) -> FormatError {
         let mut text = String::new();
         for c in words.as_ref().chars() {
             match crate::name::is_deceptive(c) {
@@ -37,56 +37,57 @@ impl Malformed {
                 break;
             }
         }
-        Malformed(text)
+        FormatError(text)
     }
 
     /// Says of what it is: `lease: no member "aud"`.
     #[must_use]
-    pub fn of(self, what: &str) -> Malformed {
-        Malformed(format!("{what}: {}", self.0))
+    pub fn of(self, what: &str) -> FormatError {
+        FormatError(format!("{what}: {}", self.0))
     }
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for FormatError {}
 
 /// Checks a text of at most `limit` bytes.
 ///
 /// # Errors
 /// It is too long or too deep, not UTF-8, not JSON, has a key twice (compared after unescaping), or goes on behind
 /// its value.
-pub fn check(text: &[u8], limit: usize) -> Result<(), Malformed> {
+pub fn check(text: &[u8], limit: usize) -> Result<(), FormatError> {
     if text.len() > limit {
-        return Err(Malformed::new(format!(
+        return Err(FormatError::new(format!(
             "{} bytes, more than {limit}",
             text.len()
         )));
     }
-    let text = std::str::from_utf8(text)
-        .map_err(|error| Malformed::new(format!("not UTF-8 from byte {}", error.valid_up_to())))?;
+    let text = std::str::from_utf8(text).map_err(|error| {
+        FormatError::new(format!("not UTF-8 from byte {}", error.valid_up_to()))
+    })?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    Checked { depth: 0 }
+    JsonChecker { depth: 0 }
         .deserialize(&mut reader)
-        .map_err(|error| Malformed::new(error.to_string()))?;
+        .map_err(|error| FormatError::new(error.to_string()))?;
     reader
         .end()
-        .map_err(|error| Malformed::new(error.to_string()))
+        .map_err(|error| FormatError::new(error.to_string()))
 }
 
 /// Reads an object of at most `limit` bytes, after [`check`].
 ///
 /// # Errors
 /// As [`check`], or it is no such object.
-pub fn read<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, Malformed> {
+pub fn read<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, FormatError> {
     check(text, limit)?;
-    let read: Result<Object<T>, _> = serde_json::from_slice(text);
+    let read: Result<ObjectOnly<T>, _> = serde_json::from_slice(text);
     read.map(|object| object.0)
-        .map_err(|error| Malformed::new(error.to_string()))
+        .map_err(|error| FormatError::new(error.to_string()))
 }
 
 /// Returns the SHA-256 of bytes, in lower-case hexadecimal digits.
@@ -103,11 +104,11 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// It is not; `member` names it.
-pub fn check_sha256(member: &str, text: &str) -> Result<(), Malformed> {
+pub fn check_sha256(member: &str, text: &str) -> Result<(), FormatError> {
     let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     match text.len() == 64 && text.bytes().all(is_digit) {
         true => Ok(()),
-        false => Err(Malformed::new(format!(
+        false => Err(FormatError::new(format!(
             "{member} is no SHA-256 in 64 lower-case hexadecimal digits"
         ))),
     }
@@ -117,10 +118,10 @@ pub fn check_sha256(member: &str, text: &str) -> Result<(), Malformed> {
 ///
 /// # Errors
 /// It is not; `member` names it.
-pub fn check_id(member: &str, text: &str) -> Result<(), Malformed> {
+pub fn check_id(member: &str, text: &str) -> Result<(), FormatError> {
     match (1..=256).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic()) {
         true => Ok(()),
-        false => Err(Malformed::new(format!(
+        false => Err(FormatError::new(format!(
             "{member} is not 1 to 256 visible characters of ASCII"
         ))),
     }
@@ -130,20 +131,20 @@ pub fn check_id(member: &str, text: &str) -> Result<(), Malformed> {
 ///
 /// # Errors
 /// It is another.
-pub fn check_version(version: u64) -> Result<(), Malformed> {
+pub fn check_version(version: u64) -> Result<(), FormatError> {
     match version {
         1 => Ok(()),
-        other => Err(Malformed::new(format!("v is {other}, only 1 is known"))),
+        other => Err(FormatError::new(format!("v is {other}, only 1 is known"))),
     }
 }
 
 /// A value of which nothing is kept.
-struct Checked {
+struct JsonChecker {
     /// How many arrays and objects it stands in.
     depth: usize,
 }
 
-impl Checked {
+impl JsonChecker {
     fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
         match self.depth < DEEPEST {
             true => Ok(self.depth + 1),
@@ -152,7 +153,7 @@ impl Checked {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Checked {
+impl<'de> DeserializeSeed<'de> for JsonChecker {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -160,7 +161,7 @@ impl<'de> DeserializeSeed<'de> for Checked {
     }
 }
 
-impl<'de> Visitor<'de> for Checked {
+impl<'de> Visitor<'de> for JsonChecker {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,7 +194,7 @@ impl<'de> Visitor<'de> for Checked {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<(), A::Error> {
         let depth = self.below()?;
-        while array.next_element_seed(Checked { depth })?.is_some() {}
+        while array.next_element_seed(JsonChecker { depth })?.is_some() {}
         Ok(())
     }
 
@@ -205,30 +206,30 @@ impl<'de> Visitor<'de> for Checked {
                 return Err(A::Error::custom(format!("key {key:?} stands twice")));
             }
             keys.insert(key);
-            object.next_value_seed(Checked { depth })?;
+            object.next_value_seed(JsonChecker { depth })?;
         }
         Ok(())
     }
 }
 
 /// What is read from an object only. A type with `derive` would also be read from an array of its members.
-struct Object<T>(T);
+struct ObjectOnly<T>(T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectOnly<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct OfObject<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for OfObject<T> {
-            type Value = Object<T>;
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+            type Value = ObjectOnly<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ObjectOnly<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(ObjectOnly)
             }
         }
-        deserializer.deserialize_map(OfObject(PhantomData))
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
     }
 }
 
@@ -241,7 +242,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    Object::deserialize(deserializer).map(|object| object.0)
+    ObjectOnly::deserialize(deserializer).map(|object| object.0)
 }
 
 /// For `deserialize_with`: a member that is an array of objects.
@@ -253,7 +254,7 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
 {
-    let all = Vec::<Object<T>>::deserialize(deserializer)?;
+    let all = Vec::<ObjectOnly<T>>::deserialize(deserializer)?;
     Ok(all.into_iter().map(|object| object.0).collect())
 }
 
@@ -424,7 +425,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(told.len() < 400 && !told.contains('\x1b'), "{told}");
-        assert_eq!(Malformed::new("a\x1bb").to_string(), "a\\x1bb");
+        assert_eq!(FormatError::new("a\x1bb").to_string(), "a\\x1bb");
     }
 
     #[test]

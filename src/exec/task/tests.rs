@@ -1,10 +1,10 @@
 //! The formats of file tasks together: what is signed is read back, and nothing else is.
 
+use super::absolute_path::AbsolutePath;
 use super::envelope::{Envelope, PayloadType};
 use super::key::PrivateKey;
 use super::lease::Lease;
-use super::path::AbsolutePath;
-use super::quota::Quota;
+use super::quota::TaskQuota;
 
 /// A lease from 100 to 200, for the executor `files`.
 pub(super) fn lease() -> Lease {
@@ -21,7 +21,7 @@ pub(super) fn lease() -> Lease {
         nbf: 100,
         exp: 200,
         max_uses: 1,
-        quota: Quota::default(),
+        quota: TaskQuota::default(),
     }
 }
 

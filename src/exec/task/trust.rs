@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::host_files;
 use super::key::PublicKey;
-use super::strict::{self, Malformed};
+use super::strict::{self, FormatError};
 use crate::error::Error;
 
 /// How long the file may be, in bytes.
@@ -23,30 +23,30 @@ const MOST_KEYS: usize = 256;
 /// What a key's signatures stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
-pub enum Role {
+pub enum SignerRole {
     /// It signs leases and lists of revoked ones.
     Kernel,
     /// It signs results.
     Executor,
 }
 
-impl From<Role> for &'static str {
-    fn from(role: Role) -> &'static str {
+impl From<SignerRole> for &'static str {
+    fn from(role: SignerRole) -> &'static str {
         match role {
-            Role::Kernel => "kernel",
-            Role::Executor => "executor",
+            SignerRole::Kernel => "kernel",
+            SignerRole::Executor => "executor",
         }
     }
 }
 
-impl TryFrom<String> for Role {
-    type Error = Malformed;
+impl TryFrom<String> for SignerRole {
+    type Error = FormatError;
 
-    fn try_from(text: String) -> Result<Role, Malformed> {
+    fn try_from(text: String) -> Result<SignerRole, FormatError> {
         match text.as_str() {
-            "kernel" => Ok(Role::Kernel),
-            "executor" => Ok(Role::Executor),
-            _ => Err(Malformed::new(format!(
+            "kernel" => Ok(SignerRole::Kernel),
+            "executor" => Ok(SignerRole::Executor),
+            _ => Err(FormatError::new(format!(
                 "role {text:?} is neither kernel nor executor"
             ))),
         }
@@ -56,30 +56,30 @@ impl TryFrom<String> for Role {
 /// Whether a key may sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
-pub enum State {
+pub enum KeyState {
     /// It may.
     Active,
     /// It does no more; what it signed as an executor stays valid.
     Retired,
 }
 
-impl From<State> for &'static str {
-    fn from(state: State) -> &'static str {
+impl From<KeyState> for &'static str {
+    fn from(state: KeyState) -> &'static str {
         match state {
-            State::Active => "active",
-            State::Retired => "retired",
+            KeyState::Active => "active",
+            KeyState::Retired => "retired",
         }
     }
 }
 
-impl TryFrom<String> for State {
-    type Error = Malformed;
+impl TryFrom<String> for KeyState {
+    type Error = FormatError;
 
-    fn try_from(text: String) -> Result<State, Malformed> {
+    fn try_from(text: String) -> Result<KeyState, FormatError> {
         match text.as_str() {
-            "active" => Ok(State::Active),
-            "retired" => Ok(State::Retired),
-            _ => Err(Malformed::new(format!(
+            "active" => Ok(KeyState::Active),
+            "retired" => Ok(KeyState::Retired),
+            _ => Err(FormatError::new(format!(
                 "state {text:?} is neither active nor retired"
             ))),
         }
@@ -89,11 +89,11 @@ impl TryFrom<String> for State {
 /// An entry of the file, as it is written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct TrustEntry {
     /// The SHA-256 of the key's 32 bytes.
     pub keyid: String,
     /// What its signatures stand for.
-    pub role: Role,
+    pub role: SignerRole,
     /// The key, as SPKI in PEM.
     pub public_key: String,
     /// The first second in which it counts (Unix).
@@ -101,29 +101,29 @@ pub struct Entry {
     /// The first second in which it counts no more (Unix).
     pub not_after: u64,
     /// Whether it may sign.
-    pub state: State,
+    pub state: KeyState,
 }
 
-impl Entry {
+impl TrustEntry {
     /// Returns the entry of a key that may sign in this time.
-    pub fn new(key: &PublicKey, role: Role, not_before: u64, not_after: u64) -> Entry {
-        Entry {
+    pub fn new(key: &PublicKey, role: SignerRole, not_before: u64, not_after: u64) -> TrustEntry {
+        TrustEntry {
             keyid: key.keyid().to_owned(),
             role,
             public_key: key.to_pem(),
             not_before,
             not_after,
-            state: State::Active,
+            state: KeyState::Active,
         }
     }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct TrustFile {
     v: u64,
     #[serde(deserialize_with = "strict::objects")]
-    keys: Vec<Entry>,
+    keys: Vec<TrustEntry>,
 }
 
 /// A trusted key.
@@ -132,9 +132,9 @@ pub struct TrustedKey {
     /// The key.
     pub key: PublicKey,
     /// What its signatures stand for.
-    pub role: Role,
+    pub role: SignerRole,
     /// Whether it may sign.
-    pub state: State,
+    pub state: KeyState,
     not_before: u64,
     not_after: u64,
 }
@@ -148,21 +148,21 @@ impl TrustedKey {
 
 /// The trusted keys.
 #[derive(Debug, Clone)]
-pub struct Trust {
+pub struct TrustedKeys {
     keys: Vec<TrustedKey>,
 }
 
-impl Trust {
+impl TrustedKeys {
     /// Reads the text of the file.
     ///
     /// # Errors
     /// It is not as `docs/TASKS.md` says, an id does not fit its key, or a key stands twice.
-    pub fn parse(text: &[u8]) -> Result<Trust, Malformed> {
-        let wire: Wire = strict::read(text, LONGEST)?;
+    pub fn parse(text: &[u8]) -> Result<TrustedKeys, FormatError> {
+        let wire: TrustFile = strict::read(text, LONGEST)?;
         strict::check_version(wire.v)?;
         if wire.keys.len() > MOST_KEYS {
             let count = wire.keys.len();
-            return Err(Malformed::new(format!(
+            return Err(FormatError::new(format!(
                 "{count} keys, more than {MOST_KEYS}"
             )));
         }
@@ -171,7 +171,7 @@ impl Trust {
             let number = format!("keys[{index}]");
             let key = PublicKey::from_pem(&entry.public_key).map_err(|why| why.of(&number))?;
             if key.keyid() != entry.keyid {
-                return Err(Malformed::new(format!(
+                return Err(FormatError::new(format!(
                     "keyid {:?} is not of this key, whose id is {}",
                     entry.keyid,
                     key.keyid()
@@ -179,10 +179,10 @@ impl Trust {
                 .of(&number));
             }
             if keys.iter().any(|known| known.key == key) {
-                return Err(Malformed::new("the key stands twice").of(&number));
+                return Err(FormatError::new("the key stands twice").of(&number));
             }
             if entry.not_before >= entry.not_after {
-                return Err(Malformed::new("not_after is not after not_before").of(&number));
+                return Err(FormatError::new("not_after is not after not_before").of(&number));
             }
             keys.push(TrustedKey {
                 key,
@@ -192,16 +192,16 @@ impl Trust {
                 not_after: entry.not_after,
             });
         }
-        Ok(Trust { keys })
+        Ok(TrustedKeys { keys })
     }
 
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, or is not as [`Trust::parse`] wants it.
-    pub fn load(path: &Path) -> Result<Trust, Error> {
+    /// It cannot be read, or is not as [`TrustedKeys::parse`] wants it.
+    pub fn load(path: &Path) -> Result<TrustedKeys, Error> {
         let text = host_files::read(path, LONGEST)?;
-        Trust::parse(&text).map_err(|why| {
+        TrustedKeys::parse(&text).map_err(|why| {
             Error::refused(
                 format!("{}: {why}", path.display()),
                 "`trumanfs key new` prints the entry of a key.",
@@ -212,26 +212,28 @@ impl Trust {
     /// Returns the keys that may sign leases now.
     pub fn kernel_keys(&self, now: u64) -> impl Iterator<Item = &PublicKey> {
         let counts = move |key: &&TrustedKey| {
-            key.role == Role::Kernel && key.state == State::Active && key.is_valid_at(now)
+            key.role == SignerRole::Kernel && key.state == KeyState::Active && key.is_valid_at(now)
         };
         self.keys.iter().filter(counts).map(|key| &key.key)
     }
 
     /// Returns the keys of executors, also those that sign no more: whether a result is valid depends on its time
-    /// ([`Trust::executor_key_counts_at`]).
+    /// ([`TrustedKeys::executor_key_counts_at`]).
     pub fn executor_keys(&self) -> impl Iterator<Item = &PublicKey> {
         self.keys
             .iter()
-            .filter(|key| key.role == Role::Executor)
+            .filter(|key| key.role == SignerRole::Executor)
             .map(|key| &key.key)
     }
 
     /// Returns why this key may not sign the result of a task that is under way between these times; `None` where it may.
     pub fn why_not_signed(&self, key: &PublicKey, from: u64, until: u64) -> Option<String> {
         let known = self.keys.iter().find(|known| known.key == *key);
-        match known.filter(|known| known.role == Role::Executor) {
+        match known.filter(|known| known.role == SignerRole::Executor) {
             None => Some("it is no executor's key".to_owned()),
-            Some(known) if known.state == State::Retired => Some("the key is retired".to_owned()),
+            Some(known) if known.state == KeyState::Retired => {
+                Some("the key is retired".to_owned())
+            }
             Some(known) if from < known.not_before => Some(format!(
                 "the key counts from {} on, and it is {from}",
                 known.not_before
@@ -247,7 +249,7 @@ impl Trust {
     /// Returns whether a result that this executor key has signed is valid, where it was finished then.
     pub fn executor_key_counts_at(&self, key: &PublicKey, finished_at: u64) -> bool {
         let mut own = self.keys.iter().filter(|known| known.key == *key);
-        own.any(|known| known.role == Role::Executor && known.is_valid_at(finished_at))
+        own.any(|known| known.role == SignerRole::Executor && known.is_valid_at(finished_at))
     }
 }
 
@@ -259,23 +261,23 @@ mod tests {
 
     use super::super::key::PrivateKey;
 
-    fn entry(seed: u8, role: Role) -> Value {
+    fn entry(seed: u8, role: SignerRole) -> Value {
         let key = PrivateKey::from_seed(&[seed; 32]);
-        serde_json::to_value(Entry::new(key.public(), role, 100, 200)).unwrap()
+        serde_json::to_value(TrustEntry::new(key.public(), role, 100, 200)).unwrap()
     }
 
-    fn parse(keys: Value) -> Result<Trust, Malformed> {
-        Trust::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes())
+    fn parse(keys: Value) -> Result<TrustedKeys, FormatError> {
+        TrustedKeys::parse(json!({ "v": 1, "keys": keys }).to_string().as_bytes())
     }
 
     #[test]
     fn a_kernel_key_counts_while_it_is_active_and_in_its_time() {
-        let mut retired = entry(2, Role::Kernel);
+        let mut retired = entry(2, SignerRole::Kernel);
         retired["state"] = json!("retired");
         let trust = parse(json!([
-            entry(1, Role::Kernel),
+            entry(1, SignerRole::Kernel),
             retired,
-            entry(3, Role::Executor)
+            entry(3, SignerRole::Executor)
         ]))
         .unwrap();
         for (now, count) in [(0, 0), (99, 0), (100, 1), (199, 1), (200, 0), (u64::MAX, 0)] {
@@ -287,9 +289,9 @@ mod tests {
 
     #[test]
     fn an_executor_key_counts_for_what_was_finished_in_its_time_also_when_retired() {
-        let mut retired = entry(2, Role::Executor);
+        let mut retired = entry(2, SignerRole::Executor);
         retired["state"] = json!("retired");
-        let trust = parse(json!([entry(1, Role::Kernel), retired])).unwrap();
+        let trust = parse(json!([entry(1, SignerRole::Kernel), retired])).unwrap();
         let [kernel, executor] = [1, 2].map(|seed| PrivateKey::from_seed(&[seed; 32]));
         assert_eq!(
             trust.executor_keys().collect::<Vec<_>>(),
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn a_list_of_keys_is_strict() {
         assert!(parse(json!([])).is_ok());
-        let good = entry(1, Role::Kernel);
+        let good = entry(1, SignerRole::Kernel);
         let with = |member: &str, value: Value| {
             let mut entry = good.clone();
             entry[member] = value;
@@ -319,7 +321,7 @@ mod tests {
             entry.as_object_mut().unwrap().remove(member);
             entry
         };
-        let other = entry(2, Role::Kernel);
+        let other = entry(2, SignerRole::Kernel);
         for (what, keys) in [
             (
                 "keyid of another",
@@ -349,7 +351,7 @@ mod tests {
             ("null", json!([with("not_after", json!(null))])),
             ("unknown", json!([with("x", json!(1))])),
             ("twice", json!([good, good])),
-            ("both roles", json!([good, entry(1, Role::Executor)])),
+            ("both roles", json!([good, entry(1, SignerRole::Executor)])),
             ("array", json!([[1, 2, 3, 4, 5, 6]])),
             ("object", json!({})),
         ] {
@@ -372,7 +374,7 @@ mod tests {
             r#"{"v":1,"keys":[],"x":0}"#,
             "[1,[]]",
         ] {
-            assert!(Trust::parse(text.as_bytes()).is_err(), "{text}");
+            assert!(TrustedKeys::parse(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

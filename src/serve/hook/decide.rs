@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::event::{Call, Event, Format, Named};
+use super::event::{AgentKind, CallPath, HookEvent, ToolCall};
+use super::hook_home::{HookHome, HookSettings};
 use super::permission;
-use super::place::{Ground, Setting};
 use crate::exec::quote;
 
 /// How many bytes of a line's output leave: what models are shown of it.
@@ -17,8 +17,8 @@ const OUTPUT: &str = "30000";
 const LONGEST: usize = 128 << 10;
 
 /// Answers an event. Nothing fails: what is not understood is denied, because a hook without an answer lets the call pass.
-pub fn answer(event: &[u8], format: Format, setting: &Setting) -> Value {
-    let event: Event = match serde_json::from_slice(event) {
+pub fn answer(event: &[u8], format: AgentKind, setting: &HookSettings) -> Value {
+    let event: HookEvent = match serde_json::from_slice(event) {
         Ok(event) => event,
         Err(error) => return refusal(&format!("trumanfs does not understand this event: {error}")),
     };
@@ -32,26 +32,32 @@ pub fn answer(event: &[u8], format: Format, setting: &Setting) -> Value {
     }
     let cwd = Path::new(&event.cwd);
     match event.call(format) {
-        Call::Other => nothing(),
-        Call::Strange(what) => refusal(&what),
-        call => match Ground::open(setting, cwd) {
+        ToolCall::Other => nothing(),
+        ToolCall::Strange(what) => refusal(&what),
+        call => match HookHome::open(setting, cwd) {
             Err(error) => refusal(&error.told()),
             Ok(ground) => decide(&event, format, call, &ground, setting),
         },
     }
 }
 
-fn decide(event: &Event, format: Format, call: Call, ground: &Ground, setting: &Setting) -> Value {
+fn decide(
+    event: &HookEvent,
+    format: AgentKind,
+    call: ToolCall,
+    ground: &HookHome,
+    setting: &HookSettings,
+) -> Value {
     let cwd = Path::new(&event.cwd);
     let (paths, writes) = match call {
-        Call::Line(name, line) => {
+        ToolCall::Line(name, line) => {
             return line_in_home(event, format, (name, &line), ground, setting);
         }
-        Call::Reads(paths) => (paths, false),
-        Call::Writes(paths) => (paths, true),
-        Call::Other | Call::Strange(_) => return nothing(),
+        ToolCall::Reads(paths) => (paths, false),
+        ToolCall::Writes(paths) => (paths, true),
+        ToolCall::Other | ToolCall::Strange(_) => return nothing(),
     };
-    for Named { typed, leads } in &paths {
+    for CallPath { typed, leads } in &paths {
         let is_there = |path: &String| !path.contains('\0') && ground.has(cwd, path);
         if !leads.as_ref().is_some_and(is_there) {
             return refusal(&format!("{typed}: No such file or directory"));
@@ -69,11 +75,11 @@ fn decide(event: &Event, format: Format, call: Call, ground: &Ground, setting: &
 
 /// Has a line run in the home.
 fn line_in_home(
-    event: &Event,
-    format: Format,
+    event: &HookEvent,
+    format: AgentKind,
     (name, line): (&'static str, &str),
-    ground: &Ground,
-    setting: &Setting,
+    ground: &HookHome,
+    setting: &HookSettings,
 ) -> Value {
     if line.contains('\0') {
         return refusal("bash: a line has no NUL");

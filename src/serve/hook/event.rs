@@ -3,15 +3,15 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::pattern;
-use super::reading::trimmed;
+use super::glob_pattern;
+use super::path_readings::trimmed;
 
 /// The event before a call of a tool.
 const BEFORE: &str = "PreToolUse";
 
 /// Whose events they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum AgentKind {
     /// Claude Code's: <https://code.claude.com/docs/en/hooks>.
     ClaudeCode,
     /// Codex': the same fields, other tools.
@@ -20,7 +20,7 @@ pub enum Format {
 
 /// What is told of a call. Both agents tell more, and newer ones may tell more still.
 #[derive(Debug, Deserialize)]
-pub(super) struct Event {
+pub(super) struct HookEvent {
     hook_event_name: String,
     /// Where the agent works.
     #[serde(default)]
@@ -38,13 +38,13 @@ pub(super) struct Event {
 
 /// What a tool is about to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum ToolCall {
     /// To run a line, which stands in this argument.
     Line(&'static str, String),
     /// To read these files or directories, or what lies below them.
-    Reads(Vec<Named>),
+    Reads(Vec<CallPath>),
     /// To write these files.
-    Writes(Vec<Named>),
+    Writes(Vec<CallPath>),
     /// Something that has nothing to do with files.
     Other,
     /// A call that is denied for this reason: it is not understood, or runs something outside.
@@ -53,23 +53,23 @@ pub(super) enum Call {
 
 /// A path of a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct CallPath {
     /// As it was typed.
     pub(super) typed: String,
     /// Where it leads, from the working directory; none where that cannot be said.
     pub(super) leads: Option<String>,
 }
 
-impl Named {
-    fn path(typed: String) -> Named {
-        Named {
+impl CallPath {
+    fn path(typed: String) -> CallPath {
+        CallPath {
             leads: Some(typed.clone()),
             typed,
         }
     }
 }
 
-impl Event {
+impl HookEvent {
     /// Returns whether it comes before a call.
     pub(super) fn is_before(&self) -> bool {
         self.hook_event_name == BEFORE
@@ -88,32 +88,34 @@ impl Event {
     }
 
     /// Returns what is about to be done.
-    pub(super) fn call(&self, format: Format) -> Call {
+    pub(super) fn call(&self, format: AgentKind) -> ToolCall {
         match (format, self.tool_name.as_str()) {
-            (Format::ClaudeCode, tool @ ("PowerShell" | "REPL")) => Call::Strange(format!(
+            (AgentKind::ClaudeCode, tool @ ("PowerShell" | "REPL")) => ToolCall::Strange(format!(
                 "{tool}: what it runs is outside the home; use Bash, whose lines run in the home"
             )),
-            (Format::Codex, "apply_patch") => self.patch(),
-            (Format::Codex, "view_image") => self.reads("path", true),
-            (_, "Bash") | (Format::Codex, "shell" | "exec_command" | "local_shell") => self.line(),
+            (AgentKind::Codex, "apply_patch") => self.patch(),
+            (AgentKind::Codex, "view_image") => self.reads("path", true),
+            (_, "Bash") | (AgentKind::Codex, "shell" | "exec_command" | "local_shell") => {
+                self.line()
+            }
             // It runs a line, or listens to a socket.
-            (Format::ClaudeCode, "Monitor") if self.tool_input.contains_key("command") => {
+            (AgentKind::ClaudeCode, "Monitor") if self.tool_input.contains_key("command") => {
                 self.line()
             }
             (_, "Read") => self.reads("file_path", true),
-            (Format::ClaudeCode, "LSP") => self.reads("filePath", true),
+            (AgentKind::ClaudeCode, "LSP") => self.reads("filePath", true),
             (_, "Grep" | "LS") => self.reads("path", false),
             (_, "Glob") => self.glob(),
             (_, "Write" | "Edit" | "MultiEdit") => self.writes("file_path"),
             (_, "NotebookEdit") => self.writes("notebook_path"),
-            (Format::ClaudeCode, "Artifact") => self.reads("file_path", true),
-            (Format::ClaudeCode, "SendUserFile") => self.sends(&["files"]),
-            (Format::ClaudeCode, "SendUserMessage" | "Brief") => self.sends(&["attachments"]),
-            (Format::ClaudeCode, "Projects") => self.sends(&["local_path"]),
-            (Format::ClaudeCode, "DesignSync") => self.sends(&["localDir", "files"]),
-            (Format::ClaudeCode, "Workflow") => self.sends(&["scriptPath"]),
-            (Format::ClaudeCode, "EnterWorktree") => self.sends(&["path"]),
-            _ => Call::Other,
+            (AgentKind::ClaudeCode, "Artifact") => self.reads("file_path", true),
+            (AgentKind::ClaudeCode, "SendUserFile") => self.sends(&["files"]),
+            (AgentKind::ClaudeCode, "SendUserMessage" | "Brief") => self.sends(&["attachments"]),
+            (AgentKind::ClaudeCode, "Projects") => self.sends(&["local_path"]),
+            (AgentKind::ClaudeCode, "DesignSync") => self.sends(&["localDir", "files"]),
+            (AgentKind::ClaudeCode, "Workflow") => self.sends(&["scriptPath"]),
+            (AgentKind::ClaudeCode, "EnterWorktree") => self.sends(&["path"]),
+            _ => ToolCall::Other,
         }
     }
 
@@ -121,23 +123,23 @@ impl Event {
         self.tool_input.get(name)?.as_str().map(str::to_owned)
     }
 
-    fn strange(&self, name: &str) -> Call {
-        Call::Strange(format!("{}: {name} is not a text", self.tool_name))
+    fn strange(&self, name: &str) -> ToolCall {
+        ToolCall::Strange(format!("{}: {name} is not a text", self.tool_name))
     }
 
-    fn line(&self) -> Call {
+    fn line(&self) -> ToolCall {
         match self.text("command") {
-            Some(line) => Call::Line("command", line),
+            Some(line) => ToolCall::Line("command", line),
             None => self.strange("command"),
         }
     }
 
-    fn reads(&self, name: &str, is_needed: bool) -> Call {
+    fn reads(&self, name: &str, is_needed: bool) -> ToolCall {
         match self.text(name) {
-            Some(path) => Call::Reads(vec![Named::path(path)]),
+            Some(path) => ToolCall::Reads(vec![CallPath::path(path)]),
             // The working directory is meant.
             None if !is_needed && !self.tool_input.contains_key(name) => {
-                Call::Reads(vec![Named::path(self.cwd.clone())])
+                ToolCall::Reads(vec![CallPath::path(self.cwd.clone())])
             }
             None => self.strange(name),
         }
@@ -145,7 +147,7 @@ impl Event {
 
     /// Finds the files that a tool reads for itself, in arguments that may be missing: a path, a list of paths, or a list of
     /// objects that have one as `localPath`.
-    fn sends(&self, names: &[&str]) -> Call {
+    fn sends(&self, names: &[&str]) -> ToolCall {
         let mut paths = Vec::new();
         for name in names {
             let parts = match self.tool_input.get(*name) {
@@ -155,10 +157,10 @@ impl Event {
             };
             for part in parts {
                 match part {
-                    Value::String(path) => paths.push(Named::path(path.clone())),
+                    Value::String(path) => paths.push(CallPath::path(path.clone())),
                     Value::Object(part) => match part.get("localPath") {
                         None => {}
-                        Some(Value::String(path)) => paths.push(Named::path(path.clone())),
+                        Some(Value::String(path)) => paths.push(CallPath::path(path.clone())),
                         Some(_) => return self.strange(name),
                     },
                     _ => return self.strange(name),
@@ -166,15 +168,15 @@ impl Event {
             }
         }
         match paths.is_empty() {
-            true => Call::Other,
-            false => Call::Reads(paths),
+            true => ToolCall::Other,
+            false => ToolCall::Reads(paths),
         }
     }
 
     /// Finds where a search by a pattern looks: below a directory, or where the pattern itself begins.
-    fn glob(&self) -> Call {
+    fn glob(&self) -> ToolCall {
         let mut paths = match self.reads("path", false) {
-            Call::Reads(paths) => paths,
+            ToolCall::Reads(paths) => paths,
             strange => return strange,
         };
         let Some(typed) = self.text("pattern") else {
@@ -184,25 +186,25 @@ impl Event {
             Some(path) if !trimmed(&begin).starts_with(['/', '~']) => format!("{path}/{begin}"),
             _ => begin,
         };
-        match pattern::beginnings(&typed) {
-            None => paths.push(Named { typed, leads: None }),
-            Some(begins) => paths.extend(begins.into_iter().map(|begin| Named {
+        match glob_pattern::beginnings(&typed) {
+            None => paths.push(CallPath { typed, leads: None }),
+            Some(begins) => paths.extend(begins.into_iter().map(|begin| CallPath {
                 typed: typed.clone(),
                 leads: Some(below(begin)),
             })),
         }
-        Call::Reads(paths)
+        ToolCall::Reads(paths)
     }
 
-    fn writes(&self, name: &str) -> Call {
+    fn writes(&self, name: &str) -> ToolCall {
         match self.text(name) {
-            Some(path) => Call::Writes(vec![Named::path(path)]),
+            Some(path) => ToolCall::Writes(vec![CallPath::path(path)]),
             None => self.strange(name),
         }
     }
 
     /// Finds the files of a patch: they stand in its headings.
-    fn patch(&self) -> Call {
+    fn patch(&self) -> ToolCall {
         let Some(patch) = self.text("command").or_else(|| self.text("input")) else {
             return self.strange("command");
         };
@@ -217,12 +219,12 @@ impl Event {
             headings
                 .iter()
                 .find_map(|heading| line.strip_prefix(heading))
-                .map(|path| Named::path(path.to_owned()))
+                .map(|path| CallPath::path(path.to_owned()))
         };
-        let paths: Vec<Named> = patch.lines().filter_map(path).collect();
+        let paths: Vec<CallPath> = patch.lines().filter_map(path).collect();
         match paths.is_empty() {
-            true => Call::Strange("apply_patch: no file is named in it".to_owned()),
-            false => Call::Writes(paths),
+            true => ToolCall::Strange("apply_patch: no file is named in it".to_owned()),
+            false => ToolCall::Writes(paths),
         }
     }
 }

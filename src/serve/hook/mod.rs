@@ -11,11 +11,11 @@
 
 mod decide;
 mod event;
-mod pattern;
+mod glob_pattern;
+mod hook_home;
+mod path_readings;
 mod permission;
-mod place;
-mod reading;
 
 pub use decide::{answer, refusal};
-pub use event::Format;
-pub use place::Setting;
+pub use event::AgentKind;
+pub use hook_home::HookSettings;

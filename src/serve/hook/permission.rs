@@ -5,33 +5,38 @@
 //! that only reads, and in the modes in which it asks about none of this kind. Codex knows no `ask`, and asks by its own
 //! approval policy after an `allow`.
 
-use super::event::Format;
+use super::event::AgentKind;
 use crate::exec::shell::LineAnalysis;
 
 /// What the agent shall do with a rewritten line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Permission {
+pub(super) enum LinePermission {
     /// Run it.
     Allow,
     /// Ask a person first.
     Ask,
 }
 
-impl Permission {
+impl LinePermission {
     /// Returns its name in an answer.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Permission::Allow => "allow",
-            Permission::Ask => "ask",
+            LinePermission::Allow => "allow",
+            LinePermission::Ask => "ask",
         }
     }
 }
 
 /// Decides by the agent's mode and by what the line may do. `allows`: the operator has said that lines need nobody's
 /// permission in the home.
-pub(super) fn of(format: Format, mode: &str, line: &LineAnalysis, allows: bool) -> Permission {
+pub(super) fn of(
+    format: AgentKind,
+    mode: &str,
+    line: &LineAnalysis,
+    allows: bool,
+) -> LinePermission {
     let is_free = match mode {
-        _ if format == Format::Codex || !line.changes => true,
+        _ if format == AgentKind::Codex || !line.changes => true,
         "bypassPermissions" => true,
         // Nothing is to be changed, whatever the operator has said.
         "plan" => false,
@@ -41,8 +46,8 @@ pub(super) fn of(format: Format, mode: &str, line: &LineAnalysis, allows: bool) 
         _ => allows,
     };
     match is_free {
-        true => Permission::Allow,
-        false => Permission::Ask,
+        true => LinePermission::Allow,
+        false => LinePermission::Ask,
     }
 }
 
@@ -52,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_rewritten_line_needs_the_permission_that_the_agent_would_ask_for() {
-        use Permission::{Allow, Ask};
+        use LinePermission::{Allow, Ask};
         let line = |changes, runs_programs| LineAnalysis {
             changes,
             runs_programs,
@@ -70,7 +75,7 @@ mod tests {
             ("", [Allow, Ask, Ask, Allow, Allow]),
             ("a new one", [Allow, Ask, Ask, Allow, Allow]),
         ] {
-            let of = |line, allows| of(Format::ClaudeCode, mode, line, allows);
+            let of = |line, allows| of(AgentKind::ClaudeCode, mode, line, allows);
             let found = [
                 of(&reads, false),
                 of(&edits, false),
@@ -80,7 +85,7 @@ mod tests {
             ];
             assert_eq!(found, needs, "{mode}");
             assert_eq!(
-                super::of(Format::Codex, mode, &runs, false),
+                super::of(AgentKind::Codex, mode, &runs, false),
                 Allow,
                 "{mode}"
             );

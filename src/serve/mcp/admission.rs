@@ -1,4 +1,4 @@
-//! [`Admission`]: which requests of a client are open, and how much they hold.
+//! [`RequestAdmission`]: which requests of a client are open, and how much they hold.
 //!
 //! Owns the bounds of what goes on at once. What counts is what there still is: a request that the client has taken back, and
 //! a job whose answer has been given, count until their threads have ended.
@@ -21,19 +21,19 @@ const BUSY: ErrorCode = ErrorCode(-32000);
 
 /// What goes on.
 #[derive(Debug, Default)]
-struct Held {
+struct AdmittedTotals {
     requests: AtomicUsize,
     weight: AtomicUsize,
 }
 
 /// A request's share of the bounds. It is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Ticket {
-    held: Arc<Held>,
+pub(super) struct AdmissionTicket {
+    held: Arc<AdmittedTotals>,
     weight: usize,
 }
 
-impl Drop for Ticket {
+impl Drop for AdmissionTicket {
     fn drop(&mut self) {
         self.held.requests.fetch_sub(1, Ordering::Relaxed);
         self.held.weight.fetch_sub(self.weight, Ordering::Relaxed);
@@ -42,13 +42,13 @@ impl Drop for Ticket {
 
 /// The requests of a client. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Admission {
-    held: Arc<Held>,
+pub(super) struct RequestAdmission {
+    held: Arc<AdmittedTotals>,
     /// Those that wait for an answer.
-    open: Arc<Mutex<HashMap<RequestId, Arc<Ticket>>>>,
+    open: Arc<Mutex<HashMap<RequestId, Arc<AdmissionTicket>>>>,
 }
 
-impl Admission {
+impl RequestAdmission {
     /// Lets a request in that weighs so much.
     ///
     /// # Errors
@@ -75,12 +75,12 @@ impl Admission {
         self.held.requests.fetch_add(1, Ordering::Relaxed);
         self.held.weight.fetch_add(weight, Ordering::Relaxed);
         let held = self.held.clone();
-        open.insert(id.clone(), Arc::new(Ticket { held, weight }));
+        open.insert(id.clone(), Arc::new(AdmissionTicket { held, weight }));
         Ok(())
     }
 
     /// Returns the ticket of a request, for the thread that works for it. Nothing: the client has taken the request back.
-    pub(super) fn ticket(&self, id: &RequestId) -> Option<Arc<Ticket>> {
+    pub(super) fn ticket(&self, id: &RequestId) -> Option<Arc<AdmissionTicket>> {
         self.open.lock().get(id).cloned()
     }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_still_runs_counts_after_its_answer() {
-        let admission = Admission::default();
+        let admission = RequestAdmission::default();
         let id = |number: usize| RequestId::Number(i64::try_from(number).unwrap());
         let mut running = Vec::new();
         for number in 0..AT_ONCE {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_sum_of_what_is_sent_is_bounded() {
-        let admission = Admission::default();
+        let admission = RequestAdmission::default();
         admission.admit(&RequestId::Number(1), WEIGHT - 1).unwrap();
         let error = admission.admit(&RequestId::Number(2), 2).unwrap_err();
         assert_eq!(error.code, BUSY);

@@ -1,4 +1,4 @@
-//! [`Answer`]: what a tool says, as text and with a shape, and how both become the protocol's result.
+//! [`ToolAnswer`]: what a tool says, as text and with a shape, and how both become the protocol's result.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::operator::text::{LineSign, TextComparison};
 
 /// What a tool says.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Answer {
+pub(super) struct ToolAnswer {
     /// For a model to read.
     pub(super) text: String,
     /// For a program to read.
@@ -18,32 +18,32 @@ pub(super) struct Answer {
     pub(super) is_error: bool,
 }
 
-impl Answer {
+impl ToolAnswer {
     /// Makes one of a text.
-    pub(super) fn new(text: impl Into<String>) -> Answer {
-        Answer {
+    pub(super) fn new(text: impl Into<String>) -> ToolAnswer {
+        ToolAnswer {
             text: text.into(),
-            ..Answer::default()
+            ..ToolAnswer::default()
         }
     }
 
     /// Makes one that says why nothing came of it.
-    pub(super) fn failed(text: impl Into<String>) -> Answer {
-        Answer {
+    pub(super) fn failed(text: impl Into<String>) -> ToolAnswer {
+        ToolAnswer {
             is_error: true,
-            ..Answer::new(text)
+            ..ToolAnswer::new(text)
         }
     }
 
     /// The same with a value.
     #[must_use]
-    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Answer {
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> ToolAnswer {
         self.data.insert(name.to_owned(), value.into());
         self
     }
 
     /// Makes one of what came of a request. The text is what was written; what else there is to say stands behind it.
-    pub(super) fn of_outcome(outcome: &Outcome) -> Answer {
+    pub(super) fn of_outcome(outcome: &Outcome) -> ToolAnswer {
         let mut text = String::from_utf8_lossy(&outcome.stdout).into_owned();
         let stderr = String::from_utf8_lossy(&outcome.stderr);
         if !stderr.is_empty() {
@@ -68,7 +68,7 @@ impl Answer {
             end_line(&mut text);
             text.push_str(&format!("[{}]\n", error.told()));
         }
-        Answer {
+        ToolAnswer {
             text,
             data,
             is_error: !matches!(outcome.status, Status::Success | Status::Failed),
@@ -92,9 +92,9 @@ impl Answer {
     }
 }
 
-impl From<Error> for Answer {
-    fn from(error: Error) -> Answer {
-        Answer::failed(error.told())
+impl From<Error> for ToolAnswer {
+    fn from(error: Error) -> ToolAnswer {
+        ToolAnswer::failed(error.told())
     }
 }
 

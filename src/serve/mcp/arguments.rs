@@ -12,7 +12,7 @@ const SESSION: &str = "session";
 /// A line of the shell.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Bash {
+pub(super) struct BashArgs {
     /// The line. It may have several commands, pipes, redirects and variables.
     pub(super) command: String,
     /// After how many seconds it is ended; 600 without it.
@@ -23,7 +23,7 @@ pub(super) struct Bash {
 /// Lines of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadTextFile {
+pub(super) struct ReadTextFileArgs {
     /// The file.
     #[serde(alias = "file_path")]
     pub(super) path: String,
@@ -40,7 +40,7 @@ pub(super) struct ReadTextFile {
 /// A file and what it is to hold.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WriteFile {
+pub(super) struct WriteFileArgs {
     /// The file. It is made where it is absent, and so are directories above it.
     #[serde(alias = "file_path")]
     pub(super) path: String,
@@ -51,7 +51,7 @@ pub(super) struct WriteFile {
 /// One replacement.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OneEdit {
+pub(super) struct TextEdit {
     /// The text that is there.
     #[serde(rename = "oldText", alias = "old_string")]
     pub(super) old: String,
@@ -66,12 +66,12 @@ pub(super) struct OneEdit {
 /// Replacements in a file: `edits`, or `old_string` and `new_string`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct EditFile {
+pub(super) struct EditFileArgs {
     /// The file.
     #[serde(alias = "file_path")]
     pub(super) path: String,
     /// Replacements, made one after the other.
-    pub(super) edits: Option<Vec<OneEdit>>,
+    pub(super) edits: Option<Vec<TextEdit>>,
     /// The text that is there, where there is one replacement.
     pub(super) old_string: Option<String>,
     /// The text that is to be there.
@@ -87,7 +87,7 @@ pub(super) struct EditFile {
 /// A path.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OnePath {
+pub(super) struct PathArgs {
     /// The path.
     pub(super) path: String,
 }
@@ -95,7 +95,7 @@ pub(super) struct OnePath {
 /// A directory.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Directory {
+pub(super) struct DirectoryArgs {
     /// The directory; the working directory without it.
     #[serde(default = "here")]
     pub(super) path: String,
@@ -104,7 +104,7 @@ pub(super) struct Directory {
 /// From where to where.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FromTo {
+pub(super) struct TransferArgs {
     /// What is there.
     pub(super) source: String,
     /// Where it is to be; nothing may be there.
@@ -114,7 +114,7 @@ pub(super) struct FromTo {
 /// A search for names.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SearchFiles {
+pub(super) struct SearchFilesArgs {
     /// Where to search: everything below is looked at.
     #[serde(default = "here")]
     pub(super) path: String,
@@ -128,7 +128,7 @@ pub(super) struct SearchFiles {
 /// A search for lines.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Grep {
+pub(super) struct GrepArgs {
     /// An extended regular expression.
     pub(super) pattern: String,
     /// A file, or a directory with everything below it.
@@ -145,13 +145,13 @@ pub(super) struct Grep {
     pub(super) context: u32,
     /// What to say: the lines, the names of the files, or how many lines in each.
     #[serde(default)]
-    pub(super) output_mode: OutputMode,
+    pub(super) output_mode: GrepOutput,
 }
 
 /// What a search says.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum OutputMode {
+pub(super) enum GrepOutput {
     /// The lines.
     #[default]
     Content,
@@ -164,7 +164,7 @@ pub(super) enum OutputMode {
 /// How far back.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct History {
+pub(super) struct HistoryArgs {
     /// How many runs, the newest first.
     #[serde(default = "twenty")]
     #[schemars(range(min = 1, max = 200))]
@@ -174,7 +174,7 @@ pub(super) struct History {
 /// What to take back.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Undo {
+pub(super) struct UndoToolArgs {
     /// A run of this session; the last one that changed something without it.
     pub(super) run: Option<String>,
     /// Only what concerns this path.
@@ -187,7 +187,7 @@ pub(super) struct Undo {
 /// A call that goes on.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OutputOf {
+pub(super) struct JobOutputArgs {
     /// The job, as an answer named it.
     pub(super) job: String,
     /// How many seconds to wait for its end; 0 without it.
@@ -199,7 +199,7 @@ pub(super) struct OutputOf {
 /// A call that is to end.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kill {
+pub(super) struct JobKillArgs {
     /// The job, as an answer named it.
     pub(super) job: String,
 }
@@ -207,7 +207,7 @@ pub(super) struct Kill {
 /// A real program.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RunProgram {
+pub(super) struct RunProgramArgs {
     /// Its arguments, each a word; no shell reads them.
     #[serde(default)]
     pub(super) args: Vec<String>,

@@ -8,10 +8,10 @@ use rmcp::model::{JsonObject, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use tokio::time::{Instant, sleep_until};
 
-use super::admission::Ticket;
-use super::answer::{Answer, cut};
-use super::jobs::{Job, Jobs};
-use super::work::Work;
+use super::admission::AdmissionTicket;
+use super::answer::{ToolAnswer, cut};
+use super::jobs::{ToolJob, ToolJobs};
+use super::tool_context::ToolContext;
 
 /// How long a client waits for an answer: many give up after 60 s.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -19,32 +19,33 @@ const PATIENCE: Duration = Duration::from_secs(50);
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// What a call does, on a thread of its own.
-pub(super) type Act = Box<dyn FnOnce(&Work, JsonObject) -> Answer + Send>;
+pub(super) type ToolFunction = Box<dyn FnOnce(&ToolContext, JsonObject) -> ToolAnswer + Send>;
 
 /// Does a call and waits for its end, so long as a client does. Returns nothing where the client has taken it back. The thread
 /// keeps the ticket until it has ended, also after the answer.
 pub(super) async fn call(
-    (tool, act, becomes_job): (&str, Act, bool),
-    (work, ticket): (Work, Arc<Ticket>),
+    (tool, act, becomes_job): (&str, ToolFunction, bool),
+    (work, ticket): (ToolContext, Arc<AdmissionTicket>),
     arguments: JsonObject,
     context: &RequestContext<RoleServer>,
-) -> Option<Answer> {
+) -> Option<ToolAnswer> {
     let (session, jobs, cancel) = (
         work.session.id.clone(),
         work.jobs.clone(),
         work.cancel.clone(),
     );
     let most = usize::try_from(work.bytes).unwrap_or(usize::MAX);
-    let job = Job::new(tool, &session, cancel.clone(), work.streams.clone());
+    let job = ToolJob::new(tool, &session, cancel.clone(), work.streams.clone());
     let (end, ended) = tokio::sync::oneshot::channel();
     let (of_thread, all) = (job.clone(), jobs.clone());
     jobs.begin(&job);
     tokio::task::spawn_blocking(move || {
         let caught =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(&work, arguments)));
-        let answer = caught
-            .unwrap_or_else(|_| Answer::failed("the call broke off: this is a bug of trumanfs"));
-        let answer = Answer {
+        let answer = caught.unwrap_or_else(|_| {
+            ToolAnswer::failed("the call broke off: this is a bug of trumanfs")
+        });
+        let answer = ToolAnswer {
             text: cut(answer.text, most + most / 2),
             ..answer
         };
@@ -56,7 +57,7 @@ pub(super) async fn call(
         let _ = end.send(answer);
     });
     tokio::select! {
-        answer = ended => Some(answer.unwrap_or_else(|_| Answer::failed("the call broke off"))),
+        answer = ended => Some(answer.unwrap_or_else(|_| ToolAnswer::failed("the call broke off"))),
         () = context.ct.cancelled() => {
             cancel.cancel();
             None
@@ -66,7 +67,7 @@ pub(super) async fn call(
 }
 
 /// Waits as long as a client does, and tells it meanwhile how far a call is, if it wants to know.
-async fn patience(job: &Arc<Job>, context: &RequestContext<RoleServer>) {
+async fn patience(job: &Arc<ToolJob>, context: &RequestContext<RoleServer>) {
     let end = Instant::now() + PATIENCE;
     let Some(token) = context.meta.get_progress_token() else {
         return sleep_until(end).await;
@@ -78,7 +79,11 @@ async fn patience(job: &Arc<Job>, context: &RequestContext<RoleServer>) {
             return;
         }
         let seconds = job.begun.elapsed().as_secs_f64();
-        let bytes: usize = job.streams.iter().map(super::live::Live::len).sum();
+        let bytes: usize = job
+            .streams
+            .iter()
+            .map(super::live_output::LiveOutput::len)
+            .sum();
         let said = ProgressNotificationParam::new(token.clone(), seconds)
             .with_message(format!("{seconds:.0} s, {bytes} bytes of output"));
         // Who does not listen is not told.
@@ -87,17 +92,17 @@ async fn patience(job: &Arc<Job>, context: &RequestContext<RoleServer>) {
 }
 
 /// Makes a job of a call that has not ended yet.
-fn too_long(job: &Arc<Job>, jobs: &Arc<Jobs>, becomes_job: bool) -> Answer {
+fn too_long(job: &Arc<ToolJob>, jobs: &Arc<ToolJobs>, becomes_job: bool) -> ToolAnswer {
     if !becomes_job {
         job.cancel.cancel();
-        return Answer::failed(format!(
+        return ToolAnswer::failed(format!(
             "it took longer than {} s and was ended",
             PATIENCE.as_secs()
         ));
     }
     if let Err(why) = jobs.keep(job) {
         job.cancel.cancel();
-        return Answer::failed(why);
+        return ToolAnswer::failed(why);
     }
     let [stdout, stderr] = job.news();
     let text = format!(
@@ -105,7 +110,7 @@ fn too_long(job: &Arc<Job>, jobs: &Arc<Jobs>, becomes_job: bool) -> Answer {
         PATIENCE.as_secs(),
         job.id
     );
-    Answer::new(text)
+    ToolAnswer::new(text)
         .with("job", job.id.clone())
         .with("running", true)
         .with("stdout", stdout)

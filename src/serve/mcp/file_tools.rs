@@ -1,43 +1,44 @@
 //! The tools for files: their arguments become operations on files, or lines of the shell for searches.
 
-use super::answer::{Answer, cut, patch, word};
+use super::answer::{ToolAnswer, cut, patch, word};
 use super::arguments::{
-    Directory, EditFile, Grep, OnePath, OutputMode, ReadTextFile, SearchFiles, WriteFile,
+    DirectoryArgs, EditFileArgs, GrepArgs, GrepOutput, PathArgs, ReadTextFileArgs, SearchFilesArgs,
+    WriteFileArgs,
 };
-use super::work::{USUAL, Work};
+use super::tool_context::{ToolContext, USUAL};
 use crate::exec::files::{FileCall, FileResult, LineWindow, TextEdit};
 use crate::exec::{Outcome, Status};
 use crate::name::escape;
 
 /// Makes an answer of an operation on files: its text, or why it failed.
-fn of_file(outcome: &Outcome) -> Answer {
+fn of_file(outcome: &Outcome) -> ToolAnswer {
     if outcome.status == Status::Success {
         let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
-        return Answer::new(text).with("run", outcome.run.to_string());
+        return ToolAnswer::new(text).with("run", outcome.run.to_string());
     }
     let why = outcome
         .error_message
         .clone()
         .unwrap_or_else(|| word(outcome.status));
-    Answer::failed(why)
+    ToolAnswer::failed(why)
         .with("run", outcome.run.to_string())
         .with("status", word(outcome.status))
 }
 
 /// Does an operation that has nothing to say where it succeeds.
-pub(super) fn plain(work: &Work, call: FileCall, done: String) -> Answer {
+pub(super) fn plain(work: &ToolContext, call: FileCall, done: String) -> ToolAnswer {
     let (outcome, _) = work.file(call);
     let answer = of_file(&outcome);
     match answer.is_error {
         true => answer,
-        false => Answer {
+        false => ToolAnswer {
             text: done,
             ..answer
         },
     }
 }
 
-pub(super) fn read(work: &Work, arguments: ReadTextFile) -> Answer {
+pub(super) fn read(work: &ToolContext, arguments: ReadTextFileArgs) -> ToolAnswer {
     let window = match (
         arguments.head,
         arguments.tail,
@@ -50,7 +51,11 @@ pub(super) fn read(work: &Work, arguments: ReadTextFile) -> Answer {
         (None, None, offset, limit) => {
             LineWindow::From(offset.unwrap_or(1).max(1), limit.unwrap_or(u64::MAX))
         }
-        _ => return Answer::failed("head, tail and offset exclude each other: give one of them"),
+        _ => {
+            return ToolAnswer::failed(
+                "head, tail and offset exclude each other: give one of them",
+            );
+        }
     };
     let (outcome, found) = work.file(FileCall::Read(arguments.path.into(), window));
     let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
@@ -62,7 +67,7 @@ pub(super) fn read(work: &Work, arguments: ReadTextFile) -> Answer {
     }
 }
 
-pub(super) fn write(work: &Work, arguments: WriteFile) -> Answer {
+pub(super) fn write(work: &ToolContext, arguments: WriteFileArgs) -> ToolAnswer {
     let (path, bytes) = (arguments.path.clone(), arguments.content.len());
     let (outcome, found) = work.file(FileCall::Write(
         arguments.path.into(),
@@ -77,7 +82,7 @@ pub(super) fn write(work: &Work, arguments: WriteFile) -> Answer {
                 "written; what it held before is kept"
             };
             let text = format!("{path}: {bytes} bytes, {how}");
-            Answer { text, ..answer }
+            ToolAnswer { text, ..answer }
                 .with("bytes", bytes)
                 .with("created", made)
         }
@@ -85,7 +90,7 @@ pub(super) fn write(work: &Work, arguments: WriteFile) -> Answer {
     }
 }
 
-pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
+pub(super) fn edit(work: &ToolContext, arguments: EditFileArgs) -> ToolAnswer {
     let one = |old: String, new: String, all| TextEdit {
         old: old.into(),
         new: new.into(),
@@ -99,10 +104,10 @@ pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
                 .collect()
         }
         (None, Some(old), Some(new)) => vec![one(old, new, arguments.replace_all)],
-        _ => return Answer::failed("give either edits, or old_string and new_string"),
+        _ => return ToolAnswer::failed("give either edits, or old_string and new_string"),
     };
     if edits.is_empty() {
-        return Answer::failed("edits: there is none");
+        return ToolAnswer::failed("edits: there is none");
     }
     let dry = arguments.dry_run;
     let (outcome, found) = work.file(FileCall::Edit(arguments.path.into(), edits, dry));
@@ -111,7 +116,7 @@ pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
         Some(FileResult::Edited(edited)) => {
             let most = usize::try_from(work.bytes).unwrap_or(usize::MAX);
             let patch = cut(patch(edited.before, edited.after), most);
-            Answer {
+            ToolAnswer {
                 text: patch.clone(),
                 ..answer
             }
@@ -123,7 +128,7 @@ pub(super) fn edit(work: &Work, arguments: EditFile) -> Answer {
     }
 }
 
-pub(super) fn list(work: &Work, arguments: Directory) -> Answer {
+pub(super) fn list(work: &ToolContext, arguments: DirectoryArgs) -> ToolAnswer {
     let (outcome, found) = work.file(FileCall::List(arguments.path.into()));
     let answer = of_file(&outcome).with("truncated", outcome.truncated_stdout);
     match found {
@@ -134,7 +139,7 @@ pub(super) fn list(work: &Work, arguments: Directory) -> Answer {
     }
 }
 
-pub(super) fn remove(work: &Work, arguments: OnePath) -> Answer {
+pub(super) fn remove(work: &ToolContext, arguments: PathArgs) -> ToolAnswer {
     let path = arguments.path.clone();
     let (outcome, _) = work.file(FileCall::Remove(arguments.path.into()));
     let answer = of_file(&outcome);
@@ -158,16 +163,16 @@ pub(super) fn remove(work: &Work, arguments: OnePath) -> Answer {
             outcome.run
         ),
     };
-    Answer { text, ..answer }.with("trash", entry)
+    ToolAnswer { text, ..answer }.with("trash", entry)
 }
 
 /// Makes an answer of a search: that nothing was found is no failure.
-fn found(outcome: Outcome, nothing: &str) -> Answer {
+fn found(outcome: Outcome, nothing: &str) -> ToolAnswer {
     let is_nothing = outcome.stdout.is_empty() && outcome.stderr.is_empty();
     match (outcome.status, outcome.return_code) {
-        (Status::Success | Status::Failed, 0 | 1) if is_nothing => Answer {
+        (Status::Success | Status::Failed, 0 | 1) if is_nothing => ToolAnswer {
             text: format!("{nothing}\n"),
-            ..Answer::of_outcome(&Outcome {
+            ..ToolAnswer::of_outcome(&Outcome {
                 status: Status::Success,
                 return_code: 0,
                 ..outcome
@@ -175,15 +180,15 @@ fn found(outcome: Outcome, nothing: &str) -> Answer {
         },
         _ => {
             let failed = outcome.status != Status::Success && outcome.stdout.is_empty();
-            Answer {
+            ToolAnswer {
                 is_error: failed,
-                ..Answer::of_outcome(&outcome)
+                ..ToolAnswer::of_outcome(&outcome)
             }
         }
     }
 }
 
-pub(super) fn search(work: &Work, arguments: &SearchFiles) -> Answer {
+pub(super) fn search(work: &ToolContext, arguments: &SearchFilesArgs) -> ToolAnswer {
     let path = operand(&arguments.path);
     let mut words = vec!["find", &path];
     for pattern in &arguments.exclude {
@@ -198,15 +203,15 @@ pub(super) fn search(work: &Work, arguments: &SearchFiles) -> Answer {
     found(work.line_aside(&words, USUAL), "no file has such a name")
 }
 
-pub(super) fn grep(work: &Work, arguments: &Grep) -> Answer {
+pub(super) fn grep(work: &ToolContext, arguments: &GrepArgs) -> ToolAnswer {
     let mut words = vec!["grep", "-rnE"];
     if arguments.ignore_case {
         words.push("-i");
     }
     match arguments.output_mode {
-        OutputMode::Content => {}
-        OutputMode::FilesWithMatches => words.push("-l"),
-        OutputMode::Count => words.push("-c"),
+        GrepOutput::Content => {}
+        GrepOutput::FilesWithMatches => words.push("-l"),
+        GrepOutput::Count => words.push("-c"),
     }
     let context = arguments.context.to_string();
     if arguments.context > 0 {

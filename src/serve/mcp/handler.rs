@@ -1,4 +1,4 @@
-//! [`Server`]: answers the protocol's requests.
+//! [`McpServer`]: answers the protocol's requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::admission::Admission;
-use super::answer::Answer;
+use super::admission::RequestAdmission;
+use super::answer::ToolAnswer;
 use super::arguments;
-use super::calls::{Act, call};
-use super::jobs::Jobs;
-use super::live::Live;
+use super::calls::{ToolFunction, call};
+use super::jobs::ToolJobs;
+use super::live_output::LiveOutput;
 use super::resources;
-use super::sessions::{Session, Sessions};
+use super::server_home::{ProgramInfo, ServerHome, ServerSettings};
+use super::sessions::{McpSession, McpSessions};
+use super::tool_context::ToolContext;
 use super::tools::{self, RUN};
-use super::work::Work;
-use super::workplace::{ProgramSpec, Settings, Workplace};
 use crate::error::{Error, Result};
 use crate::exec::{CancelToken, Limits};
 
@@ -46,18 +46,18 @@ const METHODS: [&str; 8] = [
 ];
 
 /// A server of one client.
-pub(super) struct Server {
+pub(super) struct McpServer {
     /// What of its requests goes on.
-    admission: Admission,
-    workplace: Arc<Mutex<Arc<Workplace>>>,
+    admission: RequestAdmission,
+    workplace: Arc<Mutex<Arc<ServerHome>>>,
     /// What the home is opened with, should its daemon end.
-    settings: Settings,
+    settings: ServerSettings,
     /// Held while the home is opened anew.
     opening: Arc<Mutex<()>>,
-    sessions: Arc<Sessions>,
-    jobs: Arc<Jobs>,
+    sessions: Arc<McpSessions>,
+    jobs: Arc<ToolJobs>,
     /// The session of a connection that began with `initialize`.
-    default: Mutex<Option<Arc<Session>>>,
+    default: Mutex<Option<Arc<McpSession>>>,
     /// The real programs, by the names of their tools.
     programs: BTreeMap<String, String>,
     /// What a client is shown.
@@ -66,13 +66,13 @@ pub(super) struct Server {
     bytes: u64,
 }
 
-impl Server {
+impl McpServer {
     /// Makes one.
     ///
     /// # Errors
     /// Those of opening the home; [`Error::Usage`] for a tool that there is not.
-    pub(super) fn new(settings: Settings, admission: Admission) -> Result<Server> {
-        let workplace = Workplace::open(settings.clone())?;
+    pub(super) fn new(settings: ServerSettings, admission: RequestAdmission) -> Result<McpServer> {
+        let workplace = ServerHome::open(settings.clone())?;
         let (wanted, tokens) = (&settings.tools, settings.tokens);
         let named = by_tool(workplace.programs());
         let reaches_out = named.values().any(|program| program.has_network);
@@ -97,7 +97,7 @@ impl Server {
         if !wanted.is_empty() {
             shown.retain(|tool| wanted.iter().any(|name| *name == tool.name));
         }
-        Ok(Server {
+        Ok(McpServer {
             admission,
             workplace: Arc::new(Mutex::new(Arc::new(workplace))),
             settings: settings.clone(),
@@ -115,17 +115,17 @@ impl Server {
     }
 
     /// Returns what goes on after its answer.
-    pub(super) fn jobs(&self) -> Arc<Jobs> {
+    pub(super) fn jobs(&self) -> Arc<ToolJobs> {
         self.jobs.clone()
     }
 
-    fn begin(&self) -> Arc<Session> {
+    fn begin(&self) -> Arc<McpSession> {
         let workplace = self.workplace.lock().clone();
         self.sessions.begin(&workplace, Limits::default())
     }
 
     /// Returns where calls work. A home whose daemon has ended is opened anew.
-    async fn workplace(&self) -> std::result::Result<Arc<Workplace>, Answer> {
+    async fn workplace(&self) -> std::result::Result<Arc<ServerHome>, ToolAnswer> {
         let current = self.workplace.lock().clone();
         if !current.is_lost() {
             return Ok(current);
@@ -138,16 +138,16 @@ impl Server {
             if !current.is_lost() {
                 return Ok(current);
             }
-            let opened = Arc::new(Workplace::open(settings)?);
+            let opened = Arc::new(ServerHome::open(settings)?);
             sessions.move_to(&opened, Limits::default());
             *workplace.lock() = opened.clone();
             Ok(opened)
         });
-        let broken = |_| Answer::failed("the home could not be opened anew");
+        let broken = |_| ToolAnswer::failed("the home could not be opened anew");
         opened
             .await
             .map_err(broken)?
-            .map_err(|error: Error| Answer::from(error))
+            .map_err(|error: Error| ToolAnswer::from(error))
     }
 
     /// Returns the session that a call belongs to.
@@ -155,7 +155,7 @@ impl Server {
         &self,
         named: Option<&str>,
         has_connection: bool,
-    ) -> std::result::Result<Arc<Session>, String> {
+    ) -> std::result::Result<Arc<McpSession>, String> {
         if let Some(id) = named {
             let unknown = || {
                 format!(
@@ -178,21 +178,22 @@ impl Server {
     }
 
     /// Returns what a call does, and whether it may become a job.
-    fn act(&self, name: &str) -> Option<(Act, bool)> {
+    fn act(&self, name: &str) -> Option<(ToolFunction, bool)> {
         self.tools.iter().find(|tool| tool.name == name)?;
         if let Some(tool) = tools::find(name) {
-            let act = Box::new(|work: &Work, arguments| tool.run(work, arguments));
+            let act = Box::new(|work: &ToolContext, arguments| tool.run(work, arguments));
             return Some((act, !tool.is_about_jobs()));
         }
         let program = self.programs.get(name)?.clone();
-        let act =
-            Box::new(move |work: &Work, arguments| tools::run_program(work, &program, arguments));
+        let act = Box::new(move |work: &ToolContext, arguments| {
+            tools::run_program(work, &program, arguments)
+        });
         Some((act, true))
     }
 }
 
 /// Gives each program the name of a tool: letters, digits, `_` and `-` are what all clients take.
-fn by_tool(programs: Vec<ProgramSpec>) -> BTreeMap<String, ProgramSpec> {
+fn by_tool(programs: Vec<ProgramInfo>) -> BTreeMap<String, ProgramInfo> {
     let mut by_tool = BTreeMap::new();
     for program in programs {
         let plain = |c: char| {
@@ -215,7 +216,7 @@ fn by_tool(programs: Vec<ProgramSpec>) -> BTreeMap<String, ProgramSpec> {
     by_tool
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -259,7 +260,7 @@ impl ServerHandler for Server {
                 None,
             ));
         };
-        let cancelled = || Answer::failed("cancelled");
+        let cancelled = || ToolAnswer::failed("cancelled");
         let Some(ticket) = self.admission.ticket(&context.id) else {
             return Ok(cancelled().into_result().into());
         };
@@ -273,14 +274,14 @@ impl ServerHandler for Server {
             .and_then(|named| self.session(named.as_deref(), has_connection));
         let session = match session {
             Ok(session) => session,
-            Err(wrong) => return Ok(Answer::failed(wrong).into_result().into()),
+            Err(wrong) => return Ok(ToolAnswer::failed(wrong).into_result().into()),
         };
-        let work = Work {
+        let work = ToolContext {
             workplace,
             session,
             jobs: self.jobs.clone(),
             cancel: CancelToken::default(),
-            streams: [Live::default(), Live::default()],
+            streams: [LiveOutput::default(), LiveOutput::default()],
             bytes: self.bytes,
         };
         let act = (name, act, becomes_job);

@@ -1,9 +1,9 @@
 //! `history` and `undo`: what the runs of a session changed, and taking it back. Other sessions' runs are not seen.
 
-use super::answer::Answer;
-use super::arguments::{History, Undo};
-use super::sessions::Session;
-use super::work::Work;
+use super::answer::ToolAnswer;
+use super::arguments::{HistoryArgs, UndoToolArgs};
+use super::sessions::McpSession;
+use super::tool_context::ToolContext;
 use crate::client::{Client, UndoOptions, UndoQuery};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -24,7 +24,7 @@ const FIRST: usize = 32;
 /// Each step is twice as long as the one before: all of them take no more than twice the time of one over all runs.
 fn changed(
     client: &Client,
-    session: &Session,
+    session: &McpSession,
     mut act: impl FnMut(Vec<RunSummary>) -> Result<bool>,
 ) -> Result<()> {
     let mut ids = session.runs();
@@ -41,7 +41,7 @@ fn changed(
 }
 
 /// Says what the latest runs of a session changed.
-pub(super) fn history(work: &Work, arguments: &History) -> Result<Answer> {
+pub(super) fn history(work: &ToolContext, arguments: &HistoryArgs) -> Result<ToolAnswer> {
     let client = work.workplace.client()?;
     let most = arguments.limit.clamp(1, MOST);
     let mut found = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn history(work: &Work, arguments: &History) -> Result<Answer> {
     if runs.is_empty() {
         lines.push("Nothing was changed in this session.\n".to_owned());
     }
-    Ok(Answer::new(lines.concat()).with("runs", runs))
+    Ok(ToolAnswer::new(lines.concat()).with("runs", runs))
 }
 
 /// Returns what a run changed: `A`, `M`, `D` or `R` and the path of each.
@@ -88,18 +88,18 @@ pub(super) fn changes(diff: &Diff<'_>) -> impl Iterator<Item = String> {
 }
 
 /// Takes a run of a session back, or what it did to a path.
-pub(super) fn undo(work: &Work, arguments: &Undo) -> Result<Answer> {
+pub(super) fn undo(work: &ToolContext, arguments: &UndoToolArgs) -> Result<ToolAnswer> {
     if work.cancel.ended().is_some() {
-        return Ok(Answer::failed("cancelled: nothing was taken back"));
+        return Ok(ToolAnswer::failed("cancelled: nothing was taken back"));
     }
     let client = work.workplace.client()?;
     if work.workplace.is_unmounted() && !arguments.dry_run {
-        return Ok(Answer::failed(
+        return Ok(ToolAnswer::failed(
             "the store could not be mounted, so this server has it for itself: `trumanfs undo` takes it back when the server has ended",
         ));
     }
     let Some(run) = wanted(&client, work, arguments)? else {
-        return Ok(Answer::failed(
+        return Ok(ToolAnswer::failed(
             "nothing was changed in this session, so there is nothing to take back",
         ));
     };
@@ -125,7 +125,11 @@ pub(super) fn undo(work: &Work, arguments: &Undo) -> Result<Answer> {
 }
 
 /// Finds the run that is meant.
-fn wanted(client: &Client, work: &Work, arguments: &Undo) -> Result<Option<RunSummary>> {
+fn wanted(
+    client: &Client,
+    work: &ToolContext,
+    arguments: &UndoToolArgs,
+) -> Result<Option<RunSummary>> {
     let Some(text) = &arguments.run else {
         let mut last = None;
         let mut undone = Vec::new();
@@ -157,7 +161,7 @@ fn wanted(client: &Client, work: &Work, arguments: &Undo) -> Result<Option<RunSu
 }
 
 /// Returns a path of a tool as an undo takes it: from the home, as a pattern of nothing but itself.
-fn path_in_home(work: &Work, typed: &str) -> Result<String> {
+fn path_in_home(work: &ToolContext, typed: &str) -> Result<String> {
     let place = work.workplace.place();
     let root = String::from_utf8_lossy(place.root()).into_owned();
     let cwd = String::from_utf8_lossy(&work.session.cwd()).into_owned();
@@ -177,7 +181,7 @@ fn path_in_home(work: &Work, typed: &str) -> Result<String> {
     Ok(pattern)
 }
 
-fn said(report: &UndoReport, run: &RunSummary) -> Answer {
+fn said(report: &UndoReport, run: &RunSummary) -> ToolAnswer {
     let of = run.command.clone().unwrap_or_default();
     let mut text = String::new();
     for conflict in &report.conflicts {
@@ -202,9 +206,9 @@ fn said(report: &UndoReport, run: &RunSummary) -> Answer {
         }
     });
     let data = serde_json::to_value(report).unwrap_or_default();
-    Answer {
+    ToolAnswer {
         is_error: report.stopped || report.failed.is_some(),
-        ..Answer::new(text)
+        ..ToolAnswer::new(text)
             .with("undone", run.id.to_string())
             .with("report", data)
     }

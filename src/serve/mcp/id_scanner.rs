@@ -10,7 +10,7 @@ const LONGEST: usize = 1 << 10;
 
 /// What the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expected {
+enum ScanState {
     /// The brace that opens the message.
     Object,
     /// A name of the outermost object.
@@ -24,7 +24,7 @@ enum Expected {
 /// Finds `id` among the members of the outermost object, in bytes that come in pieces.
 #[derive(Debug)]
 pub(super) struct IdScanner {
-    expected: Expected,
+    expected: ScanState,
     /// How many brackets are open within the value.
     depth: usize,
     is_text: bool,
@@ -41,7 +41,7 @@ pub(super) struct IdScanner {
 impl IdScanner {
     pub(super) fn new() -> IdScanner {
         IdScanner {
-            expected: Expected::Object,
+            expected: ScanState::Object,
             depth: 0,
             is_text: false,
             is_escaped: false,
@@ -56,7 +56,7 @@ impl IdScanner {
     /// Reads on.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            if self.expected == Expected::Nothing {
+            if self.expected == ScanState::Nothing {
                 return;
             }
             self.step(*byte);
@@ -81,35 +81,35 @@ impl IdScanner {
         }
         match (self.expected, byte) {
             // Blanks within a value keep `1 2` from being 12.
-            (Expected::Value, b' ' | b'\t' | b'\r' | b'\n') if !self.taken.is_empty() => {
+            (ScanState::Value, b' ' | b'\t' | b'\r' | b'\n') if !self.taken.is_empty() => {
                 self.take(byte);
             }
             (_, b' ' | b'\t' | b'\r' | b'\n') => {}
-            (Expected::Object, b'{') => self.expected = Expected::Name,
-            (Expected::Name | Expected::Value, b'"') => {
+            (ScanState::Object, b'{') => self.expected = ScanState::Name,
+            (ScanState::Name | ScanState::Value, b'"') => {
                 self.is_text = true;
                 self.take(byte);
             }
-            (Expected::Name, b':') => {
+            (ScanState::Name, b':') => {
                 self.name = serde_json::from_slice(&self.taken).unwrap_or_default();
                 self.taken.clear();
-                self.expected = Expected::Value;
+                self.expected = ScanState::Value;
             }
-            (Expected::Value, b'{' | b'[') => {
+            (ScanState::Value, b'{' | b'[') => {
                 self.depth += 1;
                 self.take(byte);
             }
-            (Expected::Value, b'}' | b']') if self.depth > 0 => self.depth -= 1,
-            (Expected::Value, b',') if self.depth == 0 => {
+            (ScanState::Value, b'}' | b']') if self.depth > 0 => self.depth -= 1,
+            (ScanState::Value, b',') if self.depth == 0 => {
                 self.end_member();
-                self.expected = Expected::Name;
+                self.expected = ScanState::Name;
             }
-            (Expected::Value, b'}') => {
+            (ScanState::Value, b'}') => {
                 self.end_member();
-                self.expected = Expected::Nothing;
+                self.expected = ScanState::Nothing;
             }
-            (Expected::Value, byte) => self.take(byte),
-            _ => self.expected = Expected::Nothing,
+            (ScanState::Value, byte) => self.take(byte),
+            _ => self.expected = ScanState::Nothing,
         }
     }
 

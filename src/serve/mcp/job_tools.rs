@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::answer::Answer;
-use super::arguments::{Kill, OutputOf};
-use super::jobs::Job;
-use super::work::Work;
+use super::answer::ToolAnswer;
+use super::arguments::{JobKillArgs, JobOutputArgs};
+use super::jobs::ToolJob;
+use super::tool_context::ToolContext;
 
-fn job(work: &Work, id: &str) -> Result<Arc<Job>, Answer> {
+fn job(work: &ToolContext, id: &str) -> Result<Arc<ToolJob>, ToolAnswer> {
     work.jobs.find(id).ok_or_else(|| {
-        Answer::failed(format!(
+        ToolAnswer::failed(format!(
             "no job is called {id:?}: it was never there, or has been forgotten"
         ))
     })
 }
 
-pub(super) fn output(work: &Work, arguments: &OutputOf) -> Answer {
+pub(super) fn output(work: &ToolContext, arguments: &JobOutputArgs) -> ToolAnswer {
     let job = match job(work, &arguments.job) {
         Ok(job) => job,
         Err(answer) => return answer,
@@ -54,7 +54,7 @@ pub(super) fn output(work: &Work, arguments: &OutputOf) -> Answer {
     }
     text.push_str(&status);
     let running = ended.is_none();
-    Answer::new(text)
+    ToolAnswer::new(text)
         .with("job", job.id.clone())
         .with("tool", job.tool.clone())
         .with("session_of_job", job.session.clone())
@@ -67,7 +67,7 @@ pub(super) fn output(work: &Work, arguments: &OutputOf) -> Answer {
         )
 }
 
-pub(super) fn kill(work: &Work, arguments: &Kill) -> Answer {
+pub(super) fn kill(work: &ToolContext, arguments: &JobKillArgs) -> ToolAnswer {
     let job = match job(work, &arguments.job) {
         Ok(job) => job,
         Err(answer) => return answer,
@@ -77,5 +77,5 @@ pub(super) fn kill(work: &Work, arguments: &Kill) -> Answer {
         Some(_) => "it has ended",
         None => "it was told to end, and has not yet",
     };
-    Answer::new(text).with("job", job.id.clone())
+    ToolAnswer::new(text).with("job", job.id.clone())
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::answer::Answer;
-use super::live::Live;
+use super::answer::ToolAnswer;
+use super::live_output::LiveOutput;
 use crate::exec::CancelToken;
 use crate::journal::RunId;
 
@@ -18,7 +18,7 @@ const MOST: usize = 16;
 const KEPT: usize = 64;
 
 /// A call, from its start.
-pub(super) struct Job {
+pub(super) struct ToolJob {
     /// Its id.
     pub(super) id: String,
     /// The tool.
@@ -28,24 +28,24 @@ pub(super) struct Job {
     /// What ends it.
     pub(super) cancel: CancelToken,
     /// What it has written so far.
-    pub(super) streams: [Live; 2],
+    pub(super) streams: [LiveOutput; 2],
     /// When it began.
     pub(super) begun: Instant,
     /// How much of each stream has been shown.
     seen: Mutex<[usize; 2]>,
-    ended: Mutex<Option<Answer>>,
+    ended: Mutex<Option<ToolAnswer>>,
     end: Condvar,
 }
 
-impl Job {
+impl ToolJob {
     /// Makes one that begins now.
     pub(super) fn new(
         tool: &str,
         session: &str,
         cancel: CancelToken,
-        streams: [Live; 2],
-    ) -> Arc<Job> {
-        Arc::new(Job {
+        streams: [LiveOutput; 2],
+    ) -> Arc<ToolJob> {
+        Arc::new(ToolJob {
             id: RunId::random().to_string(),
             tool: tool.to_owned(),
             session: session.to_owned(),
@@ -58,13 +58,13 @@ impl Job {
         })
     }
 
-    fn finish(&self, answer: Answer) {
+    fn finish(&self, answer: ToolAnswer) {
         *self.ended.lock() = Some(answer);
         self.end.notify_all();
     }
 
     /// Returns what it ended with, waiting so long at most.
-    pub(super) fn ended_within(&self, wait: Duration) -> Option<Answer> {
+    pub(super) fn ended_within(&self, wait: Duration) -> Option<ToolAnswer> {
         let mut ended = self.ended.lock();
         if ended.is_none() {
             self.end.wait_for(&mut ended, wait);
@@ -93,20 +93,20 @@ impl Job {
 
 /// The calls of a server that go on, and the jobs among them.
 #[derive(Default)]
-pub(super) struct Jobs {
+pub(super) struct ToolJobs {
     /// Calls that have not ended.
-    calls: Mutex<Vec<Arc<Job>>>,
-    kept: Mutex<Vec<Arc<Job>>>,
+    calls: Mutex<Vec<Arc<ToolJob>>>,
+    kept: Mutex<Vec<Arc<ToolJob>>>,
 }
 
-impl Jobs {
+impl ToolJobs {
     /// Notes a call that begins.
-    pub(super) fn begin(&self, call: &Arc<Job>) {
+    pub(super) fn begin(&self, call: &Arc<ToolJob>) {
         self.calls.lock().push(call.clone());
     }
 
     /// Notes how a call ended.
-    pub(super) fn end(&self, call: &Arc<Job>, answer: Answer) {
+    pub(super) fn end(&self, call: &Arc<ToolJob>, answer: ToolAnswer) {
         self.calls.lock().retain(|other| !Arc::ptr_eq(other, call));
         call.finish(answer);
     }
@@ -115,7 +115,7 @@ impl Jobs {
     ///
     /// # Errors
     /// That too many do.
-    pub(super) fn keep(&self, job: &Arc<Job>) -> Result<(), String> {
+    pub(super) fn keep(&self, job: &Arc<ToolJob>) -> Result<(), String> {
         let mut jobs = self.kept.lock();
         if jobs.iter().filter(|job| !job.has_ended()).count() >= MOST {
             return Err(format!(
@@ -133,7 +133,7 @@ impl Jobs {
     }
 
     /// Returns the job with an id.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Job>> {
+    pub(super) fn find(&self, id: &str) -> Option<Arc<ToolJob>> {
         self.kept.lock().iter().find(|job| job.id == id).cloned()
     }
 

@@ -6,8 +6,8 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
 
 use super::answer::{cut, patch};
 use super::history::changes;
-use super::sessions::{Session, Sessions};
-use super::workplace::Workplace;
+use super::server_home::ServerHome;
+use super::sessions::{McpSession, McpSessions};
 use crate::error::Result;
 use crate::exec::CancelToken;
 use crate::operator::diff::{Diff, TextPair};
@@ -23,8 +23,8 @@ const LOG: &str = "text/plain";
 const DIFF: &str = "text/x-diff";
 
 /// Lists the resources.
-pub(super) fn list(sessions: &Sessions) -> Vec<Resource> {
-    let two = |session: &std::sync::Arc<Session>| {
+pub(super) fn list(sessions: &McpSessions) -> Vec<Resource> {
+    let two = |session: &std::sync::Arc<McpSession>| {
         let id = &session.id;
         [
             Resource::new(format!("{SCHEME}{id}/log"), format!("log of session {id}"))
@@ -46,8 +46,8 @@ pub(super) fn list(sessions: &Sessions) -> Vec<Resource> {
 /// # Errors
 /// Those of reading the journal.
 pub(super) fn read(
-    workplace: &Workplace,
-    sessions: &Sessions,
+    workplace: &ServerHome,
+    sessions: &McpSessions,
     uri: &str,
     (most, cancel): (usize, &CancelToken),
 ) -> Result<Option<ReadResourceResult>> {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rmcp::ServiceExt;
 
-use super::admission::{AT_ONCE, Admission};
-use super::handler::Server;
-use super::transport::{End, Stdio};
-use super::workplace::Settings;
+use super::admission::{AT_ONCE, RequestAdmission};
+use super::handler::McpServer;
+use super::server_home::ServerSettings;
+use super::transport::{ServerEnd, StdioTransport};
 use crate::error::{Error, Result};
 
 /// How many threads may work for calls at once: more than requests are let in.
@@ -19,9 +19,9 @@ const LAST_ANSWERS: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// Those of opening the home; [`Error::Usage`] for a tool that there is not.
-pub fn serve(settings: Settings, end: End) -> Result<()> {
-    let admission = Admission::default();
-    let server = Server::new(settings, admission.clone())?;
+pub fn serve(settings: ServerSettings, end: ServerEnd) -> Result<()> {
+    let admission = RequestAdmission::default();
+    let server = McpServer::new(settings, admission.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .max_blocking_threads(THREADS)
@@ -34,7 +34,7 @@ pub fn serve(settings: Settings, end: End) -> Result<()> {
             ends.comes().await;
             calls.cancel_all();
         });
-        let stdio = Stdio::start(admission, end.clone())?;
+        let stdio = StdioTransport::start(admission, end.clone())?;
         let serving = async {
             // Ends without an error once the client has gone away, and with one where it went before it said anything.
             if let Ok(service) = server.serve(stdio).await {

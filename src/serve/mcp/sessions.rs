@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::workplace::Workplace;
+use super::server_home::ServerHome;
 use crate::exec::Limits;
 use crate::exec::shell::Shell;
 use crate::journal::RunId;
@@ -16,7 +16,7 @@ const MOST: usize = 64;
 const RUNS: usize = 10_000;
 
 /// A session. Clones of the `Arc` are the same one.
-pub(super) struct Session {
+pub(super) struct McpSession {
     /// Its id.
     pub(super) id: String,
     /// Its shell; locked while a line runs.
@@ -26,13 +26,13 @@ pub(super) struct Session {
     runs: Mutex<Vec<RunId>>,
     used: Mutex<Instant>,
     /// The last to be dropped: what the shell has open keeps the home from being unmounted.
-    workplace: Mutex<Arc<Workplace>>,
+    workplace: Mutex<Arc<ServerHome>>,
 }
 
-impl Session {
-    fn new(workplace: &Arc<Workplace>, limits: Limits) -> Session {
+impl McpSession {
+    fn new(workplace: &Arc<ServerHome>, limits: Limits) -> McpSession {
         let shell = workplace.shell(limits);
-        Session {
+        McpSession {
             id: RunId::random().to_string(),
             cwd: Mutex::new(shell.cwd()),
             shell: Mutex::new(shell),
@@ -43,7 +43,7 @@ impl Session {
     }
 
     /// Goes on in a home that was opened anew. The working directory stays, variables do not.
-    fn move_to(&self, workplace: &Arc<Workplace>, limits: Limits) {
+    fn move_to(&self, workplace: &Arc<ServerHome>, limits: Limits) {
         let mut shell = workplace.shell(limits);
         // A directory that is gone is said by the next line.
         let _ = shell.set_cwd(&self.cwd());
@@ -79,11 +79,11 @@ impl Session {
 
 /// All sessions of a server.
 #[derive(Default)]
-pub(super) struct Sessions(Mutex<Vec<Arc<Session>>>);
+pub(super) struct McpSessions(Mutex<Vec<Arc<McpSession>>>);
 
-impl Sessions {
+impl McpSessions {
     /// Returns the session with an id.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+    pub(super) fn find(&self, id: &str) -> Option<Arc<McpSession>> {
         let sessions = self.0.lock();
         let found = sessions.iter().find(|session| session.id == id)?;
         *found.used.lock() = Instant::now();
@@ -91,8 +91,8 @@ impl Sessions {
     }
 
     /// Makes a session.
-    pub(super) fn begin(&self, workplace: &Arc<Workplace>, limits: Limits) -> Arc<Session> {
-        let made = Arc::new(Session::new(workplace, limits));
+    pub(super) fn begin(&self, workplace: &Arc<ServerHome>, limits: Limits) -> Arc<McpSession> {
+        let made = Arc::new(McpSession::new(workplace, limits));
         let mut sessions = self.0.lock();
         while sessions.len() >= MOST {
             let idle = sessions.iter().enumerate();
@@ -107,14 +107,14 @@ impl Sessions {
     }
 
     /// Has all of them go on in a home that was opened anew.
-    pub(super) fn move_to(&self, workplace: &Arc<Workplace>, limits: Limits) {
+    pub(super) fn move_to(&self, workplace: &Arc<ServerHome>, limits: Limits) {
         for session in self.all() {
             session.move_to(workplace, limits);
         }
     }
 
     /// Returns all of them, the one that was made last at the end.
-    pub(super) fn all(&self) -> Vec<Arc<Session>> {
+    pub(super) fn all(&self) -> Vec<Arc<McpSession>> {
         self.0.lock().clone()
     }
 }

@@ -6,20 +6,21 @@ use std::time::Duration;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 
-use super::answer::Answer;
+use super::answer::ToolAnswer;
 use super::arguments::{
-    self, Bash, Directory, EditFile, FromTo, Grep, History, Kill, OnePath, OutputOf, ReadTextFile,
-    RunProgram, SearchFiles, Undo, WriteFile,
+    self, BashArgs, DirectoryArgs, EditFileArgs, GrepArgs, HistoryArgs, JobKillArgs, JobOutputArgs,
+    PathArgs, ReadTextFileArgs, RunProgramArgs, SearchFilesArgs, TransferArgs, UndoToolArgs,
+    WriteFileArgs,
 };
-use super::work::{LONGEST, USUAL, Work};
-use super::workplace::ProgramSpec;
-use super::{file_tools, history, job_tools, results};
+use super::server_home::ProgramInfo;
+use super::tool_context::{LONGEST, ToolContext, USUAL};
+use super::{file_tools, history, job_tools, result_schemas};
 use crate::exec::files::FileCall;
 use crate::exec::program::ProgramCommand;
 
 /// What a tool does to what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effect {
+enum ToolEffect {
     /// Nothing.
     Reads,
     /// It makes something where nothing is.
@@ -32,12 +33,12 @@ enum Effect {
 pub(super) struct ToolSpec {
     pub(super) name: &'static str,
     description: &'static str,
-    effect: Effect,
+    effect: ToolEffect,
     /// Whether doing it again makes no difference.
     is_idempotent: bool,
     schema: fn() -> JsonObject,
     result: fn() -> JsonObject,
-    run: fn(&Work, JsonObject) -> Answer,
+    run: fn(&ToolContext, JsonObject) -> ToolAnswer,
 }
 
 /// All tools but those of the policy's programs.
@@ -47,76 +48,80 @@ const TOOLS: [ToolSpec; 14] = [
         description: "Runs a line of the bundled shell in the home: bash's language without loops and functions; cd pwd cat head tail grep find wc mkdir \
                       touch rm mv cp echo ls which date true false, and the real programs that the policy allows. The working \
                       directory and variables last in a session. Removed and overwritten files can be brought back with undo.",
-        effect: Effect::Changes,
+        effect: ToolEffect::Changes,
         is_idempotent: false,
-        schema: arguments::schema::<Bash>,
-        result: results::of_run,
+        schema: arguments::schema::<BashArgs>,
+        result: result_schemas::of_run,
         run: |work, arguments| with(arguments, |arguments| bash(work, &arguments)),
     },
     ToolSpec {
         name: "read_text_file",
         description: "Reads a text file, or some of its lines: head, tail, or offset and limit.",
-        effect: Effect::Reads,
+        effect: ToolEffect::Reads,
         is_idempotent: true,
-        schema: arguments::schema::<ReadTextFile>,
-        result: results::of_read,
+        schema: arguments::schema::<ReadTextFileArgs>,
+        result: result_schemas::of_read,
         run: |work, arguments| with(arguments, |arguments| file_tools::read(work, arguments)),
     },
     ToolSpec {
         name: "write_file",
         description: "Writes a file, all of it. What it held before is kept and can be brought back with undo.",
-        effect: Effect::Changes,
+        effect: ToolEffect::Changes,
         is_idempotent: true,
-        schema: arguments::schema::<WriteFile>,
-        result: results::of_write,
+        schema: arguments::schema::<WriteFileArgs>,
+        result: result_schemas::of_write,
         run: |work, arguments| with(arguments, |arguments| file_tools::write(work, arguments)),
     },
     ToolSpec {
         name: "edit_file",
         description: "Replaces texts in a file: `old_string` by `new_string`, or a list of `edits`. Each text must stand there \
                       exactly once, unless replace_all is true. Returns the difference.",
-        effect: Effect::Changes,
+        effect: ToolEffect::Changes,
         is_idempotent: false,
-        schema: arguments::schema::<EditFile>,
-        result: results::of_edit,
+        schema: arguments::schema::<EditFileArgs>,
+        result: result_schemas::of_edit,
         run: |work, arguments| with(arguments, |arguments| file_tools::edit(work, arguments)),
     },
     ToolSpec {
         name: "list_directory",
         description: "Lists the entries of a directory: [DIR] or [FILE], and the name.",
-        effect: Effect::Reads,
+        effect: ToolEffect::Reads,
         is_idempotent: true,
-        schema: arguments::schema::<Directory>,
-        result: results::of_list,
-        run: |work, arguments| with(arguments, |path: Directory| file_tools::list(work, path)),
+        schema: arguments::schema::<DirectoryArgs>,
+        result: result_schemas::of_list,
+        run: |work, arguments| {
+            with(arguments, |path: DirectoryArgs| {
+                file_tools::list(work, path)
+            })
+        },
     },
     ToolSpec {
         name: "search_files",
         description: "Finds files and directories by name, in everything below a directory.",
-        effect: Effect::Reads,
+        effect: ToolEffect::Reads,
         is_idempotent: true,
-        schema: arguments::schema::<SearchFiles>,
-        result: results::of_run,
+        schema: arguments::schema::<SearchFilesArgs>,
+        result: result_schemas::of_run,
         run: |work, arguments| with(arguments, |arguments| file_tools::search(work, &arguments)),
     },
     ToolSpec {
         name: "grep",
         description: "Finds lines that match a regular expression, in a file or in everything below a directory.",
-        effect: Effect::Reads,
+        effect: ToolEffect::Reads,
         is_idempotent: true,
-        schema: arguments::schema::<Grep>,
-        result: results::of_run,
+        schema: arguments::schema::<GrepArgs>,
+        result: result_schemas::of_run,
         run: |work, arguments| with(arguments, |arguments| file_tools::grep(work, &arguments)),
     },
     ToolSpec {
         name: "move_file",
         description: "Moves or renames a file or a directory. Nothing may be at the destination.",
-        effect: Effect::Changes,
+        effect: ToolEffect::Changes,
         is_idempotent: false,
-        schema: arguments::schema::<FromTo>,
-        result: results::of_change,
+        schema: arguments::schema::<TransferArgs>,
+        result: result_schemas::of_change,
         run: |work, arguments| {
-            with(arguments, |paths: FromTo| {
+            with(arguments, |paths: TransferArgs| {
                 let done = format!("{} is now {}", paths.source, paths.destination);
                 file_tools::plain(
                     work,
@@ -129,12 +134,12 @@ const TOOLS: [ToolSpec; 14] = [
     ToolSpec {
         name: "copy_file",
         description: "Copies a regular file. Nothing may be at the destination.",
-        effect: Effect::Adds,
+        effect: ToolEffect::Adds,
         is_idempotent: false,
-        schema: arguments::schema::<FromTo>,
-        result: results::of_change,
+        schema: arguments::schema::<TransferArgs>,
+        result: result_schemas::of_change,
         run: |work, arguments| {
-            with(arguments, |paths: FromTo| {
+            with(arguments, |paths: TransferArgs| {
                 let done = format!("{} is a copy of {}", paths.destination, paths.source);
                 file_tools::plain(
                     work,
@@ -148,19 +153,19 @@ const TOOLS: [ToolSpec; 14] = [
         name: "remove",
         description: "Moves a file, or a directory with everything in it, into the trash, and says where it lies there. undo \
                       brings it back.",
-        effect: Effect::Changes,
+        effect: ToolEffect::Changes,
         is_idempotent: false,
-        schema: arguments::schema::<OnePath>,
-        result: results::of_remove,
-        run: |work, arguments| with(arguments, |path: OnePath| file_tools::remove(work, path)),
+        schema: arguments::schema::<PathArgs>,
+        result: result_schemas::of_remove,
+        run: |work, arguments| with(arguments, |path: PathArgs| file_tools::remove(work, path)),
     },
     ToolSpec {
         name: "history",
         description: "Lists the runs of this session that changed something, the newest first, with the paths that each changed.",
-        effect: Effect::Reads,
+        effect: ToolEffect::Reads,
         is_idempotent: true,
-        schema: arguments::schema::<History>,
-        result: results::of_history,
+        schema: arguments::schema::<HistoryArgs>,
+        result: result_schemas::of_history,
         run: |work, arguments| {
             with(arguments, |arguments| {
                 or_error(history::history(work, &arguments))
@@ -171,10 +176,10 @@ const TOOLS: [ToolSpec; 14] = [
         name: "undo",
         description: "Takes back what a run of this session changed: the last one, or the one that is named. What was changed \
                       since by somebody else is named and stays.",
-        effect: Effect::Changes,
+        effect: ToolEffect::Changes,
         is_idempotent: false,
-        schema: arguments::schema::<Undo>,
-        result: results::of_undo,
+        schema: arguments::schema::<UndoToolArgs>,
+        result: result_schemas::of_undo,
         run: |work, arguments| {
             with(arguments, |arguments| {
                 or_error(history::undo(work, &arguments))
@@ -184,19 +189,19 @@ const TOOLS: [ToolSpec; 14] = [
     ToolSpec {
         name: "bash_output",
         description: "Says what a job has written since this was asked last, and whether it goes on.",
-        effect: Effect::Reads,
+        effect: ToolEffect::Reads,
         is_idempotent: false,
-        schema: arguments::schema::<OutputOf>,
-        result: results::of_job,
+        schema: arguments::schema::<JobOutputArgs>,
+        result: result_schemas::of_job,
         run: |work, arguments| with(arguments, |arguments| job_tools::output(work, &arguments)),
     },
     ToolSpec {
         name: "bash_kill",
         description: "Ends a job with all its processes.",
-        effect: Effect::Changes,
+        effect: ToolEffect::Changes,
         is_idempotent: true,
-        schema: arguments::schema::<Kill>,
-        result: results::of_job,
+        schema: arguments::schema::<JobKillArgs>,
+        result: result_schemas::of_job,
         run: |work, arguments| with(arguments, |arguments| job_tools::kill(work, &arguments)),
     },
 ];
@@ -219,8 +224,8 @@ impl ToolSpec {
     /// Returns what a client is shown of it. `reaches_out`: whether a program of the policy reaches the network.
     pub(super) fn shown(&self, reaches_out: bool) -> Tool {
         let hints = ToolAnnotations::new()
-            .read_only(self.effect == Effect::Reads)
-            .destructive(self.effect == Effect::Changes)
+            .read_only(self.effect == ToolEffect::Reads)
+            .destructive(self.effect == ToolEffect::Changes)
             .idempotent(self.is_idempotent)
             .open_world(reaches_out && self.name == "bash");
         Tool::new(self.name, self.description, (self.schema)())
@@ -229,7 +234,7 @@ impl ToolSpec {
     }
 
     /// Does it.
-    pub(super) fn run(&self, work: &Work, arguments: JsonObject) -> Answer {
+    pub(super) fn run(&self, work: &ToolContext, arguments: JsonObject) -> ToolAnswer {
         (self.run)(work, arguments)
     }
 
@@ -240,7 +245,7 @@ impl ToolSpec {
 }
 
 /// Returns what a client is shown of a real program.
-pub(super) fn shown_program(name: String, program: &ProgramSpec) -> Tool {
+pub(super) fn shown_program(name: String, program: &ProgramInfo) -> Tool {
     let description = format!(
         "Runs {} in the home, in a sandbox, as the policy allows it. {} A refusal names the rule. Its arguments are \
          words: no shell reads them.",
@@ -254,18 +259,18 @@ pub(super) fn shown_program(name: String, program: &ProgramSpec) -> Tool {
     Tool::new(
         Cow::from(name),
         Cow::from(description),
-        arguments::schema::<RunProgram>(),
+        arguments::schema::<RunProgramArgs>(),
     )
-    .with_raw_output_schema(Arc::new(results::of_run()))
+    .with_raw_output_schema(Arc::new(result_schemas::of_run()))
     .with_annotations(hints)
 }
 
 /// Runs a real program.
-pub(super) fn run_program(work: &Work, program: &str, arguments: JsonObject) -> Answer {
-    with(arguments, |arguments: RunProgram| {
+pub(super) fn run_program(work: &ToolContext, program: &str, arguments: JsonObject) -> ToolAnswer {
+    with(arguments, |arguments: RunProgramArgs| {
         let timeout = match time(arguments.timeout) {
             Ok(timeout) => timeout,
-            Err(wrong) => return Answer::failed(wrong),
+            Err(wrong) => return ToolAnswer::failed(wrong),
         };
         let words = std::iter::once(program.as_bytes().to_vec());
         let command = ProgramCommand {
@@ -286,16 +291,16 @@ pub(super) fn run_program(work: &Work, program: &str, arguments: JsonObject) -> 
 /// Reads arguments and acts on them.
 fn with<T: serde::de::DeserializeOwned>(
     arguments: JsonObject,
-    act: impl FnOnce(T) -> Answer,
-) -> Answer {
+    act: impl FnOnce(T) -> ToolAnswer,
+) -> ToolAnswer {
     match arguments::read(arguments) {
         Ok(arguments) => act(arguments),
-        Err(wrong) => Answer::failed(wrong),
+        Err(wrong) => ToolAnswer::failed(wrong),
     }
 }
 
-fn or_error(answer: crate::error::Result<Answer>) -> Answer {
-    answer.unwrap_or_else(Answer::from)
+fn or_error(answer: crate::error::Result<ToolAnswer>) -> ToolAnswer {
+    answer.unwrap_or_else(ToolAnswer::from)
 }
 
 /// Reads a number of seconds.
@@ -312,15 +317,15 @@ fn time(seconds: Option<f64>) -> Result<Duration, String> {
     }
 }
 
-fn bash(work: &Work, arguments: &Bash) -> Answer {
+fn bash(work: &ToolContext, arguments: &BashArgs) -> ToolAnswer {
     let time = match time(arguments.timeout) {
         Ok(time) => time,
-        Err(wrong) => return Answer::failed(wrong),
+        Err(wrong) => return ToolAnswer::failed(wrong),
     };
     match work.line_in_session(&arguments.command, time) {
-        Some(outcome) => Answer::of_outcome(&outcome),
-        None => {
-            Answer::failed("ended while another line of this session ran: nothing of it was run")
-        }
+        Some(outcome) => ToolAnswer::of_outcome(&outcome),
+        None => ToolAnswer::failed(
+            "ended while another line of this session ran: nothing of it was run",
+        ),
     }
 }

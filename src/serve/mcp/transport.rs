@@ -20,9 +20,9 @@ use serde_json::Value;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{oneshot, watch};
 
-use super::admission::Admission;
+use super::admission::RequestAdmission;
 use super::id_scanner::IdScanner;
-use super::writer::{Outgoing, Unread, write_all};
+use super::writer::{OutgoingMessage, UnreadOutput, write_all};
 use crate::error::{Error, Result};
 
 /// How long a message may be, in bytes.
@@ -44,9 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends a server from outside. Clones end together.
 #[derive(Debug, Clone, Default)]
-pub struct End(Arc<watch::Sender<bool>>);
+pub struct ServerEnd(Arc<watch::Sender<bool>>);
 
-impl End {
+impl ServerEnd {
     /// Ends the server: what runs is ended, too.
     pub fn end(&self) {
         self.0.send_replace(true);
@@ -60,22 +60,22 @@ impl End {
 }
 
 /// A client at standard input and output.
-pub(super) struct Stdio {
+pub(super) struct StdioTransport {
     incoming: Receiver<RxJsonRpcMessage<RoleServer>>,
-    outgoing: Sender<Outgoing>,
-    admission: Admission,
-    end: End,
+    outgoing: Sender<OutgoingMessage>,
+    admission: RequestAdmission,
+    end: ServerEnd,
 }
 
-impl Stdio {
+impl StdioTransport {
     /// Begins to read and to write.
     ///
     /// # Errors
     /// That there are no more threads.
-    pub(super) fn start(admission: Admission, end: End) -> Result<Stdio> {
+    pub(super) fn start(admission: RequestAdmission, end: ServerEnd) -> Result<StdioTransport> {
         let (to_server, incoming) = mpsc::channel(WAITING);
         let (outgoing, from_server) = mpsc::channel(WAITING);
-        let reading = Reading {
+        let reading = MessageReader {
             to_server,
             answers: outgoing.clone(),
             admission: admission.clone(),
@@ -86,7 +86,7 @@ impl Stdio {
         spawn("mcp-read")
             .spawn(|| reading.read_all())
             .map_err(failed)?;
-        let (over, unread) = (end.clone(), Unread::default());
+        let (over, unread) = (end.clone(), UnreadOutput::default());
         let written = unread.clone();
         spawn("mcp-write")
             .spawn(move || {
@@ -97,7 +97,7 @@ impl Stdio {
             })
             .map_err(failed)?;
         tokio::spawn(end_where_nobody_is_there(unread, end.clone()));
-        Ok(Stdio {
+        Ok(StdioTransport {
             incoming,
             outgoing,
             admission,
@@ -107,7 +107,7 @@ impl Stdio {
 }
 
 /// Ends the server once a client that says nothing more has read nothing for a while: it would be served for ever.
-async fn end_where_nobody_is_there(unread: Unread, end: End) {
+async fn end_where_nobody_is_there(unread: UnreadOutput, end: ServerEnd) {
     let is_silent = || {
         let stdin = io::stdin();
         let silent = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR;
@@ -122,15 +122,15 @@ async fn end_where_nobody_is_there(unread: Unread, end: End) {
 }
 
 /// The reading end.
-struct Reading {
+struct MessageReader {
     to_server: Sender<RxJsonRpcMessage<RoleServer>>,
-    answers: Sender<Outgoing>,
-    admission: Admission,
+    answers: Sender<OutgoingMessage>,
+    admission: RequestAdmission,
     /// Whether the client has made a request that can open the protocol.
     is_opened: bool,
 }
 
-impl Reading {
+impl MessageReader {
     fn read_all(mut self) {
         let mut input = BufReader::with_capacity(64 << 10, io::stdin());
         let mut line = Vec::new();
@@ -216,7 +216,7 @@ impl Reading {
     fn refuse(&self, error: ErrorData, id: Option<RequestId>) {
         let answer = TxJsonRpcMessage::<RoleServer>::error(error, id);
         if let Ok(answer) = serde_json::to_vec(&answer) {
-            let _ = self.answers.blocking_send(Outgoing::Message(answer));
+            let _ = self.answers.blocking_send(OutgoingMessage::Message(answer));
         }
     }
 }
@@ -280,7 +280,7 @@ fn is_deaf() -> bool {
     !ready(&io::stdout(), PollFlags::empty()).is_empty()
 }
 
-impl Transport<RoleServer> for Stdio {
+impl Transport<RoleServer> for StdioTransport {
     type Error = io::Error;
 
     fn send(
@@ -298,7 +298,7 @@ impl Transport<RoleServer> for Stdio {
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
             let sent = match message {
                 Ok(message) => {
-                    let message = Outgoing::Message(message);
+                    let message = OutgoingMessage::Message(message);
                     outgoing.send(message).await.map_err(gone)
                 }
                 Err(error) => Err(error),
@@ -334,7 +334,12 @@ impl Transport<RoleServer> for Stdio {
     async fn close(&mut self) -> io::Result<()> {
         let (done, is_done) = oneshot::channel();
         let flush = async {
-            if self.outgoing.send(Outgoing::Flush(done)).await.is_ok() {
+            if self
+                .outgoing
+                .send(OutgoingMessage::Flush(done))
+                .await
+                .is_ok()
+            {
                 let _ = is_done.await;
             }
         };
@@ -344,7 +349,7 @@ impl Transport<RoleServer> for Stdio {
 }
 
 /// A request that the client takes back gets no answer. What works for it counts until it has ended.
-fn forget_cancelled(message: &RxJsonRpcMessage<RoleServer>, admission: &Admission) {
+fn forget_cancelled(message: &RxJsonRpcMessage<RoleServer>, admission: &RequestAdmission) {
     use rmcp::model::ClientNotification::CancelledNotification;
     let JsonRpcMessage::Notification(notification) = message else {
         return;

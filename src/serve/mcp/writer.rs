@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 /// What goes to standard output.
-pub(super) enum Outgoing {
+pub(super) enum OutgoingMessage {
     /// A message.
     Message(Vec<u8>),
     /// Nothing: somebody wants to know that everything before has been written.
@@ -20,9 +20,9 @@ pub(super) enum Outgoing {
 
 /// Since when the client has read nothing of what is being written. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Unread(Arc<Mutex<Option<Instant>>>);
+pub(super) struct UnreadOutput(Arc<Mutex<Option<Instant>>>);
 
-impl Unread {
+impl UnreadOutput {
     /// Returns for how long nothing has been read, while something is being written.
     pub(super) fn lasts(&self) -> Option<Duration> {
         self.0.lock().map(|since| since.elapsed())
@@ -33,21 +33,24 @@ impl Unread {
 ///
 /// # Errors
 /// That nobody reads them any more.
-pub(super) fn write_all(mut messages: Receiver<Outgoing>, unread: &Unread) -> io::Result<()> {
+pub(super) fn write_all(
+    mut messages: Receiver<OutgoingMessage>,
+    unread: &UnreadOutput,
+) -> io::Result<()> {
     while let Some(outgoing) = messages.blocking_recv() {
         match outgoing {
-            Outgoing::Message(mut message) => {
+            OutgoingMessage::Message(mut message) => {
                 message.push(b'\n');
                 write(&message, unread)?;
             }
             // Who asked may not wait any more.
-            Outgoing::Flush(done) => drop(done.send(())),
+            OutgoingMessage::Flush(done) => drop(done.send(())),
         }
     }
     Ok(())
 }
 
-fn write(message: &[u8], unread: &Unread) -> io::Result<()> {
+fn write(message: &[u8], unread: &UnreadOutput) -> io::Result<()> {
     // Nobody else writes to it: no buffer is needed, and no lock that a client could keep.
     let out = io::stdout();
     let mut rest = message;

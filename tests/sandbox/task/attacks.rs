@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use trumanfs::exec::task::key::PrivateKey;
-use trumanfs::exec::task::revocations::Revocations;
+use trumanfs::exec::task::revocations::RevocationList;
 
 use super::host::{Host, Told};
 
@@ -129,7 +129,7 @@ fn a_revoked_lease_is_none_and_without_the_list_nothing_is_done() {
     let lease = host.lease("t", &manifest);
     let list = host.dir.join("revocations.json");
     let revoke = |iat: u64, ids: &[&str]| {
-        let revocations = Revocations {
+        let revocations = RevocationList {
             iss: "host".to_owned(),
             iat,
             lease_ids: ids.iter().map(|id| (*id).to_owned()).collect(),

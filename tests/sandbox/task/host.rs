@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 
 use serde_json::{Value, json};
+use trumanfs::exec::task::absolute_path::AbsolutePath;
 use trumanfs::exec::task::key::PrivateKey;
 use trumanfs::exec::task::lease::Lease;
-use trumanfs::exec::task::path::AbsolutePath;
-use trumanfs::exec::task::quota::Quota;
-use trumanfs::exec::task::result::{Ending, TaskResult};
-use trumanfs::exec::task::trust::Role;
+use trumanfs::exec::task::quota::TaskQuota;
+use trumanfs::exec::task::result::{TaskOutcome, TaskResult};
+use trumanfs::exec::task::trust::SignerRole;
 use trumanfs::exec::task::{strict, trust};
 
 use crate::common::{COMMAND_LIMIT, binary, run_limited};
@@ -39,16 +39,16 @@ impl Told {
     /// Returns the code of the failure; "SUCCESS" where there is none.
     pub(super) fn code(&self) -> &'static str {
         match &self.result.ending {
-            Ending::Success(_) => "SUCCESS",
-            Ending::Failed(failure) => failure.code.as_str(),
+            TaskOutcome::Success(_) => "SUCCESS",
+            TaskOutcome::Failed(failure) => failure.code.as_str(),
         }
     }
 
     /// Returns why it failed.
     pub(super) fn why(&self) -> &str {
         match &self.result.ending {
-            Ending::Success(_) => "",
-            Ending::Failed(failure) => &failure.message,
+            TaskOutcome::Success(_) => "",
+            TaskOutcome::Failed(failure) => &failure.message,
         }
     }
 
@@ -86,10 +86,10 @@ impl Host {
         };
         host.executor.save(&host.dir.join("executor.key")).unwrap();
         let entry = |key: &PrivateKey, role| {
-            serde_json::to_value(trust::Entry::new(key.public(), role, 0, 1 << 40)).unwrap()
+            serde_json::to_value(trust::TrustEntry::new(key.public(), role, 0, 1 << 40)).unwrap()
         };
         let trust = json!({"v": 1, "keys": [
-            entry(&host.kernel, Role::Kernel), entry(&host.executor, Role::Executor),
+            entry(&host.kernel, SignerRole::Kernel), entry(&host.executor, SignerRole::Executor),
         ]});
         fs::write(host.dir.join("trust.json"), trust.to_string()).unwrap();
         host.configure("");
@@ -168,7 +168,7 @@ impl Host {
             nbf: now,
             exp: now + 600,
             max_uses: 10,
-            quota: Quota::default(),
+            quota: TaskQuota::default(),
         }
     }
 

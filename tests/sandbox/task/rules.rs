@@ -200,7 +200,7 @@ fn what_is_wrong_with_a_manifest_or_a_path_is_told() {
 fn a_quota_ends_a_task_and_leaves_nothing_half_done() {
     let host = Host::new();
     let (big, to) = (host.write("big", vec![7; 32 << 20]), host.path("copy"));
-    type Set = fn(&mut trumanfs::exec::task::quota::Quota);
+    type Set = fn(&mut trumanfs::exec::task::quota::TaskQuota);
     let sets: [(&str, Set); 4] = [
         ("file_bytes", |quota| quota.file_bytes = 1 << 20),
         ("io_bytes", |quota| quota.io_bytes = 1 << 20),

@@ -12,7 +12,7 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::order::LONGEST;
+use super::worker_order::LONGEST;
 
 /// How many descriptors an order carries at most: two places with four each, and a lock.
 const MOST: usize = 9;

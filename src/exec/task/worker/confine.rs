@@ -8,7 +8,7 @@ use landlock::{
 };
 use rustix::process::{Resource, Rlimit};
 
-use crate::exec::task::quota::Quota;
+use crate::exec::task::quota::TaskQuota;
 
 /// How many descriptors a worker may have: those of its places, and a few for each file.
 const DESCRIPTORS: u64 = 64;
@@ -29,7 +29,7 @@ pub(super) fn tie() -> rustix::io::Result<()> {
 ///
 /// # Errors
 /// What `setrlimit(2)` says.
-pub(super) fn limit(quota: Option<&Quota>) -> rustix::io::Result<()> {
+pub(super) fn limit(quota: Option<&TaskQuota>) -> rustix::io::Result<()> {
     let set_both = |resource, soft, hard| {
         let limit = Rlimit {
             current: Some(soft),

@@ -6,13 +6,13 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::super::strict::hex;
-use super::why::{Why, os};
+use super::worker_failure::{WorkerFailure, os};
 
 /// How much is read at once.
 const CHUNK: usize = 256 << 10;
 
 /// Returns the SHA-256 of a content, in hex.
-pub(super) fn hash(file: BorrowedFd<'_>, shown: &str) -> Result<String, Why> {
+pub(super) fn hash(file: BorrowedFd<'_>, shown: &str) -> Result<String, WorkerFailure> {
     let mut sha = Sha256::new();
     let mut chunk = vec![0; CHUNK];
     let mut at = 0;

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::super::failpoint;
 use super::source_guard::{SourceGuard, changed};
-use super::why::{Why, os};
+use super::worker_failure::{WorkerFailure, os};
 use crate::world::Meta;
 
 /// How much is copied at once.
@@ -18,11 +18,11 @@ const KEPT_MODE: u32 = 0o777;
 
 /// The data that an operation may still copy, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Budget(pub(super) Option<u64>);
+pub(super) struct CopyBudget(pub(super) Option<u64>);
 
-impl Budget {
+impl CopyBudget {
     /// Returns how much of a length may be copied.
-    fn at_most(&self, length: usize, shown: &str) -> Result<usize, Why> {
+    fn at_most(&self, length: usize, shown: &str) -> Result<usize, WorkerFailure> {
         match self
             .0
             .map(|left| usize::try_from(left).unwrap_or(usize::MAX))
@@ -32,7 +32,7 @@ impl Budget {
         }
     }
 
-    fn take(&mut self, bytes: u64, shown: &str) -> Result<(), Why> {
+    fn take(&mut self, bytes: u64, shown: &str) -> Result<(), WorkerFailure> {
         let Some(left) = &mut self.0 else {
             return Ok(());
         };
@@ -46,8 +46,8 @@ impl Budget {
     }
 }
 
-fn used_up(shown: &str) -> Why {
-    Why {
+fn used_up(shown: &str) -> WorkerFailure {
+    WorkerFailure {
         exhausted: true,
         has_acted: false,
         message: format!("{shown}: the copy needs more than the quota's io_bytes"),
@@ -64,7 +64,11 @@ pub(super) struct CopySource<'s> {
 
 /// Copies the content of a file to an empty one, and waits until it is on disk. Whether the file was changed meanwhile is for
 /// the caller to see, at the end.
-pub(super) fn fill(from: &CopySource<'_>, to: &OwnedFd, budget: &mut Budget) -> Result<(), Why> {
+pub(super) fn fill(
+    from: &CopySource<'_>,
+    to: &OwnedFd,
+    budget: &mut CopyBudget,
+) -> Result<(), WorkerFailure> {
     let (source, meta, shown) = (from.file, from.meta, from.shown);
     match rustix::fs::ioctl_ficlone(to, source) {
         Ok(()) => {
@@ -89,7 +93,11 @@ pub(super) fn fill(from: &CopySource<'_>, to: &OwnedFd, budget: &mut Budget) -> 
 }
 
 /// Copies the data of a file, and leaves its holes out.
-fn ranges(from: &CopySource<'_>, to: &OwnedFd, budget: &mut Budget) -> Result<(), Why> {
+fn ranges(
+    from: &CopySource<'_>,
+    to: &OwnedFd,
+    budget: &mut CopyBudget,
+) -> Result<(), WorkerFailure> {
     let (source, size, shown) = (from.file, from.meta.size, from.shown);
     rustix::fs::ftruncate(to, size).map_err(os(shown, "ftruncate"))?;
     let mut at = 0;

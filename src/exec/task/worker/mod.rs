@@ -4,26 +4,26 @@
 //! killed when its time is up, and with its supervisor.
 
 pub(super) mod channel;
-pub(super) mod order;
+pub(super) mod worker_order;
 
-mod act;
 mod confine;
 mod content_hash;
 mod copy;
-mod places;
-mod source;
+mod source_file;
 mod source_guard;
-mod why;
+mod task_worker;
+mod worker_failure;
+mod worker_place;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-use self::act::{Worker, cannot_begin};
-use self::order::{Order, Report};
-use self::places::Place;
-use self::why::plain;
+use self::task_worker::{TaskWorker, cannot_begin};
+use self::worker_failure::plain;
+use self::worker_order::{WorkerOrder, WorkerReport};
+use self::worker_place::WorkerPlace;
 use crate::error::{Error, Result};
 
 /// The word by which this program becomes a worker.
@@ -34,7 +34,7 @@ pub fn run_worker() -> ExitCode {
     let Ok(socket) = rustix::io::dup(std::io::stdin().as_fd()) else {
         return ExitCode::FAILURE;
     };
-    let Ok(Some((order, descriptors))) = channel::receive::<Order>(&socket) else {
+    let Ok(Some((order, descriptors))) = channel::receive::<WorkerOrder>(&socket) else {
         return ExitCode::FAILURE;
     };
     let report = work(&socket, &order, descriptors);
@@ -44,7 +44,7 @@ pub fn run_worker() -> ExitCode {
     }
 }
 
-fn work(socket: &OwnedFd, order: &Order, descriptors: Vec<OwnedFd>) -> Report {
+fn work(socket: &OwnedFd, order: &WorkerOrder, descriptors: Vec<OwnedFd>) -> WorkerReport {
     let mut descriptors = descriptors.into_iter();
     let opened = open(order, &mut descriptors);
     let _lock = descriptors.next();
@@ -53,21 +53,23 @@ fn work(socket: &OwnedFd, order: &Order, descriptors: Vec<OwnedFd>) -> Report {
         Err(error) => return cannot_begin(&error),
     };
     if let Err(why) = shut(&places) {
-        return Report::Failed(plain(format!("the worker cannot be confined: {why}")));
+        return WorkerReport::Failed(plain(format!("the worker cannot be confined: {why}")));
     }
-    let mut worker = Worker::new(socket, &places, order, &numbers);
-    worker.perform(&order.act).unwrap_or_else(Report::Failed)
+    let mut worker = TaskWorker::new(socket, &places, order, &numbers);
+    worker
+        .perform(&order.act)
+        .unwrap_or_else(WorkerReport::Failed)
 }
 
 fn open(
-    order: &Order,
+    order: &WorkerOrder,
     descriptors: &mut impl Iterator<Item = OwnedFd>,
-) -> Result<(Vec<Place>, OwnedFd)> {
+) -> Result<(Vec<WorkerPlace>, OwnedFd)> {
     confine::tie().map_err(Error::os("prctl"))?;
     confine::limit(order.quota.as_ref()).map_err(Error::os("setrlimit"))?;
     let mut places = Vec::new();
     for kind in &order.places {
-        let place = Place::take(kind, descriptors, &order.run, &places)?;
+        let place = WorkerPlace::take(kind, descriptors, &order.run, &places)?;
         places.push(place);
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -75,7 +77,7 @@ fn open(
     Ok((places, numbers.map_err(Error::os("open"))?))
 }
 
-fn shut(places: &[Place]) -> std::result::Result<(), String> {
+fn shut(places: &[WorkerPlace]) -> std::result::Result<(), String> {
     let mut directories = Vec::new();
     for place in places {
         directories.extend(place.directories().map_err(|error| error.to_string())?);

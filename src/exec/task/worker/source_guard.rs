@@ -8,8 +8,8 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use super::content_hash::hash;
-use super::order::Made;
-use super::why::{Step, Why, plain};
+use super::worker_failure::{StepResult, WorkerFailure, plain};
+use super::worker_order::WorkerOutput;
 use crate::sys::file_lease;
 
 /// The guard of a file that is copied, for as long as the file is open.
@@ -26,7 +26,7 @@ impl<'s> SourceGuard<'s> {
     ///
     /// # Errors
     /// A program has the file open for writing.
-    pub(super) fn take(file: BorrowedFd<'s>, shown: &'s str) -> Step<SourceGuard<'s>> {
+    pub(super) fn take(file: BorrowedFd<'s>, shown: &'s str) -> StepResult<SourceGuard<'s>> {
         let has_lease = match file_lease::take(file) {
             Ok(()) => true,
             Err(Errno::AGAIN) => {
@@ -45,7 +45,7 @@ impl<'s> SourceGuard<'s> {
     }
 
     /// Fails where somebody has begun to write to the file, as far as the kernel tells: whoever opens it waits meanwhile.
-    pub(super) fn check(&self) -> Step<()> {
+    pub(super) fn check(&self) -> StepResult<()> {
         match self.has_lease && !file_lease::holds(self.file) {
             true => Err(changed(self.shown)),
             false => Ok(()),
@@ -53,7 +53,7 @@ impl<'s> SourceGuard<'s> {
     }
 
     /// Fails where a copy is not what the file is now.
-    pub(super) fn check_copy(&self, copy: &Made) -> Step<()> {
+    pub(super) fn check_copy(&self, copy: &WorkerOutput) -> StepResult<()> {
         self.check()?;
         let is_same =
             self.has_lease || copy.sha256.as_deref() == Some(&*hash(self.file, self.shown)?);
@@ -65,6 +65,6 @@ impl<'s> SourceGuard<'s> {
 }
 
 /// Says that a file was written to while it was copied.
-pub(super) fn changed(shown: &str) -> Why {
+pub(super) fn changed(shown: &str) -> WorkerFailure {
     plain(format!("{shown}: it was changed while it was copied"))
 }

@@ -3,22 +3,22 @@
 //! Owns the decision. A deed that happened is brought to its end; of one that did not happen nothing is left. The way is
 //! the same after a crash, a killed worker and a failure half-way.
 
-use super::bases::{Base, Bases};
-use super::errand::{Came, Errand};
-use super::failure::{Code, Failure};
-use super::line::{Deed, Intent};
-use super::path::AbsolutePath;
-use super::result::Keeper;
-use super::worker::order::{Expected, Found, Made, Stamp};
+use super::absolute_path::AbsolutePath;
+use super::base_directories::{BaseDirectories, BaseDirectory};
+use super::failure::{FailureCode, TaskFailure};
+use super::ledger_line::{TaskAction, TaskIntent};
+use super::result::RecoveryKind;
+use super::worker::worker_order::{ExpectedFile, FileStamp, FoundFile, WorkerOutput};
+use super::worker_job::{WorkerJob, WorkerReply};
 use crate::exec::quote;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{OriginKind, Run, RunId};
 
 /// What a deed came to.
 #[derive(Debug, Clone)]
-pub(super) enum Settled {
+pub(super) enum SettleOutcome {
     /// It was done: the file, and where it is kept if it was removed.
-    Done(Made, Option<Kept>),
+    Done(WorkerOutput, Option<RecoveryEntry>),
     /// It was not, and nothing of it is left.
     Undone,
     /// That cannot be told: no file is where it would be if it was done, and none where it would be if not.
@@ -29,24 +29,26 @@ pub(super) enum Settled {
 
 /// Where a removed file is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
-    pub(super) keeper: Keeper,
+pub(super) struct RecoveryEntry {
+    pub(super) keeper: RecoveryKind,
     pub(super) entry: EscapedBytes,
 }
 
 /// Returns what records say of a deed.
-pub(super) fn command_of(deed: &Deed) -> Vec<u8> {
+pub(super) fn command_of(deed: &TaskAction) -> Vec<u8> {
     let words: Vec<Vec<u8>> = match deed {
-        Deed::Move {
+        TaskAction::Move {
             source,
             destination,
         } => vec!["FILE_MOVE", source.as_str(), destination.as_str()],
-        Deed::Copy {
+        TaskAction::Copy {
             source,
             destination,
         } => vec!["FILE_COPY", source.as_str(), destination.as_str()],
-        Deed::Delete { source } => vec!["FILE_DELETE", source.as_str()],
-        Deed::Restore { destination, .. } => vec!["undo", "FILE_DELETE", destination.as_str()],
+        TaskAction::Delete { source } => vec!["FILE_DELETE", source.as_str()],
+        TaskAction::Restore { destination, .. } => {
+            vec!["undo", "FILE_DELETE", destination.as_str()]
+        }
     }
     .into_iter()
     .map(|word| word.as_bytes().to_vec())
@@ -55,7 +57,7 @@ pub(super) fn command_of(deed: &Deed) -> Vec<u8> {
 }
 
 /// Returns the run of a deed.
-pub(super) fn run_of(id: RunId, deed: &Deed) -> Run {
+pub(super) fn run_of(id: RunId, deed: &TaskAction) -> Run {
     Run {
         id,
         kind: OriginKind::Task,
@@ -68,16 +70,19 @@ pub(super) fn run_of(id: RunId, deed: &Deed) -> Run {
 ///
 /// # Errors
 /// Why that cannot be told, or not be done.
-pub(super) fn settle(bases: &Bases, intent: &Intent) -> Result<Settled, Failure> {
-    let settling = Settling { bases, intent };
+pub(super) fn settle(
+    bases: &BaseDirectories,
+    intent: &TaskIntent,
+) -> Result<SettleOutcome, TaskFailure> {
+    let settling = SettleContext { bases, intent };
     match &intent.deed {
-        Deed::Move {
+        TaskAction::Move {
             source,
             destination,
         } => settling.moved(source, destination),
-        Deed::Copy { destination, .. } => settling.copied(destination),
-        Deed::Delete { source } => settling.deleted(source),
-        Deed::Restore { entry, destination } => settling.restored(entry, destination),
+        TaskAction::Copy { destination, .. } => settling.copied(destination),
+        TaskAction::Delete { source } => settling.deleted(source),
+        TaskAction::Restore { entry, destination } => settling.restored(entry, destination),
     }
 }
 
@@ -89,12 +94,12 @@ pub(super) fn unclear(why: &str) -> String {
     )
 }
 
-struct Settling<'s> {
-    bases: &'s Bases,
-    intent: &'s Intent,
+struct SettleContext<'s> {
+    bases: &'s BaseDirectories,
+    intent: &'s TaskIntent,
 }
 
-impl Settling<'_> {
+impl SettleContext<'_> {
     fn run(&self) -> Run {
         run_of(self.intent.run, &self.intent.deed)
     }
@@ -107,16 +112,16 @@ impl Settling<'_> {
         }
     }
 
-    fn look(&self, path: &AbsolutePath) -> Result<Option<Found>, Failure> {
-        there(Errand::look(self.bases, path, self.looking())?)
+    fn look(&self, path: &AbsolutePath) -> Result<Option<FoundFile>, TaskFailure> {
+        there(WorkerJob::look(self.bases, path, self.looking())?)
     }
 
     fn look_kept(
         &self,
         path: &AbsolutePath,
         entry: &EscapedBytes,
-    ) -> Result<Option<Found>, Failure> {
-        there(Errand::look_kept(
+    ) -> Result<Option<FoundFile>, TaskFailure> {
+        there(WorkerJob::look_kept(
             self.bases,
             (path, entry),
             self.looking(),
@@ -124,47 +129,53 @@ impl Settling<'_> {
     }
 
     /// Returns the file that the deed was about, as it was when it began.
-    fn found(&self) -> Made {
+    fn found(&self) -> WorkerOutput {
         let found = &self.intent.found;
-        Made {
+        WorkerOutput {
             stamp: found.stamp,
             sha256: found.sha256.clone(),
         }
     }
 
-    fn sweep(&self, path: &AbsolutePath) -> Result<(), Failure> {
-        Errand::sweep(self.bases, path, self.looking(), self.intent.run)?
+    fn sweep(&self, path: &AbsolutePath) -> Result<(), TaskFailure> {
+        WorkerJob::sweep(self.bases, path, self.looking(), self.intent.run)?
             .send(None, &mut |_| Ok(()))?;
         Ok(())
     }
 
-    fn base_of(&self, path: &AbsolutePath) -> Result<&Base, Failure> {
+    fn base_of(&self, path: &AbsolutePath) -> Result<&BaseDirectory, TaskFailure> {
         let found = self.bases.locate(path);
         let base = found.and_then(|(number, _)| self.bases.base(number));
         base.ok_or_else(|| {
-            Code::ExecutionFailed.because(format!("{}: outside the bases", path.as_str()))
+            FailureCode::ExecutionFailed.because(format!("{}: outside the bases", path.as_str()))
         })
     }
 
-    fn moved(&self, source: &AbsolutePath, to: &AbsolutePath) -> Result<Settled, Failure> {
+    fn moved(
+        &self,
+        source: &AbsolutePath,
+        to: &AbsolutePath,
+    ) -> Result<SettleOutcome, TaskFailure> {
         let (there, left) = (self.look(to)?, self.look(source)?);
-        let is = |file: &Option<Found>, stamp: &Stamp| {
+        let is = |file: &Option<FoundFile>, stamp: &FileStamp| {
             file.as_ref().is_some_and(|file| file.stamp.is(stamp))
         };
         let found = &self.intent.found.stamp;
         match &self.intent.made {
             // A second link that somebody made has the inode too; then the source is still there.
-            None if is(&there, found) && !is(&left, found) => Ok(Settled::Done(self.found(), None)),
+            None if is(&there, found) && !is(&left, found) => {
+                Ok(SettleOutcome::Done(self.found(), None))
+            }
             // Across file systems: the copy is whole, so the source goes where it is kept.
             Some(made) if is(&there, &made.stamp) => match is(&left, found) {
-                false => Ok(Settled::Done(made.clone(), None)),
+                false => Ok(SettleOutcome::Done(made.clone(), None)),
                 true => self.end_across((source, to), made),
             },
             _ => {
                 self.sweep(to)?;
                 Ok(match is(&left, found) {
-                    true => Settled::Undone,
-                    false => Settled::Unclear,
+                    true => SettleOutcome::Undone,
+                    false => SettleOutcome::Unclear,
                 })
             }
         }
@@ -174,24 +185,24 @@ impl Settling<'_> {
     fn end_across(
         &self,
         (source, to): (&AbsolutePath, &AbsolutePath),
-        made: &Made,
-    ) -> Result<Settled, Failure> {
-        let same = Expected {
+        made: &WorkerOutput,
+    ) -> Result<SettleOutcome, TaskFailure> {
+        let same = ExpectedFile {
             stamp: Some(self.intent.found.stamp),
             is_untouched: true,
             sha256: made.sha256.clone(),
         };
         if self.put_away(source, same).is_ok() {
-            return Ok(Settled::Done(made.clone(), None));
+            return Ok(SettleOutcome::Done(made.clone(), None));
         }
         // It cannot go, or has changed since: so the copy goes.
-        let ours = Expected {
+        let ours = ExpectedFile {
             stamp: Some(made.stamp),
-            ..Expected::default()
+            ..ExpectedFile::default()
         };
         Ok(match self.put_away(to, ours) {
-            Ok(()) => Settled::Undone,
-            Err(why) => Settled::Mistaken(format!(
+            Ok(()) => SettleOutcome::Undone,
+            Err(why) => SettleOutcome::Mistaken(format!(
                 "{} cannot be removed, and neither can its copy: {}",
                 source.as_str(),
                 why.message
@@ -200,47 +211,47 @@ impl Settling<'_> {
     }
 
     /// Moves a file to where what is removed is kept.
-    fn put_away(&self, path: &AbsolutePath, expected: Expected) -> Result<(), Failure> {
-        let deed = Deed::Delete {
+    fn put_away(&self, path: &AbsolutePath, expected: ExpectedFile) -> Result<(), TaskFailure> {
+        let deed = TaskAction::Delete {
             source: path.clone(),
         };
         let run = run_of(RunId::random(), &deed);
-        let errand = Errand::new(self.bases, &deed, run)?.expecting(expected);
+        let errand = WorkerJob::new(self.bases, &deed, run)?.expecting(expected);
         errand.send(None, &mut |_| Ok(()))?;
         Ok(())
     }
 
     /// The copy is noted before it gets its name, so what is not noted is somebody else's. One that is noted and not there was never
     /// named, or somebody has moved it on.
-    fn copied(&self, to: &AbsolutePath) -> Result<Settled, Failure> {
+    fn copied(&self, to: &AbsolutePath) -> Result<SettleOutcome, TaskFailure> {
         if let (Some(made), Some(there)) = (&self.intent.made, self.look(to)?)
             && made.stamp.is(&there.stamp)
         {
-            return Ok(Settled::Done(made.clone(), None));
+            return Ok(SettleOutcome::Done(made.clone(), None));
         }
         self.sweep(to)?;
         Ok(match &self.intent.made {
-            None => Settled::Undone,
-            Some(_) => Settled::Unclear,
+            None => SettleOutcome::Undone,
+            Some(_) => SettleOutcome::Unclear,
         })
     }
 
     /// Says of a deed that has left nothing whether its file is still there as it was.
-    fn untouched(&self, still: Option<Found>) -> Settled {
+    fn untouched(&self, still: Option<FoundFile>) -> SettleOutcome {
         match still {
-            Some(still) if still.stamp.is(&self.intent.found.stamp) => Settled::Undone,
-            _ => Settled::Unclear,
+            Some(still) if still.stamp.is(&self.intent.found.stamp) => SettleOutcome::Undone,
+            _ => SettleOutcome::Unclear,
         }
     }
 
-    fn deleted(&self, source: &AbsolutePath) -> Result<Settled, Failure> {
+    fn deleted(&self, source: &AbsolutePath) -> Result<SettleOutcome, TaskFailure> {
         let base = self.base_of(source)?;
         let Some(kept) = kept_entry(base, self.intent.run)? else {
             return Ok(self.untouched(self.look(source)?));
         };
         match self.look_kept(source, &kept.entry)? {
             Some(there) if there.stamp.is(&self.intent.found.stamp) => {
-                Ok(Settled::Done(self.found(), Some(kept)))
+                Ok(SettleOutcome::Done(self.found(), Some(kept)))
             }
             // Another file had taken the name at that moment: it goes back.
             Some(_) => self.put_back(source, kept),
@@ -250,37 +261,45 @@ impl Settling<'_> {
     }
 
     /// Puts another file back that had the name when the deed was done.
-    fn put_back(&self, path: &AbsolutePath, kept: Kept) -> Result<Settled, Failure> {
+    fn put_back(
+        &self,
+        path: &AbsolutePath,
+        kept: RecoveryEntry,
+    ) -> Result<SettleOutcome, TaskFailure> {
         let name = crate::name::escape(&kept.entry.0);
-        let deed = Deed::Restore {
+        let deed = TaskAction::Restore {
             entry: kept.entry,
             destination: path.clone(),
         };
-        let errand = Errand::new(self.bases, &deed, self.looking())?;
+        let errand = WorkerJob::new(self.bases, &deed, self.looking())?;
         let place: &str = kept.keeper.into();
         Ok(match errand.send(None, &mut |_| Ok(())) {
-            Ok(_) => Settled::Undone,
-            Err(why) => Settled::Mistaken(format!(
+            Ok(_) => SettleOutcome::Undone,
+            Err(why) => SettleOutcome::Mistaken(format!(
                 "another file had taken its place; that one lies in the {place} as {name}, because: {}",
                 why.failure.message
             )),
         })
     }
 
-    fn restored(&self, entry: &EscapedBytes, to: &AbsolutePath) -> Result<Settled, Failure> {
+    fn restored(
+        &self,
+        entry: &EscapedBytes,
+        to: &AbsolutePath,
+    ) -> Result<SettleOutcome, TaskFailure> {
         match self.look(to)? {
             Some(there) if there.stamp.is(&self.intent.found.stamp) => {
-                Ok(Settled::Done(self.found(), None))
+                Ok(SettleOutcome::Done(self.found(), None))
             }
             _ => Ok(self.untouched(self.look_kept(to, entry)?)),
         }
     }
 }
 
-fn there(errand: Errand<'_>) -> Result<Option<Found>, Failure> {
+fn there(errand: WorkerJob<'_>) -> Result<Option<FoundFile>, TaskFailure> {
     match errand.send(None, &mut |_| Ok(()))? {
-        Came::There(found) => Ok(Some(found)),
-        Came::Done(_) | Came::Nothing => Ok(None),
+        WorkerReply::There(found) => Ok(Some(found)),
+        WorkerReply::Done(_) | WorkerReply::Nothing => Ok(None),
     }
 }
 
@@ -288,20 +307,23 @@ fn there(errand: Errand<'_>) -> Result<Option<Found>, Failure> {
 ///
 /// # Errors
 /// Those of reading the journal.
-pub(super) fn kept_entry(base: &Base, run: RunId) -> Result<Option<Kept>, Failure> {
+pub(super) fn kept_entry(
+    base: &BaseDirectory,
+    run: RunId,
+) -> Result<Option<RecoveryEntry>, TaskFailure> {
     match base.client() {
         Some(client) => {
             let entries = client
                 .trashed(run)
-                .map_err(|error| super::errand::of(&error))?;
-            let keeper = Keeper::Trash;
+                .map_err(|error| super::worker_job::of(&error))?;
+            let keeper = RecoveryKind::Trash;
             let entry = entries.into_iter().next();
-            Ok(entry.map(|entry| Kept { keeper, entry }))
+            Ok(entry.map(|entry| RecoveryEntry { keeper, entry }))
         }
         None => {
             let name = run.to_string();
-            Ok(base.vault_has(&name).then(|| Kept {
-                keeper: Keeper::Vault,
+            Ok(base.vault_has(&name).then(|| RecoveryEntry {
+                keeper: RecoveryKind::Vault,
                 entry: EscapedBytes(name.into_bytes()),
             }))
         }

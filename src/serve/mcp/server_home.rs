@@ -1,4 +1,4 @@
-//! [`Workplace`]: the home that a server's tools work in, and what they work with.
+//! [`ServerHome`]: the home that a server's tools work in, and what they work with.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::exec::{self, HeldHome, HomeContext, Limits, Outcome};
 
 /// What a server works in, and with.
 #[derive(Clone)]
-pub struct Settings {
+pub struct ServerSettings {
     /// A mounted home, or a store, which is mounted for as long as the server runs where that is possible.
     pub root: PathBuf,
     /// The policy of real programs, and what makes their sandboxes.
@@ -26,7 +26,7 @@ pub struct Settings {
 }
 
 /// A real program, as the policy has it.
-pub(super) struct ProgramSpec {
+pub(super) struct ProgramInfo {
     pub(super) name: String,
     /// What the policy says of it.
     pub(super) said: String,
@@ -37,28 +37,28 @@ pub(super) struct ProgramSpec {
 }
 
 /// Real programs and their policy.
-struct Real {
+struct ProgramSetup {
     programs: Arc<ProgramHome>,
     lines: Arc<LineSource>,
 }
 
 /// Where tools work. It stays mounted while this lives, if this mounted it.
-pub(super) struct Workplace {
+pub(super) struct ServerHome {
     root: PathBuf,
     place: HomeContext,
-    real: Option<Real>,
+    real: Option<ProgramSetup>,
     /// Whether the store could not be mounted: then this process has it for itself once something was changed.
     is_unmounted: bool,
     /// The last to be dropped.
     held: Option<HeldHome>,
 }
 
-impl Workplace {
+impl ServerHome {
     /// Opens it.
     ///
     /// # Errors
     /// As [`exec::open`] and [`ProgramHome::open`].
-    pub(super) fn open(settings: Settings) -> Result<Workplace> {
+    pub(super) fn open(settings: ServerSettings) -> Result<ServerHome> {
         let root = settings.root;
         let Some((policy, choice, network)) = settings.programs else {
             let (place, held, unmounted) = exec::open_held(&root)?;
@@ -69,7 +69,7 @@ impl Workplace {
                     why.told()
                 );
             }
-            return Ok(Workplace {
+            return Ok(ServerHome {
                 root,
                 place,
                 real: None,
@@ -81,11 +81,11 @@ impl Workplace {
         let programs = Arc::new(ProgramHome::open(&root, None, launcher)?);
         let place = exec::open_in(&root, &programs)?;
         let lines = LineSource::new(programs.clone(), policy, network);
-        let real = Real {
+        let real = ProgramSetup {
             programs,
             lines: Arc::new(lines),
         };
-        Ok(Workplace {
+        Ok(ServerHome {
             root,
             place,
             real: Some(real),
@@ -136,7 +136,7 @@ impl Workplace {
     }
 
     /// Returns the real programs that the policy knows now.
-    pub(super) fn programs(&self) -> Vec<ProgramSpec> {
+    pub(super) fn programs(&self) -> Vec<ProgramInfo> {
         let Some(real) = &self.real else {
             return Vec::new();
         };
@@ -144,7 +144,7 @@ impl Workplace {
         let is_offline = matches!(real.lines.network(), Some(NetworkRequest::Nothing));
         let spec = |name: &str| {
             let reach = policy.reach(name);
-            ProgramSpec {
+            ProgramInfo {
                 name: name.to_owned(),
                 said: policy.describe(name).unwrap_or_default(),
                 is_read_only: reach.is_some_and(|reach| reach.is_read_only),

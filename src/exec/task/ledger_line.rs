@@ -4,28 +4,28 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::path::AbsolutePath;
-use super::worker::order::{Found, Made};
+use super::absolute_path::AbsolutePath;
+use super::worker::worker_order::{FoundFile, WorkerOutput};
 use crate::name::EscapedBytes;
 use crate::world::RunId;
 
 /// A line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "UPPERCASE")]
-pub(super) enum Line<'l> {
+pub(super) enum LedgerLine<'l> {
     /// A task begins; or a copy of it is whole, and is about to get its name.
-    Intent(Box<Intent>),
+    Intent(Box<TaskIntent>),
     /// A task has ended.
     #[serde(borrow)]
-    Result(Stored<'l>),
+    Result(StoredResult<'l>),
 }
 
-impl<'l> Line<'l> {
+impl<'l> LedgerLine<'l> {
     /// Reads one.
     ///
     /// # Errors
     /// Why it is none, in words.
-    pub(super) fn parse(bytes: &'l [u8]) -> Result<Line<'l>, String> {
+    pub(super) fn parse(bytes: &'l [u8]) -> Result<LedgerLine<'l>, String> {
         serde_json::from_slice(bytes).map_err(|error| error.to_string())
     }
 
@@ -38,7 +38,7 @@ impl<'l> Line<'l> {
 /// What a task is about to do: enough to find out afterwards whether it did.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Intent {
+pub(super) struct TaskIntent {
     /// The task.
     pub(super) task_id: String,
     /// The lease that it uses.
@@ -50,12 +50,12 @@ pub(super) struct Intent {
     /// When it began, in Unix seconds.
     pub(super) started_at: u64,
     /// What it does.
-    pub(super) deed: Deed,
+    pub(super) deed: TaskAction,
     /// The file as it was found.
-    pub(super) found: Found,
+    pub(super) found: FoundFile,
     /// The copy, once it is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) made: Option<Made>,
+    pub(super) made: Option<WorkerOutput>,
     /// The task that it undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) undoes: Option<String>,
@@ -64,7 +64,7 @@ pub(super) struct Intent {
 /// What a task does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Deed {
+pub(super) enum TaskAction {
     /// Moves a file.
     Move {
         /// From where.
@@ -96,7 +96,7 @@ pub(super) enum Deed {
 /// What came of a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Stored<'l> {
+pub(super) struct StoredResult<'l> {
     /// The task.
     #[serde(borrow)]
     pub(super) task_id: Cow<'l, str>,

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::absolute_path::AbsolutePath;
 use super::host_files;
-use super::path::AbsolutePath;
-use super::worker::order::{PlaceKind, Spot};
+use super::worker::worker_order::{PlaceKind, PlacePath};
 use crate::client::{Client, DirectorySite, HomeDescriptors, site};
 use crate::error::{Error, Result};
 use crate::exec::StoreAccess;
@@ -29,22 +29,22 @@ const LONGEST_MEMORY: usize = 1 << 20;
 
 /// What a base was when a task was last run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Remembered {
+struct BaseIdentity {
     home: bool,
     inode: u64,
     born: u64,
 }
 
 /// A base directory.
-pub(super) struct Base {
+pub(super) struct BaseDirectory {
     path: PathBuf,
     root: Root,
-    kept: Kept,
+    kept: RemovalTarget,
     place: HomeContext,
 }
 
 /// Where what is removed goes.
-enum Kept {
+enum RemovalTarget {
     /// Into the trash of the home.
     Home(Box<(Client, HomeDescriptors)>),
     /// Into the vault.
@@ -52,21 +52,21 @@ enum Kept {
 }
 
 /// All of them.
-pub(super) struct Bases {
-    all: Vec<Base>,
+pub(super) struct BaseDirectories {
+    all: Vec<BaseDirectory>,
     /// The ledger's lock, which workers hold.
     lock: OwnedFd,
 }
 
-impl Bases {
+impl BaseDirectories {
     /// Opens them.
     ///
     /// # Errors
     /// [`Error::Missing`], [`Error::Refused`] naming the base: it is a store, or its home belongs to somebody else.
-    pub(super) fn open(paths: &[PathBuf], vault: &Path, lock: OwnedFd) -> Result<Bases> {
-        let open = |path: &PathBuf| Base::open(path, vault);
+    pub(super) fn open(paths: &[PathBuf], vault: &Path, lock: OwnedFd) -> Result<BaseDirectories> {
+        let open = |path: &PathBuf| BaseDirectory::open(path, vault);
         let all = paths.iter().map(open).collect::<Result<_>>()?;
-        Ok(Bases { all, lock })
+        Ok(BaseDirectories { all, lock })
     }
 
     /// Compares the bases with what they were, and remembers them. A base that was a home and is none now is not mounted: what
@@ -82,14 +82,14 @@ impl Bases {
             Err(Error::Missing { .. }) => BTreeMap::new(),
             Err(error) => return Err(error),
         };
-        let mut now: BTreeMap<PathBuf, Remembered> = known.clone();
+        let mut now: BTreeMap<PathBuf, BaseIdentity> = known.clone();
         for base in &self.all {
             // A home is known by its store: another one may be mounted there.
             let meta = match &base.kept {
-                Kept::Home(home) => stat_fd(home.1.state.as_fd())?,
-                Kept::Vault(_) => stat_fd(base.root.as_fd())?,
+                RemovalTarget::Home(home) => stat_fd(home.1.state.as_fd())?,
+                RemovalTarget::Vault(_) => stat_fd(base.root.as_fd())?,
             };
-            let is = Remembered {
+            let is = BaseIdentity {
                 home: base.client().is_some(),
                 inode: meta.id.1,
                 born: meta.born,
@@ -140,7 +140,7 @@ impl Bases {
 
     /// Finds the base that a path lies in.
     pub(super) fn locate(&self, path: &AbsolutePath) -> Option<(usize, WorldPath)> {
-        let found = |(number, base): (usize, &Base)| {
+        let found = |(number, base): (usize, &BaseDirectory)| {
             let below = path.below(&base.path)?;
             Some((number, WorldPath::parse(below.as_bytes()).ok()?))
         };
@@ -153,32 +153,32 @@ impl Bases {
     }
 
     /// Returns a base by its number.
-    pub(super) fn base(&self, number: usize) -> Option<&Base> {
+    pub(super) fn base(&self, number: usize) -> Option<&BaseDirectory> {
         self.all.get(number)
     }
 }
 
-impl Base {
-    fn open(path: &Path, vault: &Path) -> Result<Base> {
+impl BaseDirectory {
+    fn open(path: &Path, vault: &Path) -> Result<BaseDirectory> {
         let root = Root::open(path)?;
         let (kept, place) = match site(path)? {
             DirectorySite::Home => {
                 let client = Client::open(path)?;
                 let workshop = client.workshop(path)?;
                 let place = crate::exec::open(path, &StoreAccess::default())?;
-                (Kept::Home(Box::new((client, workshop))), place)
+                (RemovalTarget::Home(Box::new((client, workshop))), place)
             }
             DirectorySite::Store => {
                 not_a_store(path, &root)?;
                 let home = Arc::new(MountedHome::open(path)?);
                 let name = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
                 (
-                    Kept::Vault(Root::open(vault)?),
+                    RemovalTarget::Vault(Root::open(vault)?),
                     HomeContext::new(home, name, None),
                 )
             }
         };
-        Ok(Base {
+        Ok(BaseDirectory {
             path: path.to_owned(),
             root,
             kept,
@@ -194,18 +194,18 @@ impl Base {
     /// Returns the client of the home that this base lies in.
     pub(super) fn client(&self) -> Option<&Client> {
         match &self.kept {
-            Kept::Home(home) => Some(&home.0),
-            Kept::Vault(_) => None,
+            RemovalTarget::Home(home) => Some(&home.0),
+            RemovalTarget::Vault(_) => None,
         }
     }
 
     /// Returns what a worker is told of it.
     pub(super) fn kind(&self) -> PlaceKind {
         match &self.kept {
-            Kept::Home(home) => PlaceKind::Home {
+            RemovalTarget::Home(home) => PlaceKind::Home {
                 prefix: home.1.prefix.clone(),
             },
-            Kept::Vault(_) => PlaceKind::Plain,
+            RemovalTarget::Vault(_) => PlaceKind::Plain,
         }
     }
 
@@ -213,19 +213,19 @@ impl Base {
     pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let mut all = vec![self.root.as_fd()];
         match &self.kept {
-            Kept::Home(home) => {
+            RemovalTarget::Home(home) => {
                 let workshop = &home.1;
                 all.push(workshop.trash.as_fd());
                 all.extend([workshop.state.as_fd(), workshop.staged.as_fd()]);
             }
-            Kept::Vault(vault) => all.push(vault.as_fd()),
+            RemovalTarget::Vault(vault) => all.push(vault.as_fd()),
         }
         all
     }
 
     /// Returns whether an entry of the home's trash is this inode.
     pub(super) fn trash_has(&self, entry: &[u8], inode: u64) -> bool {
-        let Kept::Home(home) = &self.kept else {
+        let RemovalTarget::Home(home) = &self.kept else {
             return false;
         };
         let path = WorldPath::parse(entry);
@@ -235,7 +235,7 @@ impl Base {
 
     /// Returns whether the vault has a file of this name.
     pub(super) fn vault_has(&self, name: &str) -> bool {
-        let Kept::Vault(vault) = &self.kept else {
+        let RemovalTarget::Vault(vault) = &self.kept else {
             return false;
         };
         let path = WorldPath::parse(name.as_bytes());
@@ -244,8 +244,8 @@ impl Base {
 }
 
 /// A path as a worker is told of it.
-pub(super) fn spot(place: usize, path: &WorldPath, shown: &AbsolutePath) -> Spot {
-    Spot {
+pub(super) fn spot(place: usize, path: &WorldPath, shown: &AbsolutePath) -> PlacePath {
+    PlacePath {
         place,
         path: path.clone(),
         shown: shown.as_str().to_owned(),

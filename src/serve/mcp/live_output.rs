@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 /// A stream of a call. Clones are the same stream. What is written to it is bounded by the limits of the request.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Live(Arc<Mutex<Vec<u8>>>);
+pub(super) struct LiveOutput(Arc<Mutex<Vec<u8>>>);
 
-impl Live {
+impl LiveOutput {
     /// Returns everything so far.
     pub(super) fn all(&self) -> Vec<u8> {
         self.0.lock().clone()
@@ -26,7 +26,7 @@ impl Live {
     }
 }
 
-impl Write for Live {
+impl Write for LiveOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())

@@ -11,25 +11,28 @@ use rustix::io::Errno;
 use super::super::failpoint;
 use super::channel::{receive_bytes, send};
 use super::content_hash::hash;
-use super::copy::{Budget, CopySource, fill};
-use super::order::{Act, Expected, Found, GO, Made, Order, Report, Spot, Stamp};
-use super::places::{Place, Slot};
-use super::source::{Shift, Source, no_vault, shift, unchanged};
+use super::copy::{CopyBudget, CopySource, fill};
+use super::source_file::{MoveFailure, SourceFile, no_vault, shift, unchanged};
 use super::source_guard::SourceGuard;
-use super::why::{Why, at, late, os, plain};
+use super::worker_failure::{WorkerFailure, at, late, os, plain};
+use super::worker_order::{
+    ExpectedFile, FileStamp, FoundFile, GO, PlacePath, WorkerAction, WorkerOrder, WorkerOutput,
+    WorkerReport,
+};
+use super::worker_place::{EntrySlot, WorkerPlace};
 use crate::error::Error;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::TRASH;
 
 /// A worker with its places open, and nothing else left to it.
-pub(super) struct Worker<'w> {
+pub(super) struct TaskWorker<'w> {
     socket: &'w OwnedFd,
-    places: &'w [Place],
+    places: &'w [WorkerPlace],
     /// What a file is called that is not whole yet, or put aside.
     name: String,
-    budget: Budget,
-    expected: &'w Expected,
+    budget: CopyBudget,
+    expected: &'w ExpectedFile,
     /// The SHA-256 of the content, once it is known.
     content: Option<String>,
     /// The longest file whose content is read, in bytes.
@@ -38,19 +41,19 @@ pub(super) struct Worker<'w> {
     numbers: &'w OwnedFd,
 }
 
-impl<'w> Worker<'w> {
+impl<'w> TaskWorker<'w> {
     /// Makes one.
     pub(super) fn new(
         socket: &'w OwnedFd,
-        places: &'w [Place],
-        order: &'w Order,
+        places: &'w [WorkerPlace],
+        order: &'w WorkerOrder,
         numbers: &'w OwnedFd,
-    ) -> Worker<'w> {
-        Worker {
+    ) -> TaskWorker<'w> {
+        TaskWorker {
             socket,
             places,
             name: order.name.clone(),
-            budget: Budget(order.quota.as_ref().map(|quota| quota.io_bytes)),
+            budget: CopyBudget(order.quota.as_ref().map(|quota| quota.io_bytes)),
             expected: &order.expected,
             content: order.expected.sha256.clone(),
             longest: order.quota.as_ref().map(|quota| quota.file_bytes),
@@ -59,32 +62,36 @@ impl<'w> Worker<'w> {
     }
 
     /// Does what was ordered. Returns what to say last.
-    pub(super) fn perform(&mut self, act: &'w Act) -> Result<Report, Why> {
+    pub(super) fn perform(&mut self, act: &'w WorkerAction) -> Result<WorkerReport, WorkerFailure> {
         match act {
-            Act::Move { from, to } => self.rename(from, to).map(Report::Done),
-            Act::Copy { from, to } => {
+            WorkerAction::Move { from, to } => self.rename(from, to).map(WorkerReport::Done),
+            WorkerAction::Copy { from, to } => {
                 let (source, to) = self.prepare(from, to)?;
                 let guard = source.guard()?;
                 self.tell_found(&source, None)?;
-                self.copy(&source, guard, &to).map(Report::Done)
+                self.copy(&source, guard, &to).map(WorkerReport::Done)
             }
-            Act::Delete { from } => self.delete(from).map(Report::Done),
-            Act::Restore { entry, to } => self.restore(entry, to).map(Report::Done),
-            Act::Look { at } => self.look(Slot::in_place(self.place(at.place)?, at)),
-            Act::LookKept { place, entry } => {
+            WorkerAction::Delete { from } => self.delete(from).map(WorkerReport::Done),
+            WorkerAction::Restore { entry, to } => self.restore(entry, to).map(WorkerReport::Done),
+            WorkerAction::Look { at } => self.look(EntrySlot::in_place(self.place(at.place)?, at)),
+            WorkerAction::LookKept { place, entry } => {
                 let path = WorldPath::parse(&entry.0).map_err(|error| at("the entry", &error))?;
-                self.look(Slot::of(&self.place(*place)?.kept, &path, "what was kept"))
+                self.look(EntrySlot::of(
+                    &self.place(*place)?.kept,
+                    &path,
+                    "what was kept",
+                ))
             }
-            Act::Sweep { place } => self.sweep(*place),
+            WorkerAction::Sweep { place } => self.sweep(*place),
         }
     }
 
-    fn place(&self, number: usize) -> Result<&'w Place, Why> {
+    fn place(&self, number: usize) -> Result<&'w WorkerPlace, WorkerFailure> {
         let missing = || plain("the order names a place that it does not have");
         self.places.get(number).ok_or_else(missing)
     }
 
-    fn tell(&self, report: &Report) -> Result<(), Why> {
+    fn tell(&self, report: &WorkerReport) -> Result<(), WorkerFailure> {
         let gone = |_| plain("the supervisor is gone");
         send(self.socket, report, &[]).map_err(gone)?;
         match receive_bytes(self.socket).map_err(gone)? {
@@ -94,13 +101,18 @@ impl<'w> Worker<'w> {
     }
 
     /// Opens the regular file at a path, and checks that it is the one that is meant.
-    fn source(&self, place: &'w Place, spot: &'w Spot) -> Result<Source<'w>, Why> {
-        let slot = Slot::in_place(place, spot)?;
+    fn source(
+        &self,
+        place: &'w WorkerPlace,
+        spot: &'w PlacePath,
+    ) -> Result<SourceFile<'w>, WorkerFailure> {
+        let slot = EntrySlot::in_place(place, spot)?;
         let node = slot.file()?;
-        self.expected.check(&Stamp::of(node.meta()), slot.shown())?;
+        self.expected
+            .check(&FileStamp::of(node.meta()), slot.shown())?;
         slot.prepare_sync()?;
         let file = slot.open(&node)?;
-        Ok(Source {
+        Ok(SourceFile {
             slot,
             node,
             file,
@@ -111,21 +123,31 @@ impl<'w> Worker<'w> {
     /// Finds the file and its destination.
     fn prepare(
         &self,
-        from: &'w Spot,
-        to: &'w Spot,
-    ) -> Result<(Source<'w>, (&'w Place, Slot<'w>, &'w WorldPath)), Why> {
+        from: &'w PlacePath,
+        to: &'w PlacePath,
+    ) -> Result<
+        (
+            SourceFile<'w>,
+            (&'w WorkerPlace, EntrySlot<'w>, &'w WorldPath),
+        ),
+        WorkerFailure,
+    > {
         let source = self.source(self.place(from.place)?, from)?;
         let place = self.place(to.place)?;
-        let slot = Slot::in_place(place, to)?;
+        let slot = EntrySlot::in_place(place, to)?;
         slot.must_be_free()?;
         slot.prepare_sync()?;
         Ok((source, (place, slot, &to.path)))
     }
 
     /// Has the supervisor take note of what was found, and sees that it is still that.
-    fn tell_found(&self, source: &Source<'_>, made: Option<&Made>) -> Result<(), Why> {
-        self.tell(&Report::Found(Found {
-            stamp: Stamp::of(source.meta()),
+    fn tell_found(
+        &self,
+        source: &SourceFile<'_>,
+        made: Option<&WorkerOutput>,
+    ) -> Result<(), WorkerFailure> {
+        self.tell(&WorkerReport::Found(FoundFile {
+            stamp: FileStamp::of(source.meta()),
             sha256: made.and_then(|made| made.sha256.clone()),
         }))?;
         // A copy's content is read later.
@@ -134,7 +156,7 @@ impl<'w> Worker<'w> {
 
     /// Returns what the content of a file is, if that is what it must be. A file that is longer than the quota's `file_bytes` is
     /// not read, unless its content must be a certain one.
-    fn made(&self, file: &OwnedFd, shown: &str) -> Result<Made, Why> {
+    fn made(&self, file: &OwnedFd, shown: &str) -> Result<WorkerOutput, WorkerFailure> {
         let stat = || stat_fd(file.as_fd()).map_err(|error| at(shown, &error));
         let length = stat()?.size;
         let is_read = self.content.is_some() || self.longest.is_none_or(|most| length <= most);
@@ -146,13 +168,17 @@ impl<'w> Worker<'w> {
             return Err(plain(format!("{shown}: its content has changed since")));
         }
         let meta = stat()?;
-        Ok(Made {
-            stamp: Stamp::of(&meta),
+        Ok(WorkerOutput {
+            stamp: FileStamp::of(&meta),
             sha256,
         })
     }
 
-    fn rename(&mut self, from: &'w Spot, to: &'w Spot) -> Result<Made, Why> {
+    fn rename(
+        &mut self,
+        from: &'w PlacePath,
+        to: &'w PlacePath,
+    ) -> Result<WorkerOutput, WorkerFailure> {
         self.must_not_be_trash(from)?;
         let (source, destination) = self.prepare(from, to)?;
         let made = self.made(&source.file, source.slot.shown())?;
@@ -164,7 +190,7 @@ impl<'w> Worker<'w> {
                 destination.1.sync().map_err(late)?;
                 Ok(made)
             }
-            Err(Shift::OtherFileSystem) => {
+            Err(MoveFailure::OtherFileSystem) => {
                 let place = self.place(from.place)?;
                 if place.home.is_none() && place.kept.id().0 != source.meta().id.0 {
                     return Err(no_vault(&source));
@@ -178,17 +204,17 @@ impl<'w> Worker<'w> {
                 failpoint::reach_in_worker("after_backup");
                 Ok(copied)
             }
-            Err(Shift::Failed(why)) => Err(why),
+            Err(MoveFailure::Failed(why)) => Err(why),
         }
     }
 
     /// Makes a whole copy without a name, and then gives it one.
     fn copy(
         &mut self,
-        source: &Source<'_>,
+        source: &SourceFile<'_>,
         guard: SourceGuard<'_>,
-        (place, to, path): &(&'w Place, Slot<'w>, &'w WorldPath),
-    ) -> Result<Made, Why> {
+        (place, to, path): &(&'w WorkerPlace, EntrySlot<'w>, &'w WorldPath),
+    ) -> Result<WorkerOutput, WorkerFailure> {
         let file = match &place.home {
             Some(home) => self.make_staged(&home.staged, to.shown())?,
             None => make_unnamed(to)?,
@@ -204,7 +230,7 @@ impl<'w> Worker<'w> {
         let made = self.made(&file, from.shown)?;
         guard.check_copy(&made)?;
         unchanged(source, "copied")?;
-        self.tell(&Report::Made(made.clone()))?;
+        self.tell(&WorkerReport::Made(made.clone()))?;
         match &place.home {
             Some(home) => {
                 let adopted = home.run.adopt(&self.name, &home.path_of(path));
@@ -225,7 +251,7 @@ impl<'w> Worker<'w> {
     }
 
     /// Fails where a file lies in the trash of a home: what is moved out of it is restored, and cannot be moved back there.
-    fn must_not_be_trash(&self, spot: &Spot) -> Result<(), Why> {
+    fn must_not_be_trash(&self, spot: &PlacePath) -> Result<(), WorkerFailure> {
         let home = &self.place(spot.place)?.home;
         let path = home.as_ref().map(|home| home.path_of(&spot.path));
         let first = path.as_ref().and_then(|path| path.components().next());
@@ -238,7 +264,7 @@ impl<'w> Worker<'w> {
         }
     }
 
-    fn make_staged(&self, staged: &OwnedFd, shown: &str) -> Result<OwnedFd, Why> {
+    fn make_staged(&self, staged: &OwnedFd, shown: &str) -> Result<OwnedFd, WorkerFailure> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let flags = flags | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -246,7 +272,7 @@ impl<'w> Worker<'w> {
         made.map_err(|error| at(shown, &error))
     }
 
-    fn link(&self, file: &OwnedFd, to: &Slot<'_>) -> Result<(), Why> {
+    fn link(&self, file: &OwnedFd, to: &EntrySlot<'_>) -> Result<(), WorkerFailure> {
         use std::os::fd::AsRawFd;
         let number = file.as_raw_fd().to_string();
         let follow = AtFlags::SYMLINK_FOLLOW;
@@ -254,7 +280,7 @@ impl<'w> Worker<'w> {
             .map_err(os(to.shown(), "linkat"))
     }
 
-    fn delete(&mut self, from: &'w Spot) -> Result<Made, Why> {
+    fn delete(&mut self, from: &'w PlacePath) -> Result<WorkerOutput, WorkerFailure> {
         let place = self.place(from.place)?;
         let source = self.source(place, from)?;
         let made = self.made(&source.file, source.slot.shown())?;
@@ -264,7 +290,7 @@ impl<'w> Worker<'w> {
     }
 
     /// Moves a file into the trash of its home, or into the vault.
-    fn remove(&self, place: &'w Place, source: &Source<'_>) -> Result<(), Why> {
+    fn remove(&self, place: &'w WorkerPlace, source: &SourceFile<'_>) -> Result<(), WorkerFailure> {
         let slot = &source.slot;
         if place.home.is_some() {
             // The name may have come to mean another file by now; the supervisor sees which one lies in the trash.
@@ -274,7 +300,7 @@ impl<'w> Worker<'w> {
             return slot.sync().map_err(late);
         }
         let path = WorldPath::parse(self.name.as_bytes()).map_err(|error| at("vault", &error))?;
-        let vault = Slot::of(&place.kept, &path, "the vault")?;
+        let vault = EntrySlot::of(&place.kept, &path, "the vault")?;
         vault.prepare_sync()?;
         match shift(source, &vault) {
             Ok(()) => {
@@ -282,29 +308,33 @@ impl<'w> Worker<'w> {
                 vault.sync().map_err(late)?;
                 slot.sync().map_err(late)
             }
-            Err(Shift::OtherFileSystem) => Err(no_vault(source)),
-            Err(Shift::Failed(why)) => Err(why),
+            Err(MoveFailure::OtherFileSystem) => Err(no_vault(source)),
+            Err(MoveFailure::Failed(why)) => Err(why),
         }
     }
 
     /// Moves what was removed back.
-    fn restore(&mut self, entry: &'w EscapedBytes, to: &'w Spot) -> Result<Made, Why> {
+    fn restore(
+        &mut self,
+        entry: &'w EscapedBytes,
+        to: &'w PlacePath,
+    ) -> Result<WorkerOutput, WorkerFailure> {
         let place = self.place(to.place)?;
         let shown = match place.home {
             Some(_) => "the entry of the trash",
             None => "the entry of the vault",
         };
         let path = WorldPath::parse(&entry.0).map_err(|error| at(shown, &error))?;
-        let to = Slot::in_place(place, to)?;
-        let node = Slot::of(&place.kept, &path, shown)?;
+        let to = EntrySlot::in_place(place, to)?;
+        let node = EntrySlot::of(&place.kept, &path, shown)?;
         let file = node.open(&node.file()?)?;
-        let source = Source {
+        let source = SourceFile {
             node: node.file()?,
-            slot: Slot::of(&place.kept, &path, shown)?,
+            slot: EntrySlot::of(&place.kept, &path, shown)?,
             file,
             in_home: place.home.is_some(),
         };
-        self.expected.check(&Stamp::of(source.meta()), shown)?;
+        self.expected.check(&FileStamp::of(source.meta()), shown)?;
         to.must_be_free()?;
         to.prepare_sync()?;
         source.slot.prepare_sync()?;
@@ -317,18 +347,21 @@ impl<'w> Worker<'w> {
                 source.slot.sync().map_err(late)?;
                 Ok(made)
             }
-            Err(Shift::OtherFileSystem) => Err(plain(format!(
+            Err(MoveFailure::OtherFileSystem) => Err(plain(format!(
                 "{}: {shown} is on another file system",
                 to.shown()
             ))),
-            Err(Shift::Failed(why)) => Err(why),
+            Err(MoveFailure::Failed(why)) => Err(why),
         }
     }
 
-    fn look(&self, slot: Result<Slot<'_>, Why>) -> Result<Report, Why> {
+    fn look(
+        &self,
+        slot: Result<EntrySlot<'_>, WorkerFailure>,
+    ) -> Result<WorkerReport, WorkerFailure> {
         // Its directory may be gone, too.
         let Ok(slot) = slot else {
-            return Ok(Report::Nothing);
+            return Ok(WorkerReport::Nothing);
         };
         let found = slot.stat()?;
         // What is settled by this is answered for, also after a power cut. A directory that cannot be read is not opened for that.
@@ -337,15 +370,17 @@ impl<'w> Worker<'w> {
         }
         match found {
             // Its content is not read: it may be anybody's, and of any length.
-            Some(meta) if meta.kind == FileType::RegularFile => Ok(Report::There(Found {
-                stamp: Stamp::of(&meta),
-                sha256: None,
-            })),
-            _ => Ok(Report::Nothing),
+            Some(meta) if meta.kind == FileType::RegularFile => {
+                Ok(WorkerReport::There(FoundFile {
+                    stamp: FileStamp::of(&meta),
+                    sha256: None,
+                }))
+            }
+            _ => Ok(WorkerReport::Nothing),
         }
     }
 
-    fn sweep(&self, number: usize) -> Result<Report, Why> {
+    fn sweep(&self, number: usize) -> Result<WorkerReport, WorkerFailure> {
         if let Some(home) = &self.place(number)?.home {
             match rustix::fs::unlinkat(&home.staged, &self.name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
@@ -354,12 +389,12 @@ impl<'w> Worker<'w> {
                 }
             }
         }
-        Ok(Report::Nothing)
+        Ok(WorkerReport::Nothing)
     }
 }
 
 /// Makes a file without a name in a directory.
-fn make_unnamed(to: &Slot<'_>) -> Result<OwnedFd, Why> {
+fn make_unnamed(to: &EntrySlot<'_>) -> Result<OwnedFd, WorkerFailure> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let made = rustix::fs::openat(&to.dir, ".", flags, Mode::RUSR | Mode::WUSR);
     made.map_err(|errno| match errno {
@@ -372,6 +407,6 @@ fn make_unnamed(to: &Slot<'_>) -> Result<OwnedFd, Why> {
 }
 
 /// Says that a worker cannot begin.
-pub(super) fn cannot_begin(error: &Error) -> Report {
-    Report::Failed(plain(error.told()))
+pub(super) fn cannot_begin(error: &Error) -> WorkerReport {
+    WorkerReport::Failed(plain(error.told()))
 }

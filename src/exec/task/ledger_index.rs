@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use super::head_witness::LogHead;
-use super::line::{Deed, Intent, Line};
+use super::ledger_line::{LedgerLine, TaskAction, TaskIntent};
 use super::result::NO_PREV;
-use super::worker::order::Stamp;
+use super::worker::worker_order::FileStamp;
 
 /// What is known of a task.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
+pub(super) struct KnownTask {
     /// The SHA-256 of the manifest that the id belongs to.
     pub(super) manifest_sha256: Box<str>,
     /// Where the line of its final result lies, and how long it is.
@@ -27,26 +27,26 @@ pub(super) struct LeaseUse {
 
 /// What is known of all of them.
 #[derive(Debug, Default)]
-pub(super) struct Index {
-    tasks: HashMap<Box<str>, Known>,
+pub(super) struct LedgerIndex {
+    tasks: HashMap<Box<str>, KnownTask>,
     leases: HashMap<Box<str>, LeaseUse>,
     /// The files of tasks that moved or removed them without reading them.
-    unread: HashMap<Box<str>, Stamp>,
-    open: Option<Box<Intent>>,
+    unread: HashMap<Box<str>, FileStamp>,
+    open: Option<Box<TaskIntent>>,
     head: Option<Box<str>>,
     results: u64,
     /// The end of the log as it was noted elsewhere, until it is reached.
     expected: Option<LogHead>,
 }
 
-impl Index {
+impl LedgerIndex {
     /// Takes note of a line that lies at this byte.
     ///
     /// # Errors
     /// Why it is none, in words.
     pub(super) fn note(&mut self, line: &[u8], at: u64) -> Result<(), String> {
-        match Line::parse(line)? {
-            Line::Intent(intent) => {
+        match LedgerLine::parse(line)? {
+            LedgerLine::Intent(intent) => {
                 let is_same = self
                     .open
                     .as_ref()
@@ -54,20 +54,20 @@ impl Index {
                 if !is_same {
                     let lease = intent.lease_id.as_str().into();
                     self.leases.entry(lease).or_default().tries += 1;
-                    let known = || Known {
+                    let known = || KnownTask {
                         manifest_sha256: intent.manifest_sha256.as_str().into(),
                         result: None,
                     };
                     let task = intent.task_id.as_str();
                     self.tasks.entry(task.into()).or_insert_with(known);
-                    let is_copy = matches!(intent.deed, Deed::Copy { .. });
+                    let is_copy = matches!(intent.deed, TaskAction::Copy { .. });
                     if !is_copy && intent.found.sha256.is_none() {
                         self.unread.insert(task.into(), intent.found.stamp);
                     }
                 }
                 self.open = Some(intent);
             }
-            Line::Result(stored) => {
+            LedgerLine::Result(stored) => {
                 let was_begun = self.open.take().is_some();
                 if let Some(lease) = &stored.lease_id {
                     let lease = self.leases.entry(lease.as_ref().into()).or_default();
@@ -78,7 +78,7 @@ impl Index {
                 self.head = Some(stored.payload_sha256.as_ref().into());
                 self.results += 1;
                 self.reach();
-                let known = |result| Known {
+                let known = |result| KnownTask {
                     manifest_sha256: stored.manifest_sha256.as_ref().into(),
                     result,
                 };
@@ -97,7 +97,7 @@ impl Index {
     }
 
     /// Returns what is known of a task.
-    pub(super) fn task(&self, id: &str) -> Option<&Known> {
+    pub(super) fn task(&self, id: &str) -> Option<&KnownTask> {
         self.tasks.get(id)
     }
 
@@ -107,7 +107,7 @@ impl Index {
     }
 
     /// Returns the file of a task that moved or removed it without reading it.
-    pub(super) fn unread(&self, task: &str) -> Option<Stamp> {
+    pub(super) fn unread(&self, task: &str) -> Option<FileStamp> {
         self.unread.get(task).copied()
     }
 
@@ -141,7 +141,7 @@ impl Index {
     }
 
     /// Returns the task that was begun and has no result.
-    pub(super) fn open(&self) -> Option<&Intent> {
+    pub(super) fn open(&self) -> Option<&TaskIntent> {
         self.open.as_deref()
     }
 

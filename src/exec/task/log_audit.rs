@@ -5,15 +5,15 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::config::Config;
+use super::config::ExecutorConfig;
 use super::envelope::Envelope;
 use super::head_witness::HeadWitness;
 use super::key::PrivateKey;
 use super::ledger::each_line;
-use super::line::{Intent, Line, Stored};
-use super::result::{Ending, NO_PREV, TaskResult};
+use super::ledger_line::{LedgerLine, StoredResult, TaskIntent};
+use super::result::{NO_PREV, TaskOutcome, TaskResult};
 use super::strict;
-use super::trust::Trust;
+use super::trust::TrustedKeys;
 use crate::error::{Error, Result};
 
 /// How many problems are told.
@@ -45,10 +45,12 @@ pub struct LogReport {
 /// # Errors
 /// [`Error::Refused`] where no result has it; where the configuration or the ledger cannot be read.
 pub fn expect_head(config: &Path, head: &str) -> Result<()> {
-    let state_dir = Config::load(config)?.state_dir;
+    let state_dir = ExecutorConfig::load(config)?.state_dir;
     let mut is_there = head == NO_PREV;
     let read = each_line(&state_dir, |_, line, is_whole| {
-        if let (false, true, Ok(Line::Result(stored))) = (is_there, is_whole, Line::parse(line)) {
+        if let (false, true, Ok(LedgerLine::Result(stored))) =
+            (is_there, is_whole, LedgerLine::parse(line))
+        {
             is_there = *stored.payload_sha256 == *head;
         }
         Ok(())
@@ -72,9 +74,9 @@ pub fn expect_head(config: &Path, head: &str) -> Result<()> {
 /// # Errors
 /// Where the configuration or the ledger cannot be read.
 pub fn verify_log(config: &Path, expected: Option<&str>) -> Result<LogReport> {
-    let config = Config::load(config)?;
-    let trust = Trust::load(&config.trust)?;
-    let mut audit = Audit {
+    let config = ExecutorConfig::load(config)?;
+    let trust = TrustedKeys::load(&config.trust)?;
+    let mut audit = LogAudit {
         key: PrivateKey::load(&config.key)?,
         trust,
         open: None,
@@ -87,9 +89,9 @@ pub fn verify_log(config: &Path, expected: Option<&str>) -> Result<LogReport> {
     };
     each_line(&config.state_dir, |number, line, is_whole| {
         audit.report.lines = number;
-        match Line::parse(line) {
-            Ok(Line::Intent(intent)) if is_whole => audit.intent(number, intent),
-            Ok(Line::Result(stored)) if is_whole => audit.result(number, &stored),
+        match LedgerLine::parse(line) {
+            Ok(LedgerLine::Intent(intent)) if is_whole => audit.intent(number, intent),
+            Ok(LedgerLine::Result(stored)) if is_whole => audit.result(number, &stored),
             Err(why) if is_whole => audit.problem(number, &why),
             _ => audit.problem(number, "it was cut off; the next start takes it away"),
         }
@@ -115,24 +117,24 @@ pub fn verify_log(config: &Path, expected: Option<&str>) -> Result<LogReport> {
     Ok(audit.report)
 }
 
-struct Audit {
+struct LogAudit {
     key: PrivateKey,
-    trust: Trust,
-    open: Option<Box<Intent>>,
+    trust: TrustedKeys,
+    open: Option<Box<TaskIntent>>,
     done: HashSet<String>,
     /// The SHA-256 of each result's payload.
     heads: HashSet<String>,
     report: LogReport,
 }
 
-impl Audit {
+impl LogAudit {
     fn problem(&mut self, line: u64, what: &str) {
         if self.report.problems.len() < MOST {
             self.report.problems.push(format!("line {line}: {what}"));
         }
     }
 
-    fn intent(&mut self, number: u64, intent: Box<Intent>) {
+    fn intent(&mut self, number: u64, intent: Box<TaskIntent>) {
         match &self.open {
             Some(open) if open.run == intent.run => {}
             Some(open) => {
@@ -145,7 +147,7 @@ impl Audit {
         self.open = Some(intent);
     }
 
-    fn result(&mut self, number: u64, stored: &Stored<'_>) {
+    fn result(&mut self, number: u64, stored: &StoredResult<'_>) {
         self.report.results += 1;
         let open = self.open.take();
         let keys = self.trust.executor_keys().chain([self.key.public()]);
@@ -161,7 +163,7 @@ impl Audit {
         }
         self.heads.insert(head.clone());
         self.report.head = head;
-        let success = matches!(result.ending, Ending::Success(_));
+        let success = matches!(result.ending, TaskOutcome::Success(_));
         let same = result.task_id == *stored.task_id
             && result.manifest_sha256 == *stored.manifest_sha256
             && self.report.head == *stored.payload_sha256

@@ -1,4 +1,4 @@
-//! [`Work`]: what a call of a tool works with, and what becomes of requests to executors.
+//! [`ToolContext`]: what a call of a tool works with, and what becomes of requests to executors.
 
 use std::io::{Seek, Write};
 use std::os::fd::OwnedFd;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::answer::Answer;
-use super::jobs::Jobs;
-use super::live::Live;
-use super::sessions::Session;
-use super::workplace::Workplace;
+use super::answer::ToolAnswer;
+use super::jobs::ToolJobs;
+use super::live_output::LiveOutput;
+use super::server_home::ServerHome;
+use super::sessions::McpSession;
 use crate::exec::files::{FileCall, FileRequest, FileResult};
 use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::shell::Shell;
@@ -33,19 +33,19 @@ const MEMORY: u64 = 64 << 20;
 const VARIABLES: usize = 1 << 20;
 
 /// What a call works with.
-pub(super) struct Work {
-    pub(super) workplace: Arc<Workplace>,
-    pub(super) session: Arc<Session>,
-    pub(super) jobs: Arc<Jobs>,
+pub(super) struct ToolContext {
+    pub(super) workplace: Arc<ServerHome>,
+    pub(super) session: Arc<McpSession>,
+    pub(super) jobs: Arc<ToolJobs>,
     /// What ends the call.
     pub(super) cancel: CancelToken,
     /// What it writes, as it comes.
-    pub(super) streams: [Live; 2],
+    pub(super) streams: [LiveOutput; 2],
     /// How many bytes of each stream leave.
     pub(super) bytes: u64,
 }
 
-impl Work {
+impl ToolContext {
     /// Returns the limits of a request that takes so long at most.
     pub(super) fn limits(&self, time: Duration) -> Limits {
         Limits {
@@ -129,10 +129,10 @@ impl Work {
         &self,
         command: crate::exec::program::ProgramCommand,
         stdin: &str,
-    ) -> Answer {
+    ) -> ToolAnswer {
         let stdin = match input(stdin) {
             Ok(stdin) => stdin,
-            Err(error) => return Answer::failed(format!("standard input: {error}")),
+            Err(error) => return ToolAnswer::failed(format!("standard input: {error}")),
         };
         let command = crate::exec::program::ProgramCommand {
             cancel: Some(self.cancel.clone()),
@@ -143,7 +143,7 @@ impl Work {
         };
         let outcome = self.workplace.run_program(command, self.streams(stdin));
         let Some(outcome) = outcome else {
-            return Answer::failed("no policy is in force: no real program runs");
+            return ToolAnswer::failed("no policy is in force: no real program runs");
         };
         self.note(&outcome);
         let mut outcome = self.with_output(outcome);
@@ -155,7 +155,7 @@ impl Work {
             outcome.stdout.clear();
             outcome.stderr.clear();
         }
-        Answer::of_outcome(&outcome)
+        ToolAnswer::of_outcome(&outcome)
     }
 
     /// Does one operation on files.

@@ -1,11 +1,11 @@
 //! What a worker is told to do, and what it says: the messages between it and its supervisor. Data only.
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket, as JSON. The order comes first, with the descriptors of the
-//! places that it names; after [`Report::Found`] and [`Report::Made`] the worker waits for [`GO`].
+//! places that it names; after [`WorkerReport::Found`] and [`WorkerReport::Made`] the worker waits for [`GO`].
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::task::quota::Quota;
+use crate::exec::task::quota::TaskQuota;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{Meta, Run};
 
@@ -18,19 +18,19 @@ pub(in super::super) const LONGEST: usize = 128 << 10;
 /// One operation, with everything that a worker knows of it. Behind the descriptors of the places comes that of the ledger's
 /// lock, which the worker holds as long as it lives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in super::super) struct Order {
+pub(in super::super) struct WorkerOrder {
     /// What is to be done.
-    pub(in super::super) act: Act,
+    pub(in super::super) act: WorkerAction,
     /// The places that it names by their numbers, in the order of their descriptors.
     pub(in super::super) places: Vec<PlaceKind>,
     /// What it may use; absent for settling, which must come to an end.
-    pub(in super::super) quota: Option<Quota>,
+    pub(in super::super) quota: Option<TaskQuota>,
     /// What a file is called that is not whole yet, or put aside.
     pub(in super::super) name: String,
     /// The run that its records carry.
     pub(in super::super) run: Run,
     /// What the file must be, where that is known already.
-    pub(in super::super) expected: Expected,
+    pub(in super::super) expected: ExpectedFile,
 }
 
 /// What a base directory is.
@@ -48,7 +48,7 @@ pub(in super::super) enum PlaceKind {
 
 /// A file in a place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Spot {
+pub(in super::super) struct PlacePath {
     /// The number of the place.
     pub(in super::super) place: usize,
     /// The path from there.
@@ -59,17 +59,17 @@ pub(in super::super) struct Spot {
 
 /// An operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in super::super) enum Act {
+pub(in super::super) enum WorkerAction {
     /// Moves a file to a path where nothing is.
-    Move { from: Spot, to: Spot },
+    Move { from: PlacePath, to: PlacePath },
     /// Copies a file to a path where nothing is.
-    Copy { from: Spot, to: Spot },
+    Copy { from: PlacePath, to: PlacePath },
     /// Moves a file into the trash, or into the vault.
-    Delete { from: Spot },
+    Delete { from: PlacePath },
     /// Moves a file out of the trash, or out of the vault, to a path where nothing is.
-    Restore { entry: EscapedBytes, to: Spot },
+    Restore { entry: EscapedBytes, to: PlacePath },
     /// Looks what stands at a path, and changes nothing.
-    Look { at: Spot },
+    Look { at: PlacePath },
     /// Looks at what was put into the trash, or into the vault, and changes nothing.
     LookKept { place: usize, entry: EscapedBytes },
     /// Deletes a copy of this run that did not become whole.
@@ -78,9 +78,9 @@ pub(in super::super) enum Act {
 
 /// What is known of a file before it is looked at.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(in super::super) struct Expected {
+pub(in super::super) struct ExpectedFile {
     /// Which it is.
-    pub(in super::super) stamp: Option<Stamp>,
+    pub(in super::super) stamp: Option<FileStamp>,
     /// Whether it must have that length and that time of its last change as well.
     pub(in super::super) is_untouched: bool,
     /// The SHA-256 of its content, in hex.
@@ -90,7 +90,7 @@ pub(in super::super) struct Expected {
 /// What tells a file from all others, also from one that got its inode number later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Stamp {
+pub(in super::super) struct FileStamp {
     /// Its inode number.
     pub(in super::super) inode: u64,
     /// When it was made, in nanoseconds since 1970; 0 where that is not known, as in a home.
@@ -101,12 +101,16 @@ pub(in super::super) struct Stamp {
     pub(in super::super) mtime: (i64, u32),
 }
 
-impl Expected {
+impl ExpectedFile {
     /// Checks which file was found.
     ///
     /// # Errors
     /// It is another, or was written to since, in words.
-    pub(in super::super) fn check(&self, found: &Stamp, shown: &str) -> Result<(), Failed> {
+    pub(in super::super) fn check(
+        &self,
+        found: &FileStamp,
+        shown: &str,
+    ) -> Result<(), WorkerFailure> {
         let why = match &self.stamp {
             Some(stamp) if !stamp.is(found) => "another file is there now",
             Some(stamp) if self.is_untouched && !stamp.has_times_of(found) => {
@@ -114,7 +118,7 @@ impl Expected {
             }
             _ => return Ok(()),
         };
-        Err(Failed {
+        Err(WorkerFailure {
             exhausted: false,
             has_acted: false,
             message: format!("{shown}: {why}"),
@@ -122,10 +126,10 @@ impl Expected {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     /// Returns that of a file.
-    pub(in super::super) fn of(meta: &Meta) -> Stamp {
-        Stamp {
+    pub(in super::super) fn of(meta: &Meta) -> FileStamp {
+        FileStamp {
             inode: meta.id.1,
             born: meta.born,
             size: meta.size,
@@ -134,7 +138,7 @@ impl Stamp {
     }
 
     /// Returns whether both are of one file. By its birth, where both know it; else it must not have been written to.
-    pub(in super::super) fn is(&self, other: &Stamp) -> bool {
+    pub(in super::super) fn is(&self, other: &FileStamp) -> bool {
         let same = match (self.born, other.born) {
             (0, _) | (_, 0) => self.has_times_of(other),
             (one, two) => one == two,
@@ -143,7 +147,7 @@ impl Stamp {
     }
 
     /// Returns whether both have one length, and one time of the last change.
-    fn has_times_of(&self, other: &Stamp) -> bool {
+    fn has_times_of(&self, other: &FileStamp) -> bool {
         (self.size, self.mtime) == (other.size, other.mtime)
     }
 }
@@ -151,9 +155,9 @@ impl Stamp {
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Found {
+pub(in super::super) struct FoundFile {
     /// Which it is.
-    pub(in super::super) stamp: Stamp,
+    pub(in super::super) stamp: FileStamp,
     /// The SHA-256 of its content, in hex, where that was read: a copy's is known when the copy is whole, and a long file is moved
     /// without being read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,9 +167,9 @@ pub(in super::super) struct Found {
 /// A file that was moved, copied or removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Made {
+pub(in super::super) struct WorkerOutput {
     /// Which it is.
-    pub(in super::super) stamp: Stamp,
+    pub(in super::super) stamp: FileStamp,
     /// The SHA-256 of its content, in hex; none where it was too long to be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in super::super) sha256: Option<String>,
@@ -173,24 +177,24 @@ pub(in super::super) struct Made {
 
 /// What a worker says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) enum Report {
+pub(in super::super) enum WorkerReport {
     /// The file is there, and its destination is free. Nothing has been changed.
-    Found(Found),
+    Found(FoundFile),
     /// A copy is whole, and has no name yet.
-    Made(Made),
+    Made(WorkerOutput),
     /// The file was moved, copied or removed, and that is on disk.
-    Done(Made),
+    Done(WorkerOutput),
     /// What stands at the path that was to be looked at.
-    There(Found),
+    There(FoundFile),
     /// No regular file stands at the path.
     Nothing,
     /// It was not done, and why.
-    Failed(Failed),
+    Failed(WorkerFailure),
 }
 
 /// Why an operation was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in super::super) struct Failed {
+pub(in super::super) struct WorkerFailure {
     /// Whether a limit or a full disk was the cause.
     pub(in super::super) exhausted: bool,
     /// Whether the file was moved, named or removed before.

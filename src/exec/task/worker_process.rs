@@ -1,7 +1,7 @@
 //! The supervisor's side of a worker: starting it, listening to it, and ending it when it uses more than its quota.
 //!
 //! Owns what a worker's death means. A worker that ends without a word was killed: by a limit of the kernel, or by this
-//! file. What it left half done is for `settle.rs` to find out.
+//! file. What it left half done is for `settlement.rs` to find out.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -11,11 +11,11 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use super::failure::{Code, Failure};
-use super::quota::Quota;
+use super::failure::{FailureCode, TaskFailure};
+use super::quota::TaskQuota;
 use super::worker::WORKER;
 use super::worker::channel::{pair, receive, send, send_bytes};
-use super::worker::order::{GO, Order, Report};
+use super::worker::worker_order::{GO, WorkerOrder, WorkerReport};
 use crate::error::{Error, Result};
 use crate::exec::cancel::{CancelReason, CancelToken};
 
@@ -30,18 +30,18 @@ const FAILPOINT: &str = super::failpoint::VARIABLE;
 
 /// A worker that runs. Dropping it ends it.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(super) struct WorkerProcess {
     child: Child,
     socket: OwnedFd,
-    quota: Option<Quota>,
+    quota: Option<TaskQuota>,
 }
 
-impl Worker {
+impl WorkerProcess {
     /// Starts one; it waits for its order.
     ///
     /// # Errors
     /// What `socketpair(2)` and starting a program say.
-    pub(super) fn start() -> Result<Worker> {
+    pub(super) fn start() -> Result<WorkerProcess> {
         let (ours, theirs) = pair().map_err(Error::os("socketpair"))?;
         let mut command = Command::new("/proc/self/exe");
         command
@@ -58,7 +58,7 @@ impl Worker {
         let child = command
             .spawn()
             .map_err(|error| Error::io("execve", &error))?;
-        Ok(Worker {
+        Ok(WorkerProcess {
             child,
             socket: ours,
             quota: None,
@@ -69,7 +69,7 @@ impl Worker {
     ///
     /// # Errors
     /// What `sendmsg(2)` says.
-    pub(super) fn order(&mut self, order: &Order, places: &[BorrowedFd<'_>]) -> Result<()> {
+    pub(super) fn order(&mut self, order: &WorkerOrder, places: &[BorrowedFd<'_>]) -> Result<()> {
         self.quota = order.quota;
         send(&self.socket, order, places).map_err(Error::os("sendmsg"))
     }
@@ -85,12 +85,12 @@ impl Worker {
     /// Waits for what it says next.
     ///
     /// # Errors
-    /// [`Code::ResourceExhausted`] where it used more than its quota and was ended; [`Code::ExecutionFailed`] where it
+    /// [`FailureCode::ResourceExhausted`] where it used more than its quota and was ended; [`FailureCode::ExecutionFailed`] where it
     /// died in another way, or somebody ended the request.
     pub(super) fn next(
         &mut self,
         cancel: Option<&CancelToken>,
-    ) -> std::result::Result<Report, Failure> {
+    ) -> std::result::Result<WorkerReport, TaskFailure> {
         loop {
             let tick = cancel.map_or(TICK, |cancel| cancel.remaining(TICK));
             let tick = Timespec {
@@ -100,23 +100,26 @@ impl Worker {
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
             match rustix::event::poll(&mut fds, Some(&tick)) {
                 Ok(0) | Err(Errno::INTR) => self.check(cancel)?,
-                Ok(_) => match receive::<Report>(&self.socket) {
+                Ok(_) => match receive::<WorkerReport>(&self.socket) {
                     Ok(Some((report, _))) => return Ok(report),
                     Ok(None) | Err(_) => return Err(self.died()),
                 },
-                Err(_) => return Err(Code::ExecutionFailed.because("the worker cannot be heard")),
+                Err(_) => {
+                    return Err(FailureCode::ExecutionFailed.because("the worker cannot be heard"));
+                }
             }
         }
     }
 
     /// Ends it where it uses more than it may.
-    fn check(&mut self, cancel: Option<&CancelToken>) -> std::result::Result<(), Failure> {
-        let over =
-            |what: &str| Code::ResourceExhausted.because(format!("quota.{what} was used up"));
+    fn check(&mut self, cancel: Option<&CancelToken>) -> std::result::Result<(), TaskFailure> {
+        let over = |what: &str| {
+            FailureCode::ResourceExhausted.because(format!("quota.{what} was used up"))
+        };
         let failure = match cancel.and_then(CancelToken::ended) {
             Some(CancelReason::TimedOut) => Some(over("wall_ms")),
             Some(CancelReason::Cancelled) => {
-                Some(Code::ExecutionFailed.because("the task was ended"))
+                Some(FailureCode::ExecutionFailed.because("the task was ended"))
             }
             None => {
                 let pid = self.child.id();
@@ -143,22 +146,22 @@ impl Worker {
     }
 
     /// Says how it died.
-    fn died(&mut self) -> Failure {
+    fn died(&mut self) -> TaskFailure {
         let status = self.child.wait();
         match status.ok().and_then(|status: ExitStatus| status.signal()) {
-            Some(SIGXCPU) => Code::ResourceExhausted.because("quota.cpu_ms was used up"),
-            Some(SIGXFSZ) => Code::ResourceExhausted.because("quota.file_bytes was used up"),
+            Some(SIGXCPU) => FailureCode::ResourceExhausted.because("quota.cpu_ms was used up"),
+            Some(SIGXFSZ) => FailureCode::ResourceExhausted.because("quota.file_bytes was used up"),
             Some(SIGABRT | SIGSEGV | SIGBUS) if self.quota.is_some() => {
-                Code::ResourceExhausted.because("the worker ran out of memory (quota.memory_bytes)")
+                FailureCode::ResourceExhausted.because("the worker ran out of memory (quota.memory_bytes)")
             }
-            Some(SIGKILL) => Code::ResourceExhausted.because(
+            Some(SIGKILL) => FailureCode::ResourceExhausted.because(
                 "the worker was killed by SIGKILL, which no limit of the lease sends: the machine or its control group ran out of memory, \
                  or somebody ended it",
             ),
             Some(signal) => {
-                Code::ExecutionFailed.because(format!("the worker was ended by signal {signal}"))
+                FailureCode::ExecutionFailed.because(format!("the worker was ended by signal {signal}"))
             }
-            None => Code::ExecutionFailed.because("the worker ended before its task"),
+            None => FailureCode::ExecutionFailed.because("the worker ended before its task"),
         }
     }
 
@@ -168,7 +171,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
         self.end();
     }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use rustix::fs::{FileType, OFlags};
 
-use super::order::{PlaceKind, Spot};
-use super::why::{Step, at, os, plain};
+use super::worker_failure::{StepResult, at, os, plain};
+use super::worker_order::{PlaceKind, PlacePath};
 use crate::client::{LiveRun, RunRegistry};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -17,17 +17,17 @@ use crate::world::{Dir, Id, Meta, Node, Root, Run};
 
 /// A place.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WorkerPlace {
     root: Root,
     /// The trash of its home, or the vault.
     pub(super) kept: Root,
     /// What else there is to a home.
-    pub(super) home: Option<Home>,
+    pub(super) home: Option<WorkerHome>,
 }
 
 /// What a worker has of a mounted home besides its files.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct WorkerHome {
     /// The run, as the daemon knows it.
     pub(super) run: Rc<LiveRun>,
     /// The directory of what is not whole yet.
@@ -38,7 +38,7 @@ pub(super) struct Home {
     prefix: WorldPath,
 }
 
-impl Home {
+impl WorkerHome {
     /// Returns a path of the place as one of the whole home.
     pub(super) fn path_of(&self, path: &WorldPath) -> WorldPath {
         let mut whole = self.prefix.clone();
@@ -47,7 +47,7 @@ impl Home {
     }
 }
 
-impl Place {
+impl WorkerPlace {
     /// Makes one of its descriptors.
     ///
     /// # Errors
@@ -56,8 +56,8 @@ impl Place {
         kind: &PlaceKind,
         descriptors: &mut impl Iterator<Item = OwnedFd>,
         run: &Run,
-        others: &[Place],
-    ) -> Result<Place> {
+        others: &[WorkerPlace],
+    ) -> Result<WorkerPlace> {
         let mut next = || {
             let missing = || Error::os("recvmsg")(rustix::io::Errno::BADF);
             descriptors.next().ok_or_else(missing)
@@ -70,7 +70,7 @@ impl Place {
                 let store = stat_fd(state.as_fd())?.id;
                 let same = others.iter().filter_map(|place| place.home.as_ref());
                 let same = same.into_iter().find(|home| home.store == store);
-                Some(Home {
+                Some(WorkerHome {
                     staged: next()?,
                     // A home has one run, whatever directories of it are bases.
                     run: match same {
@@ -82,7 +82,7 @@ impl Place {
                 })
             }
         };
-        Ok(Place { root, kept, home })
+        Ok(WorkerPlace { root, kept, home })
     }
 
     /// Returns copies of the descriptors of all directories that the worker may work in.
@@ -106,7 +106,7 @@ impl Place {
 
 /// A name in a directory that is open.
 #[derive(Debug)]
-pub(super) struct Slot<'s> {
+pub(super) struct EntrySlot<'s> {
     pub(super) root: &'s Root,
     pub(super) dir: Dir,
     name: Name<'s>,
@@ -115,14 +115,18 @@ pub(super) struct Slot<'s> {
     syncable: OnceCell<OwnedFd>,
 }
 
-impl<'s> Slot<'s> {
+impl<'s> EntrySlot<'s> {
     /// Resolves the directory of a path.
-    pub(super) fn of(root: &'s Root, path: &'s WorldPath, shown: &'s str) -> Step<Slot<'s>> {
+    pub(super) fn of(
+        root: &'s Root,
+        path: &'s WorldPath,
+        shown: &'s str,
+    ) -> StepResult<EntrySlot<'s>> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Err(plain(format!("{shown}: a base itself is no file")));
         };
         let dir = root.dir(&parent).map_err(|error| at(shown, &error))?;
-        Ok(Slot {
+        Ok(EntrySlot {
             root,
             dir,
             name,
@@ -132,14 +136,17 @@ impl<'s> Slot<'s> {
     }
 
     /// Resolves the directory of a spot.
-    pub(super) fn in_place(place: &'s Place, spot: &'s Spot) -> Step<Slot<'s>> {
+    pub(super) fn in_place(
+        place: &'s WorkerPlace,
+        spot: &'s PlacePath,
+    ) -> StepResult<EntrySlot<'s>> {
         // A home shows none. Below a plain base a store may lie that nobody has mounted.
         let is_state = |name: Name<'_>| name.bytes() == STATE;
         if place.home.is_none() && spot.path.components().any(is_state) {
             let shown = &spot.shown;
             return Err(plain(format!("{shown}: it lies in the state of a store")));
         }
-        Slot::of(place.root(), &spot.path, &spot.shown)
+        EntrySlot::of(place.root(), &spot.path, &spot.shown)
     }
 
     /// Returns the name.
@@ -153,7 +160,7 @@ impl<'s> Slot<'s> {
     }
 
     /// Returns what stands here.
-    pub(super) fn stat(&self) -> Step<Option<Meta>> {
+    pub(super) fn stat(&self) -> StepResult<Option<Meta>> {
         match self.dir.stat(self.name) {
             Ok(meta) => Ok(Some(meta)),
             Err(Error::NotFound) => Ok(None),
@@ -162,7 +169,7 @@ impl<'s> Slot<'s> {
     }
 
     /// Returns the regular file that stands here.
-    pub(super) fn file(&self) -> Step<Node> {
+    pub(super) fn file(&self) -> StepResult<Node> {
         let node = self.dir.node(self.name);
         let node = node.map_err(|error| at(self.shown, &error))?;
         match node.meta().kind {
@@ -176,7 +183,7 @@ impl<'s> Slot<'s> {
     }
 
     /// Fails where something stands here.
-    pub(super) fn must_be_free(&self) -> Step<()> {
+    pub(super) fn must_be_free(&self) -> StepResult<()> {
         match self.stat()? {
             None => Ok(()),
             Some(_) => Err(at(self.shown, &Error::Exists)),
@@ -184,7 +191,7 @@ impl<'s> Slot<'s> {
     }
 
     /// Opens a file for reading its content.
-    pub(super) fn open(&self, node: &Node) -> Step<OwnedFd> {
+    pub(super) fn open(&self, node: &Node) -> StepResult<OwnedFd> {
         let quietly = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOATIME;
         let opened = self.root.reopen(node, quietly);
         let opened = opened.or_else(|_| self.root.reopen(node, OFlags::RDONLY | OFlags::NONBLOCK));
@@ -199,8 +206,8 @@ impl<'s> Slot<'s> {
         }
     }
 
-    /// Opens the directory for [`Slot::sync`], before anything is done in it: a change that could not be waited for is not made.
-    pub(super) fn prepare_sync(&self) -> Step<()> {
+    /// Opens the directory for [`EntrySlot::sync`], before anything is done in it: a change that could not be waited for is not made.
+    pub(super) fn prepare_sync(&self) -> StepResult<()> {
         if self.syncable.get().is_none() {
             let opened = self.root.read_dir(&self.dir);
             let _ = self
@@ -211,7 +218,7 @@ impl<'s> Slot<'s> {
     }
 
     /// Waits until the entries of the directory are on disk.
-    pub(super) fn sync_entries(&self) -> Step<()> {
+    pub(super) fn sync_entries(&self) -> StepResult<()> {
         self.prepare_sync()?;
         match self.syncable.get() {
             Some(dir) => rustix::fs::fsync(dir).map_err(os(self.shown, "fsync")),
@@ -223,7 +230,7 @@ impl<'s> Slot<'s> {
     ///
     /// # Errors
     /// It is not: what was done in it is out of the base by now, and for settling to find out.
-    pub(super) fn sync(&self) -> Step<()> {
+    pub(super) fn sync(&self) -> StepResult<()> {
         self.sync_entries()?;
         let is_there = self.root.dir(self.dir.path());
         match is_there.is_ok_and(|dir| dir.id() == self.dir.id()) {

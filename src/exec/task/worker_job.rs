@@ -2,13 +2,16 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::bases::{Bases, spot};
-use super::failure::{Code, Failure};
-use super::line::Deed;
-use super::path::AbsolutePath;
-use super::quota::Quota;
-use super::supervise::Worker;
-use super::worker::order::{Act, Expected, Failed, Found, Made, Order, Report, Spot};
+use super::absolute_path::AbsolutePath;
+use super::base_directories::{BaseDirectories, spot};
+use super::failure::{FailureCode, TaskFailure};
+use super::ledger_line::TaskAction;
+use super::quota::TaskQuota;
+use super::worker::worker_order::{
+    ExpectedFile, FoundFile, PlacePath, WorkerAction, WorkerFailure, WorkerOrder, WorkerOutput,
+    WorkerReport,
+};
+use super::worker_process::WorkerProcess;
 use crate::error::Error;
 use crate::exec::cancel::CancelToken;
 use crate::name::EscapedBytes;
@@ -16,46 +19,46 @@ use crate::world::{Run, RunId};
 
 /// What an errand came to.
 #[derive(Debug)]
-pub(super) enum Came {
+pub(super) enum WorkerReply {
     /// The file was moved, copied or removed.
-    Done(Made),
+    Done(WorkerOutput),
     /// A file is there.
-    There(Found),
+    There(FoundFile),
     /// No file is there; or nothing was to be told.
     Nothing,
 }
 
 /// Why an errand came to nothing, as far as the worker knows.
 #[derive(Debug)]
-pub(super) struct SendFailure {
-    pub(super) failure: Failure,
+pub(super) struct JobFailure {
+    pub(super) failure: TaskFailure,
     /// Whether the worker said, before it ended by itself, that nothing was done.
     pub(super) has_not_acted: bool,
 }
 
-impl From<Failure> for SendFailure {
-    fn from(failure: Failure) -> SendFailure {
-        SendFailure {
+impl From<TaskFailure> for JobFailure {
+    fn from(failure: TaskFailure) -> JobFailure {
+        JobFailure {
             failure,
             has_not_acted: false,
         }
     }
 }
 
-impl From<SendFailure> for Failure {
-    fn from(sent: SendFailure) -> Failure {
+impl From<JobFailure> for TaskFailure {
+    fn from(sent: JobFailure) -> TaskFailure {
         sent.failure
     }
 }
 
 /// What a worker is sent to do.
-pub(super) struct Errand<'e> {
-    bases: &'e Bases,
-    act: Act,
+pub(super) struct WorkerJob<'e> {
+    bases: &'e BaseDirectories,
+    act: WorkerAction,
     /// The bases that the order names, by their numbers among all.
     places: Vec<usize>,
-    expected: Expected,
-    quota: Option<Quota>,
+    expected: ExpectedFile,
+    quota: Option<TaskQuota>,
     /// What a file is called that is not whole yet, or put aside.
     name: String,
     run: Run,
@@ -63,13 +66,17 @@ pub(super) struct Errand<'e> {
 
 /// The numbers of bases, in the order in which a worker has them.
 #[derive(Default)]
-struct Places(Vec<usize>);
+struct PlaceNumbers(Vec<usize>);
 
-impl Places {
+impl PlaceNumbers {
     /// Returns a path as the worker knows it.
-    fn spot(&mut self, bases: &Bases, path: &AbsolutePath) -> Result<Spot, Failure> {
+    fn spot(
+        &mut self,
+        bases: &BaseDirectories,
+        path: &AbsolutePath,
+    ) -> Result<PlacePath, TaskFailure> {
         let (base, below) = bases.locate(path).ok_or_else(|| {
-            Code::ExecutionFailed.because(format!("{}: outside the bases", path.as_str()))
+            FailureCode::ExecutionFailed.because(format!("{}: outside the bases", path.as_str()))
         })?;
         Ok(spot(self.number(base), &below, path))
     }
@@ -83,41 +90,45 @@ impl Places {
     }
 }
 
-impl<'e> Errand<'e> {
+impl<'e> WorkerJob<'e> {
     /// Makes one of a deed.
     ///
     /// # Errors
-    /// [`Code::ExecutionFailed`] where a path lies in no base.
-    pub(super) fn new(bases: &'e Bases, deed: &Deed, run: Run) -> Result<Errand<'e>, Failure> {
-        let mut places = Places::default();
+    /// [`FailureCode::ExecutionFailed`] where a path lies in no base.
+    pub(super) fn new(
+        bases: &'e BaseDirectories,
+        deed: &TaskAction,
+        run: Run,
+    ) -> Result<WorkerJob<'e>, TaskFailure> {
+        let mut places = PlaceNumbers::default();
         let act = match deed {
-            Deed::Move {
+            TaskAction::Move {
                 source,
                 destination,
-            } => Act::Move {
+            } => WorkerAction::Move {
                 from: places.spot(bases, source)?,
                 to: places.spot(bases, destination)?,
             },
-            Deed::Copy {
+            TaskAction::Copy {
                 source,
                 destination,
-            } => Act::Copy {
+            } => WorkerAction::Copy {
                 from: places.spot(bases, source)?,
                 to: places.spot(bases, destination)?,
             },
-            Deed::Delete { source } => Act::Delete {
+            TaskAction::Delete { source } => WorkerAction::Delete {
                 from: places.spot(bases, source)?,
             },
-            Deed::Restore { entry, destination } => Act::Restore {
+            TaskAction::Restore { entry, destination } => WorkerAction::Restore {
                 entry: entry.clone(),
                 to: places.spot(bases, destination)?,
             },
         };
-        Ok(Errand {
+        Ok(WorkerJob {
             bases,
             act,
             places: places.0,
-            expected: Expected::default(),
+            expected: ExpectedFile::default(),
             quota: None,
             name: run.id.to_string(),
             run,
@@ -127,23 +138,23 @@ impl<'e> Errand<'e> {
     /// Makes one that looks what stands at a path.
     ///
     /// # Errors
-    /// As [`Errand::new`].
+    /// As [`WorkerJob::new`].
     pub(super) fn look(
-        bases: &'e Bases,
+        bases: &'e BaseDirectories,
         path: &AbsolutePath,
         run: Run,
-    ) -> Result<Errand<'e>, Failure> {
-        let mut places = Places::default();
+    ) -> Result<WorkerJob<'e>, TaskFailure> {
+        let mut places = PlaceNumbers::default();
         let at = places.spot(bases, path)?;
-        let errand = Errand::new(
+        let errand = WorkerJob::new(
             bases,
-            &Deed::Delete {
+            &TaskAction::Delete {
                 source: path.clone(),
             },
             run,
         )?;
-        Ok(Errand {
-            act: Act::Look { at },
+        Ok(WorkerJob {
+            act: WorkerAction::Look { at },
             ..errand
         })
     }
@@ -151,15 +162,15 @@ impl<'e> Errand<'e> {
     /// Makes one that looks at what was kept of a file.
     ///
     /// # Errors
-    /// As [`Errand::new`].
+    /// As [`WorkerJob::new`].
     pub(super) fn look_kept(
-        bases: &'e Bases,
+        bases: &'e BaseDirectories,
         (path, entry): (&AbsolutePath, &EscapedBytes),
         run: Run,
-    ) -> Result<Errand<'e>, Failure> {
-        let errand = Errand::look(bases, path, run)?;
-        Ok(Errand {
-            act: Act::LookKept {
+    ) -> Result<WorkerJob<'e>, TaskFailure> {
+        let errand = WorkerJob::look(bases, path, run)?;
+        Ok(WorkerJob {
+            act: WorkerAction::LookKept {
                 place: 0,
                 entry: entry.clone(),
             },
@@ -170,29 +181,29 @@ impl<'e> Errand<'e> {
     /// Makes one that deletes a copy that did not become whole, of an earlier run.
     ///
     /// # Errors
-    /// As [`Errand::new`].
+    /// As [`WorkerJob::new`].
     pub(super) fn sweep(
-        bases: &'e Bases,
+        bases: &'e BaseDirectories,
         path: &AbsolutePath,
         run: Run,
         of: RunId,
-    ) -> Result<Errand<'e>, Failure> {
-        let errand = Errand::look(bases, path, run)?;
-        Ok(Errand {
-            act: Act::Sweep { place: 0 },
+    ) -> Result<WorkerJob<'e>, TaskFailure> {
+        let errand = WorkerJob::look(bases, path, run)?;
+        Ok(WorkerJob {
+            act: WorkerAction::Sweep { place: 0 },
             name: of.to_string(),
             ..errand
         })
     }
 
     /// Says what the file must be.
-    pub(super) fn expecting(mut self, expected: Expected) -> Errand<'e> {
+    pub(super) fn expecting(mut self, expected: ExpectedFile) -> WorkerJob<'e> {
         self.expected = expected;
         self
     }
 
     /// Says what the worker may use.
-    pub(super) fn within(mut self, quota: Quota) -> Errand<'e> {
+    pub(super) fn within(mut self, quota: TaskQuota) -> WorkerJob<'e> {
         self.quota = Some(quota);
         self
     }
@@ -204,14 +215,14 @@ impl<'e> Errand<'e> {
     pub(super) fn send(
         self,
         cancel: Option<&CancelToken>,
-        note: &mut dyn FnMut(&Report) -> Result<(), Failure>,
-    ) -> Result<Came, SendFailure> {
+        note: &mut dyn FnMut(&WorkerReport) -> Result<(), TaskFailure>,
+    ) -> Result<WorkerReply, JobFailure> {
         let bases = self
             .places
             .iter()
             .filter_map(|number| self.bases.base(*number));
         let bases: Vec<_> = bases.collect();
-        let order = Order {
+        let order = WorkerOrder {
             act: self.act,
             places: bases.iter().map(|base| base.kind()).collect(),
             quota: self.quota,
@@ -221,25 +232,25 @@ impl<'e> Errand<'e> {
         };
         let descriptors = bases.iter().flat_map(|base| base.descriptors());
         let descriptors: Vec<BorrowedFd<'_>> = descriptors.chain([self.bases.lock()]).collect();
-        let mut worker = Worker::start().map_err(|error| of(&error))?;
+        let mut worker = WorkerProcess::start().map_err(|error| of(&error))?;
         worker
             .order(&order, &descriptors)
             .map_err(|error| of(&error))?;
         loop {
             match worker.next(cancel)? {
-                Report::Done(made) => return Ok(Came::Done(made)),
-                Report::There(found) => return Ok(Came::There(found)),
-                Report::Nothing => return Ok(Came::Nothing),
-                Report::Failed(Failed {
+                WorkerReport::Done(made) => return Ok(WorkerReply::Done(made)),
+                WorkerReport::There(found) => return Ok(WorkerReply::There(found)),
+                WorkerReport::Nothing => return Ok(WorkerReply::Nothing),
+                WorkerReport::Failed(WorkerFailure {
                     exhausted,
                     has_acted,
                     message,
                 }) => {
                     let code = match exhausted {
-                        true => Code::ResourceExhausted,
-                        false => Code::ExecutionFailed,
+                        true => FailureCode::ResourceExhausted,
+                        false => FailureCode::ExecutionFailed,
                     };
-                    return Err(SendFailure {
+                    return Err(JobFailure {
                         failure: code.because(message),
                         has_not_acted: !has_acted,
                     });
@@ -255,13 +266,13 @@ impl<'e> Errand<'e> {
 }
 
 /// Returns what an error of this process's own makes of a task.
-pub(super) fn of(error: &Error) -> Failure {
+pub(super) fn of(error: &Error) -> TaskFailure {
     use rustix::io::Errno;
     let code = match error.errno() {
         Errno::NOSPC | Errno::DQUOT | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::AGAIN => {
-            Code::ResourceExhausted
+            FailureCode::ResourceExhausted
         }
-        _ => Code::ExecutionFailed,
+        _ => FailureCode::ExecutionFailed,
     };
     code.because(error.told())
 }

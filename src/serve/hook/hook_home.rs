@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::reading::readings;
+use super::path_readings::readings;
 use crate::client::{DirectorySite, site};
 use crate::error::{Error, Result};
 use crate::exec::pipeline::Executor;
@@ -17,7 +17,7 @@ use crate::name::WorldPath;
 
 /// What a hook is set up with.
 #[derive(Debug, Default)]
-pub struct Setting {
+pub struct HookSettings {
     /// This program, as it is called in a rewritten line.
     pub program: PathBuf,
     /// The home, or the store; without it, the agent's project, or the directory that it works in.
@@ -31,18 +31,18 @@ pub struct Setting {
 }
 
 /// The home that a hook stands for.
-pub(super) struct Ground {
+pub(super) struct HookHome {
     pub(super) root: PathBuf,
     place: HomeContext,
     is_home: bool,
 }
 
-impl Ground {
+impl HookHome {
     /// Opens the home; nothing is mounted, nothing is changed.
     ///
     /// # Errors
     /// As [`exec::open`].
-    pub(super) fn open(setting: &Setting, cwd: &Path) -> Result<Ground> {
+    pub(super) fn open(setting: &HookSettings, cwd: &Path) -> Result<HookHome> {
         if let Some(problem) = &setting.problem {
             return Err(problem.clone());
         }
@@ -51,7 +51,7 @@ impl Ground {
             what: format!("{}: {}", root.display(), crate::error::reason(&error)),
             remedy: "Name the home with --root.".to_owned(),
         })?;
-        Ok(Ground {
+        Ok(HookHome {
             is_home: site(&root)? == DirectorySite::Home,
             place: exec::open(&root, &StoreAccess::default())?,
             root,
@@ -84,7 +84,7 @@ impl Ground {
     ) -> std::result::Result<LineAnalysis, String> {
         let shell = Shell::at(self.place.clone(), Limits::default());
         let shell = match policy {
-            Some(policy) => shell.with_programs(Arc::new(Known(policy.clone()))),
+            Some(policy) => shell.with_programs(Arc::new(PolicyLookup(policy.clone()))),
             None => shell,
         };
         let text = |message: Vec<u8>| String::from_utf8_lossy(&message).into_owned();
@@ -170,9 +170,9 @@ impl Ground {
 }
 
 /// The programs of a policy by their names: enough to ask whether a line would run.
-struct Known(Policy);
+struct PolicyLookup(Policy);
 
-impl ProgramProvider for Known {
+impl ProgramProvider for PolicyLookup {
     fn has_program(&self, name: &[u8]) -> bool {
         self.0.programs().any(|known| known.as_bytes() == name)
     }
@@ -180,14 +180,14 @@ impl ProgramProvider for Known {
     fn prepare(&self) {}
 
     fn begin_line(&self, _: Arc<dyn Home>, _: RunId) -> Arc<dyn LinePrograms> {
-        Arc::new(Nothing)
+        Arc::new(NoPrograms)
     }
 }
 
 /// Programs of a line that is not run.
-struct Nothing;
+struct NoPrograms;
 
-impl LinePrograms for Nothing {
+impl LinePrograms for NoPrograms {
     fn admit(
         &self,
         _: exec::ProgramRequest<'_>,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::strict::Malformed;
+use super::strict::FormatError;
 
 /// An absolute path in UTF-8: at most 4096 bytes, components of at most 255, without `//`, `.`, `..`, NUL, or a slash
 /// at its end. It is no claim that anything is there.
@@ -17,10 +17,10 @@ impl AbsolutePath {
     ///
     /// # Errors
     /// It is not as the type says.
-    pub fn parse(text: &str) -> Result<AbsolutePath, Malformed> {
-        let bad = |why: &str| Err(Malformed::new(format!("a path {why}: {text:?}")));
+    pub fn parse(text: &str) -> Result<AbsolutePath, FormatError> {
+        let bad = |why: &str| Err(FormatError::new(format!("a path {why}: {text:?}")));
         if text.len() > 4096 {
-            return Err(Malformed::new(format!(
+            return Err(FormatError::new(format!(
                 "a path of {} bytes, more than 4096",
                 text.len()
             )));
@@ -68,9 +68,9 @@ impl From<AbsolutePath> for String {
 }
 
 impl TryFrom<String> for AbsolutePath {
-    type Error = Malformed;
+    type Error = FormatError;
 
-    fn try_from(text: String) -> Result<AbsolutePath, Malformed> {
+    fn try_from(text: String) -> Result<AbsolutePath, FormatError> {
         AbsolutePath::parse(&text)
     }
 }

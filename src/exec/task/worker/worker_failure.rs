@@ -2,18 +2,15 @@
 
 use rustix::io::Errno;
 
-use super::order::Failed;
+pub(super) use super::worker_order::WorkerFailure;
 use crate::error::Error;
 
-/// Why an operation failed.
-pub(super) type Why = Failed;
-
 /// What a step of an operation comes to.
-pub(super) type Step<T> = std::result::Result<T, Why>;
+pub(super) type StepResult<T> = std::result::Result<T, WorkerFailure>;
 
 /// Says why, where no system call failed.
-pub(super) fn plain(message: impl Into<String>) -> Why {
-    Failed {
+pub(super) fn plain(message: impl Into<String>) -> WorkerFailure {
+    WorkerFailure {
         exhausted: false,
         has_acted: false,
         message: message.into(),
@@ -21,15 +18,15 @@ pub(super) fn plain(message: impl Into<String>) -> Why {
 }
 
 /// Says of a failure that it came after the act.
-pub(super) fn late(why: Why) -> Why {
-    Failed {
+pub(super) fn late(why: WorkerFailure) -> WorkerFailure {
+    WorkerFailure {
         has_acted: true,
         ..why
     }
 }
 
 /// Says of a path why something failed.
-pub(super) fn at(shown: &str, error: &Error) -> Why {
+pub(super) fn at(shown: &str, error: &Error) -> WorkerFailure {
     let errno = error.errno();
     let reason = match error {
         // Of the daemon, in its words.
@@ -41,7 +38,7 @@ pub(super) fn at(shown: &str, error: &Error) -> Why {
         _ if errno == Errno::LOOP => "a symbolic link is on the path".to_owned(),
         _ => crate::error::reason(&errno.into()),
     };
-    Failed {
+    WorkerFailure {
         exhausted: matches!(
             errno,
             Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::NOMEM | Errno::MFILE | Errno::NFILE
@@ -52,7 +49,7 @@ pub(super) fn at(shown: &str, error: &Error) -> Why {
 }
 
 /// As [`at`], of an errno.
-pub(super) fn os(shown: &str, call: &'static str) -> impl FnOnce(Errno) -> Why {
+pub(super) fn os(shown: &str, call: &'static str) -> impl FnOnce(Errno) -> WorkerFailure {
     let shown = shown.to_owned();
     move |errno| at(&shown, &Error::os(call)(errno))
 }

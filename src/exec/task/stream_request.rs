@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::envelope::PayloadType;
 use super::manifest;
-use super::strict::{self, Malformed};
+use super::strict::{self, FormatError};
 
 /// How long a line may be, in bytes: a manifest whose every byte is escaped, and a lease.
 pub const LONGEST: usize = 6 * manifest::LONGEST + 64 * 1024;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct StreamRequest {
     /// The exact text of the manifest.
     pub manifest: Vec<u8>,
     /// The envelope of the lease; empty where there is none.
@@ -21,26 +21,26 @@ pub struct Line {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct StreamRequestWire {
     manifest: String,
     #[serde(default)]
     lease: Value,
 }
 
-impl Line {
+impl StreamRequest {
     /// Reads one.
     ///
     /// # Errors
     /// It is too long, not strict JSON, or has other members.
-    pub fn parse(text: &[u8]) -> Result<Line, Malformed> {
+    pub fn parse(text: &[u8]) -> Result<StreamRequest, FormatError> {
         debug_assert!(PayloadType::Lease.limit() <= LONGEST);
-        let wire: Wire = strict::read(text, LONGEST)?;
+        let wire: StreamRequestWire = strict::read(text, LONGEST)?;
         let lease = match wire.lease {
             Value::Null => Vec::new(),
             // What is signed are the bytes of its payload, which stay as they are.
             lease => serde_json::to_vec(&lease).unwrap_or_default(),
         };
-        Ok(Line {
+        Ok(StreamRequest {
             manifest: wire.manifest.into_bytes(),
             lease,
         })
