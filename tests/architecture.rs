@@ -16,7 +16,10 @@
 mod cycles;
 #[path = "architecture/functions.rs"]
 mod functions;
+#[path = "architecture/names.rs"]
+mod names;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -602,6 +605,92 @@ fn functions_fit_on_a_screen() {
                 problems.push(format!(
                     "src/{}:{}: {} has {} lines, more than {LONG_FUNCTION}",
                     source.path, function.line, function.name, function.lines
+                ));
+            }
+        }
+    }
+    report(&problems);
+}
+
+/// Participles, pronouns, adverbs and bare verbs, which say nothing of the thing that they name.
+const NO_NOUNS: &[&str] = &[
+    "Asked", "Act", "Again", "Another", "At", "Began", "Begun", "Both", "Came", "Checked",
+    "Chosen", "Done", "Each", "Either", "Ended", "Expected", "Failed", "Found", "Gathered",
+    "Given", "Gone", "Held", "Here", "How", "Kept", "Known", "Left", "Listed", "Look", "Lost",
+    "Made", "Meant", "Moved", "Named", "Needed", "Noted", "Opened", "Other", "Others", "Own",
+    "Put", "Read", "Said", "Seen", "Sent", "Served", "Settled", "Shown", "Some", "Stands",
+    "Started", "Still", "Such", "Taken", "Then", "There", "This", "Told", "Turn", "Wanted", "Was",
+    "What", "When", "Where", "Which", "Who", "Whose", "Why", "Written",
+];
+
+/// The share of names of one word among those of types that other files see, in percent: central nouns.
+const ONE_WORD: usize = 10;
+
+#[test]
+fn types_have_names_of_their_own() {
+    let sources = sources();
+    let mut problems = Vec::new();
+    let (mut visible, mut one_word) = (0, Vec::new());
+    for of_crate in CRATES.iter().copied().map(Some).chain([None]) {
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        for source in sources
+            .iter()
+            .filter(|source| source.of_crate() == of_crate)
+        {
+            for found in names::types(&source.code) {
+                let place = format!("src/{}:{}: {}", source.path, found.line, found.name);
+                if NO_NOUNS.contains(&found.name.as_str()) {
+                    problems.push(format!("{place} is no noun. Rule: say what of what it is"));
+                }
+                visible += usize::from(found.is_visible);
+                if found.is_visible && found.is_one_word() {
+                    one_word.push(found.name.clone());
+                }
+                if let Some(first) = known.insert(found.name, place.clone()) {
+                    problems.push(format!(
+                        "{place} has the name of {first}. Rule: one name, one type"
+                    ));
+                }
+            }
+        }
+    }
+    if one_word.len() * 100 > visible * ONE_WORD {
+        problems.push(format!(
+            "{} of {visible} types that other files see have one word, more than {ONE_WORD} %: {}",
+            one_word.len(),
+            one_word.join(" ")
+        ));
+    }
+    report(&problems);
+}
+
+/// Directories whose doc comments are help or schemas that others read, or are not rewritten yet.
+const OTHER_OPENINGS: &[&str] = &[
+    "cli/",
+    "client/",
+    "control/",
+    "exec/",
+    "serve/",
+    "../crates/init/",
+    "../crates/sandbox/",
+];
+
+#[test]
+fn doc_comments_open_with_the_thing() {
+    let mut problems = Vec::new();
+    for source in sources() {
+        if OTHER_OPENINGS
+            .iter()
+            .any(|start| source.path.starts_with(start))
+        {
+            continue;
+        }
+        let own = source.code.lines().count();
+        for line in names::vague_openings(&source.text) {
+            if line <= own {
+                problems.push(format!(
+                    "src/{}:{line}: a doc comment opens with What, Who, Whether, How or It. Rule: a verb in the third person, or a noun",
+                    source.path
                 ));
             }
         }

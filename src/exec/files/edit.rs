@@ -23,7 +23,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A text to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextEdit {
+pub struct FileEdit {
     /// What is there. Empty: the file is empty, or not there.
     pub old: Vec<u8>,
     /// What is to be there.
@@ -47,7 +47,7 @@ pub struct EditResult {
 pub(super) fn edit(
     work: &FileContext<'_>,
     typed: &[u8],
-    edits: &[TextEdit],
+    edits: &[FileEdit],
     dry: bool,
 ) -> Result<EditResult, FileError> {
     let _one = loop {
@@ -119,7 +119,7 @@ fn content(
 }
 
 /// Replaces one text. Returns the content, and in how many places it is different.
-fn replace(content: &[u8], edit: &TextEdit) -> Result<(Vec<u8>, u64), String> {
+fn replace(content: &[u8], edit: &FileEdit) -> Result<(Vec<u8>, u64), String> {
     if edit.old.is_empty() {
         return match content.is_empty() {
             true => Ok((edit.new.clone(), 1)),
@@ -160,7 +160,7 @@ fn replace(content: &[u8], edit: &TextEdit) -> Result<(Vec<u8>, u64), String> {
     Ok((next, places.len() as u64))
 }
 
-fn not_found(content: &[u8], edit: &TextEdit) -> String {
+fn not_found(content: &[u8], edit: &FileEdit) -> String {
     let has_cr = |text: &[u8]| memmem::find(text, b"\r\n").is_some();
     let hint = match has_cr(content) && !has_cr(&edit.old) && edit.old.contains(&b'\n') {
         true => "; its lines end with \\r\\n",
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn replaced(content: &str, old: &str, new: &str, all: bool) -> Result<(String, u64), String> {
-        let edit = TextEdit {
+        let edit = FileEdit {
             old: old.into(),
             new: new.into(),
             all,

@@ -11,7 +11,7 @@ mod request;
 mod work;
 mod write;
 
-pub use edit::{EditResult, TextEdit};
+pub use edit::{EditResult, FileEdit};
 pub use list::ListedEntry;
 pub use read::LineWindow;
 pub use request::{FileCall, FileRequest, FileResult};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::edit::{self, EditResult, TextEdit};
+use super::edit::{self, EditResult, FileEdit};
 use super::list::{self, ListedEntry};
 use super::read::{self, LineWindow};
 use super::work::{FileContext, FileError};
@@ -29,7 +29,7 @@ pub enum FileCall {
     /// Writes a file, which may be made; what it held before is kept. Directories above it are made.
     Write(Vec<u8>, Vec<u8>),
     /// Replaces texts in a file; where the last is true, only says what would be different.
-    Edit(Vec<u8>, Vec<TextEdit>, bool),
+    Edit(Vec<u8>, Vec<FileEdit>, bool),
     /// The entries of a directory.
     List(Vec<u8>),
     /// Moves a file or a directory to a path where nothing is.

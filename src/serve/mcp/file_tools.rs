@@ -6,7 +6,7 @@ use super::arguments::{
     WriteFileArgs,
 };
 use super::tool_context::{ToolContext, USUAL};
-use crate::exec::files::{FileCall, FileResult, LineWindow, TextEdit};
+use crate::exec::files::{FileCall, FileEdit, FileResult, LineWindow};
 use crate::exec::{Outcome, Status};
 use crate::name::escape;
 
@@ -91,7 +91,7 @@ pub(super) fn write(work: &ToolContext, arguments: WriteFileArgs) -> ToolAnswer 
 }
 
 pub(super) fn edit(work: &ToolContext, arguments: EditFileArgs) -> ToolAnswer {
-    let one = |old: String, new: String, all| TextEdit {
+    let one = |old: String, new: String, all| FileEdit {
         old: old.into(),
         new: new.into(),
         all,
