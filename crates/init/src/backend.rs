@@ -1,6 +1,6 @@
-//! What makes sandboxes.
+//! The backends that make sandboxes.
 
-/// What makes a sandbox.
+/// A mechanism that makes a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Backend {
@@ -14,7 +14,7 @@ impl Backend {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Namespaces, Self::Bwrap];
 
-    /// What the backend is called, in options and outcomes too.
+    /// Returns the name of the backend, in options and outcomes too.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -19,7 +19,7 @@ use crate::sys::program::ResourceUsage;
 /// The most descriptors that the kernel takes in one message.
 pub const MOST_DESCRIPTORS: usize = 250;
 
-/// What the first process says.
+/// A message of the first process to the launcher.
 #[derive(Debug)]
 pub enum InitMessage {
     /// Everything is set up, and the program is being started. The sockets that the launcher gets.
@@ -28,9 +28,9 @@ pub enum InitMessage {
     Failed(StepFailure),
     /// The program has ended with this wait status. What was used, if nothing else is left in the sandbox.
     Ended(i32, Option<ResourceUsage>),
-    /// One of several programs has ended: its number, and the wait status.
+    /// A program of a service has ended: its number, and the wait status.
     ProgramEnded(u32, i32),
-    /// One of several programs was not started.
+    /// A program of a service was not started: its number, and the failure.
     ProgramFailed(u32, StepFailure),
     /// A limit that the first process looks after is passed; everything ends.
     Over(LimitKind),

@@ -1,4 +1,4 @@
-//! What the first process of a sandbox failed at.
+//! The steps at which the first process of a sandbox can fail.
 
 use rustix::io::Errno;
 
@@ -85,11 +85,11 @@ impl Step {
 /// Why a sandbox was not set up, or its program not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepFailure {
-    /// What failed.
+    /// The step that failed.
     pub step: Step,
-    /// What it was about: a path, a number, a reason in words. May be empty.
+    /// The object of the step: a path, a number, a reason in words. May be empty.
     pub about: String,
-    /// What the kernel said, if it was asked.
+    /// The error of the kernel, if it was asked.
     pub errno: Option<Errno>,
 }
 

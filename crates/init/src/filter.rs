@@ -97,7 +97,7 @@ const FIRST: u32 = 1;
 const PRIO_PROCESS: u32 = 0;
 const IOPRIO_WHO_PROCESS: u32 = 1;
 
-/// What happens to a system call.
+/// The verdict of the filter on a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallVerdict {
     Allow,

@@ -31,7 +31,7 @@ impl LimitKind {
         .find(|limit| *limit as u8 == number)
     }
 
-    /// What the limit is called, in outcomes too.
+    /// Returns the name of the limit, in outcomes too.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

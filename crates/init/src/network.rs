@@ -16,7 +16,7 @@ use crate::orders::InitOrders;
 use crate::sys::refused;
 use crate::sys::route::every_address_is_local;
 
-/// How many connections wait at a listener to be accepted.
+/// The number of connections that wait at a listener to be accepted.
 const BACKLOG: i32 = 128;
 
 /// The port at which names are asked for.

@@ -1,4 +1,4 @@
-//! What the launcher has the first process of a sandbox do, as bytes between the two.
+//! The orders of the launcher to the first process of a sandbox, as bytes between the two.
 //!
 //! Everything is decided by the launcher; the first process carries out what stands here, in this order, and decides
 //! nothing. Both ends are the same build, so the format has no version.
@@ -12,23 +12,23 @@ use crate::backend::Backend;
 /// The orders. Paths in the sandbox are relative to its root, without a slash at the front.
 #[derive(Debug, PartialEq, Eq)]
 pub struct InitOrders {
-    /// What makes the sandbox; what it has made already is not made again.
+    /// The backend that makes the sandbox. The first process does not make again what the backend has made already.
     pub backend: Backend,
     /// The user, in the sandbox as outside.
     pub uid: u32,
     /// The group, in the sandbox as outside.
     pub gid: u32,
-    /// Whether programs may trace each other.
+    /// True if programs may trace each other.
     pub ptrace: bool,
     /// The size of a terminal of the sandbox's own that the program gets in place of the streams, in characters.
     pub terminal: Option<(u16, u16)>,
     /// The files, by descriptor, to which the first process writes `0`, and so enters its cgroup.
     pub groups: Vec<u32>,
-    /// How much the root and `/dev/shm` may hold, in bytes.
+    /// The most bytes that the root and `/dev/shm` may hold.
     pub memory_files: u64,
-    /// What the root holds.
+    /// The entries that are made in the root.
     pub entries: Vec<RootEntry>,
-    /// What is mounted, in this order. All up to the first that is `late` are read-only.
+    /// The mounts, in this order. All up to the first that is `late` are read-only.
     pub binds: Vec<BindMount>,
     /// Limits by number of the resource.
     pub rlimits: Vec<(u32, u64)>,
@@ -36,7 +36,7 @@ pub struct InitOrders {
     pub listeners: Option<ListenerPorts>,
     /// The limits that the first process sees to itself.
     pub watch: WatchLimits,
-    /// What runs. Where there is nothing, the first process takes orders to start programs.
+    /// The program that runs. Without one, the first process takes orders to start programs.
     pub program: Option<StartOrder>,
 }
 
@@ -51,7 +51,7 @@ pub struct ListenerPorts {
     pub within: Option<u32>,
 }
 
-/// What the first process looks after itself; 0 is no limit.
+/// The limits that the first process watches itself; 0 is no limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct WatchLimits {
     /// Processor time of all processes, in microseconds.
@@ -76,19 +76,19 @@ pub enum RootEntry {
 /// Something of the host that is mounted in the sandbox.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BindMount {
-    /// Where it comes from.
+    /// The source of the mount.
     pub source: BindSource,
-    /// Where it is in the sandbox.
+    /// The path of the mount in the sandbox.
     pub target: PathBuf,
-    /// Whether it is a directory.
+    /// True if the mount is a directory.
     pub is_dir: bool,
     /// `MOUNT_ATTR_*`, beside those that all have.
     pub attributes: u64,
-    /// Whether it is mounted after the root was made read-only.
+    /// True if the mount is made after the root was made read-only.
     pub late: bool,
 }
 
-/// Where a bound thing comes from.
+/// The source of a bind mount.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BindSource {
     /// A path of the host.

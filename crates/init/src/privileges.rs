@@ -9,7 +9,7 @@ use crate::filter::filter;
 use crate::orders::InitOrders;
 use crate::sys::filter::install;
 
-/// One more than the largest number that a capability can have.
+/// The number of possible capabilities: the largest number that a capability can have, plus 1.
 const CAPABILITIES: u32 = 64;
 
 /// Gives them up, of this process and of all that it starts.

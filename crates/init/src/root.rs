@@ -17,7 +17,7 @@ use crate::proc;
 use crate::sys::mount::{attr, set_attributes};
 use crate::tmp::{TMP, TmpCover, below_tmp, cover_in_tmp};
 
-/// Where the new root is put until it is the root: a directory that every system has.
+/// The mount point of the new root until it is the root: a directory that every system has.
 const PLACE: &str = "/tmp";
 
 /// Makes the root as ordered, and leaves the host's.

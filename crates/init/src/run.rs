@@ -31,7 +31,7 @@ pub const INIT: &str = "__sandbox-init";
 /// The user and the group that a sandbox is for.
 pub type UserIds = (u32, u32);
 
-/// How long this process waits for what the program left behind, to count what it has used.
+/// The time that this process waits for what the program left behind, to count what it has used.
 const COUNTED: Duration = Duration::from_millis(100);
 
 /// Is the first process of a sandbox. Returns when the program has ended, or with 1 where this is no sandbox.
@@ -68,12 +68,12 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// What a sandbox that is set up does.
+/// The task of a sandbox that is set up.
 enum SandboxTask {
-    /// It runs a program.
+    /// The sandbox runs a program.
     Program(ProgramHandle),
-    /// It starts programs as it is told. The first descriptor is readable when a child has ended; by the other one the
-    /// launcher asks for sockets of this network. The limits are those of each program.
+    /// The sandbox starts programs as the launcher orders. The first descriptor is readable when a child has ended; by
+    /// the other one the launcher asks for sockets of this network. The limits are those of each program.
     Service(
         OwnedFd,
         Option<OwnedFd>,
@@ -89,7 +89,7 @@ struct ProgramHandle {
     ends: OwnedFd,
     /// Ends when the program is executed, or says why not.
     report: StartReport,
-    /// Where the launcher asks for sockets of this network.
+    /// The descriptor by which the launcher asks for sockets of this network.
     within: Option<OwnedFd>,
     watcher: Option<LimitWatcher>,
 }
@@ -311,7 +311,7 @@ fn end_all() -> bool {
     }
 }
 
-/// What is new of the program.
+/// The changes in the status of the program.
 #[derive(Default)]
 struct ChildStatus {
     /// Its wait status, if it has ended.

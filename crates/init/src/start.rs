@@ -10,7 +10,7 @@ use crate::orders::StartOrder;
 use crate::sys::program::{self, ProgramSpec, StartFailure};
 use rustix::process::{Resource, Rlimit};
 
-/// Where a program says why it could not begin; it is closed when it has.
+/// The pipe in which a program says why it could not begin; it is closed when the program has begun.
 pub(crate) struct StartReport(OwnedFd);
 
 impl StartReport {

@@ -12,7 +12,7 @@ use rustix::termios::Winsize;
 
 use crate::error::{Step, StepFailure};
 
-/// Where a new terminal is had, of the devpts that is mounted in the sandbox.
+/// The path at which a new terminal is opened, of the devpts that is mounted in the sandbox.
 const MULTIPLEXER: &str = "/dev/pts/ptmx";
 
 /// Makes a terminal of so many rows and columns, and makes it that of a new session of this process. Returns its two ends: the one that the launcher

@@ -15,7 +15,7 @@ use crate::sys::mount::{attr, set_attributes};
 /// The scratch directory.
 pub(crate) const TMP: &str = "tmp";
 
-/// Whether a place lies in what is mounted at /tmp, and so can be made later only.
+/// Returns whether a path lies below /tmp, so that it can be made only once /tmp is mounted.
 pub(crate) fn below_tmp(target: &Path) -> bool {
     target.starts_with(TMP) && target != Path::new(TMP)
 }

@@ -15,9 +15,10 @@ use crate::limit::LimitKind;
 use crate::orders::WatchLimits;
 use crate::sys::program::system_v_memory;
 
-/// How long it takes until the next look: the less is left, the shorter.
+/// The time until the next look.
 const OFTEN: Duration = Duration::from_millis(50);
-/// When many processes share most of their memory, finding out how much they share is work.
+/// The time until the next look where many processes share most of their memory: finding out how much they share is
+/// work.
 const SELDOM: Duration = Duration::from_millis(500);
 
 /// The watch over a sandbox.
@@ -42,7 +43,7 @@ struct CpuTime {
     children: u64,
 }
 
-/// What /proc/PID/stat says of a process.
+/// The fields of /proc/PID/stat that are read of a process.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct ProcessStat {
     start: u64,
@@ -113,7 +114,7 @@ impl LimitWatcher {
         }))
     }
 
-    /// How long the next look can wait.
+    /// Returns the time that the next look can wait.
     pub(crate) fn pause(&self) -> Timespec {
         let pause = self.next.saturating_duration_since(Instant::now());
         Timespec {
@@ -209,8 +210,8 @@ impl LimitWatcher {
         }
     }
 
-    /// What a process has in memory, with the directory that says so; nothing if it has ended. A process whose first
-    /// thread has ended says it by another one.
+    /// Returns the memory of a process, with the directory of /proc that says so; `None` if the process has ended. A
+    /// process whose first thread has ended shows its memory by another thread.
     fn memory_of(&self, pid: u64, threads: u64) -> Result<Option<(String, MemoryUse)>> {
         let dir = pid.to_string();
         let used = self.read(&format!("{dir}/status"))?;
@@ -257,7 +258,7 @@ impl LimitWatcher {
         Ok(fair.private + fair.shared.saturating_sub(counted))
     }
 
-    /// What lies in /dev/shm, and in shared memory of System V, mapped or not.
+    /// Returns the bytes in /dev/shm and in shared memory of System V, mapped or not.
     fn files(&self) -> Result<u64> {
         let stat = rustix::fs::statvfs("/dev/shm")?;
         let files = stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize;

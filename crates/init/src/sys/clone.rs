@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Whether this process was dumpable before a child that shares its memory first took another identity, which changes
-/// that. Read once: two starts side by side would else take the other one's change for how it was.
+/// The dumpable state of this process before a child that shares its memory first took another identity, which changes
+/// that state. Read once: two starts side by side would else each take the other's change for the original state.
 static DUMPABLE: OnceLock<Option<DumpableBehavior>> = OnceLock::new();
 
 /// The stack of a child that makes system calls only.
@@ -42,8 +42,8 @@ pub fn enter_late_namespaces() -> rustix::io::Result<()> {
     }
 }
 
-/// What the program keeps of the capabilities that a new user namespace gives: enough to make mounts, to bring up an
-/// interface, to listen at its low ports, to see what the kernel refuses there, and to give all of them up.
+/// The capabilities of a new user namespace that the program keeps: enough to make mounts, to bring up an interface, to
+/// listen at its low ports, to see what the kernel refuses there, and to give all of them up.
 const KEPT: [CapabilitySet; 5] = [
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::NET_ADMIN,
@@ -52,7 +52,7 @@ const KEPT: [CapabilitySet; 5] = [
     CapabilitySet::SETPCAP,
 ];
 
-/// What is to be started.
+/// A program to start.
 #[derive(Debug)]
 pub struct CloneRequest<'a> {
     /// The program's file.
@@ -65,7 +65,7 @@ pub struct CloneRequest<'a> {
     pub output: Option<BorrowedFd<'a>>,
     /// Descriptors that the program gets under the numbers that they have here, whatever they say of exec.
     pub inherited: &'a [BorrowedFd<'a>],
-    /// Whether it gets new [`NAMESPACES`] and capabilities over them.
+    /// True if the program gets new [`NAMESPACES`] and capabilities over them.
     pub isolated: bool,
     /// The user and the group that the program runs as, without supplementary groups; the caller's if none. Only root may.
     pub user: Option<(u32, u32)>,
@@ -81,7 +81,7 @@ pub struct ClonedChild {
     pub pidfd: OwnedFd,
 }
 
-/// What a start failed at.
+/// The stage at which a start failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum CloneStage {
@@ -95,7 +95,7 @@ pub enum CloneStage {
     Exec = 4,
 }
 
-/// What the children see of the caller's memory.
+/// The part of the caller's memory that the children read.
 struct ChildParameters {
     program: RawFd,
     input: RawFd,

@@ -2,7 +2,7 @@
 
 use rustix::io::{Errno, Result};
 
-/// One instruction of a classic BPF program, as `struct sock_filter` has it.
+/// An instruction of a classic BPF program, as `struct sock_filter` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct BpfInstruction {

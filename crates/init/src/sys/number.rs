@@ -105,7 +105,7 @@ pub const NEW_NAMESPACES: u32 = (super::clone::NAMESPACES | super::clone::LATE_N
 /// `CLONE_NEWTIME`, for unshare(2) alone.
 pub const NEW_TIME: u32 = 0x80;
 
-/// What the kernel calls this architecture (linux/audit.h); nothing where a filter has not been thought through.
+/// The kernel's number of this architecture (linux/audit.h); `None` where a filter has not been thought through.
 pub const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xc000_003e)
 } else if cfg!(target_arch = "aarch64") {

@@ -1,4 +1,4 @@
-//! What the first process of a sandbox does to its children: start the program, hear of ends.
+//! The calls of a sandbox's first process for its children: starting the program, and waiting for ends.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -24,20 +24,20 @@ pub struct ProgramSpec<'a> {
     pub directory: &'a CStr,
     /// Standard input, output and error.
     pub streams: [BorrowedFd<'a>; 3],
-    /// Whether the streams are a terminal of this session, in whose foreground the program is to be.
+    /// True if the streams are a terminal of this session, in whose foreground the program is to be.
     pub terminal: bool,
     /// The limits of the program and all that it starts.
     pub rlimits: &'a [(Resource, Rlimit)],
-    /// Where a failure is written, closed on exec: [`StartFailure::to_bytes`], or nothing.
+    /// The pipe for a failure, closed on exec: [`StartFailure::to_bytes`], or nothing.
     pub report: BorrowedFd<'a>,
 }
 
-/// What a program failed to start at.
+/// The cause of a program's failure to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartFailure {
-    /// Whether it was the working directory, and not the program's file.
+    /// True if the working directory failed, and not the program's file.
     pub at_directory: bool,
-    /// What the kernel said.
+    /// The error of the kernel.
     pub errno: Errno,
 }
 
@@ -197,7 +197,7 @@ pub fn close_from(first: u32) {
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }
 
-/// What processes have used.
+/// The resources that processes have used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceUsage {
     /// Processor time, in microseconds.
@@ -206,7 +206,7 @@ pub struct ResourceUsage {
     pub memory: u64,
 }
 
-/// Who is in a PID namespace beside its first process.
+/// The processes in a PID namespace beside its first process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemainingProcesses {
     /// Nobody.
@@ -258,7 +258,7 @@ pub fn system_v_memory() -> Result<u64> {
     }
 }
 
-/// What this process and all its children that were waited for have used (getrusage(2)).
+/// Returns the resources that this process and all its children that were waited for have used (getrusage(2)).
 #[must_use]
 pub fn used_by_all() -> ResourceUsage {
     let [own, others] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(|who| {
@@ -276,7 +276,7 @@ pub fn used_by_all() -> ResourceUsage {
     }
 }
 
-/// How a child ended, and what it and its own children have used (wait4(2)).
+/// The end of a child, and the resources that it and its own children have used (wait4(2)).
 #[derive(Debug, Clone, Copy)]
 pub struct ChildEnd {
     /// The wait status.

@@ -74,7 +74,7 @@ fn check(done: libc::c_int) -> Result<()> {
     }
 }
 
-/// How many bytes of a packet are received: the longest head of IPv4, and TCP's ports.
+/// The number of bytes of a packet that are received: the longest head of IPv4, and TCP's ports.
 const HEAD: u32 = 64;
 
 /// Lets through what the kernel answers a first segment of TCP with at a port where nobody listens: RST and ACK with the
