@@ -1,4 +1,4 @@
-//! What makes sandboxes, and which of them a launcher takes.
+//! The backends that make sandboxes, and the rule by which a launcher takes one.
 //!
 //! The one home of the rule: the namespaces that this program makes itself come first; where this machine refuses them,
 //! bubblewrap may still be allowed to make them, for the restriction of user namespaces on Ubuntu 24.04 excepts it by
@@ -34,10 +34,10 @@ impl BackendChoice {
     }
 }
 
-/// Whether an error of a launch means that this machine refuses the namespaces themselves, or rights over them, so that
-/// bubblewrap may fare better, or that the kernel is older than the calls by which mounts are made here (Linux 5.12), which
-/// bubblewrap does without. AppArmor may let the namespace be made and take the capabilities, so that any step that
-/// needs one can be the first to fail.
+/// Returns whether an error of a launch means that this machine refuses the namespaces themselves, or rights over them,
+/// so that bubblewrap may fare better, or that the kernel is older than the calls by which mounts are made here (Linux
+/// 5.12), which bubblewrap does without. AppArmor may let the namespace be made and take the capabilities, so that any
+/// step that needs one can be the first to fail.
 pub(super) fn is_refused_here(error: &LaunchError) -> bool {
     let needs_rights = matches!(
         error.step,

@@ -1,5 +1,5 @@
-//! What a path of the host that is bound has in it besides content: sockets of services, which no read-only mount closes, and
-//! the state of stores, which shows what was removed.
+//! The contents of a bound host path that a read-only mount does not protect: sockets of services, which no read-only
+//! mount closes, and the state of stores, which shows what was removed.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,10 +11,10 @@ use super::error::{LaunchError, Step};
 use super::layout::HostMount;
 use trumanfs_mounts::table::mounts_of;
 
-/// How many directories of one that is bound are looked into.
+/// The most entries of a bound directory that are looked into.
 const MOST: usize = 10_000;
 
-/// What was found in what is bound.
+/// The findings in the bound paths.
 #[derive(Debug, Default)]
 pub(super) struct BoundContents {
     /// Directories that programs see empty.

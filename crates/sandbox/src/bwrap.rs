@@ -29,16 +29,17 @@ use trumanfs_init::sys::clone::{CloneRequest, CloneStage, ClonedChild, start};
 use trumanfs_init::sys::mount::attr;
 use trumanfs_init::sys::program;
 
-/// Where bubblewrap is installed. Not looked up in PATH: what makes the sandbox is the system's.
+/// The paths at which bubblewrap is installed. PATH is not searched: the program that makes the sandbox is the
+/// system's.
 const FILES: [&str; 2] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];
 
-/// How long bubblewrap may take to make its namespaces.
+/// The time that bubblewrap may take to make its namespaces.
 const BEGIN_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long bubblewrap may take to end once it makes no sandbox.
+/// The time that bubblewrap may take to end once it makes no sandbox.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How much of what bubblewrap complains is told.
+/// The most bytes of bubblewrap's complaints that an error contains.
 const COMPLAINT: usize = 400;
 
 /// Opens bubblewrap.
@@ -193,7 +194,7 @@ pub(super) struct FirstProcess {
     pub(super) pidfd: OwnedFd,
 }
 
-/// What bubblewrap has written to its standard error.
+/// The messages that bubblewrap has written to its standard error.
 pub(super) struct BwrapMessages(OwnedFd);
 
 impl BwrapMessages {
@@ -373,7 +374,7 @@ impl BwrapArguments {
     }
 }
 
-/// Whether something is made by bubblewrap itself.
+/// Returns whether bubblewrap itself makes the entry at a path.
 fn is_own(path: &Path) -> bool {
     path.starts_with("dev") || path == Path::new("proc")
 }

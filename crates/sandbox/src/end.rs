@@ -1,4 +1,4 @@
-//! How a program ended.
+//! The ways in which a program ends.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use trumanfs_init::limit::LimitKind;
 
 use super::error::LaunchError;
 
-/// How a program ended.
+/// The way in which a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramEnd {
-    /// It exited with this code.
+    /// The program exited with this code.
     Exited(i32),
     /// This signal ended it.
     Signalled(i32),
@@ -20,29 +20,29 @@ pub enum ProgramEnd {
     Cancelled,
     /// The first process of its sandbox was killed by somebody else, and everything with it.
     Killed,
-    /// It used more than it may, and was ended for that.
+    /// The program used more than it may, and was ended for that.
     Limit(LimitKind),
-    /// It was never started: its working directory or its file is not there.
+    /// The program was never started: its working directory or its file is not there.
     NotStarted(LaunchError),
 }
 
-/// What came of a program.
+/// The outcome of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramOutcome {
-    /// How it ended.
+    /// The way in which the program ended.
     pub end: ProgramEnd,
     /// Processor time that it and its descendants used; without that of processes that were still there at a deadline.
     pub cpu: Duration,
     /// The largest resident memory of one of its processes, in bytes.
     pub memory: u64,
-    /// Whether everything in the sandbox has ended. If not, something waits in the kernel for a file system that does
+    /// True if everything in the sandbox has ended. If not, something waits in the kernel for a file system that does
     /// not answer; it was killed, and ends when the file system does.
     pub all_gone: bool,
     /// Limits that were hit, whatever the program's end: one of its processes was killed, or could not be made.
     pub hit: Vec<LimitKind>,
 }
 
-/// What killed a process by force may have been its limit.
+/// Returns the limit as the end where a process that was killed by force may have hit it, else the end as it is.
 pub(super) fn end_by_limit(end: ProgramEnd, hit: &[LimitKind]) -> ProgramEnd {
     let killed = Signal::KILL.as_raw();
     match (&end, hit) {
@@ -64,7 +64,7 @@ pub(super) fn end_by_limit(end: ProgramEnd, hit: &[LimitKind]) -> ProgramEnd {
     }
 }
 
-/// How a program ended by its wait status.
+/// Returns the end of a program from its wait status.
 pub(super) fn end_of(status: i32) -> ProgramEnd {
     use std::os::unix::process::ExitStatusExt;
     let status = std::process::ExitStatus::from_raw(status);

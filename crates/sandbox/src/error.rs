@@ -14,13 +14,13 @@ use trumanfs_types::name::escape;
 /// Why a program was not started. Nothing of it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchError {
-    /// What failed.
+    /// The step that failed.
     pub step: Step,
-    /// What it was about: a path, a number, a reason in words. May be empty.
+    /// The object of the step: a path, a number, a reason in words. May be empty.
     pub about: String,
-    /// What the kernel said, if it was asked.
+    /// The error of the kernel, if it was asked.
     pub errno: Option<Errno>,
-    /// How the other backend failed that was tried after that.
+    /// The error of the other backend, which was tried after that.
     pub fallback: Option<Box<LaunchError>>,
 }
 
@@ -34,7 +34,7 @@ impl LaunchError {
         StepFailure::refused(step, reason).into()
     }
 
-    /// What failed and why, without what to do about it.
+    /// Returns the failure and its reason, without a remedy.
     #[must_use]
     pub fn what(&self) -> String {
         let mut text = format!("cannot {}", in_words(self.step));
@@ -53,7 +53,7 @@ impl LaunchError {
         text
     }
 
-    /// What to do about it, where something is known to help.
+    /// Returns the remedy for the failure, where one is known.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         remedy_for(self.step, self.errno)
@@ -98,7 +98,7 @@ impl From<Errno> for LaunchError {
     }
 }
 
-/// What is being done, as "cannot …" goes on.
+/// Returns the action of a step, in words that follow "cannot …".
 fn in_words(step: Step) -> &'static str {
     match step {
         Step::Plan => "run this plan",
@@ -124,7 +124,7 @@ fn in_words(step: Step) -> &'static str {
     }
 }
 
-/// What to do about it, where there is something that helps in general.
+/// Returns the remedy for a failed step, where there is something that helps in general.
 fn remedy_for(step: Step, errno: Option<Errno>) -> Option<String> {
     let remedy = match (step, errno) {
         (Step::Identity, Some(Errno::PERM)) => {

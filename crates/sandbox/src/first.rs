@@ -97,7 +97,7 @@ pub(super) fn identity(user: UserIds) -> Result<Option<UserIds>, LaunchError> {
 #[derive(Debug)]
 pub(super) struct StandbyProcess {
     user: UserIds,
-    /// Where it arrives; closed if it could not be started.
+    /// The channel on which the started process arrives; closed if it could not be started.
     started: Receiver<RunningProgram>,
     parent: ParentThread,
 }

@@ -30,7 +30,7 @@ impl SentDescriptor<'_> {
 /// The descriptors that the first process gets.
 pub(super) struct DescriptorList<'a> {
     pub(super) fds: Vec<SentDescriptor<'a>>,
-    /// Whether mounts can be cloned here, and need not be found again as the home's owner, who may not get there.
+    /// True if mounts can be cloned here, and need not be found again as the home's owner, who may not get there.
     clones: bool,
 }
 

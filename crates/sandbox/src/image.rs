@@ -13,7 +13,7 @@ use super::error::{LaunchError, Step};
 /// The program that `build.rs` has built for this; empty where it could not.
 static CARRIED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trumanfs-init"));
 
-/// Whether this program can be the first process itself.
+/// True if this program itself can be the first process of a sandbox.
 static THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
 
 /// Says that this program, started with [`INIT`](super::INIT), is the first process of a sandbox.

@@ -25,14 +25,14 @@ use trumanfs_init::backend::Backend;
 use trumanfs_init::channel::{self, MOST_DESCRIPTORS};
 use trumanfs_init::orders::{InitOrders, ListenerPorts};
 
-/// How much `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
+/// The most bytes that `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
 const MEMORY_FILES: u64 = 1 << 30;
 
-/// What starts sandboxes: a program whose [`run_init`](super::run_init) is their first process.
+/// The launcher that starts sandboxes: a program whose [`run_init`](super::run_init) is their first process.
 #[derive(Debug)]
 pub struct Launcher {
     image: Arc<InitImage>,
-    /// Where cgroups can be made; nothing if none shall be.
+    /// The hierarchies in which cgroups can be made; `None` if no cgroup shall be made.
     cgroups: Option<CgroupHierarchies>,
     choice: BackendChoice,
     /// Set once this machine has refused the namespaces that bubblewrap was allowed to make.
@@ -225,13 +225,13 @@ pub(super) fn launch_by(
     Ok(running)
 }
 
-/// What the first process gets.
+/// The orders, descriptors and paths that the first process gets.
 struct PreparedLaunch<'p> {
     orders: InitOrders,
     given: DescriptorList<'p>,
-    /// What is shown of the host beside system software.
+    /// The host paths that are shown beside system software.
     shown: Vec<PathBuf>,
-    /// What is to be known of that.
+    /// The warnings about the paths that are shown.
     warnings: Vec<String>,
     /// Our end of what the first process hands later sockets out by.
     within: Option<OwnedFd>,

@@ -12,11 +12,11 @@ use super::plan::{NetworkAccess, SandboxPlan, WritableDir};
 use trumanfs_init::orders::{BindMount, BindSource, RootEntry};
 use trumanfs_init::sys::mount::attr;
 
-/// What lies on the host's root and is system software, read-only: a link there is the same link in the sandbox.
+/// The names on the host's root that are system software, read-only: a link there is the same link in the sandbox.
 const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
 
-/// What of `/etc` programs need and can be shown: no accounts, no keys, no configuration of services. Each directory is
-/// a mount more; files are copied.
+/// The entries of `/etc` that programs need and that can be shown: no accounts, no keys, no configuration of services.
+/// Each directory is a mount more; files are copied.
 const ETC: [&str; 19] = [
     "alternatives",
     "crypto-policies",
@@ -49,7 +49,8 @@ const ETC_PREFIXES: [&str; 1] = ["java-"];
 /// The devices. Everything else of `/dev` is made anew.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// What the sandbox makes itself, so that neither a home nor a bound path may take its place or contain it.
+/// The directories that the sandbox makes itself, so that neither a home nor a bound path may take their place or
+/// contain them.
 const OWN: [&str; 5] = ["etc", "dev", "proc", "tmp", "var"];
 
 /// Something of the host that is shown, read-only, at a path of its own.
@@ -254,7 +255,8 @@ impl SandboxLayout {
         }
     }
 
-    /// What is not there, or is no file or directory, is not shown: no program needs all of them.
+    /// Shows an entry of `/etc`. A missing entry, or one that is no link, file or directory, is not shown: no program
+    /// needs all of them.
     fn shown_in_etc(&mut self, name: &OsStr) {
         let path = Path::new("/etc").join(name);
         let target = Path::new("etc").join(name);
@@ -302,7 +304,7 @@ impl SandboxLayout {
     }
 }
 
-/// Whether every sandbox shows a path of the host: system software.
+/// Returns whether every sandbox shows a path of the host: system software.
 pub(super) fn is_shown(path: &Path) -> bool {
     let first = path
         .strip_prefix("/")

@@ -1,4 +1,4 @@
-//! What a caller decides before anything is done: what runs, what it sees, as whom and within which limits.
+//! The plan that a caller decides before anything is done: what runs, what it sees, as whom and within which limits.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -11,11 +11,11 @@ use std::time::Duration;
 pub struct SandboxPlan {
     /// The root of the mounted home, `O_PATH` will do.
     pub home: OwnedFd,
-    /// Where the home is in the sandbox: absolute, as outside.
+    /// The path of the home in the sandbox: absolute, as outside.
     pub home_path: PathBuf,
     /// The working directory in the sandbox.
     pub cwd: PathBuf,
-    /// Whether the home is bound read-only.
+    /// True if the home is bound read-only.
     pub read_only: bool,
     /// The directory that is `/tmp` in the sandbox; the user must be able to write to it.
     pub scratch: OwnedFd,
@@ -24,23 +24,25 @@ pub struct SandboxPlan {
     pub writable: Vec<WritableDir>,
     /// The program and its arguments. A name without a slash is looked up in `search_path`, in the sandbox.
     pub argv: Vec<OsString>,
-    /// Where the program is looked up, in the form of PATH; in the `PATH` of `env` where this is not given.
+    /// The directories in which the program is looked up, in the form of PATH; those of `PATH` in `env` where this is
+    /// not given.
     pub search_path: Option<OsString>,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// What else of the host can be read, at the same paths.
+    /// The further paths of the host that can be read, at the same paths.
     pub bind_ro: Vec<PathBuf>,
-    /// What is shown in no case, nor anything that contains it: the state of stores, where daemons are asked to undo and to purge.
+    /// The paths that are shown in no case, nor anything that contains them: the state of stores, where daemons are
+    /// asked to undo and to purge.
     pub private: Vec<PathBuf>,
     /// The name of the directory with the state of a store. Programs see one empty, and nothing below one is shown.
     pub state_name: &'static [u8],
-    /// Whether processes of the sandbox may trace each other.
+    /// True if processes of the sandbox may trace each other.
     pub ptrace: bool,
     /// The user, who is the home's owner. Who is not root can only run programs as themselves.
     pub uid: u32,
     /// The user's group.
     pub gid: u32,
-    /// What all processes may use together.
+    /// The resources that all processes may use together.
     pub limits: ResourceLimits,
     /// Standard input.
     pub stdin: OwnedFd,
@@ -51,11 +53,11 @@ pub struct SandboxPlan {
     /// The size, in rows and columns, of a terminal of the sandbox's own that the program gets in place of these
     /// streams: [`Running::take_terminal`](super::Running::take_terminal).
     pub terminal: Option<(u16, u16)>,
-    /// What the program can connect to.
+    /// The network that the program can connect to.
     pub network: NetworkAccess,
 }
 
-/// Where a program is looked up if nothing says where.
+/// The directories in which a program is looked up if nothing else says where.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl SandboxPlan {
@@ -71,7 +73,7 @@ impl SandboxPlan {
 /// A directory beside the home that a program may write to.
 #[derive(Debug)]
 pub struct WritableDir {
-    /// Where it is in the sandbox.
+    /// The path of the directory in the sandbox.
     pub path: PathBuf,
     /// The directory.
     pub dir: OwnedFd,
@@ -107,7 +109,7 @@ impl ResourceLimits {
     }
 }
 
-/// What a program can connect to.
+/// The network that a program can connect to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NetworkAccess {
     /// A loopback interface of its own, and nothing else.
@@ -125,6 +127,6 @@ pub struct CapturedPorts {
     pub anywhere: Vec<u16>,
     /// Ports of 127.0.0.1 alone.
     pub loopback: Vec<u16>,
-    /// Whether the launcher gets [`Sockets::within`](super::Sockets::within), to connect to what the program serves.
+    /// True if the launcher gets [`Sockets::within`](super::Sockets::within), to connect to what the program serves.
     pub within: bool,
 }

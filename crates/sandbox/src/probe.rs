@@ -1,4 +1,5 @@
-//! What this machine can do: a sandbox is made as any other is, and what it fails at is named, with what is in the way.
+//! The probe of this machine: a sandbox is made as any other is, and what it fails at is named, with what is in the
+//! way.
 //!
 //! Nothing is guessed from versions or settings. Settings are read only to say why something that was tried failed.
 
@@ -22,15 +23,16 @@ use trumanfs_mounts::obstacle::CONTAINER_OPTIONS;
 /// Something that a sandbox needs or uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MachineCapability {
-    /// What it is called.
+    /// The name of the capability.
     pub name: &'static str,
-    /// Whether it works; nothing where it could not be tried, because something before it failed.
+    /// True if the capability works; `None` where it could not be tried, because something before it failed.
     pub works: Option<bool>,
-    /// Whether there is no sandbox without it. What is not needed has something that takes its place.
+    /// True if there is no sandbox without the capability. A capability that is not needed has something that takes its
+    /// place.
     pub needed: bool,
-    /// What was found.
+    /// The finding, in words.
     pub found: String,
-    /// What to do about it, where it does not work.
+    /// The remedy, where the capability does not work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -38,7 +40,8 @@ pub struct MachineCapability {
 /// The user that everybody knows and that owns nothing.
 const NOBODY: u32 = 65534;
 
-/// What is tried, in this order: the name, the steps of a launch that belong to it, and what works if they do.
+/// The capabilities that are tried, in this order: the name, the steps of a launch that belong to it, and what works if
+/// they do.
 const PARTS: [(&str, &[Step], &str); 6] = [
     (
         "namespaces",
@@ -125,13 +128,13 @@ const SETTINGS: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// What a machine can do for sandboxes.
+/// The report on what a machine can do for sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeReport {
     /// The backend that makes the sandboxes of homes of this process's user where nobody asks for another one; nothing if
     /// none works.
     pub backend: Option<Backend>,
-    /// What was tried, in this order.
+    /// The capabilities that were tried, in this order.
     pub capabilities: Vec<MachineCapability>,
 }
 

@@ -12,11 +12,11 @@ use parking_lot::Mutex;
 use super::limits::EnforcedLimits;
 use trumanfs_init::sys::program;
 
-/// How long everything in a sandbox may take to end after it was killed. A process that waits for a file system in the
-/// kernel may take longer; nobody waits for it.
+/// The time that everything in a sandbox may take to end after it was killed. A process that waits for a file system in
+/// the kernel may take longer; nobody waits for it.
 pub(super) const GONE_LIMIT: Duration = Duration::from_secs(2);
 
-/// What is handed to the thread.
+/// A task that is handed to the thread.
 #[derive(Debug)]
 enum ReaperTask {
     /// A child to wait for, and the cgroup to remove after that.

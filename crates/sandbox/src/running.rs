@@ -21,7 +21,7 @@ use trumanfs_init::limit::LimitKind;
 use trumanfs_init::sys::clone::ClonedChild;
 use trumanfs_init::sys::program;
 
-/// How long the first process may take to set up a sandbox.
+/// The time that the first process may take to set up a sandbox.
 const SET_UP_LIMIT: Duration = Duration::from_secs(20);
 
 /// Until when a program may run.
@@ -42,20 +42,20 @@ pub struct RunningProgram {
     backend: Backend,
     channel: OwnedFd,
     enforced: EnforcedLimits,
-    /// What is shown of the host beside system software.
+    /// The host paths that are shown beside system software.
     shown: Vec<PathBuf>,
     warnings: Vec<String>,
-    /// Whether the first process was waited for.
+    /// True if the first process was waited for.
     reaped: bool,
     /// The sockets of its network, until somebody takes them.
     sockets: Option<NetworkSockets>,
     /// The launcher's end of its terminal, until somebody takes it.
     terminal: Option<OwnedFd>,
-    /// Whether it was killed and did not end in time.
+    /// True if the first process was killed and did not end in time.
     hangs: bool,
-    /// Who waits for the first process once nothing else is left in the sandbox.
+    /// The reaper that waits for the first process once nothing else is left in the sandbox.
     reaper: Arc<ChildReaper>,
-    /// Whether nothing else is left there.
+    /// True if nothing else is left in the sandbox.
     is_empty: bool,
 }
 
@@ -84,7 +84,7 @@ impl RunningProgram {
         }
     }
 
-    /// What was started.
+    /// Returns the child that was started.
     pub(super) fn started(&self) -> &ClonedChild {
         &self.started
     }
@@ -94,7 +94,7 @@ impl RunningProgram {
         self.first = Some(first);
     }
 
-    /// What has made the sandbox.
+    /// Returns the backend that has made the sandbox.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
@@ -143,14 +143,14 @@ impl RunningProgram {
         (self.shown, self.warnings) = (shown, warnings);
     }
 
-    /// What is to be known of what the sandbox shows of the host.
+    /// Returns the warnings about what the sandbox shows of the host.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// What the sandbox shows of the host beside system software, read-only: what `bind_ro` lists, under all names that
-    /// it has there, and the tree that the program is installed in.
+    /// Returns the host paths that the sandbox shows beside system software, read-only: what `bind_ro` lists, under all
+    /// names that it has there, and the tree that the program is installed in.
     #[must_use]
     pub fn shown(&self) -> &[PathBuf] {
         &self.shown

@@ -28,7 +28,7 @@ use trumanfs_init::backend::Backend;
 use trumanfs_init::channel::{self, InitMessage};
 use trumanfs_init::limit::LimitKind;
 
-/// How often a wait asks whether to go on.
+/// The time between two questions of a wait whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A sandbox that takes orders. Dropping it kills everything in it.
@@ -50,7 +50,7 @@ struct ProgramEnds {
 #[derive(Debug, Default)]
 struct EndTable {
     ends: HashMap<u32, ProgramEnd>,
-    /// How every program ends that has not ended, once nothing more will be heard.
+    /// The end of every program that has not ended, once nothing more will be heard.
     over: Option<ProgramEnd>,
 }
 
@@ -127,7 +127,7 @@ impl SandboxService {
         self.running.warnings()
     }
 
-    /// What the sandbox shows of the host, as [`RunningProgram::shown`].
+    /// Returns the host paths that the sandbox shows, as [`RunningProgram::shown`].
     #[must_use]
     pub fn shown(&self) -> &[PathBuf] {
         self.running.shown()
@@ -139,7 +139,7 @@ impl SandboxService {
         self.running.in_force()
     }
 
-    /// What has made the sandbox.
+    /// Returns the backend that has made the sandbox.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.running.backend()

@@ -17,15 +17,15 @@ use super::layout::is_shown;
 pub struct InstallTree {
     /// The program's file, without links.
     pub file: PathBuf,
-    /// What is shown of the host for it: the tree that it is installed in, or the file alone, and the same of its
-    /// interpreter.
+    /// The host paths that are shown for the program: the tree that it is installed in, or the file alone, and the same
+    /// of its interpreter.
     pub shown: Vec<PathBuf>,
 }
 
-/// How many files are followed, from a script to its interpreter and on.
+/// The most files that are followed, from a script to its interpreter and on.
 const MOST_INTERPRETERS: usize = 5;
 
-/// How much of a script's first line is read, in bytes: as much as the kernel reads (BINPRM_BUF_SIZE).
+/// The most bytes of a script's first line that are read: as many as the kernel reads (BINPRM_BUF_SIZE).
 const LONGEST_LINE: usize = 256;
 
 /// Finds what has to be shown for the program of these words, looked up in this PATH; nothing if it is in the sandbox anyway,

@@ -15,13 +15,13 @@ use rustix::io::Errno;
 use super::limit::LimitMechanism;
 use crate::plan::ResourceLimits;
 
-/// How groups are called: this, the launcher's PID namespace and process, a number.
+/// The prefix of the names of groups: this, then the launcher's PID namespace and process, and a number.
 const PREFIX: &str = "trumanfs-";
 
-/// How often a group that its processes have just left is tried to be removed, each time a millisecond later.
+/// The number of tries to remove a group that its processes have just left, each a millisecond after the last.
 const TRIES: u32 = 50;
 
-/// Where groups can be made.
+/// The groups below which groups can be made, by controller.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct CgroupHierarchies {
     memory: Option<ParentGroup>,
@@ -119,7 +119,8 @@ fn version_two(
         })
 }
 
-/// Where a group lies by way of a line of mountinfo, if that is of the right kind and shows it; proc_pid_mountinfo(5).
+/// Returns the path of a group by way of a line of mountinfo, if the mount is of the right kind and shows the group;
+/// proc_pid_mountinfo(5).
 fn below_mount(line: &str, path: &str, is_right: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ').skip(3);
@@ -202,7 +203,7 @@ impl SandboxCgroup {
         self.out_of_memory.as_ref()
     }
 
-    /// What limits memory.
+    /// Returns the mechanism that limits memory.
     pub(super) fn memory(&self) -> Option<LimitMechanism> {
         self.parts
             .iter()
@@ -210,7 +211,7 @@ impl SandboxCgroup {
             .map(|part| part.mechanism)
     }
 
-    /// What limits processes.
+    /// Returns the mechanism that limits processes.
     pub(super) fn processes(&self) -> Option<LimitMechanism> {
         self.parts
             .iter()
@@ -235,7 +236,7 @@ impl SandboxCgroup {
         parts.map(|part| part.open("tasks")).collect()
     }
 
-    /// Whether the kernel has killed a process of the group because of its memory.
+    /// Returns whether the kernel has killed a process of the group because of its memory.
     pub(in super::super) fn killed_for_memory(&self) -> bool {
         self.counted(|part| match part.mechanism {
             LimitMechanism::CgroupV2 => ("memory.events", "oom_kill"),
@@ -243,7 +244,7 @@ impl SandboxCgroup {
         })
     }
 
-    /// Whether a process could not be made because there were too many.
+    /// Returns whether a process could not be made because there were too many.
     pub(in super::super) fn refused_processes(&self) -> bool {
         self.counted(|_| ("pids.events", "max"))
     }
@@ -322,7 +323,7 @@ impl CgroupDir {
         self.write("pids.max", &count.saturating_add(1).to_string())
     }
 
-    /// Whether a process can enter by a descriptor, whoever it is: version 2 looks at the process itself in older kernels.
+    /// Returns whether any process can enter by a descriptor: version 2 looks at the process itself in older kernels.
     fn has_door(&self) -> bool {
         self.mechanism == LimitMechanism::CgroupV1
     }

@@ -7,14 +7,14 @@ use crate::plan::ResourceLimits;
 use trumanfs_init::limit::{LimitKind, resource};
 use trumanfs_init::orders::WatchLimits;
 
-/// How the limits of one launch are enforced.
+/// The mechanisms that enforce the limits of a launch.
 #[derive(Debug, Default)]
 pub(in super::super) struct EnforcedLimits {
     /// The cgroup, if any.
     pub(in super::super) group: Option<SandboxCgroup>,
     /// Limits by number of the resource.
     pub(in super::super) rlimits: Vec<(u32, u64)>,
-    /// What the first process looks at.
+    /// The limits that the first process watches.
     pub(in super::super) watch: WatchLimits,
     pub(in super::super) in_force: Vec<ActiveLimit>,
 }

@@ -1,8 +1,8 @@
-//! What enforces limits.
+//! The mechanisms that enforce limits.
 
 use trumanfs_init::limit::LimitKind;
 
-/// What sees to a limit.
+/// The mechanism that enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitMechanism {
     /// A cgroup of version 2.
@@ -16,7 +16,7 @@ pub enum LimitMechanism {
 }
 
 impl LimitMechanism {
-    /// What the mechanism is called, in outcomes too.
+    /// Returns the name of the mechanism, in outcomes too.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

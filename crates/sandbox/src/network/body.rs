@@ -4,14 +4,14 @@
 
 use super::http::BodyLength;
 
-/// How long a line of the chunked form may be, and all lines of trailers.
+/// The most bytes that a line of the chunked form may have, and all lines of trailers together.
 const LONGEST_LINE: usize = 4096;
 
 /// A body of which some has passed.
 #[derive(Debug)]
 pub(super) struct BodyScanner {
     at: BodyState,
-    /// How many bytes of lines there were since the last data.
+    /// The number of bytes of lines since the last data.
     line: usize,
 }
 
@@ -36,7 +36,7 @@ enum BodyState {
     TrailerEnd,
     LastEnd,
     Done,
-    /// It is no body.
+    /// The bytes are no body.
     Broken,
 }
 
@@ -50,7 +50,7 @@ impl BodyScanner {
         BodyScanner { at, line: 0 }
     }
 
-    /// Whether all of it has passed, or what came was none.
+    /// Returns whether all of the body has passed, or the bytes were no body.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.at, BodyState::Done | BodyState::Broken)
     }
@@ -126,7 +126,8 @@ fn next(at: BodyState, byte: u8) -> BodyState {
 mod tests {
     use super::*;
 
-    /// How much of bytes is a body, when they come in pieces of this size.
+    /// Returns the number of bytes that are a body, when they come in pieces of this size, and whether the body is
+    /// over.
     fn passed(framing: BodyLength, bytes: &[u8], size: usize) -> (usize, bool) {
         let mut body = BodyScanner::new(framing);
         let mut all = 0;

@@ -34,7 +34,7 @@ impl<'a> ByteReader<'a> {
         self.take(count).map(ByteReader)
     }
 
-    /// Whether there is nothing more.
+    /// Returns whether no byte is left.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

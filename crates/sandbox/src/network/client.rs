@@ -9,19 +9,19 @@ use rustix::event::PollFlags;
 
 use super::wait::{StopSignal, WaitOutcome};
 
-/// How long a program may take to say what it wants.
+/// The time that a program may take to say what it wants.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a program may take to read a refusal.
+/// The time that a program may take to read a refusal.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 4096;
 
 /// A connection of a program.
 pub(super) struct ProgramConnection<'s> {
     pub(super) stream: TcpStream,
-    /// What was read and not used.
+    /// The bytes that were read and not used.
     pub(super) buffer: Vec<u8>,
     stop: &'s StopSignal,
 }

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use super::bytes::ByteReader;
 
-/// What somebody asks.
+/// A question of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DnsQuestion<'a> {
     /// The number, flags and question as they came.
@@ -15,11 +15,11 @@ pub(super) struct DnsQuestion<'a> {
     section: &'a [u8],
     /// The name, its labels joined by dots. They may have any byte in them.
     pub(super) name: Vec<u8>,
-    /// Whether it is the IPv4 address that is asked for.
+    /// True if the question asks for the IPv4 address.
     pub(super) is_address: bool,
 }
 
-/// What there is to say.
+/// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DnsAnswer {
     Address(Ipv4Addr),
@@ -31,7 +31,7 @@ pub(super) enum DnsAnswer {
     Failure,
 }
 
-/// How long an answer holds, in seconds. An address never changes.
+/// The time that an answer holds, in seconds. An address never changes.
 const TTL: u32 = 300;
 
 /// Reads a question, or returns what to send instead of an answer, if anything.

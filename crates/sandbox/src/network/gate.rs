@@ -22,16 +22,16 @@ use trumanfs_policy::network::is_public;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};
 use trumanfs_policy::network::{HostDenial, HostRules};
 
-/// How long connecting to one address may take.
+/// The time that connecting to one address may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long connecting to what the program serves may take.
+/// The time that connecting to what the program serves may take.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// How many addresses of a name are tried.
+/// The most addresses of a name that are tried.
 const TRIED: usize = 4;
 
-/// What decides about connections of one program.
+/// The gate that decides about connections of one program.
 pub(super) struct ConnectionGate {
     pub(super) rules: HostRules,
     pub(super) host_ports: Vec<u16>,

@@ -27,16 +27,16 @@ use super::wait::{StopSignal, WaitOutcome};
 use crate::NetworkSockets;
 use trumanfs_policy::network::Host;
 
-/// How many connections there are at once; others wait to be accepted.
+/// The most connections at once; others wait to be accepted.
 const MOST: usize = 128;
 
-/// How often it is looked whether there may be more connections again.
+/// The time between two looks at whether there may be more connections again.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long the end of connections is waited for when the program has ended.
+/// The time that the end of connections is waited for when the program has ended.
 const END: Duration = Duration::from_secs(2);
 
-/// What answers for a network. Dropping it ends all connections.
+/// The thread that answers for a network. Dropping it ends all connections.
 pub struct Gateway {
     gate: Arc<ConnectionGate>,
     stopping: Option<OwnedFd>,
@@ -45,11 +45,11 @@ pub struct Gateway {
     ended: Receiver<()>,
 }
 
-/// What the thread that accepts has.
+/// The sockets and state of the thread that accepts connections.
 struct ListenerSet {
     gate: Arc<ConnectionGate>,
     udp: UdpSocket,
-    /// What the kernel refuses.
+    /// The socket that receives the packets with which the kernel refuses connections.
     refused: Option<OwnedFd>,
     /// Those in the sandbox.
     tcp: Vec<TcpListener>,
@@ -227,7 +227,7 @@ impl ListenerSet {
     }
 }
 
-/// One of the connections that there are.
+/// A count of one open connection, taken back when it is dropped.
 struct ConnectionGuard(Arc<AtomicUsize>);
 
 impl Drop for ConnectionGuard {

@@ -2,17 +2,17 @@
 
 use super::bytes::ByteReader;
 
-/// How long a ClientHello may be, with the records around it.
+/// The most bytes that a ClientHello may have, with the records around it.
 pub(super) const LONGEST: usize = 16 << 10;
 
-/// What the first bytes of a connection say.
+/// The meaning of the first bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClientHello {
     /// There must be more.
     Partial,
-    /// It asks for this name, or for none.
+    /// The ClientHello asks for this name, or for none.
     Complete(Option<Vec<u8>>),
-    /// It is no TLS, or none that can be understood.
+    /// The bytes are no TLS, or none that can be understood.
     Other,
 }
 

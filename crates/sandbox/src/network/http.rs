@@ -1,6 +1,6 @@
 //! The head of an HTTP/1 request (RFC 9112), read strictly: two readers must not understand two different requests.
 
-/// How long a head may be.
+/// The most bytes that a head may have.
 pub(super) const LONGEST: usize = 32 << 10;
 
 /// Fields that mean something between two neighbours alone (RFC 9110, 7.6.1), or to a proxy.
@@ -21,13 +21,13 @@ pub(super) struct RequestHead<'a> {
     pub(super) target: &'a str,
     version: &'a str,
     fields: Vec<(&'a str, &'a str)>,
-    /// What follows the head.
+    /// The framing of the body that follows the head.
     pub(super) framing: BodyLength,
-    /// How many bytes the head had.
+    /// The number of bytes of the head.
     pub(super) len: usize,
 }
 
-/// How long a request's body is.
+/// The length of a request's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyLength {
     Length(u64),
@@ -162,8 +162,8 @@ impl RequestHead<'_> {
     }
 }
 
-/// Whether a target is one (RFC 9112, 3.2). The host of a request to a proxy may be more than ASCII: what it is called there is
-/// read by [`super::host`] alone, and does not go on.
+/// Returns whether a text is a request target (RFC 9112, 3.2). The host of a request to a proxy may be more than ASCII:
+/// [`super::host`] alone reads the name that the request gives there, and it does not go on.
 fn is_target(method: &str, target: &str) -> bool {
     let is_graphic = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     let (host, rest) = match (method, absolute(target)) {

@@ -1,4 +1,4 @@
-//! What was reached and what was refused: a line for each connection, and the refusals in words.
+//! The log of a network: a line for each connection, reached or refused, and the refusals in words.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -10,14 +10,14 @@ use serde::Serialize;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::HostDenial;
 
-/// How many connections of one program have a line of their own: it must not be able to fill the audit log, from which
-/// what came before would go.
+/// The most connections of one program that have a line of their own: it must not be able to fill the audit log,
+/// from which what came before would go.
 const MOST_LINES: usize = 1000;
 
-/// How many different refusals are kept.
+/// The most different refusals that are kept.
 const MOST_REFUSALS: usize = 100;
 
-/// One connection, as the audit log has it.
+/// A connection, as the audit log has it.
 #[derive(Debug, Clone, Serialize)]
 pub struct ConnectionRecord {
     /// The host, as the program named it and as it was decided about.
@@ -27,7 +27,8 @@ pub struct ConnectionRecord {
     /// The address that was connected to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// How it arrived: `http`, `connect`, `socks`, `captured`, `closed`, `dns`, `host_ports`, `publish`.
+    /// The way by which the connection arrived: `http`, `connect`, `socks`, `captured`, `closed`, `dns`, `host_ports`,
+    /// `publish`.
     pub by: &'static str,
     /// `allow` or `deny`.
     pub verdict: &'static str,
@@ -36,20 +37,20 @@ pub struct ConnectionRecord {
     /// Why it was refused, or what went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the program sent, in bytes.
+    /// The number of bytes that the program sent.
     pub bytes_sent: u64,
-    /// What it received.
+    /// The number of bytes that the program received.
     pub bytes_received: u64,
-    /// How long it lasted.
+    /// The time that the connection lasted, in milliseconds.
     pub duration_ms: u64,
 }
 
-/// What came of all connections of a program.
+/// The outcome of all connections of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectionReport {
-    /// What was refused and why, each once.
+    /// The refusals with their reasons, each once.
     pub refusals: Vec<String>,
-    /// How many connections got no line, because there were too many.
+    /// The number of connections that got no line, because there were too many.
     pub without_line: u64,
 }
 

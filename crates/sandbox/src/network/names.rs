@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 /// The first address that is given out; 198.18.0.0/15 belongs to nobody (RFC 2544).
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// How many names one sandbox may ask for: a list with `*.host` allows any number.
+/// The most names that one sandbox may ask for: a list with `*.host` allows any number.
 const MOST: u32 = 4096;
 
 /// Names and their addresses: one address for a name, and never another name's.

@@ -10,27 +10,27 @@ use rustix::event::PollFlags;
 use super::body::BodyScanner;
 use super::wait::{StopSignal, WaitOutcome};
 
-/// How long a connection may rest before it is closed.
+/// The time that a connection may rest before it is closed.
 const REST: Duration = Duration::from_secs(600);
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const BUFFER: usize = 64 << 10;
 
-/// How many bytes went each way.
+/// The number of bytes that went each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ByteCounts {
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-/// One direction.
+/// A direction of a connection.
 struct RelayDirection<'a> {
     from: &'a TcpStream,
     to: &'a TcpStream,
     buffer: Vec<u8>,
-    /// What of the buffer has been written.
+    /// The number of bytes of the buffer that have been written.
     written: usize,
-    /// Whether nothing more is read, and whether the reader has been told of that.
+    /// True if nothing more is read; `is_closed` is true once the reader has learned of that.
     is_over: bool,
     is_closed: bool,
     carried: u64,

@@ -1,4 +1,4 @@
-//! One connection of a program, from what it asks for to its end.
+//! A connection of a program, from what it asks for to its end.
 //!
 //! There are four ways of asking: a request to HTTP's proxy, CONNECT there, SOCKS, and a connection to an address that
 //! means a host ([`ConnectionGate::meant`]). All lead to the same decision ([`ConnectionGate::permit`]), and then to the same look at what is
@@ -21,7 +21,7 @@ use trumanfs_policy::network::Host;
 use trumanfs_policy::network::HostDenial;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};
 
-/// How a program hears that it does not reach what it wants.
+/// The form in which a program learns that it does not reach what it wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RefusalFormat {
     Http,
@@ -53,7 +53,7 @@ pub(super) fn serve(gate: &ConnectionGate, stream: TcpStream, stop: &StopSignal)
 
 /// Answers questions of the DNS that come by TCP, each with its length before it.
 fn names(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
-    /// How many questions a connection may have.
+    /// The most questions that a connection may have.
     const MOST: usize = 1000;
     for _ in 0..MOST {
         let question = client.until(|bytes| {

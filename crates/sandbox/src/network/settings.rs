@@ -9,7 +9,7 @@ use trumanfs_policy::network::HostPattern;
 use trumanfs_policy::network::HostRules;
 use trumanfs_policy::network::{PROXY, SOCKS, anywhere, wrong_ports};
 
-/// What one command asks for of what the policy allows.
+/// The part of what the policy allows that one command asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkRequest {
     /// No network.

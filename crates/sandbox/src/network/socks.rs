@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::bytes::ByteReader;
 use trumanfs_policy::network::Host;
 
-/// What a part of the protocol says.
+/// The meaning of the bytes of a part of the protocol.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SocksMessage<T> {
     /// There must be more.
     Partial,
     /// All of it, and how many bytes it had.
     Whole(T, usize),
-    /// It is something else.
+    /// The bytes are something else.
     Other,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum SocksReply {
     NoSuchAddress = 8,
 }
 
-/// What is asked for: a host as it was spelled, and a port.
+/// The target of a request: a host as it was spelled, and a port.
 pub(super) type SocksTarget = Result<(Result<Host, Vec<u8>>, u16), SocksReply>;
 
 /// Reads the greeting: whether going without authentication is offered.

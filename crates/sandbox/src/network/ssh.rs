@@ -1,4 +1,4 @@
-//! What an SSH client hears instead of a server (RFC 4253): an identification, and a message that says why.
+//! The reply that an SSH client gets instead of a server (RFC 4253): an identification, and a message that says why.
 
 /// Returns what ends a connection with this text.
 pub(super) fn disconnect(text: &str) -> Vec<u8> {

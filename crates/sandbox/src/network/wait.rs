@@ -11,7 +11,7 @@ use rustix::io::Errno;
 #[derive(Debug, Clone)]
 pub(super) struct StopSignal(pub(super) Arc<OwnedFd>);
 
-/// What a wait ended with.
+/// The outcome of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WaitOutcome {
     /// Which of the descriptors are ready.
