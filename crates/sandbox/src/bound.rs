@@ -1,5 +1,5 @@
-//! The contents of a bound host path that a read-only mount does not protect: sockets of services, which no read-only
-//! mount closes, and the state of stores, which shows what was removed.
+//! The sockets and state in a bound host path, beside its content: sockets of services, which no read-only mount
+//! closes, and the state of stores, which shows what was removed.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
