@@ -1,5 +1,5 @@
-//! What a store keeps for agents: a directory of its own for each (login, settings, history), and a mark for each run, by
-//! which the next one learns of those that were killed.
+//! The files that a store keeps for agents: a directory for each agent (login, settings, history), and a mark for each
+//! run, by which the next run learns of runs that were killed.
 //!
 //! A mark is locked while its run is under way. It is called after the agent and the run, `NAME.RUN`.
 

@@ -280,7 +280,7 @@ fn is_there(store: &Store, path: &WorldPath) -> bool {
     matches!((parent, path.name()), (Some(dir), Some(name)) if dir.stat(name).is_ok())
 }
 
-/// What is left of a path below another one; nothing for that path itself.
+/// Returns the rest of a path below another path: empty for that path itself, `None` for a path that is not below it.
 fn below(path: &Path, top: &Path) -> Option<PathBuf> {
     path.strip_prefix(top).ok().map(Path::to_owned)
 }

@@ -76,7 +76,7 @@ impl ControlRequest {
 pub enum RunRequest {
     /// A run begins.
     Begin {
-        /// It.
+        /// The run.
         #[serde(flatten)]
         run: Run,
         /// The threads that work for it from now on, by their ids in the daemon's PID namespace.
@@ -151,7 +151,7 @@ pub enum ControlAnswer {
     },
     /// The request failed, and nothing was changed.
     Failed {
-        /// Which kind of failure.
+        /// The kind of the failure.
         kind: FailureKind,
         /// The failure, in words.
         what: String,
@@ -173,9 +173,9 @@ impl From<Error> for ControlAnswer {
 pub struct HeldHomeInfo {
     /// The home's mountpoint.
     pub home: EscapedBytes,
-    /// Whom it is for.
+    /// The user that the home is for.
     pub uid: u32,
-    /// Their group.
+    /// The group of that user.
     pub gid: u32,
     /// True if nothing in it can be changed.
     pub read_only: bool,
@@ -194,9 +194,9 @@ pub struct MountStatus {
     pub version: String,
     /// The session.
     pub session: String,
-    /// Since when, RFC 3339.
+    /// The time since which the home has been mounted, RFC 3339.
     pub since: String,
-    /// Which mechanisms are in force.
+    /// The mechanisms that are in force.
     pub mechanisms: serde_json::Value,
     /// The number of requests of each kind.
     pub counters: serde_json::Value,
