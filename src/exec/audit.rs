@@ -19,13 +19,13 @@ use crate::world::{OriginKind, Root, RunId};
 /// The schema of a line.
 const SCHEMA: u32 = 1;
 
-/// How much of a command a line has, and of a message, in bytes: what follows tells no more of it.
+/// The largest number of bytes of a command or a message that a line has; the rest is left out.
 const LONGEST: usize = 16 << 10;
 
-/// How much of a short output a line has, in bytes.
+/// The largest number of bytes of a short output that a line has.
 const PREVIEW: usize = 500;
 
-/// Where the lines are.
+/// The log file that has the lines.
 pub(super) const LOG: AppendLog = AppendLog {
     name: layout::AUDIT,
     former: layout::FORMER_AUDIT,
@@ -36,20 +36,20 @@ pub(super) const LOG: AppendLog = AppendLog {
 #[derive(Debug)]
 pub struct StoreAuditLog {
     store: Root,
-    /// Whether a daemon serves the store.
+    /// True if a daemon serves the store.
     is_served: bool,
 }
 
-/// One line.
+/// A line of the audit log.
 #[derive(Debug, Serialize)]
 struct AuditLine<'a> {
     v: u32,
-    /// When the request ended, UTC.
+    /// The time at which the request ended, UTC.
     time: String,
     run: RunId,
     kind: OriginKind,
     command: String,
-    /// How many bytes the command has, where it is cut off.
+    /// The length of the whole command in bytes, if the line has only its start.
     #[serde(skip_serializing_if = "Option::is_none")]
     command_bytes: Option<usize>,
     cwd: String,
@@ -63,12 +63,12 @@ struct AuditLine<'a> {
     error_message: Option<&'a str>,
     pid: u32,
     uid: u32,
-    /// What happened, where an operator should look at it, and how urgently.
+    /// The event, if an operator should look at it; `severity` says how urgent it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     severity: Option<&'static str>,
-    /// How much a program wrote.
+    /// The number of bytes that a program wrote to its standard output.
     #[serde(skip_serializing_if = "Option::is_none")]
     stdout_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ use crate::world::Root;
 
 /// A home that stays mounted while this lives.
 pub struct HeldHome {
-    /// Where executors work.
+    /// The context of the home that executors work in.
     pub(super) place: HomeContext,
     /// The mounted home.
     pub(super) home: OwnedFd,

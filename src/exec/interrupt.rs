@@ -22,7 +22,7 @@ pub const SIGNALS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 pub struct InterruptSignals {
     /// The signal that ends the request, or 0.
     cancelled: Arc<AtomicUsize>,
-    /// Whether the next signal ends the process.
+    /// True if the next signal ends the process.
     ends_process: Arc<AtomicBool>,
 }
 

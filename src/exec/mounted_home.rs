@@ -26,7 +26,7 @@ use crate::world::{Dir, Meta, Node, Root, Run, SetAttrs, SetTime};
 #[derive(Debug)]
 pub struct MountedHome {
     root: Arc<Root>,
-    /// Where runs are registered, as far as this process may.
+    /// The registry of runs, if this process may register its runs there.
     runs: Option<Arc<RunRegistry>>,
     /// The run of the request, where it may change something.
     run: Option<RunRegistration>,
@@ -38,7 +38,7 @@ pub struct MountedHome {
 struct RunRegistration {
     run: Run,
     live: OnceLock<Option<LiveRun>>,
-    /// Why it is not known.
+    /// The error because of which the daemon does not know the run.
     trouble: Mutex<Option<Error>>,
 }
 

@@ -33,10 +33,10 @@ pub struct OfflineHome {
     caller: Caller,
     /// The run of the request, where it may change something.
     run: Option<Run>,
-    /// Whether the world knows the run.
+    /// The registration of the run with the world; it is done once.
     is_known: Once,
     changed: AtomicBool,
-    /// Why the request could not change anything.
+    /// The reason that the request could not change anything.
     untold: Mutex<Option<Error>>,
 }
 

@@ -22,24 +22,24 @@ use crate::world::{
     ViewOptions, World,
 };
 
-/// How often a request that waits for another one looks whether it has ended.
+/// The interval at which a request that waits for another request checks whether it has to end.
 const PAUSE: Duration = Duration::from_millis(16);
 
-/// How long no session is tried to be begun after one could not be: a line may ask for many changes.
+/// The time after a failure to begin a session in which no request tries it again: a line may ask for many changes.
 const DESPAIR: Duration = Duration::from_secs(5);
 
-/// What all requests have in common.
+/// The state that all requests share.
 #[derive(Debug)]
 pub(super) struct OfflineStore {
     reading: ReadOnlyStore,
     world: OnceLock<World>,
-    /// When no session could be begun last, and what commands heard of it.
+    /// The time at which a session last failed to begin, and the error that commands got.
     refused: Mutex<Option<(Instant, Error)>>,
-    /// How many requests are under way that may change something.
+    /// The number of requests under way that may change something.
     lines: Mutex<usize>,
     /// Held while a file is opened for writing.
     opening: Mutex<()>,
-    /// How long others who work on the store are waited for.
+    /// The longest time that a request waits for other users of the store.
     patience: Duration,
 }
 
@@ -217,7 +217,7 @@ fn tell(settled: &[StoreFinding]) {
     }
 }
 
-/// What commands hear where the store cannot be had.
+/// Returns the error that commands get if the store is not available: `EBUSY`.
 fn busy() -> Error {
     Error::os("flock")(Errno::BUSY)
 }

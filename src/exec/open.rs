@@ -22,17 +22,17 @@ use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
 use crate::world::{Root, ViewOptions};
 
-/// How long other commands that work on a store are waited for.
+/// The longest time that a command waits for other commands that work on a store.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What of a store exists and may be changed, where nobody has mounted it; a mounted home has its own say.
+/// The rules for which paths of an unmounted store exist and may be changed; a mounted home has its own rules.
 #[derive(Debug, Clone, Default)]
 pub struct StoreAccess {
     /// Patterns of what does not exist (gitignore syntax).
     pub hide: Vec<String>,
     /// Patterns of what cannot be changed.
     pub read_only: Vec<String>,
-    /// How long other commands that work on the store are waited for.
+    /// The longest time to wait for other commands that work on the store.
     pub wait: Option<Duration>,
 }
 

@@ -8,7 +8,8 @@ use rustix::fs::OFlags;
 
 use crate::world::{Id, OpenState};
 
-/// Whether a file was open in this process just before it is opened once more. Writes through the other descriptors are not seen.
+/// True if a file was open in this process just before this process opens it again. Writes through the other
+/// descriptors are not seen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LocalOpenState(bool);
 

@@ -18,25 +18,25 @@ pub const BOUNDS: [u64; 12] = [
     5, 10, 25, 50, 100, 250, 500, 1_000, 5_000, 30_000, 120_000, 600_000,
 ];
 
-/// What requests have in common that are counted together.
+/// The properties that requests share that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestClass {
     /// The executor: `shell`, `program`.
     pub kind: String,
-    /// How they ended.
+    /// The status that the requests ended with.
     pub status: String,
-    /// What a policy said of them; empty where none was asked.
+    /// The verdict of a policy about the requests; empty if no policy was asked.
     pub verdict: String,
 }
 
-/// How long requests took.
+/// The distribution of the durations of requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DurationHistogram {
-    /// How many took no longer than each of [`BOUNDS`].
+    /// The number of requests that took no longer than each of [`BOUNDS`].
     pub within: [u64; BOUNDS.len()],
-    /// How many there were.
+    /// The number of requests.
     pub count: u64,
-    /// How long all of them took, in milliseconds.
+    /// The sum of the durations of all requests, in milliseconds.
     pub sum_ms: u64,
 }
 
@@ -53,21 +53,21 @@ impl DurationHistogram {
 /// The totals of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditTotals {
-    /// How many requests there were of each sort.
+    /// The number of requests of each class.
     pub requests: BTreeMap<RequestClass, u64>,
-    /// How long they took, by executor.
+    /// The durations of requests, by executor.
     pub durations: BTreeMap<String, DurationHistogram>,
-    /// How many events there were that an operator should look at, by name and severity.
+    /// The number of events that an operator should look at, by name and severity.
     pub events: BTreeMap<(String, String), u64>,
-    /// How many limits were met, by name.
+    /// The number of times that each limit was met, by the limit's name.
     pub limits: BTreeMap<String, u64>,
-    /// How many requests had output cut.
+    /// The number of requests whose output was cut.
     pub truncated: u64,
-    /// How many lines cannot be understood.
+    /// The number of lines that cannot be understood.
     pub unreadable: u64,
 }
 
-/// What of a line is counted. A line that is not about a request has no status.
+/// The fields of a line that are counted. A line that is not about a request has no status.
 #[derive(Deserialize)]
 struct CountedLine {
     kind: Option<String>,

@@ -15,7 +15,7 @@ use crate::name::{WorldPath, escape};
 /// The largest file that is edited, in bytes.
 const MOST: u64 = 16 << 20;
 
-/// How often an edit that waits for another looks whether it has to end.
+/// The interval at which an edit that waits for another edit checks whether it has to end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Two edits of one process that overlap would each put the other's work back.
@@ -24,22 +24,22 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// A text to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileEdit {
-    /// What is there. Empty: the file is empty, or not there.
+    /// The text to replace. Empty: the file is empty, or does not exist.
     pub old: Vec<u8>,
-    /// What is to be there.
+    /// The text that replaces it.
     pub new: Vec<u8>,
-    /// Whether every place is meant; else there must be one.
+    /// True if every occurrence is to be replaced; otherwise there must be exactly one.
     pub all: bool,
 }
 
 /// A file that was edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditResult {
-    /// What it held.
+    /// The content of the file before the edit.
     pub before: Vec<u8>,
-    /// What it holds.
+    /// The content of the file after the edit.
     pub after: Vec<u8>,
-    /// In how many places it was changed.
+    /// The number of places at which the file was changed.
     pub places: u64,
 }
 

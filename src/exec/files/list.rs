@@ -7,7 +7,7 @@ use rustix::fs::FileType;
 use super::work::{FileContext, FileError, at};
 use crate::name::escape;
 
-/// How many entries have a shape: more are in the text alone.
+/// The largest number of entries in the result; the text alone has the others.
 const MOST: usize = 1000;
 
 /// An entry of a directory.

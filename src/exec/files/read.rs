@@ -6,12 +6,12 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use super::work::{FileContext, FileError, at, of_io};
 use crate::name::escape;
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 64 << 10;
-/// How much of the start is looked at for bytes that no text has.
+/// The number of bytes at the start of a file that are searched for bytes that no text has.
 const LOOK: usize = 8 << 10;
 
-/// Which lines of a file.
+/// The lines of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineWindow {
     /// All of them.

@@ -68,7 +68,7 @@ impl FileCall {
     }
 }
 
-/// What an operation has besides its text.
+/// The result of an operation besides its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileResult {
     /// The lines that were asked for, of how many bytes in all.
@@ -86,7 +86,7 @@ pub enum FileResult {
     Written(bool),
 }
 
-/// One operation.
+/// A request for one operation on files.
 pub struct FileRequest<'p> {
     place: &'p HomeContext,
     has_scratch: bool,

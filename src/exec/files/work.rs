@@ -1,4 +1,4 @@
-//! What operations on files work with, and how they say why they failed: `path: reason`.
+//! The context that operations on files work with, and the form of their errors: `path: reason`.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::exec::home::{Home, reason};
 use crate::exec::resolve::PathResolver;
 use crate::name::{WorldPath, escape};
 
-/// Why an operation failed: its path and the reason.
+/// The message of an operation that failed: its path and the reason.
 pub(super) type FileError = Vec<u8>;
 
 /// Says of a path why something failed.
@@ -25,13 +25,13 @@ pub(super) fn of_io(error: &io::Error) -> Error {
     Error::os("read or write")(errno)
 }
 
-/// What an operation works with.
+/// The context that an operation works with.
 pub(super) struct FileContext<'w> {
     /// The home.
     pub(super) home: &'w dyn Home,
-    /// Where paths begin.
+    /// The resolver of paths; it has the directory at which relative paths begin.
     pub(super) base: PathResolver<'w>,
-    /// What ends it.
+    /// The token that ends the operation.
     pub(super) cancel: &'w CancelToken,
 }
 

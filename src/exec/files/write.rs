@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::exec::home::WriteMode;
 use crate::name::{WorldPath, escape};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 256 << 10;
 
 /// Writes a file, and makes it and the directories above it where they are absent. Returns whether it was made.

@@ -21,7 +21,7 @@ use crate::exec::quote::line;
 use crate::exec::request::{Limits, Outcome, Request};
 use crate::world::RunId;
 
-/// What records and outcomes name as the rule that allowed an agent.
+/// The name that records and outcomes give to the rule that allowed an agent.
 const RULE: &str = "agent";
 
 /// Directories of programs that every sandbox has.
@@ -38,15 +38,15 @@ pub struct AgentCommand {
     pub env: Vec<(OsString, OsString)>,
     /// Paths of the host that it may read besides system software.
     pub bind_ro: Vec<PathBuf>,
-    /// Which hosts it may reach.
+    /// The rule for the hosts that the agent may reach.
     pub network: NetworkRule,
     /// Its own directory, `HOME`, and where that is in the sandbox.
     pub state: (OwnedFd, PathBuf),
     /// The id of its run.
     pub run: RunId,
-    /// How long it may run.
+    /// The longest time that the agent may run.
     pub timeout: Option<Duration>,
-    /// What ends it before.
+    /// The token that ends the agent before its time is up.
     pub cancel: CancelToken,
     /// The terminal of whoever started it, where it gets one.
     pub terminal: Option<UserTerminal>,

@@ -2,11 +2,11 @@
 //!
 //! A token is counted as four bytes, which is what English text and source code come to.
 
-/// How many lines of standard output are kept at first, from its start and its end.
+/// The number of lines of standard output that are kept at first, from its start and its end.
 const MOST: (usize, usize) = (200, 50);
-/// How many are kept at least, as long as any are.
+/// The least number of lines of standard output that are kept, if any are, from its start and its end.
 const LEAST: (usize, usize) = (20, 10);
-/// How many lines of standard error are kept.
+/// The number of lines of standard error that are kept, from its start and its end.
 const OF_STDERR: (usize, usize) = (40, 10);
 /// Bytes of a token.
 const TOKEN: u64 = 4;

@@ -37,14 +37,14 @@ use crate::exec::request::{ProgramReport, Refusal, Request, Status};
 use crate::name::{WorldPath, escape};
 use crate::world::{OriginKind, RunId};
 
-/// What a request ends with whose time is up.
+/// The return code of a request whose time is up.
 const TIMEOUT: u8 = 124;
-/// How often the token that ends a request is looked at.
+/// The interval at which the token that ends a request is checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long whoever takes the output may take for the rest of it.
+/// The longest time that the reader of the output has for the rest of it.
 const REST: Duration = Duration::from_secs(2);
 
-/// One request.
+/// The execution of one request.
 pub(super) struct ProgramExecution<'p> {
     programs: &'p ProgramHome,
     command: &'p ProgramCommand,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::sandbox::{LaunchError, WritableDir};
 use super::terminal::UserTerminal;
 
-/// What an execution has that no policy gives.
+/// The directory and the terminal of an agent, which an execution has and no policy gives.
 pub(super) struct AgentExtras<'a> {
     pub(super) state: &'a (OwnedFd, PathBuf),
     pub(super) terminal: Option<&'a UserTerminal>,

@@ -1,4 +1,4 @@
-//! What a policy says of a program of a line, for callers that do not run the line themselves.
+//! The decision of a policy about a program of a line, for callers that do not run the line themselves.
 
 use std::path::Path;
 

@@ -193,7 +193,7 @@ impl LinePrograms for ProgramLine {
 /// A program of a line that may run.
 struct LineProgram<'l> {
     line: &'l ProgramLine,
-    /// What the report calls it.
+    /// The words of the program, as the report has them.
     asked: String,
     ready: RunnableCommand,
 }

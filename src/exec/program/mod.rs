@@ -24,9 +24,9 @@ pub use profile::AgentProfile;
 pub use programs::{CommandDecision, ProgramCommand, ProgramHome};
 pub use refuse::RefusedCommand;
 pub use terminal::UserTerminal;
-/// What is meant to run.
+/// The policy: the programs that are meant to run.
 pub use trumanfs_policy as policy;
-/// What a program that runs can see and do.
+/// The sandbox: the things that a running program can see and do.
 pub use trumanfs_sandbox as sandbox;
-/// Whom it reaches from there.
+/// The network: the hosts that the program reaches from the sandbox.
 pub use trumanfs_sandbox::network;

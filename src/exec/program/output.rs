@@ -1,4 +1,4 @@
-//! What becomes of a program's output on its way out: [`EscapeStripper`].
+//! The filter for a program's output on its way out: [`EscapeStripper`].
 
 use std::io::Write;
 

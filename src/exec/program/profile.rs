@@ -1,4 +1,4 @@
-//! What is known of well-known agents: the files of `agents/`.
+//! The facts about well-known agents: the files of `agents/`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ const FILES: [(&str, &str); 6] = [
     ("opencode", include_str!("../../../agents/opencode.json")),
 ];
 
-/// What an agent needs.
+/// The needs of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentProfile {
-    /// What it is, for people.
+    /// The description of the agent, for people.
     pub description: String,
-    /// What its programs are called.
+    /// The names of the agent's programs.
     pub programs: Vec<String>,
     /// The hosts that it needs: those of its model, of its login and of its list of models.
     pub hosts: Vec<String>,
-    /// What of its own directory stays when it has ended: login, settings, history.
+    /// The paths in the agent's own directory that stay after the agent has ended: login, settings, history.
     pub state: Vec<PathBuf>,
     /// Variables that may have its credentials. They are not passed on by themselves.
     pub credentials: Vec<String>,

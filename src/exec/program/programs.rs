@@ -29,23 +29,23 @@ pub struct ProgramCommand {
     pub cwd: Vec<u8>,
     /// The variables that the caller sets.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// How long it may run, where that is shorter than the policy says.
+    /// The longest time that the command may run, if that is shorter than the policy's limit.
     pub timeout: Option<Duration>,
     /// Paths of the host that it may read besides system software.
     pub bind_ro: Vec<PathBuf>,
-    /// How many lines of each stream leave at most, and whether the end is kept where that is fewer; 0 is no limit.
+    /// The largest number of lines of each stream that leave; 0 is no limit. `tail` says whether the end is kept.
     pub lines: u64,
-    /// How many bytes of each stream leave at most, where that is less than the policy says.
+    /// The largest number of bytes of each stream that leave, if that is less than the policy's limit.
     pub bytes: Option<u64>,
-    /// Whether the end of the output is kept too where it has to be cut.
+    /// True if the end of the output is kept too when the output has to be cut.
     pub tail: bool,
-    /// Whether sequences that steer a terminal are left out of the output.
+    /// True if sequences that steer a terminal are left out of the output.
     pub strips_ansi: bool,
-    /// What all its processes may use together.
+    /// The limits that all processes of the command share.
     pub limits: sandbox::ResourceLimits,
-    /// What it asks for of the network that the policy allows it; without, it has all of that.
+    /// The part that the command asks for of the network that the policy allows it; `None` asks for all of that.
     pub network: Option<NetworkRequest>,
-    /// What ends it before its time.
+    /// The token that ends the command before its time is up.
     pub cancel: Option<CancelToken>,
 }
 

@@ -9,7 +9,7 @@ use super::sandbox::{LaunchError, NetworkSockets, Step};
 use crate::exec::AuditLog;
 use crate::world::RunId;
 
-/// What an audit line is called that an operator should look at.
+/// The name of the event in an audit line about a refused connection, which an operator should look at.
 const REFUSED: &str = "connection_refused";
 
 /// Answers for the network of a sandbox, if it has one, at the sockets that it handed over.

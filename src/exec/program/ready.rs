@@ -14,7 +14,7 @@ pub(super) struct RunnableCommand {
     pub(super) allowed: AllowedCommand,
     /// Its network; nothing where it has none.
     pub(super) network: Option<NetworkSettings>,
-    /// Whether the home is read-only for it.
+    /// True if the home is read-only for the command.
     pub(super) read_only: bool,
 }
 

@@ -24,14 +24,14 @@ use crate::exec::request::ProgramReport;
 use crate::name::escape;
 use crate::world::RunId;
 
-/// What a sandbox gives to every program in it. Programs share one only where all of this is the same for them, so that
-/// none has what the policy gives to another one.
+/// The rights that a sandbox gives to every program in it. Programs share a sandbox only if all of these are the same
+/// for them, so that no program gets what the policy gives to another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SandboxKind {
     network: Option<NetworkRule>,
     ptrace: bool,
     read_only: bool,
-    /// What is shown of the host.
+    /// The paths of the host that programs can see.
     bind_ro: Vec<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ struct ServedSandbox {
 /// The sandboxes of a line.
 pub(super) struct LineSandboxes {
     programs: Arc<ProgramHome>,
-    /// Where the changes of the line's run are made.
+    /// The home in which the changes of the line's run are made.
     home: Arc<dyn Home>,
     run: RunId,
     state: Mutex<SandboxPool>,
@@ -74,7 +74,7 @@ pub(super) struct LineSandboxes {
 #[derive(Default)]
 struct SandboxPool {
     all: Vec<ServedSandbox>,
-    /// Whether all were killed, and nothing more may start.
+    /// True if all sandboxes were killed, and no more may start.
     is_over: bool,
 }
 

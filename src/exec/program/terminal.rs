@@ -22,15 +22,15 @@ use crate::sys::signal::keep_terminal;
 /// A size for terminals that do not say theirs: rows and columns.
 const USUAL: (u16, u16) = (24, 80);
 
-/// How much is read at once of what is typed.
+/// The number of typed bytes that are read at once.
 const TYPED: usize = 4096;
 
 /// A terminal that a person sits at.
 #[derive(Debug)]
 pub struct UserTerminal {
-    /// What is typed, and the terminal's settings.
+    /// The descriptor of the terminal: for what is typed, and for the terminal's settings.
     typed: OwnedFd,
-    /// How it was before.
+    /// The former settings of the terminal.
     settings: Termios,
 }
 
