@@ -10,10 +10,10 @@ use super::hook_home::{HookHome, HookSettings};
 use super::permission;
 use crate::exec::quote;
 
-/// How many bytes of a line's output leave: what models are shown of it.
+/// The number of bytes of a line's output that leave: models are shown this much of it.
 const OUTPUT: &str = "30000";
 
-/// How long a word may be that a program is started with, in bytes (MAX_ARG_STRLEN, execve(2)).
+/// The limit of the length of a word that a program is started with, in bytes (MAX_ARG_STRLEN, execve(2)).
 const LONGEST: usize = 128 << 10;
 
 /// Answers an event. Nothing fails: what is not understood is denied, because a hook without an answer lets the call pass.

@@ -9,7 +9,7 @@ use super::path_readings::trimmed;
 /// The event before a call of a tool.
 const BEFORE: &str = "PreToolUse";
 
-/// Whose events they are.
+/// The agent that sends the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentKind {
     /// Claude Code's: <https://code.claude.com/docs/en/hooks>.
@@ -18,14 +18,14 @@ pub enum AgentKind {
     Codex,
 }
 
-/// What is told of a call. Both agents tell more, and newer ones may tell more still.
+/// The fields of an event that describe a call. Both agents send more fields, and newer agents may send more still.
 #[derive(Debug, Deserialize)]
 pub(super) struct HookEvent {
     hook_event_name: String,
-    /// Where the agent works.
+    /// The directory that the agent works in.
     #[serde(default)]
     pub(super) cwd: String,
-    /// What the agent may do without a person's word: `default`, `plan`, `acceptEdits`, …
+    /// The mode that says what the agent may do without asking a person: `default`, `plan`, `acceptEdits`, …
     #[serde(default)]
     pub(super) permission_mode: String,
     /// The tool; other events have none.
@@ -36,7 +36,7 @@ pub(super) struct HookEvent {
     pub(super) tool_input: Map<String, Value>,
 }
 
-/// What a tool is about to do.
+/// The action that a tool is about to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ToolCall {
     /// To run a line, which stands in this argument.
@@ -56,7 +56,7 @@ pub(super) enum ToolCall {
 pub(super) struct CallPath {
     /// As it was typed.
     pub(super) typed: String,
-    /// Where it leads, from the working directory; none where that cannot be said.
+    /// The path that `typed` leads to from the working directory, or `None` if that is not known.
     pub(super) leads: Option<String>,
 }
 

@@ -1,9 +1,9 @@
-//! Where a pattern of file names begins to search. Pure: a pattern is a text here, and nothing is looked up.
+//! The paths at which a pattern of file names begins to search. Pure: a pattern is a text, and nothing is looked up.
 
-/// How long a pattern may be, in bytes: one that is longer is not taken apart.
+/// The largest length of a pattern in bytes: a longer pattern is not taken apart.
 const LONGEST: usize = 4096;
 
-/// How many alternatives the braces of a pattern may have.
+/// The largest number of alternatives that the braces of a pattern may have.
 const MOST: usize = 256;
 
 /// Returns the paths below which everything lies that a pattern can match, one for each alternative of its braces. None

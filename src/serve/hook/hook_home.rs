@@ -15,7 +15,7 @@ use crate::exec::{self, Home, HomeContext, Limits, LinePrograms, ProgramProvider
 use crate::journal::RunId;
 use crate::name::WorldPath;
 
-/// What a hook is set up with.
+/// The settings of a hook.
 #[derive(Debug, Default)]
 pub struct HookSettings {
     /// This program, as it is called in a rewritten line.
@@ -24,9 +24,9 @@ pub struct HookSettings {
     pub root: Option<PathBuf>,
     /// The policy of real programs, and what it is called.
     pub policy: Option<(PathBuf, Policy)>,
-    /// Whether lines that change something in the home need nobody's permission, where the agent lets a hook say so.
+    /// True if lines that change something in the home need no permission, where the agent lets a hook say so.
     pub allows: bool,
-    /// What keeps anything from being decided: a policy that cannot be read.
+    /// The error that keeps the hook from deciding anything: a policy that cannot be read.
     pub problem: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! Whose permission a rewritten line needs. Pure.
+//! The permission for a rewritten line: given, or to be asked of a person. Pure.
 //!
 //! An agent asks a person about a line as it was. A hook that answers `allow` takes that question away, and one that answers
 //! `ask` has it put, about the rewritten line. So the answer is `allow` where the agent would not have asked: about a line
@@ -8,7 +8,7 @@
 use super::event::AgentKind;
 use crate::exec::shell::LineAnalysis;
 
-/// What the agent shall do with a rewritten line.
+/// The agent's next step with a rewritten line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinePermission {
     /// Run it.

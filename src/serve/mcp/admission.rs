@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use rmcp::model::{ErrorCode, ErrorData, RequestId};
 
-/// How many requests may go on at once.
+/// The largest number of requests that may go on at once.
 pub(super) const AT_ONCE: usize = 128;
-/// How much their messages may weigh together.
+/// The largest weight of their messages together, in bytes.
 const WEIGHT: usize = 64 << 20;
 /// The code of an error that is the server's own: too much at once (JSON-RPC 2.0, 5.1).
 const BUSY: ErrorCode = ErrorCode(-32000);
 
-/// What goes on.
+/// The number of requests that go on, and the weight of their messages.
 #[derive(Debug, Default)]
 struct AdmittedTotals {
     requests: AtomicUsize,

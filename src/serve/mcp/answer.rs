@@ -7,14 +7,14 @@ use crate::error::Error;
 use crate::exec::{Outcome, Status};
 use crate::operator::text::{LineSign, TextComparison};
 
-/// What a tool says.
+/// The answer of a tool.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ToolAnswer {
     /// For a model to read.
     pub(super) text: String,
     /// For a program to read.
     pub(super) data: Map<String, Value>,
-    /// Whether the tool did not do what was asked for.
+    /// True if the tool did not do what was asked for.
     pub(super) is_error: bool,
 }
 

@@ -13,12 +13,12 @@ use super::answer::{ToolAnswer, cut};
 use super::jobs::{ToolJob, ToolJobs};
 use super::tool_context::ToolContext;
 
-/// How long a client waits for an answer: many give up after 60 s.
+/// The longest time that a client waits for an answer: many give up after 60 s.
 const PATIENCE: Duration = Duration::from_secs(50);
-/// How often a client that asked for it hears that a call goes on.
+/// The interval at which a client that asked for progress hears that a call goes on.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What a call does, on a thread of its own.
+/// The function that does the work of a call, on a thread of its own.
 pub(super) type ToolFunction = Box<dyn FnOnce(&ToolContext, JsonObject) -> ToolAnswer + Send>;
 
 /// Does a call and waits for its end, so long as a client does. Returns nothing where the client has taken it back. The thread

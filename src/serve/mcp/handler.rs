@@ -47,10 +47,10 @@ const METHODS: [&str; 8] = [
 
 /// A server of one client.
 pub(super) struct McpServer {
-    /// What of its requests goes on.
+    /// The client's requests that go on.
     admission: RequestAdmission,
     workplace: Arc<Mutex<Arc<ServerHome>>>,
-    /// What the home is opened with, should its daemon end.
+    /// The settings to open the home with again if its daemon ends.
     settings: ServerSettings,
     /// Held while the home is opened anew.
     opening: Arc<Mutex<()>>,
@@ -60,9 +60,9 @@ pub(super) struct McpServer {
     default: Mutex<Option<Arc<McpSession>>>,
     /// The real programs, by the names of their tools.
     programs: BTreeMap<String, String>,
-    /// What a client is shown.
+    /// The tools that a client is shown.
     tools: Vec<Tool>,
-    /// How many bytes of each stream leave.
+    /// The largest number of bytes of each stream that leave.
     bytes: u64,
 }
 

@@ -12,11 +12,11 @@ use crate::operator::run::RunSummary;
 use crate::operator::undo::{OnConflict, UndoReport, in_words};
 use serde_json::json;
 
-/// How many paths of a run are named.
+/// The largest number of paths of a run that are named.
 const NAMED: usize = 20;
-/// How many runs `history` lists at most.
+/// The largest number of runs that `history` lists.
 const MOST: usize = 200;
-/// How many runs are looked for at first.
+/// The number of runs that are looked for at first.
 const FIRST: usize = 32;
 
 /// Finds the runs of a session that changed something, the newest first, in steps, and hands each step on until that is enough.

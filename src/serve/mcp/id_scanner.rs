@@ -5,10 +5,10 @@
 
 use rmcp::model::RequestId;
 
-/// How long a name or an id may be, in bytes, to be read.
+/// The largest length of a name or an id that is read, in bytes.
 const LONGEST: usize = 1 << 10;
 
-/// What the next byte belongs to.
+/// The part of the message that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScanState {
     /// The brace that opens the message.
@@ -25,7 +25,7 @@ enum ScanState {
 #[derive(Debug)]
 pub(super) struct IdScanner {
     expected: ScanState,
-    /// How many brackets are open within the value.
+    /// The number of brackets that are open within the value.
     depth: usize,
     is_text: bool,
     is_escaped: bool,

@@ -10,11 +10,11 @@ use super::live_output::LiveOutput;
 use crate::exec::CancelToken;
 use crate::journal::RunId;
 
-/// How long calls that have to end are waited for.
+/// The longest time to wait for calls that have to end.
 const GRACE: Duration = Duration::from_secs(3);
-/// How many jobs go on at once.
+/// The largest number of jobs that go on at once.
 const MOST: usize = 16;
-/// How many jobs that have ended are kept until somebody asks.
+/// The largest number of ended jobs that are kept until a client asks for them.
 const KEPT: usize = 64;
 
 /// A call, from its start.
@@ -25,13 +25,13 @@ pub(super) struct ToolJob {
     pub(super) tool: String,
     /// The session it belongs to.
     pub(super) session: String,
-    /// What ends it.
+    /// The token that ends the call.
     pub(super) cancel: CancelToken,
-    /// What it has written so far.
+    /// The output that the call has written so far, for each stream.
     pub(super) streams: [LiveOutput; 2],
-    /// When it began.
+    /// The time at which the call began.
     pub(super) begun: Instant,
-    /// How much of each stream has been shown.
+    /// The number of bytes of each stream that have been shown.
     seen: Mutex<[usize; 2]>,
     ended: Mutex<Option<ToolAnswer>>,
     end: Condvar,

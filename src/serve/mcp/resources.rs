@@ -13,9 +13,9 @@ use crate::exec::CancelToken;
 use crate::operator::diff::{Diff, TextPair};
 use crate::operator::run::RunSummary;
 
-/// How the names of resources begin.
+/// The start of the names of resources.
 const SCHEME: &str = "trumanfs://session/";
-/// How long reading one may take.
+/// The longest time that reading a resource may take.
 pub(super) const TIME: Duration = Duration::from_secs(45);
 
 /// The media types of a session's log and of its differences.

@@ -99,7 +99,7 @@ pub(super) fn of_list() -> JsonObject {
     }))
 }
 
-/// What was removed.
+/// Returns the schema of the result of a removal.
 pub(super) fn of_remove() -> JsonObject {
     schema(json!({
         "trash": {"type": ["string", "null"], "description": "Where it lies now"},
@@ -128,7 +128,7 @@ pub(super) fn of_history() -> JsonObject {
     }))
 }
 
-/// What was taken back.
+/// Returns the schema of the result of an undo.
 pub(super) fn of_undo() -> JsonObject {
     schema(json!({
         "undone": {"type": "string", "description": "The run that was taken back"},

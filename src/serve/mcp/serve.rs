@@ -10,9 +10,9 @@ use super::server_home::ServerSettings;
 use super::transport::{ServerEnd, StdioTransport};
 use crate::error::{Error, Result};
 
-/// How many threads may work for calls at once: more than requests are let in.
+/// The largest number of threads that work for calls at once: more than requests are let in.
 const THREADS: usize = 2 * AT_ONCE;
-/// How long answers may take that are under way when the server is to end.
+/// The longest time that answers under way may take when the server is to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// Serves a client on standard input and output, until it goes away or `end` says so. What still runs then is ended.

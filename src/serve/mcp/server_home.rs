@@ -12,7 +12,7 @@ use crate::exec::program::{LineSource, ProgramCommand, ProgramHome};
 use crate::exec::shell::Shell;
 use crate::exec::{self, HeldHome, HomeContext, Limits, Outcome};
 
-/// What a server works in, and with.
+/// The settings of a server: the home that it works in, and the things that it works with.
 #[derive(Clone)]
 pub struct ServerSettings {
     /// A mounted home, or a store, which is mounted for as long as the server runs where that is possible.
@@ -21,18 +21,18 @@ pub struct ServerSettings {
     pub programs: Option<(Arc<WatchedPolicy>, BackendChoice, Option<NetworkRequest>)>,
     /// The tools to offer; all where there are none.
     pub tools: Vec<String>,
-    /// How many tokens an answer may have, of four bytes each.
+    /// The largest number of tokens of an answer, of four bytes each.
     pub tokens: u64,
 }
 
 /// A real program, as the policy has it.
 pub(super) struct ProgramInfo {
     pub(super) name: String,
-    /// What the policy says of it.
+    /// The policy's description of the program.
     pub(super) said: String,
-    /// Whether the home is read-only for it.
+    /// True if the home is read-only for the program.
     pub(super) is_read_only: bool,
-    /// Whether there is anything that it can reach in the network.
+    /// True if the program can reach anything in the network.
     pub(super) has_network: bool,
 }
 
@@ -42,12 +42,12 @@ struct ProgramSetup {
     lines: Arc<LineSource>,
 }
 
-/// Where tools work. It stays mounted while this lives, if this mounted it.
+/// The home that tools work in. The home stays mounted while this lives, if this mounted it.
 pub(super) struct ServerHome {
     root: PathBuf,
     place: HomeContext,
     real: Option<ProgramSetup>,
-    /// Whether the store could not be mounted: then this process has it for itself once something was changed.
+    /// True if the store could not be mounted: then this process has the store for itself after the first change.
     is_unmounted: bool,
     /// The last to be dropped.
     held: Option<HeldHome>,

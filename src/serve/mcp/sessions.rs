@@ -10,9 +10,9 @@ use crate::exec::Limits;
 use crate::exec::shell::Shell;
 use crate::journal::RunId;
 
-/// How many sessions are kept: the one that was used least lately is forgotten.
+/// The largest number of sessions that are kept: the least recently used session is forgotten.
 const MOST: usize = 64;
-/// How many runs of a session are kept.
+/// The largest number of runs of a session that are kept.
 const RUNS: usize = 10_000;
 
 /// A session. Clones of the `Arc` are the same one.

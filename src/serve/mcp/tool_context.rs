@@ -18,30 +18,30 @@ use crate::exec::shell::Shell;
 use crate::exec::{CancelToken, Limits, Outcome, Request};
 use crate::name::escape;
 
-/// How long an operation on files may take.
+/// The longest time that an operation on files may take.
 const OF_FILES: Duration = Duration::from_secs(45);
-/// How long a line or a program may take where nobody says otherwise.
+/// The longest time that a line or a program may take if the call sets no time.
 pub(super) const USUAL: Duration = Duration::from_secs(600);
-/// How long anybody may say.
+/// The longest time that a call may set.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
-/// How often a session that is in use is looked at.
+/// The interval at which a call that waits for a session in use looks at it again.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How much a line may hold in memory, in bytes.
+/// The largest number of bytes that a line may hold in memory.
 const MEMORY: u64 = 64 << 20;
-/// How much the variables of a session may hold after a line, in bytes.
+/// The largest number of bytes that the variables of a session may hold after a line.
 const VARIABLES: usize = 1 << 20;
 
-/// What a call works with.
+/// The context that a call works with.
 pub(super) struct ToolContext {
     pub(super) workplace: Arc<ServerHome>,
     pub(super) session: Arc<McpSession>,
     pub(super) jobs: Arc<ToolJobs>,
-    /// What ends the call.
+    /// The token that ends the call.
     pub(super) cancel: CancelToken,
-    /// What it writes, as it comes.
+    /// The output of the call, as the call writes it.
     pub(super) streams: [LiveOutput; 2],
-    /// How many bytes of each stream leave.
+    /// The largest number of bytes of each stream that leave.
     pub(super) bytes: u64,
 }
 

@@ -18,14 +18,14 @@ use super::{file_tools, history, job_tools, result_schemas};
 use crate::exec::files::FileCall;
 use crate::exec::program::ProgramCommand;
 
-/// What a tool does to what is there.
+/// The effect of a tool on what is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ToolEffect {
     /// Nothing.
     Reads,
-    /// It makes something where nothing is.
+    /// Makes something where nothing is.
     Adds,
-    /// It changes or takes away what is there, and all of it can be brought back.
+    /// Changes or removes what is there, and all of it can be brought back.
     Changes,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct ToolSpec {
     pub(super) name: &'static str,
     description: &'static str,
     effect: ToolEffect,
-    /// Whether doing it again makes no difference.
+    /// True if a second call with the same arguments makes no difference.
     is_idempotent: bool,
     schema: fn() -> JsonObject,
     result: fn() -> JsonObject,

@@ -25,21 +25,21 @@ use super::id_scanner::IdScanner;
 use super::writer::{OutgoingMessage, UnreadOutput, write_all};
 use crate::error::{Error, Result};
 
-/// How long a message may be, in bytes.
+/// The largest length of a message, in bytes.
 const LONGEST: u64 = 8 << 20;
-/// How many values a message may have: each takes many times its length in memory.
+/// The largest number of values that a message may have: each takes many times its length in memory.
 const VALUES: usize = 100_000;
-/// What a value takes besides its text, in bytes.
+/// The number of bytes that a value takes besides its text.
 const VALUE: usize = 100;
-/// How long a notification may be, in bytes.
+/// The largest length of a notification, in bytes.
 const NOTIFICATION: usize = 64 << 10;
-/// How many messages wait on their way in or out.
+/// The largest number of messages that wait on their way in, and on their way out.
 const WAITING: usize = 64;
-/// How often it is looked whether a client that says nothing more still listens.
+/// The interval at which the server checks whether a client that sends nothing more still listens.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the last messages may take to be read.
+/// The longest time that the client has to read the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// How long a client that says nothing more may read nothing.
+/// The longest time that a client that sends nothing more may read nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends a server from outside. Clones end together.
@@ -126,7 +126,7 @@ struct MessageReader {
     to_server: Sender<RxJsonRpcMessage<RoleServer>>,
     answers: Sender<OutgoingMessage>,
     admission: RequestAdmission,
-    /// Whether the client has made a request that can open the protocol.
+    /// True if the client has made a request that can open the protocol.
     is_opened: bool,
 }
 

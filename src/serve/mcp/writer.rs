@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
-/// What goes to standard output.
+/// A message for standard output, or a request to flush it.
 pub(super) enum OutgoingMessage {
     /// A message.
     Message(Vec<u8>),
@@ -18,7 +18,7 @@ pub(super) enum OutgoingMessage {
     Flush(oneshot::Sender<()>),
 }
 
-/// Since when the client has read nothing of what is being written. Clones are the same.
+/// The time since which the client has read nothing of what is being written. Clones share the time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UnreadOutput(Arc<Mutex<Option<Instant>>>);
 
