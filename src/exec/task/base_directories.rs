@@ -27,7 +27,7 @@ use crate::world::store::layout::STATE;
 const MEMORY: &str = "bases.json";
 const LONGEST_MEMORY: usize = 1 << 20;
 
-/// What a base was when a task was last run.
+/// The identity of a base at the last run of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct BaseIdentity {
     home: bool,
@@ -43,7 +43,7 @@ pub(super) struct BaseDirectory {
     place: HomeContext,
 }
 
-/// Where what is removed goes.
+/// The destination of removed files.
 enum RemovalTarget {
     /// Into the trash of the home.
     Home(Box<(Client, HomeDescriptors)>),

@@ -46,7 +46,7 @@ pub struct ExecutorClock {
 #[derive(Debug, Default)]
 struct LatestTime {
     time: u64,
-    /// Whether it is not on disk, for lack of space.
+    /// True if the latest time is not on disk because the disk is full.
     is_unkept: bool,
 }
 

@@ -13,11 +13,11 @@ use crate::error::Result;
 /// The times of an executor.
 #[derive(Debug, Serialize)]
 pub struct ClockReport {
-    /// What the system's clock says.
+    /// The time of the system's clock (Unix seconds).
     pub system: u64,
     /// The latest time that the executor has seen, which it goes by where that is later.
     pub latest: u64,
-    /// Whether the system's clock was accepted although it is behind.
+    /// True if the system's clock was accepted although it is behind.
     pub accepted: bool,
 }
 

@@ -14,7 +14,7 @@ use super::strict;
 use crate::client::store_behind;
 use crate::error::{Error, Result};
 
-/// How long the file may be, in bytes.
+/// The maximum length of a configuration file, in bytes.
 const LONGEST: usize = 64 << 10;
 
 /// The longest lease that a configuration can allow, in seconds: a year.
@@ -49,9 +49,9 @@ pub struct ExecutorConfig {
     pub audience: String,
     /// The directories below which tasks work, canonical, none in another.
     pub bases: Vec<PathBuf>,
-    /// Where log, clock and lock are; of mode 0700.
+    /// The directory of log, clock and lock; of mode 0700.
     pub state_dir: PathBuf,
-    /// Where removed files of plain bases are kept; of mode 0700.
+    /// The directory that keeps the removed files of plain bases; of mode 0700.
     pub vault_dir: PathBuf,
     /// The file of the executor's private key.
     pub key: PathBuf,
@@ -59,9 +59,9 @@ pub struct ExecutorConfig {
     pub trust: PathBuf,
     /// The list of revoked leases, where there is to be one.
     pub revocations: Option<PathBuf>,
-    /// How long a lease may last, in seconds.
+    /// The longest duration of a lease, in seconds.
     pub max_lease_s: u64,
-    /// How far the clock of a kernel may be ahead, in seconds.
+    /// The time by which the clock of a kernel may be ahead, in seconds.
     pub skew_s: u64,
 }
 

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use super::key::{PrivateKey, PublicKey};
 use super::strict::{self, FormatError};
 
-/// How many signatures an envelope may have.
+/// The largest number of signatures of an envelope.
 const MOST_SIGNATURES: usize = 8;
 
-/// What a payload is.
+/// The type of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PayloadType {
     /// A lease.
@@ -54,11 +54,11 @@ impl PayloadType {
 /// A payload with its type and signatures. That it could be read says nothing of who signed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// What the payload is.
+    /// The type of the payload.
     pub payload_type: PayloadType,
     /// The exact bytes that are signed.
     pub payload: Vec<u8>,
-    /// One to eight signatures.
+    /// The signatures, one to eight.
     pub signatures: Vec<EnvelopeSignature>,
 }
 

@@ -20,7 +20,7 @@ use crate::exec::request::{Refusal, Request, Status};
 use crate::name::WorldPath;
 use crate::world::{OriginKind, RunId};
 
-/// What a task is, apart from its deed: the names under which it is remembered.
+/// The names under which a task is remembered: the task without its deed.
 #[derive(Debug, Clone)]
 pub(super) struct TaskIds {
     pub(super) task_id: String,
@@ -35,7 +35,7 @@ pub(super) struct TaskIds {
 pub(super) enum TaskError {
     /// Nothing of it is left.
     Failed(TaskFailure),
-    /// What it left cannot be told: its intent stays open.
+    /// The task may have left something, and nothing tells what: its intent stays open.
     Unsettled(TaskFailure),
 }
 
@@ -45,10 +45,10 @@ impl From<TaskFailure> for TaskError {
     }
 }
 
-/// What came of a task: the file, and where it is kept if it was removed.
+/// The end of a task: the file, and the place where it is kept if it was removed; or the error.
 pub(super) type TaskCompletion = Result<(WorkerOutput, Option<RecoveryEntry>), TaskError>;
 
-/// One task.
+/// A task that the pipeline runs.
 pub(super) struct TaskExecution<'t, 'l> {
     pub(super) bases: &'t BaseDirectories,
     /// The base that the run belongs to.
@@ -59,7 +59,7 @@ pub(super) struct TaskExecution<'t, 'l> {
     pub(super) quota: TaskQuota,
     pub(super) expected: ExpectedFile,
     pub(super) started_at: u64,
-    /// What came of it; nothing before it was carried out.
+    /// The end of the task; `None` before the task was carried out.
     pub(super) came: Option<TaskCompletion>,
 }
 

@@ -34,7 +34,7 @@ use crate::exec::request::{Limits, Request};
 pub struct TaskAnswer {
     /// The envelope, one line without its end.
     pub result: String,
-    /// Whether the task was done, now or earlier.
+    /// True if the task was done, now or earlier.
     pub success: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct TaskExecutor {
     ledger: Ledger,
 }
 
-/// What an executor works with, its ledger apart.
+/// The parts of an executor, except its ledger.
 struct ExecutorContext {
     config: ExecutorConfig,
     key: PrivateKey,

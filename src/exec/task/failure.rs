@@ -77,7 +77,7 @@ impl TryFrom<String> for FailureCode {
 pub struct TaskFailure {
     /// Which kind it is.
     pub code: FailureCode,
-    /// What happened, for people.
+    /// The reason in words, for people.
     pub message: String,
 }
 

@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 use crate::world::Root;
 use crate::world::root::open_beneath;
 
-/// What the file in the vault's directory is called, before a part of the state directory's digest: executors may share a vault.
+/// The name of the file in the vault's directory, before a part of the state directory's digest: executors may share a
+/// vault.
 const FILE: &str = ".log-head-";
 
 /// The length of its line.

@@ -240,7 +240,7 @@ pub fn canonical(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(io_failed(path))
 }
 
-/// What a path leads to, by device and inode.
+/// The identity of the file that a path leads to: its device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,

@@ -16,7 +16,7 @@ use super::host_files;
 use super::strict::{FormatError, sha256};
 use crate::error::Error;
 
-/// How long a key file may be, in bytes. A key takes some 120.
+/// The maximum length of a key file, in bytes. A key takes some 120.
 const LONGEST: usize = 4096;
 
 /// A public key.

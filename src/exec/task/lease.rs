@@ -16,10 +16,10 @@ use super::revocations::RevocationList;
 use super::strict::{self, FormatError};
 use crate::error::Error;
 
-/// How many capabilities or bases a lease may name.
+/// The largest number of capabilities, or of bases, that a lease may name.
 const MOST: usize = 64;
 
-/// How often a lease may be used at most.
+/// The largest `max_uses` of a lease.
 const MOST_USES: u64 = 1_000_000;
 
 /// The payload of a lease. Its members stand in this order in what `lease issue` writes; a reader takes any order.
@@ -30,7 +30,7 @@ pub struct Lease {
     pub v: u64,
     /// Which lease it is; what a list of revoked ones names, and uses are counted by.
     pub lease_id: String,
-    /// Who issued it, for people.
+    /// The issuer of the lease, for people.
     pub iss: String,
     /// The executor that it is for.
     pub aud: String,
@@ -38,19 +38,19 @@ pub struct Lease {
     pub task_id: String,
     /// The SHA-256 of what is to be carried out: the manifest's exact bytes, or those of the result to undo.
     pub manifest_sha256: String,
-    /// What may be done.
+    /// The ids of the capabilities that the task may use.
     pub capabilities: Vec<String>,
-    /// Where: the directories below which all paths lie.
+    /// The directories below which all paths of the task lie.
     pub bases: Vec<AbsolutePath>,
-    /// When it was issued (Unix seconds).
+    /// The time at which the lease was issued (Unix seconds).
     pub iat: u64,
     /// The first second in which it is valid (Unix).
     pub nbf: u64,
     /// The first second in which it is valid no more (Unix).
     pub exp: u64,
-    /// How often it may be used.
+    /// The number of times that the lease may be used.
     pub max_uses: u64,
-    /// What the task may use.
+    /// The limits of what the task may use.
     #[serde(deserialize_with = "strict::object")]
     pub quota: TaskQuota,
 }

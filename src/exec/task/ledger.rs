@@ -29,17 +29,17 @@ use crate::world::root::{open_beneath, stat_fd};
 const LOG: &str = "log.jsonl";
 const LOCK: &str = "lock";
 
-/// How long another process that works on the ledger is waited for.
+/// The time to wait for another process that works on the ledger.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much space is kept for a task: its lines, so that a full disk stops it before it begins.
+/// The space that is reserved for the lines of a task, in bytes: a full disk stops a task before it begins.
 const RESERVED: u64 = 256 << 10;
 
 /// A ledger, open.
 pub(super) struct Ledger {
     lock: OwnedFd,
     file: File,
-    /// How much of the file has been read, or written.
+    /// The number of bytes of the file that have been read or written.
     end: u64,
     index: LedgerIndex,
     witness: HeadWitness,

@@ -1,4 +1,4 @@
-//! What the lines of a ledger come to: which tasks have a final result, how often a lease was used, what is open.
+//! The index of a ledger: the tasks that have a final result, the uses of each lease, and the task that is open.
 
 use std::collections::HashMap;
 
@@ -7,25 +7,25 @@ use super::ledger_line::{LedgerLine, TaskAction, TaskIntent};
 use super::result::NO_PREV;
 use super::worker::worker_order::FileStamp;
 
-/// What is known of a task.
+/// A task that the ledger knows.
 #[derive(Debug, Clone)]
 pub(super) struct KnownTask {
     /// The SHA-256 of the manifest that the id belongs to.
     pub(super) manifest_sha256: Box<str>,
-    /// Where the line of its final result lies, and how long it is.
+    /// The line of the task's final result: its byte offset and its length in bytes.
     pub(super) result: Option<(u64, u64)>,
 }
 
-/// What is known of a lease.
+/// The uses of a lease that the ledger knows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LeaseUse {
-    /// How often a task was tried with it.
+    /// The number of tries of a task with the lease.
     pub(super) tries: u64,
-    /// Where the line of the newest result lies that a try came to, and how long it is.
+    /// The line of the newest result that a try with the lease came to: its byte offset and its length in bytes.
     pub(super) last: Option<(u64, u64)>,
 }
 
-/// What is known of all of them.
+/// The index of all tasks and leases in a ledger.
 #[derive(Debug, Default)]
 pub(super) struct LedgerIndex {
     tasks: HashMap<Box<str>, KnownTask>,

@@ -35,7 +35,7 @@ impl<'l> LedgerLine<'l> {
     }
 }
 
-/// What a task is about to do: enough to find out afterwards whether it did.
+/// The intent of a task that is about to act: enough to find out afterwards whether the task acted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskIntent {
@@ -47,9 +47,9 @@ pub(super) struct TaskIntent {
     pub(super) manifest_sha256: String,
     /// The run that its records carry.
     pub(super) run: RunId,
-    /// When it began, in Unix seconds.
+    /// The time at which the task began (Unix seconds).
     pub(super) started_at: u64,
-    /// What it does.
+    /// The deed of the task.
     pub(super) deed: TaskAction,
     /// The file as it was found.
     pub(super) found: FoundFile,
@@ -61,7 +61,7 @@ pub(super) struct TaskIntent {
     pub(super) undoes: Option<String>,
 }
 
-/// What a task does.
+/// The deed of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "lowercase", deny_unknown_fields)]
 pub(super) enum TaskAction {
@@ -86,14 +86,14 @@ pub(super) enum TaskAction {
     },
     /// Moves it back.
     Restore {
-        /// What it is called there.
+        /// The name of the file in the trash or the vault.
         entry: EscapedBytes,
         /// To where.
         destination: AbsolutePath,
     },
 }
 
-/// What came of a task.
+/// The result of a task, as the ledger stores it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StoredResult<'l> {
@@ -106,7 +106,7 @@ pub(super) struct StoredResult<'l> {
     /// The lease that it was tried with; absent in what older releases wrote.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) lease_id: Option<Cow<'l, str>>,
-    /// Whether it is final.
+    /// True if the result is final.
     pub(super) success: bool,
     /// The SHA-256 of the signed payload, in hex: the next result's `prev`.
     #[serde(borrow)]

@@ -1,4 +1,4 @@
-//! Whether a ledger holds: each result signed, each chained to the one before, each success begun by an intent.
+//! The audit of a ledger: each result is signed and chained to the one before, each success was begun by an intent.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -16,10 +16,10 @@ use super::strict;
 use super::trust::TrustedKeys;
 use crate::error::{Error, Result};
 
-/// How many problems are told.
+/// The largest number of problems in a report.
 const MOST: usize = 100;
 
-/// What there is in a ledger.
+/// The contents of a ledger, and its problems.
 #[derive(Debug, Default, Serialize)]
 pub struct LogReport {
     /// Its lines.
@@ -35,7 +35,7 @@ pub struct LogReport {
     pub open: Option<String>,
     /// The SHA-256 of the newest result's payload: what a host compares with the last `prev` that it knows.
     pub head: String,
-    /// What does not hold, the first hundred.
+    /// The problems of the ledger, the first hundred.
     pub problems: Vec<String>,
 }
 

@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use super::absolute_path::AbsolutePath;
 use super::strict::{self, FormatError};
 
-/// How long a manifest may be, in bytes.
+/// The maximum length of a manifest, in bytes.
 pub const LONGEST: usize = 64 << 10;
 
-/// What a task may do. There is nothing else.
+/// A capability: an operation that a task may do. There are no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Capability {
     /// Move a regular file to a name that is not in use.
@@ -69,7 +69,7 @@ struct ManifestWire {
 /// The conditions of a manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ManifestConstraints {
-    /// Whether it must be possible to take the operation back; `None` where the manifest does not say.
+    /// True if it must be possible to take the operation back; `None` where the manifest does not say.
     pub reversible: Option<bool>,
     /// Conditions that mean nothing here.
     pub others: Map<String, Value>,
@@ -80,13 +80,13 @@ pub struct ManifestConstraints {
 pub struct Manifest {
     /// Which task it is; the key of idempotency.
     pub task_id: String,
-    /// What is to be done; any text, also one that is no id: then it is none of the known capabilities.
+    /// The id of the operation; any text, also one that is no id: then it is none of the known capabilities.
     pub capability_id: String,
     /// With what, for [`TaskInputs::read`].
     pub inputs: Value,
     /// On which conditions.
     pub constraints: ManifestConstraints,
-    /// Where the task comes from; means nothing here.
+    /// The origin of the task; means nothing here.
     pub provenance: Map<String, Value>,
 }
 

@@ -1,4 +1,4 @@
-//! What a task may use: the quota of a lease. Every limit is required and has bounds.
+//! The quota of a lease: the limits of what a task may use. Every limit is required and has bounds.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ const BOUNDS: [(&str, u64, u64); 5] = [
 
 const DAY_MS: u64 = 86_400_000;
 
-/// What a task may use.
+/// The limits of what a task may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskQuota {
@@ -35,7 +35,7 @@ pub struct TaskQuota {
 }
 
 impl Default for TaskQuota {
-    /// What `lease issue` gives where nothing is said: a minute, ten seconds, 256 MiB, and files of 1 GiB.
+    /// Returns the quota that `lease issue` gives by default: a minute, ten seconds, 256 MiB, and files of 1 GiB.
     fn default() -> TaskQuota {
         TaskQuota {
             wall_ms: 60_000,

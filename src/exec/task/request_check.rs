@@ -21,16 +21,16 @@ use super::worker_job::of;
 use crate::error::Error;
 use crate::name::EscapedBytes;
 
-/// What a task is to do, once its lease holds.
+/// The deed that a task is to do, once its lease holds.
 pub(super) struct TaskSpec {
     pub(super) deed: TaskAction,
     /// The task that it undoes.
     pub(super) undoes: Option<String>,
-    /// What the file must be.
+    /// The conditions that the file must meet.
     pub(super) expected: ExpectedFile,
 }
 
-/// What a request says of itself, for its result, as far as it could be read.
+/// The ids that a request names, for its result, as far as they could be read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RequestIds {
     pub(super) task_id: String,
@@ -39,21 +39,22 @@ pub(super) struct RequestIds {
     pub(super) lease_id: String,
 }
 
-/// What a request asks for.
+/// The bytes of a request.
 pub(super) enum RequestBytes<'a> {
-    /// What a manifest says.
+    /// The exact bytes of a manifest.
     Manifest(&'a [u8]),
     /// That a task is undone, by its result.
     Undo(&'a [u8]),
 }
 
-/// How a request ends before anything was begun.
+/// The end of a request before anything was begun.
 pub(super) enum EarlyFailure {
     /// A failure of the lease, or a request that cannot be read: signed, never stored.
     Unstored(TaskFailure),
     /// A failure of a task whose lease holds.
     Stored(TaskFailure),
-    /// It was done or tried earlier: where the result of that time lies.
+    /// The task was done or tried earlier: the line of the result of that time, by its byte offset and its length in
+    /// bytes.
     Again((u64, u64)),
     /// The executor itself cannot work.
     Broken(Error),
@@ -65,7 +66,7 @@ enum TaskRequest {
     Undo(Box<TaskOutput>),
 }
 
-/// What checks go by.
+/// The context of the checks of a request.
 pub(super) struct TaskChecker<'c> {
     pub(super) config: &'c ExecutorConfig,
     pub(super) key: &'c PrivateKey,

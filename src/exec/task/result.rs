@@ -16,29 +16,29 @@ use super::trust::TrustedKeys;
 /// The `prev` of the first result of a log.
 pub const NO_PREV: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// How a task ended.
+/// The outcome of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskOutcome {
-    /// It was done.
+    /// The task was done.
     Success(TaskOutput),
-    /// It was not, and nothing half done is left.
+    /// The task was not done, and nothing half done is left.
     Failed(TaskFailure),
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskResult {
     /// The task; empty where it could not be read.
     pub task_id: String,
     /// The capability; empty where it could not be read.
     pub capability_id: String,
-    /// How it ended.
+    /// The outcome of the task.
     pub ending: TaskOutcome,
-    /// Who carried it out: the configured audience.
+    /// The executor that carried out the task: the configured audience.
     pub executor: String,
-    /// When it began (Unix seconds).
+    /// The time at which the task began (Unix seconds).
     pub started_at: u64,
-    /// When it ended (Unix seconds).
+    /// The time at which the task ended (Unix seconds).
     pub finished_at: u64,
     /// The SHA-256 of the manifest's bytes, or of the result to undo; empty where they could not be read.
     pub manifest_sha256: String,
@@ -48,7 +48,7 @@ pub struct TaskResult {
     pub prev: String,
 }
 
-/// What was done.
+/// The output of a task that was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskOutput {
@@ -59,7 +59,7 @@ pub struct TaskOutput {
     /// Which file.
     #[serde(deserialize_with = "strict::object")]
     pub result_summary: ResultSummary,
-    /// How it can be taken back.
+    /// The data by which the task can be taken back.
     #[serde(deserialize_with = "strict::object")]
     pub undo_metadata: UndoMetadata,
 }
@@ -80,7 +80,7 @@ pub struct ResultSummary {
     pub size: u64,
 }
 
-/// What an undo needs to know.
+/// The data that an undo needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UndoMetadata {
@@ -107,7 +107,7 @@ pub struct UndoMetadata {
     pub undoes: Option<String>,
 }
 
-/// Where a removed file is kept.
+/// The place where a removed file is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecoveryMetadata {
@@ -120,7 +120,7 @@ pub struct RecoveryMetadata {
     pub sha256: Option<String>,
 }
 
-/// What keeps removed files.
+/// The kind of place that keeps removed files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum RecoveryKind {

@@ -20,10 +20,10 @@ use crate::error::Error;
 /// The file in the state directory that remembers the newest list.
 const SEEN: &str = "revocations-seen.json";
 
-/// How long a new list waits for the clock to pass the time of the one before.
+/// The time that a new list waits for the clock to pass the time of the one before.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What an operator does about a list that does not count.
+/// The remedy, for an operator, of a list that does not count.
 const REMEDY: &str = "Nothing is carried out without the list. A kernel key that is trusted now has to sign it: \
                       `trumanfs lease revoke --key K --revocations FILE …`.";
 
@@ -39,9 +39,9 @@ struct RevocationsWire {
 /// A list of revoked leases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RevocationList {
-    /// Who made the list, for people.
+    /// The maker of the list, for people.
     pub iss: String,
-    /// When it was made (Unix seconds): each list has a later time than the one before.
+    /// The time at which the list was made (Unix seconds): each list has a later time than the one before.
     pub iat: u64,
     /// The ids of the leases.
     pub lease_ids: BTreeSet<String>,

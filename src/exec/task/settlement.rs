@@ -1,4 +1,4 @@
-//! What became of a deed that was begun and whose end nobody saw: decided by what is on the disk.
+//! The settlement of a deed that was begun and whose end nobody saw: the disk decides what became of it.
 //!
 //! Owns the decision. A deed that happened is brought to its end; of one that did not happen nothing is left. The way is
 //! the same after a crash, a killed worker and a failure half-way.
@@ -14,20 +14,20 @@ use crate::exec::quote;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{OriginKind, Run, RunId};
 
-/// What a deed came to.
+/// The outcome of a deed.
 #[derive(Debug, Clone)]
 pub(super) enum SettleOutcome {
-    /// It was done: the file, and where it is kept if it was removed.
+    /// The deed was done: the file, and the place where it is kept if it was removed.
     Done(WorkerOutput, Option<RecoveryEntry>),
-    /// It was not, and nothing of it is left.
+    /// The deed was not done, and nothing of it is left.
     Undone,
     /// That cannot be told: no file is where it would be if it was done, and none where it would be if not.
     Unclear,
-    /// It was not; another file was taken for its own, and where that lies now.
+    /// The deed was not done: another file was taken for its file. The text says where that file lies now.
     Mistaken(String),
 }
 
-/// Where a removed file is kept.
+/// The place where a removed file is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RecoveryEntry {
     pub(super) keeper: RecoveryKind,

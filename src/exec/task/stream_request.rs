@@ -7,7 +7,7 @@ use super::envelope::PayloadType;
 use super::manifest;
 use super::strict::{self, FormatError};
 
-/// How long a line may be, in bytes: a manifest whose every byte is escaped, and a lease.
+/// The maximum length of a line, in bytes: a manifest whose every byte is escaped, and a lease.
 pub const LONGEST: usize = 6 * manifest::LONGEST + 64 * 1024;
 
 /// A request.

@@ -13,13 +13,13 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAcc
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest, Sha256};
 
-/// How many arrays and objects may stand in one another.
+/// The maximum depth of arrays and objects in one another.
 pub const DEEPEST: usize = 32;
 
-/// How many bytes of a message are kept: it may quote what somebody sent.
+/// The number of bytes that are kept of a message: a message may quote what somebody sent.
 const LONGEST_MESSAGE: usize = 240;
 
-/// What is wrong with a text, in words.
+/// The fault of a text, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatError(String);
 
@@ -140,7 +140,7 @@ pub fn check_version(version: u64) -> Result<(), FormatError> {
 
 /// A value of which nothing is kept.
 struct JsonChecker {
-    /// How many arrays and objects it stands in.
+    /// The number of arrays and objects that the value stands in.
     depth: usize,
 }
 
@@ -212,7 +212,7 @@ impl<'de> Visitor<'de> for JsonChecker {
     }
 }
 
-/// What is read from an object only. A type with `derive` would also be read from an array of its members.
+/// A value that is read from an object only. A type with `derive` would also be read from an array of its members.
 struct ObjectOnly<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectOnly<T> {

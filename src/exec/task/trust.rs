@@ -1,5 +1,5 @@
-//! Who is trusted: `trust.json`, the public keys of kernels and executors, each with its role and the time in which it
-//! counts.
+//! The trusted keys: `trust.json`, the public keys of kernels and executors, each with its role and the time in which
+//! it counts.
 //!
 //! `active` keys may sign. A `retired` one signs no more: no lease of a retired kernel key counts, while results that a
 //! retired executor key signed in its time stay valid. A key that somebody else may have is taken out of the file, not
@@ -14,19 +14,19 @@ use super::key::PublicKey;
 use super::strict::{self, FormatError};
 use crate::error::Error;
 
-/// How long the file may be, in bytes.
+/// The maximum length of a trust file, in bytes.
 const LONGEST: usize = 256 << 10;
 
-/// How many keys it may have.
+/// The largest number of keys in a trust file.
 const MOST_KEYS: usize = 256;
 
-/// What a key's signatures stand for.
+/// The role of a key: the purpose of its signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum SignerRole {
-    /// It signs leases and lists of revoked ones.
+    /// The key signs leases and lists of revoked ones.
     Kernel,
-    /// It signs results.
+    /// The key signs results.
     Executor,
 }
 
@@ -53,13 +53,13 @@ impl TryFrom<String> for SignerRole {
     }
 }
 
-/// Whether a key may sign.
+/// The state of a key, which decides if the key may sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum KeyState {
-    /// It may.
+    /// The key may sign.
     Active,
-    /// It does no more; what it signed as an executor stays valid.
+    /// The key signs no more; what it signed as an executor stays valid.
     Retired,
 }
 
@@ -92,7 +92,7 @@ impl TryFrom<String> for KeyState {
 pub struct TrustEntry {
     /// The SHA-256 of the key's 32 bytes.
     pub keyid: String,
-    /// What its signatures stand for.
+    /// The role of the key: the purpose of its signatures.
     pub role: SignerRole,
     /// The key, as SPKI in PEM.
     pub public_key: String,
@@ -100,7 +100,7 @@ pub struct TrustEntry {
     pub not_before: u64,
     /// The first second in which it counts no more (Unix).
     pub not_after: u64,
-    /// Whether it may sign.
+    /// The state of the key: `active` if it may sign.
     pub state: KeyState,
 }
 
@@ -131,9 +131,9 @@ struct TrustFile {
 pub struct TrustedKey {
     /// The key.
     pub key: PublicKey,
-    /// What its signatures stand for.
+    /// The role of the key: the purpose of its signatures.
     pub role: SignerRole,
-    /// Whether it may sign.
+    /// The state of the key: [`KeyState::Active`] if it may sign.
     pub state: KeyState,
     not_before: u64,
     not_after: u64,

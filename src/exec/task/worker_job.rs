@@ -1,4 +1,4 @@
-//! One worker's errand: the order for a deed, and what it says to the end.
+//! A job of a worker: the order for a deed, and the reports of the worker to the end.
 
 use std::os::fd::BorrowedFd;
 
@@ -17,7 +17,7 @@ use crate::exec::cancel::CancelToken;
 use crate::name::EscapedBytes;
 use crate::world::{Run, RunId};
 
-/// What an errand came to.
+/// The reply of a worker to its job.
 #[derive(Debug)]
 pub(super) enum WorkerReply {
     /// The file was moved, copied or removed.
@@ -32,7 +32,7 @@ pub(super) enum WorkerReply {
 #[derive(Debug)]
 pub(super) struct JobFailure {
     pub(super) failure: TaskFailure,
-    /// Whether the worker said, before it ended by itself, that nothing was done.
+    /// True if the worker said, before it ended by itself, that nothing was done.
     pub(super) has_not_acted: bool,
 }
 
@@ -51,7 +51,7 @@ impl From<JobFailure> for TaskFailure {
     }
 }
 
-/// What a worker is sent to do.
+/// The job that a worker is sent to do.
 pub(super) struct WorkerJob<'e> {
     bases: &'e BaseDirectories,
     act: WorkerAction,
@@ -59,7 +59,7 @@ pub(super) struct WorkerJob<'e> {
     places: Vec<usize>,
     expected: ExpectedFile,
     quota: Option<TaskQuota>,
-    /// What a file is called that is not whole yet, or put aside.
+    /// The name of a copy that is not whole yet, or of a file that is put aside.
     name: String,
     run: Run,
 }

@@ -19,10 +19,10 @@ use super::worker::worker_order::{GO, WorkerOrder, WorkerReport};
 use crate::error::{Error, Result};
 use crate::exec::cancel::{CancelReason, CancelToken};
 
-/// How often a worker's use is looked at.
+/// The interval between two looks at a worker's use.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What a worker writes besides the data of a copy: its messages, in bytes.
+/// The number of bytes that a worker may write besides the data of a copy: its messages.
 const OTHER_WRITES: u64 = 64 << 10;
 
 /// The variable that a test ends a process by.

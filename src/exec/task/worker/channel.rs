@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::worker_order::LONGEST;
 
-/// How many descriptors an order carries at most: two places with four each, and a lock.
+/// The largest number of descriptors of an order: two places with four each, and a lock.
 const MOST: usize = 9;
 
 /// Makes both ends.

@@ -1,4 +1,4 @@
-//! What a worker takes from itself before it acts: other files, other system calls, more than its quota.
+//! The confinement of a worker: before it acts, it gives up other files, other system calls, and more than its quota.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit};
 
 use crate::exec::task::quota::TaskQuota;
 
-/// How many descriptors a worker may have: those of its places, and a few for each file.
+/// The largest number of descriptors of a worker: those of its places, and a few for each file.
 const DESCRIPTORS: u64 = 64;
 
 /// Ends this process with its supervisor, and lets nobody look into it; who wants to write to a file that it copies does not

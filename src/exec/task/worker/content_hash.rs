@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::strict::hex;
 use super::worker_failure::{WorkerFailure, os};
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const CHUNK: usize = 256 << 10;
 
 /// Returns the SHA-256 of a content, in hex.

@@ -10,7 +10,7 @@ use super::source_guard::{SourceGuard, changed};
 use super::worker_failure::{WorkerFailure, os};
 use crate::world::Meta;
 
-/// How much is copied at once.
+/// The number of bytes that are copied at once.
 const CHUNK: usize = 1 << 20;
 
 /// The bits of a mode that a copy keeps: set-user-id, set-group-id and sticky bits are stripped.

@@ -1,4 +1,5 @@
-//! What shows that a file stays as it is while it is copied: a read lease of the kernel, else a second reading.
+//! The guard of a file while it is copied: a read lease of the kernel, else a second reading, shows that the file stays
+//! as it is.
 //!
 //! Owns the rule for copies. Whoever has a file open for writing, or mapped so, changes it without moving its times, so times
 //! alone show nothing. A lease is granted while nobody has, and ends when somebody begins to.
@@ -17,7 +18,7 @@ use crate::sys::file_lease;
 pub(super) struct SourceGuard<'s> {
     file: BorrowedFd<'s>,
     shown: &'s str,
-    /// Whether the kernel gave a lease. It gives none on a file system without leases, nor for another user's file.
+    /// True if the kernel gave a lease. It gives none on a file system without leases, nor for another user's file.
     has_lease: bool,
 }
 

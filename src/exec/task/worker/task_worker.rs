@@ -1,4 +1,4 @@
-//! What a worker does: one operation, in steps of which its supervisor takes note.
+//! The operation of a worker, in steps of which its supervisor takes note.
 //!
 //! Owns the order: look, tell, wait, act in one step that replaces nothing, see that the right file was moved, wait until
 //! it is on disk. What fails is put back; a copy has no name before it is whole.
@@ -29,7 +29,7 @@ use crate::world::store::layout::TRASH;
 pub(super) struct TaskWorker<'w> {
     socket: &'w OwnedFd,
     places: &'w [WorkerPlace],
-    /// What a file is called that is not whole yet, or put aside.
+    /// The name of a copy that is not whole yet, or of a file that is put aside.
     name: String,
     budget: CopyBudget,
     expected: &'w ExpectedFile,

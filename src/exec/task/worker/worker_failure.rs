@@ -5,7 +5,7 @@ use rustix::io::Errno;
 pub(super) use super::worker_order::WorkerFailure;
 use crate::error::Error;
 
-/// What a step of an operation comes to.
+/// The result of a step of an operation.
 pub(super) type StepResult<T> = std::result::Result<T, WorkerFailure>;
 
 /// Says why, where no system call failed.

@@ -1,4 +1,4 @@
-//! What a worker is told to do, and what it says: the messages between it and its supervisor. Data only.
+//! The messages between a worker and its supervisor: the order, and the reports on it. Data only.
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket, as JSON. The order comes first, with the descriptors of the
 //! places that it names; after [`WorkerReport::Found`] and [`WorkerReport::Made`] the worker waits for [`GO`].
@@ -9,37 +9,37 @@ use crate::exec::task::quota::TaskQuota;
 use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{Meta, Run};
 
-/// What a worker waits for before it goes on.
+/// The message that a worker waits for before it goes on.
 pub(in super::super) const GO: &[u8] = b"go";
 
 /// The longest message, in bytes: two paths, escaped, and what belongs to them.
 pub(in super::super) const LONGEST: usize = 128 << 10;
 
-/// One operation, with everything that a worker knows of it. Behind the descriptors of the places comes that of the ledger's
-/// lock, which the worker holds as long as it lives.
+/// The order of an operation, with everything that a worker knows of it. Behind the descriptors of the places comes
+/// that of the ledger's lock, which the worker holds as long as it lives.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in super::super) struct WorkerOrder {
-    /// What is to be done.
+    /// The operation that the worker has to do.
     pub(in super::super) act: WorkerAction,
     /// The places that it names by their numbers, in the order of their descriptors.
     pub(in super::super) places: Vec<PlaceKind>,
-    /// What it may use; absent for settling, which must come to an end.
+    /// The limits of the operation; absent for settling, which must come to an end.
     pub(in super::super) quota: Option<TaskQuota>,
-    /// What a file is called that is not whole yet, or put aside.
+    /// The name of a copy that is not whole yet, or of a file that is put aside.
     pub(in super::super) name: String,
     /// The run that its records carry.
     pub(in super::super) run: Run,
-    /// What the file must be, where that is known already.
+    /// The conditions that the file must meet, where they are known already.
     pub(in super::super) expected: ExpectedFile,
 }
 
-/// What a base directory is.
+/// The kind of a base directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) enum PlaceKind {
     /// A directory of a mounted home. Descriptors: it, the home's trash, the store's state directory, the directory of
     /// what is not whole yet.
     Home {
-        /// Where it lies in the home.
+        /// The path of the base directory in the home.
         prefix: WorldPath,
     },
     /// Any other directory. Descriptors: it, the vault.
@@ -76,28 +76,28 @@ pub(in super::super) enum WorkerAction {
     Sweep { place: usize },
 }
 
-/// What is known of a file before it is looked at.
+/// The known facts of a file before it is looked at.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in super::super) struct ExpectedFile {
     /// Which it is.
     pub(in super::super) stamp: Option<FileStamp>,
-    /// Whether it must have that length and that time of its last change as well.
+    /// True if the file must have the size and the time of the last change of the stamp as well.
     pub(in super::super) is_untouched: bool,
     /// The SHA-256 of its content, in hex.
     pub(in super::super) sha256: Option<String>,
 }
 
-/// What tells a file from all others, also from one that got its inode number later.
+/// The stamp of a file, which tells the file from all others, also from one that got its inode number later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct FileStamp {
     /// Its inode number.
     pub(in super::super) inode: u64,
-    /// When it was made, in nanoseconds since 1970; 0 where that is not known, as in a home.
+    /// The time at which the file was made, in nanoseconds since 1970; 0 where that is not known, as in a home.
     pub(in super::super) born: u64,
     /// Its size in bytes.
     pub(in super::super) size: u64,
-    /// When its content was last changed.
+    /// The time of the last change of the file's content (seconds, nanoseconds).
     pub(in super::super) mtime: (i64, u32),
 }
 
@@ -175,7 +175,7 @@ pub(in super::super) struct WorkerOutput {
     pub(in super::super) sha256: Option<String>,
 }
 
-/// What a worker says.
+/// A message of a worker about its order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) enum WorkerReport {
     /// The file is there, and its destination is free. Nothing has been changed.
@@ -184,20 +184,20 @@ pub(in super::super) enum WorkerReport {
     Made(WorkerOutput),
     /// The file was moved, copied or removed, and that is on disk.
     Done(WorkerOutput),
-    /// What stands at the path that was to be looked at.
+    /// The file at the path that was to be looked at.
     There(FoundFile),
     /// No regular file stands at the path.
     Nothing,
-    /// It was not done, and why.
+    /// The operation was not done, and the reason.
     Failed(WorkerFailure),
 }
 
 /// Why an operation was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct WorkerFailure {
-    /// Whether a limit or a full disk was the cause.
+    /// True if a limit or a full disk was the cause.
     pub(in super::super) exhausted: bool,
-    /// Whether the file was moved, named or removed before.
+    /// True if the file was moved, named or removed before.
     pub(in super::super) has_acted: bool,
     /// The path and the reason.
     pub(in super::super) message: String,

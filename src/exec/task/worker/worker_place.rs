@@ -21,11 +21,11 @@ pub(super) struct WorkerPlace {
     root: Root,
     /// The trash of its home, or the vault.
     pub(super) kept: Root,
-    /// What else there is to a home.
+    /// The further parts of a home; `None` for a plain directory.
     pub(super) home: Option<WorkerHome>,
 }
 
-/// What a worker has of a mounted home besides its files.
+/// The parts of a mounted home that a worker has besides its files.
 #[derive(Debug)]
 pub(super) struct WorkerHome {
     /// The run, as the daemon knows it.
@@ -34,7 +34,7 @@ pub(super) struct WorkerHome {
     pub(super) staged: OwnedFd,
     /// The store, by its state directory.
     store: Id,
-    /// Where the place lies in the home.
+    /// The path of the place in the home.
     prefix: WorldPath,
 }
 
