@@ -2,7 +2,7 @@
 //!
 //! A crate of its own, because the program is loaded for each launch: `build.rs` of trumanfs links it statically and
 //! puts it into the launcher, which starts it from memory. Of trumanfs it knows nothing. The launcher decides
-//! everything and sends it as [`Orders`](orders::Orders); [`run()`] carries them out and tells by the
+//! everything and sends it as [`InitOrders`](orders::InitOrders); [`run()`] carries them out and tells by the
 //! [channel](mod@channel) what came of it.
 
 pub mod backend;

@@ -51,7 +51,7 @@ pub struct SandboxPlan {
     /// Standard error.
     pub stderr: OwnedFd,
     /// The size, in rows and columns, of a terminal of the sandbox's own that the program gets in place of these
-    /// streams: [`Running::take_terminal`](super::Running::take_terminal).
+    /// streams: [`RunningProgram::take_terminal`](super::RunningProgram::take_terminal).
     pub terminal: Option<(u16, u16)>,
     /// The network that the program can connect to.
     pub network: NetworkAccess,
@@ -116,7 +116,7 @@ pub enum NetworkAccess {
     #[default]
     None,
     /// A loopback interface that has every address, so that connections arrive at sockets of the launcher's: it gets
-    /// them by [`Running::take_sockets`](super::Running::take_sockets), and decides what becomes of each connection.
+    /// them by [`RunningProgram::take_sockets`](super::RunningProgram::take_sockets), and decides what becomes of each connection.
     Captured(CapturedPorts),
 }
 
@@ -127,6 +127,6 @@ pub struct CapturedPorts {
     pub anywhere: Vec<u16>,
     /// Ports of 127.0.0.1 alone.
     pub loopback: Vec<u16>,
-    /// True if the launcher gets [`Sockets::within`](super::Sockets::within), to connect to what the program serves.
+    /// True if the launcher gets [`NetworkSockets::within`](super::NetworkSockets::within), to connect to what the program serves.
     pub within: bool,
 }

@@ -185,7 +185,7 @@ impl RunningProgram {
     }
 
     /// Takes the sockets of the sandbox's network, once. There are none without
-    /// [`Network::Captured`](super::Network::Captured).
+    /// [`NetworkAccess::Captured`](super::NetworkAccess::Captured).
     pub fn take_sockets(&mut self) -> Option<NetworkSockets> {
         self.sockets.take()
     }

@@ -35,7 +35,7 @@ pub struct RefusedCommand {
 
 impl RefusedCommand {
     /// Decides about a command in an unmounted store. Returns `None` if the policy allows it, or if the store is mounted:
-    /// then [`Programs`](super::Programs) decides.
+    /// then [`ProgramHome`](super::ProgramHome) decides.
     ///
     /// # Errors
     /// As [`client::unmounted`] and [`open()`].
