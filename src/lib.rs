@@ -5,7 +5,7 @@
 //! ends the process, or panics. Both find out by themselves whether a store is mounted.
 //!
 //! ```
-//! use trumanfs::client::{Client, UndoHow, UndoWhat};
+//! use trumanfs::client::{Client, UndoOptions, UndoQuery};
 //! use trumanfs::exec::shell::Shell;
 //! use trumanfs::exec::{self, StoreAccess, Limits, Status};
 //! use trumanfs::operator::undo::OnConflict;
@@ -24,8 +24,8 @@
 //! // What that run did, taken back. (A shell that has changed something has the store for itself, unless that is mounted.)
 //! drop(shell);
 //! let client = Client::open(store.path())?;
-//! let what = UndoWhat { run: Some(outcome.run.to_string()), ..UndoWhat::default() };
-//! let how = UndoHow { on_conflict: OnConflict::Stop, dry_run: false };
+//! let what = UndoQuery { run: Some(outcome.run.to_string()), ..UndoQuery::default() };
+//! let how = UndoOptions { on_conflict: OnConflict::Stop, dry_run: false };
 //! let report = client.undo(&client.undo_request(&what, how)?)?;
 //! assert!(report.failed.is_none() && !report.stopped);
 //! assert_eq!(std::fs::read(store.path().join("notes.txt"))?, b"what matters\n");

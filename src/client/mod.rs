@@ -9,14 +9,14 @@
 //!
 //! ```
 //! use trumanfs::client::Client;
-//! use trumanfs::operator::filter::Filter;
+//! use trumanfs::operator::filter::RecordFilter;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let store = tempfile::tempdir()?;
 //! # let place = trumanfs::exec::open(store.path(), &Default::default())?;
 //! # trumanfs::exec::shell::Shell::at(place, Default::default()).run(b"echo x > a; rm a");
 //! let client = Client::open(store.path())?;
-//! let mut log = client.log(&Filter::default())?;
+//! let mut log = client.log(&RecordFilter::default())?;
 //! let mut operations = Vec::new();
 //! while let Some((_session, record)) = log.next_record()? {
 //!     operations.push(record.op.word());

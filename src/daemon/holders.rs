@@ -1,10 +1,10 @@
 //! The connections that hold a home, and so keep it mounted.
 //!
-//! A home that was mounted for a request ([`Wanted::while_held`]) ends with the last of them, and a connection ends with
+//! A home that was mounted for a request ([`MountOptions::while_held`]) ends with the last of them, and a connection ends with
 //! its process, however that ends. Other homes outlive their holders; holding them provides the
 //! scratch directory and the home's owner.
 //!
-//! [`Wanted::while_held`]: super::Wanted::while_held
+//! [`MountOptions::while_held`]: super::MountOptions::while_held
 //!
 //! Lock: one over the count, held for no system call but those that make the scratch directory.
 

@@ -1,6 +1,6 @@
 //! Lenient reading of a journal that may be damaged: returns every line, with what is wrong with it.
 //!
-//! [`Reader`](super::JournalReader) stops at the first break; this one goes on, since the lines after a break form a
+//! [`JournalReader`](super::JournalReader) stops at the first break; this one goes on, since the lines after a break form a
 //! chain again.
 
 use std::io::BufRead;

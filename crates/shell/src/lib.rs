@@ -61,11 +61,11 @@ const REFUSED_STATUS: u8 = 2;
 ///
 /// ```
 /// use trumanfs::exec::shell::Shell;
-/// use trumanfs::exec::{self, Access, Limits};
+/// use trumanfs::exec::{self, Limits, StoreAccess};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = tempfile::tempdir()?;
-/// let mut shell = Shell::at(exec::open(store.path(), &Access::default())?, Limits::default());
+/// let mut shell = Shell::at(exec::open(store.path(), &StoreAccess::default())?, Limits::default());
 /// shell.run(b"mkdir -p src; cd src; name=main.rs");
 /// let outcome = shell.run(b"touch $name; ls");
 /// assert_eq!(outcome.stdout, b"main.rs\n");
