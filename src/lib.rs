@@ -60,7 +60,7 @@
 //! - [`cli`]: what was typed, and every word printed.
 //! - [`sys`]: the only room with `unsafe`.
 //!
-//! What does not know a home is in crates of its own (`crates/`), and the compiler keeps it so: `types` (names, paths, errors),
+//! Code that knows no home is in crates of its own (`crates/`), and the compiler keeps it so: `types` (names, paths, errors),
 //! `mounts` (the mount table and the register of homes), `policy` (which commands and hosts are allowed), `sandbox` (what a program
 //! can see and reach) and `init`, its first process.
 #![warn(missing_docs)]

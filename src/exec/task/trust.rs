@@ -198,7 +198,7 @@ impl TrustedKeys {
     /// Reads the file.
     ///
     /// # Errors
-    /// It cannot be read, or is not as [`TrustedKeys::parse`] wants it.
+    /// The file cannot be read, or [`TrustedKeys::parse`] does not accept it.
     pub fn load(path: &Path) -> Result<TrustedKeys, Error> {
         let text = host_files::read(path, LONGEST)?;
         TrustedKeys::parse(&text).map_err(|why| {
