@@ -32,8 +32,9 @@ pub enum InitMessage {
     ProgramEnded(u32, i32),
     /// A program of a service was not started: its number, and the failure.
     ProgramFailed(u32, StepFailure),
-    /// A limit that the first process looks after is passed; everything ends.
-    Over(LimitKind),
+    /// A limit that the first process looks after is passed; everything ends. The processor time that it has counted, in
+    /// microseconds.
+    Over(LimitKind, u64),
     /// The program is stopped, as by ^Z at its terminal, until the launcher has it [go on](go_on).
     Stopped,
 }
@@ -202,7 +203,10 @@ impl InitMessage {
                     out.extend(used.memory.to_le_bytes());
                 }
             }
-            Self::Over(limit) => out.extend([5, *limit as u8]),
+            Self::Over(limit, cpu_us) => {
+                out.extend([5, *limit as u8]);
+                out.extend(cpu_us.to_le_bytes());
+            }
             Self::Stopped => out.push(6),
         }
         out
@@ -239,7 +243,10 @@ impl InitMessage {
                 ))
             }
             [6] => Some(Self::Stopped),
-            [5, limit] => Some(Self::Over(LimitKind::from_number(*limit)?)),
+            [5, limit, cpu @ ..] => Some(Self::Over(
+                LimitKind::from_number(*limit)?,
+                u64::from_le_bytes(cpu.try_into().ok()?),
+            )),
             _ => None,
         }
     }
@@ -308,7 +315,7 @@ mod tests {
                     memory: 1 << 40,
                 }),
             ),
-            InitMessage::Over(LimitKind::Memory),
+            InitMessage::Over(LimitKind::Memory, 1 << 40),
             InitMessage::Stopped,
             InitMessage::Failed(StepFailure::new(Step::Mount, "/x", Errno::PERM)),
             InitMessage::Failed(StepFailure::refused(Step::Plan, "no")),

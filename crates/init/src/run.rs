@@ -260,8 +260,8 @@ fn wait(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage {
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
-        if let Some(limit) = watcher.as_mut().and_then(LimitWatcher::look) {
-            return InitMessage::Over(limit);
+        if let Some(over) = watcher.as_mut().and_then(LimitWatcher::look) {
+            return over;
         }
         if ready.first() == Some(&true) {
             if !channel::is_to_go_on(channel) {

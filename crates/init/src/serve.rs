@@ -53,8 +53,8 @@ pub(crate) fn serve(
         drop(fds);
         let is_ready = |at: usize| ready.get(at) == Some(&true);
         let (ordered, ended) = (is_ready(0), is_ready(1));
-        if let Some(limit) = watcher.as_mut().and_then(LimitWatcher::look) {
-            return InitMessage::Over(limit);
+        if let Some(over) = watcher.as_mut().and_then(LimitWatcher::look) {
+            return over;
         }
         if is_ready(2) && within.as_ref().map(network::hand_out) != Some(Ok(())) {
             within = None;

@@ -10,6 +10,7 @@ use rustix::event::Timespec;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
+use crate::channel::InitMessage;
 use crate::error::{Step, StepFailure};
 use crate::limit::LimitKind;
 use crate::orders::WatchLimits;
@@ -27,6 +28,8 @@ pub(crate) struct LimitWatcher {
     next: Instant,
     proc: OwnedFd,
     cpu: CpuAccount,
+    /// Processor time at the last look, in microseconds.
+    counted: u64,
     /// Clock ticks and pages, in microseconds and bytes.
     tick_us: u64,
     page: u64,
@@ -109,6 +112,7 @@ impl LimitWatcher {
             next: Instant::now() + OFTEN,
             proc,
             cpu: CpuAccount::default(),
+            counted: 0,
             tick_us: 1_000_000 / rustix::param::clock_ticks_per_second().max(1),
             page: rustix::param::page_size() as u64,
         }))
@@ -123,18 +127,20 @@ impl LimitWatcher {
         }
     }
 
-    /// Looks, if it is time to; returns the limit that is passed, or that cannot be seen to.
-    pub(crate) fn look(&mut self) -> Option<LimitKind> {
+    /// Looks, if it is time to; says which limit is passed, or cannot be seen to.
+    pub(crate) fn look(&mut self) -> Option<InitMessage> {
         if Instant::now() < self.next {
             return None;
         }
         self.next = Instant::now() + OFTEN;
-        match self.measure() {
-            Ok(over) => over,
-            Err(_) if self.watch.memory > 0 => Some(LimitKind::Memory),
-            Err(_) if self.watch.cpu_us > 0 => Some(LimitKind::Cpu),
-            Err(_) => Some(LimitKind::Processes),
-        }
+        let over = match self.measure() {
+            Ok(over) => over?,
+            Err(_) if self.watch.memory > 0 => LimitKind::Memory,
+            Err(_) if self.watch.cpu_us > 0 => LimitKind::Cpu,
+            Err(_) => LimitKind::Processes,
+        };
+        // Of what dies after this process, the kernel tells nobody the time.
+        Some(InitMessage::Over(over, self.counted))
     }
 
     fn measure(&mut self) -> Result<Option<LimitKind>> {
@@ -153,8 +159,8 @@ impl LimitWatcher {
             }
         }
         let over = |limit: u64, used: u64| limit > 0 && used > limit;
-        let ticks = self.cpu.take(cpu);
-        if over(self.watch.cpu_us, ticks.saturating_mul(self.tick_us)) {
+        self.counted = self.cpu.take(cpu).saturating_mul(self.tick_us);
+        if over(self.watch.cpu_us, self.counted) {
             return Ok(Some(LimitKind::Cpu));
         }
         // The first process does not count.

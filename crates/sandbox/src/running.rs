@@ -244,7 +244,7 @@ impl RunningProgram {
         until: KillCondition<'_>,
         suspend: &mut dyn FnMut(),
     ) -> ProgramOutcome {
-        let mut told = None;
+        let (mut told, mut counted) = (None, Duration::ZERO);
         let end = loop {
             match self.hear(until) {
                 WaitEvent::Said(
@@ -264,7 +264,10 @@ impl RunningProgram {
                     told = used;
                     break end_of(status);
                 }
-                WaitEvent::Said(InitMessage::Over(limit)) => break ProgramEnd::Limit(limit),
+                WaitEvent::Said(InitMessage::Over(limit, cpu_us)) => {
+                    counted = Duration::from_micros(cpu_us);
+                    break ProgramEnd::Limit(limit);
+                }
                 WaitEvent::Deadline => break ProgramEnd::Deadline,
                 WaitEvent::Cancelled => break ProgramEnd::Cancelled,
                 WaitEvent::Closed => break ProgramEnd::Killed,
@@ -278,7 +281,8 @@ impl RunningProgram {
         let hit = self.hit(&end);
         ProgramOutcome {
             end: end_by_limit(end, &hit),
-            cpu,
+            // What could not be waited for is missing in the one, what was used after the last look in the other.
+            cpu: cpu.max(counted),
             memory,
             all_gone,
             hit,
@@ -367,7 +371,7 @@ impl RunningProgram {
                     Ok(None) | Err(_) => WaitEvent::Closed,
                 },
                 (_, Some(true)) if out_of_memory.is_some() => {
-                    WaitEvent::Said(InitMessage::Over(LimitKind::Memory))
+                    WaitEvent::Said(InitMessage::Over(LimitKind::Memory, 0))
                 }
                 _ => WaitEvent::Cancelled,
             };

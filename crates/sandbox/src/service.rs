@@ -82,7 +82,7 @@ pub fn serve(
                 Ok(Some(InitMessage::ProgramFailed(number, error))) => {
                     (number, ProgramEnd::NotStarted(error.into()))
                 }
-                Ok(Some(InitMessage::Over(limit))) => break ProgramEnd::Limit(limit),
+                Ok(Some(InitMessage::Over(limit, _))) => break ProgramEnd::Limit(limit),
                 _ => break ProgramEnd::Killed,
             };
             teller.state.lock().ends.insert(number, end);
