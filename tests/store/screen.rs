@@ -317,6 +317,38 @@ fn the_screen_follows_the_home() {
     quit(person);
 }
 
+/// A difference that takes long to read is followed as well, less often.
+#[test]
+fn screen_follows_a_large_file() {
+    need_mount!();
+    need_tools!("setsid");
+    let lines = |every: u32| -> String {
+        let word = |n| {
+            if n % every == 0 {
+                "changed"
+            } else {
+                "the line"
+            }
+        };
+        (0..6_000).map(|n| format!("{} {n}\n", word(n))).collect()
+    };
+    let (before, after) = (lines(100_000), lines(30));
+    let home = Home::prepared(
+        |store| fs::write(store.join("large"), &before).unwrap(),
+        &[],
+    );
+    fs::write(home.path("large"), after).unwrap();
+    let file = fs::File::options()
+        .write(true)
+        .open(home.path("large"))
+        .unwrap();
+    let mut person = open(home.home(), &[], (24, 110));
+    person.wait_for("+changed 30");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"again", 0).unwrap();
+    person.wait_for("+agained 0");
+    quit(person);
+}
+
 /// Names and contents that would act on a terminal are written out.
 #[test]
 fn hostile_names_and_contents_do_nothing() {

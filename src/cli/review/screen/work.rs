@@ -19,10 +19,8 @@ use crate::operator::review::ReviewScope;
 
 /// The interval between searches for newer records.
 const TICK: Duration = Duration::from_secs(1);
-/// Reading the list anew takes one part in so many of the time at most.
+/// Reading the list anew takes one part in so many of the time at most, and so does the difference.
 const SHARE: u32 = 15;
-/// A difference that takes longer than this to read is read anew only where there are newer records.
-const QUICK: Duration = Duration::from_millis(20);
 
 /// The subject of a review.
 #[derive(Debug)]
@@ -142,8 +140,8 @@ struct WorkerThread<'s> {
     at: Option<(String, Point)>,
     /// The earliest time at which the list may be read anew.
     not_before: Instant,
-    /// The difference that was told last, and how long it took to read.
-    shown: Option<(ShownDifference, Duration)>,
+    /// The difference that was told last, and the earliest time at which it may be read anew.
+    shown: Option<(ShownDifference, Instant)>,
 }
 
 impl<'s> WorkerThread<'s> {
@@ -279,7 +277,7 @@ impl<'s> WorkerThread<'s> {
             });
         let listing = listing(&review, self.number, at);
         self.review = Some(review);
-        self.not_before = Instant::now() + began.elapsed() * (SHARE - 1);
+        self.not_before = next_reading(began);
         Ok(listing)
     }
 
@@ -301,8 +299,8 @@ impl<'s> WorkerThread<'s> {
             return self.list();
         }
         // A file that is open for writing changes without further records.
-        if let Some((shown, took)) = &self.shown
-            && *took < QUICK
+        if let Some((shown, not_before)) = &self.shown
+            && Instant::now() >= *not_before
         {
             self.show(&shown.path.clone(), false);
         }
@@ -317,7 +315,7 @@ impl<'s> WorkerThread<'s> {
                     self.teller
                         .tell(WorkerEvent::Shown(Box::new(shown.clone())));
                 }
-                self.shown = Some((shown, began.elapsed()));
+                self.shown = Some((shown, next_reading(began)));
             }
             // It has just left the list.
             Ok(None) => {}
@@ -341,6 +339,11 @@ impl<'s> WorkerThread<'s> {
         };
         difference::read(review, number, hunks)
     }
+}
+
+/// Returns the earliest time to read again what has just been read.
+fn next_reading(began: Instant) -> Instant {
+    Instant::now() + began.elapsed() * (SHARE - 1)
 }
 
 /// Says why a difference cannot be shown.
