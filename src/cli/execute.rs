@@ -126,7 +126,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
             cancel: Some(cancel),
             ..shell.request(line)
         };
-        pipeline::execute_gathering(&mut shell, &request, stdin())
+        pipeline::execute_gathering(&mut shell, &request, stdin()).0
     });
     match Printer::new().json(&outcome) {
         Ok(()) => tell(&outcome, true),

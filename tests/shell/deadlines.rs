@@ -272,7 +272,7 @@ fn a_line_ends_when_somebody_says_so() {
         cancel: Some(CancelToken::from_signal(flag)),
         ..shell.request(b"cat")
     };
-    let outcome = pipeline::execute_gathering(&mut shell, &request, Some(silent));
+    let (outcome, _) = pipeline::execute_gathering(&mut shell, &request, Some(silent));
     said.join().unwrap();
     assert_eq!(outcome.status, Status::Cancelled);
     assert_eq!(outcome.stderr, b"bash: interrupted by SIGTERM\n");
@@ -315,7 +315,7 @@ fn a_line_that_hangs_in_a_system_call_is_left_behind() {
         stdout: Box::new(Stuck),
         stderr: Box::new(std::io::sink()),
     };
-    let outcome = pipeline::execute(&mut shell, &request, streams);
+    let (outcome, _) = pipeline::execute(&mut shell, &request, streams);
     assert_eq!(outcome.status, Status::Timeout);
     assert_eq!(shell.run(b"echo on").stdout, b"on\n");
 }

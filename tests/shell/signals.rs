@@ -181,7 +181,7 @@ fn a_request_that_waits_for_the_store_can_be_ended() {
                 cancel: Some(cancel.clone()),
                 ..shell.request(b"touch b")
             };
-            scope.spawn(move || pipeline::execute_gathering(&mut shell, &request, None))
+            scope.spawn(move || pipeline::execute_gathering(&mut shell, &request, None).0)
         });
         cancel.cancel();
         waits.into_iter().map(|one| one.join().unwrap()).collect()

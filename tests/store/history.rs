@@ -890,7 +890,7 @@ fn a_diff_of_a_run_says_where_others_had_a_hand_in_it() {
         assert_eq!(second.run(b"touch d/c").return_code, 0);
         assert_eq!(second.run(b"echo 2 > f").return_code, 0);
         drop(writer);
-        around.join().unwrap()
+        around.join().unwrap().0
     });
     let alone = first.run(b"touch e");
     drop((first, second, place));

@@ -29,6 +29,9 @@ pub trait Executor {
     /// A request that can run, in the form of this executor.
     type Plan;
 
+    /// The product of a request besides its text and its return code.
+    type Output;
+
     /// The origin that records give for changes of this executor.
     const KIND: OriginKind;
 
@@ -73,7 +76,7 @@ pub trait Executor {
         admitted: AdmittedRequest<Self::Plan>,
         home: Arc<dyn Home>,
         streams: RequestStreams,
-    ) -> RequestEnd;
+    ) -> (RequestEnd, Self::Output);
 }
 
 /// A request that may run, which only `admit` makes.
@@ -213,12 +216,13 @@ fn admit<E: Executor>(
     })
 }
 
-/// Runs a request through all steps, with the given streams.
+/// Runs a request through all steps, with the given streams. Returns its output too, unless it was refused or ended before
+/// it was carried out.
 pub fn execute<E: Executor>(
     executor: &mut E,
     request: &Request,
     streams: RequestStreams,
-) -> Outcome {
+) -> (Outcome, Option<E::Output>) {
     let begun = Instant::now();
     let run = request.run.unwrap_or_else(RunId::random);
     let cwd = executor.cwd();
@@ -242,6 +246,7 @@ pub fn execute<E: Executor>(
         working_directory: None,
         program: None,
     };
+    let mut output = None;
     let done = match admit(executor, request, run) {
         Err(refusal) => refusal.into(),
         Ok(admitted) => {
@@ -255,7 +260,8 @@ pub fn execute<E: Executor>(
                 stdout: Box::new(stdout.clone()),
                 stderr: Box::new(stderr.clone()),
             };
-            let done = run_admitted(executor, request, admitted, streams, &mut outcome);
+            let done;
+            (done, output) = run_admitted(executor, request, admitted, streams, &mut outcome);
             outcome.truncated_stdout = stdout.finish();
             outcome.written[0] = stdout.written();
             done.unless_unwritten(stdout.write_error())
@@ -288,7 +294,7 @@ pub fn execute<E: Executor>(
     outcome.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     let warning = executor.context().audit(E::KIND, request, &cwd, &outcome);
     outcome.warnings.extend(warning);
-    outcome
+    (outcome, output)
 }
 
 /// The warning for a thread that was left behind.
@@ -300,7 +306,7 @@ fn run_admitted<E: Executor>(
     admitted: AdmittedRequest<E::Plan>,
     streams: RequestStreams,
     outcome: &mut Outcome,
-) -> RequestEnd {
+) -> (RequestEnd, Option<E::Output>) {
     let run = Run {
         id: outcome.run,
         kind: E::KIND,
@@ -315,11 +321,12 @@ fn run_admitted<E: Executor>(
     let home = match executor.context().home().clone().begin(&beginning) {
         Ok(home) => home,
         Err(_) if beginning.is_cancelled() => {
-            return executor.interrupted(&request.cancel.clone().unwrap_or_default());
+            let cancel = request.cancel.clone().unwrap_or_default();
+            return (executor.interrupted(&cancel), None);
         }
         Err(unavailable) => {
             outcome.unavailable = unavailable.detail;
-            return executor.unavailable(&unavailable.reported).into();
+            return (executor.unavailable(&unavailable.reported).into(), None);
         }
     };
     let time = request.limits.time;
@@ -330,11 +337,11 @@ fn run_admitted<E: Executor>(
         },
         ..admitted
     };
-    let done = executor.carry_out(admitted, home.clone(), streams);
+    let (done, output) = executor.carry_out(admitted, home.clone(), streams);
     outcome.changed = home.has_changed();
     outcome.unavailable = home.unavailable();
     outcome.warnings.extend(home.warning());
-    done
+    (done, Some(output))
 }
 
 /// Runs a request through all steps, and gathers its output in the outcome.
@@ -342,8 +349,14 @@ pub fn execute_gathering<E: Executor>(
     executor: &mut E,
     request: &Request,
     stdin: Option<OwnedFd>,
-) -> Outcome {
-    gather(stdin, |streams| execute(executor, request, streams))
+) -> (Outcome, Option<E::Output>) {
+    let mut output = None;
+    let outcome = gather(stdin, |streams| {
+        let outcome;
+        (outcome, output) = execute(executor, request, streams);
+        outcome
+    });
+    (outcome, output)
 }
 
 /// Runs `act` with streams in memory, and puts their content into its outcome.

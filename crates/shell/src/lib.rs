@@ -264,7 +264,7 @@ impl Shell {
     /// Runs a line with the given standard input, and collects its output.
     pub fn run_with_stdin(&mut self, line: &[u8], stdin: Option<OwnedFd>) -> Outcome {
         let request = self.request(line);
-        pipeline::execute_gathering(self, &request, stdin)
+        pipeline::execute_gathering(self, &request, stdin).0
     }
 
     /// Runs a line with the given streams; without standard input, that is empty.
@@ -281,13 +281,13 @@ impl Shell {
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
         };
-        pipeline::execute(self, &request, streams)
+        pipeline::execute(self, &request, streams).0
     }
 }
 
 impl Executor for Shell {
     type Plan = ParsedLine;
-
+    type Output = ();
     const KIND: OriginKind = OriginKind::Shell;
 
     fn context(&self) -> &HomeContext {
@@ -348,7 +348,7 @@ impl Executor for Shell {
         admitted: AdmittedRequest<ParsedLine>,
         home: Arc<dyn Home>,
         streams: RequestStreams,
-    ) -> RequestEnd {
+    ) -> (RequestEnd, ()) {
         let (done, state) = line::carry_out(admitted, home, streams, &self.state);
         // A line that was left behind keeps its copy of the state; the shell goes on with the state before the line.
         if let Some(state) = state {
@@ -358,7 +358,7 @@ impl Executor for Shell {
         // Programs of the line that still run end here.
         let programs = self.state.line_programs.take();
         self.report = programs.and_then(|programs| programs.report());
-        done
+        (done, ())
     }
 }
 

@@ -42,7 +42,7 @@ pub(in crate::cli) fn run(
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),
         };
-        pipeline::execute(shell, &request, streams)
+        pipeline::execute(shell, &request, streams).0
     })
 }
 

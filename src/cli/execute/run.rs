@@ -16,11 +16,11 @@ use super::super::values::{seconds, some_seconds};
 use super::line::{interrupt, stdin, tell};
 use super::with_policy::{self, launcher, policy};
 use crate::error::{Result, reason};
-use crate::exec::pipeline::RequestStreams;
+use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::program::cap::{self, CappedOutput};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::sandbox;
-use crate::exec::program::{ProgramCommand, ProgramHome, RefusedCommand};
+use crate::exec::program::{DecidedCommand, ProgramCommand};
 use crate::exec::{Outcome, Status};
 
 /// Arguments of `trumanfs run`.
@@ -127,31 +127,20 @@ fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
 fn carry_out(args: RunArgs) -> Result<ExitCode> {
     let (policy, _) = policy(args.policy.as_deref(), &args.root, args.json)?.current();
     let launcher = launcher(args.sandbox.unwrap_or_default());
-    let asked = command(&args, crate::exec::CancelToken::default());
-    if let Some(refused) = RefusedCommand::find(&args.root, &policy, &asked)? {
-        return print(refused.refuse(None), &args);
-    }
-    let programs = ProgramHome::open(&args.root, None, launcher)?;
+    let decided = DecidedCommand::new(&args.root, &policy, command(&args), launcher)?;
     let interrupt = interrupt()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
+    let is_held = args.json || args.max_tokens.is_some() || decided.suppresses_success_output();
     let (outcome, _) = interrupt.during(|cancel| {
-        let command = command(&args, cancel);
-        let is_held = args.json
-            || args.max_tokens.is_some()
-            || programs
-                .decide(&policy, &command)
-                .is_ok_and(|allowed| allowed.suppress_success_output);
-        match is_held {
-            true => programs.run_gathering(&policy, &command, input()),
-            false => {
-                let streams = RequestStreams {
-                    stdin: input(),
-                    stdout: Box::new(std::io::stdout()),
-                    stderr: Box::new(std::io::stderr()),
-                };
-                programs.run(&policy, &command, streams)
-            }
+        if is_held {
+            return pipeline::gather(input(), |streams| decided.run(cancel, streams));
         }
+        let streams = RequestStreams {
+            stdin: input(),
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+        };
+        decided.run(cancel, streams)
     });
     print(outcome, &args)
 }
@@ -170,7 +159,7 @@ fn given(asked: Option<u64>, usual: Option<u64>) -> Option<u64> {
     }
 }
 
-fn command(args: &RunArgs, cancel: crate::exec::CancelToken) -> ProgramCommand {
+fn command(args: &RunArgs) -> ProgramCommand {
     let usual = sandbox::ResourceLimits::usual();
     ProgramCommand {
         argv: args
@@ -197,7 +186,7 @@ fn command(args: &RunArgs, cancel: crate::exec::CancelToken) -> ProgramCommand {
             file_size: args.max_file_size.map(|mib| mib.saturating_mul(1 << 20)),
         },
         network: args.net.clone(),
-        cancel: Some(cancel),
+        cancel: None,
     }
 }
 

@@ -94,7 +94,6 @@ pub struct FileRequest<'p> {
     /// The working directory as `pwd` prints it.
     shown: Vec<u8>,
     call: FileCall,
-    found: Option<FileResult>,
 }
 
 impl<'p> FileRequest<'p> {
@@ -118,7 +117,6 @@ impl<'p> FileRequest<'p> {
             place,
             has_scratch,
             call,
-            found: None,
         }
     }
 
@@ -130,8 +128,8 @@ impl<'p> FileRequest<'p> {
             cancel: Some(cancel),
             run: None,
         };
-        let outcome = pipeline::execute_gathering(&mut self, &request, None);
-        (outcome, self.found)
+        let (outcome, found) = pipeline::execute_gathering(&mut self, &request, None);
+        (outcome, found.flatten())
     }
 
     fn perform(
@@ -166,6 +164,7 @@ impl<'p> FileRequest<'p> {
 
 impl Executor for FileRequest<'_> {
     type Plan = ();
+    type Output = Option<FileResult>;
     const KIND: OriginKind = OriginKind::Tool;
 
     fn context(&self) -> &HomeContext {
@@ -213,7 +212,7 @@ impl Executor for FileRequest<'_> {
         admitted: AdmittedRequest<()>,
         home: Arc<dyn Home>,
         mut streams: RequestStreams,
-    ) -> RequestEnd {
+    ) -> (RequestEnd, Option<FileResult>) {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
         let work = FileContext {
             home: &*home,
@@ -227,11 +226,8 @@ impl Executor for FileRequest<'_> {
         };
         let mut done = Ok(None);
         home.run_part(&mut || done = self.perform(&work, &mut streams));
-        match done {
-            Ok(found) => {
-                self.found = found;
-                RequestEnd::finished(0)
-            }
+        let end = match done {
+            Ok(found) => return (RequestEnd::finished(0), found),
             Err(_) if cancel.ended() == Some(CancelReason::Cancelled) => {
                 RequestEnd::cancelled(&cancel, "cancelled")
             }
@@ -239,6 +235,7 @@ impl Executor for FileRequest<'_> {
                 RequestEnd::ended_early(Status::Timeout, LATE, "the time is up")
             }
             Err(message) => RequestEnd::ended_early(Status::Failed, 1, message),
-        }
+        };
+        (end, None)
     }
 }

@@ -6,11 +6,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::command::ProgramCommand;
 use super::executor::ProgramExecution;
 use super::extra::AgentExtras;
 use super::network::NetworkSettings;
-use super::policy::{AllowedCommand, CommandRefusal, NetworkRule};
-use super::programs::{ProgramCommand, ProgramHome};
+use super::policy::{AllowedCommand, NetworkRule};
+use super::programs::ProgramHome;
 use super::ready::RunnableCommand;
 use super::sandbox::directories_of;
 use super::terminal::UserTerminal;
@@ -80,11 +81,11 @@ impl ProgramHome {
             bind_ro: agent.bind_ro.clone(),
             ..ProgramCommand::default()
         };
-        let ready: std::result::Result<RunnableCommand, CommandRefusal> = Ok(RunnableCommand {
+        let ready = RunnableCommand {
             allowed: self.allowed(agent, &command),
             network,
             read_only: false,
-        });
+        };
         let request = Request {
             command: line(&command.argv),
             limits: Limits {
@@ -101,8 +102,9 @@ impl ProgramHome {
             state: &agent.state,
             terminal: agent.terminal.as_ref(),
         };
-        let mut execution = ProgramExecution::new(self, &command, ready).with(extra);
-        Ok(pipeline::execute(&mut execution, &request, streams))
+        let mut execution =
+            ProgramExecution::new(&self.place, &command, Ok((self, ready))).with(extra);
+        Ok(pipeline::execute(&mut execution, &request, streams).0)
     }
 
     fn allowed(&self, agent: &AgentCommand, command: &ProgramCommand) -> AllowedCommand {

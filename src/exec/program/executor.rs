@@ -14,14 +14,15 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::command::ProgramCommand;
+use super::decision::{BLOCKED, cwd_of, refusal, report_of};
 use super::extra::AgentExtras;
 use super::network::{NetworkSettings, NetworkSetup};
 use super::output::EscapeStripper;
 use super::policy::{AllowedCommand, CommandRefusal};
-use super::programs::{ProgramCommand, ProgramHome};
+use super::programs::ProgramHome;
 use super::reach::reach;
 use super::ready::RunnableCommand;
-use super::refuse::{BLOCKED, cwd_of, refusal, report_of};
 use super::sandbox::{
     self, ActiveLimit, KillCondition, LaunchError, NetworkAccess, ProgramEnd, ProgramOutcome,
     RunningProgram, SandboxPlan, Step,
@@ -44,11 +45,14 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The longest time that the reader of the output has for the rest of it.
 const REST: Duration = Duration::from_secs(2);
 
+/// A command that may run, and the mounted home that it runs in.
+pub(super) type HomeCommand<'p> = (&'p ProgramHome, RunnableCommand);
+
 /// The execution of one request.
 pub(super) struct ProgramExecution<'p> {
-    programs: &'p ProgramHome,
+    place: &'p HomeContext,
     command: &'p ProgramCommand,
-    ready: Result<RunnableCommand, CommandRefusal>,
+    decision: Result<HomeCommand<'p>, CommandRefusal>,
     cwd: Vec<u8>,
     directory: WorldPath,
     report: ProgramReport,
@@ -56,26 +60,33 @@ pub(super) struct ProgramExecution<'p> {
 }
 
 impl<'p> ProgramExecution<'p> {
+    /// Makes one of a command that is decided about. `place`: the home, which for one that is refused need not be mounted.
     pub(super) fn new(
-        programs: &'p ProgramHome,
+        place: &'p HomeContext,
         command: &'p ProgramCommand,
-        ready: Result<RunnableCommand, CommandRefusal>,
+        decision: Result<HomeCommand<'p>, CommandRefusal>,
     ) -> ProgramExecution<'p> {
-        let root = programs.place.root();
-        let cwd = match &ready {
-            Ok(ready) => ready.allowed.cwd.clone(),
+        let root = place.root();
+        let cwd = match &decision {
+            Ok((_, ready)) => ready.allowed.cwd.clone(),
             Err(_) => cwd_of(root, &command.cwd),
         };
         let below = cwd.strip_prefix(&root[..]).unwrap_or_default();
         ProgramExecution {
             directory: WorldPath::parse(below).unwrap_or_default(),
-            report: report_of(ready.as_ref().map(|ready| &ready.allowed)),
-            programs,
+            report: report_of(decision.as_ref().map(|(_, ready)| &ready.allowed)),
+            place,
             command,
-            ready,
+            decision,
             cwd,
             extra: None,
         }
+    }
+
+    /// Returns what the command is allowed; `None` if it is refused.
+    pub(super) fn allowed(&self) -> Option<&AllowedCommand> {
+        let (_, ready) = self.decision.as_ref().ok()?;
+        Some(&ready.allowed)
     }
 
     /// The same with what no policy gives.
@@ -94,7 +105,7 @@ impl<'p> ProgramExecution<'p> {
     /// Makes the plan of the sandbox, with the program's ends of these pipes.
     fn plan_of(
         &self,
-        ready: &RunnableCommand,
+        (programs, ready): &HomeCommand<'p>,
         streams: [OwnedFd; 3],
     ) -> Result<SandboxPlan, LaunchError> {
         let bind_ro = [&ready.allowed.bind_ro[..], &self.command.bind_ro];
@@ -112,7 +123,7 @@ impl<'p> ProgramExecution<'p> {
                 .as_ref()
                 .map_or(Ok(Vec::new()), AgentExtras::writable)?,
             terminal: self.terminal().map(UserTerminal::size),
-            ..self.programs.plan(streams)?
+            ..programs.plan(streams)?
         })
     }
 
@@ -143,7 +154,7 @@ impl<'p> ProgramExecution<'p> {
     /// Runs the program to its end.
     fn run(
         &mut self,
-        ready: &RunnableCommand,
+        admitted: &HomeCommand<'p>,
         cancel: &CancelToken,
         (home, run): (&dyn Home, RunId),
         opened: Option<NetworkSetup>,
@@ -160,11 +171,12 @@ impl<'p> ProgramExecution<'p> {
                 Mode::empty(),
             )?,
         };
-        let mut plan = self.plan_of(ready, [stdin, of_stdout, of_stderr])?;
+        let programs = admitted.0;
+        let mut plan = self.plan_of(admitted, [stdin, of_stdout, of_stderr])?;
         if let Some(opened) = &opened {
             plan.network = NetworkAccess::Captured(opened.captured());
         }
-        let mut running = sandbox::launch_with(plan, &self.programs.launcher, |process| {
+        let mut running = sandbox::launch_with(plan, &programs.launcher, |process| {
             home.add_program(process.unsigned_abs());
         })?;
         let shown = running.shown().iter();
@@ -175,7 +187,7 @@ impl<'p> ProgramExecution<'p> {
         self.report.sandbox = Some(running.backend().name());
         let in_force = running.in_force().iter();
         self.report.limits = in_force.map(ActiveLimit::in_words).collect();
-        let audit = self.programs.place.audit_log();
+        let audit = self.place.audit_log();
         let gateway = reach(running.take_sockets(), opened, audit, run)?;
         // With a terminal, nothing comes by the pipes.
         let connected = running.take_terminal().zip(self.terminal());
@@ -185,7 +197,7 @@ impl<'p> ProgramExecution<'p> {
         }
         let (ended, ending) = pipe_with(PipeFlags::CLOEXEC)?;
         let told = self.pass_on([(stdout, streams.stdout), (stderr, streams.stderr)], ended);
-        let is_lost = || self.programs.is_lost();
+        let is_lost = || programs.is_lost();
         let outcome = match connected {
             None => wait(&mut running, cancel, is_lost, &mut || {}),
             Some((inner, terminal)) => {
@@ -251,12 +263,13 @@ fn wait(
     })
 }
 
-impl Executor for ProgramExecution<'_> {
-    type Plan = RunnableCommand;
+impl<'p> Executor for ProgramExecution<'p> {
+    type Plan = HomeCommand<'p>;
+    type Output = ();
     const KIND: OriginKind = OriginKind::Program;
 
     fn context(&self) -> &HomeContext {
-        &self.programs.place
+        self.place
     }
 
     fn cwd(&self) -> Vec<u8> {
@@ -267,15 +280,15 @@ impl Executor for ProgramExecution<'_> {
         &self.directory
     }
 
-    fn plan(&self, _: &Request) -> Result<RunnableCommand, Refusal> {
-        self.ready.clone().map_err(|refused| refusal(&refused))
+    fn plan(&self, _: &Request) -> Result<HomeCommand<'p>, Refusal> {
+        self.decision.clone().map_err(|refused| refusal(&refused))
     }
 
-    fn may_change(&self, _: &RunnableCommand) -> bool {
+    fn may_change(&self, _: &HomeCommand<'p>) -> bool {
         true
     }
 
-    fn noun(&self, _: &RunnableCommand) -> &'static str {
+    fn noun(&self, _: &HomeCommand<'p>) -> &'static str {
         "lines"
     }
 
@@ -298,38 +311,34 @@ impl Executor for ProgramExecution<'_> {
 
     fn carry_out(
         &mut self,
-        admitted: AdmittedRequest<RunnableCommand>,
+        admitted: AdmittedRequest<HomeCommand<'p>>,
         home: Arc<dyn Home>,
         streams: RequestStreams,
-    ) -> RequestEnd {
+    ) -> (RequestEnd, ()) {
         let cancel = admitted.cancel().cloned().unwrap_or_default();
-        let ready = admitted.plan();
+        let (programs, ready) = admitted.plan();
         let opened = match ready.network.clone().map(NetworkSettings::open).transpose() {
             Ok(opened) => opened,
-            Err(why) => {
-                return RequestEnd::ended_early(
-                    Status::Blocked,
-                    BLOCKED,
-                    format!("blocked: {why}"),
-                );
-            }
+            Err(why) => return (blocked(format!("blocked: {why}")), ()),
         };
         let beside = (&*home, admitted.run());
-        let (ended, is_read) = match self.run(ready, &cancel, beside, opened, streams) {
+        let (ended, is_read) = match self.run(admitted.plan(), &cancel, beside, opened, streams) {
             Ok(ended) => ended,
-            Err(error) => {
-                return RequestEnd::ended_early(Status::Blocked, BLOCKED, error.to_string());
-            }
+            Err(error) => return (blocked(error.to_string()), ()),
         };
-        let done = match self.programs.is_lost() {
-            true => lost(&ended),
-            false => done(&ended, &cancel, &ready.allowed),
+        let end = if programs.is_lost() {
+            lost(&ended)
+        } else {
+            done(&ended, &cancel, &ready.allowed)
         };
-        RequestEnd {
-            left_behind: !is_read || !ended.all_gone,
-            ..done
-        }
+        let left_behind = !is_read || !ended.all_gone;
+        (RequestEnd { left_behind, ..end }, ())
     }
+}
+
+/// Returns what a request ends with for which no sandbox can be made.
+fn blocked(message: String) -> RequestEnd {
+    RequestEnd::ended_early(Status::Blocked, BLOCKED, message)
 }
 
 /// Returns what a request ends with whose program has ended.

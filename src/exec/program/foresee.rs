@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 
-use super::policy::{CommandRequest, Policy, RefusalClass, RootPaths, decide};
+use super::command::ProgramCommand;
+use super::decision::{decide_in, in_words};
+use super::policy::{Policy, RefusalClass};
 use super::ready::RunnableCommand;
-use super::refuse::in_words;
 use crate::error::{Error, Result};
 use crate::exec::line_programs::ProgramRequest;
 
@@ -21,19 +22,15 @@ pub fn refusal(
     program: &ProgramRequest<'_>,
     stays: bool,
 ) -> Result<Option<Vec<u8>>> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = openat(CWD, home, flags, Mode::empty()).map_err(Error::os("open"))?;
-    let flags = fstatvfs(&root).map_err(Error::os("fstatvfs"))?.f_flag;
-    let question = CommandRequest {
-        argv: program.words,
-        cwd: &program.cwd,
-        home: home.as_os_str().as_encoded_bytes(),
-        env: program.env,
-        timeout: None,
-        paths: &RootPaths::from(root),
+    let flags = statvfs(home).map_err(Error::os("statvfs"))?.f_flag;
+    let command = ProgramCommand {
+        argv: program.words.to_vec(),
+        cwd: program.cwd.clone(),
+        env: program.env.to_vec(),
+        ..ProgramCommand::default()
     };
     let is_read_only = flags.contains(StatVfsMountFlags::RDONLY);
-    let decided = decide(policy, &question)
+    let decided = decide_in(home, policy, &command)?
         .and_then(|allowed| RunnableCommand::new(allowed, is_read_only, None));
     let Err(refused) = decided else {
         return Ok(None);

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::command::ProgramCommand;
+use super::decision::in_words;
 use super::network::NetworkRequest;
 use super::policy::{CommandRefusal, Policy, WatchedPolicy};
-use super::programs::{ProgramCommand, ProgramHome};
+use super::programs::ProgramHome;
 use super::ready::RunnableCommand;
-use super::refuse::in_words;
 use super::sandbox::{LaunchError, ProgramEnd, SandboxService, Step, tree_of};
 use super::sandboxes::{LineSandboxes, SandboxKind};
 use crate::exec::home::Home;

@@ -3,6 +3,9 @@
 
 mod agent;
 pub mod cap;
+mod command;
+mod decided;
+mod decision;
 mod executor;
 mod extra;
 mod foresee;
@@ -12,17 +15,16 @@ mod profile;
 mod programs;
 mod reach;
 mod ready;
-mod refuse;
-mod run;
 mod sandboxes;
 mod terminal;
 
 pub use agent::AgentCommand;
+pub use command::ProgramCommand;
+pub use decided::DecidedCommand;
 pub use foresee::refusal as foreseen_refusal;
 pub use line::LineSource;
 pub use profile::AgentProfile;
-pub use programs::{CommandDecision, ProgramCommand, ProgramHome};
-pub use refuse::RefusedCommand;
+pub use programs::ProgramHome;
 pub use terminal::UserTerminal;
 /// The policy: the programs that are meant to run.
 pub use trumanfs_policy as policy;

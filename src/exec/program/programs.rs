@@ -5,52 +5,19 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::network::NetworkRequest;
-use super::policy::{AllowedCommand, CommandRefusal, CommandRequest, Policy, RootPaths, decide};
+use super::command::ProgramCommand;
+use super::decision::{HomeDecision, decide_at};
+use super::policy::{AllowedCommand, Policy, RootPaths};
 use super::ready::RunnableCommand;
 use super::sandbox::{self, LaunchError, Launcher, NetworkAccess, SandboxPlan};
 use crate::client::{self, Client, DirectorySite, HomeHold, PinnedDir, state_dirs};
 use crate::error::{Error, Result};
-use crate::exec::CancelToken;
 use crate::exec::held_home::HeldHome;
 use crate::exec::home_context::HomeContext;
 use crate::name::escape;
 use crate::world::Root;
 use crate::world::store::layout::STATE;
-
-/// A command to decide about and run.
-#[derive(Debug, Clone, Default)]
-pub struct ProgramCommand {
-    /// Its words; the first is the program.
-    pub argv: Vec<Vec<u8>>,
-    /// The working directory: from the home, or absolute and below it.
-    pub cwd: Vec<u8>,
-    /// The variables that the caller sets.
-    pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The longest time that the command may run, if that is shorter than the policy's limit.
-    pub timeout: Option<Duration>,
-    /// Paths of the host that it may read besides system software.
-    pub bind_ro: Vec<PathBuf>,
-    /// The largest number of lines of each stream that leave; 0 is no limit. `tail` says whether the end is kept.
-    pub lines: u64,
-    /// The largest number of bytes of each stream that leave, if that is less than the policy's limit.
-    pub bytes: Option<u64>,
-    /// True if the end of the output is kept too when the output has to be cut.
-    pub tail: bool,
-    /// True if sequences that steer a terminal are left out of the output.
-    pub strips_ansi: bool,
-    /// The limits that all processes of the command share.
-    pub limits: sandbox::ResourceLimits,
-    /// The part that the command asks for of the network that the policy allows it; `None` asks for all of that.
-    pub network: Option<NetworkRequest>,
-    /// The token that ends the command before its time is up.
-    pub cancel: Option<CancelToken>,
-}
-
-/// The policy's decision about a command.
-pub type CommandDecision = std::result::Result<AllowedCommand, CommandRefusal>;
 
 /// A home in which real programs run. It stays mounted while this lives.
 pub struct ProgramHome {
@@ -124,37 +91,27 @@ impl ProgramHome {
         ))
     }
 
-    /// Decides about a command, without running it.
-    ///
-    /// # Errors
-    /// The rule that refuses it.
-    pub fn decide(&self, policy: &Policy, command: &ProgramCommand) -> CommandDecision {
-        let question = CommandRequest {
-            argv: &command.argv,
-            cwd: &command.cwd,
-            home: self.place.root(),
-            env: &command.env,
-            timeout: command.timeout,
-            paths: &self.paths,
-        };
-        decide(policy, &question)
-    }
-
-    /// Decides about a command likewise, and whether it can run in this home with the network that it asks for.
+    /// Decides about a command, and whether it can run in this home with the network that it asks for.
     ///
     /// # Errors
     /// The rule that refuses it; those of [`RunnableCommand::new`].
-    pub(super) fn ready(
+    pub(super) fn ready(&self, policy: &Policy, command: &ProgramCommand) -> HomeDecision {
+        let allowed = decide_at(&self.paths, self.place.root(), policy, command)?;
+        self.runnable(allowed, command)
+    }
+
+    /// Returns a command that the policy allows as it can run in this home.
+    ///
+    /// # Errors
+    /// As [`RunnableCommand::new`].
+    pub(super) fn runnable(
         &self,
-        policy: &Policy,
+        allowed: AllowedCommand,
         command: &ProgramCommand,
-    ) -> std::result::Result<RunnableCommand, CommandRefusal> {
-        let allowed = self.decide(policy, command)?;
+    ) -> HomeDecision {
         RunnableCommand::new(allowed, self.is_read_only(), command.network.as_ref())
     }
-}
 
-impl ProgramHome {
     /// Has the next sandbox begun ahead, while nothing runs; returns at once.
     pub(super) fn prepare(&self) {
         prepare(&self.launcher, &self.hold);

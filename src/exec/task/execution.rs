@@ -59,8 +59,6 @@ pub(super) struct TaskExecution<'t, 'l> {
     pub(super) quota: TaskQuota,
     pub(super) expected: ExpectedFile,
     pub(super) started_at: u64,
-    /// The end of the task; `None` before the task was carried out.
-    pub(super) came: Option<TaskCompletion>,
 }
 
 impl TaskExecution<'_, '_> {
@@ -143,6 +141,7 @@ impl TaskExecution<'_, '_> {
 
 impl Executor for TaskExecution<'_, '_> {
     type Plan = ();
+    type Output = TaskCompletion;
     const KIND: OriginKind = OriginKind::Task;
 
     fn context(&self) -> &HomeContext {
@@ -188,15 +187,14 @@ impl Executor for TaskExecution<'_, '_> {
         admitted: AdmittedRequest<()>,
         _: Arc<dyn Home>,
         _: RequestStreams,
-    ) -> RequestEnd {
-        let came = self.perform(admitted.run(), admitted.cancel());
-        let done = match &came {
+    ) -> (RequestEnd, TaskCompletion) {
+        let completion = self.perform(admitted.run(), admitted.cancel());
+        let end = match &completion {
             Ok(_) => RequestEnd::finished(0),
             Err(TaskError::Failed(failure) | TaskError::Unsettled(failure)) => {
                 RequestEnd::ended_early(Status::Failed, 1, failure.to_string())
             }
         };
-        self.came = Some(came);
-        done
+        (end, completion)
     }
 }

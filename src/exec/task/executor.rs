@@ -259,10 +259,9 @@ impl ExecutorContext {
             quota: lease.quota,
             expected: wish.expected,
             started_at,
-            came: None,
         };
-        let outcome = pipeline::execute_gathering(&mut task, &request, None);
-        task.came.unwrap_or_else(|| {
+        let (outcome, completion) = pipeline::execute_gathering(&mut task, &request, None);
+        completion.unwrap_or_else(|| {
             let why = outcome.error_message.unwrap_or_default();
             Err(FailureCode::ExecutionFailed.because(why).into())
         })

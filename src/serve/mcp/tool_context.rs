@@ -119,7 +119,7 @@ impl ToolContext {
             cancel: Some(self.cancel.clone()),
             run: None,
         };
-        let outcome = pipeline::execute(shell, &request, self.streams(None));
+        let (outcome, _) = pipeline::execute(shell, &request, self.streams(None));
         self.note(&outcome);
         self.with_output(outcome)
     }
