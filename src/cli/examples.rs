@@ -1,8 +1,8 @@
-//! An example for each verb, which its help and its manual page end with.
+//! Examples of each verb, which its help and its manual page end with.
 
 use clap::Command;
 
-/// The verb, and what somebody may type.
+/// The verb, and what somebody may type: one or more lines.
 const EXAMPLES: &[(&str, &str)] = &[
     ("mount", "trumanfs mount ~/project ~/agent-home"),
     ("umount", "trumanfs umount ~/agent-home"),
@@ -45,7 +45,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("report", "trumanfs report ~/project --html session.html"),
     ("fsck", "trumanfs fsck ~/project"),
-    ("agent", "trumanfs agent --ask -- claude"),
+    (
+        "agent",
+        "trumanfs agent --ask -- claude
+trumanfs agent --net allow=api.example.com --env API_KEY -- ./my-agent
+trumanfs agent --discard -- bash",
+    ),
     (
         "run",
         "trumanfs run --root ~/project --policy default -- git status",
@@ -80,9 +85,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     #[cfg(feature = "mcp")]
     (
         "serve mcp",
-        "trumanfs serve mcp --root ~/project --policy default",
+        "claude mcp add home -- trumanfs serve mcp --root ~/project --policy default",
     ),
-    ("hook", "trumanfs hook claude-code --root ~/agent-home"),
+    (
+        "hook",
+        "trumanfs hook claude-code --root ~/agent-home < event.json",
+    ),
     (
         "key new",
         "trumanfs key new --role executor --out /etc/trumanfs/executor.key",
@@ -118,17 +126,18 @@ fn below(mut command: Command, path: &str) -> Command {
         let path = format!("{path} {name}");
         command = command.mut_subcommand(&name, |sub| below(sub, &path));
     }
-    let example = EXAMPLES.iter().find(|(verb, _)| *verb == path.trim_start());
-    let Some((_, example)) = example else {
+    let examples = EXAMPLES.iter().find(|(verb, _)| *verb == path.trim_start());
+    let Some((_, examples)) = examples else {
         return command;
     };
     let before = command.get_after_help().map(ToString::to_string);
-    command.after_help(match before {
-        // Who has examples of its own needs no other.
-        Some(before) if before.contains("Example") => before,
-        Some(before) => format!("{before}\n\nExample: {example}"),
-        None => format!("Example: {example}"),
-    })
+    let before = before.map_or_else(String::new, |before| format!("{before}\n\n"));
+    let (title, indented) = if examples.contains('\n') {
+        ("Examples: ", examples.replace('\n', "\n          "))
+    } else {
+        ("Example: ", (*examples).to_owned())
+    };
+    command.after_help(before + title + &indented)
 }
 
 #[cfg(test)]
@@ -137,7 +146,7 @@ mod tests {
     use super::*;
     use crate::cli::{command, inspect};
 
-    /// The words of a line with single quotes.
+    /// The words of a line with single quotes, from this program's name to where a redirection begins.
     fn words(line: &str) -> Vec<String> {
         let mut words = Vec::new();
         for (number, part) in line.split('\'').enumerate() {
@@ -146,7 +155,8 @@ mod tests {
                 _ => words.push(part.to_owned()),
             }
         }
-        words
+        let words = words.into_iter().skip_while(|word| word != "trumanfs");
+        words.take_while(|word| word != "<").collect()
     }
 
     fn leaves(command: &Command, path: &str, found: &mut Vec<(String, String)>) {
@@ -174,7 +184,9 @@ mod tests {
             assert!(known, "{verb} has no example");
         }
         assert_eq!(found.len(), EXAMPLES.len());
-        for (verb, example) in EXAMPLES {
+        let lines = EXAMPLES.iter();
+        let lines = lines.flat_map(|(verb, lines)| lines.lines().map(move |line| (verb, line)));
+        for (verb, example) in lines {
             let parsed = command().try_get_matches_from(
                 words(example)
                     .into_iter()

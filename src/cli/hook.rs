@@ -50,8 +50,7 @@ enum HookAgent {
 #[command(
     after_help = "Reads one PreToolUse event on standard input and writes the decision. A line of the agent's shell is rewritten to run in\n\
 the home; what lies outside the home is denied as absent. It ends with 0 whatever it is asked, and what goes wrong is a denial:\n\
-arguments that are not understood, an event that has not ended after 5 seconds, a home that does not answer within 10.\n\n\
-Example: trumanfs hook claude-code --root /home/agent < event.json"
+arguments that are not understood, an event that has not ended after 5 seconds, a home that does not answer within 10."
 )]
 pub(super) struct HookArgs {
     /// Whose events they are

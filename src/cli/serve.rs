@@ -29,8 +29,7 @@ pub(super) enum ServeCommand {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Tools: bash, read_text_file, write_file, edit_file, list_directory, search_files, grep, move_file, copy_file,\n\
-remove, history, undo, bash_output, bash_kill, and run_PROGRAM for each program of the policy.\n\n\
-Example: claude mcp add home -- trumanfs serve mcp --root ~/project --policy default"
+remove, history, undo, bash_output, bash_kill, and run_PROGRAM for each program of the policy."
 )]
 pub(super) struct McpArgs {
     /// A mounted home, or a store, which is mounted for as long as the server runs

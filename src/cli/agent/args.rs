@@ -21,8 +21,7 @@ use crate::exec::program::sandbox;
 #[command(
     after_help = "The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
 Everything that it changes in the store is recorded: `trumanfs log`, `diff` and `undo` know the run by the id that is\n\
-said at the end. Of its own directory only what the profile and --keep-state name is there the next time.\n\n\
-Examples: trumanfs agent -- claude\n          trumanfs agent --net allow=api.example.com --env API_KEY -- ./my-agent\n          trumanfs agent --discard -- bash"
+said at the end. Of its own directory only what the profile and --keep-state name is there the next time."
 )]
 pub(in crate::cli) struct AgentArgs {
     /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs

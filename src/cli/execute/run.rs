@@ -28,8 +28,7 @@ use crate::exec::{Outcome, Status};
 #[command(
     after_help = "The program runs as the home's owner, sees the home, /usr and a /tmp of the session, and nothing else.\n\
 It ends with the program's own code; 125: refused by the policy, or no sandbox; 124: its time was up;\n\
-126 and 127: it cannot be executed, it is not there.\n\n\
-Example: trumanfs run --root HOME --policy default -- git status"
+126 and 127: it cannot be executed, it is not there."
 )]
 pub(in crate::cli) struct RunArgs {
     /// A mounted home, or a store, which is mounted for as long as the program runs

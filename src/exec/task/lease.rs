@@ -69,7 +69,7 @@ impl Lease {
         let got =
             getrandom(&mut bytes[..], GetRandomFlags::empty()).map_err(Error::os("getrandom"))?;
         match got == bytes.len() {
-            true => Ok(strict::hex(&bytes)),
+            true => Ok(format!("{:032x}", u128::from_be_bytes(bytes))),
             false => Err(Error::Damaged(
                 "getrandom returned too few bytes".to_owned(),
             )),

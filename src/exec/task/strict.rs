@@ -92,12 +92,7 @@ pub fn read<T: DeserializeOwned>(text: &[u8], limit: usize) -> Result<T, FormatE
 
 /// Returns the SHA-256 of bytes, in lower-case hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// Returns bytes in lower-case hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    base16ct::lower::encode_string(&Sha256::digest(bytes))
 }
 
 /// Checks that a text is a SHA-256 as [`sha256`] writes it.

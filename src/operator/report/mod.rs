@@ -15,6 +15,7 @@ mod timeline;
 
 use std::collections::HashSet;
 
+use base64ct::{Base64, Encoding};
 use chrono::Utc;
 use sha2::{Digest, Sha256};
 
@@ -27,7 +28,7 @@ use super::{Store, session};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use facts::{SessionFacts, shell};
-use html::{HtmlFragment, base64};
+use html::HtmlFragment;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -162,7 +163,7 @@ struct PageData {
 impl PageData {
     fn write(&self, diff: Result<ListedChanges<'_>>) -> String {
         let mut html = HtmlFragment::default();
-        let hash = |text: &str| base64(&Sha256::digest(text.as_bytes()));
+        let hash = |text: &str| Base64::encode_string(&Sha256::digest(text.as_bytes()));
         html.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         html.raw(&format!(
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n",

@@ -71,7 +71,7 @@ pub(super) fn states(
         };
         Some(ReviewHunk {
             state,
-            digest: hex(digest),
+            digest: base16ct::lower::encode_string(&digest.finalize()),
             hunk,
         })
     });
@@ -91,13 +91,6 @@ fn digest(comparison: &TextComparison, hunk: &Hunk) -> Sha256 {
         hash.update(line);
     }
     hash
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 impl PathHunks {

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, OFlags};
 
 use crate::error::{Error, Result};
 use crate::world::store::layout::{LINKS, PINNED, new_name, original_name};
+use crate::world::store::lent_record::{id_line, parse_id};
 use crate::world::store::own;
 use trumanfs_types::meta::Id;
 
@@ -48,21 +49,6 @@ pub(in crate::world) fn parse_pinned(text: &str, device: u64) -> HashSet<Id> {
     pinned
 }
 
-fn parse_id(text: &str, device: u64) -> Option<Id> {
-    let (dev, ino) = text.split_once(' ')?;
-    let dev = match dev.parse().ok()? {
-        0 => device,
-        other => other,
-    };
-    Some(Id(dev, ino.parse().ok()?))
-}
-
-/// Returns the line for an inode.
-pub(in crate::world) fn line(id: Id, device: u64) -> String {
-    let dev = if id.0 == device { 0 } else { id.0 };
-    format!("{dev} {}\n", id.1)
-}
-
 /// Reads both lists without the store's lock; empty if there are none.
 ///
 /// # Errors
@@ -77,7 +63,7 @@ pub fn read(state: BorrowedFd<'_>, device: u64) -> Result<(HashMap<Id, u32>, Has
 /// # Errors
 /// `EEXIST` where there is such a list already; any error from `openat2(2)` or `write(2)`.
 pub fn hide(state: BorrowedFd<'_>, hidden: &[Id], device: u64) -> Result<()> {
-    let lines: String = hidden.iter().map(|id| line(*id, device)).collect();
+    let lines: String = hidden.iter().map(|id| id_line(*id, device)).collect();
     let mut file = own::make(state, PINNED.as_bytes(), OFlags::WRONLY, 0o600)?;
     file.write_all(lines.as_bytes())
         .map_err(|error| Error::io("write", &error))
@@ -103,11 +89,11 @@ pub fn rewrite(
     let mut text = String::new();
     for (id, count) in links {
         for _ in 0..*count {
-            text.push_str(&format!("+{}", line(*id, device)));
+            text.push_str(&format!("+{}", id_line(*id, device)));
         }
     }
     replace(state, LINKS, &text)?;
-    let lines = pinned.iter().map(|id| line(*id, device));
+    let lines = pinned.iter().map(|id| id_line(*id, device));
     replace(state, PINNED, &lines.collect::<String>())
 }
 
@@ -153,6 +139,6 @@ mod tests {
         assert_eq!(links, HashMap::from([(Id(7, 2), 1)]));
         let pinned = parse_pinned("1 2\n1 3\n-1 2\n0 4\n-1 9\n", 7);
         assert_eq!(pinned, HashSet::from([Id(1, 3), Id(7, 4)]));
-        assert_eq!(line(Id(7, 4), 7) + &line(Id(1, 3), 7), "0 4\n1 3\n");
+        assert_eq!(id_line(Id(7, 4), 7) + &id_line(Id(1, 3), 7), "0 4\n1 3\n");
     }
 }

@@ -95,7 +95,7 @@ impl LentRecord {
             }
             return Ok(());
         }
-        let text = format!("+{mode:04o} {wide:04o} {}", line(id, self.device));
+        let text = format!("+{mode:04o} {wide:04o} {}", id_line(id, self.device));
         let at = record.end;
         write_at(&record.file, text.as_bytes(), at)?;
         record.end += text.len() as u64;
@@ -188,16 +188,20 @@ fn write_at(file: &File, bytes: &[u8], at: u64) -> Result<()> {
     written.map_err(|error| Error::io("write", &error))
 }
 
-/// Returns the name of a node in a line.
-fn line(id: Id, device: u64) -> String {
-    let device = if id.0 == device { 0 } else { id.0 };
-    format!("{device} {}\n", id.1)
+/// Parses the line of an inode.
+pub(super) fn parse_id(text: &str, device: u64) -> Option<Id> {
+    let (dev, ino) = text.split_once(' ')?;
+    let dev = match dev.parse().ok()? {
+        0 => device,
+        other => other,
+    };
+    Some(Id(dev, ino.parse().ok()?))
 }
 
-fn parse_id(text: &str, device: u64) -> Option<Id> {
-    let (dev, ino) = text.split_once(' ')?;
-    let dev = dev.parse().ok()?;
-    Some(Id(if dev == 0 { device } else { dev }, ino.parse().ok()?))
+/// Returns the line for an inode.
+pub(super) fn id_line(id: Id, device: u64) -> String {
+    let dev = if id.0 == device { 0 } else { id.0 };
+    format!("{dev} {}\n", id.1)
 }
 
 /// Parses the modes that nodes had, and those that they have with lent bits.

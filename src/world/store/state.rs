@@ -20,6 +20,7 @@ use crate::world::store::inode_lists::{self, parse_links, parse_pinned};
 use crate::world::store::layout::{
     self, JOURNAL, LINKS, LOCK, LOG, PINNED, SESSIONS, STATE, VERSIONS,
 };
+use crate::world::store::lent_record::id_line;
 use crate::world::store::lock;
 use crate::world::store::origin::{self, CopyOrigin};
 use crate::world::store::own;
@@ -326,7 +327,7 @@ impl StateDir {
             counts.by_id.remove(&id);
         }
         let sign = if came { '+' } else { '-' };
-        let line = format!("{sign}{}", inode_lists::line(id, self.id.0));
+        let line = format!("{sign}{}", id_line(id, self.id.0));
         // Only the link count in `stat` depends on it; a full disk must not keep a file from being removed.
         if let Err(error) = counts.file.write_all(line.as_bytes()) {
             log::warn!("cannot note a link in the trash: {error}");
@@ -338,7 +339,7 @@ impl StateDir {
     /// # Errors
     /// Any error from `write(2)`; the move that would show the inode must then not be made.
     pub fn pin(&self, id: Id) -> Result<()> {
-        let line = inode_lists::line(id, self.id.0);
+        let line = id_line(id, self.id.0);
         self.pinned
             .lock()
             .write_all(line.as_bytes())
@@ -347,7 +348,7 @@ impl StateDir {
 
     /// Stops hiding an inode that has been deleted: its number may be given to another file.
     pub fn unpin(&self, id: Id) {
-        let line = format!("-{}", inode_lists::line(id, self.id.0));
+        let line = format!("-{}", id_line(id, self.id.0));
         if let Err(error) = self.pinned.lock().write_all(line.as_bytes()) {
             log::warn!("cannot note that a hidden thing was deleted: {error}");
         }

@@ -5,7 +5,6 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use super::super::strict::hex;
 use super::worker_failure::{WorkerFailure, os};
 
 /// The number of bytes that are read at once.
@@ -27,5 +26,5 @@ pub(super) fn hash(file: BorrowedFd<'_>, shown: &str) -> Result<String, WorkerFa
         sha.update(chunk.get(..read).unwrap_or_default());
         at += read as u64;
     }
-    Ok(hex(&sha.finalize()))
+    Ok(base16ct::lower::encode_string(&sha.finalize()))
 }
