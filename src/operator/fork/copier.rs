@@ -12,17 +12,10 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
-use crate::operator::past::{NodeAttributes, NodeId, PastTree};
+use crate::operator::past::{FullAttributes, NodeAttributes, NodeId, PastTree};
 use crate::world::root::{Dir, Root, open_beneath, stat_fd};
 use crate::world::store::forked::ForkMethod;
-use crate::world::{Id, Meta, Xattrs, copy_range, xattrs};
-
-/// The attributes of a file or directory.
-#[derive(Debug)]
-pub(super) struct ForkAttributes {
-    pub(super) meta: NodeAttributes,
-    pub(super) xattrs: Xattrs,
-}
+use crate::world::{Id, Meta, copy_range, xattrs};
 
 /// The numbers of nodes made, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -146,16 +139,15 @@ impl<'t> ForkCopier<'t> {
             Some((from, meta)) => {
                 let made = open_beneath(dir.as_fd(), name.bytes(), flags, mode)?;
                 self.content(&from, &made, meta.size)?;
-                let xattrs = xattrs(from.as_fd())?;
-                let looks = ForkAttributes {
+                let looks = FullAttributes {
                     meta: attributes(&meta),
-                    xattrs,
+                    xattrs: Some(xattrs(from.as_fd())?),
                 };
                 self.set_attributes(&made, &looks, &dir.path().join(name))?;
                 (made, meta.nlink > 1)
             }
             None => {
-                let looks = read_attributes(tree, node)?;
+                let looks = tree.full_attributes(node)?;
                 let content = tree.content(node)?;
                 let lost = content.missing();
                 let lost = lost.map(|lost| format!("{}: {lost}", dir.path().join(name)));
@@ -236,7 +228,7 @@ impl<'t> ForkCopier<'t> {
     pub(super) fn set_attributes(
         &mut self,
         made: &OwnedFd,
-        then: &ForkAttributes,
+        then: &FullAttributes,
         at: &WorldPath,
     ) -> Result<()> {
         let (now, meta) = (stat_fd(made.as_fd())?, &then.meta);
@@ -247,7 +239,7 @@ impl<'t> ForkCopier<'t> {
                 set => set.map_err(Error::os_on("fchown", || at.to_string()))?,
             }
         }
-        for (label, value) in &then.xattrs {
+        for (label, value) in then.xattrs.iter().flatten() {
             let label_name = label.as_slice();
             match rustix::fs::fsetxattr(made, label_name, value, XattrFlags::empty()) {
                 Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => self.notes.push(format!(
@@ -290,17 +282,6 @@ fn in_place(
     let meta = stat_fd(file.as_fd())?;
     let is_it = tree.ids(node) == Some([meta.id.0, meta.id.1]);
     Ok((is_it && meta.kind == FileType::RegularFile).then_some((file, meta)))
-}
-
-/// Reads the attributes of a node of a tree.
-///
-/// # Errors
-/// As [`PastTree::meta`].
-pub(super) fn read_attributes(tree: &PastTree<'_>, node: NodeId) -> Result<ForkAttributes> {
-    Ok(ForkAttributes {
-        meta: tree.meta(node)?,
-        xattrs: tree.xattrs(node)?,
-    })
 }
 
 fn attributes(meta: &Meta) -> NodeAttributes {

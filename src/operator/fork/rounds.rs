@@ -10,12 +10,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::copier::{ForkAttributes, ForkCounts};
+use super::copier::ForkCounts;
 use super::trees::{RebuildScope, RoundState, TreeBuilder};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::{NameSlot, NodeId, Past, PastTree, ROOT, RecordEffect, ReverseRecords};
+use crate::operator::past::{
+    FullAttributes, NameSlot, NodeId, Past, PastTree, ROOT, RecordEffect, ReverseRecords,
+};
 use crate::operator::point::{Operation, Point};
 use crate::world::store::forked::ForkMethod;
 use crate::world::store::inode_lists;
@@ -35,7 +37,7 @@ pub struct ForkResult {
     /// The inodes that stay hidden wherever they go, as they are hidden in the origin.
     pub hidden: Vec<Id>,
     /// The attributes that the directory itself gets.
-    root: Option<ForkAttributes>,
+    root: Option<FullAttributes>,
 }
 
 /// Returns the newest record of a store, aborted ones left out; `None` where there is none.

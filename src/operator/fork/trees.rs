@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::copier::{ForkAttributes, ForkCopier, read_attributes};
+use super::copier::ForkCopier;
 use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
 use crate::operator::past::layer::LayerKind;
-use crate::operator::past::{NodeId, PastTree};
+use crate::operator::past::{FullAttributes, NodeId, PastTree};
 use crate::world::Id;
 use crate::world::root::{Dir, Root, open_beneath};
 use crate::world::store::forked::ForkMethod;
@@ -26,7 +26,7 @@ use crate::world::trash::erase::erase;
 pub(super) struct TreeBuilder<'t> {
     pub(super) copier: ForkCopier<'t>,
     /// The attributes that directories get in the end, by path.
-    dirs: BTreeMap<WorldPath, ForkAttributes>,
+    dirs: BTreeMap<WorldPath, FullAttributes>,
     /// The state of the current round.
     pub(super) round: RoundState,
 }
@@ -223,7 +223,7 @@ impl<'t> TreeBuilder<'t> {
             .difference(node)
             .is_some_and(|then| then.mtime.is_some());
         self.note((tree, node), is_kept);
-        match read_attributes(tree, node) {
+        match tree.full_attributes(node) {
             Ok(looks) => drop(self.dirs.insert(at.clone(), looks)),
             Err(Error::NotFound | Error::Missing { .. }) => {
                 self.round.failed.insert(at.clone(), None);
@@ -237,7 +237,7 @@ impl<'t> TreeBuilder<'t> {
     ///
     /// # Errors
     /// Those of the system calls.
-    pub(super) fn finish(&mut self) -> Result<Option<ForkAttributes>> {
+    pub(super) fn finish(&mut self) -> Result<Option<FullAttributes>> {
         let dirs = std::mem::take(&mut self.dirs);
         let mut of_root = None;
         for (path, looks) in dirs.into_iter().rev() {
@@ -268,7 +268,7 @@ fn source(tree: &PastTree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
 ///
 /// # Errors
 /// Those of the system calls.
-pub(super) fn set_root_attributes(to: &Root, looks: &ForkAttributes) -> Result<Vec<String>> {
+pub(super) fn set_root_attributes(to: &Root, looks: &FullAttributes) -> Result<Vec<String>> {
     let dir = to.dir(&WorldPath::root())?;
     let made = to.read_dir(&dir)?;
     let mut copier = ForkCopier::new(to, ForkMethod::Cloned, HashSet::new());

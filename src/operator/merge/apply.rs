@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::{NodeId, PastTree};
 use crate::operator::undo::edit::PlainText;
-use crate::operator::undo::{Applier, FormerBytes, FullAttributes, PastCopier, put_label};
+use crate::operator::undo::{Applier, FormerBytes, PastCopier, put_label};
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Dir, Id, LocatedNode, Meta, RenameMode, SetAttrs, xattrs};
 
@@ -72,7 +72,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         // Making an entry in a directory changes the directory's time.
         for (path, naming) in plan.names.iter().rev() {
             if let NameStep::Mkdir(node) = naming {
-                let looks = FullAttributes::of(self.theirs, *node)?;
+                let looks = self.theirs.full_attributes(*node)?;
                 self.at_path(path, |steps, dir, name| {
                     steps.copier.attributes(&looks, dir, name)
                 })?;

@@ -34,7 +34,7 @@ pub use tree::effect::{self, RecordEffect};
 pub use tree::layer;
 pub use tree::layered_content::LayeredContent;
 pub use tree::missing_part::MissingPart;
-pub use tree::past_tree::{NodeAttributes, PastTree};
+pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
 
 use super::Store;
 use super::point::Point;

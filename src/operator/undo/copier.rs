@@ -8,11 +8,10 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, OFlags};
 
 use super::applier::Applier;
-use super::node_equality::FullAttributes;
 use super::steps::put_label;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
-use crate::operator::past::{NodeId, PastContent, PastTree};
+use crate::operator::past::{FullAttributes, NodeId, PastContent, PastTree};
 use crate::world::{Caller, Dir, LocatedNode, NoOpenState, SetAttrs, SetTime, Time, check_set_gid};
 
 /// Copies nodes of a past tree into a store.
@@ -78,7 +77,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
     ) -> Result<()> {
         let world = self.applier.world();
         self.at = dir.path().join(name);
-        let looks = FullAttributes::of(self.tree, node)?;
+        let looks = self.tree.full_attributes(node)?;
         let meta = looks.meta;
         let caller = self.caller;
         match meta.kind {

@@ -38,7 +38,6 @@ pub use apply::apply;
 pub(in crate::operator) use conflicting_records::describe_conflicting_records;
 pub(in crate::operator) use copier::PastCopier;
 pub use last_undo::{LastUndo, last_undo};
-pub(in crate::operator) use node_equality::FullAttributes;
 pub use outcome::UndoOutcome;
 pub use plan::plan;
 pub(in crate::operator) use planner::ConflictCause;

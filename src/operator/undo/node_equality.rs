@@ -1,27 +1,10 @@
-//! A node's attributes at a point, and the test whether a node of the past equals the present one, so that restoring it
+//! The test whether a node of the past equals the present one, so that restoring it
 //! would change nothing.
 
 use rustix::fs::FileType;
 
 use crate::error::Result;
-use crate::operator::past::{NodeAttributes, NodeId, PastTree};
-use crate::world::Xattrs;
-
-/// A node's attributes without its content.
-pub(in crate::operator) struct FullAttributes {
-    pub(in crate::operator) meta: NodeAttributes,
-    /// `None` for a node that cannot have any.
-    pub(in crate::operator) xattrs: Option<Xattrs>,
-}
-
-impl FullAttributes {
-    pub(in crate::operator) fn of(tree: &PastTree<'_>, node: NodeId) -> Result<FullAttributes> {
-        let meta = tree.meta(node)?;
-        let has_xattrs = matches!(meta.kind, FileType::RegularFile | FileType::Directory);
-        let xattrs = has_xattrs.then(|| tree.xattrs(node)).transpose()?;
-        Ok(FullAttributes { meta, xattrs })
-    }
-}
+use crate::operator::past::{NodeId, PastTree};
 
 /// Returns whether a node of the past equals a present one: kind, content, attributes, and for a directory all its
 /// entries. An unreadable node is different.

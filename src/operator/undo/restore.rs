@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 
 use super::applier::Applier;
 use super::copier::PastCopier;
-use super::node_equality::{FullAttributes, is_same};
+use super::node_equality::is_same;
 use super::steps::FormerBytes;
 use crate::error::{Error, FailureKind, Result};
 use crate::journal::{Op, UndoId};
@@ -308,7 +308,7 @@ fn place(
         {
             let content = copier.content(node, dir, name)?;
             // Its attributes are read before its inode moves aside.
-            let then = FullAttributes::of(tree, node)?;
+            let then = tree.full_attributes(node)?;
             let located = world.locate(dir, name)?;
             applier.put_content(&located, &FormerBytes(&content), caller)?;
             copier.made += 1;

@@ -43,6 +43,15 @@ pub struct NodeAttributes {
     pub mtime: FileTime,
 }
 
+/// A node's attributes and extended attributes at a point: all of it but the content.
+#[derive(Debug)]
+pub struct FullAttributes {
+    /// The attributes.
+    pub meta: NodeAttributes,
+    /// The extended attributes; none for a node that cannot have any.
+    pub xattrs: Option<Xattrs>,
+}
+
 /// A node's differences from the disk.
 #[derive(Debug, Clone, Default)]
 pub struct NodeOverlay {
@@ -170,6 +179,17 @@ impl<'a> PastTree<'a> {
                 .and_then(|t| t.mtime)
                 .unwrap_or((meta.mtime.sec, meta.mtime.nsec)),
         })
+    }
+
+    /// Returns all attributes of a node.
+    ///
+    /// # Errors
+    /// As [`PastTree::meta`].
+    pub fn full_attributes(&self, node: NodeId) -> Result<FullAttributes> {
+        let meta = self.meta(node)?;
+        let has_xattrs = matches!(meta.kind, FileType::RegularFile | FileType::Directory);
+        let xattrs = has_xattrs.then(|| self.xattrs(node)).transpose()?;
+        Ok(FullAttributes { meta, xattrs })
     }
 
     /// Returns a node's extended attributes of all namespaces.
