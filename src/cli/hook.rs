@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::execute::with_policy;
-use super::exit::ExitReason;
+use super::exit::{ExitReason, in_words};
 use super::output::Printer;
 use crate::error::Result;
 use crate::exec::program::ProgramHome;
@@ -130,9 +130,7 @@ pub(super) fn mistyped(error: &clap::Error) -> ExitCode {
         // An agent may take a hook for failed that does not read its event.
         event();
     }
-    let text = error.render().to_string();
-    let first = text.lines().next().unwrap_or_default();
-    let why = first.strip_prefix("error: ").unwrap_or(first);
+    let (why, _) = in_words(error).into_words();
     let printed = Printer::new().json(&refusal(&format!("trumanfs {VERB}: {why}")));
     match printed {
         Ok(()) => ExitReason::Ok.into(),

@@ -1,5 +1,7 @@
 //! A plan's changes in terms of files: files that come back, that go, that get their content or attributes back.
 
+use std::collections::HashSet;
+
 use super::apply::other_xattrs;
 use super::planner::UndoPlan;
 use crate::error::Result;
@@ -115,6 +117,7 @@ fn changes(plan: &UndoPlan<'_>) -> Result<Vec<StepLine>> {
     let target = &plan.target;
     let disk = target.disk();
     let mut changes = Vec::new();
+    let mut left = HashSet::new();
     for ((dir, name_id), then) in target.changed_places() {
         let now = disk.lookup_id(dir, name_id)?;
         if now == then {
@@ -133,22 +136,16 @@ fn changes(plan: &UndoPlan<'_>) -> Result<Vec<StepLine>> {
         let (kind, line) = match then.map(|node| target.disk().path(node)) {
             None => (StepKind::Removed, format!("remove {path}")),
             Some(Some(from)) if !in_trash(&from) => {
-                (StepKind::Moved, format!("move {from} to {path}"))
+                let line = format!("move {from} to {path}");
+                left.insert(from);
+                (StepKind::Moved, line)
             }
             Some(_) => (StepKind::BroughtBack, format!("bring back {path}")),
         };
         changes.push((kind, path, line));
     }
     // The old name of a moved file is not a removal.
-    let moves = changes.iter().filter(|(kind, ..)| *kind == StepKind::Moved);
-    let left: std::collections::HashSet<String> = moves
-        .filter_map(|(_, to, line)| {
-            let from = line.strip_prefix("move ")?;
-            let from = from.strip_suffix(&format!(" to {to}"))?;
-            Some(format!("remove {from}"))
-        })
-        .collect();
-    changes.retain(|(_, _, line)| !left.contains(line));
+    changes.retain(|(kind, path, _)| *kind != StepKind::Removed || !left.contains(path));
     for (node, then) in target.changed_nodes() {
         let Some(path) = target.path(node).filter(|path| !in_trash(path)) else {
             continue;
