@@ -37,15 +37,17 @@ pub(super) fn fsck(args: &FsckArgs) -> Result<ExitReason> {
             CheckProgress::Bytes(read) => format!("checking: {} of contents", bytes(read)),
         });
     };
-    let report = match args.repair {
-        true => client.repair(!args.quick, step),
-        false => client.check(!args.quick, step),
+    let report = if args.repair {
+        client.repair(!args.quick, step)
+    } else {
+        client.check(!args.quick, step)
     };
     bar.finish_and_clear();
     let report = report?;
-    match args.json {
-        true => Printer::new().json(&report)?,
-        false => print(&report),
+    if args.json {
+        Printer::new().json(&report)?
+    } else {
+        print(&report)
     }
     let repaired = report.findings.iter().any(|finding| finding.repaired);
     Ok(match (report.problems(), repaired) {

@@ -104,9 +104,12 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         bytes: args.max_bytes,
         tail: args.tail,
     };
-    let failed = |error| match args.json {
-        true => failed_in_json(error),
-        false => failed(&error),
+    let failed = |error| {
+        if args.json {
+            failed_in_json(error)
+        } else {
+            failed(&error)
+        }
     };
     let mut shell = match open(&args.place, limits, args.json) {
         Ok(shell) => shell,

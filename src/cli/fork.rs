@@ -33,18 +33,21 @@ pub(super) struct ForkArgs {
 /// Makes a fork.
 pub(super) fn fork(args: &ForkArgs) -> Result<ExitReason> {
     let client = Client::open_or_begin(&args.target)?;
-    let means = match args.copy {
-        true => ForkMethod::Copied,
-        false => ForkMethod::Cloned,
+    let means = if args.copy {
+        ForkMethod::Copied
+    } else {
+        ForkMethod::Cloned
     };
     let forked = client.fork(&args.name, means)?;
-    match args.json {
-        true => Printer::new().json(&forked)?,
-        false => print(&forked),
+    if args.json {
+        Printer::new().json(&forked)?
+    } else {
+        print(&forked)
     }
-    Ok(match forked.notes.is_empty() {
-        true => ExitReason::Ok,
-        false => ExitReason::Partly,
+    Ok(if forked.notes.is_empty() {
+        ExitReason::Ok
+    } else {
+        ExitReason::Partly
     })
 }
 
@@ -116,9 +119,10 @@ pub(super) fn merge(args: &MergeArgs) -> Result<ExitReason> {
     let report = client
         .merge(&fork, &request)
         .map_err(|error| go_on(error, &next))?;
-    match args.json {
-        true => Printer::new().json(&report)?,
-        false => print_merge(&report, &next),
+    if args.json {
+        Printer::new().json(&report)?
+    } else {
+        print_merge(&report, &next)
     }
     let unresolved = report
         .conflicts
@@ -142,9 +146,10 @@ fn print_merge(report: &MergeReport, next: &str) {
     let conflicts = &report.conflicts;
     if !conflicts.is_empty() {
         let number = count(conflicts.len() as u64, "conflict");
-        let what = match report.stopped {
-            true => "; nothing was changed",
-            false => "",
+        let what = if report.stopped {
+            "; nothing was changed"
+        } else {
+            ""
         };
         warn(false, &format!("{number}{what}"));
     }

@@ -73,9 +73,10 @@ pub(super) struct HookArgs {
 /// Answers the event on standard input.
 pub(super) fn hook(args: &HookArgs) -> Result<ExitReason> {
     let event = event();
-    let answer = match args.decides {
-        true => decide(args, &event),
-        false => decided(event).unwrap_or_else(|why| refusal(&format!("trumanfs: {why}"))),
+    let answer = if args.decides {
+        decide(args, &event)
+    } else {
+        decided(event).unwrap_or_else(|why| refusal(&format!("trumanfs: {why}")))
     };
     Printer::new().json(&answer)?;
     Ok(ExitReason::Ok)
@@ -186,9 +187,10 @@ fn decide(args: &HookArgs, event: &[u8]) -> Value {
     if let Some(file) = &args.policy {
         let root = setting.root.as_deref().unwrap_or(Path::new("."));
         // Whoever runs the line may work elsewhere, and a file of that name may lie there.
-        let name = match shipped_names().any(|name| Path::new(name) == file) {
-            true => file.clone(),
-            false => std::path::absolute(file).unwrap_or_else(|_| file.clone()),
+        let name = if shipped_names().any(|name| Path::new(name) == file) {
+            file.clone()
+        } else {
+            std::path::absolute(file).unwrap_or_else(|_| file.clone())
         };
         let located =
             ProgramHome::is_for(root).and_then(|()| with_policy::policy(Some(file), root, false));

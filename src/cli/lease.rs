@@ -122,9 +122,10 @@ fn issue(args: &LeaseIssueArgs) -> Result<ExitReason> {
             ));
         }
     };
-    let capabilities = match args.capability.is_empty() {
-        true => vec![subject.capability],
-        false => args.capability.clone(),
+    let capabilities = if args.capability.is_empty() {
+        vec![subject.capability]
+    } else {
+        args.capability.clone()
     };
     for unknown in capabilities
         .iter()

@@ -157,9 +157,10 @@ pub fn run() -> ExitCode {
         Err(error) if error.use_stderr() && as_json => return failed_in_json(in_words(&error)),
         Err(error) => {
             let _ = error.print();
-            return match error.use_stderr() {
-                true => ExitReason::Usage.into(),
-                false => ExitReason::Ok.into(),
+            return if error.use_stderr() {
+                ExitReason::Usage.into()
+            } else {
+                ExitReason::Ok.into()
             };
         }
     };

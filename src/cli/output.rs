@@ -119,9 +119,10 @@ impl Printer {
 
     /// Returns a text in a colour, where colours are wanted.
     pub(super) fn style(&self, style: TextStyle, text: &str) -> String {
-        match self.colour {
-            true => format!("\x1b[{}m{text}\x1b[0m", style.code()),
-            false => text.to_owned(),
+        if self.colour {
+            format!("\x1b[{}m{text}\x1b[0m", style.code())
+        } else {
+            text.to_owned()
         }
     }
 }
@@ -222,9 +223,10 @@ pub(super) fn say(line: Arguments<'_>) {
 
 /// Says something beside the answer, on standard error: as an object where the answer is one.
 pub(super) fn warn(as_json: bool, what: &str) {
-    match as_json {
-        true => complain_in_json(&serde_json::json!({ "warning": { "what": what } })),
-        false => complain(format_args!("trumanfs: {what}")),
+    if as_json {
+        complain_in_json(&serde_json::json!({ "warning": { "what": what } }))
+    } else {
+        complain(format_args!("trumanfs: {what}"))
     }
 }
 

@@ -81,9 +81,10 @@ pub(super) fn print_usage(args: &UsageArgs) -> Result<ExitReason> {
     let bar = spinner("reading the trash and the journals");
     let usage = client.usage()?;
     bar.finish_and_clear();
-    match args.json {
-        true => Printer::new().json(&usage)?,
-        false => print(&usage),
+    if args.json {
+        Printer::new().json(&usage)?
+    } else {
+        print(&usage)
     }
     Ok(match usage.trash.count + usage.versions.count {
         0 => ExitReason::Nothing,
@@ -189,13 +190,15 @@ pub(super) fn purge(args: PurgeArgs) -> Result<ExitReason> {
     if dry_run {
         return foretell(&plan, json);
     }
-    let purged = match plan.entries.is_empty() && plan.versions.is_empty() {
-        true => PurgeResult::default(),
-        false => carry_out(&client, &plan)?,
+    let purged = if plan.entries.is_empty() && plan.versions.is_empty() {
+        PurgeResult::default()
+    } else {
+        carry_out(&client, &plan)?
     };
-    match json {
-        true => Printer::new().json(&PurgeSummary::of(&purged, &plan))?,
-        false => print_purged(&client, &purged, &plan)?,
+    if json {
+        Printer::new().json(&PurgeSummary::of(&purged, &plan))?
+    } else {
+        print_purged(&client, &purged, &plan)?
     }
     Ok(match purged.left.is_empty() && purged.stopped.is_none() {
         true if plan.entries.is_empty() && plan.versions.is_empty() => ExitReason::Nothing,

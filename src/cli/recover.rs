@@ -66,14 +66,16 @@ fn list(args: &TrashListArgs) -> Result<ExitReason> {
     let listed = Client::open(&args.target)?.trash()?;
     let mut printer = Printer::new();
     for entry in &listed {
-        match args.json {
-            true => printer.json(entry)?,
-            false => print_entry(&mut printer, entry),
+        if args.json {
+            printer.json(entry)?
+        } else {
+            print_entry(&mut printer, entry)
         }
     }
-    Ok(match listed.is_empty() {
-        true => ExitReason::Nothing,
-        false => ExitReason::Ok,
+    Ok(if listed.is_empty() {
+        ExitReason::Nothing
+    } else {
+        ExitReason::Ok
     })
 }
 
@@ -104,13 +106,14 @@ fn restore(args: &TrashRestoreArgs) -> Result<ExitReason> {
         .trash_restore(args.entry.as_bytes(), to.as_ref())
         .map_err(|error| go_on(error, next))?;
     let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&restored)?,
-        false => printer.line(format_args!(
+    if args.json {
+        printer.json(&restored)?
+    } else {
+        printer.line(format_args!(
             "restored {} to {}",
             escape(&restored.entry.0),
             restored.to
-        )),
+        ))
     }
     Ok(ExitReason::Ok)
 }

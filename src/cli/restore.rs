@@ -82,9 +82,10 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<ExitReason> {
     let restored = client
         .restore(&request)
         .map_err(|error| go_on(error, &next))?;
-    match args.json {
-        true => Printer::new().json(&restored)?,
-        false => print_restored(&request, &restored, &next),
+    if args.json {
+        Printer::new().json(&restored)?
+    } else {
+        print_restored(&request, &restored, &next)
     }
     Ok(match (&restored.failed, restored.notes.is_empty()) {
         (Some(_), _) | (_, false) => ExitReason::Partly,
@@ -111,9 +112,10 @@ fn print_restored(request: &RestoreRequest, restored: &RestoreReport, next: &str
     } else {
         "restored"
     };
-    match path == to {
-        true => say(format_args!("{would} {path} as it was at {at}")),
-        false => say(format_args!("{would} {path} as it was at {at} to {to}")),
+    if path == to {
+        say(format_args!("{would} {path} as it was at {at}"))
+    } else {
+        say(format_args!("{would} {path} as it was at {at} to {to}"))
     }
     if let Some(entry) = &restored.replaced {
         say(format_args!("  what stood there is in the trash: {entry}"));
@@ -135,12 +137,13 @@ fn create(args: &CheckpointCreateArgs) -> Result<ExitReason> {
         .checkpoint(&args.name)
         .map_err(|error| go_on(error, next))?;
     let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&made)?,
-        false => printer.line(format_args!(
+    if args.json {
+        printer.json(&made)?
+    } else {
+        printer.line(format_args!(
             "checkpoint {} (operation {})",
             made.name, made.seq
-        )),
+        ))
     }
     Ok(ExitReason::Ok)
 }
@@ -149,19 +152,21 @@ fn list(args: &CheckpointListArgs) -> Result<ExitReason> {
     let listed = Client::open(&args.target)?.checkpoints()?;
     let mut printer = Printer::new();
     for one in &listed {
-        match args.json {
-            true => printer.json(one)?,
-            false => printer.line(format_args!(
+        if args.json {
+            printer.json(one)?
+        } else {
+            printer.line(format_args!(
                 "{}  {}  {}:{}",
                 time(&one.time),
                 one.name,
                 one.session,
                 one.seq
-            )),
+            ))
         }
     }
-    Ok(match listed.is_empty() {
-        true => ExitReason::Nothing,
-        false => ExitReason::Ok,
+    Ok(if listed.is_empty() {
+        ExitReason::Nothing
+    } else {
+        ExitReason::Ok
     })
 }

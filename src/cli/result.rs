@@ -51,9 +51,10 @@ pub(super) fn result(command: &ResultCommand) -> ExitCode {
         Ok(exit) => exit.into(),
         // Three codes are promised, so that nobody takes a missing key for an answer about the result.
         Err(error) => {
-            match args.json {
-                true => failed_in_json(as_usage(error)),
-                false => failed(&as_usage(error)),
+            if args.json {
+                failed_in_json(as_usage(error))
+            } else {
+                failed(&as_usage(error))
             };
             ExitReason::Usage.into()
         }
@@ -87,11 +88,10 @@ fn verify(args: &ResultVerifyArgs) -> Result<ExitReason> {
             Ok(ExitReason::Ok)
         }
         Err(why) => {
-            match args.json {
-                true => {
-                    printer.json(&serde_json::json!({ "valid": false, "why": why.to_string() }))?
-                }
-                false => printer.line(format_args!("not valid: {why}")),
+            if args.json {
+                printer.json(&serde_json::json!({ "valid": false, "why": why.to_string() }))?
+            } else {
+                printer.line(format_args!("not valid: {why}"))
             }
             Ok(ExitReason::Nothing)
         }
@@ -101,9 +101,10 @@ fn verify(args: &ResultVerifyArgs) -> Result<ExitReason> {
 /// Reads the result. One that is too long is none.
 fn read(file: &Path) -> Result<std::result::Result<Vec<u8>, FormatError>> {
     let limit = PayloadType::Result.limit();
-    let text = match file == Path::new("-") {
-        true => host_files::read_stdin(limit)?,
-        false => host_files::read_at_most(file, limit)?,
+    let text = if file == Path::new("-") {
+        host_files::read_stdin(limit)?
+    } else {
+        host_files::read_at_most(file, limit)?
     };
     Ok(text.ok_or_else(|| FormatError::new(format!("more than {limit} bytes"))))
 }

@@ -139,9 +139,10 @@ fn run(args: &TaskRunArgs) -> Result<ExitCode> {
 /// Prints a result. Returns the status that tells whether the task was done.
 fn tell(answer: &TaskAnswer) -> Result<ExitCode> {
     write(&answer.result)?;
-    Ok(match answer.success {
-        true => ExitReason::Ok.into(),
-        false => ExitReason::Nothing.into(),
+    Ok(if answer.success {
+        ExitReason::Ok.into()
+    } else {
+        ExitReason::Nothing.into()
     })
 }
 
@@ -230,9 +231,10 @@ fn verify(args: &TaskLogVerifyArgs) -> Result<ExitCode> {
             report.lines, report.intents, report.results, report.successes, report.head
         ));
     }
-    Ok(match report.problems.is_empty() {
-        true => ExitReason::Ok.into(),
-        false => ExitReason::Nothing.into(),
+    Ok(if report.problems.is_empty() {
+        ExitReason::Ok.into()
+    } else {
+        ExitReason::Nothing.into()
     })
 }
 

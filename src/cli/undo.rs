@@ -246,9 +246,10 @@ pub(super) fn tell(
     next: &str,
     taken_back: Option<&str>,
 ) -> Result<ExitReason> {
-    match how.json {
-        true => Printer::new().json(report)?,
-        false => print(Printer::new(), report, next, taken_back),
+    if how.json {
+        Printer::new().json(report)?
+    } else {
+        print(Printer::new(), report, next, taken_back)
     }
     Ok(exit_of(report))
 }
@@ -305,9 +306,10 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
                 Some(what) => format!("redone: took back “{what}”"),
                 None => format!("undone {operations}"),
             };
-            let but = match report.notes.is_empty() {
-                true => "",
-                false => ", but for what is said above",
+            let but = if report.notes.is_empty() {
+                ""
+            } else {
+                ", but for what is said above"
             };
             printer.line(format_args!(
                 "{done}{but}: {deeds} (operation {})",

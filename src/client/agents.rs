@@ -126,9 +126,10 @@ impl AgentPlace {
             let name = file.rsplit_once('.').map(|(name, _)| name);
             *file != own && name == Some(&self.name) && is_under_way(&self.marks, file)
         });
-        match is_shared {
-            true => Vec::new(),
-            false => prune_all(&self.home, kept),
+        if is_shared {
+            Vec::new()
+        } else {
+            prune_all(&self.home, kept)
         }
     }
 

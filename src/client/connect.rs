@@ -189,26 +189,28 @@ pub(super) fn silence_of(pid: u32, mut error: Error) -> Error {
 /// Says that an answer is none to the request.
 pub(super) fn misunderstood(request: &ControlRequest, why: &str) -> Error {
     let what = format!("the daemon's answer cannot be understood: {why}");
-    match request.changes() {
-        true => Error::Partly {
+    if request.changes() {
+        Error::Partly {
             what: format!("{what}; the change may have been made"),
             remedy: format!("{SAME_RELEASE}; its `log` shows what was done."),
-        },
-        false => Error::refused(what, format!("{SAME_RELEASE}.")),
+        }
+    } else {
+        Error::refused(what, format!("{SAME_RELEASE}."))
     }
 }
 
 /// Says what it means that the daemon, or its end of this connection, is gone before it has answered.
 fn lost(request: &ControlRequest) -> Error {
-    match request.changes() {
-        true => Error::Partly {
+    if request.changes() {
+        Error::Partly {
             what: "the daemon went away in the middle of it: part of it may have been done"
                 .to_owned(),
             remedy: "What was done is recorded, and nothing is lost.".to_owned(),
-        },
-        false => Error::refused(
+        }
+    } else {
+        Error::refused(
             "the daemon went away before it answered",
             "Where it has died, `trumanfs umount` cleans up; nothing is lost.",
-        ),
+        )
     }
 }

@@ -170,12 +170,11 @@ impl ForkPlace {
             (parts.next(), parts.next()),
             (Some(Component::Normal(_)), None)
         );
-        let whole = match is_name {
-            true => {
-                let store = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
-                store.parent().unwrap_or(&store).join(name)
-            }
-            false => std::path::absolute(name).map_err(|error| Error::io("getcwd", &error))?,
+        let whole = if is_name {
+            let store = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
+            store.parent().unwrap_or(&store).join(name)
+        } else {
+            std::path::absolute(name).map_err(|error| Error::io("getcwd", &error))?
         };
         let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else {
             return Err(Error::usage(
@@ -216,9 +215,10 @@ impl ForkPlace {
             name: name.as_bytes().to_vec(),
         };
         Name::new(&place.name)?;
-        match place.is_taken() {
-            true => Err(place.taken()),
-            false => Ok(place),
+        if place.is_taken() {
+            Err(place.taken())
+        } else {
+            Ok(place)
         }
     }
 

@@ -182,9 +182,10 @@ fn site_of(target: &Path) -> Result<DirectorySite> {
         let client = Client::open(target);
         client.is_ok_and(|client| DaemonConnection::open(client.store.state()).is_ok())
     };
-    match table::find(target).is_some() && has_daemon() {
-        true => Ok(DirectorySite::Home),
-        false => site(target),
+    if table::find(target).is_some() && has_daemon() {
+        Ok(DirectorySite::Home)
+    } else {
+        site(target)
     }
 }
 
@@ -229,9 +230,10 @@ impl Client {
         let scratch = self.open_scratch()?;
         let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
         let is_temporary = registry::is_temporary(&home);
-        let path = match is_temporary {
-            true => known_as(&self.path),
-            false => home,
+        let path = if is_temporary {
+            known_as(&self.path)
+        } else {
+            home
         };
         Ok(HomeHold {
             connection,

@@ -211,9 +211,10 @@ impl Client {
 
 fn listed(review: &Review<'_>, paths: &[WorldPath]) -> Result<Vec<Operation>> {
     let operations = review.operations(paths);
-    match operations.is_empty() {
-        true => Err(nothing_at(paths)),
-        false => Ok(operations),
+    if operations.is_empty() {
+        Err(nothing_at(paths))
+    } else {
+        Ok(operations)
     }
 }
 

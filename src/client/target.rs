@@ -158,9 +158,10 @@ pub fn site(root: &Path) -> Result<DirectorySite> {
             "Give a mounted home, or a store that nobody has mounted.",
         ));
     }
-    match table::holds(&meta) {
-        true => Ok(DirectorySite::Home),
-        false => nesting::check(root, STATE).map(|()| DirectorySite::Store),
+    if table::holds(&meta) {
+        Ok(DirectorySite::Home)
+    } else {
+        nesting::check(root, STATE).map(|()| DirectorySite::Store)
     }
 }
 
@@ -180,9 +181,10 @@ pub(super) fn store_of(target: &Path) -> Result<PathBuf> {
         return of_device(target, &mounted.device);
     }
     let device = table::device(&look(target)?);
-    match table::mounted().iter().any(|home| home.device == device) {
-        true => of_device(target, &device),
-        false => Ok(target.to_owned()),
+    if table::mounted().iter().any(|home| home.device == device) {
+        of_device(target, &device)
+    } else {
+        Ok(target.to_owned())
     }
 }
 

@@ -252,9 +252,10 @@ impl Client {
     /// In a copy of a store, much cannot be told. That is found out before a session begins in it: one that begins makes it a store of
     /// its own.
     fn refuse_early(&self, dry: impl FnOnce() -> Result<()>) -> Result<()> {
-        match self.store.served_by()?.is_none() && self.store.copied()?.is_some() {
-            true => dry(),
-            false => Ok(()),
+        if self.store.served_by()?.is_none() && self.store.copied()?.is_some() {
+            dry()
+        } else {
+            Ok(())
         }
     }
 }

@@ -94,9 +94,10 @@ impl AccessTimeSetting {
             Some(AccessTimes::Always) => MountFlags::STRICTATIME,
             Some(AccessTimes::Seldom) | None => MountFlags::RELATIME,
         };
-        match self.not_of_directories {
-            true => flags | MountFlags::NODIRATIME,
-            false => flags,
+        if self.not_of_directories {
+            flags | MountFlags::NODIRATIME
+        } else {
+            flags
         }
     }
 }

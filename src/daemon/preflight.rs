@@ -41,9 +41,10 @@ impl PreflightResult {
 /// [`Error::Refused`] naming the problem and its remedy.
 pub fn check(wanted: &MountOptions) -> Result<PreflightResult> {
     if let Some(dead) = table::find(&wanted.home) {
-        return Err(match table::has_died(&dead.path) {
-            true => table::dead(&dead.path),
-            false => table::already_mounted(&dead.path),
+        return Err(if table::has_died(&dead.path) {
+            table::dead(&dead.path)
+        } else {
+            table::already_mounted(&dead.path)
         });
     }
     let store = directory(&wanted.store, "the store")?;

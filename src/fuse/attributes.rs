@@ -139,9 +139,10 @@ impl FileSystem {
 
     /// Returns ENOSYS if extended attributes are not supported: the kernel then never asks again.
     fn offers_xattrs(&self) -> Result<()> {
-        match self.shared.options.xattr {
-            true => Ok(()),
-            false => Err(Error::os("xattr")(Errno::NOSYS)),
+        if self.shared.options.xattr {
+            Ok(())
+        } else {
+            Err(Error::os("xattr")(Errno::NOSYS))
         }
     }
 }

@@ -161,9 +161,10 @@ impl FileSystem {
         if handle.maps {
             self.attributes_changed(number);
         }
-        match datasync {
-            true => rustix::fs::fdatasync(handle.as_fd()).map_err(Error::os("fdatasync")),
-            false => rustix::fs::fsync(handle.as_fd()).map_err(Error::os("fsync")),
+        if datasync {
+            rustix::fs::fdatasync(handle.as_fd()).map_err(Error::os("fdatasync"))
+        } else {
+            rustix::fs::fsync(handle.as_fd()).map_err(Error::os("fsync"))
         }
     }
 
@@ -276,9 +277,10 @@ impl FileSystem {
     ) {
         let handle = self.handle(fh);
         // A small file is there at once, and its reader goes on.
-        let info = match handle.as_ref().is_ok_and(|handle| handle.cached) {
-            true => self.seen(req, ino, counted!(read)),
-            false => self.seen_long(req, ino, counted!(read)),
+        let info = if handle.as_ref().is_ok_and(|handle| handle.cached) {
+            self.seen(req, ino, counted!(read))
+        } else {
+            self.seen_long(req, ino, counted!(read))
         };
         let data = handle.and_then(|handle| self.read_from(&handle, offset, size));
         self.answer(info, reply, data);

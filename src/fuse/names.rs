@@ -26,9 +26,10 @@ impl FileSystem {
             found => found?,
         };
         let attr = self.entry(parent, name, &found.meta);
-        let ttl = match in_trash(&found.path()) {
-            true => Duration::ZERO,
-            false => self.life(ttl, &attr),
+        let ttl = if in_trash(&found.path()) {
+            Duration::ZERO
+        } else {
+            self.life(ttl, &attr)
         };
         Ok((ttl, attr))
     }

@@ -207,9 +207,10 @@ impl OpenWriters for HomeWriters {
         };
         look(!is_mapped);
         drop(turn);
-        match is_mapped {
-            true => WriteStatus::Mapped,
-            false => WriteStatus::AtRest(file),
+        if is_mapped {
+            WriteStatus::Mapped
+        } else {
+            WriteStatus::AtRest(file)
         }
     }
 }

@@ -90,9 +90,10 @@ impl FileSystem {
     pub(super) fn caller_for_mode(&self, req: &Request, mode: u32) -> Caller {
         let caller = self.caller(req);
         let asks = mode & 0o6000 != 0 && caller.origin.is_plain();
-        match asks && self.shared.runs.is_program(caller.pid, caller.uid) {
-            true => caller.for_run(OriginKind::Program.into()),
-            false => caller,
+        if asks && self.shared.runs.is_program(caller.pid, caller.uid) {
+            caller.for_run(OriginKind::Program.into())
+        } else {
+            caller
         }
     }
 
@@ -109,9 +110,10 @@ impl FileSystem {
     /// As [`FileSystem::caller`], of an open: one that can change nothing need not be asked about.
     pub(super) fn opener(&self, req: &Request, flags: i32) -> Caller {
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
-        match asked & (OFlags::RWMODE | OFlags::TRUNC) == OFlags::RDONLY {
-            true => self.sender(req),
-            false => self.caller(req),
+        if asked & (OFlags::RWMODE | OFlags::TRUNC) == OFlags::RDONLY {
+            self.sender(req)
+        } else {
+            self.caller(req)
         }
     }
 
@@ -130,9 +132,10 @@ impl FileSystem {
                     number,
                     pid,
                 } = info;
-                match error.is_of_store() {
-                    true => self.shared.failures.warn(operation, number, pid, &error),
-                    false => log::trace!("{operation} of inode {number} by {pid}: {error}"),
+                if error.is_of_store() {
+                    self.shared.failures.warn(operation, number, pid, &error)
+                } else {
+                    log::trace!("{operation} of inode {number} by {pid}: {error}")
                 }
                 reply.refuse(errno(&error));
             }

@@ -117,9 +117,10 @@ impl NodeTable {
     /// looked it up.
     pub(super) fn spot(&self, (parent, name): (u64, Name<'_>)) -> NodePlace {
         NodePlace {
-            parent: match Some(parent) == self.trash {
-                true => IN_TRASH,
-                false => parent,
+            parent: if Some(parent) == self.trash {
+                IN_TRASH
+            } else {
+                parent
             },
             name: name.bytes().into(),
         }

@@ -100,9 +100,10 @@ pub fn on_disk(store: &Store, session: &str) -> Result<VersionDir> {
         };
         let files = found.versions.entry(n).or_default();
         files.disk += meta.blocks * 512;
-        match is_map {
-            true => files.map = true,
-            false => files.size = Some(meta.size),
+        if is_map {
+            files.map = true
+        } else {
+            files.size = Some(meta.size)
         }
     }
     Ok(found)

@@ -94,12 +94,13 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
     let entries = entries
         .filter(|listed| trash.contains(&listed.entry))
         .count();
-    let kept: HashSet<(String, u64)> = match choice.versions.is_empty() {
-        true => HashSet::new(),
-        false => kept_versions::list(store)?
+    let kept: HashSet<(String, u64)> = if choice.versions.is_empty() {
+        HashSet::new()
+    } else {
+        kept_versions::list(store)?
             .into_iter()
             .map(|v| (v.session, v.n))
-            .collect(),
+            .collect()
     };
     let versions = choice.versions.iter();
     let versions = versions
@@ -181,9 +182,10 @@ fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>
             needed += 1;
         }
         if !*chosen {
-            match version.map {
-                true => needs.insert(version.after),
-                false => needs.remove(&version.ids),
+            if version.map {
+                needs.insert(version.after)
+            } else {
+                needs.remove(&version.ids)
             };
         }
     }

@@ -228,9 +228,10 @@ pub fn check_set_gid(asked: &SetAttrs, now: &Meta) -> Result<()> {
 /// Splits the permission bits requested for a new file into those that it gets, and the set-user-id and set-group-id
 /// bits that a caller who works for an agent does not get.
 pub(super) fn without_new_set_ids(mode: u32, caller: Caller) -> (u32, Option<u32>) {
-    let dropped = match caller.origin.is_for_agent() {
-        true => mode & SET_IDS,
-        false => 0,
+    let dropped = if caller.origin.is_for_agent() {
+        mode & SET_IDS
+    } else {
+        0
     };
     (mode & !dropped, Some(dropped).filter(|bits| *bits != 0))
 }

@@ -33,9 +33,10 @@ impl View {
             return self.admit(dir, name);
         }
         let meta = dir.stat(name)?;
-        match meta.mount_root || self.is_state(dir, name, &meta) {
-            true => Err(Error::NotFound),
-            false => Ok(VisibleEntry { dir, name, meta }),
+        if meta.mount_root || self.is_state(dir, name, &meta) {
+            Err(Error::NotFound)
+        } else {
+            Ok(VisibleEntry { dir, name, meta })
         }
     }
 
@@ -110,9 +111,10 @@ impl World {
     /// Refuses to move a directory that contains protected paths, unless an operator acts.
     pub(super) fn expect_nothing_protected(&self, dir: &WorldPath, caller: Caller) -> Result<()> {
         let depends = !is_operator(caller) && self.view.depends_on_place();
-        match depends && self.holds_protected(dir)? {
-            true => Err(Error::ReadOnly),
-            false => Ok(()),
+        if depends && self.holds_protected(dir)? {
+            Err(Error::ReadOnly)
+        } else {
+            Ok(())
         }
     }
 }

@@ -49,9 +49,10 @@ impl World {
             FileType::Directory if all_below => self.state.sync_file_system(),
             FileType::RegularFile => {
                 let node = found.dir.node(found.name)?;
-                match node.meta().id == found.meta.id {
-                    true => self.secure(&node),
-                    false => Err(Error::NotFound),
+                if node.meta().id == found.meta.id {
+                    self.secure(&node)
+                } else {
+                    Err(Error::NotFound)
                 }
             }
             _ => Ok(()),

@@ -24,13 +24,14 @@ impl LocatedNode {
     /// `ENOENT` if another node has its name by now.
     pub(super) fn of(found: &VisibleEntry<'_>) -> Result<LocatedNode> {
         let node = found.dir.node(found.name)?;
-        match node.meta().id == found.meta.id {
-            true => Ok(LocatedNode {
+        if node.meta().id == found.meta.id {
+            Ok(LocatedNode {
                 node,
                 path: found.path(),
                 removed: false,
-            }),
-            false => Err(Error::NotFound),
+            })
+        } else {
+            Err(Error::NotFound)
         }
     }
 }

@@ -77,9 +77,12 @@ impl World {
             names = None;
             self.before_moving(&found, caller)?;
         }
-        let op = |path, ids, trash| match directory {
-            true => Op::Rmdir { path, ids, trash },
-            false => Op::Unlink { path, ids, trash },
+        let op = |path, ids, trash| {
+            if directory {
+                Op::Rmdir { path, ids, trash }
+            } else {
+                Op::Unlink { path, ids, trash }
+            }
         };
         self.secure_found(&found, true)?;
         let names = names.unwrap_or_else(|| self.names.read());

@@ -217,9 +217,10 @@ impl World {
 
     /// Returns the number of hard links that the occupant sees. Links in the trash do not count.
     pub fn links_shown(&self, meta: &Meta, removed: bool) -> u32 {
-        let trashed = match meta.is_dir() {
-            true => 0,
-            false => self.state.trashed_links(meta.id),
+        let trashed = if meta.is_dir() {
+            0
+        } else {
+            self.state.trashed_links(meta.id)
         };
         self.store_view().links_shown(meta, removed, trashed)
     }

@@ -82,9 +82,10 @@ impl WorldOptions {
                 hide: with.hide,
                 read_only: with.read_only,
                 all_read_only: false,
-                symlinks: match with.symlinks_inside {
-                    true => SymlinkPolicy::Inside,
-                    false => SymlinkPolicy::Hidden,
+                symlinks: if with.symlinks_inside {
+                    SymlinkPolicy::Inside
+                } else {
+                    SymlinkPolicy::Hidden
                 },
                 list_trash: with.list_trash,
             },

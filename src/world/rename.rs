@@ -270,9 +270,10 @@ impl World {
             // Everything in a hidden directory is hidden with it.
             Ok(!hidden)
         })?;
-        match pinned {
-            true => self.state.sync_pinned(),
-            false => Ok(()),
+        if pinned {
+            self.state.sync_pinned()
+        } else {
+            Ok(())
         }
     }
 
@@ -350,9 +351,12 @@ fn gets_another_parent(
 
 /// Exchanges two names. Directories keep their times: xfs sets those of directories that get another parent so.
 fn swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<()> {
-    let held = |of: &VisibleEntry<'_>| match gets_another_parent(of, (one, other)) {
-        true => of.dir.node(of.name).map(Some),
-        false => Ok(None),
+    let held = |of: &VisibleEntry<'_>| {
+        if gets_another_parent(of, (one, other)) {
+            of.dir.node(of.name).map(Some)
+        } else {
+            Ok(None)
+        }
     };
     let held = [held(one)?, held(other)?];
     rustix::fs::renameat_with(

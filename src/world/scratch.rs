@@ -53,9 +53,10 @@ impl World {
         let node = open_beneath(self.state.as_fd(), SCRATCH.as_bytes(), flags, Mode::empty());
         let node = Node::from_fd(node?)?;
         let mode = node.meta().permissions();
-        match node.meta().is_dir() && mode & 0o700 != 0o700 {
-            true => self.root.chmod(&node, mode | 0o700),
-            false => Ok(()),
+        if node.meta().is_dir() && mode & 0o700 != 0o700 {
+            self.root.chmod(&node, mode | 0o700)
+        } else {
+            Ok(())
         }
     }
 

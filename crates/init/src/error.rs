@@ -115,9 +115,10 @@ impl StepFailure {
 
 impl From<program::StartFailure> for StepFailure {
     fn from(failure: program::StartFailure) -> Self {
-        let step = match failure.at_directory {
-            true => Step::Directory,
-            false => Step::Program,
+        let step = if failure.at_directory {
+            Step::Directory
+        } else {
+            Step::Program
         };
         Self::new(step, "", failure.errno)
     }

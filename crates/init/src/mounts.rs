@@ -70,9 +70,10 @@ pub(crate) fn place(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<OwnedFd
         let name = Path::new(name);
         dir = match open_place(&dir, name) {
             Err(Errno::NOENT) => {
-                let made = match names.peek().is_some() || is_dir {
-                    true => rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)),
-                    false => write(&dir, name, b""),
+                let made = if names.peek().is_some() || is_dir {
+                    rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755))
+                } else {
+                    write(&dir, name, b"")
                 };
                 // Below /tmp, another sandbox of the session may make the same at this moment.
                 match made {

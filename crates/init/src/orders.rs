@@ -148,12 +148,11 @@ impl<'a> OrderReader<'a> {
         self.list(|bytes| bytes.int()?.try_into().ok())
     }
     fn terminal(&mut self) -> Option<Option<(u16, u16)>> {
-        match self.flag()? {
-            false => Some(None),
-            true => {
-                let half = |number: u32| u16::try_from(number).ok();
-                Some(Some((half(self.int()?)?, half(self.int()?)?)))
-            }
+        if self.flag()? {
+            let half = |number: u32| u16::try_from(number).ok();
+            Some(Some((half(self.int()?)?, half(self.int()?)?)))
+        } else {
+            Some(None)
         }
     }
     fn listeners(&mut self) -> Option<Option<ListenerPorts>> {
@@ -163,9 +162,10 @@ impl<'a> OrderReader<'a> {
         Some(Some(ListenerPorts {
             anywhere: self.ports()?,
             loopback: self.ports()?,
-            within: match self.flag()? {
-                true => Some(self.int()?),
-                false => None,
+            within: if self.flag()? {
+                Some(self.int()?)
+            } else {
+                None
             },
         }))
     }
@@ -341,9 +341,10 @@ impl InitOrders {
                 memory: bytes.long()?,
                 processes: bytes.long()?,
             },
-            program: match bytes.flag()? {
-                true => Some(bytes.start()?),
-                false => None,
+            program: if bytes.flag()? {
+                Some(bytes.start()?)
+            } else {
+                None
             },
         };
         bytes.0.is_empty().then_some(read)

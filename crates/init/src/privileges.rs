@@ -31,12 +31,13 @@ fn check_capabilities() -> Result<(), StepFailure> {
     let failed = |errno| StepFailure::new(Step::Privileges, "capget", errno);
     let sets = rustix::thread::capabilities(None).map_err(failed)?;
     let all = sets.effective | sets.permitted | sets.inheritable;
-    match all.is_empty() {
-        true => Ok(()),
-        false => Err(StepFailure::refused(
+    if all.is_empty() {
+        Ok(())
+    } else {
+        Err(StepFailure::refused(
             Step::Privileges,
             "bwrap has left capabilities",
-        )),
+        ))
     }
 }
 

@@ -157,9 +157,10 @@ fn fill(root: &OwnedFd, orders: &InitOrders) -> std::result::Result<(), StepFail
 
 /// Makes a place for a mount where everything is of this process's making: no link of somebody else's is on the way.
 fn make_own(root: &OwnedFd, path: &Path, is_dir: bool) -> Result<()> {
-    let made = match is_dir {
-        true => rustix::fs::mkdirat(root, path, Mode::from_raw_mode(0o755)),
-        false => write(root, path, b""),
+    let made = if is_dir {
+        rustix::fs::mkdirat(root, path, Mode::from_raw_mode(0o755))
+    } else {
+        write(root, path, b"")
     };
     match made {
         Err(Errno::EXIST) => Ok(()),

@@ -327,9 +327,10 @@ fn bury(pid: i32) -> ChildStatus {
         if child.as_raw_nonzero().get() != pid {
             continue;
         }
-        match status.stopped() {
-            true => found.is_stopped = true,
-            false => found.ended = Some(status.as_raw()),
+        if status.stopped() {
+            found.is_stopped = true
+        } else {
+            found.ended = Some(status.as_raw())
         }
     }
     found

@@ -334,20 +334,19 @@ fn orders(
         );
         return Err(LaunchError::refused(Step::Plan, why));
     }
-    let program = match plan.argv.is_empty() {
-        true => None,
-        false => {
-            // Where PATH has a link to it that is not in the sandbox, the program is still there by its own path.
-            let installed = tree.map(|tree| tree.file);
-            let installed = installed.as_deref();
-            Some(order(
-                &plan.argv,
-                plan.search_path(),
-                &plan.env,
-                plan.cwd.as_os_str(),
-                installed,
-            )?)
-        }
+    let program = if plan.argv.is_empty() {
+        None
+    } else {
+        // Where PATH has a link to it that is not in the sandbox, the program is still there by its own path.
+        let installed = tree.map(|tree| tree.file);
+        let installed = installed.as_deref();
+        Some(order(
+            &plan.argv,
+            plan.search_path(),
+            &plan.env,
+            plan.cwd.as_os_str(),
+            installed,
+        )?)
     };
     Ok(InitOrders {
         backend: Backend::Namespaces,

@@ -124,12 +124,11 @@ pub(super) fn layout(
     late(home, home_path, true, read_only);
     // Usually /var/tmp is /tmp. Where something is to lie below it, it cannot be a link.
     let in_var_tmp = |bind: &BindMount| bind.target.starts_with("var/tmp");
-    layout
-        .entries
-        .push(match layout.binds.iter().any(in_var_tmp) {
-            true => RootEntry::Dir("var/tmp".into()),
-            false => RootEntry::Link("var/tmp".into(), "/tmp".into()),
-        });
+    layout.entries.push(if layout.binds.iter().any(in_var_tmp) {
+        RootEntry::Dir("var/tmp".into())
+    } else {
+        RootEntry::Link("var/tmp".into(), "/tmp".into())
+    });
     Ok(layout)
 }
 

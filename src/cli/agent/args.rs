@@ -101,11 +101,12 @@ pub(super) fn below(text: &str) -> std::result::Result<PathBuf, String> {
     let is_plain = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    match is_plain && !text.is_empty() {
-        true => Ok(path),
-        false => Err(format!(
+    if is_plain && !text.is_empty() {
+        Ok(path)
+    } else {
+        Err(format!(
             "{text}: give a path from the agent's own directory, without `..`"
-        )),
+        ))
     }
 }
 

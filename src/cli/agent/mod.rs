@@ -292,9 +292,10 @@ fn end(
     if review::has_screen() {
         return reviewed(client, target, run, interrupt);
     }
-    match stays()? {
-        true => Ok(AgentEnd::Exit(ExitReason::Ok)),
-        false => Ok(AgentEnd::Exit(discard(client, target, run))),
+    if stays()? {
+        Ok(AgentEnd::Exit(ExitReason::Ok))
+    } else {
+        Ok(AgentEnd::Exit(discard(client, target, run)))
     }
 }
 
@@ -343,13 +344,14 @@ fn summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
     let mut printer = Printer::to_stderr();
     let told = client
         .diff_of_run(run, &WorldPath::root())
-        .and_then(|diff| match diff.is_empty() {
-            true => {
+        .and_then(|diff| {
+            if diff.is_empty() {
                 let line = "no name, content or permission is different; times and links may be";
                 printer.line(format_args!("trumanfs: {line}"));
                 Ok(())
+            } else {
+                inspect::summary(&mut printer, &diff, LISTED)
             }
-            false => inspect::summary(&mut printer, &diff, LISTED),
         });
     printer.flush();
     match told {

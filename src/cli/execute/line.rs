@@ -53,9 +53,12 @@ pub(in crate::cli) fn tell(outcome: &Outcome, as_json: bool) -> ExitCode {
     for warning in outcome.warnings.iter().filter(|_| !as_json) {
         warn(false, &format!("warning: {warning}"));
     }
-    let unavailable = outcome.unavailable.as_ref().map(|error| match as_json {
-        true => failed_in_json(error.clone()),
-        false => failed(error),
+    let unavailable = outcome.unavailable.as_ref().map(|error| {
+        if as_json {
+            failed_in_json(error.clone())
+        } else {
+            failed(error)
+        }
     });
     match unavailable {
         Some(code) if outcome.status == Status::Blocked => code,

@@ -167,9 +167,10 @@ fn line(printer: &mut Printer, change: &PathDifference) {
     let letter = printer.style(style, &letter.to_string());
     let path = path_of(change);
     let details = details(change);
-    let details = match details.is_empty() {
-        true => details,
-        false => format!("  {}", printer.style(TextStyle::Faint, &details)),
+    let details = if details.is_empty() {
+        details
+    } else {
+        format!("  {}", printer.style(TextStyle::Faint, &details))
     };
     printer.line(format_args!("{letter}  {path}{details}"));
 }
@@ -184,9 +185,10 @@ pub(in crate::cli) fn path_of(change: &PathDifference) -> String {
         }
     };
     let either = change.after.or(change.before);
-    let path = match change.path.is_root() {
-        true => change.path.to_string(),
-        false => format!("{}{}", change.path, slash(&either)),
+    let path = if change.path.is_root() {
+        change.path.to_string()
+    } else {
+        format!("{}{}", change.path, slash(&either))
     };
     match &change.from {
         Some(from) => format!("{from}{} → {path}", slash(&either)),

@@ -71,9 +71,10 @@ fn show(args: &SessionShowArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let session = client.session_by_id(client.session(&args.session)?)?;
     let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&session)?,
-        false => whole(&mut printer, &session, &args.target),
+    if args.json {
+        printer.json(&session)?
+    } else {
+        whole(&mut printer, &session, &args.target)
     }
     drop(printer);
     Ok(exit(std::slice::from_ref(&session), args.json))

@@ -31,9 +31,10 @@ pub(in crate::cli) fn show(args: &ShowArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let shown = client.show(&client.operation(&args.operation)?)?;
     let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&shown)?,
-        false => tell(&mut printer, &shown, &args.target),
+    if args.json {
+        printer.json(&shown)?
+    } else {
+        tell(&mut printer, &shown, &args.target)
     }
     Ok(ExitReason::Ok)
 }

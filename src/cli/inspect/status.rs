@@ -30,9 +30,10 @@ pub(in crate::cli) struct StatusArgs {
 /// Says how mounts are going.
 pub(in crate::cli) fn status(args: &StatusArgs) -> Result<ExitReason> {
     let Some(target) = &args.target else {
-        return match args.metrics {
-            true => metrics_of_all(),
-            false => status_of_all(args.json),
+        return if args.metrics {
+            metrics_of_all()
+        } else {
+            status_of_all(args.json)
         };
     };
     let client = Client::open(target)?;
@@ -160,9 +161,10 @@ fn status_of_all(as_json: bool) -> Result<ExitReason> {
     } else {
         found.iter().for_each(print_status);
     }
-    Ok(match found.is_empty() {
-        true => ExitReason::Nothing,
-        false => ExitReason::Ok,
+    Ok(if found.is_empty() {
+        ExitReason::Nothing
+    } else {
+        ExitReason::Ok
     })
 }
 

@@ -62,9 +62,10 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<ExitReason> {
         printer.line(format_args!("{path}  {now}"));
     }
     for version in &found.former {
-        match args.json {
-            true => printer.json(version)?,
-            false => entry(&mut printer, version, &target, &path),
+        if args.json {
+            printer.json(version)?
+        } else {
+            entry(&mut printer, version, &target, &path)
         }
     }
     printer.flush();

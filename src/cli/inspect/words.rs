@@ -100,9 +100,10 @@ pub(super) fn shown(command: &[u8]) -> String {
     let mut text = String::new();
     for chunk in command.utf8_chunks() {
         for c in chunk.valid().chars() {
-            match is_deceptive(c) {
-                true => text.extend(c.escape_default()),
-                false => text.push(c),
+            if is_deceptive(c) {
+                text.extend(c.escape_default())
+            } else {
+                text.push(c)
             }
         }
         for byte in chunk.invalid() {

@@ -91,9 +91,10 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<ExitCode> {
         timeout: args.timeout,
     };
     let decided = judge.decide(asked);
-    match args.json {
-        true => printer.json(&decided.as_json())?,
-        false => decided.print(&mut printer),
+    if args.json {
+        printer.json(&decided.as_json())?
+    } else {
+        decided.print(&mut printer)
     }
     let exit = if decided.verdict.is_ok() {
         ExitReason::Ok
@@ -149,9 +150,10 @@ impl PolicyExplainer {
         let is_closed = std::fs::metadata(root)
             .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
         // A directory that stands for a home is no store.
-        let store = match is_closed {
-            true => Some(Client::open(root)?),
-            false => Client::open(root).ok(),
+        let store = if is_closed {
+            Some(Client::open(root)?)
+        } else {
+            Client::open(root).ok()
         };
         let seen = store.as_ref().filter(|_| is_closed);
         let mut paths = RootPaths::open(seen.map_or(root, Client::path))?;

@@ -109,18 +109,17 @@ pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<ExitReason> {
     };
     let accepted = accepted.map_err(|error| go_on(error, next))?;
     let mut printer = Printer::new();
-    match args.json {
-        true => printer.json(&accepted)?,
-        false => {
-            let what = match (accepted.paths, args.which.hunk.len() as u64) {
-                (0, hunks) => count(hunks, "hunk"),
-                (paths, _) => count(paths, "path"),
-            };
-            printer.line(format_args!(
-                "accepted {what} (operation {})",
-                accepted.record.seq
-            ));
-        }
+    if args.json {
+        printer.json(&accepted)?
+    } else {
+        let what = match (accepted.paths, args.which.hunk.len() as u64) {
+            (0, hunks) => count(hunks, "hunk"),
+            (paths, _) => count(paths, "path"),
+        };
+        printer.line(format_args!(
+            "accepted {what} (operation {})",
+            accepted.record.seq
+        ));
     }
     Ok(ExitReason::Ok)
 }

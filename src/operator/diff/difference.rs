@@ -185,9 +185,10 @@ impl TextPair {
             |bytes: Option<NodeBytes>| bytes.map_or_else(|| Ok(Vec::new()), |bytes| bytes.read());
         let (before, after) = (read(before)?, read(after)?);
         let is_text = |bytes: &[u8]| !bytes.iter().take(LOOKED_AT).any(|b| *b == 0);
-        Ok(match is_text(&before) && is_text(&after) {
-            true => TextPair::Text(before, after),
-            false => TextPair::Binary,
+        Ok(if is_text(&before) && is_text(&after) {
+            TextPair::Text(before, after)
+        } else {
+            TextPair::Binary
         })
     }
 }

@@ -62,9 +62,10 @@ impl<'a> Diff<'a> {
             let there = tree.resolve(below)?;
             Ok(there.is_some_and(|node| tree.kind(node).is_dir()))
         };
-        match diff.of_all || !(was_dir(&diff.before)? || was_dir(&diff.after)?) {
-            true => Ok(diff),
-            false => Diff::starting(Past::now(store)?, (from, to), below, |_, _, _| true),
+        if diff.of_all || !(was_dir(&diff.before)? || was_dir(&diff.after)?) {
+            Ok(diff)
+        } else {
+            Diff::starting(Past::now(store)?, (from, to), below, |_, _, _| true)
         }
     }
 

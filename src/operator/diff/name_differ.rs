@@ -116,10 +116,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
     }
 
     fn tree(&self, is_after: bool) -> &'t PastTree<'a> {
-        match is_after {
-            true => self.after,
-            false => self.before,
-        }
+        if is_after { self.after } else { self.before }
     }
 
     /// Returns the node that a name means, if its directory is in the home.

@@ -52,9 +52,10 @@ impl PathTable {
 
     /// Returns the number of a directory's path, if it is in the home.
     pub(super) fn dir(&mut self, is_after: bool, tree: &PastTree<'_>, node: NodeId) -> Option<u32> {
-        let known = match is_after {
-            true => &mut self.after,
-            false => &mut self.before,
+        let known = if is_after {
+            &mut self.after
+        } else {
+            &mut self.before
         };
         if let Some((_, number)) = known.last.filter(|(last, _)| *last == node) {
             return number;
@@ -116,12 +117,12 @@ impl PathTable {
         other: CompactPath,
     ) -> Ordering {
         let (one_name, other_name) = (text(texts, one), text(texts, other));
-        match one.dir == other.dir {
-            true => one_name.cmp(other_name),
-            false => self
-                .parts(one, one_name)
+        if one.dir == other.dir {
+            one_name.cmp(other_name)
+        } else {
+            self.parts(one, one_name)
                 .flatten()
-                .cmp(self.parts(other, other_name).flatten()),
+                .cmp(self.parts(other, other_name).flatten())
         }
     }
 
@@ -129,9 +130,10 @@ impl PathTable {
         let dir = usize::try_from(spot.dir);
         let dir = dir.ok().and_then(|dir| self.dirs.get(dir));
         let dir = dir.map(WorldPath::bytes).unwrap_or_default();
-        let slash = match dir.is_empty() || name.is_empty() {
-            true => &b""[..],
-            false => b"/",
+        let slash = if dir.is_empty() || name.is_empty() {
+            &b""[..]
+        } else {
+            b"/"
         };
         [dir, slash, name].into_iter()
     }

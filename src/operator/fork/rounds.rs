@@ -207,9 +207,10 @@ impl RoundChanges {
             if is_right {
                 continue;
             }
-            let how = match tree.kind(node).is_dir() {
-                true => how,
-                false => RebuildScope::Tree,
+            let how = if tree.kind(node).is_dir() {
+                how
+            } else {
+                RebuildScope::Tree
             };
             for path in tree
                 .every_place(node)

@@ -21,9 +21,10 @@ pub fn check(
         served: store.is_served()?,
         ..FsckReport::default()
     };
-    let live = match report.served {
-        true => store.holder()?.map(|holder| holder.session),
-        false => None,
+    let live = if report.served {
+        store.holder()?.map(|holder| holder.session)
+    } else {
+        None
     };
     inode_lists::layout(store, &mut report)?;
     copied(store, &mut report)?;

@@ -113,9 +113,10 @@ pub(super) enum LastLine {
 
 impl LastLine {
     pub(super) fn damaged(seal: bool) -> LastLine {
-        match seal {
-            true => LastLine::BadSeal,
-            false => LastLine::Neither,
+        if seal {
+            LastLine::BadSeal
+        } else {
+            LastLine::Neither
         }
     }
 }

@@ -27,9 +27,10 @@ impl JournalPass<'_> {
             None
         };
         here.named = false;
-        here.last = match whole {
-            true => LastLine::Good,
-            false => LastLine::damaged(true),
+        here.last = if whole {
+            LastLine::Good
+        } else {
+            LastLine::damaged(true)
         };
         if let Some(what) = what {
             let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
@@ -61,11 +62,10 @@ impl JournalPass<'_> {
         let what = format!(
             "the journal is not sealed from line {first} on: nothing tells whether its last line was changed"
         );
-        let remedy = match self.newest.as_deref() == Some(&*here.id) && !here.ended {
-            true => "Its daemon ended without unmounting. The next mount seals it.",
-            false => {
-                "Its daemon was killed, or the disk was full, in the moment in which it ended."
-            }
+        let remedy = if self.newest.as_deref() == Some(&*here.id) && !here.ended {
+            "Its daemon ended without unmounting. The next mount seals it."
+        } else {
+            "Its daemon was killed, or the disk was full, in the moment in which it ended."
         };
         let finding = Finding::note(FindingKind::Unsealed, what, remedy);
         self.report.add(finding.in_session(&here.id, Some(first)));

@@ -143,9 +143,10 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             NameStep::Move(from) => {
                 let mut now = from.clone();
                 for (was, is) in done {
-                    now = match was.contains(&now) {
-                        true => below(&now, was, is).unwrap_or(now),
-                        false => now,
+                    now = if was.contains(&now) {
+                        below(&now, was, is).unwrap_or(now)
+                    } else {
+                        now
                     };
                 }
                 self.rename(&now, path, RenameMode::NoReplace)
@@ -297,11 +298,12 @@ impl NewContent for MergedContent<'_> {
 
 /// Checks that a file about to be replaced or removed is as it was when the plan was made.
 fn check(seen: Option<FileFingerprint>, now: &Meta) -> Result<()> {
-    match seen.is_none_or(|seen| seen == FileFingerprint::of(now)) {
-        true => Ok(()),
-        false => Err(Error::Conflict {
+    if seen.is_none_or(|seen| seen == FileFingerprint::of(now)) {
+        Ok(())
+    } else {
+        Err(Error::Conflict {
             what: "it was changed while the merge was made".to_owned(),
             remedy: "It is left as it is; the same merge again looks at it anew.".to_owned(),
-        }),
+        })
     }
 }

@@ -41,9 +41,10 @@ impl<'a> OriginTree<'a> {
     /// # Errors
     /// As [`PastTree::resolve`].
     pub(super) fn stays_at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
-        match self.leaving.contains(path) {
-            true => Ok(None),
-            false => self.at(path),
+        if self.leaving.contains(path) {
+            Ok(None)
+        } else {
+            self.at(path)
         }
     }
 

@@ -153,12 +153,11 @@ impl MergePlanner<'_, '_, '_, '_> {
     /// Plans a node that the fork has made and that is not a directory.
     pub(super) fn added(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         let Some(here) = self.ours.stays_at(path)? else {
-            match self.ours.has_parent_of(path)? {
-                true => self.fill(path, FillStep::Make(is)),
-                false => {
-                    let what = "was made in the fork, in a directory that is not here any more";
-                    self.add_conflict(path, what, Some(is), false);
-                }
+            if self.ours.has_parent_of(path)? {
+                self.fill(path, FillStep::Make(is))
+            } else {
+                let what = "was made in the fork, in a directory that is not here any more";
+                self.add_conflict(path, what, Some(is), false);
             }
             return Ok(());
         };
@@ -190,9 +189,10 @@ impl MergePlanner<'_, '_, '_, '_> {
         let from = from.unwrap_or_else(|| change.path.clone());
         let at = self.now_at(&from);
         // Another node may have come to the former name since.
-        let former = match self.has_moved(&from, &change.path)? {
-            true => None,
-            false => self.ours.at(&from)?,
+        let former = if self.has_moved(&from, &change.path)? {
+            None
+        } else {
+            self.ours.at(&from)?
         };
         let here = match former {
             None => self

@@ -74,12 +74,11 @@ impl MergePlanner<'_, '_, '_, '_> {
             self.theirs.meta(node)?.mode,
         );
         if edit.mode && theirs != ours {
-            match mode == Some(ours) {
-                true => self.fill(&at, FillStep::Mode(node)),
-                false => {
-                    self.add_conflict(&at, "has other permissions on both sides", None, false);
-                    self.forced(FillStep::Mode(node));
-                }
+            if mode == Some(ours) {
+                self.fill(&at, FillStep::Mode(node))
+            } else {
+                self.add_conflict(&at, "has other permissions on both sides", None, false);
+                self.forced(FillStep::Mode(node));
             }
         }
         Ok(())

@@ -132,9 +132,10 @@ fn look(top: &Path, dir: &Path, all: &mut BTreeMap<String, String>) {
             continue;
         }
         let meta = entry.metadata().unwrap();
-        let what = match meta.is_dir() {
-            true => String::new(),
-            false => std::fs::read_to_string(&at).unwrap(),
+        let what = if meta.is_dir() {
+            String::new()
+        } else {
+            std::fs::read_to_string(&at).unwrap()
         };
         let times = (meta.mtime(), meta.mtime_nsec());
         all.insert(relative, format!("{:o} {times:?} {what}", meta.mode()));

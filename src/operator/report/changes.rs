@@ -167,9 +167,10 @@ impl ChangesSection<'_, '_> {
             }
             let count = at.count();
             let first = depth == 0 && at.changes.len() + at.folders.len() <= 60;
-            let open = match !bulk && (count <= 40 || first) {
-                true => " open",
-                false => "",
+            let open = if !bulk && (count <= 40 || first) {
+                " open"
+            } else {
+                ""
             };
             self.html
                 .raw(&format!("<li class=\"dir\"><details{open}><summary>"));

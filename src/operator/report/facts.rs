@@ -256,9 +256,10 @@ impl ProgramFacts {
             self.slices.resize(slice + 1, (0, 0));
         }
         if let Some(counts) = self.slices.get_mut(slice) {
-            match destroys(&record.op) {
-                true => counts.1 = counts.1.saturating_add(1),
-                false => counts.0 = counts.0.saturating_add(1),
+            if destroys(&record.op) {
+                counts.1 = counts.1.saturating_add(1)
+            } else {
+                counts.0 = counts.0.saturating_add(1)
             }
         }
     }

@@ -44,9 +44,10 @@ pub(super) fn draw(facts: &SessionFacts) -> String {
          <title id=\"tl-t\">Activity over time</title><desc id=\"tl-d\">One lane for each program; the table of programs has the same numbers.</desc>"
     ));
     let bottom = TOP + lanes.len() * LANE;
-    match scale.is_broken() {
-        true => scale.axis(&mut html, facts, step, bottom),
-        false => axis(&mut html, facts, count, step, bottom),
+    if scale.is_broken() {
+        scale.axis(&mut html, facts, step, bottom)
+    } else {
+        axis(&mut html, facts, count, step, bottom)
     }
     for (row, (name, slices)) in lanes.iter().enumerate() {
         lane(

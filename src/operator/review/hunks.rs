@@ -185,9 +185,10 @@ impl PathHunks {
         let in_the_way = chosen.iter().filter(is_in_the_way);
         let conflicts: Vec<_> = in_the_way.map(|hunk| self.conflict(hunk)).collect();
         let Some(now) = &self.now else {
-            return match conflicts.is_empty() {
-                true => Ok((after, theirs)),
-                false => Err(conflicts),
+            return if conflicts.is_empty() {
+                Ok((after, theirs))
+            } else {
+                Err(conflicts)
             };
         };
         match merge(after, now, &theirs).filter(|_| conflicts.is_empty()) {

@@ -38,13 +38,14 @@ impl Review<'_> {
         let mut others = nodes.into_iter().flatten();
         let by = others.find_map(|node| self.others.latest(node).cloned());
         let mut whole = no_hunks_reason(&change);
-        let contents = match by.is_some() && whole.is_none() {
-            true => self.contents(number, &change)?,
-            false => PathContents {
+        let contents = if by.is_some() && whole.is_none() {
+            self.contents(number, &change)?
+        } else {
+            PathContents {
                 texts: diff.texts(&change)?,
                 now: None,
                 between: None,
-            },
+            }
         };
         let comparison = match contents.texts {
             TextPair::Text(before, after) => TextComparison::new(before, after),

@@ -288,9 +288,10 @@ impl<'a> Review<'a> {
             while let Some(node) = at {
                 let of_node = self.touching(node);
                 found.extend_from_slice(of_node);
-                at = match of_node.is_empty() && node != ROOT {
-                    true => tree.place_of(node).map(|(dir, _)| dir),
-                    false => None,
+                at = if of_node.is_empty() && node != ROOT {
+                    tree.place_of(node).map(|(dir, _)| dir)
+                } else {
+                    None
                 };
             }
         }

@@ -120,9 +120,10 @@ impl TextComparison {
                 self.before.bytes(&op.old_range()),
                 self.after.bytes(&op.new_range()),
             );
-            let (old, new) = match is_change(op) {
-                true => ((LineSign::Removed, old), new),
-                false => ((LineSign::Same, old), &[][..]),
+            let (old, new) = if is_change(op) {
+                ((LineSign::Removed, old), new)
+            } else {
+                ((LineSign::Same, old), &[][..])
             };
             [old, (LineSign::Added, new)]
                 .into_iter()
@@ -135,9 +136,10 @@ impl TextComparison {
         let is_taken = |op: &DiffOp| hunks.iter().any(|hunk| hunk.has(op));
         let mut text = Vec::new();
         for op in &self.ops {
-            text.extend(match is_change(op) && is_taken(op) {
-                true => self.before.bytes(&op.old_range()),
-                false => self.after.bytes(&op.new_range()),
+            text.extend(if is_change(op) && is_taken(op) {
+                self.before.bytes(&op.old_range())
+            } else {
+                self.after.bytes(&op.new_range())
             });
         }
         text

@@ -173,9 +173,10 @@ fn nothing_selected(wanted: &UndoTarget) -> Error {
     asked.extend(run.map(|run| format!("--run {run}")));
     asked.extend(pid.map(|pid| format!("--pid {pid}")));
     asked.extend(program.iter().map(|program| format!("--program {program}")));
-    let matches = match asked.is_empty() {
-        true => "no operation changed anything".to_owned(),
-        false => format!("no operation matches {}", asked.join(" ")),
+    let matches = if asked.is_empty() {
+        "no operation changed anything".to_owned()
+    } else {
+        format!("no operation matches {}", asked.join(" "))
     };
     match session {
         Some(session) => Error::Missing {

@@ -172,17 +172,17 @@ impl UndoPlanner<'_, '_> {
             }
             let disk = self.target.disk();
             let known = disk.places(node).len();
-            let links = disk.stat(node).map_or(0, |meta| match meta.is_dir() {
-                true => 0,
-                false => meta.nlink,
-            });
+            let links = disk
+                .stat(node)
+                .map_or(0, |meta| if meta.is_dir() { 0 } else { meta.nlink });
             if usize::try_from(links).unwrap_or(0) > known {
                 wanted.extend(disk.ids(node));
             }
         }
-        match wanted.is_empty() {
-            true => Ok(()),
-            false => self.target.disk().search(&wanted),
+        if wanted.is_empty() {
+            Ok(())
+        } else {
+            self.target.disk().search(&wanted)
         }
     }
 

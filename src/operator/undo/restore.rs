@@ -134,9 +134,10 @@ fn attempt(
         },
         error => error,
     })?;
-    let what = match wish.path == to {
-        true => format!("restore {to} as at {at}"),
-        false => format!("restore {} as at {at} to {to}", wish.path),
+    let what = if wish.path == to {
+        format!("restore {to} as at {at}")
+    } else {
+        format!("restore {} as at {at} to {to}", wish.path)
     };
     let caller = caller.for_undo();
     let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;

@@ -64,9 +64,10 @@ pub fn in_words(deeds: &[StepSummary]) -> String {
         format!("{verb} {}{and}", paths.join(", "))
     });
     let words: Vec<String> = words.collect();
-    match words.is_empty() {
-        true => "nothing that shows".to_owned(),
-        false => words.join("; "),
+    if words.is_empty() {
+        "nothing that shows".to_owned()
+    } else {
+        words.join("; ")
     }
 }
 

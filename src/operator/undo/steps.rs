@@ -301,9 +301,10 @@ impl UndoExecutor<'_, '_> {
             });
         };
         let located = world.locate_for(&world.root().dir(&parent)?, name, self.caller)?;
-        match located.node.meta().id == id {
-            true => Ok(located),
-            false => Err(super::moves::changed_error(name.bytes())),
+        if located.node.meta().id == id {
+            Ok(located)
+        } else {
+            Err(super::moves::changed_error(name.bytes()))
         }
     }
 }

@@ -138,9 +138,10 @@ impl BlockVersion {
     }
 
     fn sync(&self, file: &OwnedFd) -> Result<()> {
-        match self.durable {
-            true => rustix::fs::fdatasync(file).map_err(Error::os("fdatasync")),
-            false => Ok(()),
+        if self.durable {
+            rustix::fs::fdatasync(file).map_err(Error::os("fdatasync"))
+        } else {
+            Ok(())
         }
     }
 

@@ -92,9 +92,10 @@ impl DigestRound<'_> {
     /// Works while `on` allows. Returns whether something is left to do later.
     pub(in crate::world) fn some(&mut self, all: bool, on: ContinueCheck<'_>) -> Result<bool> {
         for path in std::mem::take(&mut self.work.written) {
-            match on() {
-                true => self.file_at(&path, on),
-                false => self.work.written.push_back(path),
+            if on() {
+                self.file_at(&path, on)
+            } else {
+                self.work.written.push_back(path)
             }
         }
         loop {
@@ -114,9 +115,10 @@ impl DigestRound<'_> {
                 self.work.next = Some(entry);
                 return Ok(true);
             }
-            match entry.is_file {
-                true => self.file_at(&entry.path, on),
-                false => self.entry(&entry.path, on),
+            if entry.is_file {
+                self.file_at(&entry.path, on)
+            } else {
+                self.entry(&entry.path, on)
             }
             if !on() {
                 self.work.next = Some(entry);

@@ -82,9 +82,10 @@ impl SessionDigests {
         let run = move || {
             let mut more = false;
             loop {
-                match more {
-                    true => std::thread::park_timeout(LATER),
-                    false => std::thread::park(),
+                if more {
+                    std::thread::park_timeout(LATER)
+                } else {
+                    std::thread::park()
                 }
                 let Some(digests) = weak.upgrade() else {
                     return;

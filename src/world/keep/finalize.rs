@@ -122,9 +122,10 @@ impl Finalizer {
             let _ = rustix::process::setpriority_process(None, 10);
             let mut mapped = false;
             loop {
-                match mapped {
-                    true => std::thread::park_timeout(MAPPED),
-                    false => std::thread::park(),
+                if mapped {
+                    std::thread::park_timeout(MAPPED)
+                } else {
+                    std::thread::park()
                 }
                 std::thread::sleep(SOON);
                 let Some(finalizer) = weak.upgrade() else {

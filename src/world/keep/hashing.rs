@@ -78,9 +78,10 @@ pub(in crate::world) struct YieldingThread {
 
 impl YieldingThread {
     fn of(thread: u32) -> YieldingThread {
-        let usual = match sched::may_stop_yielding(thread) {
-            true => sched::policy(thread).ok(),
-            false => None,
+        let usual = if sched::may_stop_yielding(thread) {
+            sched::policy(thread).ok()
+        } else {
+            None
         };
         if usual.is_none() {
             let pid = rustix::process::Pid::from_raw(thread.cast_signed());

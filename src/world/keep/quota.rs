@@ -126,9 +126,10 @@ impl VersionQuota {
     pub(in crate::world) fn set_live(&self, n: u64, live: bool) {
         let mut all = self.live.lock();
         let count = all.entry(n).or_default();
-        *count = match live {
-            true => *count + 1,
-            false => count.saturating_sub(1),
+        *count = if live {
+            *count + 1
+        } else {
+            count.saturating_sub(1)
         };
         if *count == 0 {
             all.remove(&n);

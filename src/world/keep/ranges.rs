@@ -103,9 +103,10 @@ impl RangeList {
         let _ = rustix::fs::unlinkat(dir, new.as_str(), AtFlags::empty());
         let file = own::make(dir, new.as_bytes(), OFlags::WRONLY, 0o600)?;
         let put = write_all(file.as_fd(), self.text().as_bytes())
-            .and_then(|()| match durable {
-                true => rustix::fs::fdatasync(&file).map_err(Error::os("fdatasync")),
-                false => {
+            .and_then(|()| {
+                if durable {
+                    rustix::fs::fdatasync(&file).map_err(Error::os("fdatasync"))
+                } else {
                     // Otherwise a power cut could leave an empty list beside a punched version.
                     let _ = crate::sys::fd::write_out(file.as_fd());
                     Ok(())

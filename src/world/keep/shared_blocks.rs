@@ -45,9 +45,10 @@ fn meet(one: &[FileExtent], other: &[FileExtent], end: u64) -> Vec<(u64, u64)> {
                 _ => same.push((from, to)),
             }
         }
-        match a.end() <= b.end() {
-            true => left.next(),
-            false => right.next(),
+        if a.end() <= b.end() {
+            left.next()
+        } else {
+            right.next()
         };
     }
     same

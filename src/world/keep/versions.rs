@@ -171,9 +171,10 @@ impl VersionStore {
 
     /// With `--durable`, waits until a version is on disk: it must be there before its act.
     pub(in crate::world) fn sync(&self, version: &OwnedFd) -> Result<()> {
-        match self.durable {
-            true => rustix::fs::fdatasync(version).map_err(Error::os("fdatasync")),
-            false => Ok(()),
+        if self.durable {
+            rustix::fs::fdatasync(version).map_err(Error::os("fdatasync"))
+        } else {
+            Ok(())
         }
     }
 

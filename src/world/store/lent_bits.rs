@@ -97,9 +97,10 @@ fn restore(root: &Root, state: Id, lent: &HashMap<Id, Vec<(u32, u32)>>) -> Resul
     let mut found = Vec::new();
     let meta = root.node(&top)?.stat()?;
     if let Some(mode) = mode_of(meta.id, meta.permissions()) {
-        match takes_over {
-            true => root.lender().take_over((mode, meta.permissions()))?,
-            false => found.push((top.clone(), meta.id, mode)),
+        if takes_over {
+            root.lender().take_over((mode, meta.permissions()))?
+        } else {
+            found.push((top.clone(), meta.id, mode))
         }
     }
     walk(&root, &top, |step| {

@@ -45,9 +45,10 @@ impl World {
     /// # Errors
     /// `EIO` if it is.
     pub fn expect_lock(&self) -> Result<()> {
-        match self.has_lost_lock() {
-            true => Err(Error::os("the lock of the store")(rustix::io::Errno::IO)),
-            false => Ok(()),
+        if self.has_lost_lock() {
+            Err(Error::os("the lock of the store")(rustix::io::Errno::IO))
+        } else {
+            Ok(())
         }
     }
 }

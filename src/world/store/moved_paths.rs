@@ -24,9 +24,12 @@ pub fn moved_paths(path: &WorldPath, before: &[&Record]) -> Vec<WorldPath> {
 
 /// Returns where an act moved a path, alone or along with a directory above it; the trash is a place like any other.
 pub(in crate::world) fn carry(at: &WorldPath, op: &Op) -> Option<WorldPath> {
-    let whole = |from: &WorldPath, to: &WorldPath| match at == from {
-        true => Some(to.clone()),
-        false => at.moved(from, to),
+    let whole = |from: &WorldPath, to: &WorldPath| {
+        if at == from {
+            Some(to.clone())
+        } else {
+            at.moved(from, to)
+        }
     };
     match op {
         Op::Rename {

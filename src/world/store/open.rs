@@ -86,9 +86,10 @@ impl World {
     /// # Errors
     /// The error of the retry; `error` if there was no reserve.
     pub fn with_reserve<T>(&self, error: Error, act: impl FnMut() -> Result<T>) -> Result<T> {
-        match reserve::is_full(&error) {
-            true => reserve::with_it(self.state.as_fd(), error, act),
-            false => Err(error),
+        if reserve::is_full(&error) {
+            reserve::with_it(self.state.as_fd(), error, act)
+        } else {
+            Err(error)
         }
     }
 

@@ -170,9 +170,10 @@ impl MatchCounts {
         let Some(meta) = there else {
             return; // Put back, gathered or purged.
         };
-        match may_be.iter().any(|ids| meta.id == Id(ids[0], ids[1])) {
-            true => self.same += 1,
-            false => self.other += 1,
+        if may_be.iter().any(|ids| meta.id == Id(ids[0], ids[1])) {
+            self.same += 1
+        } else {
+            self.other += 1
         }
     }
 }

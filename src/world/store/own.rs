@@ -134,9 +134,10 @@ pub fn open(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<File> {
         }
         file => file?,
     };
-    match stat_fd(file.as_fd())?.id == meta.id {
-        true => Ok(File::from(file)),
-        false => Err(Error::NotFound),
+    if stat_fd(file.as_fd())?.id == meta.id {
+        Ok(File::from(file))
+    } else {
+        Err(Error::NotFound)
     }
 }
 

@@ -223,11 +223,12 @@ pub(in crate::world) fn weak_identity(state: BorrowedFd<'_>) -> Result<Option<St
         return Ok(None);
     }
     let known = "the store's file system does not say when a file was made, so a removed file is known by its number alone";
-    Ok(Some(match is_fuse(state) {
-        true => format!(
+    Ok(Some(if is_fuse(state) {
+        format!(
             "{known}. If the numbers change when that file system is mounted again (FUSE without use_ino), nothing \
              from before can be taken back then: mount it with `-o use_ino` if it has that, or put the store elsewhere"
-        ),
-        false => known.to_owned(),
+        )
+    } else {
+        known.to_owned()
     }))
 }

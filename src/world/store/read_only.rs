@@ -101,9 +101,10 @@ impl ReadOnlyStore {
         let is_fresh_copy = copied.is_some_and(|copied| copied.is_fresh);
         let left = (state, named.as_deref());
         settled.extend(lent_bits::take_back(&root, left, || is_fresh_copy));
-        let (links, pinned) = match is_fresh_copy {
-            true => Default::default(),
-            false => inode_lists::read(state, root.id().0)?,
+        let (links, pinned) = if is_fresh_copy {
+            Default::default()
+        } else {
+            inode_lists::read(state, root.id().0)?
         };
         let id = stat_fd(state)?.id;
         let reading = ReadOnlyStore {

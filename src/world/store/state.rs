@@ -176,9 +176,10 @@ impl StateDir {
         }
         let copied = origin::copied(root, fd.as_fd(), last)?;
         // The original's inode numbers would hide other files here.
-        let shown = match copied.as_ref().is_some_and(|copied| copied.is_fresh) {
-            true => inode_lists::set_aside(fd.as_fd())?,
-            false => 0,
+        let shown = if copied.as_ref().is_some_and(|copied| copied.is_fresh) {
+            inode_lists::set_aside(fd.as_fd())?
+        } else {
+            0
         };
         let list = |name: &str| {
             let flags = OFlags::RDWR | OFlags::APPEND;

@@ -135,9 +135,10 @@ impl<'s> StoreView<'s> {
     /// # Errors
     /// `EISDIR`; `EINVAL` if it is not a regular file; any error from `open(2)`, such as `EACCES`.
     pub fn read(&self, located: &LocatedNode) -> Result<OwnedFd> {
-        match located.node.meta().is_dir() {
-            true => Err(Error::IsDirectory),
-            false => self.root.reopen(&located.node, OFlags::RDONLY),
+        if located.node.meta().is_dir() {
+            Err(Error::IsDirectory)
+        } else {
+            self.root.reopen(&located.node, OFlags::RDONLY)
         }
     }
 

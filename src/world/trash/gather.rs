@@ -105,9 +105,10 @@ impl World {
         in_use: &dyn Fn(&EntryName) -> bool,
     ) -> Vec<Removal> {
         let removals = self.trash.recall(gathering.author.actor.pid, gathering.id);
-        let (held, rest): (Vec<_>, Vec<_>) = match self.gatherer.is_attended() {
-            true => removals.into_iter().partition(|r| in_use(&r.entry)),
-            false => (removals, Vec::new()),
+        let (held, rest): (Vec<_>, Vec<_>) = if self.gatherer.is_attended() {
+            removals.into_iter().partition(|r| in_use(&r.entry))
+        } else {
+            (removals, Vec::new())
         };
         let mut gathered = Vec::new();
         if !held.is_empty() {

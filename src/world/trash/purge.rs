@@ -151,9 +151,10 @@ impl World {
         };
         self.finalizer.finalize_now();
         let _working = self.finalizer.hold();
-        let mut chains = match versions.is_empty() {
-            true => VersionChains::default(),
-            false => VersionChains::read(&self.state, None)?,
+        let mut chains = if versions.is_empty() {
+            VersionChains::default()
+        } else {
+            VersionChains::read(&self.state, None)?
         };
         for some in versions.chunks(AT_ONCE) {
             let (there, missing): (Vec<_>, Vec<_>) =

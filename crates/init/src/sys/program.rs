@@ -99,12 +99,11 @@ fn become_program(
     };
     let prepared = (|| {
         let [input, output, error] = program.streams;
-        match program.terminal {
-            false => drop(rustix::process::setsid()),
-            true => {
-                set_mask(&full_set());
-                take_foreground(input)?;
-            }
+        if program.terminal {
+            set_mask(&full_set());
+            take_foreground(input)?;
+        } else {
+            let _ = rustix::process::setsid();
         }
         rustix::stdio::dup2_stdin(input)?;
         rustix::stdio::dup2_stdout(output)?;

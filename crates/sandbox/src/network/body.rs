@@ -77,9 +77,10 @@ impl BodyScanner {
                 at => {
                     let Some(byte) = rest.first() else { break };
                     self.line += 1;
-                    self.at = match self.line > LONGEST_LINE {
-                        true => BodyState::Broken,
-                        false => next(at, *byte),
+                    self.at = if self.line > LONGEST_LINE {
+                        BodyState::Broken
+                    } else {
+                        next(at, *byte)
                     };
                     if self.at != BodyState::Broken {
                         passed += 1;

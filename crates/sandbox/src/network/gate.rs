@@ -148,12 +148,13 @@ impl ConnectionGate {
             }
             return DnsAnswer::NoName;
         }
-        match is_address {
-            false => DnsAnswer::NoData,
-            true => match self.names.lock().address_of(&host.to_string()) {
+        if is_address {
+            match self.names.lock().address_of(&host.to_string()) {
                 Some(address) => DnsAnswer::Address(address),
                 None => DnsAnswer::Failure,
-            },
+            }
+        } else {
+            DnsAnswer::NoData
         }
     }
 

@@ -218,9 +218,10 @@ impl ListenerSet {
         let _ = std::thread::Builder::new()
             .name("connection".to_owned())
             .spawn(move || {
-                match is_published {
-                    false => serve(&gate, stream, &stop),
-                    true => publish(&gate, &stream, &stop),
+                if is_published {
+                    publish(&gate, &stream, &stop)
+                } else {
+                    serve(&gate, stream, &stop)
                 }
                 drop((one, alive));
             });

@@ -195,9 +195,10 @@ pub(super) fn absolute(target: &str) -> Option<(&str, String)> {
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end)?;
-    let path = match path.starts_with('/') {
-        true => path.to_owned(),
-        false => format!("/{path}"),
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
     };
     Some((authority, path))
 }

@@ -56,9 +56,10 @@ impl ScreenState {
             self.said = "nothing is selected".to_owned();
             return;
         };
-        let (verb, deed): (_, fn(ActionTarget) -> ReviewAction) = match accepts {
-            true => ("accept", ReviewAction::Accept),
-            false => ("take back", ReviewAction::Reject),
+        let (verb, deed): (_, fn(ActionTarget) -> ReviewAction) = if accepts {
+            ("accept", ReviewAction::Accept)
+        } else {
+            ("take back", ReviewAction::Reject)
         };
         self.asked = OpenPrompt::Sure {
             question: format!("{verb} {named}?"),

@@ -86,10 +86,7 @@ fn line(
     let (letter, style) = letter(item.status);
     let letter = letter.to_string();
     let from = put(buffer, area, indent, &letter, styles.of(style)) + 1;
-    let about = match area.width >= 2 * ABOUT {
-        true => ABOUT,
-        false => 0,
-    };
+    let about = if area.width >= 2 * ABOUT { ABOUT } else { 0 };
     let room = area.width.saturating_sub(from + about + 1);
     let path = safe(item.path.to_string().as_bytes());
     put(
@@ -125,9 +122,10 @@ fn about_item(who: Option<&AuthorLabel>, time: i64, newest: Option<i64>) -> Stri
     let run = who.run.map(|run| run.to_string()).unwrap_or_default();
     let run: String = run.chars().take(4).collect();
     let day = |time: i64| clock(time, "%Y-%m-%d");
-    let when = match newest.is_some_and(|newest| day(newest) == day(time)) {
-        true => clock(time, "%H:%M"),
-        false => clock(time, "%m-%d"),
+    let when = if newest.is_some_and(|newest| day(newest) == day(time)) {
+        clock(time, "%H:%M")
+    } else {
+        clock(time, "%m-%d")
     };
     let program = beginning_of(&safe(who.program.as_bytes()), 8);
     let pad = 8usize.saturating_sub(Span::raw(program.as_str()).width());

@@ -36,9 +36,10 @@ impl ScreenState {
                 let last = shown.lines.len().saturating_sub(self.room.lines);
                 let first = self.first_line.saturating_add_signed(by).min(last);
                 // The hunk that is at the top, or at the end the last one: those are what one looks at.
-                let top = match by == isize::MAX {
-                    true => shown.lines.len(),
-                    false => first,
+                let top = if by == isize::MAX {
+                    shown.lines.len()
+                } else {
+                    first
                 };
                 let before = shown.hunks.iter().filter(|hunk| hunk.line <= top).count();
                 self.hunk = before.saturating_sub(1);
@@ -85,17 +86,19 @@ impl ScreenState {
         let fits = |row: &usize| match self.rows.get(*row) {
             Some(ListRow::Item(at)) => self.item(*at).is_some_and(|item| {
                 let path = item.path.to_string();
-                match folds {
-                    true => path.to_lowercase().contains(&self.search),
-                    false => path.contains(&self.search),
+                if folds {
+                    path.to_lowercase().contains(&self.search)
+                } else {
+                    path.contains(&self.search)
                 }
             }),
             _ => false,
         };
         let (rows, at) = (self.rows.len(), self.selected);
-        let found = match forward {
-            true => (at + 1..rows).chain(0..(at + 1).min(rows)).find(fits),
-            false => (0..at).rev().chain((at..rows).rev()).find(fits),
+        let found = if forward {
+            (at + 1..rows).chain(0..(at + 1).min(rows)).find(fits)
+        } else {
+            (0..at).rev().chain((at..rows).rev()).find(fits)
         };
         match found {
             Some(row) => {

@@ -27,9 +27,10 @@ impl ScreenStyles {
 
     /// Returns how what is selected looks, besides its mark.
     pub(super) fn selected(self) -> Look {
-        match self.colour {
-            true => Look::default().add_modifier(Modifier::REVERSED),
-            false => Look::default(),
+        if self.colour {
+            Look::default().add_modifier(Modifier::REVERSED)
+        } else {
+            Look::default()
         }
     }
 }

@@ -18,13 +18,14 @@ pub(super) fn put(buffer: &mut Buffer, area: Rect, from: u16, text: &str, look: 
 /// Returns row `number` of an area; an empty one behind its end.
 pub(super) fn row(area: Rect, number: usize) -> Rect {
     let number = u16::try_from(number).unwrap_or(u16::MAX);
-    match number < area.height {
-        true => Rect {
+    if number < area.height {
+        Rect {
             y: area.y + number,
             height: 1,
             ..area
-        },
-        false => Rect { height: 0, ..area },
+        }
+    } else {
+        Rect { height: 0, ..area }
     }
 }
 

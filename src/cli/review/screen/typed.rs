@@ -192,9 +192,10 @@ fn sequence(rest: &[u8], introducer: usize) -> ParsedInput {
     // ECMA-48, 5.4: parameters and intermediate bytes, then one final byte.
     let Some(at) = rest.iter().position(|byte| matches!(byte, 0x40..=0x7e)) else {
         let is_possible = rest.iter().all(|byte| matches!(byte, 0x20..=0x3f));
-        return match is_possible {
-            true => ParsedInput::Part,
-            false => ParsedInput::Nothing(introducer + rest.len()),
+        return if is_possible {
+            ParsedInput::Part
+        } else {
+            ParsedInput::Nothing(introducer + rest.len())
         };
     };
     let (numbers, letter) = (rest.get(..at).unwrap_or_default(), rest.get(at));

@@ -313,9 +313,10 @@ impl<'a> DiskTree<'a> {
             Some((dir, name_id)) => {
                 let dir = self.dir(dir)?;
                 let meta = dir.stat(Name::new(self.index.borrow().interner.text(name_id))?)?;
-                match self.ids(node) == Some([meta.id.0, meta.id.1]) {
-                    true => Ok(meta),
-                    false => Err(Error::NotFound),
+                if self.ids(node) == Some([meta.id.0, meta.id.1]) {
+                    Ok(meta)
+                } else {
+                    Err(Error::NotFound)
                 }
             }
             None if node == ROOT => root::stat_fd(self.store.root().as_fd()),

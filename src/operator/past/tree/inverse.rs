@@ -37,9 +37,10 @@ impl PastTree<'_> {
                     _ => FileType::RegularFile,
                 };
                 let (dir, name, there) = self.expect(path, at, None, kind)?;
-                let node = match self.is_born_later(there, record, session)? {
-                    true => self.disk().lost(kind),
-                    false => there,
+                let node = if self.is_born_later(there, record, session)? {
+                    self.disk().lost(kind)
+                } else {
+                    there
                 };
                 effects.push(leave(dir, name, node));
                 effects.push(RecordEffect::Born(node));

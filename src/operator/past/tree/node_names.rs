@@ -49,13 +49,12 @@ impl NodeNames {
         if at == DISK && is_on_disk {
             return;
         }
-        let number = match last == 0 && is_on_disk {
-            true => DISK,
-            false => {
-                self.all.push((place, last));
-                // Four billion entries do not fit into memory.
-                u32::try_from(self.all.len()).unwrap_or(u32::MAX)
-            }
+        let number = if last == 0 && is_on_disk {
+            DISK
+        } else {
+            self.all.push((place, last));
+            // Four billion entries do not fit into memory.
+            u32::try_from(self.all.len()).unwrap_or(u32::MAX)
         };
         if self.last.len() <= node.index() {
             self.last.resize(node.index() + 1, 0);

@@ -155,9 +155,10 @@ impl PastTree<'_> {
             return Some(first);
         }
         let visible = |(dir, _): &NameSlot| self.way(*dir).is_some_and(|(_, in_trash)| !in_trash);
-        match visible(&first) {
-            true => Some(first),
-            false => places.find(visible).or(Some(first)),
+        if visible(&first) {
+            Some(first)
+        } else {
+            places.find(visible).or(Some(first))
         }
     }
 

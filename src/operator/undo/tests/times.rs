@@ -229,15 +229,17 @@ fn directory_gets_its_time_back_after_a_killed_exchange() {
         }
         lab.put("a/moved/f", "x");
         let start = (lab.seq(), lab.look());
-        let how = match onto_empty {
-            true => RenameMode::Replace,
-            false => RenameMode::Exchange,
+        let how = if onto_empty {
+            RenameMode::Replace
+        } else {
+            RenameMode::Exchange
         };
         lab.mv("a/moved", "b/other", how).unwrap();
         lab.touch_behind("b/other");
-        match onto_empty {
-            true => lab.touch_behind(&lab.in_trash("other")[0]),
-            false => lab.touch_behind("a/moved"),
+        if onto_empty {
+            lab.touch_behind(&lab.in_trash("other")[0])
+        } else {
+            lab.touch_behind("a/moved")
         }
         lab.undo_after(start.0);
         assert_same(&lab.look(), &start.1, "undone");

@@ -51,12 +51,13 @@ impl Finalizer {
             let n = next.kept.n;
             let list = ranges::read(self.dir.as_fd(), n)?;
             let is_whole = list.is_none();
-            let of = match is_whole {
-                true => match open(&self.dir, n, OFlags::RDONLY)? {
+            let of = if is_whole {
+                match open(&self.dir, n, OFlags::RDONLY)? {
                     Some(file) => PartBytes::Whole(file),
                     None => return Ok(None),
-                },
-                false => PartBytes::Version(n),
+                }
+            } else {
+                PartBytes::Version(n)
             };
             successor.push_part(SuccessorPart {
                 of,
@@ -120,9 +121,10 @@ impl Finalizer {
             return Ok(None);
         };
         let (file_of, size) = (file.as_fd(), version.size);
-        let shared = match saved.may_share {
-            true => compare_shared(file_of, size, against)?,
-            false => None,
+        let shared = if saved.may_share {
+            compare_shared(file_of, size, against)?
+        } else {
+            None
         };
         let found = match &saved.list {
             Some(list) => compare_ranges(file_of, size, &list.ranges, against)?,
