@@ -30,7 +30,7 @@ impl Client {
 
     /// Works on the store in process, under its lock, in a session of its own and with what it was last mounted with.
     pub(super) fn in_process<T>(&self, act: impl FnOnce(&World) -> Result<T>) -> Result<T> {
-        let (world, settled) = World::begin_as_last_mounted(self.root()?)?;
+        let (world, settled) = World::open_offline_root(self.root()?)?;
         for found in settled {
             log::info!("{found}");
         }

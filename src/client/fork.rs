@@ -24,8 +24,8 @@ use crate::world::store::forked::{ForkMethod, ForkOrigin, forked_from};
 use crate::world::store::inode_lists;
 use crate::world::store::layout::{FORK, STATE, TRASH, unfinished_fork};
 use crate::world::store::origin;
-use crate::world::store::own;
 use crate::world::store::state::open_unlocked;
+use crate::world::store::state_files;
 use crate::world::{Caller, Root, World, WorldOptions, last_mounted_with, new_session_id};
 
 /// The checkpoint that a fork begins with.
@@ -59,7 +59,7 @@ impl Client {
         let is_new = matches!(site(target)?, DirectorySite::Store)
             && open_unlocked(&Root::open(target)?.for_operator())?.is_none();
         if is_new {
-            let (world, _) = World::as_last_mounted(target)?;
+            let (world, _) = World::open_offline(target)?;
             world.close();
         }
         Client::open(target)
@@ -80,7 +80,7 @@ impl Client {
         self.flush()?;
         self.seal();
         let point = fork::newest(&self.store)?;
-        let identity = origin::here(self.store.state().as_fd())?;
+        let identity = origin::store_id(self.store.state().as_fd())?;
         let at = point.as_ref().map(ToString::to_string);
         let mut note = ForkOrigin::now(origin.clone(), identity, at, means);
         let root = unfinished.root()?;
@@ -88,13 +88,13 @@ impl Client {
             let file = note.begin(state.as_fd())?;
             let made = fork::make(&self.store, point.as_ref(), &root, means)?;
             if !made.hidden.is_empty() {
-                inode_lists::hide(state.as_fd(), &made.hidden, root.id().0)?;
+                inode_lists::write_pinned(state.as_fd(), &made.hidden, root.id().0)?;
             }
             Ok((made, file))
         });
         let done = made.and_then(|(mut made, file)| {
             self.first_session(&root)?;
-            own::give_to_owners_of(&root, self.store.root())?;
+            state_files::give_to_owners_of(&root, self.store.root())?;
             made.finish(&root)?;
             note.finish(&file, root.as_fd())?;
             unfinished.take_place(&place)?;

@@ -11,7 +11,7 @@ use crate::name::WorldPath;
 use crate::operator::Store;
 use crate::world::Root;
 use crate::world::store::layout::STATE;
-use crate::world::store::unused;
+use crate::world::store::unused_store;
 
 /// A store, by the TARGET that stands for it.
 #[derive(Debug)]
@@ -99,17 +99,17 @@ impl PinnedDir {
     /// Returns whether it is a store, or was one.
     ///
     /// # Errors
-    /// As [`unused::is_store`].
+    /// As [`unused_store::is_store`].
     pub fn is_store(&self) -> Result<bool> {
-        unused::is_store(&self.root)
+        unused_store::is_store(&self.root)
     }
 
-    /// Makes it a directory like any other again, as [`unused::forget`].
+    /// Makes it a directory like any other again, as [`unused_store::unmake`].
     ///
     /// # Errors
-    /// As [`unused::forget`].
+    /// As [`unused_store::unmake`].
     pub fn forget(&self) -> Result<()> {
-        unused::forget(&self.root)
+        unused_store::unmake(&self.root)
     }
 
     /// Opens it as a store, as [`Client::open`].

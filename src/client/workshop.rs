@@ -42,7 +42,7 @@ impl Client {
             trash: Root::open(&home.join(std::ffi::OsStr::new(
                 std::str::from_utf8(TRASH).unwrap_or_default(),
             )))?,
-            staged: adopt::staged(&state)?,
+            staged: adopt::open_staging_dir(&state)?,
             state,
             prefix: self.in_home(directory.as_os_str())?,
         })

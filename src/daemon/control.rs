@@ -227,7 +227,7 @@ fn adopt(
     let adopted = shared.world.adopt(written, &dir, name, caller);
     // The kernel may remember that nothing was there.
     if let Some(number) = shared.inodes.number_of(dir.id()) {
-        kernel.entry(number, name.bytes());
+        kernel.invalidate_entry(number, name.bytes());
     }
     adopted.map(drop)
 }
@@ -239,22 +239,22 @@ fn restore(
     kernel: &dyn CacheInvalidator,
     caller: Caller,
 ) -> Result<()> {
-    let moving = shared.inodes.moving();
+    let moving = shared.inodes.begin_move();
     let restored = operator::trash::restore(&shared.world, &entry.0, to, caller);
     let parent = to.parent().and_then(|path| shared.world.dir(&path).ok());
     let number = parent
         .as_ref()
         .and_then(|dir| shared.inodes.number_of(dir.id()));
     if let (Ok(id), Some(number), Some(name)) = (&restored, number, to.name()) {
-        shared.inodes.restored((number, name), *id);
+        shared.inodes.record_restore((number, name), *id);
     }
     drop(moving);
     let id = restored?;
     if let (Some(number), Some(name)) = (number, to.name()) {
-        kernel.entry(number, name.bytes());
+        kernel.invalidate_entry(number, name.bytes());
     }
     if let Some(number) = shared.inodes.number_of(id) {
-        kernel.inode(number, false);
+        kernel.invalidate_inode(number, false);
     }
     Ok(())
 }
@@ -271,7 +271,7 @@ fn purge(
     let trash = WorldPath::parse(TRASH).and_then(|path| shared.world.dir(&path));
     if let Some(number) = trash.ok().and_then(|dir| shared.inodes.number_of(dir.id())) {
         for entry in entries {
-            kernel.entry(number, &entry.0);
+            kernel.invalidate_entry(number, &entry.0);
         }
     }
     outcome

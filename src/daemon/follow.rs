@@ -123,7 +123,7 @@ impl Follower {
 }
 
 impl RequestObserver for Follower {
-    fn request(&self, caller: Option<u32>) {
+    fn note_request(&self, caller: Option<u32>) {
         if !LISTED.replace(true) {
             self.workers.lock().push(this_thread());
         }
@@ -152,7 +152,7 @@ impl RequestObserver for Follower {
 pub struct NoObserver;
 
 impl RequestObserver for NoObserver {
-    fn request(&self, _caller: Option<u32>) {}
+    fn note_request(&self, _caller: Option<u32>) {}
 }
 
 /// The consequence of a request.

@@ -42,7 +42,7 @@ impl<'l> LiveApplier<'l> {
     /// Makes the kernel look an entry up again.
     fn changed(&self, dir: &Dir, name: Name<'_>) {
         if let Some(number) = self.number(dir) {
-            self.kernel.entry(number, name.bytes());
+            self.kernel.invalidate_entry(number, name.bytes());
         }
     }
 
@@ -52,10 +52,10 @@ impl<'l> LiveApplier<'l> {
         let Some(number) = self.shared.inodes.number_of(id) else {
             return;
         };
-        self.kernel.inode(number, content);
+        self.kernel.invalidate_inode(number, content);
         if self.shared.mechanisms.lock().writeback {
             for (parent, name) in self.shared.inodes.names_of(number) {
-                self.kernel.entry(parent, &name);
+                self.kernel.invalidate_entry(parent, &name);
             }
         }
     }
@@ -76,18 +76,18 @@ impl Applier for LiveApplier<'_> {
         let inodes = &self.shared.inodes;
         let (parent, new_parent) = (self.number(from.0), self.number(to.0));
         let moved = {
-            let _moving = inodes.moving();
+            let _moving = inodes.begin_move();
             let moved = self
                 .world()
                 .rename(from.0, from.1, to.0, to.1, how, caller)?;
             match (parent, new_parent) {
                 (_, Some(new)) if in_trash(from.0.path()) => {
-                    inodes.restored((new, to.1), moved.id);
+                    inodes.record_restore((new, to.1), moved.id);
                 }
                 (Some(old), Some(new)) => {
-                    inodes.moved((old, from.1), (new, to.1), moved.id);
+                    inodes.record_move((old, from.1), (new, to.1), moved.id);
                     if let Some(other) = moved.exchanged {
-                        inodes.moved((new, to.1), (old, from.1), other);
+                        inodes.record_move((new, to.1), (old, from.1), other);
                     }
                 }
                 // The kernel knows no entries of a directory that it does not know.
@@ -104,10 +104,10 @@ impl Applier for LiveApplier<'_> {
     fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
         let inodes = &self.shared.inodes;
         let removed = {
-            let _moving = inodes.moving();
+            let _moving = inodes.begin_move();
             let removed = self.world().discard(dir, name, caller)?;
             if let Some(parent) = self.number(dir) {
-                inodes.removed((parent, name), removed.id, removed.entry.bytes());
+                inodes.record_removal((parent, name), removed.id, removed.entry.bytes());
             }
             removed
         };

@@ -336,13 +336,13 @@ fn status_of(
             counters: serde_json::to_value(shared.counters.all()).unwrap_or_default(),
             known: shared.inodes.len(),
             open: shared.handles.len(),
-            members: shared.runs.members(),
+            members: shared.runs.member_count(),
             watched: watcher.as_ref().map_or(0, |watcher| watcher.watched()),
             records: shared.world.records(),
             trash_bytes: shared.world.trash().bytes(),
             kept_bytes: shared.world.versions().quota().used(),
             refused: shared.world.versions().quota().refused(),
-            not_final: shared.world.finalizer().waiting(),
+            not_final: shared.world.finalizer().waiting_count(),
             notices: shared.world.notices().all(),
         }
     }
@@ -381,7 +381,7 @@ fn end_on_signals(
 struct KernelNotifier(Notifier);
 
 impl CacheInvalidator for KernelNotifier {
-    fn entry(&self, dir: u64, name: &[u8]) {
+    fn invalidate_entry(&self, dir: u64, name: &[u8]) {
         let told = self.0.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
         told.and_then(|()| self.0.inval_inode(INodeNo(dir), 0, 0))
             .unwrap_or_else(|error| {
@@ -389,7 +389,7 @@ impl CacheInvalidator for KernelNotifier {
             });
     }
 
-    fn inode(&self, number: u64, content: bool) {
+    fn invalidate_inode(&self, number: u64, content: bool) {
         let from = if content { 0 } else { -1 };
         self.0
             .inval_inode(INodeNo(number), from, 0)

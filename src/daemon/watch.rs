@@ -139,8 +139,8 @@ impl DirWatcher {
                 "too many changes behind the mount at once; everything known is looked at anew"
             );
             for (dir, name, number) in shared.inodes.entries() {
-                kernel.entry(dir, &name);
-                kernel.inode(number, true);
+                kernel.invalidate_entry(dir, &name);
+                kernel.invalidate_inode(number, true);
             }
         }
     }
@@ -163,16 +163,16 @@ struct StoreChange {
 fn pass_on(shared: &SharedState, kernel: &dyn CacheInvalidator, seen: &StoreChange) -> bool {
     let (dir, name, is_name) = (seen.dir, &seen.name[..], seen.is_name);
     if is_name {
-        kernel.entry(dir, name);
+        kernel.invalidate_entry(dir, name);
     }
-    let Ok(place) = shared.inodes.place(dir) else {
+    let Ok(place) = shared.inodes.location(dir) else {
         return false;
     };
     let Ok(found) = shared.world.root().dir_expecting(&place.path, place.id) else {
         return false;
     };
     if name.is_empty() {
-        kernel.inode(dir, true);
+        kernel.invalidate_inode(dir, true);
         return false;
     }
     let Ok(meta) = Name::new(name).and_then(|name| found.stat(name)) else {
@@ -190,11 +190,11 @@ fn pass_on(shared: &SharedState, kernel: &dyn CacheInvalidator, seen: &StoreChan
         // and the cached pages stay.
         let (open, written) = shared.handles.is_open(number);
         // A further name changes only the link count.
-        kernel.inode(number, !written && !is_name);
+        kernel.invalidate_inode(number, !written && !is_name);
         // With the writeback cache the kernel trusts its own size of a file until it forgets the file, and it does not
         // forget an open one.
         if shared.mechanisms.lock().writeback {
-            kernel.entry(dir, name);
+            kernel.invalidate_entry(dir, name);
             return open;
         }
     }

@@ -103,7 +103,7 @@ impl OfflineHome {
             Ok(_) if how == WriteMode::New => Err(Error::Exists),
             Ok(located) if located.node.meta().is_dir() => Err(Error::IsDirectory),
             Ok(located) => {
-                store_view.view().changeable(&located.path, false)?;
+                store_view.view().expect_changeable(&located.path, false)?;
                 // Two that open a file at once: the second one finds it open.
                 let _opening = self.shared.opening();
                 self.change(|world| {
@@ -114,7 +114,7 @@ impl OfflineHome {
                 })
             }
             Err(Error::NotFound) => {
-                store_view.view().vacant(dir, name, false)?;
+                store_view.view().admit_vacant(dir, name, false)?;
                 let flags = how.flags() | OFlags::EXCL;
                 let made = self.change(|world| {
                     world.create(dir, name, flags, mode, &NoOpenState, self.caller)
@@ -233,7 +233,7 @@ impl Home for OfflineHome {
         }
         let store_view = self.store_view();
         let (dir, name) = store_view.parent(path)?;
-        store_view.view().vacant(&dir, name, true)?;
+        store_view.view().admit_vacant(&dir, name, true)?;
         if store_view.lookup(&dir, name).is_ok() {
             return Err(Error::Exists);
         }

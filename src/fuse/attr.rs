@@ -18,7 +18,7 @@ pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
         mtime: system_time(meta.mtime),
         ctime: system_time(meta.ctime),
         crtime: UNIX_EPOCH,
-        kind: kind(meta.kind),
+        kind: fuse_kind(meta.kind),
         perm: (meta.mode & 0o7777) as u16,
         nlink,
         uid: meta.uid,
@@ -30,7 +30,7 @@ pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
 }
 
 /// Returns the attributes of a negative entry (number 0), which the kernel may cache.
-pub(super) fn nothing() -> FileAttr {
+pub(super) fn negative_attributes() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
         size: 0,
@@ -51,7 +51,7 @@ pub(super) fn nothing() -> FileAttr {
 }
 
 /// Translates a file type. Device nodes never get here: they do not exist.
-pub(super) fn kind(kind: FileType) -> fuser::FileType {
+pub(super) fn fuse_kind(kind: FileType) -> fuser::FileType {
     match kind {
         FileType::Directory => fuser::FileType::Directory,
         FileType::Symlink => fuser::FileType::Symlink,
@@ -115,7 +115,7 @@ pub(super) fn from_system_time(time: SystemTime) -> Time {
 }
 
 /// Translates an error.
-pub(super) fn errno(error: &Error) -> fuser::Errno {
+pub(super) fn fuse_errno(error: &Error) -> fuser::Errno {
     fuser::Errno::from_i32(error.errno().raw_os_error())
 }
 

@@ -25,12 +25,12 @@ impl FileSystem {
         number: u64,
     ) -> (Duration, FileAttr) {
         let attr = attributes(number, self.link_count(located, meta), meta);
-        (self.life(self.ttl_of(number, located), &attr), attr)
+        (self.entry_ttl(self.ttl_of(number, located), &attr), attr)
     }
 
     /// Returns the attributes of a node.
     pub(super) fn get_attributes(&self, number: u64) -> Result<(Duration, FileAttr)> {
-        match self.held_by_user(number) {
+        match self.locate_held(number) {
             Ok(located) => Ok(self.attributes_of(&located, located.node.meta(), number)),
             // Its trash entry was purged while it was open: the open file survives that too.
             Err(error) => {
@@ -58,8 +58,9 @@ impl FileSystem {
             .and_then(|fh| self.shared.handles.get(fh.0))
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
-        let opens = FileOpens::through(self, number, handle.as_deref(), may_wait).cutting();
-        let mut located = self.held_by_user(number)?;
+        let opens =
+            FileOpens::for_request(self, number, handle.as_deref(), may_wait).as_truncation();
+        let mut located = self.locate_held(number)?;
         if sent_unasked(change, ctime, located.node.meta()) {
             if change.mtime == SetTime::To(located.node.meta().mtime) {
                 return Ok(self.attributes_of(&located, located.node.meta(), number));
@@ -100,20 +101,20 @@ impl FileSystem {
     /// Checks whether the acting thread may access a node.
     pub(super) fn may_access(&self, number: u64, mask: AccessFlags) -> Result<()> {
         let wanted = rustix::fs::Access::from_bits_truncate(mask.bits().cast_unsigned());
-        self.world().access(&self.located(number)?, wanted)
+        self.world().access(&self.locate(number)?, wanted)
     }
 
     /// Returns an extended attribute.
     pub(super) fn get_xattr(&self, number: u64, name: &OsStr) -> Result<Vec<u8>> {
         self.offers_xattrs()?;
         self.world()
-            .get_xattr(&self.located(number)?, name.as_bytes())
+            .get_xattr(&self.locate(number)?, name.as_bytes())
     }
 
     /// Returns the names of the extended attributes.
     pub(super) fn list_xattr(&self, number: u64) -> Result<Vec<u8>> {
         self.offers_xattrs()?;
-        self.world().list_xattr(&self.located(number)?)
+        self.world().list_xattr(&self.locate(number)?)
     }
 
     /// Sets an extended attribute, with flags; without a value, removes it.
@@ -127,7 +128,7 @@ impl FileSystem {
     ) -> Result<()> {
         self.offers_xattrs()?;
         let _lock = self.shared.handles.inode_lock(number, may_wait)?;
-        let (located, name) = (self.held_by_user(number)?, name.as_bytes());
+        let (located, name) = (self.locate_held(number)?, name.as_bytes());
         match value {
             Some((value, flags)) => {
                 let flags = flags.cast_unsigned();
@@ -148,7 +149,7 @@ impl FileSystem {
 }
 
 /// The delay with which the kernel may note the time of an act.
-const SOON: Duration = Duration::from_millis(100);
+const MAX_TIME_DELAY: Duration = Duration::from_millis(100);
 
 /// Returns whether the kernel sends a file's times by itself. With the writeback cache it does so after each change of the
 /// file's names (fuse_update_ctime_in_cache, fuse_flush_times), and the store's file has changed with that already. A program
@@ -159,7 +160,7 @@ fn sent_unasked(change: SetAttrs, ctime: Option<Time>, meta: &Meta) -> bool {
         Duration::new(sec, time.nsec)
     };
     only_mtime(change)
-        && ctime.is_some_and(|ctime| since_1970(ctime) <= since_1970(meta.ctime) + SOON)
+        && ctime.is_some_and(|ctime| since_1970(ctime) <= since_1970(meta.ctime) + MAX_TIME_DELAY)
 }
 
 /// Returns whether a change sets nothing but the mtime.

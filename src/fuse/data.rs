@@ -17,10 +17,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::counters::counted;
 use super::handle::{Handle, HandleSpec};
 use super::handles::{DataPath, EmptyingGuard};
-use super::maps::can_outlive;
 use super::open_state::{FileOpens, UnseenOpens};
-use super::page_cache::{CacheKnowledge, FileDigest, look};
+use super::page_cache::{CacheKnowledge, FileDigest, digest_for_read};
 use super::reply::OpenReply;
+use super::shared_maps::can_outlive;
 use super::{FileSystem, MountMechanisms, handle_flags};
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
@@ -74,15 +74,15 @@ impl FileSystem {
         let _turn = self.shared.handles.inode_lock(ino.0, may_wait)?;
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         let empties = asked.contains(OFlags::TRUNC);
-        let emptying = empties.then(|| self.shared.handles.emptying(ino.0));
-        let opens = FileOpens::opening(self, ino.0, asked, may_wait);
-        let located = self.located(ino.0)?;
+        let emptying = empties.then(|| self.shared.handles.begin_emptying(ino.0));
+        let opens = FileOpens::for_open(self, ino.0, asked, may_wait);
+        let located = self.locate(ino.0)?;
         let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
         let opened = self.world().open_file(&located, wanted, &opens, caller);
         let meta = located.node.meta();
         if meta.mode & 0o6000 != 0 {
             // Opening for writing may clear these bits, and the reply cannot report it.
-            self.attributes_changed(ino.0);
+            self.invalidate_attributes(ino.0);
         }
         let mut only_writes = false;
         let file = match opened {
@@ -101,10 +101,10 @@ impl FileSystem {
         let writes = asked & OFlags::RWMODE != OFlags::RDONLY;
         let kept = OpenPlan {
             appends_from: opens.appends_from(),
-            started: opens.started(),
+            started: opens.into_started(),
             uncached: only_writes || writes && self.writes_through(mechanisms),
-            empties: emptying.map(EmptyingGuard::goes_on).is_some(),
-            look: look(asked, meta).filter(|_| mechanisms.passthrough),
+            empties: emptying.map(EmptyingGuard::confirm).is_some(),
+            look: digest_for_read(asked, meta).filter(|_| mechanisms.passthrough),
         };
         Ok(self.add_handle(ino, caller, file, flags, kept, register))
     }
@@ -123,7 +123,7 @@ impl FileSystem {
         let wanted = handle_flags(flags, mechanisms) | exclusive;
         let unseen = UnseenOpens::default();
         let mut file = None;
-        let (ttl, attr) = self.make(parent, name, |dir, name| {
+        let (ttl, attr) = self.create_entry(parent, name, |dir, name| {
             let created = self
                 .world()
                 .create(dir, name, wanted, mode, &unseen, caller)?;
@@ -144,14 +144,14 @@ impl FileSystem {
             return;
         };
         if handle.maps {
-            self.attributes_changed(number);
+            self.invalidate_attributes(number);
         }
         let finalizer = self.world().finalizer();
         if ends_writing
-            && finalizer.waiting() > 0
+            && finalizer.waiting_count() > 0
             && let Ok(meta) = stat_fd(handle.as_fd())
         {
-            finalizer.closed(meta.id);
+            finalizer.note_closed(meta.id);
         }
     }
 
@@ -159,7 +159,7 @@ impl FileSystem {
     pub(super) fn sync(&self, number: u64, fh: FileHandle, datasync: bool) -> Result<()> {
         let handle = self.handle(fh)?;
         if handle.maps {
-            self.attributes_changed(number);
+            self.invalidate_attributes(number);
         }
         if datasync {
             rustix::fs::fdatasync(handle.as_fd()).map_err(Error::os("fdatasync"))
@@ -196,7 +196,7 @@ impl FileSystem {
             // A map that may have been there is gone, perhaps.
             self.shared.is_mapped_file(ino.0, file.as_fd());
         }
-        let known = self.inodes().known(ino.0);
+        let known = self.inodes().cache_knowledge(ino.0);
         let asked = HandleSpec {
             by: by.pid,
             origin: by.origin,
@@ -217,7 +217,7 @@ impl FileSystem {
         });
         let past = !matches!(way, DataPath::Served);
         let now = known.after_open(kept.look, past, can_outlive(flags, &way));
-        self.inodes().set_known(ino.0, now);
+        self.inodes().set_cache_knowledge(ino.0, now);
         let true_pages = now == known && matches!(now, CacheKnowledge::Cached(_));
         let served = match way {
             DataPath::Passthrough(_) => FopenFlags::empty(),
@@ -237,7 +237,7 @@ impl FileSystem {
     fn run_of(&self, handle: &Handle, caller: Caller) -> Origin {
         match caller.pid {
             0 => handle.origin,
-            thread => self.shared.runs.of(thread),
+            thread => self.shared.runs.origin_of(thread),
         }
     }
 
@@ -251,7 +251,7 @@ impl FileSystem {
     ) -> Result<()> {
         let number = handle.node();
         if handle.is_covered() {
-            return match self.shared.handles.blocks(number) {
+            return match self.shared.handles.block_version(number) {
                 Some(blocks) => blocks.save(range.0, range.0.saturating_add(range.1)),
                 None => Ok(()),
             };
@@ -260,8 +260,8 @@ impl FileSystem {
             return Ok(());
         }
         let _turn = self.shared.handles.inode_lock(number, true)?;
-        let opens = FileOpens::through(self, number, Some(handle), true);
-        let located = self.held_by_user(number)?;
+        let opens = FileOpens::for_request(self, number, Some(handle), true);
+        let located = self.locate_held(number)?;
         let caller = caller.for_run(self.run_of(handle, caller));
         self.world()
             .before_overwriting(&located, range, &opens, caller)
@@ -278,9 +278,9 @@ impl FileSystem {
         let handle = self.handle(fh);
         // A small file is there at once, and its reader goes on.
         let info = if handle.as_ref().is_ok_and(|handle| handle.cached) {
-            self.seen(req, ino, counted!(read))
+            self.count_request(req, ino, counted!(read))
         } else {
-            self.seen_long(req, ino, counted!(read))
+            self.count_long_request(req, ino, counted!(read))
         };
         let data = handle.and_then(|handle| self.read_from(&handle, offset, size));
         self.answer(info, reply, data);
@@ -333,11 +333,11 @@ impl FileSystem {
             }
         }
         if appends && stat_fd(handle.as_fd())?.size != offset + written as u64 {
-            self.attributes_changed(number);
+            self.invalidate_attributes(number);
         }
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             let caller = caller.for_run(self.run_of(&handle, caller));
-            self.world().drop_setid(&self.located(number)?, caller)?;
+            self.world().drop_setid(&self.locate(number)?, caller)?;
         }
         Ok(u32::try_from(written).unwrap_or(u32::MAX))
     }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::error::Error;
 
 /// The time for which a further failure of the same operation with the same error is not reported.
-const QUIET: Duration = Duration::from_secs(10);
+const QUIET_TIME: Duration = Duration::from_secs(10);
 
 /// The recent messages.
 #[derive(Debug, Default)]
@@ -40,19 +40,19 @@ impl FailureLog {
 
     /// Returns the number of unreported failures if this one is to be reported.
     fn count(&self, operation: &'static str, error: &Error, now: Instant) -> Option<u64> {
-        let mut said = self.0.lock();
-        let of = said.entry((operation, error.errno().raw_os_error()));
+        let mut logged = self.0.lock();
+        let of = logged.entry((operation, error.errno().raw_os_error()));
         let mut is_new = false;
-        let said = of.or_insert_with(|| {
+        let logged = of.or_insert_with(|| {
             is_new = true;
             LoggedFailure { at: now, more: 0 }
         });
-        if !is_new && now.duration_since(said.at) < QUIET {
-            said.more += 1;
+        if !is_new && now.duration_since(logged.at) < QUIET_TIME {
+            logged.more += 1;
             return None;
         }
-        said.at = now;
-        Some(std::mem::take(&mut said.more))
+        logged.at = now;
+        Some(std::mem::take(&mut logged.more))
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
         let start = Instant::now();
         assert_eq!(failures.count("write", &full, start), Some(0));
         for _ in 0..5 {
-            assert_eq!(failures.count("write", &full, start + QUIET / 2), None);
+            assert_eq!(failures.count("write", &full, start + QUIET_TIME / 2), None);
         }
         assert_eq!(
             failures.count("write", &broken, start),
@@ -83,7 +83,10 @@ mod tests {
             Some(0),
             "another operation"
         );
-        assert_eq!(failures.count("write", &full, start + QUIET), Some(5));
-        assert_eq!(failures.count("write", &full, start + 3 * QUIET), Some(0));
+        assert_eq!(failures.count("write", &full, start + QUIET_TIME), Some(5));
+        assert_eq!(
+            failures.count("write", &full, start + 3 * QUIET_TIME),
+            Some(0)
+        );
     }
 }

@@ -20,12 +20,12 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;
 
 use super::handle::{Handle, HandleSpec};
-use super::writers::RecentWriters;
+use super::recent_writers::RecentWriters;
 use crate::error::{Error, Result};
 use crate::world::{BlockVersion, StartedVersion, VersionRef};
 
 /// The number of inode locks; files that share one wait for each other needlessly.
-const TURNS: usize = 256;
+const INODE_LOCKS: usize = 256;
 
 /// The path of a node's data.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub struct EmptyingGuard<'a>(&'a HandleTable, u64);
 
 impl EmptyingGuard<'_> {
     /// Keeps the state until the file is closed.
-    pub fn goes_on(self) {
+    pub fn confirm(self) {
         std::mem::forget(self);
     }
 }
@@ -69,7 +69,9 @@ impl Default for HandleTable {
         HandleTable {
             open: Mutex::default(),
             emptying: AtomicUsize::new(0),
-            turns: std::iter::repeat_with(Mutex::default).take(TURNS).collect(),
+            turns: std::iter::repeat_with(Mutex::default)
+                .take(INODE_LOCKS)
+                .collect(),
         }
     }
 }
@@ -101,7 +103,7 @@ impl HandleTable {
     /// # Errors
     /// [`Error::TakesLong`] if another request holds it and there is no time to wait.
     pub fn inode_lock(&self, node: u64, may_wait: bool) -> Result<MutexGuard<'_, ()>> {
-        let at = usize::try_from(node % TURNS as u64).unwrap_or(0);
+        let at = usize::try_from(node % INODE_LOCKS as u64).unwrap_or(0);
         let turn = self.turns.get(at).ok_or(Error::Invalid)?;
         if may_wait {
             return Ok(turn.lock());
@@ -122,7 +124,7 @@ impl HandleTable {
     }
 
     /// Announces an open that empties a node.
-    pub fn emptying(&self, node: u64) -> EmptyingGuard<'_> {
+    pub fn begin_emptying(&self, node: u64) -> EmptyingGuard<'_> {
         self.emptying.fetch_add(1, Ordering::SeqCst);
         *self.open.lock().emptying.entry(node).or_insert(0) += 1;
         EmptyingGuard(self, node)
@@ -147,7 +149,7 @@ impl HandleTable {
     }
 
     /// Returns the version that is saved as a node is overwritten.
-    pub fn blocks(&self, node: u64) -> Option<Arc<BlockVersion>> {
+    pub fn block_version(&self, node: u64) -> Option<Arc<BlockVersion>> {
         let open = self.open.lock();
         open.by_node
             .get(&node)
@@ -155,7 +157,7 @@ impl HandleTable {
     }
 
     /// Returns the latest copy of a node.
-    pub fn copy(&self, node: u64) -> Option<VersionRef> {
+    pub fn latest_copy(&self, node: u64) -> Option<VersionRef> {
         let open = self.open.lock();
         open.by_node.get(&node).and_then(|node| node.started.copy)
     }
@@ -299,7 +301,7 @@ impl HandleTable {
     ///
     /// # Errors
     /// Any error from `open`.
-    pub fn reopened(
+    pub fn reopen_handles(
         &self,
         node: u64,
         open: impl Fn(OFlags) -> Result<OwnedFd>,
@@ -319,7 +321,7 @@ impl HandleTable {
         each.collect()
     }
 
-    /// Replaces a node's open files by those of [`HandleTable::reopened`]. Nothing is left to keep of the new file.
+    /// Replaces a node's open files by those of [`HandleTable::reopen_handles`]. Nothing is left to keep of the new file.
     pub fn hand_over(&self, node: u64, files: Vec<(u64, OwnedFd)>) {
         let mut open = self.open.lock();
         for (number, file) in files {

@@ -16,11 +16,11 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::Id;
 use crate::world::store::layout::TRASH;
-use crate::world::trash::trash_state::Removal;
+use crate::world::trash::trash_entries::GatherCandidate;
 
+pub use super::node_table::ROOT;
+use super::node_table::{FIRST_ASSIGNED_NUMBER, IN_TRASH, NodePlace, NodeTable, TableInode};
 use super::page_cache::CacheKnowledge;
-pub use super::table::ROOT;
-use super::table::{GIVEN, IN_TRASH, NodePlace, NodeTable, TableInode};
 
 /// The location of a node.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl InodeTable {
                 nodes: HashMap::from([(ROOT, Box::new(inode))]),
                 given: HashMap::new(),
                 expected: HashMap::new(),
-                next: GIVEN,
+                next: FIRST_ASSIGNED_NUMBER,
                 trash: None,
                 trashed: HashMap::new(),
             }),
@@ -75,9 +75,9 @@ impl InodeTable {
     }
 
     /// Records a node's location, as reported to the kernel, and returns the node's number.
-    pub fn found(&self, parent: u64, name: Name<'_>, id: Id, born: u64) -> u64 {
+    pub fn record_lookup(&self, parent: u64, name: Name<'_>, id: Id, born: u64) -> u64 {
         let mut table = self.table.lock();
-        let spot = table.spot((parent, name));
+        let spot = table.place_of((parent, name));
         let number = table.number(id, born);
         if parent == ROOT && name.bytes() == TRASH {
             table.trash = Some(number);
@@ -151,7 +151,7 @@ impl InodeTable {
     ///
     /// # Errors
     /// `ENOENT` if the number is unknown.
-    pub fn place(&self, number: u64) -> Result<NodeLocation> {
+    pub fn location(&self, number: u64) -> Result<NodeLocation> {
         let table = self.table.lock();
         let inode = table.nodes.get(&number).ok_or(Error::NotFound)?;
         Ok(NodeLocation {
@@ -186,7 +186,7 @@ impl InodeTable {
     /// Returns a node's number, if the kernel knows it.
     pub fn number_of(&self, id: Id) -> Option<u64> {
         let table = self.table.lock();
-        table.known(id)
+        table.number_of_id(id)
     }
 
     /// Returns the number that a node has or would get, which listings show as `d_ino`.
@@ -200,12 +200,12 @@ impl InodeTable {
     }
 
     /// Records the move of a node.
-    pub fn moved(&self, from: (u64, Name<'_>), to: (u64, Name<'_>), id: Id) {
+    pub fn record_move(&self, from: (u64, Name<'_>), to: (u64, Name<'_>), id: Id) {
         let mut table = self.table.lock();
-        let Some(number) = table.known(id) else {
+        let Some(number) = table.number_of_id(id) else {
             return;
         };
-        let (from, to) = (table.spot(from), table.spot(to));
+        let (from, to) = (table.place_of(from), table.place_of(to));
         table.replace_spot(number, &from, to);
         if let Some(inode) = table.nodes.get_mut(&number) {
             inode.removed = false;
@@ -213,21 +213,21 @@ impl InodeTable {
     }
 
     /// Records the return of a node from the trash.
-    pub fn restored(&self, to: (u64, Name<'_>), id: Id) {
+    pub fn record_restore(&self, to: (u64, Name<'_>), id: Id) {
         let mut table = self.table.lock();
-        if let Some(number) = table.known(id) {
-            let to = table.spot(to);
+        if let Some(number) = table.number_of_id(id) {
+            let to = table.place_of(to);
             table.seen_at(number, to);
         }
     }
 
     /// Records the removal of a node, which now lies in the trash.
-    pub fn removed(&self, from: (u64, Name<'_>), id: Id, entry: &[u8]) {
+    pub fn record_removal(&self, from: (u64, Name<'_>), id: Id, entry: &[u8]) {
         let mut table = self.table.lock();
-        let Some(number) = table.known(id) else {
+        let Some(number) = table.number_of_id(id) else {
             return;
         };
-        let from = table.spot(from);
+        let from = table.place_of(from);
         // A file whose other names are all in the trash is removed, and stays writable for whoever has it open.
         let elsewhere = table.nodes.get(&number).and_then(|inode| {
             let mut others = inode.others.iter();
@@ -257,12 +257,12 @@ impl InodeTable {
     }
 
     /// Announces that another inode is about to take a file's place: a lookup of either finds the same node.
-    pub fn expect(&self, number: u64, new: Id) {
+    pub fn expect_replacement(&self, number: u64, new: Id) {
         self.table.lock().expected.insert(new, number);
     }
 
     /// Records that an expected inode has taken a file's place (with its time of birth), or that it has not.
-    pub fn replaced(&self, number: u64, new: Id, born: Option<u64>) {
+    pub fn record_replacement(&self, number: u64, new: Id, born: Option<u64>) {
         let mut table = self.table.lock();
         table.expected.remove(&new);
         let Some(born) = born else {
@@ -281,10 +281,10 @@ impl InodeTable {
     }
 
     /// Marks a directory as dead to the kernel: it was removed or replaced.
-    pub fn retire(&self, id: Id) {
+    pub fn mark_dead(&self, id: Id) {
         let mut table = self.table.lock();
         if let Some(inode) = table
-            .known(id)
+            .number_of_id(id)
             .and_then(|number| table.nodes.get_mut(&number))
         {
             inode.retired = true;
@@ -297,9 +297,9 @@ impl InodeTable {
     }
 
     /// Records that trash entries were gathered under a removed directory.
-    pub fn gathered(&self, dir: Id, removals: &[Removal]) {
+    pub fn record_gathering(&self, dir: Id, removals: &[GatherCandidate]) {
         let mut table = self.table.lock();
-        let Some(parent) = table.known(dir) else {
+        let Some(parent) = table.number_of_id(dir) else {
             return;
         };
         for removal in removals {
@@ -328,14 +328,14 @@ impl InodeTable {
     }
 
     /// Returns what is known of a file's content.
-    pub fn known(&self, number: u64) -> CacheKnowledge {
+    pub fn cache_knowledge(&self, number: u64) -> CacheKnowledge {
         let table = self.table.lock();
         let inode = table.nodes.get(&number);
         inode.map_or(CacheKnowledge::Nothing, |inode| inode.known)
     }
 
     /// Notes what is known of a file's content.
-    pub fn set_known(&self, number: u64, known: CacheKnowledge) {
+    pub fn set_cache_knowledge(&self, number: u64, known: CacheKnowledge) {
         if let Some(inode) = self.table.lock().nodes.get_mut(&number) {
             inode.known = known;
         }
@@ -383,14 +383,14 @@ mod tests {
 
     fn path_of(inodes: &InodeTable, number: u64) -> String {
         inodes
-            .place(number)
+            .location(number)
             .map_or("?".into(), |place| place.path.to_string())
     }
 
-    fn entry(text: &str, id: Id) -> Removal {
-        let trash = crate::world::trash::trash_state::Trash::default();
-        Removal {
-            entry: trash.reserve(name(text)),
+    fn entry(text: &str, id: Id) -> GatherCandidate {
+        let trash = crate::world::trash::trash_entries::Trash::default();
+        GatherCandidate {
+            entry: trash.new_entry_name(name(text)),
             name: text.into(),
             id,
         }
@@ -400,18 +400,18 @@ mod tests {
     #[test]
     fn a_renamed_directory_takes_its_entries_along() {
         let inodes = InodeTable::new(Id(1, 2));
-        let dir = inodes.found(ROOT, name("a"), Id(1, 10), 0);
-        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
-        inodes.moved((ROOT, name("a")), (ROOT, name("b")), Id(1, 10));
+        let dir = inodes.record_lookup(ROOT, name("a"), Id(1, 10), 0);
+        let file = inodes.record_lookup(dir, name("f"), Id(1, 11), 0);
+        inodes.record_move((ROOT, name("a")), (ROOT, name("b")), Id(1, 10));
         assert_eq!(path_of(&inodes, file), "/b/f");
     }
 
     #[test]
     fn a_node_lives_until_the_kernel_and_its_children_let_go() {
         let inodes = InodeTable::new(Id(1, 2));
-        let dir = inodes.found(ROOT, name("a"), Id(1, 10), 0);
-        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
-        inodes.found(ROOT, name("a"), Id(1, 10), 0);
+        let dir = inodes.record_lookup(ROOT, name("a"), Id(1, 10), 0);
+        let file = inodes.record_lookup(dir, name("f"), Id(1, 11), 0);
+        inodes.record_lookup(ROOT, name("a"), Id(1, 10), 0);
         inodes.forget(dir, 2);
         assert_eq!(path_of(&inodes, file), "/a/f");
         inodes.forget(file, 1);
@@ -421,14 +421,14 @@ mod tests {
     #[test]
     fn a_removed_file_is_found_in_the_trash_and_under_its_directory() {
         let inodes = InodeTable::new(Id(1, 2));
-        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
-        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
+        let dir = inodes.record_lookup(ROOT, name("d"), Id(1, 10), 0);
+        let file = inodes.record_lookup(dir, name("f"), Id(1, 11), 0);
         let removal = entry("f", Id(1, 11));
-        inodes.removed((dir, name("f")), Id(1, 11), removal.entry.bytes());
+        inodes.record_removal((dir, name("f")), Id(1, 11), removal.entry.bytes());
         assert!(path_of(&inodes, file).starts_with("/.trash/2"));
-        assert!(inodes.place(file).unwrap().removed);
-        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
-        inodes.gathered(Id(1, 10), &[removal]);
+        assert!(inodes.location(file).unwrap().removed);
+        inodes.record_removal((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.record_gathering(Id(1, 10), &[removal]);
         assert_eq!(path_of(&inodes, file), "/.trash/T_d/f");
     }
 
@@ -437,28 +437,29 @@ mod tests {
     #[test]
     fn what_was_looked_up_in_the_trash_is_found_where_it_was_gathered() {
         let inodes = InodeTable::new(Id(1, 2));
-        let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
-        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
-        let sub = inodes.found(dir, name("sub"), Id(1, 12), 0);
-        let file = inodes.found(sub, name("f"), Id(1, 11), 0);
+        let trash = inodes.record_lookup(ROOT, name(".trash"), Id(1, 3), 0);
+        let dir = inodes.record_lookup(ROOT, name("d"), Id(1, 10), 0);
+        let sub = inodes.record_lookup(dir, name("sub"), Id(1, 12), 0);
+        let file = inodes.record_lookup(sub, name("f"), Id(1, 11), 0);
         let removal = entry("f", Id(1, 11));
-        let entry_of = |removal: &Removal| String::from_utf8(removal.entry.bytes().to_vec());
-        inodes.removed((sub, name("f")), Id(1, 11), removal.entry.bytes());
+        let entry_of =
+            |removal: &GatherCandidate| String::from_utf8(removal.entry.bytes().to_vec());
+        inodes.record_removal((sub, name("f")), Id(1, 11), removal.entry.bytes());
         let seen = entry_of(&removal).unwrap();
-        assert_eq!(inodes.found(trash, name(&seen), Id(1, 11), 0), file);
-        assert!(!inodes.place(file).unwrap().removed);
+        assert_eq!(inodes.record_lookup(trash, name(&seen), Id(1, 11), 0), file);
+        assert!(!inodes.location(file).unwrap().removed);
         assert!(inodes.knows_entry(removal.entry.bytes()));
 
         // The directory is found in the trash under a number of its own; both go along.
         let removed = entry("sub", Id(1, 12));
-        inodes.removed((dir, name("sub")), Id(1, 12), removed.entry.bytes());
-        inodes.gathered(Id(1, 12), &[removal]);
-        inodes.retire(Id(1, 12));
+        inodes.record_removal((dir, name("sub")), Id(1, 12), removed.entry.bytes());
+        inodes.record_gathering(Id(1, 12), &[removal]);
+        inodes.mark_dead(Id(1, 12));
         let seen = entry_of(&removed).unwrap();
-        let again = inodes.found(trash, name(&seen), Id(1, 12), 0);
+        let again = inodes.record_lookup(trash, name(&seen), Id(1, 12), 0);
         assert_ne!(again, sub);
-        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
-        inodes.gathered(Id(1, 10), &[removed]);
+        inodes.record_removal((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.record_gathering(Id(1, 10), &[removed]);
         assert_eq!(path_of(&inodes, file), "/.trash/T_d/sub/f");
         assert_eq!(path_of(&inodes, sub), "/.trash/T_d/sub");
         assert_eq!(path_of(&inodes, again), "/.trash/T_d/sub");
@@ -476,24 +477,24 @@ mod tests {
     #[test]
     fn a_removed_file_keeps_its_place_beside_one_that_it_is_found_at() {
         let inodes = InodeTable::new(Id(1, 2));
-        let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
-        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
-        let file = inodes.found(dir, name("f"), Id(1, 11), 0);
-        assert_eq!(inodes.found(dir, name("l"), Id(1, 11), 0), file);
+        let trash = inodes.record_lookup(ROOT, name(".trash"), Id(1, 3), 0);
+        let dir = inodes.record_lookup(ROOT, name("d"), Id(1, 10), 0);
+        let file = inodes.record_lookup(dir, name("f"), Id(1, 11), 0);
+        assert_eq!(inodes.record_lookup(dir, name("l"), Id(1, 11), 0), file);
         let removals = ["f", "l"].map(|name| entry(name, Id(1, 11)));
         let [f, l] = &removals;
-        inodes.removed((dir, name("f")), Id(1, 11), f.entry.bytes());
-        inodes.removed((dir, name("l")), Id(1, 11), l.entry.bytes());
+        inodes.record_removal((dir, name("f")), Id(1, 11), f.entry.bytes());
+        inodes.record_removal((dir, name("l")), Id(1, 11), l.entry.bytes());
         assert!(!inodes.knows_entry(f.entry.bytes()) && inodes.knows_entry(l.entry.bytes()));
-        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
-        inodes.gathered(Id(1, 10), &removals[1..]);
+        inodes.record_removal((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.record_gathering(Id(1, 10), &removals[1..]);
         // This has been gathered by now, and nobody has said so.
         let seen = std::str::from_utf8(f.entry.bytes()).unwrap();
-        assert_eq!(inodes.found(trash, name(seen), Id(1, 11), 0), file);
-        assert!(!inodes.place(file).unwrap().removed);
+        assert_eq!(inodes.record_lookup(trash, name(seen), Id(1, 11), 0), file);
+        assert!(!inodes.location(file).unwrap().removed);
         assert!(inodes.next_place(file));
         assert_eq!(path_of(&inodes, file), "/.trash/T_d/l");
-        assert!(inodes.place(file).unwrap().removed);
+        assert!(inodes.location(file).unwrap().removed);
         for number in [file, dir, trash] {
             inodes.forget(number, 3);
         }
@@ -504,24 +505,24 @@ mod tests {
     #[test]
     fn what_was_looked_up_while_it_was_removed_is_removed() {
         let inodes = InodeTable::new(Id(1, 2));
-        let file = inodes.found(ROOT, name("f"), Id(1, 11), 0);
-        inodes.removed((ROOT, name("f")), Id(1, 11), b"T_f");
-        assert_eq!(inodes.found(ROOT, name("f"), Id(1, 11), 0), file);
+        let file = inodes.record_lookup(ROOT, name("f"), Id(1, 11), 0);
+        inodes.record_removal((ROOT, name("f")), Id(1, 11), b"T_f");
+        assert_eq!(inodes.record_lookup(ROOT, name("f"), Id(1, 11), 0), file);
         assert_eq!(path_of(&inodes, file), "/f");
         // Something else is there, or nothing.
         assert!(inodes.next_place(file));
         assert_eq!(path_of(&inodes, file), "/.trash/T_f");
-        assert!(inodes.place(file).unwrap().removed);
+        assert!(inodes.location(file).unwrap().removed);
     }
 
     #[test]
     fn a_removed_name_of_several_leaves_the_others() {
         let inodes = InodeTable::new(Id(1, 2));
-        let number = inodes.found(ROOT, name("a"), Id(1, 11), 0);
-        assert_eq!(inodes.found(ROOT, name("b"), Id(1, 11), 0), number);
-        inodes.removed((ROOT, name("b")), Id(1, 11), b"T_b");
+        let number = inodes.record_lookup(ROOT, name("a"), Id(1, 11), 0);
+        assert_eq!(inodes.record_lookup(ROOT, name("b"), Id(1, 11), 0), number);
+        inodes.record_removal((ROOT, name("b")), Id(1, 11), b"T_b");
         assert_eq!(path_of(&inodes, number), "/a");
-        assert!(!inodes.place(number).unwrap().removed);
+        assert!(!inodes.location(number).unwrap().removed);
     }
 
     /// The kernel writes a removed file's times back. It was told EROFS where the file had been seen in the trash under another
@@ -529,39 +530,39 @@ mod tests {
     #[test]
     fn a_file_whose_other_names_are_in_the_trash_is_removed_with_its_last() {
         let inodes = InodeTable::new(Id(1, 2));
-        let trash = inodes.found(ROOT, name(".trash"), Id(1, 3), 0);
-        let file = inodes.found(ROOT, name("a"), Id(1, 11), 0);
-        assert_eq!(inodes.found(trash, name("T_b"), Id(1, 11), 0), file);
+        let trash = inodes.record_lookup(ROOT, name(".trash"), Id(1, 3), 0);
+        let file = inodes.record_lookup(ROOT, name("a"), Id(1, 11), 0);
+        assert_eq!(inodes.record_lookup(trash, name("T_b"), Id(1, 11), 0), file);
         assert_eq!(path_of(&inodes, file), "/a");
-        inodes.removed((ROOT, name("a")), Id(1, 11), b"T_a");
+        inodes.record_removal((ROOT, name("a")), Id(1, 11), b"T_a");
         assert_eq!(path_of(&inodes, file), "/.trash/T_a");
-        assert!(inodes.place(file).unwrap().removed);
+        assert!(inodes.location(file).unwrap().removed);
     }
 
     /// The kernel makes nothing in a directory that it saw removed, even when it is back.
     #[test]
     fn a_dead_directory_and_a_reused_number_are_other_things() {
         let inodes = InodeTable::new(Id(1, 2));
-        let dir = inodes.found(ROOT, name("d"), Id(1, 10), 0);
-        inodes.removed((ROOT, name("d")), Id(1, 10), b"T_d");
-        inodes.retire(Id(1, 10));
-        let back = inodes.found(ROOT, name("d"), Id(1, 10), 0);
+        let dir = inodes.record_lookup(ROOT, name("d"), Id(1, 10), 0);
+        inodes.record_removal((ROOT, name("d")), Id(1, 10), b"T_d");
+        inodes.mark_dead(Id(1, 10));
+        let back = inodes.record_lookup(ROOT, name("d"), Id(1, 10), 0);
         assert_ne!(dir, back);
         inodes.forget(back, 1);
-        assert_ne!(inodes.found(ROOT, name("d"), Id(1, 10), 0), dir);
-        let file = inodes.found(ROOT, name("f"), Id(1, 11), 5);
-        assert_eq!(inodes.found(ROOT, name("f"), Id(1, 11), 5), file);
-        assert_ne!(inodes.found(ROOT, name("f"), Id(1, 11), 6), file);
+        assert_ne!(inodes.record_lookup(ROOT, name("d"), Id(1, 10), 0), dir);
+        let file = inodes.record_lookup(ROOT, name("f"), Id(1, 11), 5);
+        assert_eq!(inodes.record_lookup(ROOT, name("f"), Id(1, 11), 5), file);
+        assert_ne!(inodes.record_lookup(ROOT, name("f"), Id(1, 11), 6), file);
     }
 
     #[test]
     fn other_devices_and_taken_numbers_get_numbers_of_their_own() {
         let inodes = InodeTable::new(Id(1, 2));
-        let own = inodes.found(ROOT, name("a"), Id(1, 11), 0);
-        let other = inodes.found(ROOT, name("b"), Id(9, 11), 0);
-        let first = inodes.found(ROOT, name("c"), Id(1, 1), 0);
+        let own = inodes.record_lookup(ROOT, name("a"), Id(1, 11), 0);
+        let other = inodes.record_lookup(ROOT, name("b"), Id(9, 11), 0);
+        let first = inodes.record_lookup(ROOT, name("c"), Id(1, 1), 0);
         assert_eq!(own, 11);
-        assert!(other >= GIVEN && first >= GIVEN && other != first);
+        assert!(other >= FIRST_ASSIGNED_NUMBER && first >= FIRST_ASSIGNED_NUMBER && other != first);
         assert_eq!(inodes.number_of(Id(9, 11)), Some(other));
     }
 }

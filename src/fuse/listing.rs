@@ -7,7 +7,7 @@ use std::time::Duration;
 use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 
 use super::FileSystem;
-use super::attr::{kind, nothing};
+use super::attr::{fuse_kind, negative_attributes};
 use super::reply::RequestInfo;
 use crate::error::Result;
 use crate::name::Name;
@@ -49,7 +49,7 @@ impl FileSystem {
             let full = reply.add(
                 INodeNo(number),
                 entry.next,
-                kind(entry.kind),
+                fuse_kind(entry.kind),
                 OsStr::from_bytes(entry.name),
             );
             end = (!full).then_some(entry.next);
@@ -71,7 +71,7 @@ impl FileSystem {
             let bytes = OsStr::from_bytes(entry.name);
             let Ok(name) = Name::new(entry.name) else {
                 // `.` and `..` are listed, but do not count as lookups.
-                let mut attr = nothing();
+                let mut attr = negative_attributes();
                 attr.kind = fuser::FileType::Directory;
                 attr.ino = INodeNo(self.inodes().peek_or_reserve(Id(dir.id().0, entry.ino)));
                 let never = Duration::ZERO;
@@ -83,8 +83,8 @@ impl FileSystem {
             let Ok(found) = self.world().lookup(&dir, name) else {
                 return true;
             };
-            let attr = self.entry(ino.0, name, &found.meta);
-            let ttl = self.life(ttl, &attr);
+            let attr = self.record_entry(ino.0, name, &found.meta);
+            let ttl = self.entry_ttl(ttl, &attr);
             let full = reply.add(attr.ino, entry.next, bytes, &ttl, &attr, Generation(0));
             if full {
                 self.inodes().forget(attr.ino.0, 1);

@@ -8,30 +8,30 @@
 
 mod attr;
 mod attributes;
+mod copy_up;
 mod counters;
 mod data;
-mod dirs;
-mod ends;
 mod failures;
 mod handle;
 mod handles;
 mod inodes;
 mod listing;
-mod maps;
-mod moves;
+mod listing_ends;
+mod move_counts;
 mod names;
 mod negotiate;
+mod node_table;
 mod open_state;
-mod operate;
-mod own_files;
+mod operator_changes;
 mod page_cache;
 mod ranges;
+mod recent_dirs;
+mod recent_writers;
 mod reply;
 mod requests;
-mod runs;
-mod syncs;
-mod table;
-mod writers;
+mod run_members;
+mod shared_maps;
+mod sync_slots;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,23 +43,23 @@ use crate::name::Name;
 use crate::world::view::in_trash;
 use crate::world::{Dir, LocatedNode, Meta, World};
 pub use counters::RequestCounters;
-pub use dirs::RecentDirs;
-pub use ends::ListingEnds;
 pub use failures::FailureLog;
 pub use handles::HandleTable;
 pub use inodes::{InodeTable, ROOT};
+pub use listing_ends::ListingEnds;
 pub use open_state::HomeWriters;
-pub use runs::RunMembers;
-pub use syncs::SyncSlots;
+pub use recent_dirs::RecentDirs;
+pub use run_members::RunMembers;
+pub use sync_slots::SyncSlots;
 
 /// The time that the kernel may cache entries and attributes if changes behind the mount are noticed.
-const A_DAY: Duration = Duration::from_secs(86400);
+const LONG_TTL: Duration = Duration::from_secs(86400);
 /// The same if they are not noticed.
-const A_SECOND: Duration = Duration::from_secs(1);
+const SHORT_TTL: Duration = Duration::from_secs(1);
 
 /// The time limit of the search for a missing node while other things move. On many processors one or another moves all
 /// the time, and what is gone for good must not be looked for until they rest.
-const MOVES_TAKE: Duration = Duration::from_millis(100);
+const MAX_MOVE_WAIT: Duration = Duration::from_millis(100);
 
 /// A watcher of changes made to the store behind the mount.
 pub trait StoreWatcher: Send + Sync + std::fmt::Debug {
@@ -71,20 +71,20 @@ pub trait StoreWatcher: Send + Sync + std::fmt::Debug {
 
 /// Invalidation of the kernel's caches. Implemented by `daemon/session.rs` over fuser's notifier.
 ///
-/// A worker thread may call only [`CacheInvalidator::inode`] without content: it takes no lock in the kernel
+/// A worker thread may call only [`CacheInvalidator::invalidate_inode`] without content: it takes no lock in the kernel
 /// (fuse_reverse_inval_inode), while the others wait for requests in progress.
 pub trait CacheInvalidator: Send + Sync + std::fmt::Debug {
     /// Reports that an entry of a directory changed, and thereby the directory.
-    fn entry(&self, dir: u64, name: &[u8]);
+    fn invalidate_entry(&self, dir: u64, name: &[u8]);
     /// Reports that a node's attributes changed, and with `content` its content too.
-    fn inode(&self, number: u64, content: bool);
+    fn invalidate_inode(&self, number: u64, content: bool);
 }
 
 /// A listener for requests, called on the thread that answers each.
 pub trait RequestObserver: Send + Sync + std::fmt::Debug {
     /// Reports a request. `caller` is the thread that waits for the answer, 0 if there is none or it is in another PID
     /// namespace; `None` for a request that moves data or waits for a disk.
-    fn request(&self, caller: Option<u32>);
+    fn note_request(&self, caller: Option<u32>);
 }
 
 /// The protocol options of one mount.
@@ -207,8 +207,8 @@ impl FileSystem {
         if let Some(known) = self.shared.dirs.get(number, changes) {
             return Ok(known);
         }
-        let dir = self.settled(|| {
-            let place = self.place(number)?;
+        let dir = self.retry_while_moving(|| {
+            let place = self.location(number)?;
             self.world().root().dir_expecting(&place.path, place.id)
         })?;
         self.shared.dirs.put(number, &dir, changes);
@@ -216,8 +216,8 @@ impl FileSystem {
     }
 
     /// Returns where a node is. What is looked at in the trash has been gathered before.
-    fn place(&self, number: u64) -> Result<inodes::NodeLocation> {
-        let place = self.inodes().place(number)?;
+    fn location(&self, number: u64) -> Result<inodes::NodeLocation> {
+        let place = self.inodes().location(number)?;
         if !place.removed && in_trash(&place.path) {
             self.world().gather_now();
         }
@@ -236,7 +236,7 @@ impl FileSystem {
             return Ok((dir, ttl));
         }
         let watched = self.inodes().is_watched(number) || self.watch(number, &dir);
-        Ok((dir, if watched { A_DAY } else { A_SECOND }))
+        Ok((dir, if watched { LONG_TTL } else { SHORT_TTL }))
     }
 
     /// Has changes to a directory and to its entries noticed. Returns whether they are.
@@ -263,11 +263,11 @@ impl FileSystem {
     }
 
     /// Resolves a node of any kind by its number.
-    fn located(&self, number: u64) -> Result<LocatedNode> {
+    fn locate(&self, number: u64) -> Result<LocatedNode> {
         self.world().expect_lock()?;
         loop {
-            let located = self.settled(|| {
-                let place = self.place(number)?;
+            let located = self.retry_while_moving(|| {
+                let place = self.location(number)?;
                 let node = self.world().root().node_expecting(&place.path, place.id)?;
                 Ok(LocatedNode {
                     node,
@@ -283,23 +283,23 @@ impl FileSystem {
         }
     }
 
-    /// Like [`FileSystem::located`], for a change through an existing open. A file that was open for writing when it
+    /// Like [`FileSystem::locate`], for a change through an existing open. A file that was open for writing when it
     /// was removed stays writable, even if it has since been looked up in the trash.
-    fn held_by_user(&self, number: u64) -> Result<LocatedNode> {
-        let mut located = self.located(number)?;
+    fn locate_held(&self, number: u64) -> Result<LocatedNode> {
+        let mut located = self.locate(number)?;
         located.removed |= in_trash(&located.path) && self.shared.handles.is_open(number).1;
         Ok(located)
     }
 
     /// Resolves a path again if something moved between computing and using it.
-    fn settled<T>(&self, resolve: impl Fn() -> Result<T>) -> Result<T> {
+    fn retry_while_moving<T>(&self, resolve: impl Fn() -> Result<T>) -> Result<T> {
         let mut since = None;
         loop {
-            let before = self.inodes().moves();
+            let before = self.inodes().move_count();
             match resolve() {
                 Err(Error::NotFound | Error::NotDirectory)
                     if self.inodes().moved_since(before)
-                        && since.get_or_insert_with(Instant::now).elapsed() < MOVES_TAKE =>
+                        && since.get_or_insert_with(Instant::now).elapsed() < MAX_MOVE_WAIT =>
                 {
                     std::thread::yield_now();
                 }
@@ -314,16 +314,16 @@ impl FileSystem {
             return Duration::ZERO;
         }
         let life = if self.inodes().is_noticed(number) {
-            A_DAY
+            LONG_TTL
         } else {
-            A_SECOND
+            SHORT_TTL
         };
         self.shared.options.ttl.unwrap_or(life)
     }
 
     /// Returns how long the kernel may cache what it is told of an entry, where it may cache `ttl` long what is told of its
     /// directory's entries in general.
-    fn life(&self, ttl: Duration, attr: &fuser::FileAttr) -> Duration {
+    fn entry_ttl(&self, ttl: Duration, attr: &fuser::FileAttr) -> Duration {
         if self.shared.handles.is_emptying(attr.ino.0) {
             return Duration::ZERO;
         }
@@ -332,20 +332,22 @@ impl FileSystem {
         let is_noticed = attr.kind != fuser::FileType::Directory
             || self.shared.options.ttl.is_some()
             || self.inodes().is_watched(attr.ino.0);
-        if is_noticed { ttl } else { ttl.min(A_SECOND) }
+        if is_noticed { ttl } else { ttl.min(SHORT_TTL) }
     }
 
     /// Makes the kernel ask for a file's attributes again. A shared map changes content, and the page cache's
     /// write-back allocates blocks, without an update of the kernel's attributes.
-    fn attributes_changed(&self, number: u64) {
+    fn invalidate_attributes(&self, number: u64) {
         if let Some(kernel) = self.shared.kernel.get() {
-            kernel.inode(number, false);
+            kernel.invalidate_inode(number, false);
         }
     }
 
     /// Records an entry reported to the kernel.
-    fn entry(&self, parent: u64, name: Name<'_>, meta: &Meta) -> fuser::FileAttr {
-        let number = self.inodes().found(parent, name, meta.id, meta.born);
+    fn record_entry(&self, parent: u64, name: Name<'_>, meta: &Meta) -> fuser::FileAttr {
+        let number = self
+            .inodes()
+            .record_lookup(parent, name, meta.id, meta.born);
         attr::attributes(number, self.world().links_shown(meta, false), meta)
     }
 

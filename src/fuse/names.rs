@@ -8,11 +8,11 @@ use std::time::Duration;
 use fuser::{FileAttr, INodeNo, RenameFlags};
 
 use super::FileSystem;
-use super::attr::nothing;
+use super::attr::negative_attributes;
 use super::counters::count;
 use crate::error::{Error, Result};
 use crate::name::Name;
-use crate::world::trash::trash_state::EntryName;
+use crate::world::trash::trash_entries::EntryName;
 use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Meta, RenameMode};
 
@@ -22,20 +22,20 @@ impl FileSystem {
         let name = Name::new(name.as_bytes())?;
         let (dir, ttl) = self.listed_dir(parent)?;
         let found = match self.world().lookup(&dir, name) {
-            Err(Error::NotFound) if !ttl.is_zero() => return Ok((ttl, nothing())),
+            Err(Error::NotFound) if !ttl.is_zero() => return Ok((ttl, negative_attributes())),
             found => found?,
         };
-        let attr = self.entry(parent, name, &found.meta);
+        let attr = self.record_entry(parent, name, &found.meta);
         let ttl = if in_trash(&found.path()) {
             Duration::ZERO
         } else {
-            self.life(ttl, &attr)
+            self.entry_ttl(ttl, &attr)
         };
         Ok((ttl, attr))
     }
 
     /// Subtracts lookups of a node that the kernel has forgotten.
-    pub(super) fn forgotten(&self, number: u64, lookups: u64) {
+    pub(super) fn forget_lookups(&self, number: u64, lookups: u64) {
         count(&self.shared.counters.forget);
         if let Some(place) = self.inodes().forget(number, lookups) {
             self.inodes().dir_changed();
@@ -44,7 +44,7 @@ impl FileSystem {
     }
 
     /// Creates an entry with `act`, and records it for the reply to the kernel.
-    pub(super) fn make(
+    pub(super) fn create_entry(
         &self,
         parent: INodeNo,
         name: &OsStr,
@@ -53,8 +53,8 @@ impl FileSystem {
         let name = Name::new(name.as_bytes())?;
         let (dir, ttl) = self.listed_dir(parent.0)?;
         let meta = act(&dir, name)?;
-        let attr = self.entry(parent.0, name, &meta);
-        Ok((self.life(ttl, &attr), attr))
+        let attr = self.record_entry(parent.0, name, &meta);
+        Ok((self.entry_ttl(ttl, &attr), attr))
     }
 
     /// Creates a FIFO, a socket or a regular file.
@@ -66,7 +66,7 @@ impl FileSystem {
         caller: Caller,
     ) -> Result<(Duration, FileAttr)> {
         let make = |dir: &Dir, name: Name<'_>| self.world().mknod(dir, name, mode, caller);
-        self.make(parent, name, make)
+        self.create_entry(parent, name, make)
     }
 
     /// Creates a directory.
@@ -78,7 +78,7 @@ impl FileSystem {
         caller: Caller,
     ) -> Result<(Duration, FileAttr)> {
         let make = |dir: &Dir, name: Name<'_>| self.world().mkdir(dir, name, mode, caller);
-        self.make(parent, name, make)
+        self.create_entry(parent, name, make)
     }
 
     /// Creates a symlink.
@@ -91,7 +91,7 @@ impl FileSystem {
     ) -> Result<(Duration, FileAttr)> {
         let target = target.as_os_str().as_bytes();
         let make = |dir: &Dir, name: Name<'_>| self.world().symlink(dir, name, target, caller);
-        self.make(parent, name, make)
+        self.create_entry(parent, name, make)
     }
 
     /// Creates a further hard link to a file.
@@ -106,25 +106,25 @@ impl FileSystem {
         // A file with two links is not replaced when it is emptied, so a file that is being replaced must not
         // get a link.
         let _lock = self.shared.handles.inode_lock(number, may_wait)?;
-        let located = self.located(number)?;
+        let located = self.locate(number)?;
         let make = |dir: &Dir, name: Name<'_>| self.world().link(&located, dir, name, caller);
-        self.make(newparent, newname, make)
+        self.create_entry(newparent, newname, make)
     }
 
     /// Returns a symlink's target.
     pub(super) fn target_of(&self, number: u64) -> Result<Vec<u8>> {
-        self.world().read_link(&self.located(number)?)
+        self.world().read_link(&self.locate(number)?)
     }
 
     /// Removes a file of any kind except a directory.
     pub(super) fn remove_file(&self, parent: INodeNo, name: &OsStr, caller: Caller) -> Result<()> {
         let name = Name::new(name.as_bytes())?;
         let dir = self.dir(parent.0)?;
-        let moving = self.inodes().moving();
-        moving.was_of_files();
+        let moving = self.inodes().begin_move();
+        moving.note_no_dir_moved();
         let removed = self.world().unlink(&dir, name, caller)?;
         self.inodes()
-            .removed((parent.0, name), removed.id, removed.entry.bytes());
+            .record_removal((parent.0, name), removed.id, removed.entry.bytes());
         Ok(())
     }
 
@@ -132,18 +132,19 @@ impl FileSystem {
     pub(super) fn remove_dir(&self, parent: INodeNo, name: &OsStr, caller: Caller) -> Result<()> {
         let name = Name::new(name.as_bytes())?;
         let dir = self.dir(parent.0)?;
-        let moving = self.inodes().moving();
+        let moving = self.inodes().begin_move();
         // What the kernel has forgotten may be gathered at any time.
         let in_use = |entry: &EntryName| self.inodes().knows_entry(entry.bytes());
-        let outcome = self.world().rmdir_knowing(&dir, name, caller, &in_use);
+        let outcome = self.world().rmdir_gathering(&dir, name, caller, &in_use);
         if let Ok(removed) = &outcome {
             // It was empty, so no other one moved with it.
             self.shared.dirs.forget(removed.id);
-            moving.was_of_files();
+            moving.note_no_dir_moved();
             self.inodes()
-                .removed((parent.0, name), removed.id, removed.entry.bytes());
-            self.inodes().gathered(removed.id, &removed.gathered);
-            self.inodes().retire(removed.id);
+                .record_removal((parent.0, name), removed.id, removed.entry.bytes());
+            self.inodes()
+                .record_gathering(removed.id, &removed.gathered);
+            self.inodes().mark_dead(removed.id);
         }
         drop(moving);
         self.world().gather_overdue();
@@ -166,7 +167,7 @@ impl FileSystem {
         };
         let (name, newname) = (Name::new(name.as_bytes())?, Name::new(newname.as_bytes())?);
         let (dir, newdir) = (self.dir(parent.0)?, self.dir(newparent.0)?);
-        let moving = self.inodes().moving();
+        let moving = self.inodes().begin_move();
         let outcome = self
             .world()
             .rename(&dir, name, &newdir, newname, how, caller);
@@ -174,17 +175,17 @@ impl FileSystem {
             let (from, to) = ((parent.0, name), (newparent.0, newname));
             if let Some(replaced) = &moved.replaced {
                 self.inodes()
-                    .removed(to, replaced.id, replaced.entry.bytes());
+                    .record_removal(to, replaced.id, replaced.entry.bytes());
                 if replaced.directory {
-                    self.inodes().retire(replaced.id);
+                    self.inodes().mark_dead(replaced.id);
                 }
             }
-            self.inodes().moved(from, to, moved.id);
+            self.inodes().record_move(from, to, moved.id);
             if let Some(other) = moved.exchanged {
-                self.inodes().moved(to, from, other);
+                self.inodes().record_move(to, from, other);
             }
             if !moved.directory {
-                moving.was_of_files();
+                moving.note_no_dir_moved();
             }
         }
         outcome.map(|_| ())

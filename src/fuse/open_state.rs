@@ -42,7 +42,7 @@ pub(super) struct FileOpens<'a> {
 
 impl<'a> FileOpens<'a> {
     /// Returns the state for an open in progress.
-    pub(super) fn opening(
+    pub(super) fn for_open(
         fs: &'a FileSystem,
         number: u64,
         flags: OFlags,
@@ -62,7 +62,7 @@ impl<'a> FileOpens<'a> {
     }
 
     /// Returns the state for a request through an open file, or by name.
-    pub(super) fn through(
+    pub(super) fn for_request(
         fs: &'a FileSystem,
         number: u64,
         handle: Option<&'a Handle>,
@@ -82,7 +82,7 @@ impl<'a> FileOpens<'a> {
     }
 
     /// Marks the request as a truncation by the kernel.
-    pub(super) fn cutting(mut self) -> FileOpens<'a> {
+    pub(super) fn as_truncation(mut self) -> FileOpens<'a> {
         self.cuts = true;
         self
     }
@@ -93,7 +93,7 @@ impl<'a> FileOpens<'a> {
     }
 
     /// Returns the version that was started.
-    pub(super) fn started(self) -> Option<StartedVersion> {
+    pub(super) fn into_started(self) -> Option<StartedVersion> {
         self.started.into_inner()
     }
 }
@@ -127,15 +127,15 @@ impl OpenState for FileOpens<'_> {
         self.handle.is_some_and(Handle::is_covered)
     }
 
-    fn blocks(&self) -> Option<Arc<BlockVersion>> {
-        self.fs.shared.handles.blocks(self.number)
+    fn block_version(&self) -> Option<Arc<BlockVersion>> {
+        self.fs.shared.handles.block_version(self.number)
     }
 
-    fn copy(&self) -> Option<VersionRef> {
-        self.fs.shared.handles.copy(self.number)
+    fn latest_copy(&self) -> Option<VersionRef> {
+        self.fs.shared.handles.latest_copy(self.number)
     }
 
-    fn kept(&self, started: StartedVersion) {
+    fn note_version_started(&self, started: StartedVersion) {
         if let Some(handle) = self.handle {
             handle.cover();
         }
@@ -154,7 +154,7 @@ impl OpenState for FileOpens<'_> {
         self.cuts && !self.fs.shared.mechanisms.lock().passthrough
     }
 
-    fn replace(
+    fn replace_inode(
         &self,
         new: &Meta,
         file: BorrowedFd<'_>,
@@ -164,13 +164,13 @@ impl OpenState for FileOpens<'_> {
         let file = rustix::io::fcntl_dupfd_cloexec(file, 0).map_err(Error::os("fcntl"))?;
         let node = Node::from_fd(file)?;
         let root = self.fs.world().root();
-        let opened = handles.reopened(self.number, |flags| root.reopen(&node, flags))?;
+        let opened = handles.reopen_handles(self.number, |flags| root.reopen(&node, flags))?;
         // A lookup that does not find the old inode meanwhile tries again.
-        let moving = inodes.moving();
-        moving.was_of_files();
-        inodes.expect(self.number, new.id);
+        let moving = inodes.begin_move();
+        moving.note_no_dir_moved();
+        inodes.expect_replacement(self.number, new.id);
         let outcome = act();
-        inodes.replaced(self.number, new.id, outcome.is_ok().then_some(new.born));
+        inodes.record_replacement(self.number, new.id, outcome.is_ok().then_some(new.born));
         if outcome.is_ok() {
             handles.hand_over(self.number, opened);
         }
@@ -196,7 +196,7 @@ impl OpenWriters for HomeWriters {
             look(false);
             return WriteStatus::Written;
         }
-        let place = shared.inodes.place(number).map(|place| place.path);
+        let place = shared.inodes.location(number).map(|place| place.path);
         let root = shared.world.root();
         let node = root.node_expecting(place.as_ref().unwrap_or(path), id);
         let node = node.or_else(|_| root.node_expecting(path, id));

@@ -7,7 +7,7 @@
 //! second reader of the same content is the first one to get the page cache.
 //!
 //! Pages are kept where the file looks as it did when they were first read, and nobody has opened it otherwise since, nor has it
-//! mapped for writing (`maps.rs`): what is stored there shows in no time. A change behind the mount shows in the file's times, and
+//! mapped for writing (`shared_maps.rs`): what is stored there shows in no time. A change behind the mount shows in the file's times, and
 //! fanotify has the kernel drop the pages besides.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ use crate::world::Meta;
 
 /// The size in bytes up to which a file counts as small. Of larger ones, bringing the content once and copying it from there costs as
 /// much as a backing file each time (benches/results/small_files-2026-11-23.md).
-const SMALL: u64 = 16 << 10;
+const SMALL_FILE_BYTES: u64 = 16 << 10;
 
 /// Knowledge of a file's content from those who had it open before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +30,7 @@ pub enum CacheKnowledge {
     Read(FileDigest),
     /// Its pages are cached.
     Cached(FileDigest),
-    /// The file was opened for reading and writing past the daemon, so it may be mapped (`maps.rs`).
+    /// The file was opened for reading and writing past the daemon, so it may be mapped (`shared_maps.rs`).
     Mapped,
 }
 
@@ -62,10 +62,10 @@ impl CacheKnowledge {
 }
 
 /// Returns what a file looks like, if it is opened only to be read and is small.
-pub(super) fn look(asked: OFlags, meta: &Meta) -> Option<FileDigest> {
+pub(super) fn digest_for_read(asked: OFlags, meta: &Meta) -> Option<FileDigest> {
     let only = OFlags::RWMODE | OFlags::TRUNC | OFlags::DIRECT;
     let reads = asked & only == OFlags::RDONLY;
-    let small = meta.kind == FileType::RegularFile && meta.size <= SMALL;
+    let small = meta.kind == FileType::RegularFile && meta.size <= SMALL_FILE_BYTES;
     if !(reads && small) {
         return None;
     }

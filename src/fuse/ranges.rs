@@ -29,8 +29,8 @@ impl FileSystem {
     ) -> Result<()> {
         let _turn = self.shared.handles.inode_lock(number, may_wait)?;
         let handle = self.handle(fh)?;
-        let opens = FileOpens::through(self, number, Some(&handle), may_wait);
-        let located = self.held_by_user(number)?;
+        let opens = FileOpens::for_request(self, number, Some(&handle), may_wait);
+        let located = self.locate_held(number)?;
         self.world()
             .allocate(&located, handle.as_fd(), mode, range, &opens, caller)
     }
@@ -84,8 +84,8 @@ impl FileSystem {
             len,
         );
         let copied = copied.map_err(Error::os("copy_file_range"))?;
-        self.world().drop_setid(&self.located(ino_out.0)?, caller)?;
-        self.attributes_changed(ino_out.0);
+        self.world().drop_setid(&self.locate(ino_out.0)?, caller)?;
+        self.invalidate_attributes(ino_out.0);
         Ok(u32::try_from(copied).unwrap_or(u32::MAX))
     }
 }

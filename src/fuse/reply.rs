@@ -11,14 +11,14 @@ use fuser::{
 use rustix::fs::OFlags;
 
 use super::FileSystem;
-use super::attr::errno;
+use super::attr::fuse_errno;
 use super::counters::{NamedCounter, count};
 use super::handles::DataPath;
 use crate::error::{Error, Result};
 use crate::world::{Caller, Origin, OriginKind};
 
 /// Numbers are not reused while the kernel knows them, so one generation is enough.
-const ONLY: Generation = Generation(0);
+const GENERATION: Generation = Generation(0);
 
 /// A request: its operation, inode and caller.
 #[derive(Debug, Clone, Copy)]
@@ -34,38 +34,38 @@ pub(super) type OpenReply = (FileHandle, FopenFlags, DataPath);
 /// A reply with a value or an error.
 pub(super) trait FuseReply<T> {
     /// Replies with the result.
-    fn say(self, value: T);
+    fn send(self, value: T);
     /// Replies with an error.
     fn refuse(self, errno: Errno);
 }
 
 impl FileSystem {
     /// Counts a request whose caller waits for the answer.
-    pub(super) fn seen(
+    pub(super) fn count_request(
         &self,
         req: &Request,
         number: INodeNo,
         counted: NamedCounter,
     ) -> RequestInfo {
-        let info = self.counted(req, number, counted);
-        self.shared.observer.request(Some(req.pid()));
+        let info = self.count_by_kind(req, number, counted);
+        self.shared.observer.note_request(Some(req.pid()));
         info
     }
 
-    /// Like [`FileSystem::seen`], for a request that moves data or waits for a disk: the caller, or the page cache for
+    /// Like [`FileSystem::count_request`], for a request that moves data or waits for a disk: the caller, or the page cache for
     /// it, is busy with something else meanwhile.
-    pub(super) fn seen_long(
+    pub(super) fn count_long_request(
         &self,
         req: &Request,
         number: INodeNo,
         counted: NamedCounter,
     ) -> RequestInfo {
-        let info = self.counted(req, number, counted);
-        self.shared.observer.request(None);
+        let info = self.count_by_kind(req, number, counted);
+        self.shared.observer.note_request(None);
         info
     }
 
-    fn counted(
+    fn count_by_kind(
         &self,
         req: &Request,
         number: INodeNo,
@@ -82,7 +82,8 @@ impl FileSystem {
 
     /// Returns who makes a request, and which run it belongs to, for what is recorded.
     pub(super) fn caller(&self, req: &Request) -> Caller {
-        self.sender(req).for_run(self.shared.runs.of(req.pid()))
+        self.caller_without_run(req)
+            .for_run(self.shared.runs.origin_of(req.pid()))
     }
 
     /// Returns who makes a request that sets permission bits. A process that cannot be looked at counts as a program of a
@@ -98,7 +99,7 @@ impl FileSystem {
     }
 
     /// Returns who makes a request, where its run is looked up later or not at all.
-    pub(super) fn sender(&self, req: &Request) -> Caller {
+    pub(super) fn caller_without_run(&self, req: &Request) -> Caller {
         Caller {
             pid: req.pid(),
             uid: req.uid(),
@@ -108,10 +109,10 @@ impl FileSystem {
     }
 
     /// As [`FileSystem::caller`], of an open: one that can change nothing need not be asked about.
-    pub(super) fn opener(&self, req: &Request, flags: i32) -> Caller {
+    pub(super) fn caller_of_open(&self, req: &Request, flags: i32) -> Caller {
         let asked = OFlags::from_bits_retain(flags.cast_unsigned());
         if asked & (OFlags::RWMODE | OFlags::TRUNC) == OFlags::RDONLY {
-            self.sender(req)
+            self.caller_without_run(req)
         } else {
             self.caller(req)
         }
@@ -125,7 +126,7 @@ impl FileSystem {
         result: Result<T>,
     ) {
         match result {
-            Ok(value) => reply.say(value),
+            Ok(value) => reply.send(value),
             Err(error) => {
                 let RequestInfo {
                     operation,
@@ -137,7 +138,7 @@ impl FileSystem {
                 } else {
                     log::trace!("{operation} of inode {number} by {pid}: {error}")
                 }
-                reply.refuse(errno(&error));
+                reply.refuse(fuse_errno(&error));
             }
         }
     }
@@ -193,10 +194,10 @@ impl FileSystem {
 
 /// Implements [`FuseReply`] for the replies with one type of value.
 macro_rules! answers {
-    ($($reply:ty, $value:ty: |$self:ident, $said:pat_param| $say:expr;)*) => {
+    ($($reply:ty, $value:ty: |$self:ident, $value_pat:pat_param| $send:expr;)*) => {
         $(impl FuseReply<$value> for $reply {
-            fn say($self, $said: $value) {
-                $say
+            fn send($self, $value_pat: $value) {
+                $send
             }
             fn refuse(self, errno: Errno) {
                 self.error(errno);
@@ -213,7 +214,7 @@ answers! {
     ReplyWrite, u32: |self, written| self.written(written);
     ReplyLseek, i64: |self, at| self.offset(at);
     ReplyAttr, (Duration, FileAttr): |self, (ttl, attr)| self.attr(&ttl, &attr);
-    ReplyEntry, (Duration, FileAttr): |self, (ttl, attr)| self.entry(&ttl, &attr, ONLY);
+    ReplyEntry, (Duration, FileAttr): |self, (ttl, attr)| self.entry(&ttl, &attr, GENERATION);
     ReplyStatfs, rustix::fs::StatVfs: |self, fs| self.statfs(
         fs.f_blocks,
         fs.f_bfree,
@@ -230,15 +231,15 @@ answers! {
     };
     ReplyCreate, (Duration, FileAttr, OpenReply): |self, (ttl, attr, (fh, fopen, way))| match way {
         DataPath::Passthrough(id) | DataPath::Direct(id) => {
-            self.created_passthrough(&ttl, &attr, ONLY, fh, fopen, &id);
+            self.created_passthrough(&ttl, &attr, GENERATION, fh, fopen, &id);
         }
-        DataPath::Served => self.created(&ttl, &attr, ONLY, fh, fopen),
+        DataPath::Served => self.created(&ttl, &attr, GENERATION, fh, fopen),
     };
 }
 
 /// Replies as getxattr(2) does: only the size if none was given, ERANGE if it is too small.
 impl FuseReply<Vec<u8>> for (ReplyXattr, u32) {
-    fn say(self, value: Vec<u8>) {
+    fn send(self, value: Vec<u8>) {
         let (reply, size) = self;
         let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
         match size {

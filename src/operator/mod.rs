@@ -146,7 +146,7 @@ impl Store {
     /// # Errors
     /// Those of `flock(2)`.
     pub fn served_by(&self) -> Result<Option<StoreHolder>> {
-        lock::daemon(std::os::fd::AsFd::as_fd(&self.state))
+        lock::serving_daemon(std::os::fd::AsFd::as_fd(&self.state))
     }
 
     /// Returns whether the store is a copy, in which the inodes recorded by earlier sessions are invalid.
@@ -157,7 +157,7 @@ impl Store {
         if self.copied.get().is_none() {
             let named = self.holder()?.map(|holder| holder.session);
             let state = std::os::fd::AsFd::as_fd(&self.state);
-            let copied = origin::copied(&self.root, state, named.as_deref())?;
+            let copied = origin::find_copy_origin(&self.root, state, named.as_deref())?;
             let _ = self.copied.set(copied);
         }
         Ok(self.copied.get().and_then(Option::as_ref))

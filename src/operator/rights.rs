@@ -2,10 +2,10 @@
 //!
 //! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
 //! inside would keep that user from moving files in an undo. Only the owner can have set the mode, and so can change
-//! it: for the time of the undo (`world/reach.rs`). Modes that the undo itself sets remain; all others are restored, by
+//! it: for the time of the undo (`world/node_access.rs`). Modes that the undo itself sets remain; all others are restored, by
 //! the next process that opens the store if this one is killed in between.
 //!
-//! Reading needs none of this (`world/reach.rs`); only steps that change something do.
+//! Reading needs none of this (`world/node_access.rs`); only steps that change something do.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::reach::{PlannedGrant, READ};
+use crate::world::node_access::{PlannedGrant, READ_BITS};
 use crate::world::store::layout::STATE;
 use crate::world::{Id, Node, Root, World};
 
@@ -56,20 +56,19 @@ impl OpenedNodes {
             planned.extend(PlannedGrant::of(node.as_fd()));
         })?;
         // On a full disk each is recorded by itself, as far as that is possible.
-        if let Err(error) = root.lender().announce(&planned) {
+        if let Err(error) = root.lender().record_grants(&planned) {
             log::warn!("permission bits to be lent could not be recorded: {error}");
         }
         let mut nodes = HashSet::new();
-        walk(
-            &root,
-            Some(STATE),
-            &mut |path, node| match root.lender().widen(node.as_fd(), READ) {
-                Ok(true) => drop(nodes.insert(node.meta().id)),
-                Ok(false) => {}
-                // The step that needs the node fails, and is reported.
-                Err(errno) => log::debug!("{path} stays closed: {errno}"),
-            },
-        )?;
+        walk(&root, Some(STATE), &mut |path, node| match root
+            .lender()
+            .grant_bits(node.as_fd(), READ_BITS)
+        {
+            Ok(true) => drop(nodes.insert(node.meta().id)),
+            Ok(false) => {}
+            // The step that needs the node fails, and is reported.
+            Err(errno) => log::debug!("{path} stays closed: {errno}"),
+        })?;
         Ok(OpenedNodes { root, nodes })
     }
 
@@ -91,7 +90,7 @@ impl OpenedNodes {
         // Nodes below a directory come before it.
         for (path, id) in there.into_iter().rev() {
             match self.root.node_expecting(&path, id) {
-                Ok(node) => self.root.lender().narrow(node.as_fd()),
+                Ok(node) => self.root.lender().restore_mode(node.as_fd()),
                 Err(error) => log::warn!("{path}: its mode could not be restored: {error}"),
             }
         }

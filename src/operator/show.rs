@@ -269,7 +269,7 @@ fn contains_entry(entry: &EscapedBytes, other: &EscapedBytes) -> bool {
 }
 
 fn former_name(entry: &[u8]) -> Option<Vec<u8>> {
-    crate::world::trash::trash_state::parse_entry(entry).map(|(_, name)| name.to_vec())
+    crate::world::trash::trash_entries::parse_entry(entry).map(|(_, name)| name.to_vec())
 }
 
 /// Checks on the disk the state that the records give.

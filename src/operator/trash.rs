@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::journal::Actor;
 use crate::name::{EscapedBytes, Name, WorldPath, escape};
 use crate::world::store::layout::TRASH;
-use crate::world::trash::trash_state::parse_entry;
+use crate::world::trash::trash_entries::parse_entry;
 use crate::world::{
     Caller, Dir, Id, Meta, NoOpenState, RenameMode, SetAttrs, SetTime, Time, World, Xattrs,
 };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Store;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::store::own::is_git_ignore;
+use crate::world::store::state_files::is_git_ignore;
 use crate::world::{Dir, Id, Meta};
 
 /// The size of a tree.

@@ -14,15 +14,15 @@ use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::name::Name;
 use crate::world::store::layout::STAGED;
-use crate::world::store::own::expect_made_by;
-use crate::world::trash::trash_state::move_to;
+use crate::world::store::state_files::expect_made_by;
+use crate::world::trash::trash_entries::rename_noreplace;
 use trumanfs_types::meta::Meta;
 
 /// Opens the directory of unfinished files in the state directory of a store, creating it if needed.
 ///
 /// # Errors
 /// Any error from `mkdir(2)` and `openat2(2)`; [`Error::Refused`] if another user created the directory.
-pub fn staged(state: impl AsFd) -> Result<OwnedFd> {
+pub fn open_staging_dir(state: impl AsFd) -> Result<OwnedFd> {
     match rustix::fs::mkdirat(&state, STAGED, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(Error::os("mkdirat")(errno)),
@@ -50,8 +50,8 @@ impl World {
         name: Name<'_>,
         caller: Caller,
     ) -> Result<Meta> {
-        let path = self.view.vacant_for(dir, name, false, caller)?;
-        let staged = staged(&self.state)?;
+        let path = self.view.admit_vacant_for(dir, name, false, caller)?;
+        let staged = open_staging_dir(&self.state)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = open_beneath(staged.as_fd(), written.bytes(), flags, Mode::empty())?;
         let meta = stat_fd(file.as_fd())?;
@@ -60,7 +60,7 @@ impl World {
         }
         // Checked first, to write no record of an act that would fail.
         if dir.stat(name).is_ok() {
-            return Err(self.view.taken(dir, name));
+            return Err(self.view.taken_error(dir, name));
         }
         let owner = match self.identity {
             FileOwnership::Caller => (caller.uid, caller.gid),
@@ -82,17 +82,17 @@ impl World {
         let author = self.author(caller);
         let _names = self.names.read();
         let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
-        let moved = move_to(&staged, written, dir, name).and_then(|()| {
+        let moved = rename_noreplace(&staged, written, dir, name).and_then(|()| {
             let arrived = stat_at(dir.as_fd(), name)?;
             if arrived.id == meta.id {
                 return Ok(arrived);
             }
             // Another file was put there behind the mount at this moment: it goes back.
-            move_to(dir, name, &staged, written)?;
+            rename_noreplace(dir, name, &staged, written)?;
             Err(Error::NotFound)
         });
         match pending.settle(moved) {
-            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            Err(Error::Exists) => Err(self.view.taken_error(dir, name)),
             settled => settled,
         }
     }
@@ -104,21 +104,21 @@ mod tests {
     use std::fs;
     use std::os::fd::AsFd;
 
-    use super::staged;
+    use super::open_staging_dir;
     use crate::error::Error;
     use crate::name::{Name, WorldPath};
     use crate::world::{Caller, Root, World};
 
     fn lab() -> (tempfile::TempDir, World) {
         let dir = tempfile::tempdir().unwrap();
-        let (world, _) = World::as_last_mounted(dir.path()).unwrap();
+        let (world, _) = World::open_offline(dir.path()).unwrap();
         (dir, world)
     }
 
     #[test]
     fn a_file_comes_into_the_home_whole_and_replaces_nothing() {
         let (dir, world) = lab();
-        staged(world.state().as_fd()).unwrap();
+        open_staging_dir(world.state().as_fd()).unwrap();
         let written = dir.path().join(".trumanfs/staged/w");
         fs::write(&written, "whole").unwrap();
         let root = world.dir(&WorldPath::root()).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn what_is_no_plain_file_of_its_own_is_not_taken() {
         let (dir, world) = lab();
-        staged(world.state().as_fd()).unwrap();
+        open_staging_dir(world.state().as_fd()).unwrap();
         let place = dir.path().join(".trumanfs/staged");
         fs::create_dir(place.join("d")).unwrap();
         fs::write(dir.path().join("mine"), "").unwrap();

@@ -35,7 +35,7 @@ impl World {
         open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<Meta> {
-        self.changeable(located, caller)?;
+        self.expect_changeable(located, caller)?;
         let meta = located.node.meta();
         let added = change.mode.unwrap_or(0) & SET_IDS & !meta.mode;
         if added != 0 && !meta.is_dir() && caller.origin.is_for_agent() {
@@ -66,7 +66,7 @@ impl World {
                 ..SetAttrs::default()
             };
             if change.size.is_some() && change == only_time {
-                match self.apply(located, change, caller) {
+                match self.apply_attrs(located, change, caller) {
                     // The file belongs to another user: the store's kernel has set the time.
                     Err(error) if error.errno() == Errno::PERM => {}
                     applied => applied?,
@@ -78,19 +78,19 @@ impl World {
             }
             let op = attr_op(&located.path, located.node.meta(), &change);
             let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
-            pending.settle(self.apply(located, change, caller))?;
+            pending.settle(self.apply_attrs(located, change, caller))?;
         }
         located.node.stat()
     }
 
-    fn apply(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Result<()> {
+    fn apply_attrs(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Result<()> {
         let mut change = change;
         if change.uid.is_some() || change.gid.is_some() {
             // The store's kernel sees the acting thread, which may be root, and not the caller.
             let meta = located.node.meta();
             if self.identity == FileOwnership::Caller && meta.mode & SET_IDS != 0 && !meta.is_dir()
             {
-                change.mode = change.mode.or(left(meta, &SetIdRights::of(caller)));
+                change.mode = change.mode.or(bits_left(meta, &SetIdRights::of(caller)));
             }
             let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
             rustix::fs::chownat(&located.node, "", uid, gid, AtFlags::EMPTY_PATH)
@@ -144,13 +144,13 @@ impl World {
         writing: bool,
         caller: Caller,
     ) -> Result<Meta> {
-        self.changeable(located, caller)?;
+        self.expect_changeable(located, caller)?;
         let meta = located.node.meta();
         if meta.is_dir() {
             return located.node.stat();
         }
         let rights = SetIdRights::of(caller);
-        let left = left(meta, &rights).filter(|_| self.identity == FileOwnership::Caller);
+        let left = bits_left(meta, &rights).filter(|_| self.identity == FileOwnership::Caller);
         if left.is_some() && !writing && caller.uid != meta.uid && !rights.acts_as_owner() {
             return Err(Error::os("chown")(Errno::PERM));
         }
@@ -198,7 +198,7 @@ impl World {
         if wanted.contains(rustix::fs::Access::WRITE_OK) {
             let is_dir = located.node.meta().is_dir();
             if !located.removed {
-                self.view.changeable(&located.path, is_dir)?;
+                self.view.expect_changeable(&located.path, is_dir)?;
             }
         }
         if located.node.meta().kind == FileType::Symlink {
@@ -245,12 +245,12 @@ pub(super) fn without_setid(meta: &Meta, caller: Caller) -> Option<u32> {
         return Some(meta.permissions() & !SET_IDS);
     }
     let rights = SetIdRights::of(caller);
-    left(meta, &rights).filter(|_| !rights.keeps())
+    bits_left(meta, &rights).filter(|_| !rights.keeps())
 }
 
 /// Returns the permission bits left after the bits to be cleared are gone; `None` if all stay. Set-group-id without
 /// group execute permission once meant mandatory locking; members of the group keep it (`setattr_should_drop_sgid`).
-fn left(meta: &Meta, rights: &SetIdRights) -> Option<u32> {
+fn bits_left(meta: &Meta, rights: &SetIdRights) -> Option<u32> {
     let mode = meta.permissions();
     let goes = if mode & S_IXGRP == 0 && rights.is_in(meta.gid) {
         S_ISUID

@@ -18,7 +18,7 @@ pub const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_XDEV);
 
 /// The fields requested from `statx`.
-const ASKED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
+const STATX_FIELDS: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Opens a path below a directory, never leaving it. Retries when a concurrent rename made the kernel unsure
 /// (`EAGAIN`, openat2(2)).
@@ -45,8 +45,8 @@ pub fn open_beneath(
 /// Any error from `statx(2)`.
 pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
-    let x = rustix::fs::statx(fd, c"", flags, ASKED).map_err(Error::os("statx"))?;
-    Ok(seen(&x))
+    let x = rustix::fs::statx(fd, c"", flags, STATX_FIELDS).map_err(Error::os("statx"))?;
+    Ok(meta_of(&x))
 }
 
 /// Returns the attributes of an entry, without following it.
@@ -55,9 +55,9 @@ pub fn stat_fd(fd: BorrowedFd<'_>) -> Result<Meta> {
 /// Any error from `statx(2)`; `ENOENT` if another file system is mounted on it.
 pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let x = rustix::fs::statx(fd, name.bytes(), flags, ASKED)
+    let x = rustix::fs::statx(fd, name.bytes(), flags, STATX_FIELDS)
         .map_err(Error::os_on("statx", || quoted(name.bytes())))?;
-    let meta = seen(&x);
+    let meta = meta_of(&x);
     // Another file system mounted here is absent, as openat2 with RESOLVE_NO_XDEV would have it.
     if meta.mount_root {
         Err(Error::NotFound)
@@ -67,7 +67,7 @@ pub fn stat_at(fd: BorrowedFd<'_>, name: Name<'_>) -> Result<Meta> {
 }
 
 /// Returns the attributes without the permission bits that an operator is granted at this moment.
-fn seen(x: &Statx) -> Meta {
+fn meta_of(x: &Statx) -> Meta {
     let mut meta = Meta::from_statx(x);
     meta.mode = granted_modes::mode_of((meta.id.0, meta.id.1), meta.mode);
     meta

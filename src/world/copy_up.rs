@@ -26,12 +26,12 @@ use crate::name::{Name, WorldPath};
 use crate::world::keep::blocks::copy_range;
 use crate::world::keep::versions::VersionGuard;
 use crate::world::store::layout::TRASH;
-use crate::world::trash::trash_state::move_to;
+use crate::world::trash::trash_entries::rename_noreplace;
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::{Id, Meta};
 
 /// The most bytes of a file's name in the name that its copy has for a moment.
-const STEM: usize = 160;
+const MAX_STEM_BYTES: usize = 160;
 
 /// A copy that is ready to take a file's place in the store.
 #[derive(Debug)]
@@ -72,18 +72,20 @@ impl World {
         }
         if self.copies_up || caller.origin.kind != OriginKind::Process {
             return match self.links.names(meta.id) {
-                Some(names) if self.count(meta.id, &names) >= u64::from(meta.nlink) => Ok(()),
+                Some(names) if self.count_names_of(meta.id, &names) >= u64::from(meta.nlink) => {
+                    Ok(())
+                }
                 // The file had no other name when it was opened, and its writers must go on with the same file.
                 _ if open_state.is_written() => Ok(()),
                 _ => Err(Error::LinkedOutside),
             };
         }
-        self.outside.suspect(meta.id, meta.nlink, &located.path);
+        self.outside.add_suspect(meta.id, meta.nlink, &located.path);
         Ok(())
     }
 
     /// Returns the number of these names that lead to a file.
-    fn count(&self, id: Id, names: &[WorldPath]) -> u64 {
+    fn count_names_of(&self, id: Id, names: &[WorldPath]) -> u64 {
         let Ok(root) = self.root.duplicate().map(Root::for_operator) else {
             return 0;
         };
@@ -125,7 +127,7 @@ impl World {
         self.search_links()?;
         let meta = located.node.stat()?;
         let mut names = self.links.names(meta.id).unwrap_or_default();
-        names.retain(|path| self.count(meta.id, std::slice::from_ref(path)) == 1);
+        names.retain(|path| self.count_names_of(meta.id, std::slice::from_ref(path)) == 1);
         let has_others = (names.len() as u64) < u64::from(meta.nlink);
         Ok((names, has_others))
     }
@@ -152,9 +154,10 @@ impl World {
             return Err(Error::os("a name outside the store")(Errno::PERM));
         }
         let old = self.root.reopen_quietly(&located.node)?;
-        let making = self.versions.make(0)?;
+        let making = self.versions.reserve_version(0)?;
         let mode = original.permissions();
-        let Some(file) = self.like(&making, (located, old.as_fd()), OFlags::RDWR, mode)? else {
+        let Some(file) = self.create_alike(&making, (located, old.as_fd()), OFlags::RDWR, mode)?
+        else {
             return Err(Error::os("a name outside the store")(Errno::PERM));
         };
         if original.size > 0 && !self.versions.clone_into(&file, &old)? {
@@ -178,7 +181,7 @@ impl World {
 
     fn is_at(&self, located: &LocatedNode) -> bool {
         let id = located.node.meta().id;
-        self.count(id, std::slice::from_ref(&located.path)) == 1
+        self.count_names_of(id, std::slice::from_ref(&located.path)) == 1
     }
 
     /// Moves a file's names in the store to its copy. A further name that cannot move stays where it is, with a notice.
@@ -194,13 +197,13 @@ impl World {
                 Err(error) if moved.is_empty() => return Err(error),
                 Err(error) => {
                     log::warn!("{path}: still a link to a file outside the store: {error}");
-                    self.outside.left(path);
+                    self.outside.note_left_behind(path);
                 }
             }
         }
         if let Some(first) = copy.names.first() {
             self.notices
-                .set("copied", self.outside.copied(first.clone()));
+                .set("copied", self.outside.count_copied(first.clone()));
         }
         Ok(moved)
     }
@@ -215,18 +218,18 @@ impl World {
     ) -> Result<CopiedName> {
         let (dir, name) = self.parent(path)?;
         let old = self.view.admit_for(&dir, name, caller)?;
-        self.view.changeable_for(path, false, caller)?;
+        self.view.expect_changeable_for(path, false, caller)?;
         if old.meta.id != copy.original.id {
             return Err(Error::NotFound);
         }
         let names = self.names.read();
         let before = stat_fd(dir.as_fd())?.mtime;
         drop(names);
-        let stem = name.bytes().get(..STEM).unwrap_or(name.bytes());
+        let stem = name.bytes().get(..MAX_STEM_BYTES).unwrap_or(name.bytes());
         let passing = [stem, passing_suffix(copy.meta.id).as_bytes()].concat();
         let passing = Name::new(&passing)?;
         match first {
-            None => self.give_name(copy, &dir, passing, caller)?,
+            None => self.place_copy(copy, &dir, passing, caller)?,
             Some((of, name)) => {
                 let file = self.locate(of, Name::new(name)?)?;
                 self.link(&file, &dir, passing, caller)?;
@@ -257,14 +260,14 @@ impl World {
     }
 
     /// Gives the copy its first name in the store.
-    fn give_name(
+    fn place_copy(
         &self,
         copy: &StoreCopy<'_>,
         dir: &Dir,
         name: Name<'_>,
         caller: Caller,
     ) -> Result<()> {
-        let path = self.view.vacant_for(dir, name, false, caller)?;
+        let path = self.view.admit_vacant_for(dir, name, false, caller)?;
         let op = Op::Create {
             path,
             mode: copy.meta.permissions(),
@@ -275,7 +278,12 @@ impl World {
         let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
         let version = copy.making.name();
         let from: &OwnedFd = self.versions.dir();
-        pending.settle(move_to(from, Name::new(version.as_bytes())?, dir, name))
+        pending.settle(rename_noreplace(
+            from,
+            Name::new(version.as_bytes())?,
+            dir,
+            name,
+        ))
     }
 
     /// Changes a file in process. If the file has a name outside the store and must not, a copy takes its place first.
@@ -314,13 +322,14 @@ impl World {
         self.search_links()?;
         while let Some(SuspectFile { id, links, path }) = self.outside.next_suspect() {
             let names = self.links.names(id).unwrap_or_default();
-            if self.count(id, &names) >= u64::from(links) {
+            if self.count_names_of(id, &names) >= u64::from(links) {
                 continue;
             }
             log::warn!(
                 "{path} has a name outside the store: what is written here is written there"
             );
-            self.notices.set("changed", self.outside.changed(path));
+            self.notices
+                .set("changed", self.outside.count_changed(path));
         }
         Ok(())
     }
@@ -387,7 +396,7 @@ mod tests {
         fs::create_dir(dir.path().join("s")).unwrap();
         fs::write(dir.path().join("outside"), "lib").unwrap();
         fs::hard_link(dir.path().join("outside"), dir.path().join("s/f")).unwrap();
-        let (world, _) = World::as_last_mounted(&dir.path().join("s")).unwrap();
+        let (world, _) = World::open_offline(&dir.path().join("s")).unwrap();
         (dir, world)
     }
 
@@ -398,13 +407,13 @@ mod tests {
         let copy = copy.unwrap().unwrap();
         let root = world.dir(&WorldPath::root()).unwrap();
         let name = format!("f{}", super::passing_suffix(copy.meta.id));
-        let named = world.give_name(&copy, &root, Name::new(name.as_bytes()).unwrap(), program());
+        let named = world.place_copy(&copy, &root, Name::new(name.as_bytes()).unwrap(), program());
         named.unwrap();
         assert!(dir.path().join("s").join(&name).exists());
         // The daemon dies.
         drop(copy);
         drop(world);
-        let (_world, settled) = World::as_last_mounted(&dir.path().join("s")).unwrap();
+        let (_world, settled) = World::open_offline(&dir.path().join("s")).unwrap();
         assert!(!dir.path().join("s").join(&name).exists());
         let said: Vec<String> = settled.iter().map(ToString::to_string).collect();
         assert!(said.concat().contains("had not been done"), "{said:?}");
@@ -420,7 +429,7 @@ mod tests {
         let made = world.create(&root, name, flags, 0o644, &NoOpenState, program());
         made.unwrap();
         drop(world);
-        World::as_last_mounted(&dir.path().join("s")).unwrap();
+        World::open_offline(&dir.path().join("s")).unwrap();
         assert!(dir.path().join("s/f.copy-1").exists());
     }
 

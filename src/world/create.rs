@@ -42,7 +42,7 @@ impl World {
         open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<CreatedFile> {
-        let path = self.view.vacant_for(dir, name, false, caller)?;
+        let path = self.view.admit_vacant_for(dir, name, false, caller)?;
         let (mode, dropped) = without_new_set_ids(mode, caller);
         let op = Op::Create {
             path,
@@ -84,7 +84,7 @@ impl World {
                     meta: located.node.stat()?,
                 })
             }
-            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            Err(Error::Exists) => Err(self.view.taken_error(dir, name)),
             Err(error) => Err(error),
         }
     }
@@ -94,8 +94,8 @@ impl World {
     /// # Errors
     /// `EEXIST`; `ENOENT` at a hidden name; `EROFS`; any error from `mkdir(2)`.
     pub fn mkdir(&self, dir: &Dir, name: Name<'_>, mode: u32, caller: Caller) -> Result<Meta> {
-        let path = self.view.vacant_for(dir, name, true, caller)?;
-        self.make(dir, name, Op::Mkdir { path, mode }, caller, |dir| {
+        let path = self.view.admit_vacant_for(dir, name, true, caller)?;
+        self.create_recorded(dir, name, Op::Mkdir { path, mode }, caller, |dir| {
             rustix::fs::mkdirat(dir, name.bytes(), Mode::from_raw_mode(mode & 0o7777))
                 .map_err(Error::os_on("mkdirat", || quoted(name.bytes())))
         })
@@ -113,14 +113,14 @@ impl World {
         ) {
             return Err(Error::NotOffered);
         }
-        let path = self.view.vacant_for(dir, name, false, caller)?;
+        let path = self.view.admit_vacant_for(dir, name, false, caller)?;
         let (mode, dropped) = without_new_set_ids(mode, caller);
         let op = Op::Mknod {
             path,
             mode,
             dropped,
         };
-        self.make(dir, name, op, caller, |dir| {
+        self.create_recorded(dir, name, op, caller, |dir| {
             rustix::fs::mknodat(
                 dir,
                 name.bytes(),
@@ -143,7 +143,7 @@ impl World {
         target: &[u8],
         caller: Caller,
     ) -> Result<Meta> {
-        let path = self.view.vacant_for(dir, name, false, caller)?;
+        let path = self.view.admit_vacant_for(dir, name, false, caller)?;
         if !self.view.target_stays_inside(dir.path(), target) {
             return Err(Error::NotOffered);
         }
@@ -151,7 +151,7 @@ impl World {
             path,
             target: EscapedBytes(target.to_vec()),
         };
-        self.make(dir, name, op, caller, |dir| {
+        self.create_recorded(dir, name, op, caller, |dir| {
             rustix::fs::symlinkat(target, dir, name.bytes())
                 .map_err(Error::os_on("symlinkat", || quoted(name.bytes())))
         })
@@ -176,8 +176,8 @@ impl World {
             });
         }
         // A link outside the trash would let the occupant change what is in the trash.
-        self.changeable(file, caller)?;
-        let path = self.view.vacant_for(dir, name, false, caller)?;
+        self.expect_changeable(file, caller)?;
+        let path = self.view.admit_vacant_for(dir, name, false, caller)?;
         if file.node.meta().kind == FileType::Symlink {
             // A symlink that leads out from its new place could be created and would then be hidden.
             let target = self.read_link(file)?;
@@ -188,17 +188,18 @@ impl World {
         let (from, ids) = (file.path.clone(), World::ids(file.node.meta().id));
         let (proc, number) = self.root.by_proc(&file.node);
         let (known, added) = (from.clone(), path.clone());
-        let made = self.make(dir, name, Op::Link { path, from, ids }, caller, |dir| {
-            rustix::fs::linkat(
-                proc,
-                number.as_str(),
-                dir,
-                name.bytes(),
-                AtFlags::SYMLINK_FOLLOW,
-            )
-            .map_err(Error::os_on("linkat", || quoted(name.bytes())))
-        })?;
-        self.links.added(made.id, [known, added]);
+        let made =
+            self.create_recorded(dir, name, Op::Link { path, from, ids }, caller, |dir| {
+                rustix::fs::linkat(
+                    proc,
+                    number.as_str(),
+                    dir,
+                    name.bytes(),
+                    AtFlags::SYMLINK_FOLLOW,
+                )
+                .map_err(Error::os_on("linkat", || quoted(name.bytes())))
+            })?;
+        self.links.note_names(made.id, [known, added]);
         Ok(made)
     }
 
@@ -209,7 +210,7 @@ impl World {
     }
 
     /// Records a creation, performs it, and returns the attributes of the new node.
-    fn make(
+    fn create_recorded(
         &self,
         dir: &Dir,
         name: Name<'_>,
@@ -229,7 +230,7 @@ impl World {
         };
         match pending.settle(outcome) {
             Ok(()) => dir.stat(name),
-            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            Err(Error::Exists) => Err(self.view.taken_error(dir, name)),
             Err(error) => Err(error),
         }
     }

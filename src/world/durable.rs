@@ -19,7 +19,7 @@ impl World {
     ///
     /// # Errors
     /// Any error from `fdatasync(2)`, mainly `EIO` and `ENOSPC`; the file must then stay as it is.
-    pub(super) fn secure(&self, node: &Node) -> Result<()> {
+    pub(super) fn sync_before_loss(&self, node: &Node) -> Result<()> {
         if !self.versions.is_durable() || node.meta().kind != FileType::RegularFile {
             return Ok(());
         }
@@ -38,19 +38,23 @@ impl World {
         self.state.sync_file_system()
     }
 
-    /// Secures an entry that goes into the trash, as [`World::secure`]; with `all_below`, everything in a directory
+    /// Secures an entry that goes into the trash, as [`World::sync_before_loss`]; with `all_below`, everything in a directory
     /// too.
     ///
     /// # Errors
-    /// As [`World::secure`]; `ENOENT` if something else has taken its place.
-    pub(super) fn secure_found(&self, found: &VisibleEntry<'_>, all_below: bool) -> Result<()> {
+    /// As [`World::sync_before_loss`]; `ENOENT` if something else has taken its place.
+    pub(super) fn sync_entry_before_loss(
+        &self,
+        found: &VisibleEntry<'_>,
+        all_below: bool,
+    ) -> Result<()> {
         match found.meta.kind {
             _ if !self.versions.is_durable() => Ok(()),
             FileType::Directory if all_below => self.state.sync_file_system(),
             FileType::RegularFile => {
                 let node = found.dir.node(found.name)?;
                 if node.meta().id == found.meta.id {
-                    self.secure(&node)
+                    self.sync_before_loss(&node)
                 } else {
                     Err(Error::NotFound)
                 }

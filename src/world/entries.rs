@@ -17,7 +17,7 @@ impl Dir {
     /// Any error from `statx(2)`.
     pub fn stat(&self, name: Name<'_>) -> Result<Meta> {
         let fd = self.fd.as_fd();
-        self.reach.through(fd, || stat_at(fd, name))
+        self.reach.with_access(fd, || stat_at(fd, name))
     }
 
     /// Resolves one entry, without following it.
@@ -32,7 +32,7 @@ impl Dir {
     fn open(&self, name: Name<'_>, flags: OFlags) -> Result<OwnedFd> {
         let fd = self.fd.as_fd();
         let open = || open_beneath(fd, name.bytes(), flags, Mode::empty());
-        self.reach.through(fd, open)
+        self.reach.with_access(fd, open)
     }
 
     /// Resolves a directory that is an entry of this one.

@@ -14,13 +14,14 @@ use crate::world::keep::choice::DestroyScope;
 
 impl World {
     /// Checks that an open node may be changed.
-    pub(super) fn changeable(&self, located: &LocatedNode, caller: Caller) -> Result<()> {
+    pub(super) fn expect_changeable(&self, located: &LocatedNode, caller: Caller) -> Result<()> {
         if located.removed {
             // Open files survive their removal, and stay as writable as they were.
             return Ok(());
         }
         let is_dir = located.node.meta().is_dir();
-        self.view.changeable_for(&located.path, is_dir, caller)
+        self.view
+            .expect_changeable_for(&located.path, is_dir, caller)
     }
 
     /// Opens a regular file. `O_TRUNC` empties it. Content that may be destroyed through it is first kept.
@@ -43,7 +44,7 @@ impl World {
         if access == OFlags::RDONLY && !truncates {
             return self.root.reopen(&located.node, flags);
         }
-        self.changeable(located, caller)?;
+        self.expect_changeable(located, caller)?;
         // Opening checks the permission; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&located.node, flags - OFlags::TRUNC)?;
         self.expect_own(located, open_state, caller)?;
@@ -56,7 +57,7 @@ impl World {
                 DestroyScope::Anything
             };
             let keeping = self.keep(located, destroys, open_state)?;
-            let op = written(located, keeping.kept);
+            let op = write_op(located, keeping.kept);
             self.journal.note(op, Some(&self.author(caller)))?;
             keeping.confirm(open_state);
             if appends {
@@ -76,7 +77,7 @@ impl World {
             file.as_fd(),
             flags,
             open_state,
-            |kept, new| cut(located, 0, Some(kept), Some(new)),
+            |kept, new| truncate_op(located, 0, Some(kept), Some(new)),
             caller,
         )?;
         if let Some((file, _)) = moved {
@@ -84,7 +85,7 @@ impl World {
         }
         let size = located.node.meta().size;
         let keeping = self.keep(located, DestroyScope::Range(0, size), open_state)?;
-        let op = cut(located, 0, keeping.kept, None);
+        let op = truncate_op(located, 0, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         let emptied = emptied.as_ref().unwrap_or(&file);
         pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
@@ -118,7 +119,7 @@ impl World {
                 file,
                 OFlags::WRONLY,
                 open_state,
-                |kept, new| cut(located, 0, Some(kept), Some(new)),
+                |kept, new| truncate_op(located, 0, Some(kept), Some(new)),
                 caller,
             )?;
             if let Some((file, _)) = moved {
@@ -131,7 +132,7 @@ impl World {
             DestroyScope::Nothing
         };
         let keeping = self.keep(located, destroys, open_state)?;
-        let op = cut(located, size, keeping.kept, None);
+        let op = truncate_op(located, size, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
         keeping.confirm(open_state);
@@ -153,8 +154,8 @@ impl World {
         caller: Caller,
     ) -> Result<()> {
         let flags = FallocateFlags::from_bits(mode).ok_or(Error::Unsupported)?;
-        self.changeable(located, caller)?;
-        let mut destroys = destroyed(flags, range);
+        self.expect_changeable(located, caller)?;
+        let mut destroys = destroy_scope(flags, range);
         let to = range
             .0
             .saturating_add(range.1)
@@ -169,7 +170,7 @@ impl World {
         }
         let keeping = self.keep(located, destroys, open_state)?;
         let (path, ids) = (located.path.clone(), World::ids(located.node.meta().id));
-        let (size, mtime, _) = before(located);
+        let (size, mtime, _) = state_before(located);
         let pending = self.journal.begin(
             Op::Allocate {
                 path,
@@ -204,7 +205,7 @@ impl World {
         let to = range.0.saturating_add(range.1);
         let keeping = self.keep(located, DestroyScope::Range(range.0, to), open_state)?;
         if keeping.kept.is_some() {
-            let op = written(located, keeping.kept);
+            let op = write_op(located, keeping.kept);
             self.journal.note(op, Some(&self.author(caller)))?;
         }
         keeping.confirm(open_state);
@@ -239,7 +240,7 @@ impl World {
 }
 
 /// Returns the range that a fallocate(2) is about to destroy.
-fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> DestroyScope {
+fn destroy_scope(flags: FallocateFlags, (from, length): (u64, u64)) -> DestroyScope {
     let shifts = FallocateFlags::COLLAPSE_RANGE | FallocateFlags::INSERT_RANGE;
     let clears = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
     if flags.intersects(shifts) {
@@ -253,8 +254,8 @@ fn destroyed(flags: FallocateFlags, (from, length): (u64, u64)) -> DestroyScope 
 }
 
 /// Returns the record of opening a file for writing.
-fn written(located: &LocatedNode, kept: Option<VersionRef>) -> Op {
-    let (size, mtime, mode) = before(located);
+fn write_op(located: &LocatedNode, kept: Option<VersionRef>) -> Op {
+    let (size, mtime, mode) = state_before(located);
     Op::Write {
         path: located.path.clone(),
         ids: World::ids(located.node.meta().id),
@@ -266,8 +267,13 @@ fn written(located: &LocatedNode, kept: Option<VersionRef>) -> Op {
 }
 
 /// Returns the record of truncating or extending a file.
-fn cut(located: &LocatedNode, to: u64, kept: Option<VersionRef>, new: Option<InodeNumbers>) -> Op {
-    let (size, mtime, mode) = before(located);
+fn truncate_op(
+    located: &LocatedNode,
+    to: u64,
+    kept: Option<VersionRef>,
+    new: Option<InodeNumbers>,
+) -> Op {
+    let (size, mtime, mode) = state_before(located);
     Op::Truncate {
         path: located.path.clone(),
         ids: World::ids(located.node.meta().id),
@@ -282,7 +288,7 @@ fn cut(located: &LocatedNode, to: u64, kept: Option<VersionRef>, new: Option<Ino
 
 /// Returns the state of a file before its content changes, for a record: size, time, and the permission bits if some
 /// may be lost.
-fn before(located: &LocatedNode) -> (u64, crate::journal::FileTime, Option<u32>) {
+fn state_before(located: &LocatedNode) -> (u64, crate::journal::FileTime, Option<u32>) {
     let meta = located.node.meta();
     let loses = meta.mode & SET_IDS != 0;
     (

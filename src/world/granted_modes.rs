@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 static GRANTED: Mutex<BTreeMap<(u64, u64), (u32, u32)>> = Mutex::new(BTreeMap::new());
 
 /// True while there are any grants; checked at each query of attributes.
-static ANY: AtomicBool = AtomicBool::new(false);
+static HAS_GRANTS: AtomicBool = AtomicBool::new(false);
 
 /// Returns the permission bits that a node has without a grant. `mode` has its type, too.
 pub(super) fn mode_of(id: (u64, u64), mode: u32) -> u32 {
-    if !ANY.load(Ordering::Acquire) {
+    if !HAS_GRANTS.load(Ordering::Acquire) {
         return mode;
     }
     match GRANTED.lock().get(&id) {
@@ -26,17 +26,17 @@ pub(super) fn mode_of(id: (u64, u64), mode: u32) -> u32 {
 
 /// Ends a grant. Returns the modes of the node without it, and with it.
 pub(super) fn remove(id: (u64, u64)) -> Option<(u32, u32)> {
-    if !ANY.load(Ordering::Acquire) {
+    if !HAS_GRANTS.load(Ordering::Acquire) {
         return None;
     }
     let mut granted = GRANTED.lock();
     let removed = granted.remove(&id);
-    ANY.store(!granted.is_empty(), Ordering::Release);
+    HAS_GRANTS.store(!granted.is_empty(), Ordering::Release);
     removed
 }
 
 /// Notes that a node is about to have a mode with more bits than its own.
 pub(super) fn insert(id: (u64, u64), modes: (u32, u32)) {
     GRANTED.lock().insert(id, modes);
-    ANY.store(true, Ordering::Release);
+    HAS_GRANTS.store(true, Ordering::Release);
 }

@@ -66,7 +66,7 @@ pub fn is_reserved_beyond_end(file: BorrowedFd<'_>) -> bool {
             .iter()
             .any(|extent| extent.is_unwritten() && extent.end() > end),
         // tmpfs reports no extents. What is reserved within its files counts as well: it is no data either.
-        Err(_) => is_tmpfs(file) && meta.blocks * 512 > data(file, meta.size),
+        Err(_) => is_tmpfs(file) && meta.blocks * 512 > bytes_with_data(file, meta.size),
     }
 }
 
@@ -76,7 +76,7 @@ fn is_tmpfs(file: BorrowedFd<'_>) -> bool {
 }
 
 /// Returns the size of a file's blocks that have data.
-fn data(file: BorrowedFd<'_>, size: u64) -> u64 {
+fn bytes_with_data(file: BorrowedFd<'_>, size: u64) -> u64 {
     let (mut at, mut sum) = (0, 0);
     while at < size
         && let Ok(start) = rustix::fs::seek(file, SeekFrom::Data(at))

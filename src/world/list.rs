@@ -24,7 +24,7 @@ pub struct DirEntry<'a> {
 }
 
 /// Passes all entries of the store's directory from a position on to `visit`, until it returns false.
-pub(super) fn raw(
+pub(super) fn list_raw(
     root: &Root,
     dir: &Dir,
     from: u64,

@@ -36,15 +36,15 @@ pub trait OpenState {
         false
     }
     /// Returns the version that is now being saved block by block.
-    fn blocks(&self) -> Option<Arc<BlockVersion>> {
+    fn block_version(&self) -> Option<Arc<BlockVersion>> {
         None
     }
     /// Returns the latest copy of the whole content made while the file has been open.
-    fn copy(&self) -> Option<VersionRef> {
+    fn latest_copy(&self) -> Option<VersionRef> {
         None
     }
     /// Reports that a version of the whole content has been started.
-    fn kept(&self, _begun: StartedVersion) {}
+    fn note_version_started(&self, _begun: StartedVersion) {}
     /// Reports that the open in progress only appends, and that only this length has been kept: an operation that
     /// destroys a byte before it has to keep the content first.
     fn note_length_kept(&self, _length: u64) {}
@@ -57,7 +57,7 @@ pub trait OpenState {
     ///
     /// # Errors
     /// Any error from `act` or from opening the new inode for the openers; the old inode then stays.
-    fn replace(
+    fn replace_inode(
         &self,
         _new: &Meta,
         _file: BorrowedFd<'_>,

@@ -35,7 +35,7 @@ pub struct WorldOptions {
     /// of an executor are kept from changing the original.
     pub copies_up: bool,
     /// The settings of the store's last mount, for work on an unmounted store, if a session names them
-    /// ([`World::as_last_mounted`](super::World::as_last_mounted)).
+    /// ([`World::open_offline`](super::World::open_offline)).
     pub last_mount: Option<MountSettings>,
 }
 

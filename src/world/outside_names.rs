@@ -11,7 +11,7 @@ use crate::name::WorldPath;
 use trumanfs_types::meta::Id;
 
 /// The maximum number of suspected files that a session remembers.
-const NOTICED: usize = 1 << 16;
+const MAX_SUSPECTS: usize = 1 << 16;
 
 /// The files with names outside the store, as far as the session knows them.
 #[derive(Debug, Default)]
@@ -39,9 +39,9 @@ struct OutsideNamesState {
 
 impl OutsideNames {
     /// Adds a suspect, unless the file has been one.
-    pub(super) fn suspect(&self, id: Id, links: u32, path: &WorldPath) {
+    pub(super) fn add_suspect(&self, id: Id, links: u32, path: &WorldPath) {
         let mut seen = self.0.lock();
-        if seen.known.len() < NOTICED && seen.known.insert(id) {
+        if seen.known.len() < MAX_SUSPECTS && seen.known.insert(id) {
             let path = path.clone();
             seen.suspects.push(SuspectFile { id, links, path });
         }
@@ -58,15 +58,15 @@ impl OutsideNames {
     }
 
     /// Notes a name that could not move to a copy.
-    pub(super) fn left(&self, path: &WorldPath) {
+    pub(super) fn note_left_behind(&self, path: &WorldPath) {
         self.0.lock().left = Some(path.clone());
     }
 
     /// Counts a file that was changed in place. Returns the notice.
-    pub(super) fn changed(&self, path: WorldPath) -> String {
+    pub(super) fn count_changed(&self, path: WorldPath) -> String {
         let mut seen = self.0.lock();
         seen.changed.0 += 1;
-        let others = others(seen.changed.0);
+        let others = others_text(seen.changed.0);
         let first = seen.changed.1.get_or_insert(path);
         format!(
             "{first}{others} was opened to be changed, and has a name outside the store: what is changed here is changed \
@@ -75,10 +75,10 @@ impl OutsideNames {
     }
 
     /// Counts a file that was copied. Returns the notice.
-    pub(super) fn copied(&self, path: WorldPath) -> String {
+    pub(super) fn count_copied(&self, path: WorldPath) -> String {
         let mut seen = self.0.lock();
         seen.copied.0 += 1;
-        let others = others(seen.copied.0);
+        let others = others_text(seen.copied.0);
         let left = seen.left.as_ref().map_or_else(String::new, |path| {
             format!("; {path} could not be moved to the copy, and is still a link to the original")
         });
@@ -90,7 +90,7 @@ impl OutsideNames {
     }
 }
 
-fn others(count: u64) -> String {
+fn others_text(count: u64) -> String {
     match count {
         0 | 1 => String::new(),
         2 => " (and 1 other file)".to_owned(),

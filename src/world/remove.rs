@@ -18,7 +18,9 @@ use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::store::layout::TRASH;
 use crate::world::store::reserve;
 use crate::world::trash::gatherer::GatherJob;
-use crate::world::trash::trash_state::{EntryName, Removal, has_arrived, move_to};
+use crate::world::trash::trash_entries::{
+    EntryName, GatherCandidate, has_arrived, rename_noreplace,
+};
 use trumanfs_types::meta::{Id, Meta};
 
 /// A removed node: the result of a removal.
@@ -31,7 +33,7 @@ pub struct RemovedNode {
     /// True if it was a directory.
     pub directory: bool,
     /// The former trash entries gathered under it by now, and their names there.
-    pub gathered: Vec<Removal>,
+    pub gathered: Vec<GatherCandidate>,
 }
 
 impl RemovedNode {
@@ -57,9 +59,9 @@ impl World {
         if found.meta.is_dir() {
             return Err(Error::IsDirectory);
         }
-        self.view.changeable(&found.path(), false)?;
+        self.view.expect_changeable(&found.path(), false)?;
         let author = self.author(caller);
-        self.secure_found(&found, false)?;
+        self.sync_entry_before_loss(&found, false)?;
         let entry = self.move_to_trash(
             &found,
             |path, ids, trash| Op::Unlink { path, ids, trash },
@@ -73,7 +75,7 @@ impl World {
     /// # Errors
     /// `ENOTDIR`; `ENOTEMPTY`; else as [`World::unlink`].
     pub fn rmdir(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
-        self.rmdir_knowing(dir, name, caller, &|_| false)
+        self.rmdir_gathering(dir, name, caller, &|_| false)
     }
 
     /// Removes a directory like [`World::rmdir`]. `in_use` returns, for the trash entry of a former removal, whether
@@ -81,7 +83,7 @@ impl World {
     ///
     /// # Errors
     /// As [`World::rmdir`].
-    pub fn rmdir_knowing(
+    pub fn rmdir_gathering(
         &self,
         dir: &Dir,
         name: Name<'_>,
@@ -92,7 +94,7 @@ impl World {
         if !found.meta.is_dir() {
             return Err(Error::NotDirectory);
         }
-        self.view.changeable(&found.path(), true)?;
+        self.view.expect_changeable(&found.path(), true)?;
         self.expect_empty(&found, caller)?;
         let author = self.author(caller);
         let names = self.names.read();
@@ -113,15 +115,49 @@ impl World {
         Ok(self.remember_removal(&author, &found, entry, gathered))
     }
 
+    /// Moves a file, or a directory with everything in it, into the trash as one entry. For operators, and for the
+    /// shell's `rm -r` on an unmounted store; rmdir(2) takes only an empty directory.
+    ///
+    /// # Errors
+    /// `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has changed.
+    pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
+        let mut names = Some(self.names.read());
+        let found = self.view.admit_for(dir, name, caller)?;
+        let directory = found.meta.is_dir();
+        self.view
+            .expect_changeable_for(&found.path(), directory, caller)?;
+        if directory {
+            names = None;
+            self.before_moving(&found, caller)?;
+        }
+        let op = |path, ids, trash| {
+            if directory {
+                Op::Rmdir { path, ids, trash }
+            } else {
+                Op::Unlink { path, ids, trash }
+            }
+        };
+        self.sync_entry_before_loss(&found, true)?;
+        let names = names.unwrap_or_else(|| self.names.read());
+        let entry = self.move_to_trash(&found, op, &self.author(caller))?;
+        drop(names);
+        Ok(RemovedNode {
+            id: found.meta.id,
+            entry,
+            directory,
+            gathered: Vec::new(),
+        })
+    }
+
     /// Remembers that a process has removed something, in case it removes the directory next.
     fn remember_removal(
         &self,
         author: &Author,
         found: &VisibleEntry<'_>,
         entry: EntryName,
-        gathered: Vec<Removal>,
+        gathered: Vec<GatherCandidate>,
     ) -> RemovedNode {
-        let removal = Removal {
+        let removal = GatherCandidate {
             entry: entry.clone(),
             name: found.name.bytes().to_vec(),
             id: found.meta.id,
@@ -153,7 +189,10 @@ impl World {
             listed.map(|()| empty)
         };
         // Only a user who may remove it from its parent gets here; rmdir(2) needs no permission to read it.
-        let empty = self.root.lender().through(node.as_fd(), 0, shows_nothing)?;
+        let empty = self
+            .root
+            .lender()
+            .with_access(node.as_fd(), 0, shows_nothing)?;
         if !empty {
             return Err(Error::NotEmpty);
         }
@@ -170,7 +209,7 @@ impl World {
     ) -> Result<EntryName> {
         let trash = self.trash.dir(&self.root)?;
         loop {
-            let entry = self.trash.reserve(found.name);
+            let entry = self.trash.new_entry_name(found.name);
             let record = op(
                 found.path(),
                 World::ids(found.meta.id),
@@ -178,15 +217,15 @@ impl World {
             );
             let at = [found.dir.dir_time()?];
             let pending = self.journal.begin(record, &at, Some(author))?;
-            match pending.settle(self.move_in(found, &trash, &entry)) {
+            match pending.settle(self.move_verified(found, &trash, &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    self.arrived(&found.meta);
+                    self.count_arrival(&found.meta);
                     let trash = WorldPath::parse(TRASH)?;
                     let name = entry.name()?;
-                    self.links.moved(|| (found.path(), trash.join(name)));
+                    self.links.note_move(|| (found.path(), trash.join(name)));
                     return Ok(entry);
                 }
             }
@@ -194,7 +233,7 @@ impl World {
     }
 
     /// Counts a node that has come into the trash.
-    pub(super) fn arrived(&self, meta: &Meta) {
+    pub(super) fn count_arrival(&self, meta: &Meta) {
         if !meta.is_dir() && meta.nlink > 1 {
             self.state.count_link(meta.id, true);
         }
@@ -203,7 +242,7 @@ impl World {
 
     /// Performs the move. If another node arrived, it goes back. If the open trash is no longer the store's, the node
     /// goes back too, and then into the present trash.
-    pub(super) fn move_in(
+    pub(super) fn move_verified(
         &self,
         found: &VisibleEntry<'_>,
         trash: &Arc<OwnedFd>,
@@ -211,28 +250,28 @@ impl World {
     ) -> Result<()> {
         let mut trash = trash.clone();
         loop {
-            let error = match self.move_into(found, trash.as_fd(), entry) {
+            let error = match self.try_move(found, trash.as_fd(), entry) {
                 Ok(()) => return Ok(()),
                 Err(Error::Exists) => return Err(Error::Exists),
                 Err(error) => error,
             };
-            match self.trash.instead_of(&self.root, &trash)? {
+            match self.trash.reopen_if_replaced(&self.root, &trash)? {
                 Some(other) => trash = other,
                 None => return Err(error),
             }
         }
     }
 
-    fn move_into(
+    fn try_move(
         &self,
         found: &VisibleEntry<'_>,
         trash: BorrowedFd<'_>,
         entry: &EntryName,
     ) -> Result<()> {
         let name = entry.name()?;
-        self.shift(found.dir.as_fd(), found.name, trash, name)?;
+        self.move_lending_bits(found.dir.as_fd(), found.name, trash, name)?;
         if !has_arrived(&self.root, entry, found.meta.id) {
-            move_to(trash, name, found.dir, found.name)?;
+            rename_noreplace(trash, name, found.dir, found.name)?;
             return Err(Error::NotFound);
         }
         Ok(())
@@ -241,18 +280,18 @@ impl World {
     /// Moves an entry, including a directory that its owner may not write to. Moving a directory changes its `..`, for
     /// which the kernel requires write permission on the directory itself; removing one does not. So the permission is
     /// granted for the moment of the move.
-    pub(super) fn shift(
+    pub(super) fn move_lending_bits(
         &self,
         from: BorrowedFd<'_>,
         name: Name<'_>,
         to: BorrowedFd<'_>,
         new: Name<'_>,
     ) -> Result<()> {
-        let mut moved = move_to(from, name, to, new);
+        let mut moved = rename_noreplace(from, name, to, new);
         while moved.as_ref().is_err_and(reserve::is_full)
-            && self.spare.as_ref().is_some_and(reserve::give)
+            && self.spare.as_ref().is_some_and(reserve::free_piece)
         {
-            moved = move_to(from, name, to, new);
+            moved = rename_noreplace(from, name, to, new);
         }
         let denied = match moved {
             Err(error) if error.errno() == rustix::io::Errno::ACCESS => error,
@@ -264,6 +303,6 @@ impl World {
             return Err(denied);
         }
         let lender = self.root.lender();
-        lender.through(node.as_fd(), 0, || move_to(from, name, to, new))
+        lender.with_access(node.as_fd(), 0, || rename_noreplace(from, name, to, new))
     }
 }

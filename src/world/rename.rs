@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::journal::{DirTime, Op, ReplacedFile};
 use crate::name::{EscapedBytes, Name, WorldPath, quoted};
 use crate::world::store::layout::TRASH;
-use crate::world::trash::trash_state::move_to;
+use crate::world::trash::trash_entries::rename_noreplace;
 use trumanfs_types::attrs::{SetAttrs, SetTime};
 use trumanfs_types::meta::{Id, Meta};
 
@@ -69,13 +69,15 @@ impl World {
                 return Err(Error::ReadOnly);
             }
             let to = new_dir.path().join(new_name);
-            self.view.changeable_for(&to, found.meta.is_dir(), caller)?;
+            self.view
+                .expect_changeable_for(&to, found.meta.is_dir(), caller)?;
         } else {
             let is_dir = found.meta.is_dir();
-            self.view.changeable_for(&found.path(), is_dir, caller)?;
+            self.view
+                .expect_changeable_for(&found.path(), is_dir, caller)?;
         }
         self.view
-            .vacant_for(new_dir, new_name, found.meta.is_dir(), caller)?;
+            .admit_vacant_for(new_dir, new_name, found.meta.is_dir(), caller)?;
         if !self.may_lead_from(&found, new_dir, caller)? {
             return Err(Error::NotOffered);
         }
@@ -119,7 +121,7 @@ impl World {
         }?;
         drop(names);
         if from_trash {
-            self.left_trash(&found, &new_dir.path().join(new_name))?;
+            self.count_departure(&found, &new_dir.path().join(new_name))?;
         }
         Ok(moved)
     }
@@ -137,18 +139,19 @@ impl World {
             &[found.dir.dir_time()?, dir.dir_time()?],
             Some(&self.author(caller)),
         )?;
-        let act = move_to(found.dir, found.name, dir, name).and_then(|()| {
+        let act = rename_noreplace(found.dir, found.name, dir, name).and_then(|()| {
             let arrived = dir.stat(name)?;
             if arrived.id == found.meta.id {
                 return Ok(());
             }
             // Somebody put another node there behind the mount at this moment.
-            move_to(dir, name, found.dir, found.name)?;
+            rename_noreplace(dir, name, found.dir, found.name)?;
             Err(Error::NotFound)
         });
         match pending.settle(act) {
             Ok(()) => {
-                self.links.moved(|| (found.path(), dir.path().join(name)));
+                self.links
+                    .note_move(|| (found.path(), dir.path().join(name)));
                 Ok(RenameResult {
                     id: found.meta.id,
                     exchanged: None,
@@ -156,7 +159,7 @@ impl World {
                     directory: found.meta.is_dir(),
                 })
             }
-            Err(Error::Exists) => Err(self.view.taken(dir, name)),
+            Err(Error::Exists) => Err(self.view.taken_error(dir, name)),
             Err(error) => Err(error),
         }
     }
@@ -168,7 +171,7 @@ impl World {
         caller: Caller,
     ) -> Result<RenameResult> {
         self.view
-            .changeable_for(&target.path(), target.meta.is_dir(), caller)?;
+            .expect_changeable_for(&target.path(), target.meta.is_dir(), caller)?;
         if target.meta.is_dir() {
             self.before_moving(target, caller)?;
         }
@@ -180,8 +183,8 @@ impl World {
         };
         let at = times_before_swap(found, target)?;
         let pending = self.journal.begin(op, &at, Some(&self.author(caller)))?;
-        pending.settle(swap(found, target))?;
-        self.links.swapped(|| (found.path(), target.path()));
+        pending.settle(exchange_names(found, target))?;
+        self.links.note_exchange(|| (found.path(), target.path()));
         Ok(RenameResult {
             id: found.meta.id,
             exchanged: Some(target.meta.id),
@@ -204,9 +207,9 @@ impl World {
         }
         let trash = self.trash.dir(&self.root)?;
         let author = self.author(caller);
-        self.secure_found(target, false)?;
+        self.sync_entry_before_loss(target, false)?;
         loop {
-            let entry = self.trash.reserve(target.name);
+            let entry = self.trash.new_entry_name(target.name);
             let replaced = ReplacedFile {
                 ids: World::ids(target.meta.id),
                 trash: EscapedBytes(entry.bytes().to_vec()),
@@ -214,24 +217,25 @@ impl World {
             let op = move_op(found, target.path(), Some(replaced));
             let at = times_before_swap(found, target)?;
             let pending = self.journal.begin(op, &at, Some(&author))?;
-            let act = swap(found, target).and_then(|()| {
+            let act = exchange_names(found, target).and_then(|()| {
                 // The replaced node now has the old name.
                 let replaced = VisibleEntry {
                     dir: found.dir,
                     name: found.name,
                     meta: target.meta,
                 };
-                self.move_in(&replaced, &trash, &entry).inspect_err(|_| {
-                    if let Err(error) = swap(found, target) {
-                        log::error!("a failed rename could not be taken back: {error}");
-                    }
-                })
+                self.move_verified(&replaced, &trash, &entry)
+                    .inspect_err(|_| {
+                        if let Err(error) = exchange_names(found, target) {
+                            log::error!("a failed rename could not be taken back: {error}");
+                        }
+                    })
             });
             match pending.settle(act) {
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    self.arrived(&target.meta);
+                    self.count_arrival(&target.meta);
                     let replaced = RemovedNode {
                         id: target.meta.id,
                         directory: target.meta.is_dir(),
@@ -239,8 +243,8 @@ impl World {
                         gathered: Vec::new(),
                     };
                     let entry = replaced.path()?;
-                    self.links.moved(|| (target.path(), entry));
-                    self.links.moved(|| (found.path(), target.path()));
+                    self.links.note_move(|| (target.path(), entry));
+                    self.links.note_move(|| (found.path(), target.path()));
                     return Ok(RenameResult {
                         id: found.meta.id,
                         exchanged: None,
@@ -288,7 +292,7 @@ impl World {
     }
 
     /// Counts a node that has left the trash.
-    fn left_trash(&self, found: &VisibleEntry<'_>, to: &WorldPath) -> Result<()> {
+    fn count_departure(&self, found: &VisibleEntry<'_>, to: &WorldPath) -> Result<()> {
         let mut bytes = self.bytes_in_trash(&found.meta);
         if found.meta.is_dir() {
             self.walk(to, |step| {
@@ -350,7 +354,7 @@ fn gets_another_parent(
 }
 
 /// Exchanges two names. Directories keep their times: xfs sets those of directories that get another parent so.
-fn swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<()> {
+fn exchange_names(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<()> {
     let held = |of: &VisibleEntry<'_>| {
         if gets_another_parent(of, (one, other)) {
             of.dir.node(of.name).map(Some)

@@ -15,13 +15,13 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
-use super::reach::{BitGrant, BitLender, NodeAccess};
+use super::node_access::{BitGrant, BitLender, NodeAccess};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The longest path that one `openat2` is given; deeper ones are resolved in several steps (`PATH_MAX` is 4096).
-const STEP: usize = 3800;
+const MAX_OPEN_PATH: usize = 3800;
 
 /// The store: the descriptor from which every path is resolved.
 #[derive(Debug)]
@@ -110,10 +110,10 @@ impl Root {
     /// # Errors
     /// Any error from `fcntl(2)`.
     pub fn duplicate(&self) -> Result<Root> {
-        let again = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 0);
+        let dup_fd = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 0);
         Ok(Root {
-            fd: again(&self.fd).map_err(Error::os("fcntl"))?,
-            proc_fd: again(&self.proc_fd).map_err(Error::os("fcntl"))?,
+            fd: dup_fd(&self.fd).map_err(Error::os("fcntl"))?,
+            proc_fd: dup_fd(&self.proc_fd).map_err(Error::os("fcntl"))?,
             id: self.id,
             reach: self.reach.clone(),
             lender: self.lender.clone(),
@@ -125,16 +125,16 @@ impl Root {
     ///
     /// # Errors
     /// As `act`.
-    pub fn through_top<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
-        self.reach.through(self.fd.as_fd(), act)
+    pub fn with_top_access<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
+        self.reach.with_access(self.fd.as_fd(), act)
     }
 
     /// Carries out a call that may need permission bits of a node, with the root's access.
     ///
     /// # Errors
     /// As `act`.
-    pub fn through<T>(&self, node: &Node, act: impl Fn() -> Result<T>) -> Result<T> {
-        self.reach.through(node.fd.as_fd(), act)
+    pub fn with_access<T>(&self, node: &Node, act: impl Fn() -> Result<T>) -> Result<T> {
+        self.reach.with_access(node.fd.as_fd(), act)
     }
 
     /// Returns the identity of the store's directory.
@@ -209,7 +209,7 @@ impl Root {
         if !node.meta.is_dir() && node.meta.kind != rustix::fs::FileType::RegularFile {
             return Err(Error::Invalid);
         }
-        self.through(node, || self.reopen_fd(node.fd.as_fd(), flags))
+        self.with_access(node, || self.reopen_fd(node.fd.as_fd(), flags))
     }
 
     /// Opens a node for reading, without updating its access time where that is allowed.
@@ -233,7 +233,7 @@ impl Root {
     /// Any error from `fchmodat2(2)`.
     pub fn chmod(&self, node: &Node, mode: u32) -> Result<()> {
         let mode = mode & 0o7777;
-        self.lender.forget(node.meta.id);
+        self.lender.forget_grant(node.meta.id);
         match crate::sys::fd::chmod(node.fd.as_fd(), mode) {
             Err(Errno::NOSYS) => {
                 let (proc, number) = self.by_proc(node);
@@ -268,7 +268,7 @@ impl Root {
             // The name "." needs search permission on the directory; reading it does not.
             Err(Errno::ACCESS) => {
                 let reopen = || self.reopen_fd(dir.fd.as_fd(), flags);
-                self.reach.through(dir.fd.as_fd(), reopen)
+                self.reach.with_access(dir.fd.as_fd(), reopen)
             }
             opened => opened.map_err(Error::os("open")),
         }
@@ -286,7 +286,7 @@ impl Root {
         let above = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |from: BorrowedFd<'_>, name: &[u8], flags| {
             let open = || open_beneath(from, name, flags, Mode::empty());
-            self.reach.through(from, open)
+            self.reach.with_access(from, open)
         };
         let (dirs, name) = match path.iter().rposition(|byte| *byte == b'/') {
             Some(at) => path.split_at(at),
@@ -307,8 +307,8 @@ impl Root {
     fn descend_at_once(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
         let mut rest = if path.is_empty() { &b"."[..] } else { path };
         let mut located: Option<OwnedFd> = None;
-        while rest.len() > STEP {
-            let window = rest.get(..STEP).unwrap_or(rest);
+        while rest.len() > MAX_OPEN_PATH {
+            let window = rest.get(..MAX_OPEN_PATH).unwrap_or(rest);
             let cut = window
                 .iter()
                 .rposition(|b| *b == b'/')

@@ -13,7 +13,7 @@ use super::root::{Node, open_beneath, stat_at};
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::store::layout::SCRATCH;
-use crate::world::store::own::give_to;
+use crate::world::store::state_files::give_to;
 
 impl World {
     /// Creates the session's scratch directory, unless it exists, and gives it to the owner of the home. A scratch
@@ -68,7 +68,7 @@ impl World {
         }
         // Moving a directory needs its owner's write permission.
         self.make_scratch_usable()?;
-        let purging = self.purging()?;
+        let purging = self.open_purging_dir()?;
         let aside = format!("{SCRATCH}.{}", self.session);
         // A name in use there is an earlier scratch directory of this session that could not be deleted.
         let free = (0..).map(|n| format!("{aside}.{n}")).find(|aside| {

@@ -7,13 +7,13 @@ use crate::name::{Name, WorldPath};
 use crate::world::World;
 use crate::world::keep::version_files;
 use crate::world::store::layout;
-use crate::world::store::own;
 use crate::world::store::settle;
-use crate::world::trash::trash_state;
+use crate::world::store::state_files;
+use crate::world::trash::trash_entries;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The free space in bytes below which writes bypass the page cache.
-const SCARCE: u64 = 256 << 20;
+const SCARCE_BYTES: u64 = 256 << 20;
 
 impl World {
     /// Returns whether the store's disk is nearly full: then writes must reach it at once, so that they are refused
@@ -21,7 +21,7 @@ impl World {
     /// report free space.
     pub fn is_room_scarce(&self) -> bool {
         rustix::fs::fstatvfs(&self.root)
-            .is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < SCARCE)
+            .is_ok_and(|fs| fs.f_bavail.saturating_mul(fs.f_frsize) < SCARCE_BYTES)
     }
 
     /// Returns the store's `statfs`, without counting the trash and the versions as used: they count as free space that
@@ -58,8 +58,8 @@ impl World {
         self.walk(&top, |step| {
             let mut parts = step.path.components().skip(1);
             let entry = parts.next().map_or(&b""[..], Name::bytes);
-            let old = trash_state::parse_entry(entry).is_none_or(|(time, _)| time < start)
-                && !own::is_git_ignore(&top, entry);
+            let old = trash_entries::parse_entry(entry).is_none_or(|(time, _)| time < start)
+                && !state_files::is_git_ignore(&top, entry);
             if old && let Ok(meta) = step.dir.stat(step.name) {
                 let names = names_of.entry(meta.id).or_default();
                 *names += 1;

@@ -1,7 +1,7 @@
 //! The view: the entries of a store that exist for the occupant.
 //!
 //! Owns every decision on visibility: reserved names, symlinks, special files, `--hide`, `--read-only`. No operation
-//! starts from a bare name: [`View::admit`] returns a [`VisibleEntry`], [`View::vacant`] a [`VacantName`], and a hidden
+//! starts from a bare name: [`View::admit`] returns a [`VisibleEntry`], [`View::admit_vacant`] a [`VacantName`], and a hidden
 //! entry is [`Error::NotFound`], the same value as an absent one.
 //!
 //! Lock: a read-write lock over the set of pinned inodes, never held over a system call.
@@ -16,7 +16,7 @@ use super::root::Dir;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::store::layout::{STATE, TRASH};
-use crate::world::store::own;
+use crate::world::store::state_files;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The treatment of symlinks.
@@ -122,10 +122,15 @@ impl View {
     /// Returns a name at which something may be created. Only the creation shows whether the name is free.
     ///
     /// # Errors
-    /// `ENOENT` for a hidden name, whether or not it is in use; `EROFS` as [`View::changeable`].
-    pub fn vacant<'a>(&self, dir: &'a Dir, name: Name<'a>, is_dir: bool) -> Result<VacantName<'a>> {
+    /// `ENOENT` for a hidden name, whether or not it is in use; `EROFS` as [`View::expect_changeable`].
+    pub fn admit_vacant<'a>(
+        &self,
+        dir: &'a Dir,
+        name: Name<'a>,
+        is_dir: bool,
+    ) -> Result<VacantName<'a>> {
         if (dir.path().is_root() && name.bytes() == STATE)
-            || own::is_git_ignore(dir.path(), name.bytes())
+            || state_files::is_git_ignore(dir.path(), name.bytes())
         {
             return Err(Error::NotFound);
         }
@@ -133,12 +138,12 @@ impl View {
         if self.hide.matches(&path, is_dir) {
             return Err(Error::NotFound);
         }
-        self.changeable(&path, is_dir)?;
+        self.expect_changeable(&path, is_dir)?;
         Ok(VacantName { dir, name })
     }
 
     /// Returns the error for a name that turned out to be taken.
-    pub fn taken(&self, dir: &Dir, name: Name<'_>) -> Error {
+    pub fn taken_error(&self, dir: &Dir, name: Name<'_>) -> Error {
         match self.admit(dir, name) {
             Ok(_) => Error::Exists,
             // A hidden entry has the name: it stays untouched, and nothing can be created.
@@ -150,7 +155,7 @@ impl View {
     ///
     /// # Errors
     /// `EROFS` in the trash, for the trash itself, and for paths under `--read-only`.
-    pub fn changeable(&self, path: &WorldPath, is_dir: bool) -> Result<()> {
+    pub fn expect_changeable(&self, path: &WorldPath, is_dir: bool) -> Result<()> {
         if self.options.all_read_only || in_trash(path) || self.read_only.matches(path, is_dir) {
             Err(Error::ReadOnly)
         } else {
@@ -161,13 +166,13 @@ impl View {
     /// Returns whether an entry found in a directory exists for the occupant.
     pub fn exists(&self, dir: &Dir, name: Name<'_>, meta: &Meta) -> bool {
         if self.is_kept_out(dir.path().is_root(), name, meta)
-            || own::is_git_ignore(dir.path(), name.bytes())
+            || state_files::is_git_ignore(dir.path(), name.bytes())
         {
             return false;
         }
         let by_kind = match meta.kind {
             FileType::Symlink => self.link_exists(dir, name),
-            kind => ordinary(kind),
+            kind => is_ordinary(kind),
         };
         by_kind && !(self.hide.any() && self.hide.matches(&dir.path().join(name), meta.is_dir()))
     }
@@ -177,7 +182,7 @@ impl View {
     pub(super) fn exists_in_root(&self, name: Name<'_>, meta: &Meta) -> Option<bool> {
         let a_link = meta.kind == FileType::Symlink && self.offers_symlinks();
         let alone = !a_link && !self.hide.any();
-        alone.then(|| !self.is_kept_out(true, name, meta) && ordinary(meta.kind))
+        alone.then(|| !self.is_kept_out(true, name, meta) && is_ordinary(meta.kind))
     }
 
     /// Returns the identity of the state directory.
@@ -195,7 +200,7 @@ impl View {
     }
 
     /// Returns whether readdir shows an entry. `kind` is the entry's type according to the directory.
-    pub fn listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
+    pub fn is_listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
         let may_be_state = self.state.is_none_or(|id| id.1 == ino);
         if may_be_state && name.bytes() == STATE && dir.path().is_root() {
             return false;
@@ -203,7 +208,7 @@ impl View {
         if dir.path().is_root() && name.bytes() == TRASH && !self.options.list_trash {
             return false;
         }
-        if own::is_git_ignore(dir.path(), name.bytes()) {
+        if state_files::is_git_ignore(dir.path(), name.bytes()) {
             return false;
         }
         let plain = matches!(
@@ -287,7 +292,7 @@ impl View {
 }
 
 /// Returns whether nodes of a kind exist wherever they are.
-fn ordinary(kind: FileType) -> bool {
+fn is_ordinary(kind: FileType) -> bool {
     !matches!(
         kind,
         FileType::Symlink | FileType::BlockDevice | FileType::CharacterDevice | FileType::Unknown

@@ -3,7 +3,7 @@
 use rustix::fs::FileType;
 
 use super::World;
-use super::list::{DirEntry, raw};
+use super::list::{DirEntry, list_raw};
 use super::root::{Dir, Root};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -53,7 +53,7 @@ impl World {
 
 /// Passes all entries of a directory, including hidden ones, but not `.` and `..`.
 fn list_all(root: &Root, dir: &Dir, mut visit: impl FnMut(DirEntry<'_>)) -> Result<()> {
-    raw(root, dir, 0, |entry| {
+    list_raw(root, dir, 0, |entry| {
         if !matches!(entry.name, b"." | b"..") {
             visit(entry);
         }

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 
 use rustix::fs::XattrFlags;
 
+use super::node_access::{READ_BITS, WRITE_BITS};
 use super::open_state::NoOpenState;
-use super::reach::{READ, REPLACE};
 use super::{Caller, LocatedNode, World};
 use crate::error::{Error, Result};
 use crate::journal::Op;
@@ -102,7 +102,7 @@ impl World {
                 None => rustix::fs::removexattr(path, name).map_err(Error::os("removexattr")),
             };
             match check_xattr(name) {
-                Ok(()) => self.through(located, REPLACE, act),
+                Ok(()) => self.with_access(located, WRITE_BITS, act),
                 Err(_) => act(),
             }
         })
@@ -129,11 +129,11 @@ impl World {
         caller: Caller,
         act: impl FnOnce(&str) -> Result<()>,
     ) -> Result<()> {
-        self.changeable(located, caller)?;
+        self.expect_changeable(located, caller)?;
         self.expect_own(located, &NoOpenState, caller)?;
         let path = self.proc_path(located);
         // A user who may write to the file may set an attribute, but only a reader can record its former value.
-        let was = match self.through(located, READ, || self.read_xattr(located, name)) {
+        let was = match self.with_access(located, READ_BITS, || self.read_xattr(located, name)) {
             Err(error) if error.is_denial() && self.has_xattr(located, name)? => return Err(error),
             was => was.ok().map(EscapedBytes),
         };
@@ -144,14 +144,14 @@ impl World {
 
     /// Carries out a call that needs permission bits of a file or directory that this process's user has closed to
     /// itself.
-    fn through<T>(
+    fn with_access<T>(
         &self,
         located: &LocatedNode,
         of_file: u32,
         act: impl Fn() -> Result<T>,
     ) -> Result<T> {
         let lender = self.root.lender();
-        lender.through(located.node.as_fd(), of_file, act)
+        lender.with_access(located.node.as_fd(), of_file, act)
     }
 
     /// Returns a path of a node for the calls on extended attributes, which take no `O_PATH` descriptor.

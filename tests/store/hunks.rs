@@ -346,7 +346,7 @@ fn what_is_added_to_an_open_file_meanwhile_stays() {
     let dir = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
     let store = fs::canonicalize(dir.path()).unwrap().join("store");
     fs::create_dir(&store).unwrap();
-    let (world, _) = World::as_last_mounted(&store).unwrap();
+    let (world, _) = World::open_offline(&store).unwrap();
     for (was, text) in [
         ("old\n", "a longer one\n"),
         ("a longer one\n", "new\n"),
@@ -396,7 +396,7 @@ fn a_content_that_was_made_of_another_one_is_not_put_there() {
     let store = fs::canonicalize(dir.path()).unwrap().join("store");
     fs::create_dir(&store).unwrap();
     fs::write(store.join("file"), "old\n").unwrap();
-    let (world, _) = World::as_last_mounted(&store).unwrap();
+    let (world, _) = World::open_offline(&store).unwrap();
     let session = store.join(".trumanfs/sessions").join(world.session());
     for open_state in [&Open as &dyn OpenState, &NoOpenState] {
         let dir = world.dir(&WorldPath::root()).unwrap();

@@ -463,7 +463,7 @@ fn what_is_saved_while_a_merge_is_made_stays() {
         choice: OnConflict::Stop,
         dry_run: false,
     };
-    let (world, _) = World::as_last_mounted(&pair.store).unwrap();
+    let (world, _) = World::open_offline(&pair.store).unwrap();
     let busy = Busy {
         world: &world,
         file: pair.store.join("text"),

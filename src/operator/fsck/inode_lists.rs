@@ -26,7 +26,7 @@ pub(super) struct InodeLists {
 pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (root, name) = (&store.root, TRASH);
-    let trash = root.through_top(|| open_beneath(root.as_fd(), name, flags, Mode::empty()));
+    let trash = root.with_top_access(|| open_beneath(root.as_fd(), name, flags, Mode::empty()));
     let sessions = open_beneath(
         store.state.as_fd(),
         SESSIONS.as_bytes(),

@@ -14,7 +14,7 @@ use crate::world::keep::version_files::versions_of;
 use crate::world::root::stat_at;
 use crate::world::store::layout::{TRASH, version_name};
 use crate::world::store::settle::{open_journal, sessions};
-use crate::world::trash::trash_state::parse_entry;
+use crate::world::trash::trash_entries::parse_entry;
 
 /// The time that a check of a served store waits in all for changes that are recorded but not yet done.
 const UNDER_WAY: Duration = Duration::from_secs(3);
@@ -239,7 +239,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("d")).unwrap();
         std::fs::write(dir.path().join("d/f"), "f").unwrap();
-        let (world, _) = World::as_last_mounted(dir.path()).unwrap();
+        let (world, _) = World::open_offline(dir.path()).unwrap();
         let me = Caller::myself();
         let name = |name| Name::new(name).unwrap();
         let in_d = world.dir(&WorldPath::parse(b"d").unwrap()).unwrap();

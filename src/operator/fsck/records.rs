@@ -11,7 +11,7 @@ use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::Id;
 use crate::world::keep::ranges;
 use crate::world::keep::version_files::versions_of;
-use crate::world::trash::trash_state::parse_entry;
+use crate::world::trash::trash_entries::parse_entry;
 
 impl JournalPass<'_> {
     pub(super) fn record(&mut self, here: &mut SessionScan, record: Record) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::world::store::holder::StoreHolder;
 use crate::world::store::layout::{map_name, version_name};
 use crate::world::store::settle;
 use crate::world::store::state::StateDir;
-use crate::world::trash::trash_state::move_to;
+use crate::world::trash::trash_entries::rename_noreplace;
 
 /// Checks a store, repairs what can be repaired, and checks again. The report has all findings of both checks; those
 /// that the second no longer has are marked as repaired.
@@ -74,7 +74,7 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
             )
         }
         // Opening the state directory has created its own part.
-        Some(RepairAction::Layout) => crate::world::trash::trash_state::open(root).map(|_| ()),
+        Some(RepairAction::Layout) => crate::world::trash::trash_entries::open(root).map(|_| ()),
     }
 }
 
@@ -83,11 +83,11 @@ fn orphan(root: &Root, state: &StateDir, session: &str, n: u64) -> Result<()> {
     let Some(versions) = versions_of(state, session)? else {
         return Ok(());
     };
-    let trash = crate::world::trash::trash_state::open(root)?;
+    let trash = crate::world::trash::trash_entries::open(root)?;
     for name in [version_name(n), map_name(n)] {
         // Not named like an entry, since it will never have a record.
         let entry = format!("version-{name}-of-{session}-{}", &new_session_id());
-        match move_to(
+        match rename_noreplace(
             &versions,
             Name::new(name.as_bytes())?,
             &trash,

@@ -77,7 +77,7 @@ pub fn run(
         <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&request.fork.0),
     ))?;
     let name = escape(&request.fork.0);
-    let here = origin::here(store.state().as_fd())?;
+    let here = origin::store_id(store.state().as_fd())?;
     let from = forked_from(fork.state().as_fd())?.filter(|from| from.store == here);
     let from = from.ok_or_else(|| {
         Error::refused(

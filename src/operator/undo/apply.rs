@@ -62,7 +62,7 @@ pub(super) fn other_xattrs(target: &PastTree<'_>, node: NodeId) -> Result<bool> 
     };
     let (disk, there) = (target.disk(), target.disk().node(node)?);
     let read = || crate::world::xattrs(there.as_fd());
-    let now = match disk.store().root().through(&there, read) {
+    let now = match disk.store().root().with_access(&there, read) {
         // The step that cannot read the attributes reports that.
         Err(error) if error.is_denial() => return Ok(true),
         now => now?,

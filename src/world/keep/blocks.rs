@@ -21,11 +21,11 @@ use crate::world::keep::quota::VersionQuota;
 use crate::world::root::stat_fd;
 
 /// The number of bytes requested in one copy.
-const AT_ONCE: usize = 1 << 30;
+const COPY_BYTES: usize = 1 << 30;
 
 /// The size in bytes up to which reading and writing costs less than sharing blocks. Sharing makes the kernel write out
 /// data that are only in memory, and change the extents of both files (benches/results/ext4-xfs-2026-11-24.md).
-pub(in crate::world) const SMALL: u64 = 64 << 10;
+pub(in crate::world) const SMALL_COPY_BYTES: u64 = 64 << 10;
 
 /// The ranges that have been saved and listed.
 #[derive(Debug, Default)]
@@ -95,7 +95,9 @@ impl BlockVersion {
             return Ok(());
         }
         // A durable save waits for the disk twice, whatever its size.
-        let (start, end) = saved.extents.around(from, to, self.size, self.durable);
+        let (start, end) = saved
+            .extents
+            .range_to_save(from, to, self.size, self.durable);
         let wide = saved.extents.gaps(start, end);
         // Ranges not needed yet evict nothing; if there is no space for them, the needed range may still find some.
         if wide != lacks
@@ -219,12 +221,14 @@ fn copy_counted(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u
 }
 
 fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64) -> Result<()> {
-    if to - from <= SMALL {
+    if to - from <= SMALL_COPY_BYTES {
         return copy_small(source, target, from, to);
     }
     let (mut read, mut written) = (from, from);
     while read < to {
-        let wanted = usize::try_from(to - read).unwrap_or(AT_ONCE).min(AT_ONCE);
+        let wanted = usize::try_from(to - read)
+            .unwrap_or(COPY_BYTES)
+            .min(COPY_BYTES);
         match rustix::fs::copy_file_range(
             source,
             Some(&mut read),
@@ -243,7 +247,7 @@ fn copy_data(source: BorrowedFd<'_>, target: BorrowedFd<'_>, from: u64, to: u64)
 
 /// Copies data as [`copy_data`], but never by sharing blocks, as copy_file_range(2) does where the file system can.
 fn copy_small(source: BorrowedFd<'_>, target: BorrowedFd<'_>, mut at: u64, to: u64) -> Result<()> {
-    let left = |at| usize::try_from(to - at).unwrap_or(AT_ONCE);
+    let left = |at| usize::try_from(to - at).unwrap_or(COPY_BYTES);
     let mut buffer = vec![0; left(at)];
     while at < to {
         buffer.truncate(left(at));

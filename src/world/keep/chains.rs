@@ -75,10 +75,10 @@ impl VersionChains {
         }
         match op {
             Op::Write { ids, kept, .. } | Op::Allocate { ids, kept, .. } => {
-                self.content(session, seq, *ids, None, *kept);
+                self.note_content(session, seq, *ids, None, *kept);
             }
             Op::Truncate { ids, kept, new, .. } | Op::Content { ids, kept, new, .. } => {
-                self.content(session, seq, *ids, *new, *kept);
+                self.note_content(session, seq, *ids, *new, *kept);
             }
             Op::Evict { versions } => {
                 for (session, n) in versions {
@@ -98,7 +98,7 @@ impl VersionChains {
         }
     }
 
-    fn content(
+    fn note_content(
         &mut self,
         session: &Arc<str>,
         seq: u64,

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::journal::{KeepMethod, VersionRef};
 use crate::world::World;
-use crate::world::keep::blocks::{BlockVersion, SMALL, copy_range};
+use crate::world::keep::blocks::{BlockVersion, SMALL_COPY_BYTES, copy_range};
 use crate::world::keep::versions::{KeptContent, VersionGuard, VersionStore};
 use crate::world::located::LocatedNode;
 use crate::world::open_state::OpenState;
@@ -20,7 +20,7 @@ use crate::world::store::layout::map_name;
 use trumanfs_types::meta::Id;
 
 /// The size in bytes above which a copy takes long.
-const LONG: u64 = 4 << 20;
+const LONG_COPY_BYTES: u64 = 4 << 20;
 
 /// The extent of what is about to be destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,24 +48,26 @@ impl World {
         let versions = &self.versions;
         let size = located.node.meta().size;
         if !versions.options().versions || size == 0 || open_state.is_covered() {
-            if let (DestroyScope::Range(from, to), Some(blocks)) = (destroys, open_state.blocks()) {
-                in_time(to.min(size).saturating_sub(from), open_state)?;
+            if let (DestroyScope::Range(from, to), Some(blocks)) =
+                (destroys, open_state.block_version())
+            {
+                expect_time_to_copy(to.min(size).saturating_sub(from), open_state)?;
                 blocks.save(from, to)?;
             }
             return Ok(KeptContent::default());
         }
         if destroys == DestroyScope::Nothing {
             // The record states the former size, so the content up to there must be on disk, too.
-            self.secure(&located.node)?;
+            self.sync_before_loss(&located.node)?;
             let how = KeepMethod::Length;
             return Ok(KeptContent::existing(VersionRef { how, n: 0 }));
         }
         let source = self.root.open_to_read(&located.node)?;
         // Without FUSE_ATOMIC_O_TRUNC an open that empties is an open for writing, then a truncation: one copy serves
         // both.
-        if let (DestroyScope::Range(..), Some(kept)) = (destroys, open_state.copy())
+        if let (DestroyScope::Range(..), Some(kept)) = (destroys, open_state.latest_copy())
             && versions.is_copy(kept.n, &source, size)
-            && self.may_stand_again(located, kept.n)
+            && self.may_name_again(located, kept.n)
         {
             return Ok(KeptContent::existing(kept));
         }
@@ -74,11 +76,11 @@ impl World {
             size,
             allocated: located.node.meta().blocks * 512,
         };
-        let mut guard = versions.make(0)?;
+        let mut guard = versions.reserve_version(0)?;
         let version = versions.create(&guard.name(), OFlags::RDWR)?;
-        let copies = versions.options().copied_up_to.min(SMALL);
+        let copies = versions.options().copied_up_to.min(SMALL_COPY_BYTES);
         if size > copies && versions.clone_into(&version, &content.source)? {
-            content.cloned(versions, &mut guard, &version)?;
+            content.finish_clone(versions, &mut guard, &version)?;
             return Ok(KeptContent::new(KeepMethod::Cloned, guard, None));
         }
         let by_blocks = match destroys {
@@ -89,13 +91,13 @@ impl World {
             let blocks = content.by_blocks(versions, &guard, version, destroys, open_state)?;
             return Ok(KeptContent::new(KeepMethod::Blocks, guard, Some(blocks)));
         }
-        in_time(content.allocated, open_state)?;
+        expect_time_to_copy(content.allocated, open_state)?;
         content.copy(versions, &mut guard, &version)?;
         Ok(KeptContent::new(KeepMethod::Copied, guard, None))
     }
 
     /// Returns whether a second record may name a version: not after anything has been punched out of it.
-    fn may_stand_again(&self, located: &LocatedNode, n: u64) -> bool {
+    fn may_name_again(&self, located: &LocatedNode, n: u64) -> bool {
         let Id(device, inode) = located.node.meta().id;
         let own = device == self.root.id().0;
         let ids = [if own { 0 } else { device }, inode];
@@ -113,7 +115,7 @@ struct KeepSource {
 
 impl KeepSource {
     /// Finishes a version that shares the blocks of the file.
-    fn cloned(
+    fn finish_clone(
         &self,
         versions: &VersionStore,
         guard: &mut VersionGuard<'_>,
@@ -140,11 +142,11 @@ impl KeepSource {
             DestroyScope::Anything | DestroyScope::Nothing => None,
         };
         if let Some((from, to)) = range {
-            in_time(to.saturating_sub(from), open_state)?;
+            expect_time_to_copy(to.saturating_sub(from), open_state)?;
         }
         // Unsaved ranges are read from the file.
         versions.sync(&self.source)?;
-        let map = versions.create(&map_name(guard.n()), OFlags::WRONLY | OFlags::APPEND)?;
+        let map = versions.create(&map_name(guard.number()), OFlags::WRONLY | OFlags::APPEND)?;
         // The full size, so that unsaved ranges are not taken for the end.
         rustix::fs::ftruncate(&version, self.size).map_err(Error::os("ftruncate"))?;
         let files = (version, map, versions.is_durable());
@@ -152,7 +154,7 @@ impl KeepSource {
         let blocks = Arc::new(BlockVersion::new(
             self.source,
             files,
-            guard.n(),
+            guard.number(),
             self.size,
             quota,
         ));
@@ -180,8 +182,8 @@ impl KeepSource {
 }
 
 /// Checks that there is time to copy a number of bytes.
-fn in_time(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
-    if bytes > LONG && !open_state.may_wait() {
+fn expect_time_to_copy(bytes: u64, open_state: &dyn OpenState) -> Result<()> {
+    if bytes > LONG_COPY_BYTES && !open_state.may_wait() {
         Err(Error::TakesLong)
     } else {
         Ok(())

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::world::keep::extents::{BLOCK, length};
-use crate::world::keep::ranges::{merged, outside, without};
+use crate::world::keep::ranges::{complement, merged, subtract};
 use crate::world::keep::shared_blocks::same_blocks;
 use crate::world::keep::successor::{VersionSuccessor, read_at};
 
@@ -19,10 +19,10 @@ use crate::world::keep::successor::{VersionSuccessor, read_at};
 const CHUNK: usize = 1 << 18;
 
 /// The maximum number of bytes read of a version.
-pub(in crate::world) const MOST: u64 = 4 << 30;
+pub(in crate::world) const MAX_COMPARED_BYTES: u64 = 4 << 30;
 
 /// Bigger files, in bytes, are sampled first.
-const SAMPLED_FROM: u64 = 8 << 20;
+const MIN_SAMPLED_BYTES: u64 = 8 << 20;
 
 /// The number of samples.
 const SAMPLES: u64 = 128;
@@ -59,7 +59,7 @@ pub(in crate::world) fn compare(
     against: CompareTarget<'_>,
 ) -> Result<Option<ComparedRanges>> {
     let whole = [(0, size.min(against.limit))];
-    if size > SAMPLED_FROM && !sampled(version, &whole, against.after) {
+    if size > MIN_SAMPLED_BYTES && !samples_match(version, &whole, against.after) {
         return Ok(None);
     }
     let mut comparison = VersionComparison::new(version, against);
@@ -67,13 +67,13 @@ pub(in crate::world) fn compare(
     let mut at = 0;
     while at < size {
         let (data, end) = next_data(version, at, size)?;
-        zeros(&mut hash, data - at);
-        comparison.range(data, end, |chunk| hash.update(chunk))?;
+        hash_zeros(&mut hash, data - at);
+        comparison.compare_range(data, end, |chunk| hash.update(chunk))?;
         at = end;
     }
     let digest = hash.finalize();
     Ok(Some(ComparedRanges {
-        differs: without(size, &comparison.same),
+        differs: complement(size, &comparison.same),
         same: comparison.same,
         digest: Some(digest.iter().map(|byte| format!("{byte:02x}")).collect()),
     }))
@@ -89,15 +89,15 @@ pub(in crate::world) fn compare_ranges(
     ranges: &[(u64, u64)],
     against: CompareTarget<'_>,
 ) -> Result<Option<ComparedRanges>> {
-    if length(ranges) > SAMPLED_FROM && !sampled(version, ranges, against.after) {
+    if length(ranges) > MIN_SAMPLED_BYTES && !samples_match(version, ranges, against.after) {
         return Ok(None);
     }
     let mut comparison = VersionComparison::new(version, against);
     for (from, to) in ranges {
-        comparison.range(*from, *to, |_| {})?;
+        comparison.compare_range(*from, *to, |_| {})?;
     }
     Ok(Some(ComparedRanges {
-        differs: outside(&comparison.same, ranges, size),
+        differs: subtract(&comparison.same, ranges, size),
         same: comparison.same,
         digest: None,
     }))
@@ -117,8 +117,8 @@ pub(in crate::world) fn compare_shared(
         return Ok(None);
     };
     let shared = same_blocks((version, size), file, size.min(against.limit));
-    let rest = without(size, &shared);
-    if shared.is_empty() || length(&rest) > MOST {
+    let rest = complement(size, &shared);
+    if shared.is_empty() || length(&rest) > MAX_COMPARED_BYTES {
         return Ok(None);
     }
     let mut comparison = VersionComparison::new(version, against);
@@ -126,13 +126,13 @@ pub(in crate::world) fn compare_shared(
         let mut at = from;
         while at < to {
             let (data, end) = next_data(version, at, to)?;
-            comparison.range(data, end, |_| {})?;
+            comparison.compare_range(data, end, |_| {})?;
             at = end;
         }
     }
     let same = merged([shared, comparison.same].concat());
     Ok(Some(ComparedRanges {
-        differs: without(size, &same),
+        differs: complement(size, &same),
         same,
         digest: None,
     }))
@@ -160,7 +160,7 @@ impl<'a> VersionComparison<'a> {
     }
 
     /// Compares a range, and shows the version's bytes to `each`.
-    fn range(&mut self, mut at: u64, end: u64, mut each: impl FnMut(&[u8])) -> Result<()> {
+    fn compare_range(&mut self, mut at: u64, end: u64, mut each: impl FnMut(&[u8])) -> Result<()> {
         let (against, same) = (self.against, &mut self.same);
         while at < end {
             if (against.over)() {
@@ -174,7 +174,7 @@ impl<'a> VersionComparison<'a> {
             }
             each(chunk);
             let other = self.others.get_mut(..length).unwrap_or_default();
-            blocks(at, stop, |from, to| {
+            each_block(at, stop, |from, to| {
                 let range = offset(from - at)..offset(to - at);
                 let (Some(mine), Some(other)) = (chunk.get(range.clone()), other.get_mut(range))
                 else {
@@ -196,7 +196,11 @@ impl<'a> VersionComparison<'a> {
 }
 
 /// Returns whether any of a few blocks, evenly spread over some ranges, is the same.
-fn sampled(version: BorrowedFd<'_>, ranges: &[(u64, u64)], after: &VersionSuccessor<'_>) -> bool {
+fn samples_match(
+    version: BorrowedFd<'_>,
+    ranges: &[(u64, u64)],
+    after: &VersionSuccessor<'_>,
+) -> bool {
     let mut one = vec![0; offset(BLOCK)];
     let mut other = vec![0; offset(BLOCK)];
     let step = (length(ranges) / SAMPLES).max(1);
@@ -230,7 +234,7 @@ pub(in crate::world) fn next_data(file: BorrowedFd<'_>, at: u64, size: u64) -> R
 }
 
 /// Visits a range block by block; the first and the last may be partial.
-fn blocks(from: u64, to: u64, mut visit: impl FnMut(u64, u64)) {
+fn each_block(from: u64, to: u64, mut visit: impl FnMut(u64, u64)) {
     let mut at = from;
     while at < to {
         let end = to.min((at / BLOCK + 1) * BLOCK);
@@ -239,7 +243,7 @@ fn blocks(from: u64, to: u64, mut visit: impl FnMut(u64, u64)) {
     }
 }
 
-fn zeros(hash: &mut Sha256, mut count: u64) {
+fn hash_zeros(hash: &mut Sha256, mut count: u64) {
     let zeros = [0; 4096];
     while count > 0 {
         let some = zeros.get(..offset(count.min(4096))).unwrap_or_default();

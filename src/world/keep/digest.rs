@@ -36,7 +36,7 @@ pub type ProgressCheck<'a> = &'a mut dyn FnMut(u64) -> bool;
 pub fn of_file(file: &File, on: ProgressCheck<'_>) -> Result<Option<SizedDigest>> {
     let size = file.metadata().map_err(|error| io("stat", &error))?.len();
     let mut hash = ContentHasher::default();
-    let whole = hash.take(file, (0, size), on)?;
+    let whole = hash.add_data(file, (0, size), on)?;
     Ok(whole.then(|| (size, hash.finish())))
 }
 
@@ -56,7 +56,7 @@ pub fn of_version(dir: &OwnedFd, n: u64, on: ProgressCheck<'_>) -> Result<Option
     let size = file.metadata().map_err(|error| io("stat", &error))?.len();
     let mut hash = ContentHasher::default();
     let length = list.metadata().map_err(|error| io("stat", &error))?.len();
-    if !hash.take(&list, (0, length), on)? {
+    if !hash.add_data(&list, (0, length), on)? {
         return Ok(None);
     }
     let mut lines = BufReader::new((&list).take(length));
@@ -67,8 +67,8 @@ pub fn of_version(dir: &OwnedFd, n: u64, on: ProgressCheck<'_>) -> Result<Option
         if read.map_err(|error| io("read", &error))? == 0 {
             return Ok(Some((size, hash.finish())));
         }
-        if let Some(range) = range(&line)
-            && !hash.take(&file, range, on)?
+        if let Some(range) = parse_range(&line)
+            && !hash.add_data(&file, range, on)?
         {
             return Ok(None);
         }
@@ -76,7 +76,7 @@ pub fn of_version(dir: &OwnedFd, n: u64, on: ProgressCheck<'_>) -> Result<Option
 }
 
 /// Parses a list's line if it names a range; other lines describe the whole content.
-fn range(line: &[u8]) -> Option<(u64, u64)> {
+fn parse_range(line: &[u8]) -> Option<(u64, u64)> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
     let (start, length) = line.split_once(' ')?;
     let start: u64 = start.parse().ok()?;
@@ -105,7 +105,7 @@ struct ContentHasher {
 
 impl ContentHasher {
     /// Adds a file's data between two offsets; `false` if the work was stopped.
-    fn take(
+    fn add_data(
         &mut self,
         file: &File,
         (mut at, end): (u64, u64),
@@ -123,7 +123,7 @@ impl ContentHasher {
             if !on(stop - at) {
                 return Ok(false);
             }
-            let zeros = self.blocks(chunk, at);
+            let zeros = self.add_blocks(chunk, at);
             at = stop;
             if zeros {
                 at = self.skip_hole(file, at, end);
@@ -134,7 +134,7 @@ impl ContentHasher {
     }
 
     /// Adds bytes that were read; returns whether all were zeros, in whole blocks.
-    fn blocks(&mut self, mut bytes: &[u8], mut at: u64) -> bool {
+    fn add_blocks(&mut self, mut bytes: &[u8], mut at: u64) -> bool {
         let mut all = true;
         while !bytes.is_empty() {
             let room = usize::try_from(BLOCK - at % BLOCK).unwrap_or(0);

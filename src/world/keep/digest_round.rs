@@ -19,23 +19,23 @@ use crate::journal::{
 use crate::name::{Name, WorldPath};
 use crate::world::keep::digest::SizedDigest;
 use crate::world::keep::hashing::{HashInput, HashWorker};
-use crate::world::keep::writers::{OpenWriters, WriteStatus};
+use crate::world::keep::open_writers::{OpenWriters, WriteStatus};
 use crate::world::root::{Dir, Root, stat_fd};
 use crate::world::store::layout::TRASH;
 use crate::world::store::sessions::open_journal;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The age at which a removal's entry is processed: by then its directory has been removed, too, or will not be.
-const SETTLED: chrono::TimeDelta = chrono::TimeDelta::seconds(3);
+const MIN_ENTRY_AGE: chrono::TimeDelta = chrono::TimeDelta::seconds(3);
 
 /// The number of files open for writing that may wait; any more are left out.
-const WRITTEN: usize = 1024;
+const MAX_OPEN_FILES: usize = 1024;
 
 /// The number of files remembered after their digest, because they may still be gathered in a directory.
-const REMEMBERED: usize = 1 << 15;
+const MAX_REMEMBERED_FILES: usize = 1 << 15;
 
 /// The number of digests that may wait to be sealed.
-const UNSEALED: usize = 4096;
+const MAX_UNSEALED_DIGESTS: usize = 4096;
 
 /// The progress of computing digests, kept from round to round.
 #[derive(Debug, Default)]
@@ -90,7 +90,11 @@ pub(in crate::world) struct DigestRound<'a> {
 
 impl DigestRound<'_> {
     /// Works while `on` allows. Returns whether something is left to do later.
-    pub(in crate::world) fn some(&mut self, all: bool, on: ContinueCheck<'_>) -> Result<bool> {
+    pub(in crate::world) fn work_on_some(
+        &mut self,
+        all: bool,
+        on: ContinueCheck<'_>,
+    ) -> Result<bool> {
         for path in std::mem::take(&mut self.work.written) {
             if on() {
                 self.file_at(&path, on)
@@ -99,7 +103,7 @@ impl DigestRound<'_> {
             }
         }
         loop {
-            self.versions(on)?;
+            self.digest_versions(on)?;
             if !on() {
                 return Ok(true);
             }
@@ -110,7 +114,7 @@ impl DigestRound<'_> {
                     None => return Ok(!self.work.written.is_empty()),
                 },
             };
-            let is_old = |since| chrono::Utc::now() - since >= SETTLED;
+            let is_old = |since| chrono::Utc::now() - since >= MIN_ENTRY_AGE;
             if !all && !entry.since.is_none_or(is_old) {
                 self.work.next = Some(entry);
                 return Ok(true);
@@ -190,7 +194,7 @@ impl DigestRound<'_> {
     /// Computes the digest of a file, unless it already has one or cannot have one.
     fn file_at(&mut self, path: &WorldPath, on: ContinueCheck<'_>) {
         match self.file(path, on) {
-            Ok(Some(digest)) => self.known(digest, on),
+            Ok(Some(digest)) => self.add_digest(digest, on),
             Ok(None) => {}
             Err(error) => log::debug!("no digest of {path}: {error}"),
         }
@@ -212,14 +216,14 @@ impl DigestRound<'_> {
             WriteStatus::AtRest(Some(file)) => file,
             WriteStatus::AtRest(None) => return Ok(None),
             WriteStatus::Written | WriteStatus::Mapped | WriteStatus::Busy => {
-                self.later(path);
+                self.postpone(path);
                 return Ok(None);
             }
         };
         let before = stat_fd(file.as_fd())?;
         let job = HashInput::File(file.try_clone().map_err(|error| io(&error))?.into());
         let Some(sum) = self.work.hashing().compute_digest(job, on)? else {
-            self.later(path);
+            self.postpone(path);
             return Ok(None);
         };
         let after = stat_fd(file.as_fd())?;
@@ -227,7 +231,7 @@ impl DigestRound<'_> {
         if !fit(&after) || times(&after) != times(&before) {
             return Ok(None);
         }
-        if self.work.done.len() >= REMEMBERED {
+        if self.work.done.len() >= MAX_REMEMBERED_FILES {
             self.work.done.clear();
         }
         self.work.done.insert(id);
@@ -241,14 +245,14 @@ impl DigestRound<'_> {
         )))
     }
 
-    fn later(&mut self, path: &WorldPath) {
-        if self.work.written.len() < WRITTEN {
+    fn postpone(&mut self, path: &WorldPath) {
+        if self.work.written.len() < MAX_OPEN_FILES {
             self.work.written.push_back(path.clone());
         }
     }
 
     /// Computes the digests of final versions.
-    fn versions(&mut self, on: ContinueCheck<'_>) -> Result<()> {
+    fn digest_versions(&mut self, on: ContinueCheck<'_>) -> Result<()> {
         if self.contents.versions.lock().is_empty() {
             return Ok(());
         }
@@ -270,7 +274,7 @@ impl DigestRound<'_> {
                 .hashing()
                 .compute_digest(HashInput::Version(dir, n), on)
             {
-                Ok(Some(sum)) => self.known(digest(DigestSubject::Version { n }, sum), on),
+                Ok(Some(sum)) => self.add_digest(digest(DigestSubject::Version { n }, sum), on),
                 Ok(None) => {}
                 Err(error) => log::debug!("no digest of version {n}: {error}"),
             }
@@ -281,9 +285,9 @@ impl DigestRound<'_> {
         }
     }
 
-    fn known(&self, digest: ContentDigest, on: ContinueCheck<'_>) {
+    fn add_digest(&self, digest: ContentDigest, on: ContinueCheck<'_>) {
         let mut waiting = self.contents.journal.add_digests(Some(digest));
-        while waiting > UNSEALED && on() {
+        while waiting > MAX_UNSEALED_DIGESTS && on() {
             std::thread::sleep(Duration::from_millis(100));
             waiting = self.contents.journal.add_digests(None);
         }

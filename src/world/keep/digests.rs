@@ -19,22 +19,22 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::world::keep::digest_round::{ContinueCheck, DigestProgress, DigestRound, DigestSource};
-use crate::world::keep::finals::{FinalListener, FinalVersion};
+use crate::world::keep::finalize::{FinalListener, FinalVersion};
 use crate::world::keep::hashing::{HashWorker, YieldingThread};
-use crate::world::keep::writers::OpenWriters;
+use crate::world::keep::open_writers::OpenWriters;
 use crate::world::root::Root;
 
 /// The number of versions that may wait; any more are left out.
-const WAITING: usize = 1 << 16;
+const MAX_WAITING_VERSIONS: usize = 1 << 16;
 
 /// The pause before work that could not be done is tried again.
-const LATER: Duration = Duration::from_secs(3);
+const RETRY_PAUSE: Duration = Duration::from_secs(3);
 
 /// The time for remaining digests when a mount ends.
-const AT_THE_END: Duration = Duration::from_secs(2);
+const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The time for remaining digests when a command on an unmounted store ends.
-const AT_ONCE: Duration = Duration::from_millis(250);
+const OFFLINE_END_LIMIT: Duration = Duration::from_millis(250);
 
 /// The digests of one session, and the thread that computes them.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl SessionDigests {
     pub fn start(self: &Arc<SessionDigests>, writers: Box<dyn OpenWriters>) {
         let _ = self.writers.set(writers);
         let weak = Arc::downgrade(self);
-        let hashing = HashWorker::idle(self.ended.clone());
+        let hashing = HashWorker::start_idle(self.ended.clone());
         if let Some(thread) = hashing.thread() {
             let _ = self.yielding.set(thread);
         }
@@ -83,7 +83,7 @@ impl SessionDigests {
             let mut more = false;
             loop {
                 if more {
-                    std::thread::park_timeout(LATER)
+                    std::thread::park_timeout(RETRY_PAUSE)
                 } else {
                     std::thread::park()
                 }
@@ -113,7 +113,12 @@ impl SessionDigests {
     /// Computes the remaining digests at the end of a session, for a limited time. `writers` is used if the thread was
     /// never started.
     pub(in crate::world) fn finish(&self, writers: &dyn OpenWriters, mounted: bool) {
-        let until = Instant::now() + if mounted { AT_THE_END } else { AT_ONCE };
+        let until = Instant::now()
+            + if mounted {
+                END_LIMIT
+            } else {
+                OFFLINE_END_LIMIT
+            };
         self.ended.store(true, Ordering::Release);
         // The thread has to run to see `ended`, and to end with the process.
         if let Some(thread) = self.yielding.get() {
@@ -138,7 +143,7 @@ impl SessionDigests {
             work: &mut work,
             writers,
         };
-        let done = round.some(all, on);
+        let done = round.work_on_some(all, on);
         done.unwrap_or_else(|error| {
             log::warn!("digests: {error}");
             false
@@ -149,7 +154,7 @@ impl SessionDigests {
 impl FinalListener for Arc<SessionDigests> {
     fn became_final(&self, version: &FinalVersion<'_>) {
         let mut versions = self.contents.versions.lock();
-        if versions.len() < WAITING {
+        if versions.len() < MAX_WAITING_VERSIONS {
             versions.insert(version.n);
         }
         drop(versions);

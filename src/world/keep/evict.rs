@@ -23,19 +23,19 @@ use crate::world::keep::blocks::copy_range;
 use crate::world::keep::chains::{VersionChains, VersionLink};
 use crate::world::keep::finalize::Finalizer;
 use crate::world::keep::quota::{SpaceRequest, VersionQuota};
-use crate::world::keep::ranges::{self, merged, outside};
+use crate::world::keep::ranges::{self, merged, subtract};
 use crate::world::keep::version_files::{delete, list, versions_of};
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::version_name;
 
 /// The number of bytes deleted at once, so that not every write has to wait for an eviction.
-const AT_ONCE: u64 = 16 << 20;
+const EVICT_BATCH_BYTES: u64 = 16 << 20;
 
 /// The number of versions that one `evict` record names.
-const NAMED_AT_ONCE: usize = 500;
+const MAX_VERSIONS_PER_RECORD: usize = 500;
 
 /// The smallest gain, in bytes, for which a version is evicted.
-const WORTH: u64 = 4096;
+const MIN_GAIN: u64 = 4096;
 
 /// The evicting thread, with its resources.
 #[derive(Debug)]
@@ -103,21 +103,21 @@ impl Evictor {
         finalizer: &Finalizer,
         wanted: u64,
     ) -> Result<u64> {
-        let _working = finalizer.hold();
+        let _working = finalizer.pause();
         let mut known = match chains.take() {
             Some(chains) => chains,
             None => VersionChains::read(&self.state, Some(&self.session))?,
         };
-        for (seq, op) in finalizer.pending().history() {
+        for (seq, op) in finalizer.pending().take_history() {
             known.add(&self.session, seq, &op);
         }
         let known = chains.insert(known);
-        let wanted = wanted.max(AT_ONCE.min(quota.max().unwrap_or(u64::MAX) / 8));
+        let wanted = wanted.max(EVICT_BATCH_BYTES.min(quota.max().unwrap_or(u64::MAX) / 8));
         let mut freed = 0;
         let mut going: Vec<(OwnedFd, VersionLink)> = Vec::new();
         let mut of: Option<VersionSizes> = None;
         for link in known.order(&self.session) {
-            if freed >= wanted || going.len() >= NAMED_AT_ONCE {
+            if freed >= wanted || going.len() >= MAX_VERSIONS_PER_RECORD {
                 break;
             }
             if of.as_ref().is_none_or(|of| of.session != link.session) {
@@ -131,7 +131,11 @@ impl Evictor {
             else {
                 continue;
             };
-            let Some(bytes) = there.get(&link.n).copied().filter(|bytes| *bytes >= WORTH) else {
+            let Some(bytes) = there
+                .get(&link.n)
+                .copied()
+                .filter(|bytes| *bytes >= MIN_GAIN)
+            else {
                 continue;
             };
             let own = link.session == self.session;
@@ -139,7 +143,13 @@ impl Evictor {
                 continue;
             }
             let added = match known.older(&link.session, link.n) {
-                Some(older) => fold(&self.state, older, &link, self.durable, Some(bytes - WORTH)),
+                Some(older) => copy_inherited_ranges(
+                    &self.state,
+                    older,
+                    &link,
+                    self.durable,
+                    Some(bytes - MIN_GAIN),
+                ),
                 None => Ok(Some(0)),
             };
             match added {
@@ -160,6 +170,13 @@ impl Evictor {
         if going.is_empty() {
             return Ok(0);
         }
+        self.delete_recorded(&going)?;
+        quota.give_back(freed);
+        Ok(freed)
+    }
+
+    /// Records the eviction of versions, each with its directory, and deletes them.
+    fn delete_recorded(&self, going: &[(OwnedFd, VersionLink)]) -> Result<()> {
         let versions = going
             .iter()
             .map(|(_, link)| (link.session.to_string(), link.n));
@@ -168,10 +185,9 @@ impl Evictor {
         };
         self.journal.note(op, None)?;
         for (dir, link) in going {
-            delete(&dir, link.n);
+            delete(dir, link.n);
         }
-        quota.give_back(freed);
-        Ok(freed)
+        Ok(())
     }
 }
 
@@ -180,7 +196,7 @@ impl Evictor {
 ///
 /// # Errors
 /// Any error from the system calls; both versions then read as before.
-pub(in crate::world) fn fold(
+pub(in crate::world) fn copy_inherited_ranges(
     state: impl AsFd,
     into: &VersionLink,
     from: &VersionLink,
@@ -208,7 +224,7 @@ pub(in crate::world) fn fold(
     let end = stat_fd(source.as_fd())?.size;
     let past = later.as_ref().and_then(|later| later.past.clone());
     let gives = later.map_or_else(|| vec![(0, end)], |later| later.ranges);
-    let needed = outside(&has.ranges, &gives, size);
+    let needed = subtract(&has.ranges, &gives, size);
     let bytes: u64 = needed.iter().map(|(start, end)| end - start).sum();
     if most.is_some_and(|most| bytes > most) {
         return Ok(None);
@@ -241,9 +257,12 @@ mod tests {
     #[test]
     fn only_what_is_lacking_is_copied() {
         let has = [(4, 8), (12, 16)];
-        assert_eq!(outside(&has, &[(0, 20)], 18), [(0, 4), (8, 12), (16, 18)]);
-        assert_eq!(outside(&has, &[(5, 7), (13, 14), (15, 17)], 99), [(16, 17)]);
-        assert_eq!(outside(&[], &[(1, 2)], 99), [(1, 2)]);
-        assert_eq!(outside(&has, &[(1, 30)], 3), [(1, 3)]);
+        assert_eq!(subtract(&has, &[(0, 20)], 18), [(0, 4), (8, 12), (16, 18)]);
+        assert_eq!(
+            subtract(&has, &[(5, 7), (13, 14), (15, 17)], 99),
+            [(16, 17)]
+        );
+        assert_eq!(subtract(&[], &[(1, 2)], 99), [(1, 2)]);
+        assert_eq!(subtract(&has, &[(1, 30)], 3), [(1, 3)]);
     }
 }

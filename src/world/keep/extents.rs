@@ -15,10 +15,10 @@ pub(in crate::world) const BLOCK: u64 = 4096;
 const REGION: u64 = 64 << 10;
 
 /// The bytes of a region that must be saved for the rest of it to be saved with the next write.
-const IN_USE: u64 = 2 * BLOCK;
+const IN_USE_BYTES: u64 = 2 * BLOCK;
 
 /// The maximum number of bytes saved ahead of a program that goes through the file from start to end.
-const RUN: u64 = 1 << 20;
+const MAX_BYTES_AHEAD: u64 = 1 << 20;
 
 /// The ranges that have been saved.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl SavedExtents {
 
     /// Returns the range to save if a range is about to be overwritten in a file of the given size. With `always`,
     /// whole regions.
-    pub(in crate::world) fn around(
+    pub(in crate::world) fn range_to_save(
         &self,
         from: u64,
         to: u64,
@@ -63,8 +63,8 @@ impl SavedExtents {
     ) -> (u64, u64) {
         let (start, end) = (from / REGION * REGION, to.div_ceil(REGION) * REGION);
         let (start, end) = if self.length > 0 && from == self.end {
-            (from, to.max(from + RUN.min(2 * self.length)))
-        } else if always || self.within(start, end) >= IN_USE {
+            (from, to.max(from + MAX_BYTES_AHEAD.min(2 * self.length)))
+        } else if always || self.saved_bytes_in(start, end) >= IN_USE_BYTES {
             (start, end)
         } else {
             (from, to)
@@ -73,7 +73,7 @@ impl SavedExtents {
     }
 
     /// Returns the number of saved bytes in a range.
-    fn within(&self, from: u64, to: u64) -> u64 {
+    fn saved_bytes_in(&self, from: u64, to: u64) -> u64 {
         (to - from) - length(&self.gaps(from, to))
     }
 
@@ -131,12 +131,20 @@ mod tests {
         const SIZE: u64 = 10 * REGION + 100;
         let mut saved = SavedExtents::default();
         let at = 3 * REGION;
-        assert_eq!(saved.around(at, at + BLOCK, SIZE, false), (at, at + BLOCK));
-        assert_eq!(saved.around(at + BLOCK, at + 2 * BLOCK, SIZE, true).0, at);
+        assert_eq!(
+            saved.range_to_save(at, at + BLOCK, SIZE, false),
+            (at, at + BLOCK)
+        );
+        assert_eq!(
+            saved
+                .range_to_save(at + BLOCK, at + 2 * BLOCK, SIZE, true)
+                .0,
+            at
+        );
         let write = at + 7 * BLOCK;
         for alone in [at, at + 12 * BLOCK] {
             saved.add(&[(alone, alone + BLOCK)]);
-            let now = saved.around(write, write + BLOCK, SIZE, false);
+            let now = saved.range_to_save(write, write + BLOCK, SIZE, false);
             let is_in_use = alone > at;
             assert_eq!(now == (at, at + REGION), is_in_use);
             assert_eq!(now == (write, write + BLOCK), !is_in_use);
@@ -145,13 +153,13 @@ mod tests {
         for region in [at - REGION, at + REGION] {
             let write = region + 7 * BLOCK;
             assert_eq!(
-                saved.around(write, write + BLOCK, SIZE, false),
+                saved.range_to_save(write, write + BLOCK, SIZE, false),
                 (write, write + BLOCK)
             );
         }
         // Nothing behind the end.
         saved.add(&[(10 * REGION, 10 * REGION + 50)]);
-        let rest = saved.around(10 * REGION + 50, SIZE, SIZE, false);
+        let rest = saved.range_to_save(10 * REGION + 50, SIZE, SIZE, false);
         assert_eq!(rest.1, SIZE);
     }
 
@@ -162,8 +170,8 @@ mod tests {
         let mut steps = 0;
         for from in (0..SIZE).step_by(4096) {
             if !saved.gaps(from, from + BLOCK).is_empty() {
-                let (start, end) = saved.around(from, from + BLOCK, SIZE, false);
-                assert!(start <= from && from + BLOCK <= end && end - start <= RUN);
+                let (start, end) = saved.range_to_save(from, from + BLOCK, SIZE, false);
+                assert!(start <= from && from + BLOCK <= end && end - start <= MAX_BYTES_AHEAD);
                 saved.add(&saved.gaps(start, end));
                 steps += 1;
             }

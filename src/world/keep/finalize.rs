@@ -35,24 +35,42 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, KeepMethod};
 use crate::world::keep::compare::{CompareTarget, ComparedRanges};
+use crate::world::keep::draft_versions::{DraftVersion, DraftVersions};
 use crate::world::keep::extents::BLOCK;
-use crate::world::keep::finals::{FinalListener, FinalVersion};
-use crate::world::keep::pending::{DraftVersion, DraftVersions};
+use crate::world::keep::open_writers::{OpenWriters, WriteStatus};
 use crate::world::keep::quota::VersionQuota;
-use crate::world::keep::ranges::{self, RangeList, without};
+use crate::world::keep::ranges::{self, RangeList, complement};
 use crate::world::keep::successor::{VersionSuccessor, open};
-use crate::world::keep::writers::{OpenWriters, WriteStatus};
 use crate::world::root::stat_fd;
 use trumanfs_types::meta::Id;
 
 /// The delay between a file's close and its comparison: files are often reopened at once.
-const SOON: Duration = Duration::from_millis(200);
+const CLOSE_DELAY: Duration = Duration::from_millis(200);
 
 /// The delay before a file that may be written to through a map is inspected again.
-const MAPPED: Duration = Duration::from_secs(5);
+const MAPPED_DELAY: Duration = Duration::from_secs(5);
 
 /// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
-const WORTH: u64 = 2 * BLOCK;
+const MIN_GAIN: u64 = 2 * BLOCK;
+
+/// A version that has become final.
+#[derive(Debug)]
+pub struct FinalVersion<'a> {
+    /// The directory of the session's versions.
+    pub dir: &'a OwnedFd,
+    /// The version's number in the session.
+    pub n: u64,
+    /// The method by which the content was kept.
+    pub how: KeepMethod,
+    /// The size of the whole content.
+    pub size: u64,
+}
+
+/// A listener for versions that have become final, called on the finalizer's thread.
+pub trait FinalListener: Send + Sync + std::fmt::Debug {
+    /// Reports a version that has become final, with its redundant ranges already punched out.
+    fn became_final(&self, version: &FinalVersion<'_>);
+}
 
 /// The outcome of inspecting a file.
 enum FinalizeOutcome {
@@ -123,11 +141,11 @@ impl Finalizer {
             let mut mapped = false;
             loop {
                 if mapped {
-                    std::thread::park_timeout(MAPPED)
+                    std::thread::park_timeout(MAPPED_DELAY)
                 } else {
                     std::thread::park()
                 }
-                std::thread::sleep(SOON);
+                std::thread::sleep(CLOSE_DELAY);
                 let Some(finalizer) = weak.upgrade() else {
                     return;
                 };
@@ -153,14 +171,14 @@ impl Finalizer {
     }
 
     /// Reports that the last open for writing of a file has ended.
-    pub fn closed(&self, id: Id) {
+    pub fn note_closed(&self, id: Id) {
         if self.pending.note_closed(self.ids(id)) {
             self.wake();
         }
     }
 
     /// Returns the number of files with versions that are not final, or that are just being made so.
-    pub fn waiting(&self) -> usize {
+    pub fn waiting_count(&self) -> usize {
         let waiting = self.pending.len() + self.read.lock().len();
         // A version is no longer pending when it begins to give back what it shares.
         waiting.max(usize::from(self.working.is_locked()))
@@ -172,7 +190,7 @@ impl Finalizer {
     }
 
     /// Keeps versions from becoming final until the guard is dropped.
-    pub(in crate::world) fn hold(&self) -> MutexGuard<'_, ()> {
+    pub(in crate::world) fn pause(&self) -> MutexGuard<'_, ()> {
         self.working.lock()
     }
 
@@ -224,7 +242,7 @@ impl Finalizer {
             if over() {
                 return;
             }
-            match self.file(ids, writers, &over) {
+            match self.finalize_file(ids, writers, &over) {
                 Ok(FinalizeOutcome::Done) => {}
                 Ok(FinalizeOutcome::Busy) => busy.push(ids),
                 Ok(FinalizeOutcome::Mapped) => mapped.push(ids),
@@ -234,8 +252,8 @@ impl Finalizer {
         }
         let later = mapped.into_iter().filter(|ids| self.pending.queue(*ids));
         self.mapped.store(later.count() > 0, Ordering::Release);
-        let again = busy.into_iter().filter(|ids| self.pending.queue(*ids));
-        if again.count() > 0 || !self.read.lock().is_empty() {
+        let requeued = busy.into_iter().filter(|ids| self.pending.queue(*ids));
+        if requeued.count() > 0 || !self.read.lock().is_empty() {
             self.wake();
         }
     }
@@ -248,7 +266,7 @@ impl Finalizer {
     ///
     /// # Errors
     /// [`Error::TakesLong`] if the time is over; any error from the system calls.
-    fn file(
+    fn finalize_file(
         &self,
         ids: InodeNumbers,
         writers: &dyn OpenWriters,
@@ -285,7 +303,7 @@ impl Finalizer {
                 if !self.pending.take(ids, version.kept.n, None) {
                     return Ok(FinalizeOutcome::Done);
                 }
-                self.version(version, None)?;
+                self.finalize_version(version, None)?;
                 after.next();
                 continue;
             }
@@ -321,16 +339,16 @@ impl Finalizer {
                 return Ok(FinalizeOutcome::Done);
             }
             if found.is_some() && self.durable {
-                after.secure()?;
+                after.sync_to_disk()?;
             }
-            self.version(version, found)?;
+            self.finalize_version(version, found)?;
             after.next();
         }
         Ok(FinalizeOutcome::Done)
     }
 
     /// Gives back what a version has in common with its successor, and reports it as final.
-    fn version(
+    fn finalize_version(
         &self,
         version: &DraftVersion,
         found: Option<(OwnedFd, ComparedRanges)>,
@@ -338,7 +356,7 @@ impl Finalizer {
         let n = version.kept.n;
         if let Some((file, found)) = found {
             let freed: u64 = found.same.iter().map(|(start, end)| end - start).sum();
-            if freed > WORTH {
+            if freed > MIN_GAIN {
                 let list = RangeList {
                     ranges: found.differs,
                     content: (version.kept.how != KeepMethod::Blocks)
@@ -400,7 +418,7 @@ impl Finalizer {
         if let (Some(list), Some(file)) = (list, file)
             && let Ok(meta) = stat_fd(file.as_fd())
         {
-            self.punch(n, &file, &without(meta.size, &list.ranges));
+            self.punch(n, &file, &complement(meta.size, &list.ranges));
         }
     }
 }

@@ -31,17 +31,22 @@ pub(in crate::world) enum HashInput {
 }
 
 /// The number of bytes up to which an input is small.
-const SMALL: u64 = 8 << 10;
+const SMALL_INPUT_BYTES: u64 = 8 << 10;
 
 impl HashInput {
     /// Returns whether the calling thread computes the digest.
     fn is_small(&self) -> bool {
         match self {
-            HashInput::File(file) => stat_fd(file.as_fd()).is_ok_and(|meta| meta.size <= SMALL),
+            HashInput::File(file) => {
+                stat_fd(file.as_fd()).is_ok_and(|meta| meta.size <= SMALL_INPUT_BYTES)
+            }
             // A version that is kept block by block has the size of its file, and mostly a few blocks.
             HashInput::Version(dir, n) => Name::new(version_name(*n).as_bytes())
                 .and_then(|name| stat_at(dir.as_fd(), name))
-                .is_ok_and(|meta| meta.size <= SMALL || (1..=SMALL).contains(&(meta.blocks * 512))),
+                .is_ok_and(|meta| {
+                    meta.size <= SMALL_INPUT_BYTES
+                        || (1..=SMALL_INPUT_BYTES).contains(&(meta.blocks * 512))
+                }),
         }
     }
 }
@@ -122,14 +127,14 @@ impl YieldingThread {
 impl HashWorker {
     /// Starts the thread, which gives up when `ended` is set. If it cannot be started, callers compute their own
     /// digests.
-    pub(in crate::world) fn idle(ended: Arc<AtomicBool>) -> HashWorker {
+    pub(in crate::world) fn start_idle(ended: Arc<AtomicBool>) -> HashWorker {
         let (jobs, given) = sync_channel::<HashRequest>(0);
         let (number, numbered) = sync_channel(1);
         let thread = std::thread::Builder::new().name("hashing".to_owned());
         let started = thread.spawn(move || {
             let tid = rustix::thread::gettid().as_raw_nonzero().get();
             let _ = number.send(tid.unsigned_abs());
-            answer(&given, &ended);
+            serve_requests(&given, &ended);
         });
         match (started, numbered.recv()) {
             (Ok(_), Ok(thread)) => HashWorker::Idle(jobs, Arc::new(YieldingThread::of(thread))),
@@ -171,7 +176,7 @@ impl HashWorker {
     }
 }
 
-fn answer(given: &Receiver<HashRequest>, ended: &AtomicBool) {
+fn serve_requests(given: &Receiver<HashRequest>, ended: &AtomicBool) {
     let _ = sched::set_idle_reads();
     while let Ok((job, answer)) = given.recv() {
         let sum = compute_digest(&job, &mut || !ended.load(Ordering::Acquire));
@@ -198,13 +203,13 @@ mod tests {
     #[test]
     fn the_thread_yields_while_it_works_and_no_longer_at_the_end() {
         let file = tempfile::tempfile().unwrap();
-        file.set_len(SMALL + 1).unwrap();
+        file.set_len(SMALL_INPUT_BYTES + 1).unwrap();
         let big = tempfile::tempfile().unwrap();
         for at in 0..256 {
             std::os::unix::fs::FileExt::write_all_at(&big, &[7; 1 << 18], at << 18).unwrap();
         }
         let ended = Arc::new(AtomicBool::new(false));
-        let hashing = HashWorker::idle(ended.clone());
+        let hashing = HashWorker::start_idle(ended.clone());
         let thread = hashing.thread().unwrap();
         if thread.usual.is_none() {
             crate::need::skip!("root", "changing a thread's policy back needs CAP_SYS_NICE");
@@ -215,7 +220,7 @@ mod tests {
         let sum = hashing
             .compute_digest(HashInput::File(file), &mut || true)
             .unwrap();
-        assert_eq!(sum.unwrap().0, SMALL + 1);
+        assert_eq!(sum.unwrap().0, SMALL_INPUT_BYTES + 1);
         assert_eq!(policy(), usual, "after its work");
         std::thread::scope(|threads| {
             let work = threads.spawn(|| hashing.compute_digest(HashInput::File(big), &mut || true));
@@ -240,7 +245,7 @@ mod tests {
     /// A removed file cost 33 µs of processor time behind the reply, most of which went into handing it over.
     #[test]
     fn what_is_small_is_not_handed_over() {
-        let hashing = HashWorker::idle(Arc::default());
+        let hashing = HashWorker::start_idle(Arc::default());
         let jobs = match &hashing {
             HashWorker::Idle(jobs, _) => Some(jobs),
             HashWorker::Here => None,

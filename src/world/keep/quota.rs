@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 pub(in crate::world) type SpaceRequest = (u64, SyncSender<bool>);
 
 /// The divisor of the quota that gives the part left for needed versions.
-const SPARE: u64 = 8;
+const SPARE_DIVISOR: u64 = 8;
 
 /// The quota for versions.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl VersionQuota {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed);
         let fits = self
             .max
-            .is_none_or(|max| used.saturating_add(bytes) <= max - max / SPARE);
+            .is_none_or(|max| used.saturating_add(bytes) <= max - max / SPARE_DIVISOR);
         if !fits {
             self.give_back(bytes);
         }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::world::keep::blocks::write_all;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::{map_name, new_name};
-use crate::world::store::own;
+use crate::world::store::state_files;
 
 /// The content of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl RangeList {
         let new = new_name(&name);
         // An existing file was left by a crash here.
         let _ = rustix::fs::unlinkat(dir, new.as_str(), AtFlags::empty());
-        let file = own::make(dir, new.as_bytes(), OFlags::WRONLY, 0o600)?;
+        let file = state_files::make(dir, new.as_bytes(), OFlags::WRONLY, 0o600)?;
         let put = write_all(file.as_fd(), self.text().as_bytes())
             .and_then(|()| {
                 if durable {
@@ -139,7 +139,7 @@ impl RangeList {
 /// # Errors
 /// Any error from `openat2(2)`.
 pub fn open(dir: BorrowedFd<'_>, n: u64) -> Result<Option<OwnedFd>> {
-    match own::open(dir, map_name(n).as_bytes(), OFlags::RDONLY) {
+    match state_files::open(dir, map_name(n).as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(None),
         map => map.map(|map| Some(map.into())),
     }
@@ -184,7 +184,7 @@ pub(in crate::world) fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 /// Returns the rest of a content of this size outside some ranges, which are in order and without overlap.
-pub(in crate::world) fn without(size: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
+pub(in crate::world) fn complement(size: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut rest = Vec::with_capacity(ranges.len() + 1);
     let mut at = 0;
     for (start, end) in ranges {
@@ -197,7 +197,7 @@ pub(in crate::world) fn without(size: u64, ranges: &[(u64, u64)]) -> Vec<(u64, u
 }
 
 /// Returns the parts of some ranges that lie outside others, up to a size. Both are in order and without overlap.
-pub(in crate::world) fn outside(
+pub(in crate::world) fn subtract(
     has: &[(u64, u64)],
     gives: &[(u64, u64)],
     size: u64,

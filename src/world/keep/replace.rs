@@ -44,7 +44,7 @@ impl FreshInode<'_> {
     pub(in crate::world) fn kept(&self) -> VersionRef {
         VersionRef {
             how: KeepMethod::Moved,
-            n: self.making.n(),
+            n: self.making.number(),
         }
     }
 }
@@ -79,7 +79,7 @@ impl World {
     ///
     /// # Errors
     /// `ENOSPC`, `EDQUOT` and `EIO`; the file must then stay as it is.
-    pub(in crate::world) fn fresh(
+    pub(in crate::world) fn create_replacement(
         &self,
         located: &LocatedNode,
         old: BorrowedFd<'_>,
@@ -98,9 +98,9 @@ impl World {
         if !possible {
             return Ok(None);
         }
-        self.secure(&located.node)?;
-        let making = self.versions.make(meta.blocks * 512)?;
-        match self.like(&making, (located, old), flags, mode) {
+        self.sync_before_loss(&located.node)?;
+        let making = self.versions.reserve_version(meta.blocks * 512)?;
+        match self.create_alike(&making, (located, old), flags, mode) {
             Ok(Some(file)) => Ok(Some(FreshInode {
                 meta: stat_fd(file.as_fd())?,
                 file,
@@ -116,7 +116,7 @@ impl World {
 
     /// Creates an empty file with the given permission bits that is like another in everything else; `None` if
     /// something cannot be copied.
-    pub(in crate::world) fn like(
+    pub(in crate::world) fn create_alike(
         &self,
         making: &VersionGuard<'_>,
         (located, old): (&LocatedNode, BorrowedFd<'_>),
@@ -197,7 +197,7 @@ impl World {
             }))
         };
         let (new, making) = (fresh.meta, &mut fresh.making);
-        open_state.replace(&new, fresh.file.as_fd(), &mut || {
+        open_state.replace_inode(&new, fresh.file.as_fd(), &mut || {
             swap()?;
             let arrived = stat_at(versions, Name::new(version.as_bytes())?);
             if arrived.is_ok_and(|meta| is_it(&meta)) {
@@ -241,7 +241,7 @@ impl World {
         open_state: &dyn OpenState,
         caller: Caller,
     ) -> Result<Meta> {
-        self.changeable(located, caller)?;
+        self.expect_changeable(located, caller)?;
         if located.node.meta().is_dir() {
             return Err(Error::IsDirectory);
         }
@@ -262,7 +262,9 @@ impl World {
         let old = self.root.open_to_read(&located.node)?;
         self.note_capability(located, caller)?;
         let mode = meta.permissions();
-        if let Some(mut fresh) = self.fresh(located, old.as_fd(), OFlags::RDWR, mode, open_state)? {
+        if let Some(mut fresh) =
+            self.create_replacement(located, old.as_fd(), OFlags::RDWR, mode, open_state)?
+        {
             content.write_to(fresh.file.as_fd())?;
             content.check(old.as_fd())?;
             if let Some(mut was) = content.made_of() {
@@ -285,7 +287,7 @@ impl World {
             }
         }
         // The new content is complete before the old one is touched, so the file is never left half written.
-        let ready = self.aside(content)?;
+        let ready = self.write_aside(content)?;
         let file = self.root.open_to_replace(&located.node)?;
         let keeping = self.keep(located, DestroyScope::Range(0, meta.size), open_state)?;
         content.check(old.as_fd())?;
@@ -303,8 +305,8 @@ impl World {
     }
 
     /// Writes a content to a file without a name.
-    fn aside(&self, content: &dyn NewContent) -> Result<OwnedFd> {
-        let making = self.versions.make(0)?;
+    fn write_aside(&self, content: &dyn NewContent) -> Result<OwnedFd> {
+        let making = self.versions.reserve_version(0)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file = open_beneath(
@@ -334,7 +336,8 @@ impl World {
         // The kernel clears these bits when it truncates a file; here nothing is truncated.
         let meta = located.node.meta();
         let mode = without_setid(meta, caller).unwrap_or(meta.permissions());
-        let Some(mut fresh) = self.fresh(located, old, flags, mode, open_state)? else {
+        let Some(mut fresh) = self.create_replacement(located, old, flags, mode, open_state)?
+        else {
             return Ok(None);
         };
         let op = op(fresh.kept(), World::ids(fresh.meta.id));

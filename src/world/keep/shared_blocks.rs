@@ -27,11 +27,13 @@ pub(in crate::world) fn same_blocks(
         let to = if to == size { to } else { to / BLOCK * BLOCK };
         (from.next_multiple_of(BLOCK), to)
     };
-    let same = meet(&one, &other, end).into_iter().map(whole_blocks);
+    let same = common_extents(&one, &other, end)
+        .into_iter()
+        .map(whole_blocks);
     same.filter(|(from, to)| from < to).collect()
 }
 
-fn meet(one: &[FileExtent], other: &[FileExtent], end: u64) -> Vec<(u64, u64)> {
+fn common_extents(one: &[FileExtent], other: &[FileExtent], end: u64) -> Vec<(u64, u64)> {
     let mut same: Vec<(u64, u64)> = Vec::new();
     let (mut left, mut right) = (one.iter().peekable(), other.iter().peekable());
     while let (Some(a), Some(b)) = (left.peek(), right.peek()) {
@@ -71,12 +73,12 @@ mod tests {
             shared(70, 2021, 30),
         ];
         let same = [(0, 8), (16, 40), (60, 70)];
-        assert_eq!(meet(&one, &other, 100), same);
-        assert_eq!(meet(&other, &one, 100), same);
-        assert_eq!(meet(&one, &other, 20), [(0, 8), (16, 20)]);
-        assert_eq!(meet(&one, &one, 95), [(0, 40), (50, 95)]);
-        assert_eq!(meet(&one, &[], 100), []);
+        assert_eq!(common_extents(&one, &other, 100), same);
+        assert_eq!(common_extents(&other, &one, 100), same);
+        assert_eq!(common_extents(&one, &other, 20), [(0, 8), (16, 20)]);
+        assert_eq!(common_extents(&one, &one, 95), [(0, 40), (50, 95)]);
+        assert_eq!(common_extents(&one, &[], 100), []);
         let own = [FileExtent::new(0, 1000, 40, false)];
-        assert_eq!(meet(&one, &own, 100), []);
+        assert_eq!(common_extents(&one, &own, 100), []);
     }
 }

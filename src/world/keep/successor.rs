@@ -154,7 +154,7 @@ impl<'a> VersionSuccessor<'a> {
     ///
     /// # Errors
     /// Any error from `fdatasync(2)`.
-    pub(in crate::world) fn secure(&self) -> Result<()> {
+    pub(in crate::world) fn sync_to_disk(&self) -> Result<()> {
         self.parts.iter().try_for_each(|part| match &part.of {
             PartBytes::Whole(file) | PartBytes::File(file) => {
                 rustix::fs::fdatasync(file).map_err(Error::os("fdatasync"))

@@ -46,7 +46,10 @@ pub fn list(dir: &OwnedFd) -> Result<Vec<(u64, u64)>> {
 ///
 /// # Errors
 /// Any error from reading the directory.
-pub(in crate::world) fn sweep(state: &impl AsFd, session: &str) -> Result<Option<String>> {
+pub(in crate::world) fn delete_orphan_lists(
+    state: &impl AsFd,
+    session: &str,
+) -> Result<Option<String>> {
     let Some(dir) = versions_of(state, session)? else {
         return Ok(None);
     };

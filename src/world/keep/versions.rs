@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::journal::{KeepMethod, VersionRef};
 use crate::world::keep::blocks::{BlockVersion, same_content};
-use crate::world::keep::pending::DraftVersions;
+use crate::world::keep::draft_versions::DraftVersions;
 use crate::world::keep::quota::VersionQuota;
 use crate::world::open_state::{OpenState, StartedVersion};
 use crate::world::options::{COPIED_UP_TO, KeepOptions};
@@ -89,7 +89,7 @@ impl<'a> KeptContent<'a> {
             making.stands = true;
         }
         if let Some(begun) = self.began.take() {
-            open_state.kept(begun);
+            open_state.note_version_started(begun);
         }
     }
 }
@@ -141,7 +141,7 @@ impl VersionStore {
     }
 
     /// Reserves a number and space for a version.
-    pub(in crate::world) fn make(&self, bytes: u64) -> Result<VersionGuard<'_>> {
+    pub(in crate::world) fn reserve_version(&self, bytes: u64) -> Result<VersionGuard<'_>> {
         self.quota.take(bytes)?;
         let n = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         // No record names it yet, so it must not be evicted.
@@ -216,7 +216,7 @@ impl VersionGuard<'_> {
         Ok(())
     }
 
-    pub(in crate::world) fn n(&self) -> u64 {
+    pub(in crate::world) fn number(&self) -> u64 {
         self.n
     }
 

@@ -18,8 +18,8 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::world::root::{Root, stat_fd};
 use crate::world::store::layout::STATE;
-use crate::world::store::own;
 use crate::world::store::state::open_unlocked;
+use crate::world::store::state_files;
 
 /// A log: its name below the state directory, the name of the log before it, and its maximum length.
 #[derive(Debug, Clone, Copy)]
@@ -45,15 +45,15 @@ impl AppendLog {
         };
         let state = state.as_fd();
         let me = rustix::process::geteuid().as_raw();
-        if !is_served && own::expect_made_by(STATE, &stat_fd(state)?, &[me]).is_err() {
+        if !is_served && state_files::expect_made_by(STATE, &stat_fd(state)?, &[me]).is_err() {
             return Ok(false);
         }
         let flags = OFlags::RDWR | OFlags::APPEND;
-        let mut file = own::open_or_make(state, self.name.as_bytes(), flags)?;
+        let mut file = state_files::open_or_make(state, self.name.as_bytes(), flags)?;
         if file.metadata().is_ok_and(|meta| meta.len() > self.longest)
             && self.put_aside(state, &file)?
         {
-            file = own::open_or_make(state, self.name.as_bytes(), flags)?;
+            file = state_files::open_or_make(state, self.name.as_bytes(), flags)?;
         }
         give_to_owner(state, &file);
         let line = [after(&file), line, b"\n"].concat();
@@ -73,7 +73,7 @@ impl AppendLog {
         };
         let mut found = Vec::new();
         for name in [self.former, self.name] {
-            match own::open(state.as_fd(), name.as_bytes(), OFlags::RDONLY) {
+            match state_files::open(state.as_fd(), name.as_bytes(), OFlags::RDONLY) {
                 Err(Error::NotFound) => {}
                 file => found.push(file?),
             }
@@ -87,7 +87,7 @@ impl AppendLog {
             return Ok(false);
         }
         // Another process may have done so just before, and not have created the next log yet.
-        let there = match own::open(state, self.name.as_bytes(), OFlags::RDONLY) {
+        let there = match state_files::open(state, self.name.as_bytes(), OFlags::RDONLY) {
             Err(Error::NotFound) => return Ok(true),
             there => there?,
         };

@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::journal::{FileTime, StoreId};
 use crate::world::root::stat_fd;
 use crate::world::store::layout::FORK;
-use crate::world::store::own;
+use crate::world::store::state_files;
 
 /// The schema of the file.
 const SCHEMA: u32 = 1;
 
 /// The maximum wait for a step of the file system's clock, in milliseconds: it makes a step at least every ten.
-const CLOCK_STEPS: u32 = 100;
+const MAX_CLOCK_WAIT_MS: u32 = 100;
 
 const NOW: Timestamps = {
     let now = Timespec {
@@ -33,7 +33,7 @@ const NOW: Timestamps = {
 };
 
 /// The longest such file, in bytes: a path may have 4096, each escaped as four characters.
-const LONGEST: u64 = 64 << 10;
+const MAX_NOTE_BYTES: u64 = 64 << 10;
 
 /// The method by which a fork got the contents of its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -94,7 +94,7 @@ impl ForkOrigin {
     /// # Errors
     /// `EEXIST`; any error from `openat2(2)` or `write(2)`.
     pub fn begin(&mut self, state: BorrowedFd<'_>) -> Result<File> {
-        let file = own::make(state, FORK.as_bytes(), OFlags::WRONLY, 0o600)?;
+        let file = state_files::make(state, FORK.as_bytes(), OFlags::WRONLY, 0o600)?;
         let made = stat_fd(file.as_fd())?.ctime;
         self.began = Some((made.sec, made.nsec));
         self.write(&file)?;
@@ -108,7 +108,7 @@ impl ForkOrigin {
     /// Those of the system calls.
     pub fn finish(&mut self, file: &File, last: BorrowedFd<'_>) -> Result<()> {
         let last = stat_fd(last)?.ctime;
-        for _ in 0..CLOCK_STEPS {
+        for _ in 0..MAX_CLOCK_WAIT_MS {
             rustix::fs::futimens(file, &NOW).map_err(Error::os("futimens"))?;
             let now = stat_fd(file.as_fd())?.mtime;
             self.done = Some((now.sec, now.nsec));
@@ -134,15 +134,16 @@ impl ForkOrigin {
 /// # Errors
 /// [`Error::Damaged`] if the file cannot be parsed; [`Error::Refused`] if it is no plain file.
 pub fn forked_from(state: BorrowedFd<'_>) -> Result<Option<ForkOrigin>> {
-    let file = match own::open(state, FORK.as_bytes(), OFlags::RDONLY) {
+    let file = match state_files::open(state, FORK.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => return Ok(None),
         file => file?,
     };
-    let text = own::read(&file, FORK, LONGEST)?;
-    let said = |why: &str| Error::Damaged(format!(".trumanfs/{FORK}: {why}"));
-    let note: ForkOrigin = serde_json::from_str(&text).map_err(|error| said(&error.to_string()))?;
+    let text = state_files::read(&file, FORK, MAX_NOTE_BYTES)?;
+    let damaged = |why: &str| Error::Damaged(format!(".trumanfs/{FORK}: {why}"));
+    let note: ForkOrigin =
+        serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
     match note.v {
         SCHEMA => Ok(Some(note)),
-        v => Err(said(&format!("schema {v} is of a newer release"))),
+        v => Err(damaged(&format!("schema {v} is of a newer release"))),
     }
 }

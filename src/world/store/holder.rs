@@ -8,10 +8,10 @@ use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::world::store::layout::LOCK;
-use crate::world::store::own;
+use crate::world::store::state_files;
 
 /// The longest lock text accepted: an escaped path and little else.
-const LONGEST_LOCK: u64 = 64 << 10;
+const MAX_LOCK_BYTES: u64 = 64 << 10;
 
 /// Returns the machine's boot id, which tells one boot from the next (random(4)).
 pub fn boot_id() -> String {
@@ -66,7 +66,7 @@ impl StoreHolder {
 /// # Errors
 /// Any error from `open(2)` or `read(2)`.
 pub fn holder(state: BorrowedFd<'_>) -> Result<Option<StoreHolder>> {
-    match own::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
+    match state_files::open(state, LOCK.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(None),
         file => Ok(read_holder(&mut file?)),
     }
@@ -74,7 +74,7 @@ pub fn holder(state: BorrowedFd<'_>) -> Result<Option<StoreHolder>> {
 
 pub(in crate::world) fn read_holder(file: &mut File) -> Option<StoreHolder> {
     file.rewind().ok()?;
-    let text = own::read(file, LOCK, LONGEST_LOCK).ok()?;
+    let text = state_files::read(file, LOCK, MAX_LOCK_BYTES).ok()?;
     // Trailing bytes are from a longer text whose replacement was interrupted.
     let mut holders = serde_json::Deserializer::from_str(&text).into_iter();
     holders.next()?.ok()

@@ -13,11 +13,11 @@ use rustix::fs::{AtFlags, OFlags};
 use crate::error::{Error, Result};
 use crate::world::store::layout::{LINKS, PINNED, new_name, original_name};
 use crate::world::store::lent_record::{id_line, parse_id};
-use crate::world::store::own;
+use crate::world::store::state_files;
 use trumanfs_types::meta::Id;
 
 /// The longest list, in bytes: twenty million lines.
-pub(in crate::world) const LONGEST: u64 = 256 << 20;
+pub(in crate::world) const MAX_LIST_BYTES: u64 = 256 << 20;
 
 /// Parses the number of hard links in the trash, by file.
 pub(in crate::world) fn parse_links(text: &str, device: u64) -> HashMap<Id, u32> {
@@ -54,7 +54,7 @@ pub(in crate::world) fn parse_pinned(text: &str, device: u64) -> HashSet<Id> {
 /// # Errors
 /// Any error from `open(2)` or `read(2)`.
 pub fn read(state: BorrowedFd<'_>, device: u64) -> Result<(HashMap<Id, u32>, HashSet<Id>)> {
-    let (links, pinned) = (text(state, LINKS)?, text(state, PINNED)?);
+    let (links, pinned) = (read_list(state, LINKS)?, read_list(state, PINNED)?);
     Ok((parse_links(&links, device), parse_pinned(&pinned, device)))
 }
 
@@ -62,17 +62,17 @@ pub fn read(state: BorrowedFd<'_>, device: u64) -> Result<(HashMap<Id, u32>, Has
 ///
 /// # Errors
 /// `EEXIST` where there is such a list already; any error from `openat2(2)` or `write(2)`.
-pub fn hide(state: BorrowedFd<'_>, hidden: &[Id], device: u64) -> Result<()> {
+pub fn write_pinned(state: BorrowedFd<'_>, hidden: &[Id], device: u64) -> Result<()> {
     let lines: String = hidden.iter().map(|id| id_line(*id, device)).collect();
-    let mut file = own::make(state, PINNED.as_bytes(), OFlags::WRONLY, 0o600)?;
+    let mut file = state_files::make(state, PINNED.as_bytes(), OFlags::WRONLY, 0o600)?;
     file.write_all(lines.as_bytes())
         .map_err(|error| Error::io("write", &error))
 }
 
-fn text(state: BorrowedFd<'_>, name: &str) -> Result<String> {
-    match own::open(state, name.as_bytes(), OFlags::RDONLY) {
+fn read_list(state: BorrowedFd<'_>, name: &str) -> Result<String> {
+    match state_files::open(state, name.as_bytes(), OFlags::RDONLY) {
         Err(Error::NotFound) => Ok(String::new()),
-        file => own::read(&file?, name, LONGEST),
+        file => state_files::read(&file?, name, MAX_LIST_BYTES),
     }
 }
 
@@ -103,9 +103,9 @@ pub fn rewrite(
 /// # Errors
 /// Any error from the system calls.
 pub(in crate::world) fn set_aside(state: BorrowedFd<'_>) -> Result<usize> {
-    let hidden = parse_pinned(&text(state, PINNED)?, 0).len();
+    let hidden = parse_pinned(&read_list(state, PINNED)?, 0).len();
     for name in [LINKS, PINNED] {
-        if !text(state, name)?.is_empty() {
+        if !read_list(state, name)?.is_empty() {
             let aside = original_name(name);
             rustix::fs::renameat(state, name, state, aside.as_str())
                 .map_err(Error::os("renameat"))?;
@@ -118,7 +118,7 @@ fn replace(state: BorrowedFd<'_>, name: &str, text: &str) -> Result<()> {
     let new = new_name(name);
     // An existing file was left by a crash here, or came with the store and may have second names.
     let _ = rustix::fs::unlinkat(state, new.as_str(), AtFlags::empty());
-    let mut file = own::make(state, new.as_bytes(), OFlags::WRONLY, 0o600)?;
+    let mut file = state_files::make(state, new.as_bytes(), OFlags::WRONLY, 0o600)?;
     file.write_all(text.as_bytes())
         .and_then(|()| file.sync_all())
         .map_err(|e| io("write", &e))?;

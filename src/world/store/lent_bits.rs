@@ -11,11 +11,11 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::world::root::{Root, stat_fd};
-use crate::world::store::finding::StoreFinding;
 use crate::world::store::inode_lists;
 use crate::world::store::layout::LENT;
 use crate::world::store::lent_record::parse;
-use crate::world::store::own;
+use crate::world::store::notices::StoreFinding;
+use crate::world::store::state_files;
 use crate::world::walk::walk;
 use trumanfs_types::meta::Id;
 
@@ -26,7 +26,7 @@ pub fn take_back(
     (state, named): (BorrowedFd<'_>, Option<&str>),
     is_fresh_copy: impl Fn() -> bool,
 ) -> Vec<StoreFinding> {
-    let told = take_all_back(root, state, &is_fresh_copy).unwrap_or_else(|error| {
+    let messages = take_all_back(root, state, &is_fresh_copy).unwrap_or_else(|error| {
         log::warn!("lent permission bits could not be taken back: {error}");
         Vec::new()
     });
@@ -35,7 +35,7 @@ pub fn take_back(
         what,
         crash: true,
     };
-    told.into_iter().map(found).collect()
+    messages.into_iter().map(found).collect()
 }
 
 fn take_all_back(
@@ -43,9 +43,9 @@ fn take_all_back(
     state: BorrowedFd<'_>,
     is_fresh_copy: &dyn Fn() -> bool,
 ) -> Result<Vec<String>> {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     for name in left_behind(state)? {
-        let file = match own::open(state, &name, OFlags::RDWR) {
+        let file = match state_files::open(state, &name, OFlags::RDWR) {
             Ok(file) => file,
             Err(error) => {
                 log::warn!("a record of lent permission bits cannot be read: {error}");
@@ -56,14 +56,14 @@ fn take_all_back(
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             continue;
         }
-        let text = own::read(&file, LENT, inode_lists::LONGEST)?;
+        let text = state_files::read(&file, LENT, inode_lists::MAX_LIST_BYTES)?;
         let lent = parse(&text, root.id().0);
         if !lent.is_empty() && !is_fresh_copy() {
-            told.extend(restore(root, stat_fd(state)?.id, &lent)?);
+            messages.extend(restore(root, stat_fd(state)?.id, &lent)?);
         }
         let _ = rustix::fs::unlinkat(state, name, AtFlags::empty());
     }
-    Ok(told)
+    Ok(messages)
 }
 
 /// Returns the names of the records in a state directory.
@@ -112,19 +112,19 @@ fn restore(root: &Root, state: Id, lent: &HashMap<Id, Vec<(u32, u32)>>) -> Resul
         let listed = || root.read_dir(&root.dir(step.path)?);
         Ok(step.is_dir && step.id != state && !listed().is_err_and(|error| error.is_denial()))
     })?;
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     // Nodes below a directory come before it.
     found.sort_by(|(one, ..), (two, ..)| two.cmp(one));
     for (path, id, mode) in found {
         let node = root.node_expecting(&path, id);
         match node.and_then(|node| root.chmod(&node, mode)) {
-            Ok(()) => told.push(format!(
+            Ok(()) => messages.push(format!(
                 "{path} was open to its owner while a process worked that was killed; it has mode {mode:04o} again"
             )),
             Err(error) => log::warn!("{path}: its mode could not be restored: {error}"),
         }
     }
-    Ok(told)
+    Ok(messages)
 }
 
 #[cfg(test)]
@@ -219,18 +219,18 @@ mod tests {
         set(&path, 0o200);
         let node = world.dir(&WorldPath::root()).unwrap().node(name).unwrap();
         let lender = world.root().lender();
-        assert!(lender.widen(node.as_fd(), 0o400).unwrap());
+        assert!(lender.grant_bits(node.as_fd(), 0o400).unwrap());
         let state = world.state().as_fd();
         let told = take_back(world.root(), (state, None), || false);
         assert_eq!((told, mode(&path)), (Vec::new(), 0o600));
         // This process shows and records the file's own mode.
         assert_eq!(node.stat().unwrap().permissions(), 0o200);
-        lender.narrow(node.as_fd());
+        lender.restore_mode(node.as_fd());
         assert_eq!((mode(&path), records(dir.path())), (0o200, 1));
         // Lent once more, and given another mode meanwhile.
-        assert!(lender.widen(node.as_fd(), 0o400).unwrap());
+        assert!(lender.grant_bits(node.as_fd(), 0o400).unwrap());
         world.root().chmod(&node, 0o640).unwrap();
-        lender.narrow(node.as_fd());
+        lender.restore_mode(node.as_fd());
         assert_eq!(mode(&path), 0o640);
         world.close();
         assert_eq!(records(dir.path()), 0);
@@ -244,7 +244,13 @@ mod tests {
         fs::write(dir.path().join("f"), "content").unwrap();
         let name = Name::new(b"f").unwrap();
         let node = world.dir(&WorldPath::root()).unwrap().node(name).unwrap();
-        assert!(!world.root().lender().widen(node.as_fd(), 0o400).unwrap());
+        assert!(
+            !world
+                .root()
+                .lender()
+                .grant_bits(node.as_fd(), 0o400)
+                .unwrap()
+        );
         assert_eq!(records(dir.path()), 0);
     }
 }

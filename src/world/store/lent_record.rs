@@ -20,7 +20,7 @@ use crate::world::store::layout::{LENT, STATE};
 use trumanfs_types::meta::Id;
 
 /// The bits of a mode that are lent.
-const OWNERS: u32 = 0o700;
+const LENDABLE_BITS: u32 = 0o700;
 
 /// The bits that this process has lent in one store.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl LentRecord {
     }
 
     /// Marks that a node has no lent bits any more.
-    pub(in crate::world) fn strike(&self, id: Id) {
+    pub(in crate::world) fn note_taken_back(&self, id: Id) {
         let mut file = self.file.lock();
         let Some(record) = &mut *file else {
             return;
@@ -216,7 +216,7 @@ pub(in crate::world) fn parse(text: &str, device: u64) -> HashMap<Id, Vec<(u32, 
         });
         if let Some((mode, wide, id)) = parsed
             && mode < wide
-            && wide & !mode & !OWNERS == 0
+            && wide & !mode & !LENDABLE_BITS == 0
             && mode & !wide == 0
         {
             lent.entry(id).or_default().push((mode, wide));

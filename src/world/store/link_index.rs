@@ -115,14 +115,14 @@ impl LinkIndex {
     }
 
     /// Notes names of a file.
-    pub(in crate::world) fn added(&self, id: Id, names: [WorldPath; 2]) {
+    pub(in crate::world) fn note_names(&self, id: Id, names: [WorldPath; 2]) {
         for path in names {
             self.change(|| NameChange::Added(id, path));
         }
     }
 
     /// Notes a move of a file or directory, from one path to another.
-    pub(in crate::world) fn moved(&self, paths: impl FnOnce() -> (WorldPath, WorldPath)) {
+    pub(in crate::world) fn note_move(&self, paths: impl FnOnce() -> (WorldPath, WorldPath)) {
         self.change(|| {
             let (from, to) = paths();
             NameChange::Moved(from, to)
@@ -130,7 +130,7 @@ impl LinkIndex {
     }
 
     /// Notes that two files or directories have changed places.
-    pub(in crate::world) fn swapped(&self, paths: impl FnOnce() -> (WorldPath, WorldPath)) {
+    pub(in crate::world) fn note_exchange(&self, paths: impl FnOnce() -> (WorldPath, WorldPath)) {
         self.change(|| {
             let (one, other) = paths();
             NameChange::Swapped(one, other)
@@ -197,11 +197,11 @@ mod tests {
     #[test]
     fn names_follow_what_moves() {
         let index = LinkIndex::default();
-        index.moved(|| (path("x"), path("y")));
+        index.note_move(|| (path("x"), path("y")));
         assert!(index.names(Id(1, 7)).is_none(), "nothing is known yet");
         let search = index.begin().unwrap();
         // While the search is under way.
-        index.moved(|| (path("d"), path("e")));
+        index.note_move(|| (path("d"), path("e")));
         let found = vec![
             (Id(1, 7), path("d/a")),
             (Id(1, 7), path("d.b")),
@@ -211,10 +211,10 @@ mod tests {
         drop(search);
         assert!(index.begin().is_none());
         assert_eq!(names(&index, 7), ["/d.b", "/e/a"]);
-        index.swapped(|| (path("e"), path("d.b")));
+        index.note_exchange(|| (path("e"), path("d.b")));
         assert_eq!(names(&index, 7), ["/d.b/a", "/e"]);
         assert_eq!(names(&index, 8), ["/d.b/s/c"]);
-        index.added(Id(1, 8), [path("d.b/s/c"), path("e")]);
+        index.note_names(Id(1, 8), [path("d.b/s/c"), path("e")]);
         assert_eq!(names(&index, 7), ["/d.b/a"]);
         assert_eq!(names(&index, 8), ["/d.b/s/c", "/e"]);
     }

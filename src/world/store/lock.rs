@@ -15,14 +15,14 @@ use crate::error::{Error, Result};
 use crate::sys::locks;
 use crate::world::store::holder::{StoreHolder, boot_id, is_for_requests, read_holder};
 use crate::world::store::layout::LOCK;
-use crate::world::store::own;
+use crate::world::store::state_files;
 
 /// The default time to wait for commands.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The pause between attempts: the first, and the longest.
-const PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+const MIN_PAUSE: Duration = Duration::from_millis(2);
+const MAX_PAUSE: Duration = Duration::from_millis(16);
 
 /// The time to wait for other processes that work on the store, and a condition that ends the wait.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ impl From<Duration> for LockWait<'_> {
 
 /// Opens the lock file; `None` if the store never had one.
 fn file(state: BorrowedFd<'_>, access: OFlags) -> Result<Option<File>> {
-    match own::open(state, LOCK.as_bytes(), access) {
+    match state_files::open(state, LOCK.as_bytes(), access) {
         Err(Error::NotFound) => Ok(None),
         file => file.map(Some),
     }
@@ -68,7 +68,7 @@ pub fn is_held(state: BorrowedFd<'_>) -> Result<bool> {
 ///
 /// # Errors
 /// As [`is_held`].
-pub fn daemon(state: BorrowedFd<'_>) -> Result<Option<StoreHolder>> {
+pub fn serving_daemon(state: BorrowedFd<'_>) -> Result<Option<StoreHolder>> {
     match file(state, OFlags::RDONLY)? {
         Some(mut file) if !share(&file)? => Ok(read_holder(&mut file).filter(is_daemon)),
         _ => Ok(None),
@@ -117,7 +117,7 @@ pub(in crate::world) fn take_exclusive(
     state: BorrowedFd<'_>,
     located: Option<File>,
 ) -> Result<File> {
-    let make = || own::open_or_make(state, LOCK.as_bytes(), OFlags::RDWR);
+    let make = || state_files::open_or_make(state, LOCK.as_bytes(), OFlags::RDWR);
     let mut file = located.map_or_else(make, Ok)?;
     lock_exclusively(&mut file, LOCK_TIMEOUT.into())?;
     Ok(file)
@@ -144,7 +144,7 @@ pub(in crate::world) fn lock_directory(dir: OwnedFd, patience: LockWait<'_>) -> 
 fn wait(file: &mut File, patience: LockWait<'_>, how: FlockOperation) -> Result<()> {
     // A time too long to be added has no end.
     let end = Instant::now().checked_add(patience.time);
-    let mut pause = PAUSE;
+    let mut pause = MIN_PAUSE;
     loop {
         match rustix::fs::flock(&*file, how) {
             Ok(()) => return Ok(()),
@@ -155,13 +155,13 @@ fn wait(file: &mut File, patience: LockWait<'_>, how: FlockOperation) -> Result<
         if let Some(holder) = holder.as_ref().filter(|holder| is_daemon(holder))
             && !is_read(file)?
         {
-            return Err(served(holder));
+            return Err(served_error(holder));
         }
         if end.is_some_and(|end| Instant::now() >= end) || (patience.ended)() {
-            return Err(busy(file, holder.as_ref(), patience.time));
+            return Err(busy_error(file, holder.as_ref(), patience.time));
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }
 
@@ -200,14 +200,14 @@ pub(in crate::world) fn refuse_unshared(
     before: Option<&StoreHolder>,
     has_ended: impl FnOnce(&str) -> bool,
 ) -> Result<()> {
-    let Some(holder) = before.filter(|holder| serves_still(holder)) else {
+    let Some(holder) = before.filter(|holder| is_still_served(holder)) else {
         return Ok(());
     };
     // A session that ended has released the lock.
     if has_ended(&holder.session) {
         return Ok(());
     }
-    let (what, _) = served(holder).into_words();
+    let (what, _) = served_error(holder).into_words();
     Err(Error::refused(
         format!("{what}, whose lock does not show here"),
         "The file system does not share locks among its mounts, so two daemons would write the store. Use that home, or end it.",
@@ -215,13 +215,13 @@ pub(in crate::world) fn refuse_unshared(
 }
 
 /// Returns whether the daemon that a lock names is alive on this machine, and not another process with its number.
-fn serves_still(holder: &StoreHolder) -> bool {
+fn is_still_served(holder: &StoreHolder) -> bool {
     let here = rustix::system::uname();
     let is_here = holder.host == here.nodename().to_string_lossy() && holder.boot == boot_id();
     is_here
         && holder.home.is_some()
         && holder.pid != std::process::id()
-        && lives(holder.pid)
+        && is_alive(holder.pid)
         && crate::sys::process::name(holder.pid).as_deref() == Some("trumanfs")
 }
 
@@ -245,10 +245,10 @@ fn is_daemon(holder: &StoreHolder) -> bool {
     let here = rustix::system::uname();
     let here = here.nodename().to_string_lossy();
     holder.home.is_some()
-        && (holder.host != here || (holder.boot == boot_id() && lives(holder.pid)))
+        && (holder.host != here || (holder.boot == boot_id() && is_alive(holder.pid)))
 }
 
-fn lives(pid: u32) -> bool {
+fn is_alive(pid: u32) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -268,7 +268,7 @@ fn lives(pid: u32) -> bool {
     }
 }
 
-fn served(holder: &StoreHolder) -> Error {
+fn served_error(holder: &StoreHolder) -> Error {
     if holder.home.as_deref().is_some_and(is_for_requests) {
         return Error::refused(
             format!(
@@ -291,13 +291,13 @@ fn served(holder: &StoreHolder) -> Error {
 }
 
 /// Returns the error that names the present holder after the wait.
-fn busy(file: &File, holder: Option<&StoreHolder>, patience: Duration) -> Error {
+fn busy_error(file: &File, holder: Option<&StoreHolder>, patience: Duration) -> Error {
     let mut who: Vec<String> = locks::holders(file.as_fd())
         .iter()
         .map(|pid| format!("process {pid}"))
         .collect();
     if who.is_empty()
-        && let Some(holder) = holder.filter(|holder| lives(holder.pid))
+        && let Some(holder) = holder.filter(|holder| is_alive(holder.pid))
     {
         who.push(format!(
             "process {} on {} since {}",

@@ -1,8 +1,6 @@
 //! The store: its state directory, its lock and its sessions; opening it, also after a crash.
 
 pub mod append_log;
-pub(in crate::world) mod closed;
-pub(in crate::world) mod finding;
 pub mod forked;
 pub mod holder;
 pub mod inode_lists;
@@ -16,9 +14,9 @@ pub mod moved_paths;
 pub(in crate::world) mod notices;
 pub(in crate::world) mod offline;
 pub(in crate::world) mod open;
+pub(in crate::world) mod open_as_owner;
 pub mod origin;
 pub mod outage;
-pub mod own;
 pub(in crate::world) mod probe;
 pub mod read_only;
 pub(in crate::world) mod reserve;
@@ -27,5 +25,6 @@ pub mod settle;
 pub(in crate::world) mod settle_links;
 pub(in crate::world) mod settle_names;
 pub mod state;
+pub mod state_files;
 pub mod store_view;
-pub mod unused;
+pub mod unused_store;

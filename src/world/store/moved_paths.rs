@@ -4,18 +4,18 @@
 use crate::journal::{Op, Record};
 use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::world::store::layout::TRASH;
-use crate::world::trash::trash_state::parse_entry;
+use crate::world::trash::trash_entries::parse_entry;
 
 /// Returns the paths that a path may have become by the records before one, of which the newest comes first: the
 /// likeliest first.
 pub fn moved_paths(path: &WorldPath, before: &[&Record]) -> Vec<WorldPath> {
     let mut moved = Vec::new();
     for (index, record) in before.iter().enumerate() {
-        let Some(mut at) = carry(path, &record.op) else {
+        let Some(mut at) = path_after_move(path, &record.op) else {
             continue;
         };
         for later in before.iter().take(index).rev() {
-            at = carry(&at, &later.op).unwrap_or(at);
+            at = path_after_move(&at, &later.op).unwrap_or(at);
         }
         moved.push(at);
     }
@@ -23,7 +23,7 @@ pub fn moved_paths(path: &WorldPath, before: &[&Record]) -> Vec<WorldPath> {
 }
 
 /// Returns where an act moved a path, alone or along with a directory above it; the trash is a place like any other.
-pub(in crate::world) fn carry(at: &WorldPath, op: &Op) -> Option<WorldPath> {
+pub(in crate::world) fn path_after_move(at: &WorldPath, op: &Op) -> Option<WorldPath> {
     let whole = |from: &WorldPath, to: &WorldPath| {
         if at == from {
             Some(to.clone())

@@ -6,9 +6,9 @@ use std::path::Path;
 use crate::error::Result;
 use crate::journal::MountSettings;
 use crate::world::root::Root;
-use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::read_holder;
 use crate::world::store::lock::{self, LOCK_TIMEOUT};
+use crate::world::store::notices::StoreFinding;
 use crate::world::store::sessions::{last_mount, new_session_id};
 use crate::world::store::state::{open_unlocked, refuse_strangers};
 use crate::world::{World, WorldOptions};
@@ -29,17 +29,17 @@ impl World {
     ///
     /// # Errors
     /// As [`World::open`].
-    pub fn as_last_mounted(store: &Path) -> Result<(World, Vec<StoreFinding>)> {
+    pub fn open_offline(store: &Path) -> Result<(World, Vec<StoreFinding>)> {
         let root = Root::open(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
-        World::begin_as_last_mounted(root)
+        World::open_offline_root(root)
     }
 
-    /// Begins a session as [`World::as_last_mounted`] in a store that is already open.
+    /// Begins a session as [`World::open_offline`] in a store that is already open.
     ///
     /// # Errors
     /// As [`World::begin_session`].
-    pub fn begin_as_last_mounted(root: Root) -> Result<(World, Vec<StoreFinding>)> {
+    pub fn open_offline_root(root: Root) -> Result<(World, Vec<StoreFinding>)> {
         let (held, last) = match open_unlocked(&root)? {
             Some(state) => {
                 let mut held = lock::for_changes(state.as_fd(), LOCK_TIMEOUT.into())?;

@@ -11,35 +11,35 @@ use crate::error::{Error, Result};
 use crate::journal::{ActorCache, Journal, Op};
 use crate::name::EscapedBytes;
 use crate::world::keep::digests::SessionDigests;
+use crate::world::keep::draft_versions::DraftVersions;
 use crate::world::keep::evict::Evictor;
 use crate::world::keep::finalize::Finalizer;
-use crate::world::keep::pending::DraftVersions;
+use crate::world::keep::open_writers::NoWriters;
 use crate::world::keep::quota::VersionQuota;
 use crate::world::keep::versions::VersionStore;
-use crate::world::keep::writers::NoWriters;
 use crate::world::outside_names::OutsideNames;
 use crate::world::root::Root;
-use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::StoreHolder;
 use crate::world::store::lent_bits;
 use crate::world::store::link_index::LinkIndex;
 use crate::world::store::notices::SessionNotices;
+use crate::world::store::notices::StoreFinding;
 use crate::world::store::origin;
-use crate::world::store::own;
 use crate::world::store::probe;
 use crate::world::store::read_only::LockedStore;
 use crate::world::store::reserve;
 use crate::world::store::settle;
 use crate::world::store::state::{StateDir, open_unlocked, refuse_strangers};
+use crate::world::store::state_files;
 use crate::world::trash::gatherer::GatherQueue;
-use crate::world::trash::trash_state;
-use crate::world::trash::trash_state::Trash;
+use crate::world::trash::trash_entries;
+use crate::world::trash::trash_entries::Trash;
 use crate::world::view::View;
 use crate::world::{World, WorldOptions};
 
 /// The time that the end of a session waits for versions to become final. A version that is not final by then stays
 /// whole.
-const AT_THE_END: std::time::Duration = std::time::Duration::from_secs(2);
+const END_LIMIT: std::time::Duration = std::time::Duration::from_secs(2);
 
 impl World {
     /// Opens and locks a store, settles the acts that an earlier session left open, and begins a session.
@@ -71,11 +71,11 @@ impl World {
         match attempt() {
             Err(error) if reserve::is_full(&error) => {
                 let state = open_unlocked(&root)?.ok_or(Error::NotFound)?;
-                reserve::with_it(state.as_fd(), error, attempt)
+                reserve::retry_without_reserve(state.as_fd(), error, attempt)
             }
             begun => begun.map(|(mut world, settled)| {
-                reserve::keep(world.state.as_fd());
-                world.spare = reserve::spare(world.state.as_fd());
+                reserve::set_up(world.state.as_fd());
+                world.spare = reserve::open_spare(world.state.as_fd());
                 (world, settled)
             }),
         }
@@ -87,7 +87,7 @@ impl World {
     /// The error of the retry; `error` if there was no reserve.
     pub fn with_reserve<T>(&self, error: Error, act: impl FnMut() -> Result<T>) -> Result<T> {
         if reserve::is_full(&error) {
-            reserve::with_it(self.state.as_fd(), error, act)
+            reserve::retry_without_reserve(self.state.as_fd(), error, act)
         } else {
             Err(error)
         }
@@ -102,7 +102,7 @@ impl World {
         self.state.forget_session(&self.session);
         self.root.lender().close();
         if self.state.is_new
-            && let Err(error) = crate::world::store::unused::remove(&self.root)
+            && let Err(error) = crate::world::store::unused_store::remove(&self.root)
         {
             log::warn!("what was made for the store could not be removed: {error}");
         }
@@ -124,7 +124,7 @@ impl World {
         }
         self.gatherer.end();
         self.gather_now();
-        self.finalizer.finish(&NoWriters(&self.root), AT_THE_END);
+        self.finalizer.finish(&NoWriters(&self.root), END_LIMIT);
         self.digests.finish(&NoWriters(&self.root), self.mounted);
         self.drop_scratch();
         if let Err(error) = self.journal.note(Op::End, None) {
@@ -132,7 +132,7 @@ impl World {
         }
         self.seal();
         self.journal.trim();
-        reserve::keep(self.state.as_fd());
+        reserve::set_up(self.state.as_fd());
         self.root.end_use();
         self.state.close();
     }
@@ -149,7 +149,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
     holder.durable = options.durable;
     let state = StateDir::open(&root, holder.clone(), lock)?;
     open_trash(&root, &state, options.owner)?;
-    let named = (state.as_fd(), state.before());
+    let named = (state.as_fd(), state.previous_session());
     let mut settled = lent_bits::take_back(&root, named, || state.is_fresh_copy());
     if options.owner.is_some() {
         root.lender().prepare()?;
@@ -178,8 +178,8 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
         boot: holder.boot,
         home: options.home.map(EscapedBytes),
         after: last.after,
-        store: Some(origin::here(state.as_fd())?),
-        copied: state.copied().map(str::to_owned),
+        store: Some(origin::store_id(state.as_fd())?),
+        copied: state.copied_session().map(str::to_owned),
         mounted: mounted_with.map(Box::new),
     };
     journal.note(begin, None)?;
@@ -211,17 +211,17 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
         notices,
         lost: AtomicBool::new(false),
     };
-    settled.extend(world.state.tell_of_copy());
+    settled.extend(world.state.copy_findings());
     settled.extend(last.settled);
     Ok((world, settled))
 }
 
 /// Creates the trash if it is missing, and gives it to the user that acts on the store.
 fn open_trash(root: &Root, state: &StateDir, owner: Option<(u32, u32)>) -> Result<()> {
-    let dir = trash_state::open(root)?;
-    trash_state::expect_own(&dir, owner, state)?;
-    own::hide_from_git(dir.as_fd());
-    own::give_to(dir.as_fd(), owner)
+    let dir = trash_entries::open(root)?;
+    trash_entries::expect_own(&dir, owner, state)?;
+    state_files::hide_from_git(dir.as_fd());
+    state_files::give_to(dir.as_fd(), owner)
 }
 
 /// Creates the session's directory of versions, and starts the finalizer and the evictor.
@@ -231,23 +231,23 @@ fn open_versions(
     journal: &Arc<Journal>,
     options: &WorldOptions,
 ) -> Result<(VersionStore, Arc<Finalizer>)> {
-    let again = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(Error::os("fcntl"));
+    let dup_fd = |fd| rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(Error::os("fcntl"));
     let session = state.session().to_owned();
     let pending = Arc::new(DraftVersions::default());
     journal.listen(pending.clone());
-    let dir = state.versions(&session, options.owner)?;
+    let dir = state.make_versions_dir(&session, options.owner)?;
     let quota = VersionQuota::new(options.keep.max);
     let finalizer = Finalizer::new(
-        (session.clone(), again(dir.as_fd())?),
+        (session.clone(), dup_fd(dir.as_fd())?),
         root.id().0,
         quota.clone(),
         options.durable,
         pending.clone(),
     );
     if options.keep.evict {
-        pending.remember();
+        pending.start_history();
         let evictor = Evictor {
-            state: again(state.as_fd())?,
+            state: dup_fd(state.as_fd())?,
             journal: journal.clone(),
             session: session.as_str().into(),
             durable: options.durable,

@@ -20,22 +20,22 @@ use crate::journal::{
 use crate::name::{Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::{Root, open_beneath, stat_at, stat_fd};
-use crate::world::store::finding::StoreFinding;
 use crate::world::store::layout::{SESSIONS, TRASH, VERSIONS, version_name};
-use crate::world::store::sessions::{newest, open_journal, sessions};
+use crate::world::store::notices::StoreFinding;
+use crate::world::store::sessions::{open_journal, open_newest_journal, sessions};
 use trumanfs_types::meta::{Id, Meta};
 
 /// The number of records to compare with the disk, in a session that does not name its store.
-const LOOKED_AT: usize = 4096;
+const MAX_COMPARED_RECORDS: usize = 4096;
 
 /// The number of such sessions to inspect.
-const SESSIONS_LOOKED_AT: usize = 64;
+const MAX_COMPARED_SESSIONS: usize = 64;
 
 /// Returns the identity of this store, for new sessions and for forks. `state` is the store's `.trumanfs`.
 ///
 /// # Errors
 /// Any error from `statx(2)`.
-pub fn here(state: BorrowedFd<'_>) -> Result<StoreId> {
+pub fn store_id(state: BorrowedFd<'_>) -> Result<StoreId> {
     let meta = stat_fd(state)?;
     let mut id = StoreId {
         inode: meta.id.1,
@@ -90,12 +90,12 @@ impl CopyOrigin {
             ));
         }
         let session = || self.last.clone();
-        let told = what.into_iter().map(|what| StoreFinding {
+        let copied_findings = what.into_iter().map(|what| StoreFinding {
             session: session(),
             what,
             crash: false,
         });
-        told.collect()
+        copied_findings.collect()
     }
 }
 
@@ -104,14 +104,14 @@ impl CopyOrigin {
 ///
 /// # Errors
 /// Any error from the system calls.
-pub fn copied(
+pub fn find_copy_origin(
     root: &Root,
     state: BorrowedFd<'_>,
     named: Option<&str>,
 ) -> Result<Option<CopyOrigin>> {
-    let here = here(state)?;
-    let of_newest = match newest(state, named, OFlags::RDONLY)? {
-        Some((_, file)) => recorded(file),
+    let here = store_id(state)?;
+    let of_newest = match open_newest_journal(state, named, OFlags::RDONLY)? {
+        Some((_, file)) => recorded_identity(file),
         None => None,
     };
     if let Some((Some(there), copied)) = of_newest
@@ -122,7 +122,9 @@ pub fn copied(
     }
     let (mut silent, mut is_fresh) = (0, true);
     for session in sessions(state)?.into_iter().rev() {
-        let recorded = open_journal(state, &session).ok().and_then(recorded);
+        let recorded = open_journal(state, &session)
+            .ok()
+            .and_then(recorded_identity);
         let found = match recorded {
             // The session had not begun, or its journal cannot be read, which is reported elsewhere.
             None => continue,
@@ -131,10 +133,10 @@ pub fn copied(
                 copied
             }
             Some((Some(_), _)) => Some(session),
-            Some((None, _)) if silent == SESSIONS_LOOKED_AT => None,
+            Some((None, _)) if silent == MAX_COMPARED_SESSIONS => None,
             Some((None, _)) => {
                 silent += 1;
-                if agrees(root, state, &session, silent == 1)? {
+                if matches_disk(root, state, &session, silent == 1)? {
                     is_fresh = false;
                     continue;
                 }
@@ -148,7 +150,7 @@ pub fn copied(
 
 /// Reads the identity of the store in which a session was recorded, and the newest copied session that it names; `None`
 /// if it has no `begin`.
-fn recorded(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
+fn recorded_identity(journal: File) -> Option<(Option<StoreId>, Option<String>)> {
     match JournalReader::new(BufReader::new(journal)).next_record() {
         Ok(Some(Record {
             op: Op::Begin { store, copied, .. },
@@ -181,7 +183,7 @@ impl MatchCounts {
 /// Compares a session's records with the disk. Only a copy gives other inodes to the trash and the versions, so the
 /// majority decides. If nothing is there, the paths that the session left are compared, but only those that no later
 /// session can have changed.
-fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Result<bool> {
+fn matches_disk(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Result<bool> {
     let trash = root.dir(&WorldPath::parse(TRASH)?).ok();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let path = format!("{SESSIONS}/{session}/{VERSIONS}");
@@ -189,7 +191,7 @@ fn agrees(root: &Root, state: BorrowedFd<'_>, session: &str, newest: bool) -> Re
     let (mut kept, mut named) = (MatchCounts::default(), MatchCounts::default());
     let (mut changed, mut moved) = (HashSet::new(), Vec::new());
     let mut records = ReverseReader::new(open_journal(state, session)?)?.without_checks();
-    for _ in 0..LOOKED_AT {
+    for _ in 0..MAX_COMPARED_RECORDS {
         let Ok(Some(record)) = records.next_record() else {
             break;
         };

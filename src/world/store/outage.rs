@@ -21,16 +21,17 @@ use crate::world::store::sessions::open_journal;
 use crate::world::store::state::{StateDir, io};
 
 /// The longest time until data reach the disk by themselves: the kernel starts after 30 s, and checks every 5 s.
-const WRITTEN_OUT: TimeDelta = TimeDelta::seconds(60);
+const WRITEBACK_LIMIT: TimeDelta = TimeDelta::seconds(60);
 
 /// Marks the session being settled if the machine went down during it and its requests had not waited for the disk.
 /// Returns the message for the operator.
-pub(in crate::world) fn mark(
+pub(in crate::world) fn mark_power_cut(
     state: &StateDir,
     session: &str,
     tail: Option<&JournalTail>,
 ) -> Result<Option<String>> {
-    let Some(tail) = tail.filter(|_| went_down(state.as_fd(), session, state.before.as_ref()))
+    let Some(tail) =
+        tail.filter(|_| machine_went_down(state.as_fd(), session, state.before.as_ref()))
     else {
         return Ok(None);
     };
@@ -65,17 +66,17 @@ pub fn doubtful_since(
         Err(Error::NotFound) if last.is_none_or(|last| last.session == session) => {
             let file = open_journal(state, session).ok()?;
             let tail = crate::journal::tail(&file).ok()??;
-            let open = tail.record.op != Op::End && went_down(state, session, last);
+            let open = tail.record.op != Op::End && machine_went_down(state, session, last);
             open.then_some(tail.record.time)?
         }
         Err(_) => return None,
     };
-    let time = DateTime::parse_from_rfc3339(time.trim()).ok()?.to_utc() - WRITTEN_OUT;
+    let time = DateTime::parse_from_rfc3339(time.trim()).ok()?.to_utc() - WRITEBACK_LIMIT;
     Some(time.to_rfc3339_opts(SecondsFormat::Micros, true))
 }
 
 /// Returns whether a session without an end began before the machine's last boot and did not wait for the disk.
-fn went_down(state: BorrowedFd<'_>, session: &str, holder: Option<&StoreHolder>) -> bool {
+fn machine_went_down(state: BorrowedFd<'_>, session: &str, holder: Option<&StoreHolder>) -> bool {
     if holder.is_some_and(|holder| holder.durable && holder.session == session) {
         return false;
     }

@@ -75,7 +75,7 @@ fn try_renames(state: BorrowedFd<'_>) -> Result<()> {
         // A file system in user space may accept the flag and ignore it.
         .and_then(
             |()| match rustix::fs::accessat(state, one, Access::EXISTS, AtFlags::empty()) {
-                Err(Errno::NOENT) => Err(lacks(RenameFlags::EXCHANGE)),
+                Err(Errno::NOENT) => Err(missing_flag_error(RenameFlags::EXCHANGE)),
                 looked => looked.map_err(Error::os("access")),
             },
         );
@@ -95,12 +95,12 @@ fn make(state: BorrowedFd<'_>, name: &str) -> Result<()> {
 fn rename(state: BorrowedFd<'_>, from: &str, to: &str, how: RenameFlags) -> Result<()> {
     match rustix::fs::renameat_with(state, from, state, to, how) {
         Ok(()) => Ok(()),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Err(lacks(how)),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Err(missing_flag_error(how)),
         Err(errno) => Err(Error::os("renameat2")(errno)),
     }
 }
 
-fn lacks(flag: RenameFlags) -> Error {
+fn missing_flag_error(flag: RenameFlags) -> Error {
     let (flag, made) = match flag {
         RenameFlags::EXCHANGE => ("RENAME_EXCHANGE", "replacements"),
         _ => ("RENAME_NOREPLACE", "removals"),
@@ -201,7 +201,7 @@ fn may_fold(state: BorrowedFd<'_>) -> bool {
     folds.is_ok()
 }
 
-fn kind(of: BorrowedFd<'_>) -> Option<u64> {
+fn file_system_magic(of: BorrowedFd<'_>) -> Option<u64> {
     let found = rustix::fs::fstatfs(of).ok()?;
     u64::try_from(found.f_type).ok()
 }
@@ -209,12 +209,12 @@ fn kind(of: BorrowedFd<'_>) -> Option<u64> {
 /// Returns whether a lock on this file system may be lost without an act of its holder: on a network's file system, or
 /// one in user space.
 pub(in crate::world) fn may_lose_locks(state: BorrowedFd<'_>) -> bool {
-    kind(state).is_none_or(|kind| !LOCAL.contains(&kind))
+    file_system_magic(state).is_none_or(|kind| !LOCAL.contains(&kind))
 }
 
 /// Returns whether the file system is one in user space.
 pub(in crate::world) fn is_fuse(state: BorrowedFd<'_>) -> bool {
-    kind(state) == Some(FUSE)
+    file_system_magic(state) == Some(FUSE)
 }
 
 /// Returns the notice about a file system that does not report files' times of birth.

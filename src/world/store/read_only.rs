@@ -16,11 +16,11 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::world::options::WorldOptions;
 use crate::world::root::{Root, stat_fd};
-use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::{StoreHolder, holder, read_holder};
 use crate::world::store::inode_lists;
 use crate::world::store::lent_bits;
 use crate::world::store::lock::{self, LockWait};
+use crate::world::store::notices::StoreFinding;
 use crate::world::store::origin;
 use crate::world::store::sessions::{last_mount, new_session_id};
 use crate::world::store::settle;
@@ -93,11 +93,11 @@ impl ReadOnlyStore {
             return Ok((reading, Vec::new()));
         };
         let state = state.as_fd();
-        let (lock, mut settled) = settled(&root, state, patience)?;
+        let (lock, mut settled) = settle_and_share(&root, state, patience)?;
         let seen = holder(state)?.map(|holder| (holder.session, holder.epoch));
         let named = seen.as_ref().map(|(session, _)| session.clone());
         let options = with(last_mount(state, named.as_deref())?);
-        let copied = origin::copied(&root, state, named.as_deref())?;
+        let copied = origin::find_copy_origin(&root, state, named.as_deref())?;
         let is_fresh_copy = copied.is_some_and(|copied| copied.is_fresh);
         let left = (state, named.as_deref());
         settled.extend(lent_bits::take_back(&root, left, || is_fresh_copy));
@@ -170,7 +170,7 @@ impl ReadOnlyStore {
         let Some(state) = open_unlocked(&self.root)? else {
             return Ok(false);
         };
-        self.let_go();
+        self.release_lock();
         let mut file = match lock::for_changes(state.as_fd(), patience) {
             Ok(Some(file)) => file,
             Ok(None) => return Ok(false),
@@ -193,7 +193,7 @@ impl ReadOnlyStore {
     pub fn take_claim(&self) -> Option<StoreClaim> {
         let claim = self.claim.lock().take();
         if claim.is_none() {
-            self.let_go();
+            self.release_lock();
         }
         claim
     }
@@ -205,7 +205,7 @@ impl ReadOnlyStore {
         }
     }
 
-    fn let_go(&self) {
+    fn release_lock(&self) {
         if let Some(file) = &self.lock {
             lock::release(file);
         }
@@ -221,7 +221,7 @@ impl ReadOnlyStore {
 }
 
 /// Settles the newest session and takes the shared lock.
-fn settled(
+fn settle_and_share(
     root: &Root,
     state: BorrowedFd<'_>,
     patience: Duration,

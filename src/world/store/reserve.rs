@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::error::{Error, Result};
 use crate::world::root::open_beneath;
 use crate::world::store::layout::{RESERVE, SPACE};
-use crate::world::store::own;
+use crate::world::store::state_files;
 
 /// The files that take an inode each. A session needs two directories, a journal, a log and a socket, and only the
 /// socket is deleted at its end.
@@ -31,52 +31,52 @@ const SIZES: [u64; 6] = [
     160 << 10,
     80 << 10,
 ];
-const PART: u64 = 16;
+const MAX_DISK_FRACTION: u64 = 16;
 
 /// The number of attempts to use the freed space, and the pause between them.
-const ATTEMPTS: u32 = 8;
-const PAUSE: Duration = Duration::from_millis(50);
+const MAX_ATTEMPTS: u32 = 8;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The space never given to removals, and the space given at once: a few blocks for the trash's directory.
-const FLOOR: u64 = 512 << 10;
-const PIECE: u64 = 16 << 10;
+const MIN_KEPT_BYTES: u64 = 512 << 10;
+const PIECE_BYTES: u64 = 16 << 10;
 
 /// Opens the space file for removals while the store is served. It is opened early, because the threads may have only
 /// an owner's rights.
-pub(in crate::world) fn spare(state: BorrowedFd<'_>) -> Option<File> {
+pub(in crate::world) fn open_spare(state: BorrowedFd<'_>) -> Option<File> {
     let path = format!("{RESERVE}/{SPACE}");
-    own::open(state, path.as_bytes(), OFlags::RDWR).ok()
+    state_files::open(state, path.as_bytes(), OFlags::RDWR).ok()
 }
 
 /// Frees a piece of the reserve for a removal that found no space. Returns whether there was one.
-pub(in crate::world) fn give(spare: &File) -> bool {
+pub(in crate::world) fn free_piece(spare: &File) -> bool {
     let Some(left) = spare
         .metadata()
         .ok()
-        .and_then(|meta| meta.len().checked_sub(PIECE))
+        .and_then(|meta| meta.len().checked_sub(PIECE_BYTES))
     else {
         return false;
     };
     // Ext4 reuses freed blocks only after the commit that frees them.
-    left >= FLOOR && spare.set_len(left).is_ok() && spare.sync_all().is_ok()
+    left >= MIN_KEPT_BYTES && spare.set_len(left).is_ok() && spare.sync_all().is_ok()
 }
 
 /// Sets up the reserve if it is missing. Without it, only work on a full disk suffers.
-pub(in crate::world) fn keep(state: BorrowedFd<'_>) {
+pub(in crate::world) fn set_up(state: BorrowedFd<'_>) {
     let size = |file: &File| file.metadata().map_or(0, |meta| meta.len());
     let most = SIZES.into_iter().max().unwrap_or_default();
-    if spare(state).is_some_and(|file| size(&file) == most) {
+    if open_spare(state).is_some_and(|file| size(&file) == most) {
         return;
     }
     let _ = rustix::fs::mkdirat(state, RESERVE, Mode::RWXU);
     let Ok(dir) = open(state) else { return };
-    let make = |name: &str| own::open_or_make(dir.as_fd(), name.as_bytes(), OFlags::RDWR);
+    let make = |name: &str| state_files::open_or_make(dir.as_fd(), name.as_bytes(), OFlags::RDWR);
     if let Ok(file) = make(SPACE) {
         let all = rustix::fs::fstatvfs(&file).map_or(u64::MAX, |fs| fs.f_blocks * fs.f_frsize);
         let flags = FallocateFlags::empty();
         let has = size(&file);
         let takes = |size: &u64| rustix::fs::fallocate(&file, flags, 0, *size).is_ok();
-        let wanted = |size: &&u64| **size > has && **size <= all / PART;
+        let wanted = |size: &&u64| **size > has && **size <= all / MAX_DISK_FRACTION;
         let _ = SIZES.iter().filter(wanted).any(takes);
     }
     for name in INODES {
@@ -100,7 +100,7 @@ pub(in crate::world) fn release(state: BorrowedFd<'_>) -> bool {
 ///
 /// # Errors
 /// The error of the retry; `error` if there was no reserve.
-pub(in crate::world) fn with_it<T>(
+pub(in crate::world) fn retry_without_reserve<T>(
     state: BorrowedFd<'_>,
     error: Error,
     mut act: impl FnMut() -> Result<T>,
@@ -113,9 +113,9 @@ pub(in crate::world) fn with_it<T>(
     if let Ok(dir) = open_beneath(state, b".", flags, Mode::empty()) {
         let _ = rustix::fs::syncfs(&dir);
     }
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         match act() {
-            Err(error) if is_full(&error) => std::thread::sleep(PAUSE),
+            Err(error) if is_full(&error) => std::thread::sleep(ATTEMPT_PAUSE),
             other => return other,
         }
     }

@@ -11,7 +11,7 @@ use crate::journal::{JournalReader, MountSettings, Op};
 use crate::name::Name;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::{self, JOURNAL, SESSIONS};
-use crate::world::store::own;
+use crate::world::store::state_files;
 
 /// Returns the ids of all sessions, oldest first.
 ///
@@ -50,7 +50,7 @@ pub(in crate::world) fn open_session_file(
     flags: OFlags,
 ) -> Result<File> {
     let path = layout::of_session(session, JOURNAL);
-    own::open(state.as_fd(), path.as_bytes(), flags)
+    state_files::open(state.as_fd(), path.as_bytes(), flags)
 }
 
 /// Returns a new session id: sortable, and different for each start.
@@ -66,7 +66,7 @@ const STARTS: &str = "%Y%m%dT%H%M%S%.6fZ";
 
 /// Returns the given id if it sorts after all sessions, else one that does: the clock may have been put back, and an
 /// id may be older than the wait for the lock. The caller holds the store's lock, which names `last`.
-pub(in crate::world) fn following(
+pub(in crate::world) fn later_session_id(
     state: impl AsFd,
     last: Option<&str>,
     id: String,
@@ -108,7 +108,7 @@ fn start(id: &str) -> Option<(chrono::NaiveDateTime, &str)> {
 /// A session begins under the lock, after the lock file names it. So the named session, if it exists, is the newest,
 /// and the directory need not be listed, which takes longer with every session. Listing is needed only if sessions were
 /// added since.
-pub(in crate::world) fn newest(
+pub(in crate::world) fn open_newest_journal(
     state: impl AsFd,
     named: Option<&str>,
     flags: OFlags,
@@ -144,10 +144,10 @@ pub(in crate::world) fn last_mount(
     state: BorrowedFd<'_>,
     named: Option<&str>,
 ) -> Result<Option<MountSettings>> {
-    if let Some((_, file)) = newest(state, named, OFlags::RDONLY)?
-        && let Some(said) = recorded_mount(file)
+    if let Some((_, file)) = open_newest_journal(state, named, OFlags::RDONLY)?
+        && let Some(settings) = recorded_mount(file)
     {
-        return Ok(said);
+        return Ok(settings);
     }
     let others = sessions(state)?.into_iter().rev();
     let mut others = others.filter_map(|session| open_journal(state, &session).ok());
@@ -187,7 +187,7 @@ mod tests {
     fn a_session_sorts_after_all_before_it_whatever_the_clock_says() {
         let dir = tempfile::tempdir().unwrap();
         let state = File::open(dir.path()).unwrap();
-        let follows = |last, id: &str| following(&state, last, id.to_owned()).unwrap();
+        let follows = |last, id: &str| later_session_id(&state, last, id.to_owned()).unwrap();
         let (early, late) = (
             "20260101T000000.000007Z-0001",
             "29991231T235959.999999Z-ffff",

@@ -20,13 +20,13 @@ use crate::journal::{
 use crate::name::{Name, WorldPath};
 use crate::world::located::stat;
 use crate::world::root::Root;
-use crate::world::store::finding::StoreFinding;
 use crate::world::store::layout::SESSIONS;
-use crate::world::store::sessions::{newest, open_session_file};
+use crate::world::store::notices::StoreFinding;
 pub use crate::world::store::sessions::{open_journal, sessions};
+use crate::world::store::sessions::{open_newest_journal, open_session_file};
 use crate::world::store::settle_names::SurroundingRecords;
 use crate::world::store::state::StateDir;
-use crate::world::trash::trash_state::move_to;
+use crate::world::trash::trash_entries::rename_noreplace;
 use trumanfs_types::meta::Id;
 
 /// The number of final records that may be unsettled when the daemon dies: more than twice as many as it has worker
@@ -79,7 +79,7 @@ pub fn seal_again(root: &Root, state: impl AsFd, session: &str) -> Result<()> {
 /// # Errors
 /// [`Error::Damaged`] if its journal cannot be read; any error from the system calls.
 pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
-    match newest(state, named, OFlags::RDONLY)? {
+    match open_newest_journal(state, named, OFlags::RDONLY)? {
         Some((session, file)) => end(&session, &file).map(|(_, _, clean)| clean),
         None => Ok(true),
     }
@@ -88,7 +88,7 @@ pub fn is_settled(state: impl AsFd, named: Option<&str>) -> Result<bool> {
 /// Returns a journal's last records, its length, and whether its session ended cleanly.
 fn end(session: &str, file: &File) -> Result<(Option<JournalTail>, u64, bool)> {
     let length = file.metadata().map(|m| m.len()).unwrap_or(0);
-    let tail = crate::journal::tail(file).map_err(|error| damaged(session, &error))?;
+    let tail = crate::journal::tail(file).map_err(|error| damaged_error(session, &error))?;
     let clean = match &tail {
         None => length == 0,
         Some(tail) => tail.record.op == Op::End && tail.length == length,
@@ -113,14 +113,14 @@ pub struct LastSession {
 pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
     let root = &root.duplicate()?.for_operator();
     let flags = OFlags::RDWR | OFlags::APPEND;
-    let Some((session, file)) = newest(state, state.before(), flags)? else {
+    let Some((session, file)) = open_newest_journal(state, state.previous_session(), flags)? else {
         return Ok(LastSession::default());
     };
     let (tail, length, clean) = end(&session, &file)?;
     if clean {
         let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
         return Ok(LastSession {
-            after: Some(after(session, &journal)?),
+            after: Some(session_end(session, &journal)?),
             settled: Vec::new(),
         });
     }
@@ -138,8 +138,12 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
             length - whole
         )));
     }
-    settled.extend(crate::world::keep::version_files::sweep(state, &session)?.map(found));
-    settled.extend(crate::world::store::outage::mark(state, &session, tail.as_ref())?.map(found));
+    settled.extend(
+        crate::world::keep::version_files::delete_orphan_lists(state, &session)?.map(found),
+    );
+    settled.extend(
+        crate::world::store::outage::mark_power_cut(state, &session, tail.as_ref())?.map(found),
+    );
     let last = match state.is_fresh_copy() {
         true => LastRecords::default(), // Its inode numbers are those of another store.
         false => last_records(&session, &file, root.id().0)?,
@@ -155,7 +159,8 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
             .into_iter()
             .map(found),
     );
-    if let Err(error) = crate::world::store::settle_links::settle(root, state, &last.window) {
+    if let Err(error) = crate::world::store::settle_links::recount_links(root, state, &last.window)
+    {
         log::warn!("the hard links in the trash could not be counted: {error}");
     }
     if settled.is_empty() && !state.is_fresh_copy() {
@@ -171,7 +176,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
     // Its reserve is for the session that begins now.
     journal.trim();
     Ok(LastSession {
-        after: Some(after(session, &journal)?),
+        after: Some(session_end(session, &journal)?),
         settled,
     })
 }
@@ -179,7 +184,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
 /// Compares each of the last records with the disk, and aborts those whose act was not done. Returns the messages for
 /// the operator.
 fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<Vec<String>> {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     let mut not_done: HashSet<u64> = window
         .iter()
         .filter_map(|record| match &record.op {
@@ -197,7 +202,7 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
             before: before.iter().filter(stands).collect(),
             later: later.iter().skip(1).filter(stands).collect(),
         };
-        let fate = match outcome(root, record, &around) {
+        let fate = match find_outcome(root, record, &around) {
             // An occupant with an ordinary user's rights can close the inspected directories. That must not keep the
             // store shut.
             Err(error) if matches!(error.errno(), Errno::ACCESS | Errno::PERM) => {
@@ -208,28 +213,28 @@ fn settle_records(root: &Root, window: &[Record], journal: &Journal) -> Result<V
         };
         match fate {
             RecordOutcome::Done => {}
-            RecordOutcome::Finished(what) => told.push(what),
+            RecordOutcome::Finished(what) => messages.push(what),
             RecordOutcome::NotDone => {
                 let of = record.seq;
                 not_done.insert(of);
                 let error = "the daemon ended before it was done".to_owned();
                 journal.abort(of, error, record.origin)?;
-                told.push(format!(
+                messages.push(format!(
                     "{} (record {of}) had not been done",
                     record.op.word()
                 ));
             }
         }
     }
-    Ok(told)
+    Ok(messages)
 }
 
-fn after(session: String, journal: &Journal) -> Result<SessionEnd> {
+fn session_end(session: String, journal: &Journal) -> Result<SessionEnd> {
     let (seq, hash) = journal.end()?;
     Ok(SessionEnd { session, seq, hash })
 }
 
-fn damaged(session: &str, error: &Error) -> Error {
+fn damaged_error(session: &str, error: &Error) -> Error {
     Error::Damaged(format!(
         "the journal of session {session} cannot be read: {error}\n  \
          The occupant's files and the trash are not affected. Move .trumanfs/{SESSIONS}/{session} away, keep it, and mount again."
@@ -260,7 +265,7 @@ fn last_records(session: &str, file: &File, device: u64) -> Result<LastRecords> 
     };
     for record in JournalReader::new(BufReader::new(file)) {
         let record = record
-            .map_err(|error| damaged(session, &error))?
+            .map_err(|error| damaged_error(session, &error))?
             .with_device(device);
         if let Op::Begin { boot, .. } = &record.op
             && *boot != this_boot
@@ -286,7 +291,11 @@ enum RecordOutcome {
     Finished(String),
 }
 
-fn outcome(root: &Root, record: &Record, around: &SurroundingRecords<'_>) -> Result<RecordOutcome> {
+fn find_outcome(
+    root: &Root,
+    record: &Record,
+    around: &SurroundingRecords<'_>,
+) -> Result<RecordOutcome> {
     let done = |done: bool| {
         Ok(if done {
             RecordOutcome::Done
@@ -316,24 +325,27 @@ fn outcome(root: &Root, record: &Record, around: &SurroundingRecords<'_>) -> Res
         Op::Create { .. } | Op::Mkdir { .. } | Op::Mknod { .. } | Op::Symlink { .. } => {
             done(stat(root, path)?.is_some())
         }
-        Op::Link { ids, .. } => done(is(root, path, *ids)?),
+        Op::Link { ids, .. } => done(is_inode_at(root, path, *ids)?),
         Op::Unlink { ids, .. } | Op::Rmdir { ids, .. } | Op::Exchange { ids, .. } => {
-            done(!is(root, path, *ids)?)
+            done(!is_inode_at(root, path, *ids)?)
         }
         Op::Rename { ids, replaced, .. } | Op::Restore { ids, replaced, .. } => {
             if let (Some(replaced), Some(to)) = (replaced, places.next())
-                && is(root, path, replaced.ids)?
-                && is(root, to, *ids)?
+                && is_inode_at(root, path, replaced.ids)?
+                && is_inode_at(root, to, *ids)?
             {
-                return finish(root, path, to, replaced);
+                return finish_replacement(root, path, to, replaced);
             }
-            done(!is(root, path, *ids)?)
+            done(!is_inode_at(root, path, *ids)?)
         }
         Op::Truncate { new: Some(new), .. } | Op::Content { new: Some(new), .. } => {
             let moved = record.op.path().map(|path| around.moved_places(path));
             let mut moved = moved.iter().flatten();
             // A possible place that cannot be inspected is ignored.
-            done(moved.any(|place| is(root, place, *new).unwrap_or(false)) || is(root, path, *new)?)
+            done(
+                moved.any(|place| is_inode_at(root, place, *new).unwrap_or(false))
+                    || is_inode_at(root, path, *new)?,
+            )
         }
         // Repeating these changes is harmless, and whether they were done moves nothing. Reserved space and attributes
         // of the last moment may be old or new.
@@ -358,24 +370,24 @@ fn outcome(root: &Root, record: &Record, around: &SurroundingRecords<'_>) -> Res
 }
 
 /// Finishes a replacement with its second step: the replaced node still has the old name.
-fn finish(
+fn finish_replacement(
     root: &Root,
     path: &WorldPath,
     to: &WorldPath,
     replaced: &ReplacedFile,
 ) -> Result<RecordOutcome> {
-    let trash = crate::world::trash::trash_state::open(root)?;
+    let trash = crate::world::trash::trash_entries::open(root)?;
     let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
         return Ok(RecordOutcome::Done);
     };
     let (dir, entry) = (root.dir(&parent)?, Name::new(&replaced.trash.0)?);
     dir.reach
-        .through(dir.as_fd(), || move_to(&dir, name, &trash, entry))?;
+        .with_access(dir.as_fd(), || rename_noreplace(&dir, name, &trash, entry))?;
     Ok(RecordOutcome::Finished(format!(
         "{to} had been replaced; what stood there is now in the trash"
     )))
 }
 
-fn is(root: &Root, path: &WorldPath, ids: InodeNumbers) -> Result<bool> {
+fn is_inode_at(root: &Root, path: &WorldPath, ids: InodeNumbers) -> Result<bool> {
     Ok(stat(root, path)?.is_some_and(|meta| meta.id == Id(ids[0], ids[1])))
 }

@@ -19,13 +19,17 @@ use trumanfs_types::meta::Id;
 ///
 /// # Errors
 /// Any error from reading the trash.
-pub(in crate::world) fn settle(root: &Root, state: &StateDir, window: &[Record]) -> Result<()> {
+pub(in crate::world) fn recount_links(
+    root: &Root,
+    state: &StateDir,
+    window: &[Record],
+) -> Result<()> {
     let listed = state.all_trashed_links();
     let mut found: HashMap<Id, u32> = listed.keys().map(|id| (*id, 0)).collect();
     let mut is_doubtful = false;
     for record in window {
         is_doubtful |= !listed.is_empty() && matches!(record.op, Op::Restore { .. });
-        if let Some(id) = removed(&record.op).map_or(Ok(None), |of| has_links(root, of))? {
+        if let Some(id) = trashed_inode(&record.op).map_or(Ok(None), |of| has_links(root, of))? {
             is_doubtful = true;
             found.entry(id).or_default();
         }
@@ -52,7 +56,7 @@ pub(in crate::world) fn settle(root: &Root, state: &StateDir, window: &[Record])
 }
 
 /// Returns the inode that a record moved to the trash, and its entry.
-fn removed(op: &Op) -> Option<(InodeNumbers, &EscapedBytes)> {
+fn trashed_inode(op: &Op) -> Option<(InodeNumbers, &EscapedBytes)> {
     match op {
         Op::Unlink { ids, trash, .. } => Some((*ids, trash)),
         Op::Rename { replaced, .. } | Op::Restore { replaced, .. } => replaced

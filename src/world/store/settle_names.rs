@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Op, Record};
 use crate::name::WorldPath;
 use crate::world::root::Root;
-use crate::world::store::moved_paths::{carry, moved_paths};
+use crate::world::store::moved_paths::{moved_paths, path_after_move};
 
 /// The records before and after one, without those whose acts were not done.
 pub(in crate::world) struct SurroundingRecords<'r> {
@@ -28,7 +28,11 @@ impl SurroundingRecords<'_> {
         let is_same = |(other, number): (&WorldPath, Option<u64>)| {
             number.is_some() && number == dir && other.name() == path.name()
         };
-        if self.later.iter().any(|record| slots(record).any(is_same)) {
+        if self
+            .later
+            .iter()
+            .any(|record| named_slots(record).any(is_same))
+        {
             return Ok(None);
         }
         let Some(now) = follow(path, &self.later) else {
@@ -56,7 +60,7 @@ impl SurroundingRecords<'_> {
 }
 
 /// Iterates over the names that a record gives or takes, each with the inode number of its directory.
-fn slots(record: &Record) -> impl Iterator<Item = (&WorldPath, Option<u64>)> {
+fn named_slots(record: &Record) -> impl Iterator<Item = (&WorldPath, Option<u64>)> {
     let numbers = record.at.iter().map(|at| Some(at.2));
     record.op.changed_dirs().zip(numbers)
 }
@@ -92,7 +96,7 @@ fn follow(path: &WorldPath, later: &[&Record]) -> Option<WorldPath> {
         if ends {
             return None;
         }
-        at = carry(&at, op).unwrap_or(at);
+        at = path_after_move(&at, op).unwrap_or(at);
     }
     Some(at)
 }

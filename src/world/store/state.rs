@@ -14,7 +14,6 @@ use rustix::fs::{Access, AtFlags, FallocateFlags, Mode, OFlags};
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::root::{BENEATH, Root, open_beneath, stat_at, stat_fd};
-use crate::world::store::finding::StoreFinding;
 use crate::world::store::holder::{StoreHolder, read_holder};
 use crate::world::store::inode_lists::{self, parse_links, parse_pinned};
 use crate::world::store::layout::{
@@ -22,10 +21,11 @@ use crate::world::store::layout::{
 };
 use crate::world::store::lent_record::id_line;
 use crate::world::store::lock;
+use crate::world::store::notices::StoreFinding;
 use crate::world::store::origin::{self, CopyOrigin};
-use crate::world::store::own;
 use crate::world::store::probe;
 use crate::world::store::sessions;
+use crate::world::store::state_files;
 use trumanfs_types::meta::Id;
 
 /// The space that a session's log has on a disk that gets full, in bytes.
@@ -73,7 +73,7 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
         }
         Err(errno) => Err(Error::os("openat2")(errno)),
     };
-    root.through_top(open)
+    root.with_top_access(open)
 }
 
 /// Refuses a store that this user may not work on as an operator, before a system call fails with a bare denial. `at`
@@ -89,14 +89,14 @@ pub fn refuse_strangers(root: &Root, at: &std::path::Path) -> Result<()> {
             let looked = rustix::fs::accessat(root, name, may, flags);
             looked.map_err(Error::os("faccessat2"))
         };
-        let looked = root.through_top(look);
+        let looked = root.with_top_access(look);
         looked.is_err_and(|error| error.errno() == rustix::io::Errno::ACCESS)
     };
     let (what, owner) = if denied(b".", Access::EXEC_OK) {
         ("this directory", stat_fd(root.as_fd())?.uid)
     } else {
         let name = Name::new(STATE)?;
-        match root.through_top(|| stat_at(root.as_fd(), name)) {
+        match root.with_top_access(|| stat_at(root.as_fd(), name)) {
             Ok(meta) if meta.is_dir() && denied(STATE, may) => ("its .trumanfs", meta.uid),
             _ => return Ok(()),
         }
@@ -142,7 +142,7 @@ impl StateDir {
         let meta = stat_fd(fd.as_fd())?;
         if !made {
             let me = rustix::process::geteuid().as_raw();
-            own::expect_made_by(STATE, &meta, &[me])?;
+            state_files::expect_made_by(STATE, &meta, &[me])?;
         }
         let mut lock = lock::take_exclusive(fd.as_fd(), located)?;
         if let Err(error) = probe::check_file_system(fd.as_fd(), made) {
@@ -162,7 +162,7 @@ impl StateDir {
         }
         holder.epoch = before.as_ref().map_or(1, |h| h.epoch.saturating_add(1));
         let last = before.as_ref().map(|holder| &*holder.session);
-        holder.session = sessions::following(&fd, last, holder.session)?;
+        holder.session = sessions::later_session_id(&fd, last, holder.session)?;
         let text = serde_json::to_string(&holder).unwrap_or_default();
         // Overwriting in place takes no space; the rest is then cut off.
         lock.rewind()
@@ -174,7 +174,7 @@ impl StateDir {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => return Err(Error::os("mkdirat")(errno)),
         }
-        let copied = origin::copied(root, fd.as_fd(), last)?;
+        let copied = origin::find_copy_origin(root, fd.as_fd(), last)?;
         // The original's inode numbers would hide other files here.
         let shown = if copied.as_ref().is_some_and(|copied| copied.is_fresh) {
             inode_lists::set_aside(fd.as_fd())?
@@ -183,12 +183,15 @@ impl StateDir {
         };
         let list = |name: &str| {
             let flags = OFlags::RDWR | OFlags::APPEND;
-            own::open_or_make(fd.as_fd(), name.as_bytes(), flags)
+            state_files::open_or_make(fd.as_fd(), name.as_bytes(), flags)
         };
         let (links, id) = (list(LINKS)?, meta.id);
-        let by_id = parse_links(&own::read(&links, LINKS, inode_lists::LONGEST)?, id.0);
+        let by_id = parse_links(
+            &state_files::read(&links, LINKS, inode_lists::MAX_LIST_BYTES)?,
+            id.0,
+        );
         let pinned = list(PINNED)?;
-        own::hide_from_git(fd.as_fd());
+        state_files::hide_from_git(fd.as_fd());
         let links = Mutex::new(LinkCounts { file: links, by_id });
         Ok(StateDir {
             fd,
@@ -210,12 +213,12 @@ impl StateDir {
     }
 
     /// Returns the session that held the lock before.
-    pub fn before(&self) -> Option<&str> {
+    pub fn previous_session(&self) -> Option<&str> {
         self.before.as_ref().map(|holder| &*holder.session)
     }
 
     /// Returns the newest session recorded in the original store, if this store is a copy.
-    pub fn copied(&self) -> Option<&str> {
+    pub fn copied_session(&self) -> Option<&str> {
         self.copied.as_ref().map(|copied| copied.last.as_str())
     }
 
@@ -226,7 +229,7 @@ impl StateDir {
     }
 
     /// Returns the findings about records that no longer hold in a copy, on its first opening.
-    pub(in crate::world) fn tell_of_copy(&self) -> Vec<StoreFinding> {
+    pub(in crate::world) fn copy_findings(&self) -> Vec<StoreFinding> {
         let copied = self.copied.as_ref();
         copied.map_or_else(Vec::new, |copied| {
             copied.findings(self.shown, probe::is_fuse(self.fd.as_fd()))
@@ -248,7 +251,7 @@ impl StateDir {
         rustix::fs::mkdirat(&sessions, session, Mode::RWXU).map_err(Error::os("mkdirat"))?;
         let path = layout::of_session(session, JOURNAL);
         let flags = OFlags::RDWR | OFlags::APPEND;
-        own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600).map(OwnedFd::from)
+        state_files::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600).map(OwnedFd::from)
     }
 
     /// Creates the daemon's log file in the directory of a new session.
@@ -258,7 +261,7 @@ impl StateDir {
     pub fn new_log(&self, session: &str) -> Result<File> {
         let path = layout::of_session(session, LOG);
         let flags = OFlags::WRONLY | OFlags::APPEND;
-        let file = own::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600)?;
+        let file = state_files::make(self.fd.as_fd(), path.as_bytes(), flags, 0o600)?;
         // So that a full disk can be told of. Not every file system can do it.
         let _ = rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, LOG_SPACE);
         Ok(file)
@@ -292,11 +295,11 @@ impl StateDir {
     ///
     /// # Errors
     /// Any error from the system calls.
-    pub fn versions(&self, session: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
+    pub fn make_versions_dir(&self, session: &str, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
         let above = self.dir(&layout::session(session))?;
         rustix::fs::mkdirat(&above, VERSIONS, Mode::RWXU).map_err(Error::os("mkdirat"))?;
         let dir = self.dir(&layout::of_session(session, VERSIONS))?;
-        own::give_to(dir.as_fd(), owner)?;
+        state_files::give_to(dir.as_fd(), owner)?;
         Ok(dir)
     }
 
@@ -316,10 +319,10 @@ impl StateDir {
     }
 
     /// Counts one more, or one less, of a file's hard links in the trash.
-    pub fn count_link(&self, id: Id, came: bool) {
+    pub fn count_link(&self, id: Id, is_added: bool) {
         let mut counts = self.links.lock();
         let count = counts.by_id.entry(id).or_default();
-        *count = if came {
+        *count = if is_added {
             *count + 1
         } else {
             count.saturating_sub(1)
@@ -327,7 +330,7 @@ impl StateDir {
         if *count == 0 {
             counts.by_id.remove(&id);
         }
-        let sign = if came { '+' } else { '-' };
+        let sign = if is_added { '+' } else { '-' };
         let line = format!("{sign}{}", id_line(id, self.id.0));
         // Only the link count in `stat` depends on it; a full disk must not keep a file from being removed.
         if let Err(error) = counts.file.write_all(line.as_bytes()) {
@@ -362,7 +365,7 @@ impl StateDir {
     pub fn pinned(&self) -> Result<HashSet<Id>> {
         let mut file = self.pinned.lock();
         file.rewind().map_err(|e| io(&e))?;
-        let text = own::read(&file, PINNED, inode_lists::LONGEST)?;
+        let text = state_files::read(&file, PINNED, inode_lists::MAX_LIST_BYTES)?;
         Ok(parse_pinned(&text, self.id.0))
     }
 

@@ -9,7 +9,7 @@ use rustix::fs::OFlags;
 
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::list::{DirEntry, raw};
+use crate::world::list::{DirEntry, list_raw};
 use crate::world::located::LocatedNode;
 use crate::world::root::{Dir, Root, stat_at, stat_fd};
 use crate::world::store::layout::STATE;
@@ -152,9 +152,9 @@ impl<'s> StoreView<'s> {
         from: u64,
         mut visit: impl FnMut(DirEntry<'_>) -> bool,
     ) -> Result<()> {
-        raw(self.root, dir, from, |entry| {
+        list_raw(self.root, dir, from, |entry| {
             let exists = match Name::new(entry.name) {
-                Ok(name) => self.view.listed(dir, name, entry.kind, entry.ino),
+                Ok(name) => self.view.is_listed(dir, name, entry.kind, entry.ino),
                 Err(_) => true, // `.` and `..`
             };
             !exists || visit(entry)

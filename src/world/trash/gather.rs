@@ -25,18 +25,18 @@ use crate::world::World;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::TRASH;
 use crate::world::trash::gatherer::GatherJob;
-use crate::world::trash::trash_state::{EntryName, Removal, parse_entry};
+use crate::world::trash::trash_entries::{EntryName, GatherCandidate, parse_entry};
 
 /// The number of entries that one `gather` record names, which bounds a journal line.
-const GATHERED_AT_ONCE: usize = 1000;
+const MAX_GATHERED_PER_RECORD: usize = 1000;
 
 /// The time without a removal of a directory after which the thread gathers. `rm -r` removes many in one go: waking the
 /// thread for each would cost more than gathering a small one, and its moves and those of the removals would wait for
 /// each other, because the kernel lets only one at a time move something from one directory to another.
-const QUIET: Duration = Duration::from_millis(20);
+const QUIET_TIME: Duration = Duration::from_millis(20);
 
 /// The maximum number of such waits before the thread gathers all the same.
-const WAITS: u32 = 50;
+const MAX_QUIET_WAITS: u32 = 50;
 
 impl World {
     /// Leaves gathering to a thread, for the rest of the session. It calls `prepare` first. `with_world` has the thread
@@ -51,8 +51,8 @@ impl World {
             let mut goes_on = true;
             while goes_on {
                 std::thread::park();
-                for _ in 0..WAITS {
-                    std::thread::sleep(QUIET);
+                for _ in 0..MAX_QUIET_WAITS {
+                    std::thread::sleep(QUIET_TIME);
                     let mut is_due = true;
                     with_world(&mut |world| is_due = world.gatherer.is_due());
                     if is_due {
@@ -68,7 +68,7 @@ impl World {
         let thread = std::thread::Builder::new().name("gather".to_owned());
         match thread.spawn(run) {
             Ok(thread) => {
-                self.gatherer.attend(thread.thread().clone());
+                self.gatherer.set_thread(thread.thread().clone());
             }
             Err(error) => log::warn!("no thread to gather what is removed: {error}"),
         }
@@ -79,14 +79,14 @@ impl World {
         if self.gatherer.is_idle() {
             return;
         }
-        let last = self.gatherer.last();
+        let last = self.gatherer.last_queued();
         loop {
             let _working = self.gatherer.working.lock();
             let Some(next) = self.gatherer.next(last) else {
                 return;
             };
             self.collect(&next);
-            self.gatherer.done();
+            self.gatherer.finish_first();
         }
     }
 
@@ -103,9 +103,11 @@ impl World {
         &self,
         mut gathering: GatherJob,
         in_use: &dyn Fn(&EntryName) -> bool,
-    ) -> Vec<Removal> {
-        let removals = self.trash.recall(gathering.author.actor.pid, gathering.id);
-        let (held, rest): (Vec<_>, Vec<_>) = if self.gatherer.is_attended() {
+    ) -> Vec<GatherCandidate> {
+        let removals = self
+            .trash
+            .take_removals(gathering.author.actor.pid, gathering.id);
+        let (held, rest): (Vec<_>, Vec<_>) = if self.gatherer.has_thread() {
             removals.into_iter().partition(|r| in_use(&r.entry))
         } else {
             (removals, Vec::new())
@@ -127,7 +129,7 @@ impl World {
 
     /// Moves removals under their directory's entry, recorded. A removal that cannot be moved is safe as an entry of
     /// its own. Returns those that were moved.
-    fn collect(&self, gathering: &GatherJob) -> Vec<Removal> {
+    fn collect(&self, gathering: &GatherJob) -> Vec<GatherCandidate> {
         let mut gathered = Vec::new();
         if let Err(error) = self.collect_into(&mut gathered, gathering) {
             log::debug!("not gathered: {error}");
@@ -135,7 +137,11 @@ impl World {
         gathered
     }
 
-    fn collect_into(&self, gathered: &mut Vec<Removal>, gathering: &GatherJob) -> Result<()> {
+    fn collect_into(
+        &self,
+        gathered: &mut Vec<GatherCandidate>,
+        gathering: &GatherJob,
+    ) -> Result<()> {
         let trash = self.trash.dir(&self.root)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let into = open_beneath(trash.as_fd(), gathering.entry.bytes(), flags, Mode::empty())?;
@@ -143,7 +149,7 @@ impl World {
         if meta.id != gathering.id {
             return Err(Error::NotFound);
         }
-        for some in gathering.removals.chunks(GATHERED_AT_ONCE) {
+        for some in gathering.removals.chunks(MAX_GATHERED_PER_RECORD) {
             let entries = some.iter().map(|r| EscapedBytes(r.entry.bytes().to_vec()));
             let op = Op::Gather {
                 path: gathering.path.clone(),
@@ -157,10 +163,10 @@ impl World {
                     .filter(|removal| {
                         let moved = removal.entry.name().and_then(|from| {
                             let name = Name::new(&removal.name)?;
-                            self.shift(trash.as_fd(), from, into.as_fd(), name)?;
+                            self.move_lending_bits(trash.as_fd(), from, into.as_fd(), name)?;
                             let top = WorldPath::parse(TRASH)?;
                             let into = top.join(gathering.entry.name()?);
-                            self.links.moved(|| (top.join(from), into.join(name)));
+                            self.links.note_move(|| (top.join(from), into.join(name)));
                             Ok(())
                         });
                         moved
@@ -187,7 +193,7 @@ impl World {
 }
 
 /// Returns a removed node's name, if its entry's name is not enough to know it.
-fn cut_name(removal: &Removal) -> Option<(EscapedBytes, EscapedBytes)> {
+fn cut_name(removal: &GatherCandidate) -> Option<(EscapedBytes, EscapedBytes)> {
     let whole = parse_entry(removal.entry.bytes()).is_some_and(|(_, name)| name == removal.name);
     let pair = || {
         (

@@ -14,12 +14,12 @@ use parking_lot::Mutex;
 
 use crate::journal::Author;
 use crate::name::WorldPath;
-use crate::world::trash::trash_state::{EntryName, Removal};
+use crate::world::trash::trash_entries::{EntryName, GatherCandidate};
 use trumanfs_types::meta::Id;
 
 /// The number of removals that may wait. Past it, the thread that removes a directory gathers: a queue that grows
 /// faster than it is worked off would only take memory. Unit tests cannot wait for so many.
-const WAITING: usize = if cfg!(test) { 500 } else { 50_000 };
+const MAX_QUEUED_REMOVALS: usize = if cfg!(test) { 500 } else { 50_000 };
 
 /// A directory in the trash, and the removals to be gathered under its entry.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(in crate::world) struct GatherJob {
     /// The directory's inode.
     pub id: Id,
     /// The removals by the same process from that directory.
-    pub removals: Vec<Removal>,
+    pub removals: Vec<GatherCandidate>,
 }
 
 /// The queue of directories to gather, and the thread that works it off.
@@ -82,18 +82,18 @@ impl GatherQueue {
     pub(in crate::world) fn is_due(&self) -> bool {
         let mut queue = self.queue.lock();
         let grew = std::mem::take(&mut queue.grows);
-        !grew || queue.removals > WAITING / 2
+        !grew || queue.removals > MAX_QUEUED_REMOVALS / 2
     }
 
     /// Returns whether one of these removals is that of a queued directory.
-    pub(in crate::world) fn has_queued(&self, removals: &[Removal]) -> bool {
+    pub(in crate::world) fn has_queued(&self, removals: &[GatherCandidate]) -> bool {
         let queue = self.queue.lock();
         let entries = || queue.waiting.iter().map(|gathering| &gathering.entry);
         removals.iter().any(|r| entries().any(|e| *e == r.entry))
     }
 
     /// Returns the number of directories that will have been done when all queued ones are.
-    pub(in crate::world) fn last(&self) -> u64 {
+    pub(in crate::world) fn last_queued(&self) -> u64 {
         let queue = self.queue.lock();
         queue.done + queue.waiting.len() as u64
     }
@@ -106,7 +106,7 @@ impl GatherQueue {
     }
 
     /// Removes the directory that [`GatherQueue::next`] returned.
-    pub(in crate::world) fn done(&self) {
+    pub(in crate::world) fn finish_first(&self) {
         let mut queue = self.queue.lock();
         if let Some(done) = queue.waiting.pop_front() {
             queue.removals -= done.removals.len();
@@ -116,13 +116,13 @@ impl GatherQueue {
     }
 
     /// Sets the thread that works off the queue from now on.
-    pub(in crate::world) fn attend(&self, thread: Thread) {
+    pub(in crate::world) fn set_thread(&self, thread: Thread) {
         let _ = self.thread.set(thread);
         self.attended.store(true, Ordering::SeqCst);
     }
 
     /// Returns whether a thread works off the queue.
-    pub(in crate::world) fn is_attended(&self) -> bool {
+    pub(in crate::world) fn has_thread(&self) -> bool {
         self.attended.load(Ordering::SeqCst)
     }
 
@@ -138,7 +138,7 @@ impl GatherQueue {
 
     /// Returns whether the queue is too long.
     pub(in crate::world) fn is_full(&self) -> bool {
-        !self.is_idle() && self.queue.lock().removals > WAITING
+        !self.is_idle() && self.queue.lock().removals > MAX_QUEUED_REMOVALS
     }
 
     /// Lets the thread that removes a directory gather from now on.

@@ -4,4 +4,4 @@ pub mod erase;
 pub(in crate::world) mod gather;
 pub(in crate::world) mod gatherer;
 pub mod purge;
-pub mod trash_state;
+pub mod trash_entries;

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Author, Op};
 use crate::name::{EscapedBytes, Name, escape};
 use crate::world::keep::chains::{VersionChains, VersionLink};
-use crate::world::keep::evict::fold;
+use crate::world::keep::evict::copy_inherited_ranges;
 use crate::world::keep::version_files::versions_of;
 use crate::world::root::{open_beneath, stat_at};
 use crate::world::store::layout::{PURGING, map_name, version_name};
@@ -24,7 +24,7 @@ use crate::world::trash::erase::{ErasedName, erase};
 use crate::world::{Caller, World};
 
 /// The number of entries that one record names, which bounds a journal line.
-const AT_ONCE: usize = 200;
+const MAX_ENTRIES_PER_RECORD: usize = 200;
 
 /// The result of a purge.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -58,7 +58,7 @@ impl PurgeResult {
     }
 
     /// Returns the result up to an error, or the error itself if nothing was deleted.
-    fn until(mut self, outcome: Result<()>) -> Result<PurgeResult> {
+    fn up_to_error(mut self, outcome: Result<()>) -> Result<PurgeResult> {
         match outcome {
             Err(error) if self.names == 0 => Err(error),
             outcome => {
@@ -85,7 +85,7 @@ impl World {
         let _counting = self.trash.lock_counting();
         let mut purged = self.finish(step)?;
         let outcome = self.purge_into(&mut purged, entries, &self.author(caller), step);
-        purged.until(outcome)
+        purged.up_to_error(outcome)
     }
 
     fn purge_into(
@@ -95,7 +95,7 @@ impl World {
         author: &Author,
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
-        for some in entries.chunks(AT_ONCE) {
+        for some in entries.chunks(MAX_ENTRIES_PER_RECORD) {
             let trash = self.trash.open_anew(&self.root)?;
             let is_there = |entry: &&EscapedBytes| {
                 Name::new(&entry.0).is_ok_and(|name| stat_at(trash.as_fd(), name).is_ok())
@@ -105,12 +105,12 @@ impl World {
             if there.is_empty() {
                 continue;
             }
-            let purging = self.purging()?;
+            let purging = self.open_purging_dir()?;
             let entries = there.iter().map(|entry| (*entry).clone()).collect();
             self.journal.note(Op::Purge { entries }, Some(author))?;
             for entry in there {
                 let claimed = Name::new(&entry.0).and_then(|name| {
-                    self.shift(trash.as_fd(), name, purging.as_fd(), name)?;
+                    self.move_lending_bits(trash.as_fd(), name, purging.as_fd(), name)?;
                     self.delete(&purging, name, purged, step)
                 });
                 match claimed {
@@ -136,7 +136,7 @@ impl World {
     ) -> Result<PurgeResult> {
         let mut purged = PurgeResult::default();
         let outcome = self.evict_into(&mut purged, versions, &self.author(caller), step);
-        purged.until(outcome)
+        purged.up_to_error(outcome)
     }
 
     fn evict_into(
@@ -150,13 +150,13 @@ impl World {
             EscapedBytes(format!("{session}/{}", version_name(*n)).into_bytes())
         };
         self.finalizer.finalize_now();
-        let _working = self.finalizer.hold();
+        let _working = self.finalizer.pause();
         let mut chains = if versions.is_empty() {
             VersionChains::default()
         } else {
             VersionChains::read(&self.state, None)?
         };
-        for some in versions.chunks(AT_ONCE) {
+        for some in versions.chunks(MAX_ENTRIES_PER_RECORD) {
             let (there, missing): (Vec<_>, Vec<_>) =
                 some.iter().partition(|version| self.has_version(version));
             purged.missing.extend(missing.into_iter().map(label));
@@ -166,7 +166,7 @@ impl World {
             // Ranges that other versions read through them are first copied.
             let mut going = Vec::new();
             for version in there {
-                match self.let_go(&mut chains, version) {
+                match self.detach_version(&mut chains, version) {
                     Ok(()) => going.push(version),
                     Err(error) => purged.left.push((label(version), error)),
                 }
@@ -189,7 +189,7 @@ impl World {
     }
 
     /// Makes other versions independent of one that is about to be deleted, or returns the reason why it must stay.
-    fn let_go(
+    fn detach_version(
         &self,
         chains: &mut VersionChains,
         (session, n): &(String, u64),
@@ -205,7 +205,8 @@ impl World {
                 n: *n,
                 first: false,
             };
-            let added = fold(&self.state, older, &link, self.versions.is_durable(), None);
+            let added =
+                copy_inherited_ranges(&self.state, older, &link, self.versions.is_durable(), None);
             let added = added.map_err(|error| {
                 format!("an older content is read through it, and has no room for that: {error}")
             })?;
@@ -263,7 +264,7 @@ impl World {
     }
 
     /// Opens the directory of entries being deleted, creating it if needed.
-    pub(in crate::world) fn purging(&self) -> Result<OwnedFd> {
+    pub(in crate::world) fn open_purging_dir(&self) -> Result<OwnedFd> {
         match rustix::fs::mkdirat(&self.state, PURGING, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => return Err(Error::os("mkdirat")(errno)),
@@ -281,7 +282,7 @@ impl World {
         step: &mut dyn FnMut(u64),
     ) -> Result<()> {
         erase(&self.root, purging.as_fd(), name, &mut |gone| {
-            self.forget(gone);
+            self.uncount(gone);
             purged.names += 1;
             if gone.last {
                 purged.bytes += gone.meta.blocks * 512;
@@ -292,7 +293,7 @@ impl World {
 
     /// Removes a deleted name from the counts. Its inode number is still in use at this moment, so nothing new can be
     /// hidden or counted by mistake.
-    fn forget(&self, gone: &ErasedName<'_>) {
+    fn uncount(&self, gone: &ErasedName<'_>) {
         let id = gone.meta.id;
         // Another name of it is outside, or in the trash as well.
         if gone.last {

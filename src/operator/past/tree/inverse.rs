@@ -14,7 +14,7 @@ use crate::operator::past::disk::node_id::NodeId;
 use crate::operator::past::tree::effect::RecordEffect;
 use crate::operator::past::tree::layer::LayerKind;
 use crate::operator::past::tree::past_tree::PastTree;
-use crate::world::trash::trash_state::parse_entry;
+use crate::world::trash::trash_entries::parse_entry;
 
 impl PastTree<'_> {
     /// Returns the effects of a record. The tree must be in the state after it.

@@ -15,7 +15,7 @@ use crate::world::keep::ranges::{self, RangeList};
 use crate::world::keep::version_files::versions_of;
 use crate::world::root::{Node, open_beneath};
 use crate::world::store::layout::version_name;
-use crate::world::store::own;
+use crate::world::store::state_files;
 
 /// The statement of a record about the content before it.
 #[derive(Debug)]
@@ -141,12 +141,12 @@ pub(super) fn of(layer: &ContentLayer) -> String {
 
 /// Opens a version's file. It is the file that was moved aside, so its mode may exclude its owner.
 fn open_version(store: &Store, dir: BorrowedFd<'_>, name: &str) -> Result<File> {
-    let open = || own::open(dir, name.as_bytes(), OFlags::RDONLY);
+    let open = || state_files::open(dir, name.as_bytes(), OFlags::RDONLY);
     match open() {
         Err(error) if error.is_denial() => {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let node = open_beneath(dir, name.as_bytes(), flags, Mode::empty())?;
-            store.root().through(&Node::from_fd(node)?, open)
+            store.root().with_access(&Node::from_fd(node)?, open)
         }
         opened => opened,
     }

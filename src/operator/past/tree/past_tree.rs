@@ -202,7 +202,7 @@ impl<'a> PastTree<'a> {
             error => error,
         })?;
         let root = self.disk.store().root();
-        let mut xattrs = root.through(&there, || crate::world::xattrs(there.as_fd()))?;
+        let mut xattrs = root.with_access(&there, || crate::world::xattrs(there.as_fd()))?;
         let then = self.nodes.get(&node).map(|then| &then.xattrs);
         for (name, value) in then.into_iter().flatten() {
             match value {

@@ -2,7 +2,7 @@
 
 use super::redo::put_back;
 use super::*;
-use crate::world::trash::trash_state::EntryName;
+use crate::world::trash::trash_entries::EntryName;
 
 #[test]
 fn removals_are_gathered_from_the_inside_out() {
@@ -60,7 +60,7 @@ fn entries_in_use_are_gathered_at_once_inner_ones_first() {
     let is_sub = |entry: &EntryName| entry.bytes().ends_with(b"_sub");
     let removed = lab
         .world
-        .rmdir_knowing(&dir, name, lab.caller(), &is_sub)
+        .rmdir_gathering(&dir, name, lab.caller(), &is_sub)
         .unwrap();
     let gathered: Vec<_> = removed.gathered.iter().map(|r| &r.name[..]).collect();
     assert_eq!(gathered, [b"sub"]);

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::OFlags;
 
-use super::{Finalizer, WORTH};
+use super::{Finalizer, MIN_GAIN};
 use crate::error::{Error, Result};
 use crate::journal::KeepMethod;
 use crate::world::keep::compare::{
-    CompareTarget, ComparedRanges, MOST, compare, compare_ranges, compare_shared,
+    CompareTarget, ComparedRanges, MAX_COMPARED_BYTES, compare, compare_ranges, compare_shared,
 };
+use crate::world::keep::draft_versions::DraftVersion;
 use crate::world::keep::extents::length;
-use crate::world::keep::pending::DraftVersion;
 use crate::world::keep::ranges::{self, RangeList};
 use crate::world::keep::successor::{PartBytes, SuccessorPart, VersionSuccessor, open};
 use crate::world::options::COPIED_UP_TO;
@@ -71,9 +71,9 @@ impl Finalizer {
         let Some(now) = now else {
             return Ok(None);
         };
-        let again = rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?;
+        let file = rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?;
         successor.push_part(SuccessorPart {
-            of: PartBytes::File(again),
+            of: PartBytes::File(file),
             ranges: None,
             limit: u64::MAX,
         });
@@ -99,7 +99,7 @@ impl Finalizer {
             .as_ref()
             .map_or(version.size, |list| length(&list.ranges));
         let may_share = version.kept.how == KeepMethod::Cloned && version.size > COPIED_UP_TO;
-        let worth = has > WORTH && (has <= MOST || may_share);
+        let worth = has > MIN_GAIN && (has <= MAX_COMPARED_BYTES || may_share);
         Ok(worth.then_some(CompareCandidate {
             list,
             has,
@@ -129,7 +129,7 @@ impl Finalizer {
         let found = match &saved.list {
             Some(list) => compare_ranges(file_of, size, &list.ranges, against)?,
             None if shared.is_some() => shared,
-            None if saved.has > MOST => None,
+            None if saved.has > MAX_COMPARED_BYTES => None,
             None => compare(file_of, size, against)?,
         };
         Ok(found.map(|found| (file, found)))

@@ -31,7 +31,7 @@ pub fn is_store(root: &Root) -> Result<bool> {
 ///
 /// # Errors
 /// Any error from the system calls.
-pub fn forget(root: &Root) -> Result<()> {
+pub fn unmake(root: &Root) -> Result<()> {
     let root = root.duplicate_for_changes()?;
     let Some(state) = open_unlocked(&root)? else {
         return Ok(());
@@ -121,7 +121,7 @@ mod tests {
         let top = Root::open(dir.path()).unwrap();
         World::open(dir.path(), mounting()).unwrap().0.close();
         assert!(is_store(&top).unwrap());
-        forget(&top).unwrap();
+        unmake(&top).unwrap();
         assert!(!is_store(&top).unwrap());
         assert_eq!(names(dir.path()), 0);
         let (world, _) = World::open(dir.path(), mounting()).unwrap();
@@ -131,11 +131,11 @@ mod tests {
             .mkdir(&root, name, 0o755, crate::world::Caller::myself())
             .unwrap();
         // Nor while somebody has it.
-        forget(&top).unwrap();
+        unmake(&top).unwrap();
         assert!(is_store(&top).unwrap());
         world.close();
         drop(world);
-        forget(&top).unwrap();
+        unmake(&top).unwrap();
         assert!(is_store(&top).unwrap());
     }
 }

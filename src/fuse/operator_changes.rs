@@ -20,8 +20,8 @@ impl FileSystem {
         // Also for a file that the kernel does not know: an open meanwhile waits for the lock of this number.
         let number = self.inodes().peek_or_reserve(located.node.meta().id);
         let _turn = self.shared.handles.inode_lock(number, true)?;
-        let opens = FileOpens::through(self, number, None, true);
-        let located = self.again(located)?;
+        let opens = FileOpens::for_request(self, number, None, true);
+        let located = self.reload(located)?;
         self.world().put_content(&located, content, &opens, caller)
     }
 
@@ -37,14 +37,14 @@ impl FileSystem {
     ) -> Result<Meta> {
         let number = self.inodes().peek_or_reserve(located.node.meta().id);
         let _turn = self.shared.handles.inode_lock(number, true)?;
-        let opens = FileOpens::through(self, number, None, true);
-        let located = self.again(located)?;
+        let opens = FileOpens::for_request(self, number, None, true);
+        let located = self.reload(located)?;
         self.world()
             .set_attr(&located, change, None, &opens, caller)
     }
 
     /// Looks at a node again under its inode lock: its size may have changed, or another inode taken its place.
-    fn again(&self, located: &LocatedNode) -> Result<LocatedNode> {
+    fn reload(&self, located: &LocatedNode) -> Result<LocatedNode> {
         let id = located.node.meta().id;
         Ok(LocatedNode {
             node: self.world().root().node_expecting(&located.path, id)?,

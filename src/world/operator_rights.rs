@@ -43,8 +43,8 @@ impl View {
     /// Checks that the caller may change a path.
     ///
     /// # Errors
-    /// As [`View::changeable`].
-    pub(super) fn changeable_for(
+    /// As [`View::expect_changeable`].
+    pub(super) fn expect_changeable_for(
         &self,
         path: &WorldPath,
         is_dir: bool,
@@ -53,15 +53,15 @@ impl View {
         match is_operator(caller) {
             true if in_trash(path) => Err(Error::ReadOnly),
             true => Ok(()),
-            false => self.changeable(path, is_dir),
+            false => self.expect_changeable(path, is_dir),
         }
     }
 
     /// Returns the path of a name at which something may be created.
     ///
     /// # Errors
-    /// As [`View::vacant`].
-    pub(super) fn vacant_for(
+    /// As [`View::admit_vacant`].
+    pub(super) fn admit_vacant_for(
         &self,
         dir: &Dir,
         name: Name<'_>,
@@ -69,13 +69,15 @@ impl View {
         caller: Caller,
     ) -> Result<WorldPath> {
         if !is_operator(caller) {
-            return self.vacant(dir, name, is_dir).map(|vacant| vacant.path());
+            return self
+                .admit_vacant(dir, name, is_dir)
+                .map(|vacant| vacant.path());
         }
         if dir.path().is_root() && name.bytes() == STATE {
             return Err(Error::NotFound);
         }
         let path = dir.path().join(name);
-        self.changeable_for(&path, is_dir, caller)?;
+        self.expect_changeable_for(&path, is_dir, caller)?;
         Ok(path)
     }
 

@@ -24,12 +24,12 @@ use crate::world::store::lent_record::LentRecord;
 use trumanfs_types::meta::Id;
 
 /// The maximum number of attempts while another process grants and takes away the same bits.
-const ATTEMPTS: u32 = 20;
+const MAX_GRANT_ATTEMPTS: u32 = 20;
 
 /// The owner's bits that reading a file needs.
-pub const READ: u32 = 0o400;
+pub const READ_BITS: u32 = 0o400;
 /// The owner's bits that writing a file's content anew needs.
-pub(super) const REPLACE: u32 = 0o600;
+pub(super) const WRITE_BITS: u32 = 0o600;
 
 /// The permissions by which a store's nodes are reached.
 #[derive(Debug, Clone)]
@@ -51,10 +51,10 @@ impl NodeAccess {
     ///
     /// # Errors
     /// As `act`.
-    pub fn through<T>(&self, node: BorrowedFd<'_>, act: impl Fn() -> Result<T>) -> Result<T> {
+    pub fn with_access<T>(&self, node: BorrowedFd<'_>, act: impl Fn() -> Result<T>) -> Result<T> {
         match self {
             NodeAccess::Permitted => act(),
-            NodeAccess::Owned(lender) => lender.through(node, READ, act),
+            NodeAccess::Owned(lender) => lender.with_access(node, READ_BITS, act),
         }
     }
 }
@@ -71,7 +71,7 @@ impl PlannedGrant {
     /// Returns the grant that opens a node to its owner for reading; `None` if it is open, or cannot be opened.
     pub fn of(node: BorrowedFd<'_>) -> Option<PlannedGrant> {
         let stat = rustix::fs::fstat(node).ok()?;
-        let modes = missing(&stat, READ).ok()??;
+        let modes = missing_bits(&stat, READ_BITS).ok()??;
         let id = Id(stat.st_dev, stat.st_ino);
         Some(PlannedGrant { id, modes })
     }
@@ -108,7 +108,7 @@ impl BitLender {
     /// Ends the grant that was taken over, and removes the record if nothing is granted.
     pub(super) fn close(&self) {
         if self.has_taken_over.swap(false, Ordering::AcqRel) {
-            self.narrow(self.record.top());
+            self.restore_mode(self.record.top());
         }
         self.record.close();
     }
@@ -124,29 +124,29 @@ impl BitLender {
         Ok(())
     }
 
-    /// Carries out a call that needs permission bits of a node, as [`NodeAccess::through`]; a regular file needs the
+    /// Carries out a call that needs permission bits of a node, as [`NodeAccess::with_access`]; a regular file needs the
     /// bits `of_file`.
     ///
     /// # Errors
     /// As `act`.
-    pub(super) fn through<T>(
+    pub(super) fn with_access<T>(
         &self,
         node: BorrowedFd<'_>,
         of_file: u32,
         act: impl Fn() -> Result<T>,
     ) -> Result<T> {
         let mut done = act();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_GRANT_ATTEMPTS {
             if !done.as_ref().is_err_and(Error::is_denial) {
                 break;
             }
-            let Ok(is_granted) = self.widen(node, of_file) else {
+            let Ok(is_granted) = self.grant_bits(node, of_file) else {
                 break;
             };
             // Without a grant, the bits are there by now: another operator's grant.
             done = act();
             if is_granted {
-                self.narrow(node);
+                self.restore_mode(node);
                 break;
             }
         }
@@ -157,7 +157,7 @@ impl BitLender {
     ///
     /// # Errors
     /// Any error from `open(2)`, `write(2)` or `fsync(2)`; `ENOENT` if the directory is no store.
-    pub fn announce(&self, grants: &[PlannedGrant]) -> Result<()> {
+    pub fn record_grants(&self, grants: &[PlannedGrant]) -> Result<()> {
         for planned in grants {
             self.record.note(planned.id, planned.modes, false)?;
         }
@@ -169,10 +169,10 @@ impl BitLender {
     ///
     /// # Errors
     /// Any error from `fchmodat2(2)`, or of recording it; `EACCES` if a grant would lose a set-group-id bit.
-    pub fn widen(&self, node: BorrowedFd<'_>, of_file: u32) -> rustix::io::Result<bool> {
+    pub fn grant_bits(&self, node: BorrowedFd<'_>, of_file: u32) -> rustix::io::Result<bool> {
         let stat = rustix::fs::fstat(node)?;
         let id = Id(stat.st_dev, stat.st_ino);
-        let Some((mode, wide)) = missing(&stat, of_file)? else {
+        let Some((mode, wide)) = missing_bits(&stat, of_file)? else {
             return Ok(false);
         };
         let late = match self.record.note(id, (mode, wide), true) {
@@ -192,7 +192,7 @@ impl BitLender {
         granted_modes::insert((id.0, id.1), (mode, wide));
         set_mode(node, wide).inspect_err(|_| {
             granted_modes::remove((id.0, id.1));
-            self.record.strike(id);
+            self.record.note_taken_back(id);
         })?;
         if late && let Err(error) = self.record.note(id, (mode, wide), true) {
             log::warn!("lent permission bits are not recorded: {error}");
@@ -201,7 +201,7 @@ impl BitLender {
     }
 
     /// Restores the mode of a node that was granted bits, unless the mode was changed meanwhile.
-    pub fn narrow(&self, node: BorrowedFd<'_>) {
+    pub fn restore_mode(&self, node: BorrowedFd<'_>) {
         let Ok(stat) = rustix::fs::fstat(node) else {
             return;
         };
@@ -212,13 +212,13 @@ impl BitLender {
             log::warn!("the mode {mode:04o} could not be restored: {errno}");
             return;
         }
-        self.record.strike(Id(stat.st_dev, stat.st_ino));
+        self.record.note_taken_back(Id(stat.st_dev, stat.st_ino));
     }
 
     /// Forgets the grant on a node that is given a permanent mode.
-    pub(super) fn forget(&self, id: Id) {
+    pub(super) fn forget_grant(&self, id: Id) {
         granted_modes::remove((id.0, id.1));
-        self.record.strike(id);
+        self.record.note_taken_back(id);
     }
 }
 
@@ -233,7 +233,7 @@ impl Drop for BitLender {
 ///
 /// # Errors
 /// `EACCES` and `EPERM` if no bits can be granted.
-fn missing(stat: &rustix::fs::Stat, of_file: u32) -> rustix::io::Result<Option<(u32, u32)>> {
+fn missing_bits(stat: &rustix::fs::Stat, of_file: u32) -> rustix::io::Result<Option<(u32, u32)>> {
     let wanted = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => 0o700,
         FileType::RegularFile => of_file,
@@ -269,16 +269,16 @@ impl<F: AsFd> BitGrant<F> {
     /// Grants the missing bits; `None` if none is missing.
     ///
     /// # Errors
-    /// As [`BitLender::widen`].
+    /// As [`BitLender::grant_bits`].
     pub(super) fn of(lender: &Arc<BitLender>, node: F) -> rustix::io::Result<Option<BitGrant<F>>> {
-        let is_granted = lender.widen(node.as_fd(), READ)?;
+        let is_granted = lender.grant_bits(node.as_fd(), READ_BITS)?;
         let lender = lender.clone();
         Ok(is_granted.then(|| BitGrant { lender, node }))
     }
 
     /// Ends the grant.
     pub(super) fn end(&self) {
-        self.lender.narrow(self.node.as_fd());
+        self.lender.restore_mode(self.node.as_fd());
     }
 }
 

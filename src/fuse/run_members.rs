@@ -51,12 +51,12 @@ impl Default for RunMembers {
 
 impl RunMembers {
     /// Returns how many threads and namespaces are registered.
-    pub fn members(&self) -> usize {
+    pub fn member_count(&self) -> usize {
         self.members.load(Ordering::Relaxed)
     }
 
     /// Returns what a request of a thread is the doing of.
-    pub fn of(&self, thread: u32) -> Origin {
+    pub fn origin_of(&self, thread: u32) -> Origin {
         if thread == 0 || self.members.load(Ordering::Acquire) == 0 {
             return Origin::default();
         }
@@ -133,7 +133,7 @@ impl RunMembers {
         let known = table.threads.get(&number).cloned();
         // A number that comes round again: whoever had it is no member any more.
         if known.is_some_and(|(known, of)| of.run != origin.run && known.lives()) {
-            return Err(taken(&format!("thread {number}")));
+            return Err(taken_error(&format!("thread {number}")));
         }
         table.threads.insert(number, (Arc::new(thread), origin));
         self.count(&table);
@@ -178,7 +178,9 @@ impl RunMembers {
             .get(&id)
             .is_some_and(|(_, of)| of.run != origin.run)
         {
-            return Err(taken(&format!("the PID namespace of process {process}")));
+            return Err(taken_error(&format!(
+                "the PID namespace of process {process}"
+            )));
         }
         table.namespaces.insert(id, (namespace, origin));
         self.count(&table);
@@ -199,7 +201,7 @@ impl RunMembers {
     }
 }
 
-fn taken(what: &str) -> Error {
+fn taken_error(what: &str) -> Error {
     Error::Conflict {
         what: format!("{what} belongs to another run"),
         remedy: "It can belong to one at a time.".to_owned(),
@@ -227,10 +229,10 @@ mod tests {
     fn a_thread_belongs_to_a_run_until_either_ends() {
         let runs = RunMembers::default();
         let (me, one, other) = (std::process::id(), run(), run());
-        assert!(runs.of(own_tid()).is_plain() && runs.of(0).is_plain());
+        assert!(runs.origin_of(own_tid()).is_plain() && runs.origin_of(0).is_plain());
         runs.add_thread(me, own_tid(), one).unwrap();
-        assert_eq!(runs.of(own_tid()), one);
-        assert!(runs.of(0).is_plain() && runs.of(1).is_plain());
+        assert_eq!(runs.origin_of(own_tid()), one);
+        assert!(runs.origin_of(0).is_plain() && runs.origin_of(1).is_plain());
         // Again for the same run is no harm, for another run it is refused.
         runs.add_thread(me, own_tid(), one).unwrap();
         assert!(matches!(
@@ -238,13 +240,13 @@ mod tests {
             Err(Error::Conflict { .. })
         ));
         runs.remove_thread(own_tid(), other.run.unwrap());
-        assert_eq!(runs.of(own_tid()), one);
+        assert_eq!(runs.origin_of(own_tid()), one);
         runs.end(one.run.unwrap());
-        assert!(runs.of(own_tid()).is_plain());
-        assert_eq!(runs.members(), 0);
+        assert!(runs.origin_of(own_tid()).is_plain());
+        assert_eq!(runs.member_count(), 0);
         runs.add_thread(me, own_tid(), other).unwrap();
         runs.remove_thread(own_tid(), other.run.unwrap());
-        assert!(runs.of(own_tid()).is_plain());
+        assert!(runs.origin_of(own_tid()).is_plain());
     }
 
     #[test]
@@ -268,7 +270,7 @@ mod tests {
         });
         let tid = told.recv().unwrap();
         runs.add_thread(std::process::id(), tid, one).unwrap();
-        assert_eq!(runs.of(tid), one);
+        assert_eq!(runs.origin_of(tid), one);
         drop(end);
         thread.join().unwrap();
         // As if this thread had got the number now.
@@ -277,10 +279,10 @@ mod tests {
             std::thread::yield_now();
         }
         runs.table.write().threads.insert(own_tid(), entry);
-        assert!(runs.of(own_tid()).is_plain());
+        assert!(runs.origin_of(own_tid()).is_plain());
         runs.add_thread(std::process::id(), own_tid(), other)
             .unwrap();
-        assert_eq!(runs.of(own_tid()), other);
+        assert_eq!(runs.origin_of(own_tid()), other);
     }
 
     /// Root asks an ordinary user's daemon, too, which may not look at root's processes.
@@ -303,6 +305,6 @@ mod tests {
             let refused = runs.add_namespace_of(me, process, run());
             assert!(matches!(refused, Err(Error::Refused { .. })));
         }
-        assert!(runs.of(own_tid()).is_plain());
+        assert!(runs.origin_of(own_tid()).is_plain());
     }
 }

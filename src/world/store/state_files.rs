@@ -66,7 +66,7 @@ pub fn give_to_owners_of(made: &Root, other: &Root) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let at = Name::new(name)?;
         let owner = |of: &Root| {
-            let meta = of.through_top(|| stat_at(of.as_fd(), at))?;
+            let meta = of.with_top_access(|| stat_at(of.as_fd(), at))?;
             Ok((meta.uid, meta.gid))
         };
         let (now, owner) = match (owner(made), owner(other)) {

@@ -81,13 +81,13 @@ impl DraftVersions {
         self.inner.lock().queue.pop_front()
     }
 
-    /// Starts remembering the records about versions, for [`DraftVersions::history`].
-    pub(in crate::world) fn remember(&self) {
+    /// Starts remembering the records about versions, for [`DraftVersions::take_history`].
+    pub(in crate::world) fn start_history(&self) {
         self.inner.lock().history = Some(Vec::new());
     }
 
     /// Takes the remembered records, in order.
-    pub(in crate::world) fn history(&self) -> Vec<(u64, Op)> {
+    pub(in crate::world) fn take_history(&self) -> Vec<(u64, Op)> {
         let mut inner = self.inner.lock();
         inner
             .history
@@ -162,7 +162,7 @@ impl DraftVersions {
         })
     }
 
-    fn aborted(&self, of: u64) {
+    fn note_abort(&self, of: u64) {
         let mut inner = self.inner.lock();
         let is_it = |file: &DraftFile| file.versions.back().is_some_and(|v| v.seq == of);
         let found = inner.files.iter().find(|(_, file)| is_it(file));
@@ -178,7 +178,7 @@ impl DraftVersions {
         }
     }
 
-    fn content(&self, seq: u64, change: &ContentChange<'_>) {
+    fn note_content(&self, seq: u64, change: &ContentChange<'_>) {
         let mut inner = self.inner.lock();
         let version = change.kept.filter(|kept| kept.how != KeepMethod::Length);
         let Some(file) = (match version {
@@ -212,7 +212,7 @@ impl DraftVersions {
         inner.queue.push_back(ids);
     }
 
-    fn moved(&self, ids: InodeNumbers, to: Option<WorldPath>) {
+    fn note_move(&self, ids: InodeNumbers, to: Option<WorldPath>) {
         if let (Some(file), Some(to)) = (self.inner.lock().files.get_mut(&ids), to) {
             file.path = to;
         }
@@ -287,7 +287,7 @@ impl RecordListener for DraftVersions {
                 kept,
                 ..
             } => (path, ids, size, kept, None, *mode <= 1),
-            Op::Abort { of, .. } => return self.aborted(*of),
+            Op::Abort { of, .. } => return self.note_abort(*of),
             Op::Rename {
                 to, ids, replaced, ..
             }
@@ -295,15 +295,15 @@ impl RecordListener for DraftVersions {
                 to, ids, replaced, ..
             } => {
                 if let Some(replaced) = replaced {
-                    self.moved(replaced.ids, in_trash(&replaced.trash));
+                    self.note_move(replaced.ids, in_trash(&replaced.trash));
                 }
-                return self.moved(*ids, Some(to.clone()));
+                return self.note_move(*ids, Some(to.clone()));
             }
-            Op::Unlink { ids, trash, .. } => return self.moved(*ids, in_trash(trash)),
+            Op::Unlink { ids, trash, .. } => return self.note_move(*ids, in_trash(trash)),
             _ => return,
         };
         let length = kept.is_some_and(|kept| kept.how == KeepMethod::Length);
-        self.content(
+        self.note_content(
             seq,
             &ContentChange {
                 path,

@@ -23,20 +23,20 @@ use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, Name, quoted};
 use crate::world::root::{Root, open_beneath, stat_fd};
 use crate::world::store::layout::TRASH;
-use crate::world::store::own;
 use crate::world::store::sessions::sessions;
 use crate::world::store::state::StateDir;
+use crate::world::store::state_files;
 use trumanfs_types::meta::{Id, Meta};
 
 /// The format of the time in an entry's name: UTC with microseconds, sortable, without colons.
-const STAMP: &str = "%Y%m%dT%H%M%S%.6fZ";
+const ENTRY_TIME_FORMAT: &str = "%Y%m%dT%H%M%S%.6fZ";
 
 /// The number of removals remembered for gathering, over all processes. Past it the oldest directories are forgotten:
 /// what was removed from them stays in entries of its own.
-const REMEMBERED: usize = 1_000_000;
+const MAX_REMEMBERED_REMOVALS: usize = 1_000_000;
 
 /// The time that the trash is kept open before it is opened anew.
-const KEPT_OPEN: Duration = Duration::from_secs(1);
+const MAX_OPEN_TIME: Duration = Duration::from_secs(1);
 
 /// The name of a trash entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ impl EntryName {
 
 /// A removal, as far as gathering needs it.
 #[derive(Debug, Clone)]
-pub struct Removal {
+pub struct GatherCandidate {
     /// The trash entry.
     pub entry: EntryName,
     /// The node's former name.
@@ -82,7 +82,7 @@ pub struct Trash {
 
 #[derive(Debug, Default)]
 struct RemovalMemory {
-    by_place: HashMap<(u32, Id), Vec<Removal>>,
+    by_place: HashMap<(u32, Id), Vec<GatherCandidate>>,
     order: std::collections::VecDeque<(u32, Id)>,
     total: usize,
 }
@@ -139,7 +139,7 @@ pub(in crate::world) fn expect_own(
     if me.is_root() && !uids.contains(&meta.uid) && !sessions(state)?.is_empty() {
         uids.push(meta.uid);
     }
-    own::expect_made_by(TRASH, &meta, &uids)
+    state_files::expect_made_by(TRASH, &meta, &uids)
 }
 
 impl Trash {
@@ -150,7 +150,7 @@ impl Trash {
     pub fn dir(&self, root: &Root) -> Result<Arc<OwnedFd>> {
         let open = self.open.lock().clone();
         match open {
-            Some((dir, since)) if since.elapsed() < KEPT_OPEN => Ok(dir),
+            Some((dir, since)) if since.elapsed() < MAX_OPEN_TIME => Ok(dir),
             _ => self.open_anew(root),
         }
     }
@@ -174,7 +174,7 @@ impl Trash {
     ///
     /// # Errors
     /// As [`Trash::open_anew`].
-    pub(in crate::world) fn instead_of(
+    pub(in crate::world) fn reopen_if_replaced(
         &self,
         root: &Root,
         dir: &OwnedFd,
@@ -185,7 +185,7 @@ impl Trash {
     }
 
     /// Returns a new entry name for a removal. No two calls return the same.
-    pub fn reserve(&self, name: Name<'_>) -> EntryName {
+    pub fn new_entry_name(&self, name: Name<'_>) -> EntryName {
         let now = chrono::Utc::now().timestamp_micros();
         let next = |last: i64| now.max(last + 1);
         let last = self
@@ -197,7 +197,7 @@ impl Trash {
     }
 
     /// Remembers a process's removal from a directory.
-    pub fn remember(&self, pid: u32, dir: Id, removal: Removal) {
+    pub fn remember(&self, pid: u32, dir: Id, removal: GatherCandidate) {
         let mut memory = self.memory.lock();
         let memory = &mut *memory;
         memory.total += 1;
@@ -206,7 +206,7 @@ impl Trash {
             memory.order.push_back((pid, dir));
         }
         list.push(removal);
-        while memory.total > REMEMBERED {
+        while memory.total > MAX_REMEMBERED_REMOVALS {
             let Some(oldest) = memory.order.pop_front() else {
                 break;
             };
@@ -216,7 +216,7 @@ impl Trash {
 
     /// Takes a process's removals from a directory, the latest for each name; earlier ones of the same name are left
     /// out and keep their own entries.
-    pub fn recall(&self, pid: u32, dir: Id) -> Vec<Removal> {
+    pub fn take_removals(&self, pid: u32, dir: Id) -> Vec<GatherCandidate> {
         let mut memory = self.memory.lock();
         let Some(list) = memory.by_place.remove(&(pid, dir)) else {
             return Vec::new();
@@ -230,7 +230,7 @@ impl Trash {
         }
         drop(memory);
         let mut seen = std::collections::HashSet::new();
-        let mut latest: Vec<Removal> = list.into_iter().rev().collect();
+        let mut latest: Vec<GatherCandidate> = list.into_iter().rev().collect();
         latest.retain(|removal| seen.insert(removal.name.clone()));
         latest
     }
@@ -272,7 +272,12 @@ pub(in crate::world) fn has_arrived(root: &Root, entry: &EntryName, id: Id) -> b
 ///
 /// # Errors
 /// `EEXIST` if the new name is taken; any error from `renameat2(2)`.
-pub fn move_to(from: impl AsFd, name: Name<'_>, to: impl AsFd, new: Name<'_>) -> Result<()> {
+pub fn rename_noreplace(
+    from: impl AsFd,
+    name: Name<'_>,
+    to: impl AsFd,
+    new: Name<'_>,
+) -> Result<()> {
     rustix::fs::renameat_with(from, name.bytes(), to, new.bytes(), RenameFlags::NOREPLACE).map_err(
         Error::os_on("renameat2", || {
             format!("{} → {}", quoted(name.bytes()), quoted(new.bytes()))
@@ -282,10 +287,10 @@ pub fn move_to(from: impl AsFd, name: Name<'_>, to: impl AsFd, new: Name<'_>) ->
 
 fn entry_name(micros: i64, name: &[u8]) -> EntryName {
     let time = chrono::DateTime::from_timestamp_micros(micros).unwrap_or_default();
-    let mut entry = format!("{}_", time.format(STAMP)).into_bytes();
+    let mut entry = format!("{}_", time.format(ENTRY_TIME_FORMAT)).into_bytes();
     // "%.6f" includes the dot in 20260116T101530.123456Z.
     let room = NAME_MAX.saturating_sub(entry.len());
-    entry.extend_from_slice(cut(name, room));
+    entry.extend_from_slice(shorten_name(name, room));
     EntryName(entry)
 }
 
@@ -293,12 +298,12 @@ fn entry_name(micros: i64, name: &[u8]) -> EntryName {
 pub fn parse_entry(entry: &[u8]) -> Option<(chrono::DateTime<chrono::Utc>, &[u8])> {
     let at = entry.iter().position(|b| *b == b'_')?;
     let stamp = std::str::from_utf8(entry.get(..at)?).ok()?;
-    let time = chrono::NaiveDateTime::parse_from_str(stamp, STAMP).ok()?;
+    let time = chrono::NaiveDateTime::parse_from_str(stamp, ENTRY_TIME_FORMAT).ok()?;
     Some((time.and_utc(), entry.get(at + 1..)?))
 }
 
 /// Shortens a name to at most `room` bytes, at a character boundary if it is UTF-8.
-fn cut(name: &[u8], room: usize) -> &[u8] {
+fn shorten_name(name: &[u8], room: usize) -> &[u8] {
     if name.len() <= room {
         return name;
     }
@@ -321,7 +326,7 @@ mod tests {
         let trash = Trash::default();
         let name = Name::new(b"a.txt").unwrap();
         let names: Vec<_> = (0..1000)
-            .map(|_| trash.reserve(name).bytes().to_vec())
+            .map(|_| trash.new_entry_name(name).bytes().to_vec())
             .collect();
         assert!(names.is_sorted_by(|a, b| a < b));
         let first = String::from_utf8(names.first().unwrap().clone()).unwrap();
@@ -350,11 +355,11 @@ mod tests {
         let trash = Trash::default();
         let dir = Id(1, 2);
         for n in 0..2 {
-            let entry = trash.reserve(Name::new(b"f").unwrap());
+            let entry = trash.new_entry_name(Name::new(b"f").unwrap());
             trash.remember(
                 7,
                 dir,
-                Removal {
+                GatherCandidate {
                     entry,
                     name: b"f".to_vec(),
                     id: Id(1, n),
@@ -362,11 +367,11 @@ mod tests {
             );
         }
         assert!(
-            trash.recall(8, dir).is_empty(),
+            trash.take_removals(8, dir).is_empty(),
             "another process's removals are not gathered"
         );
-        let gathered = trash.recall(7, dir);
+        let gathered = trash.take_removals(7, dir);
         assert_eq!(gathered.iter().map(|r| r.id.1).collect::<Vec<_>>(), [1]);
-        assert!(trash.recall(7, dir).is_empty());
+        assert!(trash.take_removals(7, dir).is_empty());
     }
 }

@@ -17,7 +17,7 @@ pub struct MoveGuard<'a> {
 
 impl MoveGuard<'_> {
     /// Notes that no directory moved: those that were found before are still there.
-    pub fn was_of_files(&self) {
+    pub fn note_no_dir_moved(&self) {
         self.of_files.set(true);
     }
 }
@@ -34,7 +34,7 @@ impl Drop for MoveGuard<'_> {
 
 impl InodeTable {
     /// Announces that something may be about to move; paths may be wrong until the guard is dropped.
-    pub fn moving(&self) -> MoveGuard<'_> {
+    pub fn begin_move(&self) -> MoveGuard<'_> {
         self.moving.fetch_add(1, Ordering::SeqCst);
         MoveGuard {
             inodes: self,
@@ -53,12 +53,12 @@ impl InodeTable {
     }
 
     /// Returns the count of moves, for [`InodeTable::moved_since`].
-    pub fn moves(&self) -> u64 {
+    pub fn move_count(&self) -> u64 {
         self.moved.load(Ordering::SeqCst)
     }
 
     /// Returns whether something is moving, or has moved since then.
     pub fn moved_since(&self, before: u64) -> bool {
-        self.moving.load(Ordering::SeqCst) > 0 || self.moves() != before
+        self.moving.load(Ordering::SeqCst) > 0 || self.move_count() != before
     }
 }

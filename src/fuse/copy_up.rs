@@ -101,12 +101,12 @@ impl FileSystem {
                     rustix::io::Errno::BUSY,
                 ));
             }
-            let located = self.held_by_user(number)?;
+            let located = self.locate_held(number)?;
             let Some(copy) = self.world().copy_for_store(&located)? else {
                 return Ok(());
             };
-            let moving = self.inodes().moving();
-            moving.was_of_files();
+            let moving = self.inodes().begin_move();
+            moving.note_no_dir_moved();
             let moved = self.world().put_copy(copy, caller)?;
             let mut names = Vec::with_capacity(moved.len());
             for name in &moved {
@@ -114,7 +114,7 @@ impl FileSystem {
                     let from = (parent, crate::name::Name::new(&name.name)?);
                     let removed = &name.removed;
                     self.inodes()
-                        .removed(from, removed.id, removed.entry.bytes());
+                        .record_removal(from, removed.id, removed.entry.bytes());
                     names.push((parent, name.name.clone()));
                 }
             }
@@ -123,7 +123,7 @@ impl FileSystem {
         // Whoever holds one of these directories in the kernel may wait for the inode lock: it is free by now.
         if let Some(kernel) = self.shared.kernel.get() {
             for (parent, name) in moved {
-                kernel.entry(parent, &name);
+                kernel.invalidate_entry(parent, &name);
             }
         }
         Err(Error::LinkedOutside)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// The time for which the end of a listing is remembered.
-const FRESH: Duration = Duration::from_millis(10);
+const MAX_AGE: Duration = Duration::from_millis(10);
 
 /// The ends of the latest listings. A reply cannot mark itself as the last, so the kernel asks for more after each, at
 /// once; POSIX leaves open whether entries created in between are listed (readdir(3p)).
@@ -33,7 +33,9 @@ impl ListingEnds {
     /// Returns whether nothing follows an offset, and forgets it.
     pub(super) fn take(&self, dir: u64, offset: u64) -> bool {
         let end = self.0.lock().get_mut(slot(dir)).and_then(Option::take);
-        end.is_some_and(|end| (end.dir, end.offset) == (dir, offset) && end.since.elapsed() < FRESH)
+        end.is_some_and(|end| {
+            (end.dir, end.offset) == (dir, offset) && end.since.elapsed() < MAX_AGE
+        })
     }
 }
 
@@ -56,7 +58,7 @@ mod tests {
         assert!(ends.take(5, 70));
         assert!(!ends.take(5, 70), "a second time");
         ends.note(5, 70);
-        std::thread::sleep(2 * FRESH);
+        std::thread::sleep(2 * MAX_AGE);
         assert!(!ends.take(5, 70), "too late");
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn can_outlive(flags: OFlags, way: &DataPath) -> bool {
 impl SharedState {
     /// Returns whether a node that nobody has open for writing may still be written to through a map. Needs its inode lock.
     pub(super) fn is_mapped(&self, number: u64, node: impl FnOnce() -> Option<Node>) -> bool {
-        if self.inodes.known(number) != CacheKnowledge::Mapped {
+        if self.inodes.cache_knowledge(number) != CacheKnowledge::Mapped {
             return false;
         }
         let root = self.world.root();
@@ -34,13 +34,14 @@ impl SharedState {
 
     /// The same, given the file, open for reading only.
     pub(super) fn is_mapped_file(&self, number: u64, file: BorrowedFd<'_>) -> bool {
-        if self.inodes.known(number) != CacheKnowledge::Mapped {
+        if self.inodes.cache_knowledge(number) != CacheKnowledge::Mapped {
             return false;
         }
         // Where the kernel cannot tell, it may be.
         let is_mapped = !has_no_writer(file).unwrap_or(false);
         if !is_mapped {
-            self.inodes.set_known(number, CacheKnowledge::Nothing);
+            self.inodes
+                .set_cache_knowledge(number, CacheKnowledge::Nothing);
         }
         is_mapped
     }
@@ -49,7 +50,7 @@ impl SharedState {
 impl FileSystem {
     /// Returns whether a node that nobody has open for writing may still be written to through a map. Needs its inode lock.
     pub(super) fn is_mapped(&self, number: u64) -> bool {
-        let node = || self.located(number).ok().map(|located| located.node);
+        let node = || self.locate(number).ok().map(|located| located.node);
         self.shared.is_mapped(number, node)
     }
 }

@@ -1,12 +1,9 @@
-//! Operations without a system call: an operator's records, the beginning and end of runs, and moving a whole tree into
-//! the trash.
+//! Records that mark a point or a run and change no file: starts of undos, beginnings and ends of runs, checkpoints,
+//! acceptances.
 
-use super::remove::RemovedNode;
-use super::root::Dir;
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, PendingRecord, Run, RunId};
-use crate::name::Name;
 
 impl World {
     /// Records the start of an undo; the changes that belong to it have the same run ([`Caller::origin`]). If the undo
@@ -61,38 +58,5 @@ impl World {
     /// Any error from the journal's `write(2)`.
     pub fn note_accept(&self, accept: Op, caller: Caller) -> Result<u64> {
         self.journal.note(accept, Some(&self.author(caller)))
-    }
-
-    /// Moves a file, or a directory with everything in it, into the trash as one entry. For operators, and for the
-    /// shell's `rm -r` on an unmounted store; rmdir(2) takes only an empty directory.
-    ///
-    /// # Errors
-    /// `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has changed.
-    pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
-        let mut names = Some(self.names.read());
-        let found = self.view.admit_for(dir, name, caller)?;
-        let directory = found.meta.is_dir();
-        self.view.changeable_for(&found.path(), directory, caller)?;
-        if directory {
-            names = None;
-            self.before_moving(&found, caller)?;
-        }
-        let op = |path, ids, trash| {
-            if directory {
-                Op::Rmdir { path, ids, trash }
-            } else {
-                Op::Unlink { path, ids, trash }
-            }
-        };
-        self.secure_found(&found, true)?;
-        let names = names.unwrap_or_else(|| self.names.read());
-        let entry = self.move_to_trash(&found, op, &self.author(caller))?;
-        drop(names);
-        Ok(RemovedNode {
-            id: found.meta.id,
-            entry,
-            directory,
-            gathered: Vec::new(),
-        })
     }
 }

@@ -19,7 +19,7 @@ pub const ROOT: u64 = 1;
 pub(super) const IN_TRASH: u64 = 0;
 
 /// The first of the assigned numbers; smaller ones are the store's own inode numbers.
-pub(super) const GIVEN: u64 = 1 << 63;
+pub(super) const FIRST_ASSIGNED_NUMBER: u64 = 1 << 63;
 
 #[derive(Debug)]
 pub(super) struct NodeTable {
@@ -90,7 +90,7 @@ impl NodeTable {
         if let Some(number) = self.expected.get(&id) {
             return *number;
         }
-        let own = id.0 == self.root.0 && id.1 > ROOT && id.1 < GIVEN;
+        let own = id.0 == self.root.0 && id.1 > ROOT && id.1 < FIRST_ASSIGNED_NUMBER;
         let number = self.given.get(&id).copied().or(own.then_some(id.1));
         let stale = |inode: &TableInode| inode.retired || inode.born != born;
         match number.filter(|number| !self.nodes.get(number).is_some_and(|inode| stale(inode))) {
@@ -103,7 +103,7 @@ impl NodeTable {
         }
     }
 
-    pub(super) fn known(&self, id: Id) -> Option<u64> {
+    pub(super) fn number_of_id(&self, id: Id) -> Option<u64> {
         let number = if id == self.root {
             ROOT
         } else {
@@ -115,7 +115,7 @@ impl NodeTable {
 
     /// Returns the location of a name in a directory. That of a trash entry is the same before and after the kernel has
     /// looked it up.
-    pub(super) fn spot(&self, (parent, name): (u64, Name<'_>)) -> NodePlace {
+    pub(super) fn place_of(&self, (parent, name): (u64, Name<'_>)) -> NodePlace {
         NodePlace {
             parent: if Some(parent) == self.trash {
                 IN_TRASH
@@ -157,7 +157,7 @@ impl NodeTable {
     /// Records another location of a known node: another hard link, or a move behind the mount.
     pub(super) fn seen_at(&mut self, number: u64, spot: NodePlace) {
         /// The number of further locations kept for a file; the latest are as good as any.
-        const KEPT: usize = 8;
+        const MAX_EXTRA_PLACES: usize = 8;
         self.hold(number, &spot);
         // A location in the trash is used only if the file has no other: a file cannot be changed through it.
         let worse = self.in_trash(&spot)
@@ -181,7 +181,7 @@ impl NodeTable {
             let old = std::mem::replace(&mut inode.spot, spot);
             inode.others.push(old);
         }
-        if inode.others.len() > KEPT {
+        if inode.others.len() > MAX_EXTRA_PLACES {
             dropped.push(inode.others.remove(0));
         }
         for spot in dropped {

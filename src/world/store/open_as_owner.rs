@@ -7,7 +7,7 @@ use rustix::fs::{Access, AtFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::world::reach::{BitGrant, READ, REPLACE};
+use crate::world::node_access::{BitGrant, READ_BITS, WRITE_BITS};
 use crate::world::root::{Node, Root};
 
 impl Root {
@@ -41,9 +41,9 @@ impl Root {
     /// `EACCES` if the file belongs to another user and may not be read. Nothing of it may then be destroyed.
     pub fn open_to_read(&self, node: &Node) -> Result<OwnedFd> {
         // Only the owner may use O_NOATIME.
-        match self.open_owned(node, OFlags::RDONLY | OFlags::NOATIME, READ) {
+        match self.open_owned(node, OFlags::RDONLY | OFlags::NOATIME, READ_BITS) {
             Err(error) if error.errno() == Errno::PERM => {
-                self.open_owned(node, OFlags::RDONLY, READ)
+                self.open_owned(node, OFlags::RDONLY, READ_BITS)
             }
             opened => opened,
         }
@@ -54,11 +54,11 @@ impl Root {
     /// # Errors
     /// As [`Root::open_to_read`].
     pub(in crate::world) fn open_to_replace(&self, node: &Node) -> Result<OwnedFd> {
-        self.open_owned(node, OFlags::RDWR, REPLACE)
+        self.open_owned(node, OFlags::RDWR, WRITE_BITS)
     }
 
     fn open_owned(&self, node: &Node, flags: OFlags, bits: u32) -> Result<OwnedFd> {
         let open = || self.reopen(node, flags);
-        self.lender.through(node.as_fd(), bits, open)
+        self.lender.with_access(node.as_fd(), bits, open)
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// The time after its last close for which a writer's changes may still be among the store's events.
-const LATELY: Duration = Duration::from_secs(1);
+const RECENT_TIME: Duration = Duration::from_secs(1);
 
 /// The writers, by node and thread.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct RecentWriter {
 
 impl RecentWriter {
     fn is_of(&self, now: Instant) -> bool {
-        let lately = |at| now.duration_since(at) < LATELY;
+        let lately = |at| now.duration_since(at) < RECENT_TIME;
         self.open > 0 || self.closed.is_some_and(lately)
     }
 }
@@ -79,7 +79,7 @@ mod tests {
             writers.end(node, 7);
         }
         assert!(writers.wrote_lately(2, 7) && !writers.wrote_lately(2, 8));
-        std::thread::sleep(LATELY);
+        std::thread::sleep(RECENT_TIME);
         for node in 3000..9000 {
             writers.begin(node, 7);
             writers.end(node, 7);

@@ -15,10 +15,10 @@ use crate::world::view::in_trash;
 use crate::world::{Dir, Id};
 
 /// The time for which a directory is used without finding it again.
-const TRUSTED: Duration = Duration::from_secs(1);
+const MAX_TRUST_TIME: Duration = Duration::from_secs(1);
 
 /// The number of directories that are kept open.
-const KEPT: usize = 8;
+const MAX_KEPT_DIRS: usize = 8;
 
 /// The directories lately used.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct RecentDirs(Mutex<RecentDirSlots>);
 
 #[derive(Debug, Default)]
 struct RecentDirSlots {
-    slots: [Option<RecentDir>; KEPT],
+    slots: [Option<RecentDir>; MAX_KEPT_DIRS],
     /// The slot that is given away next.
     next: usize,
 }
@@ -46,7 +46,7 @@ impl RecentDirs {
         let slots = self.0.lock();
         let mut slots = slots.slots.iter().flatten();
         let slot = slots.find(|slot| slot.number == number)?;
-        let good = slot.changes == changes && slot.since.elapsed() < TRUSTED;
+        let good = slot.changes == changes && slot.since.elapsed() < MAX_TRUST_TIME;
         good.then(|| slot.dir.duplicate())
     }
 
@@ -66,7 +66,7 @@ impl RecentDirs {
             |slot: &Option<RecentDir>| slot.as_ref().is_some_and(|slot| slot.number == number);
         let at = slots.slots.iter().position(known).unwrap_or(slots.next);
         if at == slots.next {
-            slots.next = (at + 1) % KEPT;
+            slots.next = (at + 1) % MAX_KEPT_DIRS;
         }
         let old = slots
             .slots
