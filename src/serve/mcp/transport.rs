@@ -1,10 +1,11 @@
 //! Standard input and output as the SDK's transport: a message a line.
 //!
-//! Owns the bounds of a message: its length, its number of values, how deep it is nested (the parser's 128); `admission` has
-//! those of all requests together. Whatever is wrong with a line, it is answered with an error, which has the request's id
-//! where that can be read ([`IdScanner`]), and the next line counts.
+//! Owns the bounds of a message: its length, and how deep it is nested (the parser's 128); `admission` has those of all
+//! requests together. They are there for a client's mistakes: it is whoever started the server. Whatever is wrong with a
+//! line, it is answered with an error, which has the request's id where that can be read ([`IdScanner`]), and the next line
+//! counts. The SDK's own transport answers no such line (docs/decisions/0067).
 //! This server asks a client nothing, so answers mean nothing and are dropped; so are notifications before a client has
-//! opened anything, and long ones: no notification of the protocol is.
+//! opened anything.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
@@ -27,12 +28,6 @@ use crate::error::{Error, Result};
 
 /// The largest length of a message, in bytes.
 const LONGEST: u64 = 8 << 20;
-/// The largest number of values that a message may have: each takes many times its length in memory.
-const VALUES: usize = 100_000;
-/// The number of bytes that a value takes besides its text.
-const VALUE: usize = 100;
-/// The largest length of a notification, in bytes.
-const NOTIFICATION: usize = 64 << 10;
 /// The largest number of messages that wait on their way in, and on their way out.
 const WAITING: usize = 64;
 /// The interval at which the server checks whether a client that sends nothing more still listens.
@@ -168,12 +163,6 @@ impl MessageReader {
         if line.is_empty() {
             return true;
         }
-        let values = values(line);
-        if values > VALUES {
-            let what = format!("the message has more than {VALUES} values");
-            self.refuse(ErrorData::invalid_request(what, None), scanned_id(line));
-            return true;
-        }
         let message = match serde_json::from_slice::<Value>(line) {
             Ok(value) => value,
             Err(error) => {
@@ -199,14 +188,13 @@ impl MessageReader {
         };
         match &message {
             JsonRpcMessage::Request(request) => {
-                let weight = line.len() + VALUE * values;
-                if let Err(error) = self.admission.admit(&request.id, weight) {
+                if let Err(error) = self.admission.admit(&request.id, line.len()) {
                     self.refuse(error, Some(request.id.clone()));
                     return true;
                 }
                 self.is_opened = true;
             }
-            JsonRpcMessage::Notification(_) if self.is_opened && line.len() <= NOTIFICATION => {}
+            JsonRpcMessage::Notification(_) if self.is_opened => {}
             _ => return true,
         }
         self.to_server.blocking_send(message).is_ok()
@@ -230,21 +218,6 @@ fn scanned_id(line: &[u8]) -> Option<RequestId> {
     let mut scanner = IdScanner::new();
     scanner.read(line);
     scanner.finish()
-}
-
-/// Returns how many values a message has at most, if it is JSON: before it is parsed, because that takes memory.
-fn values(line: &[u8]) -> usize {
-    let (mut count, mut is_text, mut is_escaped) = (1, false, false);
-    for byte in line {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b',' | b'[' | b'{' if !is_text => count += 1,
-            _ => {}
-        }
-    }
-    count
 }
 
 /// Goes past the rest of a line, which the scanner sees.
@@ -358,18 +331,5 @@ fn forget_cancelled(message: &RxJsonRpcMessage<RoleServer>, admission: &RequestA
         && let Some(id) = &cancelled.params.request_id
     {
         admission.close(id);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_counted_outside_of_texts() {
-        assert_eq!(values(b"1"), 1);
-        assert_eq!(values(br#"{"a,[{": "\",[", "b": [1, 2]}"#), 5);
-        assert_eq!(values(br#"["\\", 1]"#), 3);
-        assert_eq!(values(br#""no end, [,"#), 1);
     }
 }

@@ -74,11 +74,6 @@ fn lines() -> Vec<(Vec<u8>, &'static [i64])> {
     ] {
         lines.push((value.to_string().into_bytes(), REQUEST));
     }
-    let many = format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"params\":{{\"a\":[{}1]}}}}",
-        "1,".repeat(200_000)
-    );
-    lines.push((many.into_bytes(), REQUEST));
     lines.push((format!("\"{}\"", "x".repeat(9 << 20)).into_bytes(), REQUEST));
     lines
 }
@@ -336,7 +331,7 @@ fn an_unreadable_request_is_answered_with_its_id() {
                 "1,".repeat(200_000)
             ),
             json!(76),
-            -32600,
+            -32602,
         ),
         (
             format!(
