@@ -59,7 +59,7 @@ impl FileSystem {
             .filter(|handle| handle.writes);
         let file = handle.as_ref().map(|handle| handle.as_fd());
         let opens =
-            FileOpens::for_request(self, number, handle.as_deref(), may_wait).as_truncation();
+            FileOpens::for_request(self, number, handle.as_deref(), may_wait).for_truncation();
         let mut located = self.locate_held(number)?;
         if sent_unasked(change, ctime, located.node.meta()) {
             if change.mtime == SetTime::To(located.node.meta().mtime) {

@@ -82,7 +82,7 @@ impl<'a> FileOpens<'a> {
     }
 
     /// Marks the request as a truncation by the kernel.
-    pub(super) fn as_truncation(mut self) -> FileOpens<'a> {
+    pub(super) fn for_truncation(mut self) -> FileOpens<'a> {
         self.cuts = true;
         self
     }
