@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::environment;
+use super::grammar;
 use super::question::{CommandRequest, PathPlace, climbs_out};
 use super::schema::{Policy, PolicyEntries, ProgramEntry, RunSettings};
 use super::tools::{self, CheckedCommand, CommandCase};
@@ -41,8 +42,13 @@ pub fn decide(
         cwd: &cwd,
         paths: question.paths,
     };
+    let tool = grammar::grammar(entry.validator.tool()).ok_or_else(|| {
+        let reason = format!("the grammar of {} cannot be read", entry.name);
+        CommandRefusal::new(RefusalClass::Program, "grammar", reason)
+    })?;
     let case = CommandCase {
         entry,
+        tool,
         question,
         within,
         first,

@@ -1,6 +1,7 @@
 //! A summary of the policy of one program in a few words, for a caller of the program.
 
-use super::schema::{FlagList, FlagValue, Policy, ProgramEntry, RunSettings, SubCommand};
+use super::grammar::FlagValue;
+use super::schema::{FlagList, Policy, ProgramEntry, RunSettings, SubCommand};
 
 /// The greatest number of sub-commands or flags that a summary names.
 const NAMED: usize = 40;

@@ -13,6 +13,7 @@ mod describe;
 mod environment;
 mod error;
 mod file;
+mod grammar;
 mod lint;
 mod load;
 mod locate;

@@ -1,8 +1,9 @@
 //! Entries that can be used and are hardly meant: those that can start any program, lists that cancel each other, and
 //! flags that take a program's name.
 
+use super::grammar::FlagValue;
 use super::read::FieldReader;
-use super::schema::{FlagValue, ProgramEntry, SubCommand};
+use super::schema::{ProgramEntry, SubCommand};
 use super::validator::Validator;
 
 /// Programs that start whatever their words, or a file in the home, say.

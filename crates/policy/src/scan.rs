@@ -1,7 +1,9 @@
 //! The words behind a program as flags and arguments: [`scan`], by the lists of a policy and what is known of the tool.
 
-use super::schema::{FlagList, FlagValue, RequiredFlag, WordReading};
+use super::grammar::{FlagFact, FlagValue, FlagWord, ToolGrammar, WordReading};
+use super::schema::{FlagList, RequiredFlag};
 use super::verdict::{CommandRefusal, RefusalClass};
+use super::within::HomeBounds;
 use super::words::shown;
 
 /// The flags that a policy allows, refuses and requires of a command.
@@ -18,14 +20,36 @@ pub(super) struct FlagLists<'p> {
     pub(super) of: String,
 }
 
-/// The syntax of a tool's flags.
+/// The syntax of a tool's flags at one place of its command line.
+#[derive(Clone, Copy)]
 pub(super) struct FlagGrammar<'g> {
-    /// Returns what a flag takes, where that is known.
-    pub(super) takes: &'g dyn Fn(&str) -> Option<FlagValue>,
-    /// True if `-ab` is `-a -b`.
-    pub(super) clusters: bool,
-    /// True if the tool takes the next word as a value even where it begins with a dash.
+    pub(super) tool: &'g ToolGrammar,
+    /// The sub-command before the words.
+    pub(super) subcommand: Option<&'g str>,
+    /// False where no next word is a value that begins with a dash.
     pub(super) dashed_values: bool,
+    pub(super) within: HomeBounds<'g>,
+}
+
+impl<'g> FlagGrammar<'g> {
+    /// Returns what is known of a flag.
+    pub(super) fn fact(&self, flag: &str) -> Option<FlagFact> {
+        self.tool.fact(self.subcommand, flag)
+    }
+
+    /// Takes a word apart; nothing for one that is no flag.
+    ///
+    /// # Errors
+    /// The word is no text, and may be a flag.
+    fn flag_word<'w>(&self, word: &'w [u8]) -> Result<Option<FlagWord<'w>>, ()> {
+        match std::str::from_utf8(word) {
+            // A path of the home may begin as a flag does.
+            Ok(text) if text.starts_with('/') && self.within.below_home(word).is_some() => Ok(None),
+            Ok(text) => Ok(self.tool.flag_word(text)),
+            Err(_) if self.tool.slashes || word.starts_with(b"-") => Err(()),
+            Err(_) => Ok(None),
+        }
+    }
 }
 
 /// Where a scan ends.
@@ -33,10 +57,8 @@ pub(super) struct FlagGrammar<'g> {
 pub(super) enum ScanEnd {
     /// At the last word.
     End,
-    /// At the first argument: what follows belongs to somebody else.
+    /// At the first argument, or behind a flag that ends the flags: what follows belongs to somebody else.
     Argument,
-    /// At the first argument, or behind one of these flags.
-    Flag(&'static [&'static str]),
 }
 
 /// A flag that was found.
@@ -59,8 +81,6 @@ pub(super) struct ParsedFlag {
 pub(super) struct ParsedArgument<'w> {
     pub(super) word: &'w [u8],
     pub(super) at: usize,
-    /// True if the argument stands behind `--`.
-    pub(super) is_literal: bool,
 }
 
 /// The flags and arguments that a scan found.
@@ -98,69 +118,81 @@ pub(super) fn scan<'w>(
     };
     let mut at = from;
     while let Some(word) = words.get(at) {
-        let is_flag = scanned.dashes.is_none() && word.len() > 1 && word.starts_with(b"-");
-        if !is_flag {
-            if until != ScanEnd::End {
+        let flag = match scanned.dashes {
+            Some(_) => None,
+            None => grammar.flag_word(word).map_err(|()| lists.refused(word))?,
+        };
+        let Some(flag) = flag else {
+            if until == ScanEnd::Argument {
                 scanned.end = at;
                 break;
             }
-            scanned.arguments.push(ParsedArgument {
-                word,
-                at,
-                is_literal: scanned.dashes.is_some(),
-            });
-        } else if word == b"--" {
+            scanned.arguments.push(ParsedArgument { word, at });
+            at += 1;
+            continue;
+        };
+        if word == b"--" && !grammar.tool.slashes {
             scanned.dashes = Some(at);
-        } else {
-            let next = words.get(at + 1).map(Vec::as_slice);
-            let found = lists.flag(word, next, at, grammar)?;
-            at += usize::from(found.iter().any(|flag| flag.takes_next));
-            let ends = matches!(until, ScanEnd::Flag(last) if found.iter().any(|flag| last.contains(&flag.name.as_str())));
-            scanned.flags.extend(found);
-            if ends {
-                scanned.end = at + 1;
-                break;
-            }
+            at += 1;
+            continue;
         }
-        at += 1;
+        let next = words.get(at + 1).map(Vec::as_slice);
+        let found = lists.flag(word, &flag, next, at, grammar)?;
+        at += 1 + usize::from(found.iter().any(|flag| flag.takes_next));
+        let is_last = |flag: &ParsedFlag| grammar.tool.last_flags.contains(&flag.name);
+        let ends = found.iter().any(is_last);
+        scanned.flags.extend(found);
+        if ends {
+            scanned.end = at;
+            break;
+        }
     }
     Ok(scanned)
 }
 
 impl FlagLists<'_> {
-    /// Takes one word apart that begins with a dash.
+    /// Finds the flags of one word.
     fn flag(
         &self,
         word: &[u8],
+        read: &FlagWord<'_>,
         next: Option<&[u8]>,
         at: usize,
         grammar: &FlagGrammar<'_>,
     ) -> Result<Vec<ParsedFlag>, CommandRefusal> {
-        let Ok(text) = std::str::from_utf8(word) else {
-            return Err(self.refused(word));
-        };
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (text, None),
-        };
-        self.check_denied(text, name)?;
+        let text = std::str::from_utf8(word).unwrap_or_default();
+        let (name, value) = (&*read.name, read.value);
+        self.check_denied(text, name, grammar)?;
+        let required = self.required(name, grammar);
+        let called = required.map_or(name, |required| &required.flag);
         if self.allowed.iter().any(|flags| flags.exact.contains(text)) {
             return Ok(vec![flag(
-                name,
+                called,
                 value.map(Vec::from),
                 WordReading::Path,
                 at,
             )]);
         }
         if let Some(takes) = self.takes(name, grammar) {
-            let is_known = matches!((grammar.takes)(name), Some(FlagValue::Value(_)));
+            let fact = grammar.fact(name);
+            let takes_dashed =
+                |fact: FlagFact| fact.takes_dashed && matches!(fact.takes, FlagValue::Value(_));
             let next = NextWord {
                 word: next,
-                may_be_dashed: grammar.dashed_values && is_known,
+                is_strict: grammar.tool.slashes,
+                may_be_dashed: grammar.dashed_values && fact.is_some_and(takes_dashed),
             };
-            return self
-                .whole(name, value, next, at, takes)
-                .map(|flag| vec![flag]);
+            let mut found = self.whole(called, value, next, at, takes)?;
+            let value = found.value.take();
+            found.value = value.map(|value| grammar.tool.value_word(name, value));
+            if grammar.tool.slashes {
+                // MSBuild's properties and response files lead anywhere, so no value is free.
+                found.read_as = WordReading::Path;
+            }
+            return Ok(vec![found]);
+        }
+        if grammar.tool.slashes {
+            return Err(self.refused(word));
         }
         let digits = text.strip_prefix('-').unwrap_or_default();
         let is_number = digits.bytes().all(|b| b.is_ascii_digit());
@@ -168,26 +200,28 @@ impl FlagLists<'_> {
             return Ok(vec![flag("-<n>", None, WordReading::Text, at)]);
         }
         let short = digits.len() > 1 && !digits.starts_with('-');
-        let Some(letters) = short.then_some(digits) else {
-            return Err(self.refused(word));
-        };
-        if !grammar.clusters {
-            return Err(self.refused(word));
+        match short && grammar.tool.clusters {
+            true => self.short(word, digits, at, grammar),
+            false => Err(self.refused(word)),
         }
-        self.short(word, letters, at, grammar)
+    }
+
+    fn required(&self, name: &str, grammar: &FlagGrammar<'_>) -> Option<&RequiredFlag> {
+        let mut required = self.required.iter().copied();
+        required.find(|required| grammar.tool.is_same_flag(&required.flag, name))
     }
 
     /// Returns what an allowed flag takes.
     fn takes(&self, name: &str, grammar: &FlagGrammar<'_>) -> Option<FlagValue> {
-        let listed = self
-            .allowed
-            .iter()
-            .find_map(|flags| flags.names.get(name))
-            .cloned();
-        let required = self.required.iter().find(|required| required.flag == name);
+        let same = |listed: &&String| grammar.tool.is_same_flag(listed, name);
+        let mut listed = self.allowed.iter().flat_map(|flags| &flags.names);
+        let listed = listed.find(|(listed, _)| same(listed));
+        let required = self.required(name, grammar);
+        let listed = listed.map(|(_, takes)| takes.clone());
         let listed = listed.or(required.map(|_| FlagValue::Unstated))?;
         let has_values = required.is_some_and(|required| !required.values.is_empty());
-        Some(match (listed, (grammar.takes)(name)) {
+        let known = grammar.fact(name).map(|fact| fact.takes);
+        Some(match (listed, known) {
             (FlagValue::Unstated, None) if has_values => FlagValue::Value(WordReading::Text),
             (listed @ FlagValue::OneOf(_), _) | (listed, None) => listed,
             // The policy may say how a value is read; whether there is one is the tool's.
@@ -252,7 +286,8 @@ impl FlagLists<'_> {
         };
         // Were the list wrong about the value, the next word would be a flag that nobody has looked at.
         let may_be_dashed = next.may_be_dashed && reading == WordReading::Text;
-        if !may_be_dashed && value.len() > 1 && value.starts_with(b"-") {
+        let is_flag = value.starts_with(b"-") && (value.len() > 1 || next.is_strict);
+        if !may_be_dashed && is_flag {
             let reason = format!(
                 "the value of `{name}` begins with a dash; write {name}={}",
                 String::from_utf8_lossy(value)
@@ -276,10 +311,16 @@ impl FlagLists<'_> {
         let mut found = Vec::new();
         for (number, (from, letter)) in letters.char_indices().enumerate() {
             let name = format!("-{letter}");
-            self.check_denied(&name, &name)?;
+            self.check_denied(&name, &name, grammar)?;
             let rest = letters.get(from + letter.len_utf8()..).unwrap_or_default();
             match self.takes(&name, grammar) {
-                Some(FlagValue::Value(reading) | FlagValue::Attached(reading)) if number == 0 => {
+                // nopt reads `-ab` as `-a -b`, and never `b` as a value.
+                Some(FlagValue::Attached(_)) if grammar.tool.greedy => {
+                    found.push(flag(&name, None, WordReading::Path, at))
+                }
+                Some(FlagValue::Value(reading) | FlagValue::Attached(reading))
+                    if number == 0 && !grammar.tool.greedy =>
+                {
                     let value = rest.strip_prefix('=').unwrap_or(rest);
                     return Ok(vec![flag(&name, Some(value.into()), reading, at)]);
                 }
@@ -300,9 +341,15 @@ impl FlagLists<'_> {
         Ok(found)
     }
 
-    fn check_denied(&self, word: &str, name: &str) -> Result<(), CommandRefusal> {
+    fn check_denied(
+        &self,
+        word: &str,
+        name: &str,
+        grammar: &FlagGrammar<'_>,
+    ) -> Result<(), CommandRefusal> {
         for (names, key) in &self.denied {
-            if names.iter().any(|denied| denied == name || denied == word) {
+            let is_it = |denied: &String| denied == word || grammar.tool.is_same_flag(denied, name);
+            if names.iter().any(is_it) {
                 let reason = format!(
                     "`{name}` is on {key}, which refuses it in {} whatever else allows it; leave it out",
                     self.of
@@ -351,6 +398,8 @@ impl FlagLists<'_> {
 #[derive(Clone, Copy)]
 struct NextWord<'w> {
     word: Option<&'w [u8]>,
+    /// True if a lone dash is no value either.
+    is_strict: bool,
     /// True if the tool is known to take the word as a value even where it begins with a dash.
     may_be_dashed: bool,
 }

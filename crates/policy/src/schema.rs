@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::grammar::{FlagValue, WordReading};
 use super::validator::Validator;
 
 /// A loaded, checked policy. A clone is the same policy and costs nothing.
@@ -102,17 +103,6 @@ pub(super) struct ArgumentRules {
     pub(super) first: Option<BTreeSet<String>>,
 }
 
-/// The reading of a word that is not a flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WordReading {
-    /// May name a file: it has to stay in the home.
-    Path,
-    /// Names no file, whatever it looks like.
-    Text,
-    /// May not be there.
-    Refused,
-}
-
 /// The flags that a list allows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FlagList {
@@ -131,21 +121,6 @@ impl FlagList {
         self.exact.extend(other.exact);
         self.number |= other.number;
     }
-}
-
-/// The value that a flag takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum FlagValue {
-    /// The policy does not say: the validator's knowledge holds, else nothing but a value behind `=`.
-    Unstated,
-    /// No value at all.
-    Nothing,
-    /// A value behind `=`, and only there, or none.
-    Attached(WordReading),
-    /// A value: behind `=`, or the next word.
-    Value(WordReading),
-    /// A value out of this list.
-    OneOf(Vec<String>),
 }
 
 /// A flag that has to be there.

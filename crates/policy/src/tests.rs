@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod attacks;
 mod environment;
 mod loading;
 

@@ -1,5 +1,7 @@
 //! The validators of programs' words: [`Validator`], by the names that policies use.
 
+use super::grammar;
+
 /// The kind of validator that judges the words of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Validator {
@@ -39,51 +41,29 @@ const OWN: &[(&str, Validator)] = &[
     ("os_basic", Validator::Generic("")),
 ];
 
-/// The programs that the rules of every program know something about: which flags take values, which words are paths.
-pub(super) const KNOWN: &[&str] = &[
-    "awk",
-    "basename",
-    "cargo",
-    "cut",
-    "diff",
-    "dirname",
-    "du",
-    "echo",
-    "env",
-    "file",
-    "find",
-    "gawk",
-    "grep",
-    "gzip",
-    "head",
-    "jq",
-    "make",
-    "mawk",
-    "printf",
-    "sed",
-    "seq",
-    "sha256sum",
-    "sort",
-    "stat",
-    "tail",
-    "tar",
-    "tee",
-    "test",
-    "tr",
-    "uniq",
-    "wc",
-    "which",
-    "whoami",
-    "xargs",
-];
-
 impl Validator {
     /// Returns the validator that has this name.
     pub(super) fn named(name: &str) -> Option<Validator> {
         let own = OWN.iter().find(|(known, _)| *known == name);
-        let known = || KNOWN.iter().find(|known| **known == name);
         own.map(|(_, validator)| *validator)
-            .or_else(|| known().map(|name| Validator::Generic(name)))
+            .or_else(|| grammar::name(name).map(Validator::Generic))
+    }
+
+    /// Returns the name of the shipped grammar; that of no tool where nothing is known.
+    pub(super) fn tool(self) -> &'static str {
+        match self {
+            Validator::Generic(name) => name,
+            Validator::Git => "git",
+            Validator::Pytest => "pytest",
+            Validator::Npm => "npm",
+            Validator::Pnpm => "pnpm",
+            Validator::Npx => "npx",
+            Validator::Lerna => "lerna",
+            Validator::Node => "node",
+            Validator::Dotnet => "dotnet",
+            Validator::Python => "python",
+            Validator::PowerShell | Validator::Every => "",
+        }
     }
 
     /// Returns the validator of a program whose entry names none.

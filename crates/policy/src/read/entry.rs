@@ -3,7 +3,7 @@
 use super::super::schema::{CommandExample, PolicyEntries, ProgramEntry, SubCommand};
 use super::super::validator::Validator;
 use super::super::yaml::{YamlField, YamlNode, YamlValue};
-use super::fields::FieldReader;
+use super::fields::{FieldReader, unknown_key};
 use super::{flags, keys, subcommand};
 
 /// The entry that holds for every program.
@@ -84,7 +84,7 @@ fn entry(reader: &mut FieldReader<'_>, field: &YamlField, validator: Validator) 
         let key = field.key.as_str();
         reader.under(key, |r| {
             if !known.concat().contains(&key) {
-                r.problem(field.line, keys::unknown(known, "this entry"));
+                r.problem(field.line, unknown_key(known, "this entry"));
                 return;
             }
             let _ = subcommand::run_key(r, &mut found.run, field)
@@ -218,7 +218,7 @@ fn tool_key(r: &mut FieldReader<'_>, found: &mut ProgramEntry, field: &YamlField
             for mode in r.fields(node) {
                 r.under(&mode.key, |r| {
                     if !modes.contains(&mode.key.as_str()) {
-                        r.problem(mode.line, keys::unknown([modes, &[]], "`modes`"));
+                        r.problem(mode.line, unknown_key([modes, &[]], "`modes`"));
                     } else if let Some(on) = r.truth(&mode.node) {
                         tool.modes.insert(mode.key.clone(), on);
                     }

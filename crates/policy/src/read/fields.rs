@@ -70,7 +70,7 @@ impl<'f> FieldReader<'f> {
     }
 
     /// A text. What YAML reads as a number or a truth value is none unless it is quoted.
-    pub(super) fn text(&mut self, node: &YamlNode) -> Option<String> {
+    pub(in super::super) fn text(&mut self, node: &YamlNode) -> Option<String> {
         match &node.value {
             YamlValue::Scalar(text, plain) if !plain || !is_other_type(text) => Some(text.clone()),
             YamlValue::Scalar(text, _) if !node.is_null() => {
@@ -85,7 +85,7 @@ impl<'f> FieldReader<'f> {
         }
     }
 
-    pub(super) fn truth(&mut self, node: &YamlNode) -> Option<bool> {
+    pub(in super::super) fn truth(&mut self, node: &YamlNode) -> Option<bool> {
         match &node.value {
             YamlValue::Scalar(text, true) if text == "true" => Some(true),
             YamlValue::Scalar(text, true) if text == "false" => Some(false),
@@ -133,7 +133,7 @@ impl<'f> FieldReader<'f> {
         }
     }
 
-    pub(super) fn texts(&mut self, node: &YamlNode) -> Vec<String> {
+    pub(in super::super) fn texts(&mut self, node: &YamlNode) -> Vec<String> {
         let items = self.items(node);
         items.iter().filter_map(|item| self.text(item)).collect()
     }
@@ -152,7 +152,7 @@ impl<'f> FieldReader<'f> {
     }
 
     /// A map; nothing at all is an empty one.
-    pub(super) fn fields<'n>(&mut self, node: &'n YamlNode) -> &'n [YamlField] {
+    pub(in super::super) fn fields<'n>(&mut self, node: &'n YamlNode) -> &'n [YamlField] {
         match &node.value {
             YamlValue::Map(fields) => fields,
             _ if node.is_null() => &[],
@@ -164,7 +164,7 @@ impl<'f> FieldReader<'f> {
     }
 
     /// Variables of an environment.
-    pub(super) fn variables(&mut self, node: &YamlNode) -> EnvVariables {
+    pub(in super::super) fn variables(&mut self, node: &YamlNode) -> EnvVariables {
         let mut variables = EnvVariables::new();
         for field in self.fields(node) {
             self.under(&field.key, |r| {
@@ -222,6 +222,13 @@ impl<'f> FieldReader<'f> {
         }
         patterns
     }
+}
+
+/// Returns what to say of a key that may not be there.
+pub(in super::super) fn unknown_key(keys: [&[&str]; 2], whose: &str) -> String {
+    let mut known: Vec<&str> = keys.concat();
+    known.sort_unstable();
+    format!("unknown key of {whose}; the keys are {}", known.join(", "))
 }
 
 /// Returns whether YAML's core schema reads a plain scalar as something else than a text (YAML 1.2.2, 10.3.2).

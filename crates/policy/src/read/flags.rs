@@ -1,6 +1,7 @@
 //! Lists of flags, in the forms that a policy may write them.
 
-use super::super::schema::{FlagList, FlagValue, RequiredFlag, WordReading};
+use super::super::grammar::{FlagValue, WordReading};
+use super::super::schema::{FlagList, RequiredFlag};
 use super::super::yaml::{YamlField, YamlNode, YamlValue};
 use super::fields::FieldReader;
 
@@ -148,7 +149,12 @@ fn required_value(
 }
 
 /// Checks the name of a flag.
-fn is_flag(reader: &mut FieldReader<'_>, name: &str, line: usize, slashes: bool) -> bool {
+pub(in super::super) fn is_flag(
+    reader: &mut FieldReader<'_>,
+    name: &str,
+    line: usize,
+    slashes: bool,
+) -> bool {
     let begins = name.starts_with('-') || (slashes && name.starts_with(['/', '@']));
     let is_flag = begins && name.len() > 1 && name != "--";
     let is_plain = name.bytes().all(|b| b.is_ascii_graphic());

@@ -156,10 +156,3 @@ pub(super) const SCRIPT: [&[&str]; 2] = [
     ],
     &["deny_args", "allow_test_paths"],
 ];
-
-/// Returns what to say of a key that may not be there.
-pub(super) fn unknown(keys: [&[&str]; 2], whose: &str) -> String {
-    let mut known: Vec<&str> = keys.concat();
-    known.sort_unstable();
-    format!("unknown key of {whose}; the keys are {}", known.join(", "))
-}

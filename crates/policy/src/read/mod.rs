@@ -10,4 +10,5 @@ mod subcommand;
 
 pub(super) use entry::entries;
 pub(super) use extends::extended;
-pub(super) use fields::FieldReader;
+pub(super) use fields::{FieldReader, unknown_key};
+pub(super) use flags::is_flag;

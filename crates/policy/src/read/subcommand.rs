@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use super::super::grammar::WordReading;
 use super::super::network::{HostPattern, PortList, wrong_ports};
 use super::super::schema::{
-    ArgumentRules, DeniedArgs, FlagList, NetworkRule, RunSettings, SubCommand, WordReading,
+    ArgumentRules, DeniedArgs, FlagList, NetworkRule, RunSettings, SubCommand,
 };
 use super::super::validator::Validator;
 use super::super::yaml::{YamlField, YamlNode, YamlValue};
-use super::fields::FieldReader;
+use super::fields::{FieldReader, unknown_key};
 use super::{flags, keys};
 
 /// Reads sub-commands by name.
@@ -55,7 +56,7 @@ fn read(
         let key = field.key.as_str();
         reader.under(key, |r| {
             if !known.concat().contains(&key) {
-                r.problem(field.line, keys::unknown(known, whose));
+                r.problem(field.line, unknown_key(known, whose));
                 return;
             }
             if matches!(key, "flags" | "allowed_flags") && std::mem::replace(&mut has_flags, true) {
@@ -194,7 +195,7 @@ fn network(reader: &mut FieldReader<'_>, node: &YamlNode) -> NetworkRule {
             "publish" => publish = ports(r, &field.node),
             _ => r.problem(
                 field.line,
-                keys::unknown(
+                unknown_key(
                     [&["allow", "deny", "host_ports", "publish"], &[]],
                     "`network`",
                 ),
@@ -271,7 +272,7 @@ pub(super) fn package(reader: &mut FieldReader<'_>, field: &YamlField) -> Option
             "description" => drop(r.text(&key.node)),
             _ => r.problem(
                 key.line,
-                keys::unknown(
+                unknown_key(
                     [&["flags", "allowed_flags", "description"], &[]],
                     "a package",
                 ),

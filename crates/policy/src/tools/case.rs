@@ -1,18 +1,22 @@
 //! The input of a validator ([`CommandCase`]), its result ([`CheckedCommand`]), and the steps that validators share.
 
+use super::super::grammar::{FlagValue, ToolGrammar, UNKNOWN, WordReading, WordSyntax};
 use super::super::question::{CommandRequest, PathPlace};
 use super::super::required;
-use super::super::scan::{FlagGrammar, FlagLists, ParsedArgument, ScanEnd, ScanResult, scan};
-use super::super::schema::{
-    FlagList, FlagValue, ProgramEntry, RunSettings, SubCommand, WordReading,
+use super::super::scan::{
+    FlagGrammar, FlagLists, ParsedArgument, ParsedFlag, ScanEnd, ScanResult, scan,
 };
+use super::super::schema::{FlagList, ProgramEntry, RunSettings, SubCommand};
 use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::within::HomeBounds;
 use super::super::words::shown;
+use super::git_words;
 
 /// A command and the entry that it is judged by.
 pub(in super::super) struct CommandCase<'q> {
     pub(in super::super) entry: &'q ProgramEntry,
+    /// The grammar of the program.
+    pub(in super::super) tool: &'q ToolGrammar,
     pub(in super::super) question: &'q CommandRequest<'q>,
     pub(in super::super) within: HomeBounds<'q>,
     /// The number of the first word behind the program; `python -m pytest` is one of three words.
@@ -28,7 +32,7 @@ pub(in super::super) struct CheckedCommand<'q> {
     /// The settings of its run, the most special first.
     pub(in super::super) runs: Vec<&'q RunSettings>,
     /// Variables that the tool needs.
-    pub(in super::super) env: Vec<(&'static str, Vec<u8>)>,
+    pub(in super::super) env: Vec<(&'q str, Vec<u8>)>,
     /// Directories of the home that come first in PATH.
     pub(in super::super) path: Vec<Vec<u8>>,
     /// Directories of the home that come last in PATH.
@@ -112,19 +116,22 @@ impl<'q> CommandCase<'q> {
         lists
     }
 
-    /// Finds the sub-command of a program that gets no flags before it.
-    ///
-    /// # Errors
-    /// As [`CommandCase::subcommand`]; or there is none.
-    pub(super) fn first_subcommand(
-        &self,
-        tool: &str,
-    ) -> Result<SubCommandMatch<'q>, CommandRefusal> {
-        let (found, _) = self.subcommand(&[], &|_| None, &|name| name)?;
-        found.ok_or_else(|| {
-            let reason = format!("the command names no sub-command of {tool}");
-            self.refused(RefusalClass::Subcommand, "subcommands", reason)
-        })
+    /// Returns the syntax of flags behind a sub-command, or of a program without one.
+    pub(super) fn grammar(&self, subcommand: Option<&'q str>) -> FlagGrammar<'q> {
+        FlagGrammar {
+            tool: self.tool,
+            subcommand,
+            dashed_values: true,
+            within: self.within,
+        }
+    }
+
+    /// Returns the lists of flags that may stand before a sub-command.
+    pub(super) fn root_flags(&self) -> Vec<&'q FlagList> {
+        match self.tool.root_flags {
+            true => vec![&self.entry.root_flags, &self.entry.flags],
+            false => Vec::new(),
+        }
     }
 
     /// Finds the sub-command: the first word that is neither a flag that may stand before it nor such a flag's value.
@@ -134,9 +141,6 @@ impl<'q> CommandCase<'q> {
     /// It is denied, disabled or not listed; or a flag before it is not allowed; or `--` stands before it.
     pub(super) fn subcommand(
         &self,
-        before: &[&'q FlagList],
-        takes: &dyn Fn(&str) -> Option<FlagValue>,
-        alias: &dyn Fn(&'q str) -> &'q str,
     ) -> Result<(Option<SubCommandMatch<'q>>, ScanResult<'q>), CommandRefusal> {
         // A list may have a flag as a sub-command: `dotnet --info`.
         if let Some(word) = self
@@ -155,13 +159,17 @@ impl<'q> CommandCase<'q> {
                 .map(|found| (Some(found), ScanResult::default()));
         }
         let mut lists = self.lists(&self.entry.root_flags, "root_flags");
-        lists.allowed = before.to_vec();
+        lists.allowed = self.root_flags();
         lists.required.clear();
         lists.of = format!("{} before its sub-command", self.entry.name);
         let grammar = FlagGrammar {
-            takes,
-            clusters: true,
+            // Where no flag stands before it, the first word is it, whatever it looks like to the tool.
+            tool: match self.tool.root_flags {
+                true => self.tool,
+                false => &UNKNOWN,
+            },
             dashed_values: false,
+            ..self.grammar(None)
         };
         let scanned = scan(self.argv(), self.first, &lists, &grammar, ScanEnd::Argument)?;
         self.check_values(&scanned)?;
@@ -182,7 +190,7 @@ impl<'q> CommandCase<'q> {
         let Ok(typed) = std::str::from_utf8(word) else {
             return Err(self.no_subcommand(&format!("{} is not allowed", shown(word))));
         };
-        let found = self.listed(typed, alias(typed), scanned.end)?;
+        let found = self.listed(typed, self.tool.subcommand_name(typed), scanned.end)?;
         Ok((Some(found), scanned))
     }
 
@@ -249,11 +257,22 @@ impl<'q> CommandCase<'q> {
     /// Checks the values of flags.
     pub(super) fn check_values(&self, scanned: &ScanResult<'_>) -> Result<(), CommandRefusal> {
         for flag in &scanned.flags {
-            if let (Some(value), WordReading::Path) = (&flag.value, flag.read_as) {
-                self.within.check(value)?;
+            let Some(value) = &flag.value else { continue };
+            if flag.read_as == WordReading::Path {
+                self.check_path(value)?;
+            } else if self.tool.line_ranges.contains(&flag.name) {
+                git_words::check_lines(self.within, value)?;
             }
         }
         Ok(())
+    }
+
+    /// Checks a word that may name a file, in the tool's own syntax.
+    pub(super) fn check_path(&self, word: &[u8]) -> Result<(), CommandRefusal> {
+        match self.tool.words {
+            WordSyntax::Paths => self.within.check(word),
+            WordSyntax::Git => git_words::check_word(self.within, &self.entry.name, word),
+        }
     }
 
     /// Checks words that are no flags: how each is read, and what the first may be.
@@ -334,6 +353,62 @@ impl<'q> CommandCase<'q> {
         match cwd.is_root() {
             true => vec![home],
             false => vec![[home.as_slice(), cwd.bytes()].join(&b'/'), home],
+        }
+    }
+
+    /// Some tools take the word behind a flag that they do not know for its value. So a flag of which nobody says what it
+    /// takes may stand where no such word follows, or with `=`.
+    pub(super) fn check_greedy(
+        &self,
+        scanned: &ScanResult<'_>,
+        allowed: &[&FlagList],
+        key: &str,
+    ) -> Result<(), CommandRefusal> {
+        let is_stated = |flag: &ParsedFlag| {
+            let mut stated = allowed
+                .iter()
+                .filter_map(|flags| flags.names.get(&flag.name));
+            let fact = self.tool.fact(None, &flag.name);
+            fact.is_some_and(|fact| fact.takes != FlagValue::Nothing)
+                || stated.any(|takes| *takes != FlagValue::Unstated)
+        };
+        let takes_word = |flag: &&ParsedFlag| {
+            let next = self.argv().get(flag.at + 1);
+            flag.value.is_none()
+                && !is_stated(flag)
+                && next.is_some_and(|next| !next.starts_with(b"-"))
+        };
+        match scanned
+            .flags
+            .iter()
+            .find(takes_word)
+            .filter(|_| self.tool.greedy)
+        {
+            None => Ok(()),
+            Some(flag) => {
+                let reason = format!(
+                    "whether `{0}` takes the next word is not known; write {0}=VALUE, or let the policy say it: {{\"{0}\": false}}",
+                    flag.name
+                );
+                Err(self.refused(RefusalClass::Flag, key, reason))
+            }
+        }
+    }
+
+    /// Adds what the tool needs around it.
+    pub(super) fn add_surroundings(&self, checked: &mut CheckedCommand<'q>) {
+        if let Some(programs) = &self.tool.project_programs {
+            for project in self.projects() {
+                let dir = [project.as_slice(), programs.as_bytes()].join(&b'/');
+                checked.path_end.push(dir);
+            }
+        }
+        for (name, value) in &self.tool.environment {
+            let value = match value.strip_prefix("HOME") {
+                Some(rest) => [self.question.home, rest.as_bytes()].concat(),
+                None => value.clone().into_bytes(),
+            };
+            checked.env.push((name, value));
         }
     }
 

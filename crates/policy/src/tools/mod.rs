@@ -1,21 +1,15 @@
-//! Validators: whether the words behind a program are those that its entry allows. One file for each tool that has
-//! rules of its own, `generic.rs` for all others.
+//! Validators: whether the words behind a program are those that its entry allows. `engine.rs` judges by the grammar of
+//! the tool; the other files have what no grammar can say.
 
 mod case;
-mod dispatch;
-mod dotnet;
-mod generic;
-mod git;
-mod git_flags;
-mod known;
+mod engine;
+mod git_words;
 mod node;
-mod npm;
 mod npx;
 mod powershell;
 mod pytest;
 mod python;
 mod runner;
-mod tables;
 
 pub(super) use case::{CheckedCommand, CommandCase};
-pub(super) use dispatch::check;
+pub(super) use engine::check;

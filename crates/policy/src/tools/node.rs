@@ -1,29 +1,11 @@
 //! node: a script in the home, tests, or the prompt; code on the command line only where its flag is listed.
 
-use super::super::scan::{FlagGrammar, ParsedFlag, ScanEnd, ScanResult, scan};
-use super::super::schema::{FlagValue, RequiredFlag, WordReading};
+use super::super::scan::{ScanEnd, scan};
+use super::super::schema::RequiredFlag;
 use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
 use super::case::{CheckedCommand, CommandCase};
-use super::runner;
 use trumanfs_types::name::WorldPath;
-
-const VALUE: &str = "-r --require --import --loader --experimental-loader -C --conditions --env-file --env-file-if-exists --test-name-pattern --test-reporter --test-reporter-destination --test-shard --test-concurrency --test-timeout --test-skip-pattern --watch-path --input-type --icu-data-dir --openssl-config --snapshot-blob --run --title --redirect-warnings --diagnostic-dir --report-dir --report-directory --report-filename --cpu-prof-dir --cpu-prof-name --heap-prof-dir --experimental-default-type --stack-trace-limit --dns-result-order --unhandled-rejections --build-sea --experimental-sea-config --max-http-header-size --localstorage-file --trace-event-categories --trace-event-file-pattern --secure-heap --secure-heap-min --tls-cipher-list --tls-keylog --use-largepages --v8-pool-size --inspect-port --debug-port";
-const CODE: &[&str] = &["-e", "--eval", "-p", "--print", "-pe"];
-const SWITCH: &str = "-v --version -h --help -c --check -i --interactive --test --test-only --watch --watch-preserve-output --trace-warnings --trace-uncaught --trace-deprecation --trace-exit --trace-sigint --trace-sync-io --trace-tls --enable-source-maps --experimental-strip-types --experimental-transform-types --experimental-vm-modules --experimental-test-coverage --experimental-test-module-mocks --experimental-permission --permission --expose-gc --throw-deprecation --pending-deprecation --preserve-symlinks --preserve-symlinks-main --abort-on-uncaught-exception --frozen-intrinsics --use-strict --v8-options --cpu-prof --heap-prof --inspect --inspect-brk --inspect-wait --test-force-exit --test-update-snapshots --insecure-http-parser --node-snapshot --completion-bash --zero-fill-buffers --force-fips --enable-fips --report-on-signal --report-on-fatalerror --report-uncaught-exception --max-old-space-size --max-semi-space-size --stack-size";
-const SPEAKS: &[&str] = &["-v", "--version", "-h", "--help", "--v8-options"];
-
-fn takes(flag: &str) -> Option<FlagValue> {
-    let has = |list: &str| list.split(' ').any(|listed| listed == flag);
-    if CODE.contains(&flag) {
-        return Some(FlagValue::Value(WordReading::Text));
-    }
-    if has(VALUE) {
-        return Some(FlagValue::Value(WordReading::Path));
-    }
-    let is_switch = has(SWITCH) || flag.starts_with("--no-");
-    is_switch.then_some(FlagValue::Attached(WordReading::Path))
-}
 
 /// Checks a command of node.
 pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
@@ -42,32 +24,25 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
         lists.required.push(&test);
     }
     check_spelling(case)?;
-    let grammar = FlagGrammar {
-        takes: &takes,
-        clusters: false,
-        dashed_values: false,
-    };
+    let grammar = case.grammar(None);
     let scanned = scan(case.argv(), case.first, &lists, &grammar, ScanEnd::Argument)?;
     case.check_values(&scanned)?;
-    certain(case, &scanned)?;
+    case.check_greedy(&scanned, &[&case.entry.flags], "flags")?;
     let rest = case.argv().get(scanned.end..).unwrap_or_default();
-    let has = |names: &[&str]| {
-        scanned
-            .flags
-            .iter()
-            .any(|flag| names.contains(&flag.name.as_str()))
-    };
+    let has = |names: &[String]| scanned.flags.iter().any(|flag| names.contains(&flag.name));
+    let code = case.tool.script_flags(None).unwrap_or_default();
+    let is_test = scanned.named("--test").next().is_some();
     match rest.first() {
         // What node does with the words is said by a flag that is listed.
-        _ if has(CODE) || has(SPEAKS) => {}
-        _ if has(&["--test"]) && !tests => {
+        _ if has(code) || has(&case.tool.information) => {}
+        _ if is_test && !tests => {
             return Err(case.refused(
                 RefusalClass::Subcommand,
                 "allow_test_mode",
                 "neither allow_test_mode nor modes.test allows `--test`",
             ));
         }
-        _ if has(&["--test"]) => {}
+        _ if is_test => {}
         Some(script) => check_script(case, script)?,
         None => case.check_input("node")?,
     }
@@ -75,7 +50,7 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
         case.within.check_unknown(word)?;
     }
     let mut checked = case.allow_program(&scanned)?;
-    runner::surroundings(case, &mut checked);
+    case.add_surroundings(&mut checked);
     Ok(checked)
 }
 
@@ -93,32 +68,6 @@ fn check_spelling(case: &CommandCase<'_>) -> Result<(), CommandRefusal> {
             let reason = format!(
                 "`{name}` is another spelling of `{}`; write that",
                 name.replace('_', "-")
-            );
-            return Err(case.refused(RefusalClass::Flag, "flags", reason));
-        }
-    }
-    Ok(())
-}
-
-/// A flag of which nobody says what it takes might take the script for its value.
-fn certain(case: &CommandCase<'_>, scanned: &ScanResult<'_>) -> Result<(), CommandRefusal> {
-    let is_stated = |flag: &ParsedFlag| {
-        let stated = case.entry.flags.names.get(&flag.name);
-        takes(&flag.name).is_some() || stated.is_some_and(|takes| *takes != FlagValue::Unstated)
-    };
-    let last = scanned
-        .flags
-        .iter()
-        .filter(|flag| flag.value.is_none() && !is_stated(flag));
-    for flag in last {
-        if case
-            .argv()
-            .get(flag.at + 1)
-            .is_some_and(|next| !next.starts_with(b"-"))
-        {
-            let reason = format!(
-                "whether `{0}` takes the next word is not known; write {0}=VALUE, or let the policy say it: {{\"{0}\": false}}",
-                flag.name
             );
             return Err(case.refused(RefusalClass::Flag, "flags", reason));
         }

@@ -1,11 +1,10 @@
 //! npx: packages from a list, and no shell line.
 
+use super::super::grammar::UNKNOWN;
 use super::super::scan::{FlagGrammar, FlagLists, ParsedFlag, ScanEnd, scan};
-use super::super::schema::{FlagValue, WordReading};
 use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
 use super::case::{CheckedCommand, CommandCase};
-use super::runner;
 
 /// Flags that hand a line to a shell. No list allows them.
 const CALL: &[&str] = &["-c", "--call"];
@@ -15,17 +14,8 @@ const PACKAGE: &[&str] = &["-p", "--package"];
 
 /// Checks a command of npx.
 pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
-    let takes = |flag: &str| match flag {
-        "-p" | "--package" => Some(FlagValue::Value(WordReading::Text)),
-        "--ignore-existing" | "--no-install" | "--no" => Some(FlagValue::Nothing),
-        _ => runner::takes(flag),
-    };
     let lists = case.lists(&case.entry.flags, "flags");
-    let grammar = FlagGrammar {
-        takes: &takes,
-        clusters: true,
-        dashed_values: false,
-    };
+    let grammar = case.grammar(None);
     let scanned = scan(case.argv(), case.first, &lists, &grammar, ScanEnd::Argument)?;
     if scanned
         .flags
@@ -36,7 +26,7 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
         return Err(case.refused(RefusalClass::Flag, "call", reason));
     }
     case.check_values(&scanned)?;
-    runner::certain(case, &scanned, &lists.allowed, "flags")?;
+    case.check_greedy(&scanned, &lists.allowed, "flags")?;
     let is_package = |flag: &&ParsedFlag| PACKAGE.contains(&flag.name.as_str());
     for flag in scanned.flags.iter().filter(is_package) {
         listed(case, flag.value.as_deref().unwrap_or_default())?;
@@ -59,11 +49,9 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
         of: format!("npx {package}"),
         ..case.lists(&case.entry.flags, "flags")
     };
-    let unknown = |_: &str| None;
     let grammar = FlagGrammar {
-        takes: &unknown,
-        clusters: true,
-        dashed_values: false,
+        tool: &UNKNOWN,
+        ..grammar
     };
     let words = scan(rest, scanned.end + 1, &behind, &grammar, ScanEnd::End)?;
     case.check_values(&words)?;
@@ -72,7 +60,7 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
     }
     let mut checked = case.allow_program(&scanned)?;
     checked.rule = case.key(&format!("packages.{package}"));
-    runner::surroundings(case, &mut checked);
+    case.add_surroundings(&mut checked);
     Ok(checked)
 }
 
@@ -81,8 +69,7 @@ fn bare<'q>(
     case: &CommandCase<'q>,
     flags: &[ParsedFlag],
 ) -> Result<CheckedCommand<'q>, CommandRefusal> {
-    let speaks =
-        |flag: &ParsedFlag| matches!(flag.name.as_str(), "-v" | "--version" | "-h" | "--help");
+    let speaks = |flag: &ParsedFlag| case.tool.information.contains(&flag.name);
     if flags.iter().any(speaks) {
         return Ok(case.allowed("flags"));
     }

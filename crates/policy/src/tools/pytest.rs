@@ -1,7 +1,6 @@
 //! pytest: flags from a list, and tests by path and by id.
 
-use super::super::scan::{FlagGrammar, ScanEnd, scan};
-use super::super::schema::{FlagValue, WordReading};
+use super::super::scan::{ScanEnd, scan};
 use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
 use super::case::{CheckedCommand, CommandCase};
@@ -12,10 +11,6 @@ const SELECTORS: u64 = 50;
 
 /// The greatest number of bytes in the words if the policy sets none.
 const LENGTH: u64 = 4096;
-
-const TEXT: &str = "-k -m --maxfail -n --numprocesses --tb --durations --durations-min --color -r -W --capture --show-capture --log-level --log-cli-level --timeout --dist --verbosity --import-mode -o --override-ini --max-worker-restart --reruns --code-highlight --deselect";
-const PATH: &str = "-p -c --config-file --rootdir --confcutdir --basetemp --junitxml --junit-xml --ignore --ignore-glob --log-file --cov-config --debug";
-const ATTACHED: &str = "--cov --cov-report --last-failed-no-failures --cache-show";
 
 /// Checks a command of pytest.
 pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
@@ -29,12 +24,7 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
         );
         return Err(case.refused(RefusalClass::Argument, "max_argv_len", reason));
     }
-    // argparse reads a word that begins with a dash as a flag, whatever stands before it.
-    let grammar = FlagGrammar {
-        takes: &takes,
-        clusters: true,
-        dashed_values: false,
-    };
+    let grammar = case.grammar(None);
     let lists = case.lists(&case.entry.flags, "flags");
     let scanned = scan(case.argv(), case.first, &lists, &grammar, ScanEnd::End)?;
     case.check_values(&scanned)?;
@@ -57,17 +47,6 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
             .push(("PYTEST_DISABLE_PLUGIN_AUTOLOAD", b"1".to_vec()));
     }
     Ok(checked)
-}
-
-fn takes(flag: &str) -> Option<FlagValue> {
-    let has = |list: &str| list.split(' ').any(|listed| listed == flag);
-    if has(TEXT) {
-        return Some(FlagValue::Value(WordReading::Text));
-    }
-    if has(PATH) {
-        return Some(FlagValue::Value(WordReading::Path));
-    }
-    has(ATTACHED).then_some(FlagValue::Attached(WordReading::Path))
 }
 
 /// Checks a test: `path`, or `path::Class::test[case]`, of which the path counts.

@@ -1,58 +1,21 @@
 //! Python: its own flags from a list, then a script in the home; what follows belongs to the script.
 
-use super::super::scan::{FlagGrammar, ScanEnd, scan};
-use super::super::schema::{FlagValue, WordReading};
+use super::super::scan::{ScanEnd, scan};
 use super::super::validator::Validator;
 use super::super::verdict::{CommandRefusal, RefusalClass};
 use super::super::words::shown;
 use super::case::{CheckedCommand, CommandCase};
 
-/// Flags behind which Python reads no more flags of its own.
-const LAST: &[&str] = &["-c", "-m"];
-
-/// Flags that have Python say something of itself and run nothing.
-const SPEAKS: &[&str] = &[
-    "-V",
-    "--version",
-    "-h",
-    "-?",
-    "--help",
-    "--help-all",
-    "--help-env",
-    "--help-xoptions",
-];
-
 /// Checks a command of Python.
 pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, CommandRefusal> {
-    let takes = |flag: &str| match flag {
-        "-c" | "-m" | "-W" | "--check-hash-based-pycs" => Some(FlagValue::Value(WordReading::Text)),
-        // `-X pycache_prefix=DIR`
-        "-X" => Some(FlagValue::Value(WordReading::Path)),
-        _ => None,
-    };
-    let grammar = FlagGrammar {
-        takes: &takes,
-        clusters: true,
-        dashed_values: true,
-    };
     let lists = case.lists(&case.entry.flags, "flags");
-    let scanned = scan(
-        case.argv(),
-        case.first,
-        &lists,
-        &grammar,
-        ScanEnd::Flag(LAST),
-    )?;
+    let grammar = case.grammar(None);
+    let scanned = scan(case.argv(), case.first, &lists, &grammar, ScanEnd::Argument)?;
     case.check_values(&scanned)?;
-    let has = |names: &[&str]| {
-        scanned
-            .flags
-            .iter()
-            .any(|flag| names.contains(&flag.name.as_str()))
-    };
-    let has_code = has(LAST);
+    let has = |names: &[String]| scanned.flags.iter().any(|flag| names.contains(&flag.name));
+    let has_code = has(&case.tool.last_flags);
     let rest = case.argv().get(scanned.end..).unwrap_or_default();
-    if rest.is_empty() && !has_code && !has(SPEAKS) {
+    if rest.is_empty() && !has_code && !has(&case.tool.information) {
         case.check_input("python")?;
     }
     let script = rest.first().filter(|_| !has_code);

@@ -1,0 +1,59 @@
+//! Command lines that once passed, or would have by a wrong grammar.
+
+use super::*;
+
+/// Returns the rule that decides about a line.
+fn rule(policy: &Policy, line: &str) -> String {
+    match decide_line(policy, line) {
+        Ok(allowed) => format!("allowed by {}", allowed.rule),
+        Err(refused) => refused.rule,
+    }
+}
+
+/// npx-cli.js passes over the word behind a flag that is not on its list of switches, and reads the flags of the package
+/// behind that as its own: `-p evil` then names a package.
+#[test]
+fn npx_reads_no_flag_behind_a_package() {
+    let text = "npx:\n  flags: [--no, --no-color, --no-install, -q, -y, --color, --stream, -p]\n  packages:\n    typescript: { flags: [-p] }\n    eslint: {}\n";
+    let policy = Policy::parse(text.as_bytes(), "p.yaml").unwrap();
+    for line in [
+        "npx --no typescript -p evil",
+        "npx --no=evil typescript",
+        "npx --no-color typescript -p evil",
+        "npx --stream typescript -p evil",
+        "npx -qy typescript -p evil",
+        "npx -qtypescript typescript -p evil",
+        "npx -ptypescript typescript -p evil",
+    ] {
+        assert_eq!(rule(&policy, line), "npx.flags", "{line}");
+    }
+    for line in [
+        "npx --no-install typescript -p x",
+        "npx -q -y typescript -p x",
+        "npx --color typescript -p x",
+        "npx -p typescript -- typescript -p x",
+    ] {
+        assert_eq!(
+            rule(&policy, line),
+            "allowed by npx.packages.typescript",
+            "{line}"
+        );
+    }
+}
+
+/// nopt reads `-sg` as `-s -g`, so `g` is no value of `-s`.
+#[test]
+fn letters_behind_a_switch_of_npm_are_flags() {
+    let text = "npm:\n  root_flags: [-s]\n  subcommands: { ci: { flags: [-s, -d, -w] } }\n";
+    let policy = Policy::parse(text.as_bytes(), "p.yaml").unwrap();
+    for (line, expected) in [
+        ("npm ci -sg", "npm.subcommands.ci.flags"),
+        ("npm ci -sdg", "npm.subcommands.ci.flags"),
+        ("npm -sg ci", "npm.root_flags"),
+        ("npm ci -wx", "npm.subcommands.ci.flags"),
+        ("npm ci -sd", "allowed by npm.subcommands.ci"),
+        ("npm ci -w x", "allowed by npm.subcommands.ci"),
+    ] {
+        assert_eq!(rule(&policy, line), expected, "{line}");
+    }
+}
