@@ -42,7 +42,8 @@ pub fn decide(
         cwd: &cwd,
         paths: question.paths,
     };
-    let tool = grammar::grammar(entry.validator.tool()).ok_or_else(|| {
+    let shipped = || grammar::grammar(entry.validator.tool());
+    let tool = entry.grammar.as_deref().or_else(shipped).ok_or_else(|| {
         let reason = format!("the grammar of {} cannot be read", entry.name);
         CommandRefusal::new(RefusalClass::Program, "grammar", reason)
     })?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::grammar::{FlagValue, WordReading};
+use super::grammar::{FlagValue, ToolGrammar, WordReading};
 use super::validator::Validator;
 
 /// A loaded, checked policy. A clone is the same policy and costs nothing.
@@ -36,6 +36,8 @@ pub(super) struct ProgramEntry {
     /// The description by the policy's author.
     pub(super) description: Option<String>,
     pub(super) validator: Validator,
+    /// The grammar of the program, where the policy adds to the shipped one.
+    pub(super) grammar: Option<Box<ToolGrammar>>,
     pub(super) run: RunSettings,
     /// Nothing where the program is called without one.
     pub(super) subcommands: Option<BTreeMap<String, SubCommand>>,

@@ -8,6 +8,7 @@ use super::*;
 
 mod attacks;
 mod environment;
+mod grammars;
 mod loading;
 
 const HOME: &[u8] = b"/home/agent";

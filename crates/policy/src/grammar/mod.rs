@@ -1,5 +1,5 @@
 //! The syntax of tools' command lines: [`ToolGrammar`]. The shipped ones are files in `grammars/`, whose README has the
-//! keys.
+//! keys; a policy adds to them by the key `grammar`.
 
 mod files;
 mod flag_value;
@@ -9,6 +9,7 @@ mod tool;
 
 pub(super) use files::name;
 pub(super) use flag_value::{FlagValue, WordReading};
+pub(super) use read::extended;
 pub(super) use shipped::grammar;
 pub(super) use tool::{
     ArgumentSyntax, FlagFact, FlagWord, ScriptWords, ToolGrammar, UNKNOWN, WordSyntax,

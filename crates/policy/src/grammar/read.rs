@@ -72,6 +72,49 @@ pub(super) fn tool(r: &mut FieldReader<'_>, root: &YamlNode, name: &str) -> Tool
     grammar
 }
 
+/// Returns a grammar with what a policy adds to it; nothing that it says already can be changed. `base` is that of the
+/// tool if it is known.
+pub(in super::super) fn extended(
+    r: &mut FieldReader<'_>,
+    base: Option<&ToolGrammar>,
+    node: &YamlNode,
+) -> ToolGrammar {
+    let mut added = UNKNOWN;
+    let fields = r.fields(node);
+    let Some(base) = base else {
+        fill(r, &mut added, fields, &[FLAGS, ADDED, NEW].concat());
+        return added;
+    };
+    added.slashes = base.slashes;
+    added.spellings.clone_from(&base.spellings);
+    fill(r, &mut added, fields, &[FLAGS, ADDED].concat());
+    let is_known = |flag: &&String| {
+        let mut rows = base.subcommands.iter();
+        base.fact(None, flag).is_some() || rows.any(|row| row.flags.contains_key(*flag))
+    };
+    let of_all = added.flags.keys().filter(is_known);
+    let rows = added.subcommands.iter();
+    let of_rows = rows.flat_map(|row| {
+        let known = |flag: &&String| {
+            row.names
+                .iter()
+                .any(|name| base.fact(Some(name), flag).is_some())
+        };
+        row.flags.keys().filter(known)
+    });
+    for flag in of_all.chain(of_rows) {
+        let message = format!(
+            "what `{flag}` takes is known here already; a policy adds flags that are not, and changes none"
+        );
+        r.problem(node.line, message);
+    }
+    let mut grammar = base.clone();
+    grammar.flags.extend(added.flags);
+    grammar.subcommands.extend(added.subcommands);
+    grammar.deny_tokens.extend(added.deny_tokens);
+    grammar
+}
+
 /// Reads the keys of a tool into its grammar.
 fn fill(r: &mut FieldReader<'_>, grammar: &mut ToolGrammar, fields: &[YamlField], known: &[&str]) {
     for field in fields {
@@ -211,8 +254,8 @@ fn subcommands(
     node: &YamlNode,
     known: &[&str],
 ) -> Vec<SubcommandGrammar> {
-    // Where a policy adds to a known tool, an argument stays what it is.
-    let own: &[&str] = if known.contains(&"script_flags") {
+    // In a policy, `arguments` of the sub-command says how words are read.
+    let own: &[&str] = if known.contains(&"words") {
         &["script_flags"]
     } else {
         &[]

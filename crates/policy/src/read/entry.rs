@@ -1,5 +1,6 @@
 //! Entries: one for each program.
 
+use super::super::grammar::{self, ToolGrammar};
 use super::super::schema::{CommandExample, PolicyEntries, ProgramEntry, SubCommand};
 use super::super::validator::Validator;
 use super::super::yaml::{YamlField, YamlNode, YamlValue};
@@ -30,8 +31,10 @@ pub(in super::super) fn entries(reader: &mut FieldReader<'_>, root: &YamlNode) -
                 );
                 return;
             }
-            let validator = validator(r, field, fields, 0);
-            let read = entry(r, field, validator);
+            let mut chain = Vec::new();
+            let validator = validator(r, field, fields, &mut chain);
+            let mut read = entry(r, field, validator);
+            read.grammar = extended_grammar(r, validator, &chain).map(Box::new);
             rules.entries.insert(name.to_owned(), read);
         });
     }
@@ -39,12 +42,15 @@ pub(in super::super) fn entries(reader: &mut FieldReader<'_>, root: &YamlNode) -
 }
 
 /// Returns which validator judges an entry: that of `validator`, which names one or another entry; else the program's own.
-fn validator(
+/// `chain` gets the entry, and every other whose rules are its own.
+fn validator<'n>(
     reader: &mut FieldReader<'_>,
-    field: &YamlField,
-    entries: &[YamlField],
-    steps: usize,
+    field: &'n YamlField,
+    entries: &'n [YamlField],
+    chain: &mut Vec<&'n YamlField>,
 ) -> Validator {
+    let steps = chain.len();
+    chain.push(field);
     let YamlValue::Map(keys) = &field.node.value else {
         return Validator::of_program(&field.key);
     };
@@ -61,7 +67,7 @@ fn validator(
         .iter()
         .find(|entry| entry.key == *name && entry.key != EVERY);
     match other {
-        Some(other) if steps < entries.len() => validator(reader, other, entries, steps + 1),
+        Some(other) if steps < entries.len() => validator(reader, other, entries, chain),
         _ => {
             let line = key.node.line;
             reader.under("validator", |r| {
@@ -70,6 +76,37 @@ fn validator(
             Validator::Generic("")
         }
     }
+}
+
+/// Returns the grammar of an entry, if it or one whose rules it has adds to the shipped one.
+fn extended_grammar(
+    reader: &mut FieldReader<'_>,
+    validator: Validator,
+    chain: &[&YamlField],
+) -> Option<ToolGrammar> {
+    let is_known = !validator.tool().is_empty();
+    let shipped = is_known
+        .then(|| grammar::grammar(validator.tool()))
+        .flatten();
+    let mut found: Option<ToolGrammar> = None;
+    for (number, field) in chain.iter().enumerate().rev() {
+        let YamlValue::Map(keys) = &field.node.value else {
+            continue;
+        };
+        let Some(key) = keys.iter().find(|key| key.key == "grammar") else {
+            continue;
+        };
+        let base = found.as_ref().or(shipped);
+        // What is wrong in another entry is said there.
+        let mut other = FieldReader::new("");
+        let reader = if number == 0 {
+            &mut *reader
+        } else {
+            &mut other
+        };
+        found = Some(reader.under("grammar", |r| grammar::extended(r, base, &key.node)));
+    }
+    found
 }
 
 fn entry(reader: &mut FieldReader<'_>, field: &YamlField, validator: Validator) -> ProgramEntry {
