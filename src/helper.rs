@@ -33,7 +33,7 @@ pub fn run() -> Option<ExitCode> {
     if word == task::WORKER {
         return Some(task::run_worker());
     }
-    if word == daemon::BACKGROUND {
+    if word == daemon::BACKGROUND_WORD {
         daemon::run_in_background();
         return Some(ExitCode::SUCCESS);
     }

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::exit::ExitReason;
-use super::installed::{InstalledPart, look};
+use super::installed_parts::{InstalledPart, find_installed_parts};
 use super::output::{Printer, TextStyle};
 use crate::client::trial;
 use crate::error::Result;
@@ -45,7 +45,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
         backend: found.backend.map(Backend::name),
         mounting,
         capabilities: found.capabilities,
-        installed: look(),
+        installed: find_installed_parts(),
     };
     let mut out = Printer::new();
     if args.json {

@@ -114,17 +114,17 @@ trumanfs agent --discard -- bash",
 
 /// Adds the examples to the help of a command and of all below it.
 pub(super) fn add(command: Command) -> Command {
-    below(command, "")
+    add_below(command, "")
 }
 
-fn below(mut command: Command, path: &str) -> Command {
+fn add_below(mut command: Command, path: &str) -> Command {
     let names: Vec<String> = command
         .get_subcommands()
         .map(|sub| sub.get_name().to_owned())
         .collect();
     for name in names {
         let path = format!("{path} {name}");
-        command = command.mut_subcommand(&name, |sub| below(sub, &path));
+        command = command.mut_subcommand(&name, |sub| add_below(sub, &path));
     }
     let examples = EXAMPLES.iter().find(|(verb, _)| *verb == path.trim_start());
     let Some((_, examples)) = examples else {
@@ -190,7 +190,7 @@ mod tests {
             let parsed = command().try_get_matches_from(
                 words(example)
                     .into_iter()
-                    .map(|word| inspect::ago(word.into())),
+                    .map(|word| inspect::range_value(word.into())),
             );
             let matches = parsed.unwrap_or_else(|error| panic!("{verb}: {error}"));
             assert_eq!(matches.subcommand_name(), verb.split(' ').next());

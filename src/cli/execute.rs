@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::exit::{failed, failed_in_json};
+use super::argument_values::seconds;
+use super::exit::{failed_in_json, report_failure};
 use super::output::Printer;
-use super::values::seconds;
 use crate::error::Result;
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::sandbox::BackendChoice;
 use crate::exec::program::{LineSource, ProgramHome};
 use crate::exec::shell::Shell;
 use crate::exec::{self, Limits, Request, StoreAccess, pipeline};
-use line::{stdin, tell};
+use line::{print_outcome, stdin};
 
 pub(super) mod line;
 mod prompt;
@@ -50,7 +50,7 @@ struct ShellHomeArgs {
     net: Option<NetworkRequest>,
     /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this machine
     /// refuses them [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice, requires = "policy")]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend, requires = "policy")]
     sandbox: Option<BackendChoice>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -108,7 +108,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         if args.json {
             failed_in_json(error)
         } else {
-            failed(&error)
+            report_failure(&error)
         }
     };
     let mut shell = match open(&args.place, limits, args.json) {
@@ -116,13 +116,13 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         Err(error) => return failed(error),
     };
     let line = args.line.as_bytes();
-    let interrupt = match line::interrupt() {
+    let interrupt = match line::take_signals() {
         Ok(interrupt) => interrupt,
         Err(error) => return failed(error),
     };
     if !args.json {
         let outcome = line::run(&mut shell, line, &interrupt).0;
-        return tell(&outcome, false);
+        return print_outcome(&outcome, false);
     }
     let (outcome, _) = interrupt.during(|cancel| {
         let request = Request {
@@ -132,7 +132,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
         pipeline::execute_gathering(&mut shell, &request, stdin()).0
     });
     match Printer::new().json(&outcome) {
-        Ok(()) => tell(&outcome, true),
+        Ok(()) => print_outcome(&outcome, true),
         Err(error) => failed(error),
     }
 }
@@ -149,14 +149,14 @@ pub(super) fn shell(args: &ShellArgs) -> ExitCode {
     };
     let status = open(&args.place, limits, false).and_then(|shell| {
         if std::io::stdin().is_terminal() {
-            prompt::converse(shell)
+            prompt::run_prompt(shell)
         } else {
             prompt::read_all(shell)
         }
     });
     match status {
         Ok(status) => ExitCode::from(status),
-        Err(error) => failed(&error),
+        Err(error) => report_failure(&error),
     }
 }
 
@@ -173,10 +173,10 @@ fn open(place: &ShellHomeArgs, limits: Limits, as_json: bool) -> Result<Shell> {
             let programs = Arc::new(ProgramHome::open(
                 &place.root,
                 None,
-                with_policy::launcher(place.sandbox.unwrap_or_default()),
+                with_policy::make_launcher(place.sandbox.unwrap_or_default()),
             )?);
             let at = exec::open_in(&place.root, &programs)?;
-            let policy = with_policy::policy(Some(file), &place.root, as_json)?;
+            let policy = with_policy::watched_policy(Some(file), &place.root, as_json)?;
             let source = LineSource::new(programs, policy, place.net.clone());
             Shell::at(at, limits).with_programs(Arc::new(source))
         }

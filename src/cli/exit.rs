@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::shown::{complain, complain_in_json};
+use super::escaping::{print_error, print_error_json};
 use crate::error::{Error, FailureKind};
 
 /// What a command's end means, for scripts. A public contract: numbers never change their meaning.
@@ -48,8 +48,8 @@ impl From<ExitReason> for ExitCode {
 }
 
 /// Says what went wrong, in words. Returns the exit code that stands for it.
-pub(super) fn failed(error: &Error) -> ExitCode {
-    complain(format_args!("trumanfs: {}", error.told()));
+pub(super) fn report_failure(error: &Error) -> ExitCode {
+    print_error(format_args!("trumanfs: {}", error.told()));
     ExitReason::of(error.kind()).into()
 }
 
@@ -60,7 +60,7 @@ pub(super) fn failed_in_json(error: Error) -> ExitCode {
     let (what, remedy) = error.into_words();
     let error =
         serde_json::json!({ "kind": kind, "exit": exit as u8, "what": what, "remedy": remedy });
-    complain_in_json(&serde_json::json!({ "error": error }));
+    print_error_json(&serde_json::json!({ "error": error }));
     exit.into()
 }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::escaping::print_error;
 use super::exit::{ExitReason, go_on};
 use super::output::{Printer, count, quote, warn};
-use super::shown::complain;
 use crate::client::{Client, ForkMethod, ForkReport};
 use crate::error::Result;
 use crate::name::EscapedBytes;
@@ -142,7 +142,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<ExitReason> {
 
 fn print_merge(report: &MergeReport, next: &str) {
     /// How many are told one by one.
-    const SHOWN: usize = 20;
+    const MAX_PRINTED: usize = 20;
     let conflicts = &report.conflicts;
     if !conflicts.is_empty() {
         let number = count(conflicts.len() as u64, "conflict");
@@ -153,22 +153,22 @@ fn print_merge(report: &MergeReport, next: &str) {
         };
         warn(false, &format!("{number}{what}"));
     }
-    for conflict in conflicts.iter().take(SHOWN) {
+    for conflict in conflicts.iter().take(MAX_PRINTED) {
         let beside = conflict.beside.as_ref();
         let beside = beside.map_or(String::new(), |path| format!("; the fork's is at {path}"));
-        complain(format_args!(
+        print_error(format_args!(
             "  {} {}{beside}",
             conflict.path, conflict.what
         ));
     }
-    if conflicts.len() > SHOWN {
-        complain(format_args!(
+    if conflicts.len() > MAX_PRINTED {
+        print_error(format_args!(
             "  and {} more (--json has all)",
-            conflicts.len() - SHOWN
+            conflicts.len() - MAX_PRINTED
         ));
     }
     if report.stopped {
-        complain(format_args!(
+        print_error(format_args!(
             "  --keep-both merges the rest and puts the fork's side beside; --force takes the fork's side; PATHs merge only these."
         ));
         return;

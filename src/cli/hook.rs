@@ -27,14 +27,14 @@ use crate::serve::hook::{AgentKind, HookSettings, answer, refusal};
 pub(super) const VERB: &str = "hook";
 
 /// The option of the process that decides.
-const DECIDES: &str = "decides";
+const DECIDE_OPTION: &str = "decides";
 
 /// The longest event, in bytes.
-const LONGEST: u64 = 32 << 20;
+const MAX_EVENT_BYTES: u64 = 32 << 20;
 
 /// The time limits for an event to arrive and for its decision: together less than agents wait for a hook.
-const EVENT: Duration = Duration::from_secs(5);
-const DECISION: Duration = Duration::from_secs(10);
+const EVENT_LIMIT: Duration = Duration::from_secs(5);
+const DECISION_LIMIT: Duration = Duration::from_secs(10);
 
 /// The agent whose hooks are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,17 +66,17 @@ pub(super) struct HookArgs {
     #[arg(long)]
     allow: bool,
     /// This is the process that decides, which a hook starts
-    #[arg(long = DECIDES, hide = true)]
+    #[arg(long = DECIDE_OPTION, hide = true)]
     decides: bool,
 }
 
 /// Answers the event on standard input.
 pub(super) fn hook(args: &HookArgs) -> Result<ExitReason> {
-    let event = event();
+    let event = read_event();
     let answer = if args.decides {
         decide(args, &event)
     } else {
-        decided(event).unwrap_or_else(|why| refusal(&format!("trumanfs: {why}")))
+        decide_in_process(event).unwrap_or_else(|why| refusal(&format!("trumanfs: {why}")))
     };
     Printer::new().json(&answer)?;
     Ok(ExitReason::Ok)
@@ -86,10 +86,13 @@ pub(super) fn hook(args: &HookArgs) -> Result<ExitReason> {
 ///
 /// A home whose daemon hangs keeps whoever looks at it. No signal ends such a process, nor one that has such a thread: this one, which
 /// an agent waits for, never looks at a home.
-fn decided(event: Vec<u8>) -> std::result::Result<Value, String> {
+fn decide_in_process(event: Vec<u8>) -> std::result::Result<Value, String> {
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let verb = words.iter().position(|word| word == VERB);
-    words.insert(verb.map_or(0, |at| at + 1), format!("--{DECIDES}").into());
+    words.insert(
+        verb.map_or(0, |at| at + 1),
+        format!("--{DECIDE_OPTION}").into(),
+    );
     let started = Command::new("/proc/self/exe")
         .args(words)
         .stdin(Stdio::piped())
@@ -109,13 +112,13 @@ fn decided(event: Vec<u8>) -> std::result::Result<Value, String> {
     };
     let talks = std::thread::Builder::new().spawn(talk);
     talks.map_err(|error| crate::error::reason(&error))?;
-    match heard.recv_timeout(DECISION) {
+    match heard.recv_timeout(DECISION_LIMIT) {
         Ok(answer) => {
             serde_json::from_slice(&answer).map_err(|_| "the decision broke off".to_owned())
         }
         Err(_) => {
             let _ = child.kill();
-            let limit = DECISION.as_secs();
+            let limit = DECISION_LIMIT.as_secs();
             Err(format!(
                 "the home does not answer: nothing was decided within {limit} s"
             ))
@@ -125,11 +128,11 @@ fn decided(event: Vec<u8>) -> std::result::Result<Value, String> {
 
 /// Answers an event where the command line is not understood: with what is wrong with it, which is no reason to let the call
 /// pass.
-pub(super) fn mistyped(error: &clap::Error) -> ExitCode {
+pub(super) fn answer_mistyped(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if !std::io::stdin().is_terminal() {
         // An agent may take a hook for failed that does not read its event.
-        event();
+        read_event();
     }
     let (why, _) = in_words(error).into_words();
     let printed = Printer::new().json(&refusal(&format!("trumanfs {VERB}: {why}")));
@@ -141,12 +144,12 @@ pub(super) fn mistyped(error: &clap::Error) -> ExitCode {
 }
 
 /// Reads the event, as much of it as comes in time.
-fn event() -> Vec<u8> {
+fn read_event() -> Vec<u8> {
     let read = Arc::new(Mutex::new(Vec::new()));
     let (done, ended) = channel::<()>();
     let into = read.clone();
     let reader = move || {
-        let mut from = std::io::stdin().take(LONGEST);
+        let mut from = std::io::stdin().take(MAX_EVENT_BYTES);
         let mut chunk = vec![0; 64 << 10];
         // What cannot be read to its end is no event, and is denied as one that is not understood.
         while let Ok(length @ 1..) = from.read(&mut chunk) {
@@ -156,7 +159,7 @@ fn event() -> Vec<u8> {
         drop(done);
     };
     if std::thread::Builder::new().spawn(reader).is_ok() {
-        let _ = ended.recv_timeout(EVENT);
+        let _ = ended.recv_timeout(EVENT_LIMIT);
     }
     // A writer that keeps the pipe open may have written all of it.
     std::mem::take(&mut *read.lock())
@@ -192,8 +195,8 @@ fn decide(args: &HookArgs, event: &[u8]) -> Value {
         } else {
             std::path::absolute(file).unwrap_or_else(|_| file.clone())
         };
-        let located =
-            ProgramHome::is_for(root).and_then(|()| with_policy::policy(Some(file), root, false));
+        let located = ProgramHome::is_for(root)
+            .and_then(|()| with_policy::watched_policy(Some(file), root, false));
         match located {
             Ok(watched) => setting.policy = Some((name, watched.current().0)),
             Err(error) => setting.problem = Some(error),

@@ -3,34 +3,34 @@
 //! clap lives here and nowhere else, and so does every word that is printed.
 
 mod agent;
-mod check;
+mod argument_values;
+mod completions;
 mod doctor;
+mod escaping;
 mod examples;
 mod execute;
 mod exit;
 mod fork;
+mod fsck;
 mod hook;
 mod inspect;
-mod installed;
+mod installed_parts;
 mod key;
 mod lease;
 mod mount;
 mod output;
-mod pages;
 mod policy;
 mod progress;
 mod purge;
-mod recover;
 mod report;
 mod restore;
 mod result;
 mod review;
 #[cfg(feature = "mcp")]
 mod serve;
-mod shown;
 mod task;
+mod trash;
 mod undo;
-mod values;
 
 use std::process::ExitCode;
 
@@ -38,18 +38,18 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::Result;
 use crate::helper;
-use exit::{failed, failed_in_json, in_words};
+use exit::{failed_in_json, in_words, report_failure};
 
 pub use exit::ExitReason;
 
 #[derive(Parser, Debug)]
-#[command(name = "trumanfs", version, about, max_term_width = 100, after_help = AFTER)]
+#[command(name = "trumanfs", version, about, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: CliCommand,
 }
 
-const AFTER: &str = "\
+const AFTER_HELP: &str = "\
 TARGET is a store, mounted or not, or a home.
 Exit codes: 0 ok, 1 differs or nothing found, 2 usage, 3 not found, 4 conflict (nothing changed), 5 partly done,
 6 refused before anything was done, 7 the system could not. `exec` and `shell` end with their last command's status.";
@@ -96,11 +96,11 @@ enum CliCommand {
     Merge(fork::MergeArgs),
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
-    Trash(recover::TrashCommand),
+    Trash(trash::TrashCommand),
     /// Writes a session down as a page: what happened, what is different, how to get things back
     Report(report::ReportArgs),
     /// Checks that journal, trash and former contents of a store agree with each other
-    Fsck(check::FsckArgs),
+    Fsck(fsck::FsckArgs),
     /// Lets an agent work in a store: a home, a sandbox, the network that it needs, and nothing else
     Agent(Box<agent::AgentArgs>),
     /// Runs one line of the bundled shell in a home, or in a store that nobody has mounted
@@ -133,9 +133,9 @@ enum CliCommand {
     /// Says what this machine can do for sandboxes, by trying it, what is installed, and how to mend what is not as it should be
     Doctor(doctor::DoctorArgs),
     /// Writes the completions of a shell to standard output
-    Completions(pages::CompletionsArgs),
+    Completions(completions::CompletionsArgs),
     /// Writes a manual page for each verb into a directory
-    Man(pages::ManArgs),
+    Man(completions::ManArgs),
 }
 
 /// Returns the command line: its verbs, their options, and an example of each.
@@ -150,10 +150,10 @@ pub fn run() -> ExitCode {
         return code;
     }
     let as_json = wants_json();
-    let typed = command().try_get_matches_from(std::env::args_os().map(inspect::ago));
+    let typed = command().try_get_matches_from(std::env::args_os().map(inspect::range_value));
     let cli = match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) if error.use_stderr() && is_hook() => return hook::mistyped(&error),
+        Err(error) if error.use_stderr() && is_hook() => return hook::answer_mistyped(&error),
         Err(error) if error.use_stderr() && as_json => return failed_in_json(in_words(&error)),
         Err(error) => {
             let _ = error.print();
@@ -170,10 +170,10 @@ pub fn run() -> ExitCode {
     if reads_versions(&cli.command) {
         crate::operator::past::open_many_files();
     }
-    match obey(cli.command) {
+    match run_command(cli.command) {
         Ok(exit) => exit,
         Err(error) if as_json => failed_in_json(error),
-        Err(error) => failed(&error),
+        Err(error) => report_failure(&error),
     }
 }
 
@@ -228,7 +228,7 @@ fn reads_versions(command: &CliCommand) -> bool {
 }
 
 /// Does what was typed.
-fn obey(command: CliCommand) -> Result<ExitCode> {
+fn run_command(command: CliCommand) -> Result<ExitCode> {
     let exit = match command {
         CliCommand::Mount(args) => mount::mount(args),
         CliCommand::Umount(args) => mount::umount(&args),
@@ -248,9 +248,9 @@ fn obey(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Checkpoint(command) => restore::checkpoint(command),
         CliCommand::Fork(args) => fork::fork(&args),
         CliCommand::Merge(args) => fork::merge(&args),
-        CliCommand::Trash(command) => recover::trash(command),
+        CliCommand::Trash(command) => trash::trash(command),
         CliCommand::Report(args) => report::report(&args),
-        CliCommand::Fsck(args) => check::fsck(&args),
+        CliCommand::Fsck(args) => fsck::fsck(&args),
         CliCommand::Doctor(args) => doctor::doctor(&args),
         CliCommand::Agent(args) => return Ok(agent::agent(&args)),
         CliCommand::Run(args) => return Ok(execute::run::run(*args)),
@@ -264,8 +264,8 @@ fn obey(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Key(command) => key::key(&command),
         CliCommand::Lease(command) => lease::lease(&command),
         CliCommand::Result(command) => return Ok(result::result(&command)),
-        CliCommand::Completions(args) => pages::completions(&args, self::command()),
-        CliCommand::Man(args) => pages::man(&args, self::command()),
+        CliCommand::Completions(args) => completions::completions(&args, self::command()),
+        CliCommand::Man(args) => completions::man(&args, self::command()),
     };
     exit.map(ExitCode::from)
 }

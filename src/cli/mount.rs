@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use super::argument_values::ByteSize;
+use super::escaping::print_error;
 use super::exit::ExitReason;
-use super::shown::complain;
-use super::values::ByteSize;
 use crate::client;
 use crate::daemon::{self, AccessTimes, HomeMountFlags, KeepOptions, MountOptions};
 use crate::error::{Error, Result};
@@ -148,7 +148,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<ExitReason> {
     let report = |settled: &[String]| {
         settled
             .iter()
-            .for_each(|line| complain(format_args!("trumanfs: {line}")))
+            .for_each(|line| print_error(format_args!("trumanfs: {line}")))
     };
     if args.foreground {
         // The log, which goes to stderr, says what was settled.

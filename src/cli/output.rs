@@ -6,8 +6,8 @@
 use std::fmt::Arguments;
 use std::io::{BufWriter, IsTerminal, Write};
 
+use super::escaping::{escape_for_terminal, print_error, print_error_json};
 use super::exit::ExitReason;
-use super::shown::{complain, complain_in_json, shown};
 use crate::error::{Error, Result};
 use crate::name::is_deceptive;
 
@@ -76,14 +76,14 @@ impl Printer {
             true => line.replace('\n', "\\n"),
             false => line,
         };
-        let written = writeln!(self.out, "{}", shown(&line, self.colour));
-        quietly(written);
+        let written = writeln!(self.out, "{}", escape_for_terminal(&line, self.colour));
+        ignore_closed_pipe(written);
     }
 
     /// Writes bytes as they are.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         let written = self.out.write_all(bytes);
-        quietly(written);
+        ignore_closed_pipe(written);
     }
 
     /// Writes a line of a file, with a sign before it. A terminal must not obey what an occupant wrote into a file: it
@@ -94,7 +94,10 @@ impl Printer {
             self.bytes(text);
             return self.bytes(b"\n");
         }
-        let shown: Vec<String> = text.split(|b| *b == b'\t').map(plainly).collect();
+        let shown: Vec<String> = text
+            .split(|b| *b == b'\t')
+            .map(escape_keeping_backslash)
+            .collect();
         let line = format!("{}{}", char::from(sign), shown.join("\t"));
         let line = style.map_or(line.clone(), |style| self.style(style, &line));
         self.line(format_args!("{line}"));
@@ -114,7 +117,7 @@ impl Printer {
     /// Lets the reader see what has been written.
     pub(super) fn flush(&mut self) {
         let written = self.out.flush();
-        quietly(written);
+        ignore_closed_pipe(written);
     }
 
     /// Returns a text in a colour, where colours are wanted.
@@ -142,18 +145,18 @@ pub(super) fn has_colour(out: &impl IsTerminal) -> bool {
 }
 
 /// As [`escape`](crate::name::escape), but a backslash stays one.
-pub(super) fn plainly(text: &[u8]) -> String {
+pub(super) fn escape_keeping_backslash(text: &[u8]) -> String {
     let parts = text.split(|b| *b == b'\\').map(crate::name::escape);
     parts.collect::<Vec<_>>().join("\\")
 }
 
-fn quietly(written: std::io::Result<()>) {
+fn ignore_closed_pipe(written: std::io::Result<()>) {
     if let Err(error) = written {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(0);
         }
         let error = Error::io("write", &error);
-        complain(format_args!("trumanfs: standard output: {error}"));
+        print_error(format_args!("trumanfs: standard output: {error}"));
         std::process::exit(ExitReason::System as i32);
     }
 }
@@ -216,17 +219,21 @@ pub(super) fn quote(word: &[u8]) -> String {
 
 /// Prints a line, as [`shown`] has it; a reader that has gone (`| head`) ends the program quietly, as it does every Unix
 /// tool.
-pub(super) fn say(line: Arguments<'_>) {
-    let written = writeln!(std::io::stdout(), "{}", shown(&line.to_string(), false));
-    quietly(written);
+pub(super) fn print_line(line: Arguments<'_>) {
+    let written = writeln!(
+        std::io::stdout(),
+        "{}",
+        escape_for_terminal(&line.to_string(), false)
+    );
+    ignore_closed_pipe(written);
 }
 
 /// Says something beside the answer, on standard error: as an object where the answer is one.
 pub(super) fn warn(as_json: bool, what: &str) {
     if as_json {
-        complain_in_json(&serde_json::json!({ "warning": { "what": what } }))
+        print_error_json(&serde_json::json!({ "warning": { "what": what } }))
     } else {
-        complain(format_args!("trumanfs: {what}"))
+        print_error(format_args!("trumanfs: {what}"))
     }
 }
 
@@ -250,7 +257,7 @@ mod tests {
             TextStyle::Changed,
         ] {
             let text = format!("\x1b[{}ma\x1b[0m", style.code());
-            assert_eq!(shown(&text, true), text);
+            assert_eq!(escape_for_terminal(&text, true), text);
         }
     }
 

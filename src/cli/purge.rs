@@ -3,10 +3,10 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::argument_values::{ByteSize, duration};
 use super::exit::ExitReason;
-use super::output::{Printer, bytes, count, say, warn};
+use super::output::{Printer, bytes, count, print_line, warn};
 use super::progress::{bar, spinner};
-use super::values::{ByteSize, duration};
 use crate::client::{Client, PurgeResult};
 use crate::error::Result;
 use crate::name::{EscapedBytes, escape};
@@ -93,19 +93,19 @@ pub(super) fn print_usage(args: &UsageArgs) -> Result<ExitReason> {
 }
 
 fn print(usage: &SpaceUsage) {
-    say(format_args!(
+    print_line(format_args!(
         "trash           {:>10}  {}",
         bytes(usage.trash.disk),
         count(usage.trash.count, "entry")
     ));
-    say(format_args!(
+    print_line(format_args!(
         "former contents {:>10}  {}",
         bytes(usage.versions.disk),
         count(usage.versions.count, "version")
     ));
     let row = |name: &str, share: &SpaceShare| {
         let name = if name.is_empty() { "unknown" } else { name };
-        say(format_args!(
+        print_line(format_args!(
             "  {:>10} {:>7}  {:>10} {:>7}  {name}",
             bytes(share.trash.disk),
             share.trash.count,
@@ -116,14 +116,14 @@ fn print(usage: &SpaceUsage) {
     if usage.trash.count + usage.versions.count == 0 {
         return;
     }
-    say(format_args!(
+    print_line(format_args!(
         "\n  {:>18}  {:>18}  by session",
         "trash", "former contents"
     ));
     for (session, share) in &usage.sessions {
         row(session, share);
     }
-    say(format_args!(
+    print_line(format_args!(
         "\n  {:>18}  {:>18}  by program",
         "trash", "former contents"
     ));
@@ -133,11 +133,11 @@ fn print(usage: &SpaceUsage) {
         row(program, share);
     }
     if !usage.biggest.is_empty() {
-        say(format_args!("\nbiggest entries of the trash"));
+        print_line(format_args!("\nbiggest entries of the trash"));
     }
     usage.biggest.iter().for_each(print_entry);
     if !usage.biggest_versions.is_empty() {
-        say(format_args!("\nbiggest former contents"));
+        print_line(format_args!("\nbiggest former contents"));
     }
     usage.biggest_versions.iter().for_each(print_version);
 }
@@ -147,7 +147,7 @@ fn print_entry(entry: &TrashEntry) {
         Some(path) => format!(", was {path}{}", if entry.directory { "/" } else { "" }),
         None => String::new(),
     };
-    say(format_args!(
+    print_line(format_args!(
         "  {:>10}  {}{was}",
         bytes(entry.disk),
         escape(&entry.entry.0)
@@ -155,7 +155,7 @@ fn print_entry(entry: &TrashEntry) {
 }
 
 fn print_version(version: &KeptVersion) {
-    say(format_args!(
+    print_line(format_args!(
         "  {:>10}  {} before {}:{}",
         bytes(version.disk),
         version.path,
@@ -169,7 +169,7 @@ pub(super) fn purge(args: PurgeArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let (dry_run, json) = (args.dry_run, args.json);
     let bar = spinner("choosing");
-    let plan = client.purge_plan(&request(args))?;
+    let plan = client.purge_plan(&purge_request(args))?;
     bar.finish_and_clear();
     if plan.needed > 0 && !json {
         let left = match plan.needed {
@@ -188,12 +188,12 @@ pub(super) fn purge(args: PurgeArgs) -> Result<ExitReason> {
         warn(false, &format!("{left} left: {why}"));
     }
     if dry_run {
-        return foretell(&plan, json);
+        return print_forecast(&plan, json);
     }
     let purged = if plan.entries.is_empty() && plan.versions.is_empty() {
         PurgeResult::default()
     } else {
-        carry_out(&client, &plan)?
+        purge_with_progress(&client, &plan)?
     };
     if json {
         Printer::new().json(&PurgeSummary::of(&purged, &plan))?
@@ -207,7 +207,7 @@ pub(super) fn purge(args: PurgeArgs) -> Result<ExitReason> {
     })
 }
 
-fn request(args: PurgeArgs) -> PurgeRequest {
+fn purge_request(args: PurgeArgs) -> PurgeRequest {
     PurgeRequest {
         before: args.older_than.map(|age| chrono::Utc::now() - age),
         larger_than: args.larger_than.map(|size| size.0),
@@ -265,7 +265,7 @@ impl<'a> PurgeSummary<'a> {
     }
 }
 
-fn foretell(plan: &PurgePlan, as_json: bool) -> Result<ExitReason> {
+fn print_forecast(plan: &PurgePlan, as_json: bool) -> Result<ExitReason> {
     let chosen = (plan.entries.len() + plan.versions.len()) as u64;
     if as_json {
         Printer::new().json(&PurgeForecast {
@@ -276,11 +276,11 @@ fn foretell(plan: &PurgePlan, as_json: bool) -> Result<ExitReason> {
         plan.entries.iter().for_each(print_entry);
         plan.versions.iter().for_each(print_version);
         match chosen {
-            0 => say(format_args!("nothing to purge")),
-            chosen => say(format_args!(
+            0 => print_line(format_args!("nothing to purge")),
+            chosen => print_line(format_args!(
                 "would purge {}: at most {} would become free",
                 count(chosen, "thing"),
-                bytes(disk(plan))
+                bytes(bytes_on_disk(plan))
             )),
         }
     }
@@ -292,14 +292,14 @@ fn foretell(plan: &PurgePlan, as_json: bool) -> Result<ExitReason> {
 }
 
 /// How much on disk is chosen, in bytes.
-fn disk(plan: &PurgePlan) -> u64 {
+fn bytes_on_disk(plan: &PurgePlan) -> u64 {
     let entries = plan.entries.iter().map(|entry| entry.disk);
     let versions = plan.versions.iter().map(|version| version.disk);
     entries.chain(versions).sum()
 }
 
-fn carry_out(client: &Client, plan: &PurgePlan) -> Result<PurgeResult> {
-    let bar = bar(disk(plan));
+fn purge_with_progress(client: &Client, plan: &PurgePlan) -> Result<PurgeResult> {
+    let bar = bar(bytes_on_disk(plan));
     let purged = client.purge(plan, &mut |free| bar.inc(free));
     bar.finish_and_clear();
     purged
@@ -317,8 +317,8 @@ fn print_purged(client: &Client, purged: &PurgeResult, plan: &PurgePlan) -> Resu
         warn(false, &format!("stopped half-way: {why}\n  {gone}"));
     }
     match chosen {
-        0 => say(format_args!("nothing to purge")),
-        _ => say(format_args!(
+        0 => print_line(format_args!("nothing to purge")),
+        _ => print_line(format_args!(
             "purged {}: {} free",
             count(purged.entries, "thing"),
             bytes(purged.bytes)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::exit::ExitReason;
-use super::output::{Printer, say};
+use super::output::{Printer, print_line};
 use super::progress::spinner;
 use crate::client::{Client, ReportPage};
 use crate::error::{Error, Result};
@@ -49,18 +49,18 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitReason> {
         }
         Some(file) => {
             std::fs::write(file, page).map_err(|error| not_written(file, &error))?;
-            say(format_args!("{}: {}", file.display(), report.about()));
+            print_line(format_args!("{}: {}", file.display(), report.subject()));
         }
         None => {
             let file = write_temporary(&std::env::temp_dir(), &report)?;
-            say(format_args!("{}", file.display()));
+            print_line(format_args!("{}", file.display()));
         }
     }
     Ok(ExitReason::Ok)
 }
 
 /// The number of names that are tried for a page in the temporary directory.
-const MOST_NAMES: u32 = 100;
+const MAX_NAME_ATTEMPTS: u32 = 100;
 
 /// Writes a page into a new file of a directory that others may write to, and returns its path. An earlier page of the
 /// same name and user is replaced; another user's file keeps its name, and the page gets a number.
@@ -85,7 +85,9 @@ fn write_temporary(dir: &Path, report: &ReportPage) -> Result<PathBuf> {
                     }
                 };
             }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && number < MOST_NAMES => {
+            Err(error)
+                if error.kind() == ErrorKind::AlreadyExists && number < MAX_NAME_ATTEMPTS =>
+            {
                 number += 1;
             }
             Err(error) => return Err(not_written(&file, &error)),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::exit::{ExitReason, go_on};
-use super::output::{Printer, quote, say, time, warn};
+use super::output::{Printer, print_line, quote, time, warn};
 use crate::client::Client;
 use crate::error::Result;
 use crate::operator::undo::restore::{RestoreReport, RestoreRequest};
@@ -104,7 +104,7 @@ fn print_restored(request: &RestoreRequest, restored: &RestoreReport, next: &str
         return;
     }
     if restored.same {
-        say(format_args!("nothing to do: {to} is as {path} was at {at}"));
+        print_line(format_args!("nothing to do: {to} is as {path} was at {at}"));
         return;
     }
     let would = if request.dry_run {
@@ -113,12 +113,12 @@ fn print_restored(request: &RestoreRequest, restored: &RestoreReport, next: &str
         "restored"
     };
     if path == to {
-        say(format_args!("{would} {path} as it was at {at}"))
+        print_line(format_args!("{would} {path} as it was at {at}"))
     } else {
-        say(format_args!("{would} {path} as it was at {at} to {to}"))
+        print_line(format_args!("{would} {path} as it was at {at} to {to}"))
     }
     if let Some(entry) = &restored.replaced {
-        say(format_args!("  what stood there is in the trash: {entry}"));
+        print_line(format_args!("  what stood there is in the trash: {entry}"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::exit::{ExitReason, failed, failed_in_json};
+use super::exit::{ExitReason, failed_in_json, report_failure};
 use super::output::Printer;
 use crate::error::{Error, Result};
 use crate::exec::task::envelope::PayloadType;
@@ -54,7 +54,7 @@ pub(super) fn result(command: &ResultCommand) -> ExitCode {
             if args.json {
                 failed_in_json(as_usage(error))
             } else {
-                failed(&as_usage(error))
+                report_failure(&as_usage(error))
             };
             ExitReason::Usage.into()
         }
@@ -84,7 +84,7 @@ fn verify(args: &ResultVerifyArgs) -> Result<ExitReason> {
     let mut printer = Printer::new();
     match verified {
         Ok((result, keyid)) => {
-            tell(&mut printer, args, &result, &keyid)?;
+            print_result(&mut printer, args, &result, &keyid)?;
             Ok(ExitReason::Ok)
         }
         Err(why) => {
@@ -121,7 +121,7 @@ fn with_trust(text: &[u8], trust: &TrustedKeys) -> VerifiedResult {
     Ok((result, key.keyid().to_owned()))
 }
 
-fn tell(
+fn print_result(
     printer: &mut Printer,
     args: &ResultVerifyArgs,
     result: &TaskResult,

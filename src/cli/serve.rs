@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 
-use super::execute::with_policy::{self, policy};
+use super::execute::with_policy::{self, watched_policy};
 use super::exit::ExitReason;
 use crate::error::{Error, Result, reason};
 use crate::exec::program::network::NetworkRequest;
@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// The time that what runs may take to end after a signal, before the process does.
-const GRACE: Duration = Duration::from_secs(8);
+const MAX_END_TIME: Duration = Duration::from_secs(8);
 
 /// The servers.
 #[derive(Subcommand, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct McpArgs {
     #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
     net: Option<NetworkRequest>,
     /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto` [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice, requires = "policy")]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend, requires = "policy")]
     sandbox: Option<BackendChoice>,
     /// Let answers have so many tokens at most, of four bytes each: start and end are kept
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
@@ -62,7 +62,7 @@ pub(super) fn serve(command: ServeCommand) -> Result<ExitReason> {
     let programs = match &args.policy {
         None => None,
         Some(file) => {
-            let watched = policy(Some(file), &args.root, false)?;
+            let watched = watched_policy(Some(file), &args.root, false)?;
             let choice = args.sandbox.unwrap_or_default();
             Some((Arc::new(watched), choice, args.net))
         }
@@ -92,7 +92,7 @@ fn end_by_signal() -> Result<ServerEnd> {
     let waiting = thread.spawn(move || {
         if signals.forever().next().is_some() {
             ends.end();
-            std::thread::sleep(GRACE);
+            std::thread::sleep(MAX_END_TIME);
             std::process::exit(1);
         }
     });

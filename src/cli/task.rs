@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::exit::ExitReason;
-use super::output::{Printer, say};
+use super::output::{Printer, print_line};
 use crate::error::{Error, Result, reason};
 use crate::exec::task::clock_report::clock_report;
 use crate::exec::task::log_audit::{expect_head, verify_log};
@@ -15,7 +15,7 @@ use crate::exec::task::stream_request::{LONGEST, StreamRequest};
 use crate::exec::task::{TaskAnswer, TaskExecutor};
 
 /// How much of a file is read: more than any may have, so that what is too long is told as such.
-const READ: u64 = 1 << 20;
+const MAX_READ_BYTES: u64 = 1 << 20;
 
 /// Arguments of `trumanfs task`.
 #[derive(Subcommand, Debug)]
@@ -110,8 +110,8 @@ pub(super) fn task(command: &TaskCommand) -> Result<ExitCode> {
         TaskCommand::Undo(args) => {
             let result = read(&args.result)?;
             let mut tasks = open(&args.config, args.expect_head.as_deref())?;
-            let answer = tasks.undo(&result, &lease(args.lease.as_deref()))?;
-            tell(&answer)
+            let answer = tasks.undo(&result, &read_lease(args.lease.as_deref()))?;
+            print_answer(&answer)
         }
         TaskCommand::Log(TaskLogCommand::Verify(args)) => verify(args),
         TaskCommand::Clock(args) => clock(args),
@@ -128,16 +128,16 @@ fn open(config: &Path, expected: Option<&str>) -> Result<TaskExecutor> {
 
 fn run(args: &TaskRunArgs) -> Result<ExitCode> {
     let Some(manifest) = &args.manifest else {
-        return stream(&mut open(&args.config, args.expect_head.as_deref())?);
+        return answer_lines(&mut open(&args.config, args.expect_head.as_deref())?);
     };
     let manifest = read(manifest)?;
     let mut tasks = open(&args.config, args.expect_head.as_deref())?;
-    let answer = tasks.run(&manifest, &lease(args.lease.as_deref()))?;
-    tell(&answer)
+    let answer = tasks.run(&manifest, &read_lease(args.lease.as_deref()))?;
+    print_answer(&answer)
 }
 
 /// Prints a result. Returns the status that tells whether the task was done.
-fn tell(answer: &TaskAnswer) -> Result<ExitCode> {
+fn print_answer(answer: &TaskAnswer) -> Result<ExitCode> {
     write(&answer.result)?;
     Ok(if answer.success {
         ExitReason::Ok.into()
@@ -153,7 +153,7 @@ fn write(result: &str) -> Result<()> {
 }
 
 /// Answers line by line, until standard input ends.
-fn stream(tasks: &mut TaskExecutor) -> Result<ExitCode> {
+fn answer_lines(tasks: &mut TaskExecutor) -> Result<ExitCode> {
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {
@@ -198,7 +198,7 @@ fn skip_line(input: &mut impl BufRead) -> Result<()> {
 fn read(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path);
-    let got = file.and_then(|file| file.take(READ).read_to_end(&mut bytes));
+    let got = file.and_then(|file| file.take(MAX_READ_BYTES).read_to_end(&mut bytes));
     match got {
         Ok(_) => Ok(bytes),
         Err(error) => Err(Error::Missing {
@@ -209,7 +209,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Reads a lease. One that cannot be read is none, and answered by a signed result like any other that does not hold.
-fn lease(path: Option<&Path>) -> Vec<u8> {
+fn read_lease(path: Option<&Path>) -> Vec<u8> {
     path.and_then(|path| read(path).ok()).unwrap_or_default()
 }
 
@@ -219,14 +219,14 @@ fn verify(args: &TaskLogVerifyArgs) -> Result<ExitCode> {
         Printer::new().json(&report)?;
     } else {
         for problem in &report.problems {
-            say(format_args!("{problem}"));
+            print_line(format_args!("{problem}"));
         }
         if let Some(open) = &report.open {
-            say(format_args!(
+            print_line(format_args!(
                 "task {open} was begun and has no result yet: the next start settles it"
             ));
         }
-        say(format_args!(
+        print_line(format_args!(
             "{} lines, {} tasks begun, {} results, {} of them of tasks that were done; the newest is {}",
             report.lines, report.intents, report.results, report.successes, report.head
         ));
@@ -244,17 +244,17 @@ fn clock(args: &ClockArgs) -> Result<ExitCode> {
         Printer::new().json(&report)?;
         return Ok(ExitReason::Ok.into());
     }
-    say(format_args!(
+    print_line(format_args!(
         "the clock says {}, and the latest time that was seen is {}",
         report.system, report.latest
     ));
     let behind = report.latest.saturating_sub(report.system);
     if report.accepted {
-        say(format_args!(
+        print_line(format_args!(
             "the executor goes by its clock from now on, {behind} s earlier; start anew what runs of it"
         ));
     } else if behind > 0 {
-        say(format_args!(
+        print_line(format_args!(
             "no lease is valid before the clock has caught up, in {behind} s; if the clock was wrong then and is right now: --accept-lower"
         ));
     }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::escaping::print_error;
 use super::exit::{ExitReason, go_on};
 use super::output::{Printer, count, quote, warn};
-use super::shown::complain;
 use crate::client::{Client, EVERY_SESSION, UndoOptions, UndoQuery};
 use crate::error::Result;
 use crate::operator::point::Point;
 use crate::operator::undo::in_words;
-use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, UndoTarget};
+use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, UndoScope};
 
 /// Arguments of `trumanfs undo`.
 #[derive(Args, Debug)]
@@ -78,7 +78,7 @@ pub(super) struct UndoModeArgs {
 
 impl UndoModeArgs {
     /// Returns what was chosen.
-    pub(super) fn resolved(&self) -> UndoOptions {
+    pub(super) fn options(&self) -> UndoOptions {
         UndoOptions {
             on_conflict: OnConflict::chosen(self.keep_both, self.force),
             dry_run: self.dry_run,
@@ -99,13 +99,13 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
         program: args.program.clone(),
         paths: args.path.clone(),
     };
-    let request = client.undo_request(&what, args.how.resolved())?;
+    let request = client.undo_request(&what, args.how.options())?;
     let is_narrowed = [&what.session, &what.run, &what.since, &what.to]
         .iter()
         .any(|given| given.is_some());
     if let (
         false,
-        UndoTarget::Since {
+        UndoScope::Matching {
             session: Some(session),
             ..
         },
@@ -119,11 +119,11 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
         );
     }
     let target = quote(args.target.as_os_str().as_bytes());
-    let again = again(&target, &request.wanted, &args.how);
+    let command = command_to_go_on(&target, &request.wanted, &args.how);
     let next = format!(
-        "`{again}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
+        "`{command}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
     );
-    carry_out(&client, &request, &args.how, &next, None)
+    undo_and_print(&client, &request, &args.how, &next, None)
 }
 
 /// Takes the last undo or restore back; where nothing of it is left to take back, the one before.
@@ -131,20 +131,20 @@ pub(super) fn redo(args: &RedoArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let target = quote(args.target.as_os_str().as_bytes());
     let mut skipped = Vec::new();
-    let mut found = client.redo_request(args.run.as_deref(), &skipped, args.how.resolved())?;
+    let mut found = client.redo_request(args.run.as_deref(), &skipped, args.how.options())?;
     loop {
         let (request, last) = found;
-        let again = again(&target, &request.wanted, &args.how);
-        let next = format!("`{again}` goes on, mounted or not.");
+        let command = command_to_go_on(&target, &request.wanted, &args.how);
+        let next = format!("`{command}` goes on, mounted or not.");
         let report = client.undo(&request).map_err(|error| go_on(error, &next))?;
         if args.run.is_none() && is_empty(&report) {
             skipped.push(last.operation);
-            if let Ok(before) = client.redo_request(None, &skipped, args.how.resolved()) {
+            if let Ok(before) = client.redo_request(None, &skipped, args.how.options()) {
                 found = before;
                 continue;
             }
         }
-        return tell(&report, &args.how, &next, Some(&last.what));
+        return print_report(&report, &args.how, &next, Some(&last.what));
     }
 }
 
@@ -152,22 +152,22 @@ pub(super) fn redo(args: &RedoArgs) -> Result<ExitReason> {
 fn is_empty(report: &UndoReport) -> bool {
     let extent = report.extent;
     let planned = extent.names + extent.contents + extent.attributes;
-    let said = report.stopped || report.failed.is_some() || !report.notes.is_empty();
-    report.record.is_none() && planned == 0 && !said
+    let has_messages = report.stopped || report.failed.is_some() || !report.notes.is_empty();
+    report.record.is_none() && planned == 0 && !has_messages
 }
 
 /// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may
 /// mean something else by now.
-fn again(target: &str, wanted: &UndoTarget, how: &UndoModeArgs) -> String {
+fn command_to_go_on(target: &str, wanted: &UndoScope, how: &UndoModeArgs) -> String {
     use std::fmt::Write;
     let mut command = format!("trumanfs undo {target}");
     match wanted {
-        UndoTarget::Operations(operations) => {
+        UndoScope::Operations(operations) => {
             for operation in operations {
                 let _ = write!(command, " {operation}");
             }
         }
-        UndoTarget::Since {
+        UndoScope::Matching {
             from,
             session,
             run,
@@ -204,7 +204,7 @@ fn again(target: &str, wanted: &UndoTarget, how: &UndoModeArgs) -> String {
 ///
 /// # Errors
 /// As [`Client::undo`].
-pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<ExitReason> {
+pub(super) fn undo_agent_run(client: &Client, target: &str, run: &str) -> Result<ExitReason> {
     let what = UndoQuery {
         run: Some(run.to_owned()),
         ..UndoQuery::default()
@@ -217,7 +217,7 @@ pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<Exit
     let request = client.undo_request(&what, how)?;
     let report = client.undo(&request).map_err(|error| go_on(error, &next))?;
     print(Printer::to_stderr(), &report, &next, None);
-    Ok(exit_of(&report))
+    Ok(exit_reason(&report))
 }
 
 /// Takes something back, and says what came of it. `next`: how to go on where it stopped half-way. `taken_back`: what a redo
@@ -225,7 +225,7 @@ pub(super) fn take_back(client: &Client, target: &str, run: &str) -> Result<Exit
 ///
 /// # Errors
 /// As [`Client::undo`].
-pub(super) fn carry_out(
+pub(super) fn undo_and_print(
     client: &Client,
     request: &UndoRequest,
     how: &UndoModeArgs,
@@ -233,14 +233,14 @@ pub(super) fn carry_out(
     taken_back: Option<&str>,
 ) -> Result<ExitReason> {
     let report = client.undo(request).map_err(|error| go_on(error, next))?;
-    tell(&report, how, next, taken_back)
+    print_report(&report, how, next, taken_back)
 }
 
 /// Says what came of taking something back.
 ///
 /// # Errors
 /// Those of writing it as JSON.
-pub(super) fn tell(
+pub(super) fn print_report(
     report: &UndoReport,
     how: &UndoModeArgs,
     next: &str,
@@ -251,10 +251,10 @@ pub(super) fn tell(
     } else {
         print(Printer::new(), report, next, taken_back)
     }
-    Ok(exit_of(report))
+    Ok(exit_reason(report))
 }
 
-fn exit_of(report: &UndoReport) -> ExitReason {
+fn exit_reason(report: &UndoReport) -> ExitReason {
     if report.stopped {
         ExitReason::Conflict
     } else if report.failed.is_some() || !report.notes.is_empty() {
@@ -325,13 +325,13 @@ fn print_conflicts(report: &UndoReport) {
         let number = count(report.conflicts.len() as u64, "conflict");
         warn(false, &format!("{number} in the way; nothing was changed"));
     }
-    for line in conflicts(report) {
-        complain(format_args!("  {line}"));
+    for line in conflict_lines(report) {
+        print_error(format_args!("  {line}"));
     }
 }
 
 /// Says what stood in the way, in a line for each conflict, and what can be done about it.
-pub(super) fn conflicts(report: &UndoReport) -> Vec<String> {
+pub(super) fn conflict_lines(report: &UndoReport) -> Vec<String> {
     /// How many are told one by one.
     const SHOWN: usize = 20;
     let conflicts = &report.conflicts;

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::target::Client;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::operator::rights::make_usable;
+use crate::operator::closed_nodes::make_usable;
 use crate::world::root::open_beneath;
 use crate::world::store::layout::{AGENT_RUNS, AGENTS};
 use crate::world::trash::erase::erase;
@@ -63,7 +63,7 @@ impl Client {
         let marks = directory(state, AGENT_RUNS, None)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = format!("{name}.{run}");
-        let mark = alone(&marks, || {
+        let mark = with_marks_locked(&marks, || {
             let mark = rustix::fs::openat(&marks, &file, flags, Mode::RUSR | Mode::WUSR)
                 .map_err(Error::os("openat"))?;
             flock(&mark, FlockOperation::NonBlockingLockExclusive).map_err(Error::os("flock"))?;
@@ -88,7 +88,7 @@ impl Client {
             Err(Error::NotFound) => return Ok(Vec::new()),
             marks => marks?,
         };
-        alone(&marks, || {
+        with_marks_locked(&marks, || {
             let mut files = marks_in(&marks)?;
             files.retain(|file| !is_under_way(&marks, file));
             files.sort();
@@ -147,7 +147,7 @@ impl Drop for AgentPlace {
 
 /// Does something while nobody else makes marks, or looks for those of killed runs: between a mark and its lock it would
 /// look like one.
-fn alone<T>(marks: &OwnedFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
+fn with_marks_locked<T>(marks: &OwnedFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
     flock(marks, FlockOperation::LockExclusive).map_err(Error::os("flock"))?;
     let done = act();
     let _ = flock(marks, FlockOperation::Unlock);
@@ -159,13 +159,13 @@ fn prune_all(home: &OwnedFd, kept: &[PathBuf]) -> Vec<PathBuf> {
     let pruned = root_of(home).and_then(|root| {
         make_usable(root.duplicate()?)?;
         let mut left = Vec::new();
-        prune(&root, &WorldPath::root(), kept, &mut left);
+        prune_below(&root, &WorldPath::root(), kept, &mut left);
         Ok(left)
     });
     pruned.unwrap_or_else(|_| vec![PathBuf::from(".")])
 }
 
-fn prune(root: &Root, below: &WorldPath, kept: &[PathBuf], left: &mut Vec<PathBuf>) {
+fn prune_below(root: &Root, below: &WorldPath, kept: &[PathBuf], left: &mut Vec<PathBuf>) {
     let shown = |path: &WorldPath| PathBuf::from(OsStr::from_bytes(path.bytes()));
     let entries = root.dir(below).and_then(|dir| {
         let fd = root.read_dir(&dir)?;
@@ -187,7 +187,7 @@ fn prune(root: &Root, below: &WorldPath, kept: &[PathBuf], left: &mut Vec<PathBu
         }
         let holds_kept = kept.iter().any(|kept| kept.starts_with(&path));
         if holds_kept && dir.stat(name).is_ok_and(|meta| meta.is_dir()) {
-            prune(root, &inner, kept, left);
+            prune_below(root, &inner, kept, left);
             continue;
         }
         if erase(root, dir.as_fd(), name, &mut |_| {}).is_err() {

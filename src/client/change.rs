@@ -1,30 +1,30 @@
 //! The choice of who carries a change out: the daemon where the store is mounted, else this process under the store's lock.
 
-use super::connect::{ask, is_silence, misunderstood};
+use super::connect::{ask, is_silence, misunderstood_error};
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::Result;
 use crate::operator::Store;
-use crate::operator::undo::{Applier, InProcessApplier};
+use crate::operator::undo::{ChangeBackend, OfflineBackend};
 use crate::world::World;
 
 impl Client {
     /// Carries a change out. `answered` takes the daemon's answer apart; `offline` makes the change where nothing is mounted.
-    pub(super) fn change<T>(
+    pub(super) fn make_change<T>(
         &self,
         request: &ControlRequest,
         answered: impl FnOnce(ControlAnswer) -> Option<T>,
-        offline: impl FnOnce(&Store, &dyn Applier) -> Result<T>,
+        offline: impl FnOnce(&Store, &dyn ChangeBackend) -> Result<T>,
     ) -> Result<T> {
         if self.store.served_by()?.is_some() {
             self.flush()?;
             let answer = ask(self.store.state(), request)?;
             return answered(answer)
-                .ok_or_else(|| misunderstood(request, "it answers another question"));
+                .ok_or_else(|| misunderstood_error(request, "it answers another question"));
         }
         self.in_process(|world| {
             let store = Store::of(world)?;
-            offline(&store, &InProcessApplier(world))
+            offline(&store, &OfflineBackend(world))
         })
     }
 

@@ -16,10 +16,10 @@ use crate::control::{ControlAnswer, ControlRequest, send, socket_path};
 use crate::error::{Error, Result};
 
 /// The time that the daemon may take to say how it is: it answers at once, or it hangs.
-const ANSWERED: Duration = Duration::from_secs(10);
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// The time that the daemon may take to seal the journal: before that, it gathers what was removed.
-const SEALED: Duration = Duration::from_secs(60);
+const SEAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// The time that the other end may take to note that nothing more will be asked.
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
@@ -65,8 +65,8 @@ impl DaemonConnection {
         }
         let place = SocketAddrUnix::new(socket_path(&state)).map_err(Error::os("connect"))?;
         match rustix::net::connect(&socket, &place) {
-            Err(Errno::AGAIN) => Err(silent()),
-            connected => connected.map_err(|errno| unreachable(Error::os("connect")(errno))),
+            Err(Errno::AGAIN) => Err(silent_error()),
+            connected => connected.map_err(|errno| unreachable_error(Error::os("connect")(errno))),
         }?;
         Ok(DaemonConnection {
             stream: BufReader::new(UnixStream::from(socket)),
@@ -119,7 +119,7 @@ impl DaemonConnection {
             let told = told.and_then(|_| serde_json::from_str(&line).ok());
             return Err(match told {
                 Some(ControlAnswer::Failed { kind, what, remedy }) => kind.error(what, remedy),
-                _ => unreachable(error),
+                _ => unreachable_error(error),
             });
         }
         let heard = self.stream.read_line(&mut line);
@@ -128,16 +128,16 @@ impl DaemonConnection {
             && !request.changes()
         {
             self.is_lost = true;
-            return Err(silent());
+            return Err(silent_error());
         }
         if heard.is_err() || !line.ends_with('\n') {
             self.is_lost = true;
-            return Err(lost(request));
+            return Err(lost_error(request));
         }
         match serde_json::from_str(&line) {
             Ok(ControlAnswer::Failed { kind, what, remedy }) => Err(kind.error(what, remedy)),
             Ok(answer) => Ok(answer),
-            Err(error) => Err(misunderstood(request, &error.to_string())),
+            Err(error) => Err(misunderstood_error(request, &error.to_string())),
         }
     }
 }
@@ -149,37 +149,37 @@ impl DaemonConnection {
 /// As [`DaemonConnection::open`] and [`DaemonConnection::ask`].
 pub(super) fn ask(state: impl AsFd, request: &ControlRequest) -> Result<ControlAnswer> {
     let limit = match request {
-        ControlRequest::Seal => Some(SEALED),
-        request => (!request.changes()).then_some(ANSWERED),
+        ControlRequest::Seal => Some(SEAL_LIMIT),
+        request => (!request.changes()).then_some(ANSWER_LIMIT),
     };
     DaemonConnection::connected(state, limit)?.ask(request)
 }
 
-fn unreachable(error: Error) -> Error {
+fn unreachable_error(error: Error) -> Error {
     Error::refused(
         format!("the daemon that serves this store cannot be asked: {error}"),
         "Only root and the user who mounted the store may ask, and only on the machine that serves it.",
     )
 }
 
-const SILENT: &str = "the daemon that serves this store does not answer";
+const SILENT_DAEMON: &str = "the daemon that serves this store does not answer";
 
-fn silent() -> Error {
+fn silent_error() -> Error {
     Error::refused(
-        SILENT,
+        SILENT_DAEMON,
         "Its disk may hang, or somebody has stopped it; what was recorded is safe. `trumanfs umount` takes the home away.",
     )
 }
 
 /// Returns whether an error says that the daemon has let a limit pass.
 pub(super) fn is_silence(error: &Error) -> bool {
-    matches!(error, Error::Refused { what, .. } if what.starts_with(SILENT))
+    matches!(error, Error::Refused { what, .. } if what.starts_with(SILENT_DAEMON))
 }
 
 /// Names the process, where an error is silence of it.
 pub(super) fn silence_of(pid: u32, mut error: Error) -> Error {
     if let Error::Refused { what, .. } = &mut error
-        && what == SILENT
+        && what == SILENT_DAEMON
     {
         what.push_str(&format!(" (process {pid})"));
     }
@@ -187,7 +187,7 @@ pub(super) fn silence_of(pid: u32, mut error: Error) -> Error {
 }
 
 /// Says that an answer is none to the request.
-pub(super) fn misunderstood(request: &ControlRequest, why: &str) -> Error {
+pub(super) fn misunderstood_error(request: &ControlRequest, why: &str) -> Error {
     let what = format!("the daemon's answer cannot be understood: {why}");
     if request.changes() {
         Error::Partly {
@@ -200,7 +200,7 @@ pub(super) fn misunderstood(request: &ControlRequest, why: &str) -> Error {
 }
 
 /// Says what it means that the daemon, or its end of this connection, is gone before it has answered.
-fn lost(request: &ControlRequest) -> Error {
+fn lost_error(request: &ControlRequest) -> Error {
     if request.changes() {
         Error::Partly {
             what: "the daemon went away in the middle of it: part of it may have been done"

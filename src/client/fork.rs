@@ -29,7 +29,7 @@ use crate::world::store::state_files;
 use crate::world::{Caller, Root, World, WorldOptions, last_mounted_with, new_session_id};
 
 /// The checkpoint that a fork begins with.
-const BEGINNING: &str = "forked";
+const FORK_CHECKPOINT: &str = "forked";
 
 /// A fork that has been made.
 #[derive(Debug, serde::Serialize)]
@@ -86,7 +86,7 @@ impl Client {
         let root = unfinished.root()?;
         let made = unfinished.state(&root).and_then(|state| {
             let file = note.begin(state.as_fd())?;
-            let made = fork::make(&self.store, point.as_ref(), &root, means)?;
+            let made = fork::make_fork(&self.store, point.as_ref(), &root, means)?;
             if !made.hidden.is_empty() {
                 inode_lists::write_pinned(state.as_fd(), &made.hidden, root.id().0)?;
             }
@@ -132,15 +132,15 @@ impl Client {
         fork.seal();
         if request.dry_run {
             self.seal();
-            return merge::run(&self.store, request, None, Caller::myself());
+            return merge::perform(&self.store, request, None, Caller::myself());
         }
-        self.change(
+        self.make_change(
             &ControlRequest::Merge(request.clone()),
             |answer| match answer {
                 ControlAnswer::Merged(report) => Some(*report),
                 _ => None,
             },
-            |store, applier| merge::run(store, request, Some(applier), Caller::myself()),
+            |store, backend| merge::perform(store, request, Some(backend), Caller::myself()),
         )
     }
 
@@ -149,7 +149,7 @@ impl Client {
         let last = last_mounted_with(self.store.root())?;
         let options = WorldOptions::as_last_mounted(new_session_id(), last);
         let (world, _) = World::begin_session((root.duplicate()?, None), options)?;
-        let noted = world.note_checkpoint(BEGINNING, Caller::myself());
+        let noted = world.note_checkpoint(FORK_CHECKPOINT, Caller::myself());
         world.close();
         noted.map(drop)
     }
@@ -216,7 +216,7 @@ impl ForkPlace {
         };
         Name::new(&place.name)?;
         if place.is_taken() {
-            Err(place.taken())
+            Err(place.taken_error())
         } else {
             Ok(place)
         }
@@ -232,7 +232,7 @@ impl ForkPlace {
         rustix::fs::statat(&self.dir, self.name.as_slice(), flags).is_ok()
     }
 
-    fn taken(&self) -> Error {
+    fn taken_error(&self) -> Error {
         Error::Conflict {
             what: format!("{} is there already", self.path().display()),
             remedy: "Nothing was changed. Choose another name.".to_owned(),
@@ -265,7 +265,7 @@ impl ForkPlace {
         }
     }
 
-    fn unfinished(&self) -> Vec<u8> {
+    fn unfinished_name(&self) -> Vec<u8> {
         unfinished_fork(&self.name)
     }
 }
@@ -278,7 +278,7 @@ struct UnfinishedFork {
 impl UnfinishedFork {
     /// Makes the directory, or takes over the one that a killed attempt has left.
     fn begin(place: &ForkPlace) -> Result<UnfinishedFork> {
-        let name = place.unfinished();
+        let name = place.unfinished_name();
         let at = || {
             place
                 .parent
@@ -333,7 +333,7 @@ impl UnfinishedFork {
             rustix::fs::fchown(&unfinished.fd, Some(me), Some(group)).map_err(|_| not_ours())?;
         }
         rustix::fs::fchmod(&unfinished.fd, Mode::RWXU).map_err(Error::os("fchmod"))?;
-        fork::empty(&unfinished.root()?)?;
+        fork::delete_entries(&unfinished.root()?)?;
         Ok(unfinished)
     }
 
@@ -366,10 +366,10 @@ impl UnfinishedFork {
     /// Puts the whole fork at its place, when everything in it is on the disk.
     fn take_place(&self, place: &ForkPlace) -> Result<()> {
         rustix::fs::syncfs(&self.fd).map_err(Error::os("syncfs"))?;
-        let (from, to) = (place.unfinished(), place.name.as_slice());
+        let (from, to) = (place.unfinished_name(), place.name.as_slice());
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&place.dir, from.as_slice(), &place.dir, to, flags) {
-            Err(Errno::EXIST) => Err(place.taken()),
+            Err(Errno::EXIST) => Err(place.taken_error()),
             moved => moved.map_err(Error::os_on("renameat2", || {
                 place.path().display().to_string()
             })),
@@ -378,8 +378,8 @@ impl UnfinishedFork {
 
     /// Deletes what was made. What cannot be deleted is cleared away by the next attempt.
     fn clear_away(&self, place: &ForkPlace) {
-        let emptied = self.root().and_then(|root| fork::empty(&root));
-        let name = place.unfinished();
+        let emptied = self.root().and_then(|root| fork::delete_entries(&root));
+        let name = place.unfinished_name();
         if emptied.is_ok() {
             let _ = rustix::fs::unlinkat(&place.dir, name.as_slice(), AtFlags::REMOVEDIR);
         }

@@ -20,13 +20,13 @@ use crate::world::store::state::refuse_strangers;
 use crate::world::{KeepOptions, Root, WorldOptions, last_mounted_with, new_session_id};
 
 /// The time to wait for a home that is being unmounted, and for an answer of a daemon.
-const PATIENCE: Duration = Duration::from_secs(10);
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(10);
 /// The time that a daemon that was killed may take to end.
-const ENDING: Duration = Duration::from_secs(2);
+const KILLED_END_LIMIT: Duration = Duration::from_secs(2);
 /// The number of times that a refused mount is tried again at once.
-const MOST_ATTEMPTS: u32 = 3;
+const MAX_MOUNT_ATTEMPTS: u32 = 3;
 /// The pause between two attempts.
-const PAUSE: Duration = Duration::from_millis(20);
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A home that stays mounted while this lives.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Drop for HomeHold {
         if self.is_lost() {
             let home = self.mounted_at();
             // The kernel closes a killed daemon's socket and its connection to the mount one after the other.
-            let end = Instant::now() + ENDING;
+            let end = Instant::now() + KILLED_END_LIMIT;
             while table::find(&home).is_some() && !table::has_died(&home) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -60,7 +60,7 @@ impl Drop for HomeHold {
         self.connection.finish();
         let store = &self.client.store;
         let home = self.mounted_at();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + UNMOUNT_LIMIT;
         while table::find(&home).is_none()
             && store.served_by().is_ok_and(|holder| holder.is_some())
             && Instant::now() < end
@@ -121,7 +121,7 @@ pub fn hold(
     fits: &dyn Fn(&Path) -> Result<()>,
 ) -> Result<HomeHold> {
     let target = &*findable(target);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + UNMOUNT_LIMIT;
     let mut attempts = 0;
     let mut own = None;
     loop {
@@ -138,14 +138,15 @@ pub fn hold(
                     (None, Some(own)) => own,
                     (None, own) => own.insert(PinnedDir::open(target)?),
                 };
-                match served(dir)? {
+                match served_client(dir)? {
                     Some(client) => client.hold(),
                     None => match fits(&known_as(target)).and_then(|()| mount(target, dir)) {
                         // Another request has mounted it meanwhile.
-                        Err(_) if served(dir)?.is_some() => continue,
+                        Err(_) if served_client(dir)?.is_some() => continue,
                         // Or had, and its home has ended since: what refuses it for another reason does so again.
                         Err(error)
-                            if error.kind() == FailureKind::Refused && attempts < MOST_ATTEMPTS =>
+                            if error.kind() == FailureKind::Refused
+                                && attempts < MAX_MOUNT_ATTEMPTS =>
                         {
                             attempts += 1;
                             continue;
@@ -158,7 +159,7 @@ pub fn hold(
         match held {
             // Another one's home is ending, or two of us have tried to mount the store.
             Err(error) if error.kind() == FailureKind::Conflict && Instant::now() < end => {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(ATTEMPT_PAUSE);
             }
             held => return held,
         }
@@ -169,9 +170,9 @@ pub fn hold(
 ///
 /// # Errors
 /// As [`site`].
-pub fn unmounted(target: &Path) -> Result<Option<PathBuf>> {
-    let is_free =
-        site_of(target)? == DirectorySite::Store && served(&PinnedDir::open(target)?)?.is_none();
+pub fn unmounted_store(target: &Path) -> Result<Option<PathBuf>> {
+    let is_free = site_of(target)? == DirectorySite::Store
+        && served_client(&PinnedDir::open(target)?)?.is_none();
     let path = || std::fs::canonicalize(target).map_err(|error| Error::io("realpath", &error));
     is_free.then(path).transpose()
 }
@@ -195,7 +196,7 @@ fn known_as(store: &Path) -> PathBuf {
 }
 
 /// Returns the store in a directory, if a daemon serves it.
-fn served(dir: &PinnedDir) -> Result<Option<Client>> {
+fn served_client(dir: &PinnedDir) -> Result<Option<Client>> {
     let Ok(client) = dir.client() else {
         return Ok(None);
     };
@@ -206,11 +207,11 @@ impl Client {
     /// Holds the home of this store, which is mounted.
     fn hold(self) -> Result<HomeHold> {
         let mut connection =
-            DaemonConnection::open_within(self.store.state(), PATIENCE).map_err(ending)?;
+            DaemonConnection::open_within(self.store.state(), UNMOUNT_LIMIT).map_err(as_ending)?;
         let answer = connection.ask(&ControlRequest::Hold);
         let held = match answer {
             Err(error) if is_silence(&error) => return Err(error),
-            Err(error) if connection.is_lost() => return Err(ending(error)),
+            Err(error) if connection.is_lost() => return Err(as_ending(error)),
             Err(error) => return Err(error),
             Ok(ControlAnswer::Held(held)) => held,
             _ => return Err(Error::refused("the daemon answers another question", "")),
@@ -280,7 +281,7 @@ fn clear_away(home: &Path) {
 }
 
 /// Makes an [`Error::Conflict`] of a daemon that does not answer: it may be ending, so another attempt may succeed.
-fn ending(error: Error) -> Error {
+fn as_ending(error: Error) -> Error {
     let (what, remedy) = error.into_words();
     Error::Conflict { what, remedy }
 }

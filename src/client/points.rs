@@ -57,13 +57,13 @@ impl Client {
         let request = ControlRequest::Checkpoint {
             name: name.to_owned(),
         };
-        let seq = self.change(
+        let seq = self.make_change(
             &request,
             |answer| match answer {
                 ControlAnswer::Checkpoint(seq) => Some(seq),
                 _ => None,
             },
-            |store, applier| checkpoint::create(store, applier.world(), name, Caller::myself()),
+            |store, backend| checkpoint::create(store, backend.world(), name, Caller::myself()),
         )?;
         let mut known = self.checkpoints()?.into_iter();
         known

@@ -1,6 +1,6 @@
 //! Deleting for good.
 
-use super::connect::{ask, misunderstood};
+use super::connect::{ask, misunderstood_error};
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::operator::purge::{self, PurgePlan, PurgeRequest};
 use crate::world::{Caller, PurgeResult};
 
 /// The number of things that one request to the daemon names: others can ask it something in between.
-const AT_ONCE: usize = 50;
+const MAX_ITEMS_PER_REQUEST: usize = 50;
 
 /// A callback that gets the number of bytes freed since its last call.
 pub type FreedCallback<'a> = &'a mut dyn FnMut(u64);
@@ -22,16 +22,16 @@ impl Client {
     /// Finds out what a request means for the store as it is now.
     ///
     /// # Errors
-    /// As [`purge::choose`].
+    /// As [`purge::choose_items`].
     pub fn purge_plan(&self, request: &PurgeRequest) -> Result<PurgePlan> {
         self.seal();
-        purge::choose(&self.store, request)
+        purge::choose_items(&self.store, request)
     }
 
     /// Deletes for good what was chosen.
     ///
     /// # Errors
-    /// As [`purge::carry_out`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what comes in between
+    /// As [`purge::purge_items`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what comes in between
     /// later is in [`PurgeResult::stopped`].
     pub fn purge(&self, plan: &PurgePlan, freed: FreedCallback<'_>) -> Result<PurgeResult> {
         let entries: Vec<EscapedBytes> = plan.entries.iter().map(|l| l.entry.clone()).collect();
@@ -41,7 +41,7 @@ impl Client {
             return self.purge_live((entries, versions), freed);
         }
         self.in_process(|world| {
-            purge::carry_out(world, &entries, &versions, Caller::myself(), freed)
+            purge::purge_items(world, &entries, &versions, Caller::myself(), freed)
         })
     }
 
@@ -60,10 +60,10 @@ impl Client {
     ) -> Result<PurgeResult> {
         let mut purged = PurgeResult::default();
         let entries = entries
-            .chunks(AT_ONCE)
+            .chunks(MAX_ITEMS_PER_REQUEST)
             .map(|some| (some.to_vec(), Vec::new()));
         let versions = versions
-            .chunks(AT_ONCE)
+            .chunks(MAX_ITEMS_PER_REQUEST)
             .map(|some| (Vec::new(), some.to_vec()));
         for things in entries.chain(versions) {
             match self.purge_some(things) {
@@ -88,7 +88,7 @@ impl Client {
         let request = ControlRequest::Purge { entries, versions };
         match ask(self.store.state(), &request)? {
             ControlAnswer::Purged(some) => Ok(some),
-            _ => Err(misunderstood(&request, "it answers another question")),
+            _ => Err(misunderstood_error(&request, "it answers another question")),
         }
     }
 }

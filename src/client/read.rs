@@ -29,7 +29,7 @@ pub struct ReportPage {
 
 impl ReportPage {
     /// Names what the page is about.
-    pub fn about(&self) -> String {
+    pub fn subject(&self) -> String {
         format!("{} {}", self.kind, self.id)
     }
 }

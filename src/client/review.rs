@@ -9,12 +9,12 @@ use crate::operator::point::{Operation, Point};
 use crate::operator::review::{
     AcceptReport, AcceptRequest, PathHunks, Review, ReviewScope, accept, newest,
 };
-use crate::operator::undo::edit::edit;
-use crate::operator::undo::{UndoReport, UndoRequest, UndoTarget};
+use crate::operator::undo::edit::edit_file;
+use crate::operator::undo::{UndoReport, UndoRequest, UndoScope};
 use crate::world::Caller;
 
 /// The number of times that a review is read that does not fit the store: somebody was changing it while it was read.
-const LOOKS: usize = 5;
+const MAX_READS: usize = 5;
 
 impl Client {
     /// Finds what a review is about, as [`ReviewScope::find`].
@@ -56,7 +56,7 @@ impl Client {
     /// # Errors
     /// [`Error::Missing`] where nothing is listed there; as [`accept`]; as [`Client::open`] where the store cannot be had.
     pub fn accept(&self, review: &Review<'_>, paths: &[WorldPath]) -> Result<AcceptReport> {
-        let (scope, what) = (review.scope(), words("accept", review, paths));
+        let (scope, what) = (review.scope(), request_words("accept", review, paths));
         let request = match paths {
             [] => AcceptRequest {
                 what,
@@ -64,9 +64,13 @@ impl Client {
                 of: review.ranges(),
                 hunks: Vec::new(),
             },
-            paths => AcceptRequest::of_operations(what, scope.run_id(), &listed(review, paths)?),
+            paths => AcceptRequest::of_operations(
+                what,
+                scope.run_id(),
+                &listed_operations(review, paths)?,
+            ),
         };
-        let listed = count(review, paths);
+        let listed = count_listed(review, paths);
         if listed == 0 {
             return Err(nothing_at(paths));
         }
@@ -78,13 +82,13 @@ impl Client {
     }
 
     fn record_accepted(&self, request: &AcceptRequest) -> Result<AcceptReport> {
-        self.change(
+        self.make_change(
             &ControlRequest::Accept(request.clone()),
             |answer| match answer {
                 ControlAnswer::Accepted(accepted) => Some(accepted),
                 _ => None,
             },
-            |_, applier| accept(applier.world(), request, Caller::myself()),
+            |_, backend| accept(backend.world(), request, Caller::myself()),
         )
     }
 
@@ -124,7 +128,7 @@ impl Client {
         };
         let (mut found, mut until) = (look(review), review.until().clone());
         let mut anew = None;
-        for _ in 1..LOOKS {
+        for _ in 1..MAX_READS {
             if !matches!(found, Err(Error::Missing { .. } | Error::Refused { .. })) {
                 break;
             }
@@ -162,13 +166,13 @@ impl Client {
         let Some(request) = plan.edit.take().filter(|_| !dry_run) else {
             return Ok(plan.report);
         };
-        let edited = self.change(
+        let edited = self.make_change(
             &ControlRequest::Edit(request.clone()),
             |answer| match answer {
                 ControlAnswer::Edited(edited) => Some(edited),
                 _ => None,
             },
-            |_, applier| edit(applier, &request, Caller::myself()),
+            |_, backend| edit_file(backend, &request, Caller::myself()),
         )?;
         Ok(plan.into_report(edited))
     }
@@ -188,9 +192,9 @@ impl Client {
             [] if review.is_empty() => return Err(nothing_at(paths)),
             // What was accepted stays.
             [] if review.has_accepted() => {
-                UndoTarget::Operations(listed(review, &[WorldPath::root()])?)
+                UndoScope::Operations(listed_operations(review, &[WorldPath::root()])?)
             }
-            [] => UndoTarget::Since {
+            [] => UndoScope::Matching {
                 from: scope.from.clone(),
                 session: scope.session.clone(),
                 run: scope.run_id(),
@@ -198,18 +202,18 @@ impl Client {
                 program: None,
                 paths: Vec::new(),
             },
-            paths => UndoTarget::Operations(listed(review, paths)?),
+            paths => UndoScope::Operations(listed_operations(review, paths)?),
         };
         Ok(UndoRequest {
             wanted,
             choice: how.on_conflict,
             dry_run: how.dry_run,
-            what: words("reject", review, paths),
+            what: request_words("reject", review, paths),
         })
     }
 }
 
-fn listed(review: &Review<'_>, paths: &[WorldPath]) -> Result<Vec<Operation>> {
+fn listed_operations(review: &Review<'_>, paths: &[WorldPath]) -> Result<Vec<Operation>> {
     let operations = review.operations(paths);
     if operations.is_empty() {
         Err(nothing_at(paths))
@@ -219,7 +223,7 @@ fn listed(review: &Review<'_>, paths: &[WorldPath]) -> Result<Vec<Operation>> {
 }
 
 /// Returns how many listed paths are meant.
-fn count(review: &Review<'_>, paths: &[WorldPath]) -> u64 {
+fn count_listed(review: &Review<'_>, paths: &[WorldPath]) -> u64 {
     if paths.is_empty() {
         return review.len() as u64;
     }
@@ -246,26 +250,26 @@ fn nothing_at(paths: &[WorldPath]) -> Error {
 }
 
 /// The number of paths or hunks that are named: the words stand in a record.
-const NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 fn hunk_words(verb: &str, review: &Review<'_>, path: &WorldPath, numbers: &[usize]) -> String {
-    let named = numbers.iter().take(NAMED).map(ToString::to_string);
+    let named = numbers.iter().take(MAX_NAMED).map(ToString::to_string);
     let named = named.collect::<Vec<_>>().join(",");
-    let words = words(verb, review, std::slice::from_ref(path));
-    match numbers.len().saturating_sub(NAMED) {
+    let words = request_words(verb, review, std::slice::from_ref(path));
+    match numbers.len().saturating_sub(MAX_NAMED) {
         0 => format!("{words} --hunk {named}"),
         more => format!("{words} --hunk {named} and {more} more"),
     }
 }
 
-fn words(verb: &str, review: &Review<'_>, paths: &[WorldPath]) -> String {
+fn request_words(verb: &str, review: &Review<'_>, paths: &[WorldPath]) -> String {
     let mut words = format!("{verb} {}", review.scope().words());
-    for path in paths.iter().take(NAMED) {
+    for path in paths.iter().take(MAX_NAMED) {
         words.push(' ');
         words.push_str(&path.to_string());
     }
-    if paths.len() > NAMED {
-        words.push_str(&format!(" and {} more", paths.len() - NAMED));
+    if paths.len() > MAX_NAMED {
+        words.push_str(&format!(" and {} more", paths.len() - MAX_NAMED));
     }
     words
 }

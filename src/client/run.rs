@@ -23,7 +23,7 @@ use crate::name::WorldPath;
 use crate::world::{Run, RunId};
 
 /// The time that the daemon may take to note something of a run: it answers at once, or it hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// The registry of this process's runs at the daemon of a mounted store.
 #[derive(Debug)]
@@ -40,11 +40,13 @@ impl RunRegistry {
     /// What `fcntl(2)` says.
     pub fn new(client: &Client) -> Result<Arc<RunRegistry>> {
         let state = rustix::io::fcntl_dupfd_cloexec(client.store.state(), 0);
-        Ok(RunRegistry::over(state.map_err(Error::os("fcntl"))?))
+        Ok(RunRegistry::from_state_dir(
+            state.map_err(Error::os("fcntl"))?,
+        ))
     }
 
     /// Makes ready by the descriptor of a store's state directory.
-    pub fn over(state: OwnedFd) -> Arc<RunRegistry> {
+    pub fn from_state_dir(state: OwnedFd) -> Arc<RunRegistry> {
         Arc::new(RunRegistry {
             state,
             connection: Mutex::new(None),
@@ -76,7 +78,7 @@ impl RunRegistry {
         let mut connection = self.connection.lock();
         let known = connection.take();
         let was_known = known.is_some();
-        let connect = || DaemonConnection::open_within(&self.state, PATIENCE);
+        let connect = || DaemonConnection::open_within(&self.state, ANSWER_LIMIT);
         let mut asked = match known {
             Some(known) => known,
             None if begins => connect()?,

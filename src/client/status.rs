@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use super::connect::{ask, misunderstood, silence_of};
+use super::connect::{ask, misunderstood_error, silence_of};
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest, MountStatus};
 use crate::error::Result;
@@ -67,7 +67,7 @@ impl Client {
         let answer = ask(self.store.state(), &ControlRequest::Status);
         match answer.map_err(|error| silence_of(holder.pid, error))? {
             ControlAnswer::Status(status) => Ok(Some(*status)),
-            _ => Err(misunderstood(
+            _ => Err(misunderstood_error(
                 &ControlRequest::Status,
                 "it answers another question",
             )),

@@ -32,7 +32,7 @@ impl Client {
     pub fn open(target: &Path) -> Result<Client> {
         let path = store_of(target)?;
         let store = Store::open(&path).map_err(|error| match error {
-            Error::NotFound => missing(&path),
+            Error::NotFound => missing_error(&path),
             Error::NotDirectory => Error::refused(
                 format!("{} is not a directory", path.display()),
                 "Give a store or a home.",
@@ -50,7 +50,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open`].
-    pub fn again(&self) -> Result<Client> {
+    pub fn reopen(&self) -> Result<Client> {
         Ok(Client {
             target: self.target.clone(),
             path: self.path.clone(),
@@ -108,7 +108,7 @@ impl PinnedDir {
     ///
     /// # Errors
     /// As [`unused_store::unmake`].
-    pub fn forget(&self) -> Result<()> {
+    pub fn unmake_store(&self) -> Result<()> {
         unused_store::unmake(&self.root)
     }
 
@@ -120,7 +120,7 @@ impl PinnedDir {
         Ok(Client {
             target: self.path.clone(),
             path: self.path.clone(),
-            store: Store::over(self.root.duplicate()?, &self.path)?,
+            store: Store::from_root(self.root.duplicate()?, &self.path)?,
         })
     }
 
@@ -151,7 +151,7 @@ pub fn site(root: &Path) -> Result<DirectorySite> {
     if is_denied && table::find(root).is_some() {
         return Ok(DirectorySite::Home);
     }
-    let meta = look(root)?;
+    let meta = stat_target(root)?;
     if !meta.is_dir() {
         return Err(Error::refused(
             format!("{}: not a directory", root.display()),
@@ -180,7 +180,7 @@ pub(super) fn store_of(target: &Path) -> Result<PathBuf> {
     if let Some(mounted) = table::find(target) {
         return of_device(target, &mounted.device);
     }
-    let device = table::device(&look(target)?);
+    let device = table::device(&stat_target(target)?);
     if table::mounted().iter().any(|home| home.device == device) {
         of_device(target, &device)
     } else {
@@ -214,9 +214,9 @@ fn of_device(target: &Path, device: &str) -> Result<PathBuf> {
     Ok(entry.store())
 }
 
-fn look(target: &Path) -> Result<std::fs::Metadata> {
+fn stat_target(target: &Path) -> Result<std::fs::Metadata> {
     std::fs::metadata(target).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing(target),
+        std::io::ErrorKind::NotFound => missing_error(target),
         _ if table::is_dead(&error) => table::dead(target),
         _ => Error::refused(
             format!("{}: {}", target.display(), Error::io("stat", &error)),
@@ -225,7 +225,7 @@ fn look(target: &Path) -> Result<std::fs::Metadata> {
     })
 }
 
-pub(super) fn missing(target: &Path) -> Error {
+pub(super) fn missing_error(target: &Path) -> Error {
     Error::Missing {
         what: format!("{}: No such file or directory", target.display()),
         remedy: "Give a store, or the home it is mounted at.".to_owned(),

@@ -42,10 +42,10 @@ impl Client {
             entry: entry.clone(),
             to: to.clone(),
         };
-        self.change(
+        self.make_change(
             &request,
             |answer| matches!(answer, ControlAnswer::Done).then_some(()),
-            |_, applier| trash::restore(applier.world(), &entry.0, &to, Caller::myself()).map(drop),
+            |_, backend| trash::restore(backend.world(), &entry.0, &to, Caller::myself()).map(drop),
         )?;
         Ok(RestoredEntry { entry, to })
     }

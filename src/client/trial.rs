@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::hold::{HomeHold, hold, unmounted};
+use super::hold::{HomeHold, hold, unmounted_store};
 use super::target::Client;
 use crate::error::{Error, FailureKind, Result};
 use crate::mounts::unmount::unmount;
@@ -17,10 +17,10 @@ const OTHER_DIRECTORY: &str =
     "Set TMPDIR to a directory on a disk's file system that has space and that you may write to.";
 
 /// The beginning of the name of each trial's store.
-const STORE: &str = "trumanfs-trial-";
+const STORE_PREFIX: &str = "trumanfs-trial-";
 
 /// The longest time from making a trial's store to mounting it.
-const MOST_OF_A_TRIAL: Duration = Duration::from_secs(60);
+const MAX_TRIAL_TIME: Duration = Duration::from_secs(60);
 
 /// The findings of the trial about the home.
 #[derive(Debug)]
@@ -68,14 +68,16 @@ fn clear_leftovers(dir: &Path) {
     let me = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.strip_prefix(STORE));
+        let id = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(STORE_PREFIX));
         let is_name =
             id.is_some_and(|id| id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()));
         let Some(meta) = entry.metadata().ok().filter(|_| is_name) else {
             continue;
         };
         let age = meta.modified().ok().and_then(|time| time.elapsed().ok());
-        let is_over = age.is_some_and(|age| age > MOST_OF_A_TRIAL);
+        let is_over = age.is_some_and(|age| age > MAX_TRIAL_TIME);
         // A disk that hangs may keep a trial for longer.
         let is_served = Client::open(&entry.path())
             .is_ok_and(|client| client.store.is_served().unwrap_or(true));
@@ -90,7 +92,7 @@ fn make_store() -> Result<PathBuf> {
         let mut id = [0_u8; 8];
         let _ = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
         let id = u64::from_ne_bytes(id);
-        let store = std::env::temp_dir().join(format!("{STORE}{id:016x}"));
+        let store = std::env::temp_dir().join(format!("{STORE_PREFIX}{id:016x}"));
         match std::fs::DirBuilder::new().mode(0o700).create(&store) {
             Ok(()) => return Ok(store),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -101,7 +103,7 @@ fn make_store() -> Result<PathBuf> {
 
 /// Mounts the store. A directory in somebody's home is part of that home, in which nothing is tried.
 fn mount_store(store: &Path) -> Result<HomeHold> {
-    if unmounted(store)?.is_none() {
+    if unmounted_store(store)?.is_none() {
         return Err(Error::refused(
             format!("{} lies in a mounted home", store.display()),
             "Set TMPDIR to a directory outside of homes.",

@@ -12,7 +12,7 @@ use crate::mounts::{registry, table};
 use crate::operator::Store;
 
 /// The time for which the end of the daemon is waited for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const END_LIMIT: Duration = Duration::from_secs(20);
 
 /// Unmounts a home, also one whose daemon has died, and waits until its daemon has ended. `lazy` takes it out of sight at once,
 /// although it is in use, and waits for nothing. Returns the daemon's process where that has not ended meanwhile.
@@ -43,7 +43,7 @@ fn has_ended(daemon: &registry::MountInfo) -> bool {
         return true;
     };
     let mut waiting = [PollFd::new(&fd, PollFlags::IN)];
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + END_LIMIT;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let left = rustix::time::Timespec {

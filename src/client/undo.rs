@@ -10,7 +10,7 @@ use crate::operator::run::{RunSummary, find};
 use crate::operator::session;
 use crate::operator::undo::restore::{RestoreReport, RestoreRequest, restore};
 use crate::operator::undo::{
-    LastUndo, OnConflict, UndoReport, UndoRequest, UndoTarget, last_undo, run,
+    LastUndo, OnConflict, UndoReport, UndoRequest, UndoScope, last_undo, perform,
 };
 use crate::world::Caller;
 
@@ -49,7 +49,7 @@ pub struct UndoOptions {
 
 impl UndoQuery {
     /// Returns the words for the record of the undo: what was given, with a space before each.
-    fn words(&self) -> String {
+    fn record_words(&self) -> String {
         let mut words = String::new();
         for operation in &self.operations {
             let _ = write!(words, " {operation}");
@@ -87,7 +87,7 @@ impl Client {
             run: run.as_ref().map(|run| run.id.to_string()),
             ..what.clone()
         };
-        let words = named.words();
+        let words = named.record_words();
         if words.is_empty() {
             return Err(Error::usage(
                 "undo what?",
@@ -103,7 +103,7 @@ impl Client {
         if !what.operations.is_empty() {
             let operations = what.operations.iter();
             let operations = operations.map(|text| point::operation(&self.store, text));
-            return Ok(request(UndoTarget::Operations(
+            return Ok(request(UndoScope::Operations(
                 operations.collect::<Result<_>>()?,
             )));
         }
@@ -116,7 +116,7 @@ impl Client {
                     "Leave --path, --pid and --program out.",
                 ));
             }
-            return Ok(request(UndoTarget::Operations(run.undos.clone())));
+            return Ok(request(UndoScope::Operations(run.undos.clone())));
         }
         let from = what.since.as_ref().or(what.to.as_ref());
         let from = from
@@ -136,7 +136,7 @@ impl Client {
             (None, Some(_)) => None,
         };
         let start = session.clone().unwrap_or_default();
-        Ok(request(UndoTarget::Since {
+        Ok(request(UndoScope::Matching {
             from: from.unwrap_or_else(|| Point::After(Operation::start_of(start))),
             session,
             run: run.map(|run| run.id),
@@ -173,7 +173,7 @@ impl Client {
             }
         };
         let request = UndoRequest {
-            wanted: UndoTarget::Operations(operations),
+            wanted: UndoScope::Operations(operations),
             choice: how.on_conflict,
             dry_run: how.dry_run,
             what: format!("redo: takes back {} ({})", last.operation, last.what),
@@ -210,22 +210,22 @@ impl Client {
     pub fn undo(&self, request: &UndoRequest) -> Result<UndoReport> {
         if request.dry_run {
             self.seal();
-            return run(&self.store, request, None, Caller::myself());
+            return perform(&self.store, request, None, Caller::myself());
         }
         self.refuse_early(|| {
             let dry = UndoRequest {
                 dry_run: true,
                 ..request.clone()
             };
-            run(&self.store, &dry, None, Caller::myself()).map(drop)
+            perform(&self.store, &dry, None, Caller::myself()).map(drop)
         })?;
-        self.change(
+        self.make_change(
             &ControlRequest::Undo(request.clone()),
             |answer| match answer {
                 ControlAnswer::Undone(report) => Some(*report),
                 _ => None,
             },
-            |store, applier| run(store, request, Some(applier), Caller::myself()),
+            |store, backend| perform(store, request, Some(backend), Caller::myself()),
         )
     }
 
@@ -239,20 +239,20 @@ impl Client {
             return restore(&self.store, request, None, Caller::myself());
         }
         self.refuse_early(|| restore(&self.store, request, None, Caller::myself()).map(drop))?;
-        self.change(
+        self.make_change(
             &ControlRequest::Restore(request.clone()),
             |answer| match answer {
                 ControlAnswer::Restored(restored) => Some(restored),
                 _ => None,
             },
-            |store, applier| restore(store, request, Some(applier), Caller::myself()),
+            |store, backend| restore(store, request, Some(backend), Caller::myself()),
         )
     }
 
     /// In a copy of a store, much cannot be told. That is found out before a session begins in it: one that begins makes it a store of
     /// its own.
     fn refuse_early(&self, dry: impl FnOnce() -> Result<()>) -> Result<()> {
-        if self.store.served_by()?.is_none() && self.store.copied()?.is_some() {
+        if self.store.served_by()?.is_none() && self.store.copy_origin()?.is_some() {
             dry()
         } else {
             Ok(())

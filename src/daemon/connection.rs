@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::world::{Caller, Origin};
 
 /// The longest request, in bytes: the operations of a large review, or the lines of a long file, escaped.
-const LONGEST: u64 = 128 << 20;
+const MAX_REQUEST_BYTES: u64 = 128 << 20;
 
 /// The user at the other end of a connection: only root and the user who mounted the store are let in.
 pub(super) fn peer(connection: &UnixStream) -> Result<Caller> {
@@ -41,7 +41,7 @@ pub(super) fn each_line(
     let mut reader = BufReader::new(connection);
     loop {
         let mut line = String::new();
-        let mut limited = std::io::Read::take(&mut reader, LONGEST);
+        let mut limited = std::io::Read::take(&mut reader, MAX_REQUEST_BYTES);
         let read = limited.read_line(&mut line);
         if read.map_err(|error| Error::io("read", &error))? == 0 || !take(&line)? {
             return Ok(());

@@ -8,9 +8,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 
 use super::connection::{each_line, peer};
-use super::holders::HomeHolders;
-use super::live_applier::LiveApplier;
-use super::runs::ConnectionRuns;
+use super::connection_runs::ConnectionRuns;
+use super::home_holders::HomeHolders;
+use super::live_backend::LiveBackend;
 use crate::control::{ControlAnswer, ControlRequest, MountStatus, RunRequest, send, socket_path};
 use crate::error::{Error, FailureKind, Result};
 use crate::fuse::{CacheInvalidator, SharedState};
@@ -70,7 +70,7 @@ pub(super) fn serve(
                                         "Nothing was changed. Give the command once more: nothing has to be mounted for it.",
                                     ));
                                 }
-                                answer(request, shared, kernel, status, caller, runs)
+                                answer_request(request, shared, kernel, status, caller, runs)
                             })
                         });
                 if let Err(error) = served {
@@ -125,7 +125,7 @@ fn serve_one(
     })
 }
 
-fn answer(
+fn answer_request(
     request: ControlRequest,
     shared: &Arc<SharedState>,
     kernel: &dyn CacheInvalidator,
@@ -133,7 +133,7 @@ fn answer(
     caller: Caller,
     runs: &mut ConnectionRuns<'_>,
 ) -> ControlAnswer {
-    let live = LiveApplier::new(shared, kernel);
+    let live = LiveBackend::new(shared, kernel);
     let store = || operator::Store::of(&shared.world);
     gather_and_seal_before(&request, shared);
     match request {
@@ -143,29 +143,31 @@ fn answer(
                 .and_then(|origin| adopt(&written, &to, shared, kernel, caller.for_run(origin)));
             adopted.map_or_else(ControlAnswer::from, |()| ControlAnswer::Done)
         }
-        ControlRequest::Run(request) => runs.act(request).unwrap_or_else(ControlAnswer::from),
+        ControlRequest::Run(request) => runs
+            .answer_request(request)
+            .unwrap_or_else(ControlAnswer::from),
         ControlRequest::Status => ControlAnswer::Status(Box::new(status())),
         ControlRequest::Seal | ControlRequest::Hold => ControlAnswer::Done,
-        ControlRequest::Undo(wish) => {
-            let report =
-                store().and_then(|store| operator::undo::run(&store, &wish, Some(&live), caller));
+        ControlRequest::Undo(request) => {
+            let report = store()
+                .and_then(|store| operator::undo::perform(&store, &request, Some(&live), caller));
             report.map_or_else(ControlAnswer::from, |report| {
                 ControlAnswer::Undone(Box::new(report))
             })
         }
-        ControlRequest::Edit(wish) => {
-            let edited = operator::undo::edit::edit(&live, &wish, caller);
+        ControlRequest::Edit(request) => {
+            let edited = operator::undo::edit::edit_file(&live, &request, caller);
             edited.map_or_else(ControlAnswer::from, ControlAnswer::Edited)
         }
-        ControlRequest::Restore(wish) => {
+        ControlRequest::Restore(request) => {
             let restored = store().and_then(|store| {
-                operator::undo::restore::restore(&store, &wish, Some(&live), caller)
+                operator::undo::restore::restore(&store, &request, Some(&live), caller)
             });
             restored.map_or_else(ControlAnswer::from, ControlAnswer::Restored)
         }
-        ControlRequest::Merge(wish) => {
-            let report =
-                store().and_then(|store| operator::merge::run(&store, &wish, Some(&live), caller));
+        ControlRequest::Merge(request) => {
+            let report = store()
+                .and_then(|store| operator::merge::perform(&store, &request, Some(&live), caller));
             report.map_or_else(ControlAnswer::from, |report| {
                 ControlAnswer::Merged(Box::new(report))
             })
@@ -176,8 +178,8 @@ fn answer(
             });
             made.map_or_else(ControlAnswer::from, ControlAnswer::Checkpoint)
         }
-        ControlRequest::Accept(wish) => {
-            let accepted = operator::review::accept(&shared.world, &wish, caller);
+        ControlRequest::Accept(request) => {
+            let accepted = operator::review::accept(&shared.world, &request, caller);
             accepted.map_or_else(ControlAnswer::from, ControlAnswer::Accepted)
         }
         ControlRequest::Purge { entries, versions } => {
@@ -266,7 +268,8 @@ fn purge(
     kernel: &dyn CacheInvalidator,
     caller: Caller,
 ) -> Result<PurgeResult> {
-    let outcome = operator::purge::carry_out(&shared.world, entries, versions, caller, &mut |_| {});
+    let outcome =
+        operator::purge::purge_items(&shared.world, entries, versions, caller, &mut |_| {});
     // Whatever came of it, the kernel has to look again.
     let trash = WorldPath::parse(TRASH).and_then(|path| shared.world.dir(&path));
     if let Some(number) = trash.ok().and_then(|dir| shared.inodes.number_of(dir.id())) {

@@ -27,7 +27,7 @@ use crate::fuse::RequestObserver;
 use crate::sys::sched::{SchedPolicy, may_stop_yielding, policy, set_policy, set_yielding};
 
 /// The interval at which the monitoring thread checks whether to go on.
-const TICK: Duration = Duration::from_millis(5);
+const MONITOR_PAUSE: Duration = Duration::from_millis(5);
 
 /// The follower of callers.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ struct FollowState {
 
 thread_local! {
     /// True if this thread is in the list of workers.
-    static LISTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    static IS_LISTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 impl Follower {
@@ -98,7 +98,7 @@ impl Follower {
     fn follow(&self, thread: u32) -> Option<()> {
         let caller = Arc::new(FollowedThread::find(thread)?);
         let mut leash = AffinityGuard::new(&self.workers.lock().clone())?;
-        let mut tick = self.now() + TICK;
+        let mut tick = self.now() + MONITOR_PAUSE;
         loop {
             let processor = caller.processor()?;
             leash.bind(processor)?;
@@ -109,7 +109,7 @@ impl Follower {
                 let now = self.now();
                 if now >= tick {
                     state.decision.tick(now);
-                    tick = now + TICK;
+                    tick = now + MONITOR_PAUSE;
                 } else {
                     self.changed.wait_for(&mut state, tick - now);
                 }
@@ -124,7 +124,7 @@ impl Follower {
 
 impl RequestObserver for Follower {
     fn note_request(&self, caller: Option<u32>) {
-        if !LISTED.replace(true) {
+        if !IS_LISTED.replace(true) {
             self.workers.lock().push(this_thread());
         }
         let now = self.now();
@@ -195,27 +195,27 @@ impl Default for FollowDecision {
             since_tick: 0,
             since: Duration::ZERO,
             not_before: Duration::ZERO,
-            hold_off: FollowDecision::HOLD_OFF,
+            hold_off: FollowDecision::MIN_HOLD_OFF,
         }
     }
 }
 
 impl FollowDecision {
     /// The largest gap between close requests.
-    const CLOSE: Duration = Duration::from_micros(200);
+    const MAX_CLOSE_GAP: Duration = Duration::from_micros(200);
     /// The number of close requests in a row that starts following.
-    const STREAK: u32 = 24;
+    const MIN_STREAK: u32 = 24;
     /// The number of requests in a tick below which following ends.
-    const FEW: u32 = 20;
+    const MIN_REQUESTS_PER_TICK: u32 = 20;
     /// The number of requests between checks of the caller's processor, which take 3 µs.
-    const LOOK: u32 = 16;
+    const REQUESTS_PER_CHECK: u32 = 16;
     /// The hold-off after following had to end, and the maximum that it doubles to after several short periods.
-    const HOLD_OFF: Duration = Duration::from_millis(4);
-    const LONGEST: Duration = Duration::from_millis(500);
+    const MIN_HOLD_OFF: Duration = Duration::from_millis(4);
+    const MAX_HOLD_OFF: Duration = Duration::from_millis(500);
     /// Slow requests so soon after the start also count as a mistake.
-    const BRIEF: Duration = Duration::from_millis(12);
+    const MAX_MISTAKE_TIME: Duration = Duration::from_millis(12);
     /// The length of a period of following that is worth it, and resets the hold-off.
-    const WORTH_IT: Duration = Duration::from_millis(50);
+    const MIN_WORTHWHILE_TIME: Duration = Duration::from_millis(50);
 
     /// Records a request. `caller` is the thread that waits for it, 0 if the kernel names none, `None` for work that
     /// is better done on another processor.
@@ -227,7 +227,7 @@ impl FollowDecision {
         let same = caller == Some(self.caller);
         if self.following {
             if same {
-                self.streak = (self.streak + 1) % FollowDecision::LOOK;
+                self.streak = (self.streak + 1) % FollowDecision::REQUESTS_PER_CHECK;
                 let look = self.streak == 0;
                 return if look {
                     NextMove::Look
@@ -238,14 +238,14 @@ impl FollowDecision {
             self.end(now);
             return NextMove::Changed;
         }
-        if same && now.saturating_sub(self.last) <= FollowDecision::CLOSE {
+        if same && now.saturating_sub(self.last) <= FollowDecision::MAX_CLOSE_GAP {
             self.streak += 1;
         } else {
             self.streak = 0;
         }
         self.last = now;
         self.caller = caller.unwrap_or(0);
-        if self.streak < FollowDecision::STREAK || now < self.not_before {
+        if self.streak < FollowDecision::MIN_STREAK || now < self.not_before {
             return NextMove::Nothing;
         }
         self.following = true;
@@ -259,26 +259,26 @@ impl FollowDecision {
     fn end(&mut self, now: Duration) {
         self.following = false;
         self.streak = 0;
-        self.hold_off = if now.saturating_sub(self.since) < FollowDecision::WORTH_IT {
-            (self.hold_off * 2).min(FollowDecision::LONGEST)
+        self.hold_off = if now.saturating_sub(self.since) < FollowDecision::MIN_WORTHWHILE_TIME {
+            (self.hold_off * 2).min(FollowDecision::MAX_HOLD_OFF)
         } else {
-            FollowDecision::HOLD_OFF
+            FollowDecision::MIN_HOLD_OFF
         };
         self.not_before = now + self.hold_off;
     }
 
     /// Returns, once per tick, whether to go on.
     fn tick(&mut self, now: Duration) -> bool {
-        let few = std::mem::take(&mut self.since_tick) < FollowDecision::FEW;
+        let few = std::mem::take(&mut self.since_tick) < FollowDecision::MIN_REQUESTS_PER_TICK;
         if self.following && few {
             // So soon, most likely something else wants that processor, and a yielding worker then gets no time on it.
-            let brief = now.saturating_sub(self.since) < FollowDecision::BRIEF;
+            let brief = now.saturating_sub(self.since) < FollowDecision::MAX_MISTAKE_TIME;
             self.following = false;
             self.streak = 0;
             self.hold_off = if brief {
-                (self.hold_off * 2).min(FollowDecision::LONGEST)
+                (self.hold_off * 2).min(FollowDecision::MAX_HOLD_OFF)
             } else {
-                FollowDecision::HOLD_OFF
+                FollowDecision::MIN_HOLD_OFF
             };
             self.not_before = now + self.hold_off;
         }
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn close_requests_of_one_thread_are_followed() {
         let mut decision = FollowDecision::default();
-        row(&mut decision, us(0), 7, FollowDecision::STREAK, 50);
+        row(&mut decision, us(0), 7, FollowDecision::MIN_STREAK, 50);
         assert!(!decision.following);
         assert_eq!(decision.request(us(50 * 25), Some(7)), NextMove::Changed);
         assert!(decision.following && decision.caller == 7);
@@ -442,12 +442,12 @@ mod tests {
             assert!(!decision.following);
         }
         assert!(waits.is_sorted(), "{waits:?}");
-        assert!(*waits.last().unwrap() >= FollowDecision::LONGEST);
-        now = row(&mut decision, now + FollowDecision::LONGEST, 7, 40, 50);
+        assert!(*waits.last().unwrap() >= FollowDecision::MAX_HOLD_OFF);
+        now = row(&mut decision, now + FollowDecision::MAX_HOLD_OFF, 7, 40, 50);
         // A state that lasted resets the hold-off.
-        now += FollowDecision::WORTH_IT;
+        now += FollowDecision::MIN_WORTHWHILE_TIME;
         assert_eq!(decision.request(now, None), NextMove::Changed);
-        assert_eq!(decision.hold_off, FollowDecision::HOLD_OFF);
+        assert_eq!(decision.hold_off, FollowDecision::MIN_HOLD_OFF);
     }
 
     #[test]

@@ -18,9 +18,9 @@ use crate::operator::Store;
 use crate::world::store::holder::{StoreHolder, boot_id};
 
 /// The time that a mount waits for the end of the previous daemon.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANDOVER_LIMIT: Duration = Duration::from_secs(10);
 /// The interval between checks.
-const PAUSE: Duration = Duration::from_millis(5);
+const CHECK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Locks the directory that is to become a home, for the life of the returned descriptor: waits until the daemon of an
 /// earlier mount there has ended. `None` if the directory may not be read, or its file system has no such locks.
@@ -32,7 +32,7 @@ pub(super) fn claim(home: &Path) -> Result<Option<OwnedFd>> {
     let Ok(dir) = rustix::fs::open(home, flags, Mode::empty()) else {
         return Ok(None);
     };
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + HANDOVER_LIMIT;
     let mut taken = false;
     while Instant::now() < end {
         match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
@@ -46,18 +46,18 @@ pub(super) fn claim(home: &Path) -> Result<Option<OwnedFd>> {
         if taken {
             return Ok(Some(dir));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(CHECK_PAUSE);
     }
     Err(Error::refused(
         format!(
             "{} has been unmounted, but the daemon of that mount has not ended",
             home.display()
         ),
-        WHY_IT_LASTS,
+        HANDOVER_REMEDY,
     ))
 }
 
-const WHY_IT_LASTS: &str = "It finishes what an operator asked for, and it lasts as long as programs use a home that was unmounted with --lazy, or a \
+const HANDOVER_REMEDY: &str = "It finishes what an operator asked for, and it lasts as long as programs use a home that was unmounted with --lazy, or a \
      mount namespace (a container?) has a copy of it. Wait for them, or end them.";
 
 /// Waits until a daemon whose home has been unmounted releases the store. The world refuses any other holder.
@@ -69,7 +69,7 @@ pub(super) fn wait_for_store(store: &Path) -> Result<()> {
     let Ok(store) = Store::open(store) else {
         return Ok(());
     };
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + HANDOVER_LIMIT;
     while store.is_served()? {
         let Some(holder) = store.holder()?.filter(is_ending) else {
             return Ok(());
@@ -81,10 +81,10 @@ pub(super) fn wait_for_store(store: &Path) -> Result<()> {
                     holder.home.unwrap_or_default(),
                     holder.pid
                 ),
-                WHY_IT_LASTS,
+                HANDOVER_REMEDY,
             ));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(CHECK_PAUSE);
     }
     Ok(())
 }

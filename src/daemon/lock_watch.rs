@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::fuse::SharedState;
 
 /// The interval between looks at the lock.
-const CHECKS: Duration = Duration::from_secs(1);
+const CHECK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Looks at the lock now and then, on a thread of its own, until it is lost or the session ends.
 ///
@@ -21,7 +21,7 @@ pub(super) fn watch_lock(shared: &Arc<SharedState>) -> Result<()> {
     let keeps = move || weak.upgrade().is_some_and(|s| s.world.keeps_lock());
     let check = move || {
         while keeps() {
-            std::thread::sleep(CHECKS);
+            std::thread::sleep(CHECK_PAUSE);
         }
     };
     let thread = std::thread::Builder::new().name("lock".to_owned());

@@ -5,20 +5,20 @@
 
 mod atime;
 mod connection;
+pub mod connection_runs;
 mod control;
+mod daemon_log;
+pub mod dir_watcher;
 pub mod follow;
 mod handover;
-mod holders;
-mod live_applier;
+mod home_holders;
+mod live_backend;
 mod lock_watch;
-mod messages;
+mod mount_options;
 mod mountpoint;
 pub mod preflight;
 mod privileges;
-pub mod runs;
 mod session;
-mod wanted;
-pub mod watch;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -30,11 +30,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, FailureKind, Result};
 pub use crate::world::KeepOptions;
 pub use atime::{AccessTimeSetting, AccessTimes};
+pub use mount_options::MountOptions;
 pub use mountpoint::HomeMountFlags;
-pub use wanted::MountOptions;
 
 /// The word that makes a program the background daemon: [`helper::run`](crate::helper::run) recognises it.
-pub const BACKGROUND: &str = "__daemon";
+pub const BACKGROUND_WORD: &str = "__daemon";
 
 /// The one message of the background daemon on its pipe.
 #[derive(Debug, Serialize, Deserialize)]
@@ -50,11 +50,11 @@ enum ReadyMessage {
 }
 
 /// True if this program, started anew, becomes the background daemon.
-static ALLOWED: AtomicBool = AtomicBool::new(false);
+static BACKGROUND_ALLOWED: AtomicBool = AtomicBool::new(false);
 
 /// Says that this program, started anew with [`BACKGROUND`], becomes the background daemon.
 pub(crate) fn allow_background() {
-    ALLOWED.store(true, Ordering::Relaxed);
+    BACKGROUND_ALLOWED.store(true, Ordering::Relaxed);
 }
 
 /// Mounts a home and returns once it answers, leaving a daemon in the background. Returns the findings after an
@@ -64,7 +64,7 @@ pub(crate) fn allow_background() {
 /// [`Error::Refused`] with the remedy if it cannot be mounted; also in a program that does not begin with
 /// [`helper::run`](crate::helper::run).
 pub fn start(wanted: &MountOptions) -> Result<Vec<String>> {
-    if !ALLOWED.load(Ordering::Relaxed) {
+    if !BACKGROUND_ALLOWED.load(Ordering::Relaxed) {
         return Err(Error::refused(
             "the daemon cannot be started: it would be this program, which does not call trumanfs::helper::run",
             "Call trumanfs::helper::run first in `main`, and return what it returns.",
@@ -74,7 +74,7 @@ pub fn start(wanted: &MountOptions) -> Result<Vec<String>> {
         |what: String| Error::refused(format!("the daemon could not be started: {what}"), "");
     let mut child = Command::new("/proc/self/exe")
         .arg0("trumanfs")
-        .arg(BACKGROUND)
+        .arg(BACKGROUND_WORD)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -121,7 +121,7 @@ pub fn run_in_background() {
             serde_json::from_str::<MountOptions>(&text).map_err(|error| error.to_string())
         });
     let outcome = match wanted {
-        Ok(wanted) => session::run(&wanted, messages::LogTarget::Session, |settled| {
+        Ok(wanted) => session::run(&wanted, daemon_log::LogTarget::Session, |settled| {
             report(&ReadyMessage::Ready(settled))
         }),
         Err(what) => Err(Error::refused(what, "")),
@@ -156,7 +156,7 @@ fn report(report: &ReadyMessage) {
 /// # Errors
 /// As [`start`].
 pub fn run_in_foreground(wanted: &MountOptions, ready: impl FnOnce(Vec<String>)) -> Result<()> {
-    session::run(wanted, messages::LogTarget::Stderr, ready)
+    session::run(wanted, daemon_log::LogTarget::Stderr, ready)
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ fn directory(path: &Path, what: &str) -> Result<PathBuf> {
             _ => FailureKind::Refused,
         };
         kind.error(
-            format!("{what} {shown}: {}", plain(&error)),
+            format!("{what} {shown}: {}", plain_reason(&error)),
             remedy.to_owned(),
         )
     })?;
@@ -110,13 +110,13 @@ fn directory(path: &Path, what: &str) -> Result<PathBuf> {
         )),
         Err(error) if table::is_dead(&error) => Err(table::dead(path)),
         Err(error) => Err(Error::refused(
-            format!("{what} {shown}: {}", plain(&error)),
+            format!("{what} {shown}: {}", plain_reason(&error)),
             "",
         )),
     }
 }
 
-fn plain(error: &std::io::Error) -> String {
+fn plain_reason(error: &std::io::Error) -> String {
     Error::os("")(rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
         .to_string()
         .trim_start_matches(": ")

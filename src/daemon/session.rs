@@ -14,14 +14,14 @@ use std::time::Duration;
 use fuser::{INodeNo, Notifier, Session, SessionACL};
 
 use super::control;
+use super::daemon_log::{LogTarget, start_log, trim_log};
+use super::dir_watcher::DirWatcher;
 use super::follow::{Follower, NoObserver};
-use super::holders::HomeHolders;
+use super::home_holders::HomeHolders;
 use super::lock_watch::watch_lock;
-use super::messages::{LogTarget, start_log, trim};
 use super::mountpoint::mount;
 use super::preflight::{self, PreflightResult};
 use super::privileges::{harden, may_pass_through, try_owner};
-use super::watch::DirWatcher;
 use super::{MountOptions, handover};
 use crate::control::{HeldHomeInfo, MountStatus};
 use crate::error::{Error, Result};
@@ -77,7 +77,7 @@ pub(super) fn run(
         let _ = std::fs::remove_dir(&checked.home);
     }
     if let Some(log) = log {
-        trim(&log);
+        trim_log(&log);
     }
     Ok(())
 }
@@ -124,7 +124,7 @@ fn world_options(wanted: &MountOptions, checked: &PreflightResult) -> WorldOptio
 }
 
 /// Makes what the requests share with the rest of the daemon, and what notices changes behind the mount.
-fn share(
+fn make_shared_state(
     wanted: &MountOptions,
     checked: &PreflightResult,
     world: World,
@@ -154,7 +154,7 @@ fn share(
         runs: RunMembers::default(),
         ends: ListingEnds::default(),
         counters: RequestCounters::default(),
-        syncs: SyncSlots::of_workers(workers()),
+        syncs: SyncSlots::of_workers(worker_count()),
         failures: FailureLog::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         marking: parking_lot::Mutex::default(),
@@ -175,15 +175,15 @@ fn share(
 }
 
 /// Returns how many threads answer requests.
-fn workers() -> usize {
+fn worker_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Begins to answer the kernel.
-fn answer(shared: &Arc<SharedState>, device: OwnedFd) -> Result<Session<FileSystem>> {
+fn start_fuse_session(shared: &Arc<SharedState>, device: OwnedFd) -> Result<Session<FileSystem>> {
     let mut config = fuser::Config::default();
     config.acl = SessionACL::All; // The kernel keeps other users out, by `user_id=` or as requested.
-    config.n_threads = Some(workers());
+    config.n_threads = Some(worker_count());
     config.clone_fd = true;
     Session::from_fd(
         FileSystem::new(shared.clone()),
@@ -206,7 +206,7 @@ fn serve(
     device: OwnedFd,
     ready: impl FnOnce(),
 ) -> Result<()> {
-    let (shared, watcher) = share(wanted, checked, world)?;
+    let (shared, watcher) = make_shared_state(wanted, checked, world)?;
     let writers = HomeWriters(Arc::downgrade(&shared));
     shared.world.finalizer().start(Box::new(writers));
     let writers = HomeWriters(Arc::downgrade(&shared));
@@ -215,17 +215,17 @@ fn serve(
     shared.world.attend_records();
     gather_behind(&shared);
 
-    let session = answer(&shared, device)?;
+    let session = start_fuse_session(&shared, device)?;
     let kernel = session.notifier();
     let _ = shared.kernel.set(Box::new(KernelNotifier(kernel.clone())));
 
-    let requests = spawn("requests", move || -> Result<()> {
+    let requests = spawn_thread("requests", move || -> Result<()> {
         let ended = session.run();
         ended.map_err(|error| Error::refused(format!("requests ended: {error}"), ""))
     })?;
     if let Some(watcher) = watcher.clone() {
         let (shared, kernel) = (shared.clone(), KernelNotifier(kernel.clone()));
-        spawn("watch", move || watcher.run(&shared, &kernel))?;
+        spawn_thread("watch", move || watcher.run(&shared, &kernel))?;
     }
     let status = status_of(checked, &shared, watcher);
     let (for_control, for_count) = (shared.clone(), shared.clone());
@@ -233,7 +233,7 @@ fn serve(
     let holders = holders_of(wanted, checked);
     let of_holders = holders.clone();
     let of_control = turn.clone();
-    spawn("control", move || {
+    spawn_thread("control", move || {
         control::serve(
             &listener,
             &for_control,
@@ -243,7 +243,7 @@ fn serve(
             &of_holders,
         )
     })?;
-    spawn("trash", move || {
+    spawn_thread("trash", move || {
         for_count
             .world
             .finish_purges()
@@ -251,9 +251,9 @@ fn serve(
             .and_then(|()| for_count.world.count_trash())
             .unwrap_or_else(|error| log::warn!("trash: {error}"))
     })?;
-    spawn("holders", move || holders.await_first())?;
+    spawn_thread("holders", move || holders.await_first())?;
     watch_lock(&shared)?;
-    let registered = register(checked);
+    let registered = register_mount(checked);
     let signals = end_on_signals(checked.home.clone(), turn.clone())?;
 
     ready();
@@ -281,7 +281,7 @@ fn gather_behind(shared: &Arc<SharedState>) {
     );
 }
 
-fn spawn<T: Send + 'static>(
+fn spawn_thread<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<std::thread::JoinHandle<T>> {
@@ -306,7 +306,7 @@ fn holders_of(wanted: &MountOptions, checked: &PreflightResult) -> Arc<HomeHolde
     HomeHolders::new(held, checked.home.clone(), owner, wanted.while_held)
 }
 
-fn register(checked: &PreflightResult) -> Option<PathBuf> {
+fn register_mount(checked: &PreflightResult) -> Option<PathBuf> {
     let mounted = table::find(&checked.home)?;
     let entry = registry::MountInfo::new(&checked.store, &checked.home);
     registry::write(&mounted.device, &entry)
@@ -337,7 +337,9 @@ fn status_of(
             known: shared.inodes.len(),
             open: shared.handles.len(),
             members: shared.runs.member_count(),
-            watched: watcher.as_ref().map_or(0, |watcher| watcher.watched()),
+            watched: watcher
+                .as_ref()
+                .map_or(0, |watcher| watcher.watched_count()),
             records: shared.world.records(),
             trash_bytes: shared.world.trash().bytes(),
             kept_bytes: shared.world.versions().quota().used(),
@@ -358,7 +360,7 @@ fn end_on_signals(
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])
         .map_err(|error| Error::refused(format!("no signals: {error}"), ""))?;
     let handle = signals.handle();
-    spawn("signals", move || {
+    spawn_thread("signals", move || {
         for _ in signals.forever() {
             if unmount(&home, false).is_ok() {
                 continue;

@@ -20,16 +20,16 @@ use crate::world::Root;
 use crate::world::store::layout::TRASH;
 
 /// The greatest number of created files that are remembered at a time.
-const REMEMBERED: usize = 200_000;
+const MAX_REMEMBERED_FILES: usize = 200_000;
 
 /// The maximum size of a lock file: a process number and a host name.
-const LOCK_SIZE: u64 = 64;
+const MAX_LOCK_BYTES: u64 = 64;
 
 /// Returns which of the given entries of the trash are noise.
 ///
 /// # Errors
 /// Those of reading the journals; a damaged one only causes a warning, and nothing in it counts as noise.
-pub fn among(store: &Store, listed: &[TrashEntry]) -> Result<HashSet<Vec<u8>>> {
+pub fn ephemeral_among(store: &Store, listed: &[TrashEntry]) -> Result<HashSet<Vec<u8>>> {
     let passing = short_lived_entries(store)?;
     let mut noise = HashSet::new();
     for entry in listed {
@@ -66,7 +66,7 @@ impl LivingFiles {
     fn note_creation(&mut self, path: WorldPath, pid: u32, directory: bool) {
         self.order.push_back(path.clone());
         self.by_path.insert(path, (pid, directory));
-        while self.order.len() > REMEMBERED {
+        while self.order.len() > MAX_REMEMBERED_FILES {
             if let Some(oldest) = self.order.pop_front() {
                 self.by_path.remove(&oldest);
             }
@@ -74,7 +74,7 @@ impl LivingFiles {
     }
 
     /// Notes a change: another process's work makes a file more than ephemeral.
-    fn touched(&mut self, path: &WorldPath, pid: u32) {
+    fn note_change(&mut self, path: &WorldPath, pid: u32) {
         if self.by_path.get(path).is_some_and(|(by, _)| *by != pid) {
             self.by_path.remove(path);
         }
@@ -114,7 +114,7 @@ fn note_record(record: Record, living: &mut LivingFiles, found: &mut HashMap<Vec
         | Op::Truncate { path, .. }
         | Op::Content { path, .. }
         | Op::Allocate { path, .. }
-        | Op::Attr { path, .. } => living.touched(&path, pid),
+        | Op::Attr { path, .. } => living.note_change(&path, pid),
         // The file has another name now and may live on under it.
         Op::Link { from, .. } => {
             living.by_path.remove(&from);
@@ -162,7 +162,7 @@ fn is_helper(store: &Store, entry: &TrashEntry) -> bool {
     let name = name.bytes();
     if name.ends_with(b".lock") {
         let gits = path.components().any(|part| part.bytes() == b".git");
-        return gits || (entry.size <= LOCK_SIZE && contains_number(&read_head(store, entry)));
+        return gits || (entry.size <= MAX_LOCK_BYTES && contains_number(&read_head(store, entry)));
     }
     let (journal, wal) = (name.ends_with(b"-journal"), name.ends_with(b"-wal"));
     if !journal && !wal && !name.ends_with(b"-shm") {
@@ -173,7 +173,7 @@ fn is_helper(store: &Store, entry: &TrashEntry) -> bool {
     // SQLite's file format: "The Rollback Journal", "WAL File Format", "WAL-Index Format".
     entry.size == 0
         || (journal && (starts(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7])))
-        || (journal && head.len() == HEAD && head.iter().all(|byte| *byte == 0))
+        || (journal && head.len() == HEAD_BYTES && head.iter().all(|byte| *byte == 0))
         || (wal && (starts(&[0x37, 0x7f, 0x06, 0x82]) || starts(&[0x37, 0x7f, 0x06, 0x83])))
         || (!journal && !wal && starts(&3_007_000_u32.to_ne_bytes()))
 }
@@ -184,7 +184,7 @@ fn contains_number(head: &[u8]) -> bool {
 }
 
 /// The number of bytes that are examined.
-const HEAD: usize = LOCK_SIZE as usize;
+const HEAD_BYTES: usize = MAX_LOCK_BYTES as usize;
 
 fn read_head(store: &Store, entry: &TrashEntry) -> Vec<u8> {
     let read = |root: &Root| -> Result<Vec<u8>> {
@@ -195,7 +195,7 @@ fn read_head(store: &Store, entry: &TrashEntry) -> Vec<u8> {
             return Ok(b"?".to_vec());
         }
         let fd = root.reopen(&node, OFlags::RDONLY)?;
-        let mut head = vec![0; HEAD];
+        let mut head = vec![0; HEAD_BYTES];
         let count = rustix::io::read(&fd, &mut head).map_err(crate::error::Error::os("read"))?;
         head.truncate(count);
         Ok(head)

@@ -81,7 +81,7 @@ impl PathGlobs {
     }
 
     /// Returns whether the pattern matches a path as written in a record.
-    pub fn fits(&self, escaped: &str) -> bool {
+    pub fn matches(&self, escaped: &str) -> bool {
         let escaped = escaped.trim_start_matches('/');
         if !escaped.contains('\\') {
             return self.globs.is_match(escaped);
@@ -92,7 +92,7 @@ impl PathGlobs {
 
 impl RecordFilter {
     /// Returns whether the filter selects a record.
-    pub fn wants(&self, session: &str, record: &RecordHeader<'_>) -> bool {
+    pub fn selects(&self, session: &str, record: &RecordHeader<'_>) -> bool {
         self.is_in_range(session, record.seq)
             && (self.ops.is_empty() || self.ops.iter().any(|op| *op == record.op))
             && self
@@ -160,7 +160,7 @@ fn names_path(record: &RecordHeader<'_>, paths: &PathGlobs) -> bool {
     // `to` is a size in some records, not a text.
     ["path", "to", "from"]
         .iter()
-        .any(|field| record.text(field).is_some_and(|path| paths.fits(&path)))
+        .any(|field| record.text(field).is_some_and(|path| paths.matches(&path)))
 }
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
             ("?", "/\\\\", true),
         ] {
             assert_eq!(
-                PathGlobs::parse(pattern).unwrap().fits(path),
+                PathGlobs::parse(pattern).unwrap().matches(path),
                 fits,
                 "{pattern} and {path}"
             );
@@ -200,7 +200,7 @@ mod tests {
     fn header_alone_decides_about_a_record() {
         let line = br#"{"v":1,"seq":7,"time":"2026-01-16T10:15:30.123460Z","op":"rename","path":"/a/b","to":"/c/d","ids":[1,2],"actor":{"pid":12,"uid":1,"gid":1,"comm":"python3","exe":"/usr/bin/python3.14"},"prev":""}"#;
         let header = RecordHeader::of(line).unwrap();
-        let wants = |filter: RecordFilter| filter.wants("s", &header);
+        let wants = |filter: RecordFilter| filter.selects("s", &header);
         let program = |name: &str| RecordFilter {
             program: Some(name.to_owned()),
             ..RecordFilter::default()

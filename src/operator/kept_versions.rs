@@ -110,7 +110,7 @@ pub fn on_disk(store: &Store, session: &str) -> Result<VersionDir> {
 }
 
 /// Returns the inode that replaced a file's inode.
-fn became(op: &Op) -> Option<InodeNumbers> {
+fn new_inode(op: &Op) -> Option<InodeNumbers> {
     match op {
         Op::Truncate { new, .. } | Op::Content { new, .. } => *new,
         _ => None,
@@ -159,7 +159,7 @@ pub fn list(store: &Store) -> Result<Vec<KeptVersion>> {
                 seq: record.seq,
                 path: path.clone(),
                 ids,
-                after: became(&record.op).unwrap_or(ids),
+                after: new_inode(&record.op).unwrap_or(ids),
                 time: record.time,
                 not_before,
                 how: kept.how,

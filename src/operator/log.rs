@@ -10,7 +10,7 @@ use crate::journal::{JournalReader, Record, RecordHeader};
 use crate::world::store::settle::{open_journal, sessions};
 
 /// The size of the read buffer.
-const CHUNK: usize = 1 << 17;
+const BUFFER_BYTES: usize = 1 << 17;
 
 /// Iterates over the records of a store's sessions. Memory does not grow with their number.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<'a> ForwardRecords<'a> {
                 Ok(file) => {
                     self.current = Some((
                         next,
-                        JournalReader::new(BufReader::with_capacity(CHUNK, file)),
+                        JournalReader::new(BufReader::with_capacity(BUFFER_BYTES, file)),
                     ));
                 }
                 // The daemon was killed before the session began.

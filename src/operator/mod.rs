@@ -7,12 +7,13 @@
 //!
 //! [`World`]: crate::world::World
 
+pub mod activity_fold;
 mod age_bounds;
 pub mod checkpoint;
+pub mod closed_nodes;
 pub mod diff;
 pub mod ephemeral;
 pub mod filter;
-pub mod fold;
 pub mod fork;
 pub mod fsck;
 pub mod kept_versions;
@@ -23,7 +24,6 @@ pub mod point;
 pub mod purge;
 pub mod report;
 pub mod review;
-pub mod rights;
 pub mod run;
 pub mod session;
 pub mod show;
@@ -65,14 +65,14 @@ impl Store {
     /// `ENOENT`; [`Error::Refused`] where the directory has never been a store; [`Error::System`] where this user may
     /// not read it.
     pub fn open(path: &Path) -> Result<Store> {
-        Store::over(Root::open(path)?, path)
+        Store::from_root(Root::open(path)?, path)
     }
 
     /// Opens a store whose directory is open, for reading. `at` is its path, for messages.
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn over(root: Root, at: &Path) -> Result<Store> {
+    pub fn from_root(root: Root, at: &Path) -> Result<Store> {
         let root = root.for_operator();
         state::refuse_strangers(&root, at)?;
         Store::in_root(root)?.ok_or_else(|| {
@@ -103,7 +103,7 @@ impl Store {
         };
         let is_fresh = || {
             store
-                .copied()
+                .copy_origin()
                 .is_ok_and(|copied| copied.is_some_and(|it| it.is_fresh))
         };
         lent_bits::take_back(&store.root, (store.state.as_fd(), None), is_fresh);
@@ -153,7 +153,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of reading the sessions.
-    pub fn copied(&self) -> Result<Option<&CopyOrigin>> {
+    pub fn copy_origin(&self) -> Result<Option<&CopyOrigin>> {
         if self.copied.get().is_none() {
             let named = self.holder()?.map(|holder| holder.session);
             let state = std::os::fd::AsFd::as_fd(&self.state);
@@ -166,9 +166,9 @@ impl Store {
     /// Returns whether a session was recorded in the original of a copied store.
     ///
     /// # Errors
-    /// As [`Store::copied`].
+    /// As [`Store::copy_origin`].
     pub fn is_foreign(&self, session: &str) -> Result<bool> {
-        let copied = self.copied()?;
+        let copied = self.copy_origin()?;
         Ok(copied.is_some_and(|copied| session <= copied.last.as_str()))
     }
 
@@ -176,8 +176,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Refused`], naming the sessions and the remedy; those of reading the sessions.
-    pub fn trust(&self, session: &str) -> Result<()> {
-        match self.copied()? {
+    pub fn expect_trusted(&self, session: &str) -> Result<()> {
+        match self.copy_origin()? {
             Some(copied) if self.is_foreign(session)? => Err(Error::refused(
                 format!(
                     "this store is a copy: session {} and those before it were recorded in the original, and what they say of inodes does not hold here",

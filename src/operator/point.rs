@@ -89,7 +89,7 @@ impl Point {
 pub fn session(store: &Store, text: &str) -> Result<String> {
     let ids = sessions(store.state())?;
     if text == "last" {
-        return last(store, &ids);
+        return last_mount(store, &ids);
     }
     match find_session(&ids, text)? {
         Some(id) => Ok(id.to_owned()),
@@ -102,7 +102,7 @@ pub fn session(store: &Store, text: &str) -> Result<String> {
 /// # Errors
 /// [`Error::Missing`] where there is no such session or record; [`Error::Usage`] for a malformed operation.
 pub fn operation(store: &Store, text: &str) -> Result<Operation> {
-    let found = numbered(store, text)?.ok_or_else(|| {
+    let found = parse_operation(store, text)?.ok_or_else(|| {
         Error::usage(
             format!("{text:?} is not an operation"),
             "Give its number in the last session, or SESSION:NUMBER. `trumanfs log --all` shows the numbers.",
@@ -135,14 +135,14 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
     }
     let ids = sessions(store.state())?;
     if text == "last" {
-        return Ok(Point::After(Operation::start_of(last(store, &ids)?)));
+        return Ok(Point::After(Operation::start_of(last_mount(store, &ids)?)));
     }
     if let Some(time) = time(text, now) {
         return Ok(Point::After(at_time(store, &ids, time)?));
     }
     // Eight or more digits are the date at the start of a session's id, unless an operation has that number.
     let date = text.len() >= 8 && ids.iter().any(|id| id.starts_with(text));
-    match numbered(store, text) {
+    match parse_operation(store, text) {
         Ok(Some(operation)) => return Ok(Point::After(operation)),
         Ok(None) => {}
         Err(Error::Missing { .. }) if date => {}
@@ -232,7 +232,7 @@ pub fn time(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
 
 /// Returns the newest session that was a mount: an operator's work on an unmounted store is a session, too, but is
 /// not meant by `last`. Where the store was never mounted, returns the newest of all.
-fn last(store: &Store, ids: &[String]) -> Result<String> {
+fn last_mount(store: &Store, ids: &[String]) -> Result<String> {
     let by_hand = |id: &&String| {
         let first = journal(store, id)
             .ok()
@@ -269,10 +269,10 @@ fn find_session<'a>(ids: &'a [String], text: &str) -> Result<Option<&'a str>> {
     if others.is_empty() || first == text {
         return Ok(Some(first));
     }
-    const SHOWN: usize = 5;
+    const MAX_NAMED_CANDIDATES: usize = 5;
     let mut names: Vec<&str> = vec![first];
-    names.extend(others.iter().take(SHOWN - 1));
-    let more = match (others.len() + 1).saturating_sub(SHOWN) {
+    names.extend(others.iter().take(MAX_NAMED_CANDIDATES - 1));
+    let more = match (others.len() + 1).saturating_sub(MAX_NAMED_CANDIDATES) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -287,7 +287,7 @@ fn find_session<'a>(ids: &'a [String], text: &str) -> Result<Option<&'a str>> {
 }
 
 /// Parses `SESSION:SEQ` or `SEQ`; `None` for any other form.
-fn numbered(store: &Store, text: &str) -> Result<Option<Operation>> {
+fn parse_operation(store: &Store, text: &str) -> Result<Option<Operation>> {
     let number = |text: &str| {
         text.bytes()
             .all(|b| b.is_ascii_digit())
@@ -339,7 +339,7 @@ fn at_time(store: &Store, ids: &[String], time: DateTime<Utc>) -> Result<Operati
         }
     }
     let first = ids.first().map(std::slice::from_ref).unwrap_or_default();
-    Ok(Operation::start_of(last(store, first)?))
+    Ok(Operation::start_of(last_mount(store, first)?))
 }
 
 /// Finds the newest checkpoint with a name.

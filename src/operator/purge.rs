@@ -65,7 +65,7 @@ pub struct PurgePlan {
 ///
 /// # Errors
 /// Those of recording the purge; an unrecorded item is not deleted.
-pub fn carry_out(
+pub fn purge_items(
     world: &World,
     entries: &[EscapedBytes],
     versions: &[(String, u64)],
@@ -114,18 +114,18 @@ pub fn still_there(store: &Store, choice: &PurgePlan) -> Result<u64> {
 /// # Errors
 /// [`Error::Missing`](crate::error::Error::Missing) for an entry that is not there; those of reading the trash and the
 /// journals.
-pub fn choose(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
+pub fn choose_items(store: &Store, selection: &PurgeRequest) -> Result<PurgePlan> {
     let mut choice = PurgePlan::default();
     if selection.among != PurgeScope::Versions {
-        (choice.entries, choice.undated) = entries(store, selection)?;
+        (choice.entries, choice.undated) = choose_entries(store, selection)?;
     }
     if selection.among != PurgeScope::Trash && !selection.ephemeral {
-        (choice.versions, choice.needed) = contents(store, selection)?;
+        (choice.versions, choice.needed) = choose_versions(store, selection)?;
     }
     Ok(choice)
 }
 
-fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, u64)> {
+fn choose_entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, u64)> {
     let mut listed = trash::list(store)?;
     let there: HashSet<&[u8]> = listed.iter().map(|l| l.entry.0.as_slice()).collect();
     for named in &selection.entries {
@@ -146,9 +146,10 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, 
         let named: HashSet<&EscapedBytes> = selection.entries.iter().collect();
         listed.retain(|entry| named.contains(&entry.entry));
     }
-    listed.retain(|entry| fits(selection, &entry.not_before, entry.size.max(entry.disk)));
+    listed
+        .retain(|entry| is_old_and_large(selection, &entry.not_before, entry.size.max(entry.disk)));
     if selection.ephemeral {
-        let noise = ephemeral::among(store, &listed)?;
+        let noise = ephemeral::ephemeral_among(store, &listed)?;
         listed.retain(|entry| noise.contains(&entry.entry.0));
     }
     Ok((listed, undated))
@@ -156,14 +157,14 @@ fn entries(store: &Store, selection: &PurgeRequest) -> Result<(Vec<TrashEntry>, 
 
 /// Returns whether an item is old and large enough. `time`: the time before which it was not made; an item without one
 /// is never old enough.
-fn fits(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
+fn is_old_and_large(selection: &PurgeRequest, time: &str, bytes: u64) -> bool {
     let old = selection.before.is_none_or(|before| {
         DateTime::parse_from_rfc3339(time).is_ok_and(|time| time.with_timezone(&Utc) < before)
     });
     old && selection.larger_than.is_none_or(|least| bytes >= least)
 }
 
-fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>, u64)> {
+fn choose_versions(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>, u64)> {
     let listed = kept_versions::list(store)?;
     let mut newer: HashMap<&WorldPath, usize> = HashMap::new();
     let mut chosen = vec![false; listed.len()];
@@ -171,7 +172,7 @@ fn contents(store: &Store, selection: &PurgeRequest) -> Result<(Vec<KeptVersion>
         let newer = newer.entry(&version.path).or_default();
         let kept = selection.keep_last.is_some_and(|keep| *newer < keep);
         *newer += 1;
-        *chosen = !kept && fits(selection, &version.not_before, version.disk);
+        *chosen = !kept && is_old_and_large(selection, &version.not_before, version.disk);
     }
     // A content that is not kept whole is completed from the next one of the same inode, and so on.
     let mut needs: HashSet<InodeNumbers> = HashSet::new();
@@ -205,8 +206,12 @@ mod tests {
             before: Some(Utc::now()),
             ..PurgeRequest::default()
         };
-        assert!(fits(&selection, "2026-01-16T10:15:30.123456Z", 0));
-        assert!(!fits(&selection, "", 0));
-        assert!(!fits(&selection, "2999-01-16T10:15:30Z", 0));
+        assert!(is_old_and_large(
+            &selection,
+            "2026-01-16T10:15:30.123456Z",
+            0
+        ));
+        assert!(!is_old_and_large(&selection, "", 0));
+        assert!(!is_old_and_large(&selection, "2999-01-16T10:15:30Z", 0));
     }
 }

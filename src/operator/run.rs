@@ -14,7 +14,7 @@ use crate::journal::{Op, OriginKind, Record, RecordHeader, RunId};
 use crate::name::{EscapedBytes, escape};
 
 /// The number of candidates named where several runs fit.
-const NAMED: usize = 5;
+const MAX_NAMED_CANDIDATES: usize = 5;
 
 /// A run that has records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -71,12 +71,12 @@ impl RunSummary {
 /// [`Error::Damaged`] where a journal cannot be read.
 pub fn find(store: &Store, text: &str) -> Result<RunSummary> {
     let whole = match text {
-        "last" => Some(newest(store)?),
+        "last" => Some(newest_run(store)?),
         _ => text.parse::<RunId>().ok(),
     };
     let wanted = whole.map_or(RunSelector::Beginning(text), RunSelector::Run);
     let mut found: BTreeMap<RunId, RunSummary> = BTreeMap::new();
-    let mut records = ReverseRecords::trusting(store)?;
+    let mut records = ReverseRecords::open_unchecked(store)?;
     while let Some((session, record)) = records.next_where(|header| wanted.matches(header))? {
         let Some(id) = record.origin.run else {
             continue;
@@ -92,8 +92,8 @@ pub fn find(store: &Store, text: &str) -> Result<RunSummary> {
 }
 
 /// Finds the newest run of an executor, or the newest merge.
-fn newest(store: &Store) -> Result<RunId> {
-    let mut records = ReverseRecords::trusting(store)?;
+fn newest_run(store: &Store) -> Result<RunId> {
+    let mut records = ReverseRecords::open_unchecked(store)?;
     // The undos, restores and merges that changed something.
     let mut acted: BTreeSet<RunId> = BTreeSet::new();
     loop {
@@ -120,10 +120,10 @@ fn newest(store: &Store) -> Result<RunId> {
 ///
 /// # Errors
 /// [`Error::Damaged`] where a journal cannot be read.
-pub fn trashed(store: &Store, id: RunId) -> Result<Vec<EscapedBytes>> {
+pub fn entries_trashed_by(store: &Store, id: RunId) -> Result<Vec<EscapedBytes>> {
     let wanted = RunSelector::Run(id);
     let mut entries = Vec::new();
-    let mut records = ReverseRecords::trusting(store)?;
+    let mut records = ReverseRecords::open_unchecked(store)?;
     while let Some((_, record)) = records.next_where(|header| wanted.matches(header))? {
         if matches!(record.op, Op::Run { .. }) {
             break;
@@ -142,7 +142,7 @@ pub fn find_all(store: &Store, ids: &[RunId]) -> Result<Vec<RunSummary>> {
     let mut found: BTreeMap<RunId, RunSummary> = BTreeMap::new();
     // Those whose first record has not been met.
     let mut wanted: BTreeSet<RunId> = ids.iter().copied().collect();
-    let mut records = ReverseRecords::trusting(store)?;
+    let mut records = ReverseRecords::open_unchecked(store)?;
     while !wanted.is_empty() {
         let fits = |header: &RecordHeader<'_>| {
             let run = header.origin().run;
@@ -198,11 +198,14 @@ fn note(found: &mut BTreeMap<RunId, RunSummary>, id: RunId, session: &Arc<str>, 
 fn single_run(mut found: Vec<RunSummary>, text: &str) -> Result<RunSummary> {
     if found.len() > 1 {
         let named: Vec<String> = found.iter().map(|run| run.id.to_string()).collect();
-        let more = match named.len().saturating_sub(NAMED) {
+        let more = match named.len().saturating_sub(MAX_NAMED_CANDIDATES) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let first = named.get(..NAMED).unwrap_or(&named).join(", ");
+        let first = named
+            .get(..MAX_NAMED_CANDIDATES)
+            .unwrap_or(&named)
+            .join(", ");
         return Err(Error::refused(
             format!(
                 "{text:?} could be any of {} runs: {first}{more}",

@@ -249,7 +249,7 @@ fn read_record(
 }
 
 /// Returns the directory of a session's versions; `None` if it has none.
-pub(super) fn versions(store: &Store, id: &str) -> Result<Option<Dir>> {
+pub(super) fn open_versions(store: &Store, id: &str) -> Result<Option<Dir>> {
     let mut path = WorldPath::parse(STATE)?;
     for part in [SESSIONS, id, VERSIONS] {
         path.push(Name::new(part.as_bytes())?);
@@ -262,7 +262,7 @@ pub(super) fn versions(store: &Store, id: &str) -> Result<Option<Dir>> {
 
 /// Returns the space that a session's versions take on disk.
 fn versions_bytes(store: &Store, id: &str) -> Result<u64> {
-    let Some(dir) = versions(store, id)? else {
+    let Some(dir) = open_versions(store, id)? else {
         return Ok(0);
     };
     let fd = store.root.read_dir(&dir)?;

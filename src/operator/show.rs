@@ -5,7 +5,7 @@
 
 use super::log::ForwardRecords;
 use super::point::Operation;
-use super::session::versions;
+use super::session::open_versions;
 use super::{Store, trash};
 use crate::error::{Error, Result};
 use crate::journal::{KeepMethod, Op, Record, RunId, UndoId};
@@ -157,7 +157,7 @@ pub fn show(store: &Store, operation: &Operation) -> Result<RecordDetails> {
             entry: trashed.entry.clone(),
             size: None,
         }),
-        former: former(store, session, &record.op)?,
+        former: preimage_of(store, session, &record.op)?,
         in_original: store.is_foreign(session)?,
         session: session.clone(),
         record,
@@ -215,13 +215,13 @@ fn follow_effects(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Re
                     former.evicted_by = Some(by);
                 }
             }
-            op => shown.trash = shown.trash.take().map(|was| moved(was, op, by)),
+            op => shown.trash = shown.trash.take().map(|was| fate_after(was, op, by)),
         }
     }
 }
 
 /// Returns the state of an entry of the trash after a later operation.
-fn moved(was: TrashFate, op: Op, by: Operation) -> TrashFate {
+fn fate_after(was: TrashFate, op: Op, by: Operation) -> TrashFate {
     let TrashFate::Trash { entry, size } = was else {
         return was;
     };
@@ -287,7 +287,7 @@ fn check_on_disk(store: &Store, shown: &mut RecordDetails) -> Result<()> {
     Ok(())
 }
 
-fn former(store: &Store, session: &str, op: &Op) -> Result<Option<RecordPreimage>> {
+fn preimage_of(store: &Store, session: &str, op: &Op) -> Result<Option<RecordPreimage>> {
     let Some((kept, size)) = op.kept() else {
         return Ok(None);
     };
@@ -300,7 +300,7 @@ fn former(store: &Store, session: &str, op: &Op) -> Result<Option<RecordPreimage
         evicted_by: None,
     };
     if kept.how != KeepMethod::Length
-        && let Some(dir) = versions(store, session)?
+        && let Some(dir) = open_versions(store, session)?
     {
         match dir.stat(Name::new(format!("{:08}", kept.n).as_bytes())?) {
             Ok(meta) => {

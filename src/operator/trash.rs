@@ -8,10 +8,10 @@ use rustix::fs::OFlags;
 
 use super::Store;
 use super::age_bounds::AgeBounds;
+use super::closed_nodes::retry_with_opened_nodes;
 use super::log::ForwardRecords;
 use super::past::{NodeAttributes, Past, PastContent};
 use super::point::{Operation, Point};
-use super::rights::with_closed_nodes;
 use super::trash_size::{entries, shares, size_of};
 use super::undo::put_label;
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ pub fn list(store: &Store) -> Result<Vec<TrashEntry>> {
     let there = entries(store, &trash)?;
     // Only for entries in the trash, so that memory grows with the trash, not with the journals.
     let names = there.iter().map(|(name, _)| name.as_slice()).collect();
-    let mut origins = origins(store, &names)?;
+    let mut origins = find_origins(store, &names)?;
     let mut listed = Vec::new();
     let mut linked = Vec::new();
     for (name, meta) in &there {
@@ -123,7 +123,7 @@ pub fn origin(store: &Store, entry: &[u8]) -> Result<WorldPath> {
     let path = WorldPath::parse(entry).map_err(|_| no_entry(entry))?;
     let mut parts = path.components();
     let first = parts.next().ok_or_else(|| no_entry(entry))?;
-    let origins = origins(store, &HashSet::from([first.bytes()]))?;
+    let origins = find_origins(store, &HashSet::from([first.bytes()]))?;
     let Some(origin) = origins.get(first.bytes()) else {
         let trash = store.root.dir(&WorldPath::parse(TRASH)?);
         let there = trash.and_then(|trash| trash.stat(first));
@@ -169,7 +169,7 @@ pub(super) fn stat(store: &Store, entry: &[u8]) -> Result<Meta> {
 pub fn restore(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
     let was_denied = |restored: &Result<Id>| restored.as_ref().is_err_and(Error::is_denial);
     let act = || move_out(world, entry, to, caller);
-    with_closed_nodes(world, was_denied, act).1
+    retry_with_opened_nodes(world, was_denied, act).1
 }
 
 fn move_out(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Result<Id> {
@@ -190,7 +190,7 @@ fn move_out(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Resu
     })?;
     let found = match world.lookup(&dir, name) {
         Ok(found) => found.meta,
-        Err(Error::NotFound) if dir.stat(name).is_ok() => return Err(hidden(&escape(entry))),
+        Err(Error::NotFound) if dir.stat(name).is_ok() => return Err(hidden_error(&escape(entry))),
         Err(Error::NotFound) => return Err(no_entry(entry)),
         Err(error) => return Err(error),
     };
@@ -215,7 +215,7 @@ fn move_out(world: &World, entry: &[u8], to: &WorldPath, caller: Caller) -> Resu
     );
     moved.map(|moved| moved.id).map_err(|error| match error {
         Error::Exists => conflict(format!("something else is at {to} now")),
-        Error::NotFound if dir.stat(name).is_ok() => hidden(&to.to_string()),
+        Error::NotFound if dir.stat(name).is_ok() => hidden_error(&to.to_string()),
         Error::NotFound => no_entry(entry),
         error => error,
     })
@@ -230,7 +230,7 @@ fn path_of(entry: &[u8]) -> Result<WorldPath> {
 }
 
 /// Returns the error for a node that is there but does not exist for the home.
-fn hidden(what: &str) -> Error {
+fn hidden_error(what: &str) -> Error {
     Error::refused(
         format!(
             "{what} does not exist in the home: a link where --symlinks hides them, or what --hide names"
@@ -248,7 +248,7 @@ struct FileAtRemoval {
 
 /// Returns the state of an entry at its removal; `None` where it is unchanged.
 fn written_since(store: &Store, entry: &[u8]) -> Result<Option<FileAtRemoval>> {
-    let Some(origin) = origins(store, &HashSet::from([entry]))?.remove(entry) else {
+    let Some(origin) = find_origins(store, &HashSet::from([entry]))?.remove(entry) else {
         return Ok(None);
     };
     // In a copied store, writes since a removal in the original are unknown.
@@ -272,7 +272,7 @@ fn written_since(store: &Store, entry: &[u8]) -> Result<Option<FileAtRemoval>> {
         return Ok(None);
     }
     let content = tree.content(node)?;
-    if let Some(missing) = content.missing() {
+    if let Some(missing) = content.missing_part() {
         return Err(Error::Damaged(format!(
             "{}: {missing}\n  `trumanfs restore` gives back the rest.",
             origin.path
@@ -328,7 +328,7 @@ fn copy_back(
 }
 
 /// Scans all journals for the origins of entries of the trash.
-fn origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, RemovalRecord>> {
+fn find_origins(store: &Store, wanted: &HashSet<&[u8]>) -> Result<HashMap<Vec<u8>, RemovalRecord>> {
     let mut origins = HashMap::new();
     let mut log = ForwardRecords::open(store)?;
     let mut ages = AgeBounds::new();

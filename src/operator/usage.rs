@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::journal::Actor;
 
 /// The number of largest entries that are listed.
-const BIGGEST: usize = 10;
+const MAX_LISTED_ENTRIES: usize = 10;
 
 /// A number of entries and their size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -71,7 +71,7 @@ pub fn usage(store: &Store) -> Result<SpaceUsage> {
         program.trash.add(entry.size, entry.disk);
     }
     listed.sort_by_key(|entry| std::cmp::Reverse(entry.disk));
-    listed.truncate(BIGGEST);
+    listed.truncate(MAX_LISTED_ENTRIES);
     usage.biggest = listed;
     let mut contents = kept_versions::list(store)?;
     for version in &contents {
@@ -81,7 +81,7 @@ pub fn usage(store: &Store) -> Result<SpaceUsage> {
         program.versions.add(version.size, version.disk);
     }
     contents.sort_by_key(|version| std::cmp::Reverse(version.disk));
-    contents.truncate(BIGGEST);
+    contents.truncate(MAX_LISTED_ENTRIES);
     usage.biggest_versions = contents;
     Ok(usage)
 }

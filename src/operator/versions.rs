@@ -79,7 +79,7 @@ pub struct PathVersions {
 /// [`Error::Missing`] for a path that never existed; [`Error::Refused`] for a directory, and where only the original
 /// of a copied store could tell; [`Error::Damaged`] where a journal cannot be read.
 pub fn versions(store: &Store, path: &WorldPath) -> Result<PathVersions> {
-    let mut past = Past::about(store, path, None)?;
+    let mut past = Past::about_path(store, path, None)?;
     let mut at = past.tree().resolve(path)?;
     let mut ever = at.is_some();
     let name_id = |name: Name<'_>| past.tree().disk().name_id(name.bytes());
@@ -217,8 +217,12 @@ fn content_state(
             *looked = now;
             let content = &looked.content;
             Ok(ContentState {
-                size: Some(content.missing().map_or(content.size(), MissingPart::of)),
-                missing: content.missing().map(ToString::to_string),
+                size: Some(
+                    content
+                        .missing_part()
+                        .map_or(content.size(), MissingPart::of),
+                ),
+                missing: content.missing_part().map(ToString::to_string),
                 lost: None,
             })
         }
@@ -238,7 +242,7 @@ fn content_state(
 /// [`Error::Missing`] where nothing was there, or the content is lost; [`Error::Refused`] for anything but a file;
 /// [`Error::Damaged`] where a journal or a version was tampered with.
 pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<PastContent> {
-    let mut past = Past::about(store, path, Some(point))?;
+    let mut past = Past::about_path(store, path, Some(point))?;
     past.back_to(point)?;
     let node = past.tree().resolve(path)?.ok_or_else(|| Error::Missing {
         what: match point {

@@ -6,7 +6,7 @@
 //!
 //! Owns the grants of the owner's missing permission bits: for one system call that was refused without them; on the
 //! store's own directory, which all work needs, as long as the store is mounted or worked on; on all closed nodes while
-//! an undo changes something there (`operator/rights.rs`). Grants are recorded first (`lent_bits.rs`), so that they are
+//! an undo changes something there (`operator/closed_nodes.rs`). Grants are recorded first (`lent_bits.rs`), so that they are
 //! taken back after a kill. The store's own directory has to be open for that; a kill between granting and recording
 //! leaves it open to its owner. The mode is restored at the end, unless it was changed meanwhile; until then this
 //! process shows and records the node's own mode.

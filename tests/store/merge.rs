@@ -16,8 +16,8 @@ use crate::common::{Home, need_mount, skip};
 use trumanfs::error::Error;
 use trumanfs::name::{EscapedBytes, Name};
 use trumanfs::operator::Store;
-use trumanfs::operator::merge::{MergeRequest, run as merge};
-use trumanfs::operator::undo::{Applier, OnConflict};
+use trumanfs::operator::merge::{MergeRequest, perform as merge};
+use trumanfs::operator::undo::{ChangeBackend, OnConflict};
 use trumanfs::world::{Caller, Dir, RemovedNode, World};
 
 /// A store and a fork of it, not mounted.
@@ -441,7 +441,7 @@ struct Busy<'w> {
     file: PathBuf,
 }
 
-impl Applier for Busy<'_> {
+impl ChangeBackend for Busy<'_> {
     fn world(&self) -> &World {
         self.world
     }

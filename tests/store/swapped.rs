@@ -91,7 +91,7 @@ fn pinned_directory_is_forgotten_and_not_its_successor() {
     fs::rename(&store, &moved).unwrap();
     begin(&store);
     assert!(!pinned.is_store().unwrap());
-    pinned.forget().unwrap();
+    pinned.unmake_store().unwrap();
     assert!(is_store(&store));
 }
 

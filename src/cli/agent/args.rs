@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueHint};
 
+use super::super::argument_values::seconds;
 use super::super::execute::with_policy;
 use super::super::output::warn;
-use super::super::values::seconds;
 use crate::error::{Error, Result};
 use crate::exec::program::AgentProfile;
 use crate::exec::program::network::NetworkRequest;
@@ -41,7 +41,7 @@ pub(in crate::cli) struct AgentArgs {
     #[arg(long, value_name = "PATH")]
     pub(super) bind_ro: Vec<PathBuf>,
     /// What else stays of its own directory: a path from there
-    #[arg(long, value_name = "PATH", value_parser = below)]
+    #[arg(long, value_name = "PATH", value_parser = path_below)]
     pub(super) keep_state: Vec<PathBuf>,
     /// Review the changes at the end, on a screen; where the terminal can show none, ask whether they stay
     #[arg(long, group = "end")]
@@ -56,7 +56,7 @@ pub(in crate::cli) struct AgentArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) timeout: Option<Duration>,
     /// What makes the sandbox: `namespaces`, `bwrap`, or `auto` [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend)]
     pub(super) sandbox: Option<sandbox::BackendChoice>,
     /// The agent and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
@@ -96,7 +96,7 @@ pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> 
     }
 }
 
-pub(super) fn below(text: &str) -> std::result::Result<PathBuf, String> {
+pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
     let path = PathBuf::from(text.strip_prefix("~/").unwrap_or(text));
     let is_plain = path
         .components()

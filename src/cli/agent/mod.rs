@@ -14,13 +14,13 @@ use rustix::termios::{QueueSelector, tcflush};
 
 use args::{environment, hosts, say_of_credentials};
 
-use super::execute::line::{interrupt, stdin, tell};
+use super::escaping::print_error;
+use super::execute::line::{print_outcome, stdin, take_signals};
 use super::execute::with_policy;
-use super::exit::{ExitReason, failed};
+use super::exit::{ExitReason, report_failure};
 use super::inspect;
 use super::output::{Printer, count, quote, warn};
 use super::review::{self, ScreenExit};
-use super::shown::complain;
 use super::undo;
 use crate::client::{AgentPlace, Client, PinnedDir};
 use crate::error::{Error, FailureKind, Result};
@@ -31,10 +31,10 @@ use crate::exec::{CancelToken, InterruptSignals, Status};
 use crate::name::WorldPath;
 
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
-const OWN: [&str; 2] = ["/home/agent", "/agent"];
+const AGENT_DIRS: [&str; 2] = ["/home/agent", "/agent"];
 
 /// What has somebody's keys and passwords, where it lies in the root of a store.
-const PRIVATE: [&str; 6] = [
+const PRIVATE_FILES: [&str; 6] = [
     ".aws",
     ".gnupg",
     ".kube",
@@ -44,13 +44,13 @@ const PRIVATE: [&str; 6] = [
 ];
 
 /// As of `run`: the program did not run, or what came of it is not known.
-const NOT_RUN: u8 = 125;
+const STATUS_NOT_RUN: u8 = 125;
 
 /// As of `run`: the program was not started.
-const CANNOT_RUN: std::ops::RangeInclusive<u8> = 125..=127;
+const STATUSES_NOT_STARTED: std::ops::RangeInclusive<u8> = 125..=127;
 
 /// How many changed paths are listed at the end, at most.
-const LISTED: usize = 40;
+const MAX_LISTED_PATHS: usize = 40;
 
 /// Runs an agent. Returns its status.
 pub(super) fn agent(args: &AgentArgs) -> ExitCode {
@@ -61,14 +61,14 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
         .as_ref()
         .is_none_or(|dir| dir.is_store().unwrap_or(true));
     let mut has_run = false;
-    let code = carry_out(args, pinned.as_ref(), &mut has_run).unwrap_or_else(|error| {
-        failed(&error);
-        ExitCode::from(NOT_RUN)
+    let code = run_agent(args, pinned.as_ref(), &mut has_run).unwrap_or_else(|error| {
+        report_failure(&error);
+        ExitCode::from(STATUS_NOT_RUN)
     });
     // A project in which no agent could start is as it was.
     if !was_store
         && !has_run
-        && let Some(Err(error)) = pinned.map(|dir| dir.forget())
+        && let Some(Err(error)) = pinned.map(|dir| dir.unmake_store())
         && error != Error::NotFound
     {
         let what = "what was made for the store could not be removed";
@@ -78,7 +78,7 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
 }
 
 /// `has_run` becomes true once the program has been started.
-fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -> Result<ExitCode> {
+fn run_agent(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -> Result<ExitCode> {
     if args.ask && !std::io::stdin().is_terminal() {
         return Err(Error::usage(
             "--ask needs a terminal to ask at",
@@ -90,19 +90,19 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
         .first()
         .map(OsString::as_os_str)
         .unwrap_or_default();
-    let (name, profile) = profile(args.profile.as_deref(), program)?;
+    let (name, profile) = find_profile(args.profile.as_deref(), program)?;
     let (env, allow) = (environment(args, &profile)?, hosts(args, &profile)?);
-    let launcher = with_policy::launcher(args.sandbox.unwrap_or_default());
+    let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
     let programs = ProgramHome::open(&args.store, pinned, launcher)?;
-    let interrupt = interrupt()?;
+    let interrupt = take_signals()?;
     let target = quote(programs.client().path().as_os_str().as_bytes());
-    say_first(&programs, &target)?;
+    say_before_start(&programs, &target)?;
     say_of_credentials(args, &profile);
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let run = place.run().to_string();
     let agent = AgentCommand {
-        argv: words(args, &profile),
+        argv: command_words(args, &profile),
         path: std::env::var_os("PATH").unwrap_or_default(),
         env,
         bind_ro: args.bind_ro.clone(),
@@ -114,7 +114,7 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
         run: place.run(),
         timeout: args.timeout,
         cancel: CancelToken::default(),
-        terminal: terminal(),
+        terminal: user_terminal(),
     };
     let (outcome, _) = interrupt.during(|cancel| {
         let input = stdin().filter(|_| !std::io::stdin().is_terminal());
@@ -125,22 +125,22 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
         };
         programs.run_agent(&AgentCommand { cancel, ..agent }, streams)
     });
-    prune(place, args, &profile);
+    prune_place(place, args, &profile);
     // Whatever came of the program, what it has changed is there.
     let code = match &outcome {
         Ok(outcome) => {
             let is_early = matches!(outcome.status, Status::Error | Status::Blocked);
-            *has_run = !(is_early && CANNOT_RUN.contains(&outcome.return_code));
-            tell(outcome, false)
+            *has_run = !(is_early && STATUSES_NOT_STARTED.contains(&outcome.return_code));
+            print_outcome(outcome, false)
         }
         Err(error) => {
-            failed(error);
-            ExitCode::from(NOT_RUN)
+            report_failure(error);
+            ExitCode::from(STATUS_NOT_RUN)
         }
     };
     let report = outcome.ok().and_then(|outcome| outcome.program);
     for refusal in report.iter().flat_map(|report| &report.network_refusals) {
-        complain(format_args!("{refusal}"));
+        print_error(format_args!("{refusal}"));
     }
     match end(args, programs.client(), &target, &run, &interrupt)? {
         AgentEnd::Exit(ExitReason::Ok | ExitReason::Nothing) => Ok(code),
@@ -151,7 +151,7 @@ fn carry_out(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
 }
 
 /// Removes what does not stay of the agent's own directory, and names what could not be removed.
-fn prune(place: AgentPlace, args: &AgentArgs, profile: &AgentProfile) {
+fn prune_place(place: AgentPlace, args: &AgentArgs, profile: &AgentProfile) {
     let kept: Vec<PathBuf> = profile
         .state
         .iter()
@@ -178,7 +178,7 @@ enum AgentEnd {
 
 /// Says what the owner of a store should know before an agent begins there: what one that was killed has done, and that
 /// there are keys.
-fn say_first(programs: &ProgramHome, target: &str) -> Result<()> {
+fn say_before_start(programs: &ProgramHome, target: &str) -> Result<()> {
     for unsettled in programs.client().settle_agents()? {
         warn(
             false,
@@ -187,7 +187,7 @@ fn say_first(programs: &ProgramHome, target: &str) -> Result<()> {
                 unsettled.name, unsettled.run
             ),
         );
-        summary(
+        print_summary(
             programs.client(),
             target,
             &unsettled.run,
@@ -195,7 +195,7 @@ fn say_first(programs: &ProgramHome, target: &str) -> Result<()> {
         );
     }
     let home = programs.mounted_at();
-    let private = PRIVATE
+    let private = PRIVATE_FILES
         .iter()
         .filter(|name| home.join(name).symlink_metadata().is_ok());
     for name in private {
@@ -210,7 +210,7 @@ fn say_first(programs: &ProgramHome, target: &str) -> Result<()> {
 }
 
 /// Returns what is known of an agent, and the name of its own directory.
-fn profile(given: Option<&str>, program: &OsStr) -> Result<(String, AgentProfile)> {
+fn find_profile(given: Option<&str>, program: &OsStr) -> Result<(String, AgentProfile)> {
     let base = Path::new(program)
         .file_name()
         .unwrap_or(program)
@@ -236,7 +236,7 @@ fn profile(given: Option<&str>, program: &OsStr) -> Result<(String, AgentProfile
 }
 
 /// Returns the words to run: those of the profile come first after the program.
-fn words(args: &AgentArgs, profile: &AgentProfile) -> Vec<OsString> {
+fn command_words(args: &AgentArgs, profile: &AgentProfile) -> Vec<OsString> {
     let mut words = args.words.clone();
     let more = profile.arguments.iter().map(OsString::from);
     words.splice(1..1, more);
@@ -246,12 +246,12 @@ fn words(args: &AgentArgs, profile: &AgentProfile) -> Vec<OsString> {
 /// Returns where the agent's own directory is in the sandbox: beside the home, and not in it.
 fn own_path(home: &Path) -> PathBuf {
     let is_free = |own: &str| !home.starts_with(own) && !Path::new(own).starts_with(home);
-    let mut own = OWN.into_iter();
+    let mut own = AGENT_DIRS.into_iter();
     own.find(|own| is_free(own)).unwrap_or("/agent").into()
 }
 
 /// Returns the terminal that this program is started at, if it is.
-fn terminal() -> Option<UserTerminal> {
+fn user_terminal() -> Option<UserTerminal> {
     let is_one = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     is_one.then(stdin).flatten().and_then(UserTerminal::of)
 }
@@ -274,25 +274,25 @@ fn end(
 ) -> Result<AgentEnd> {
     let status = client.status().ok().flatten();
     for notice in status.into_iter().flat_map(|status| status.notices) {
-        complain(format_args!("trumanfs: {notice}"));
+        print_error(format_args!("trumanfs: {notice}"));
     }
     if let Err(error) = client.run(run)
         && error.kind() == FailureKind::Missing
     {
-        complain(format_args!("trumanfs: nothing was changed (run {run})"));
+        print_error(format_args!("trumanfs: nothing was changed (run {run})"));
         return Ok(AgentEnd::Exit(ExitReason::Ok));
     }
     if args.discard {
         return Ok(AgentEnd::Exit(discard(client, target, run)));
     }
-    summary(client, target, run, RunDecision::Stays);
+    print_summary(client, target, run, RunDecision::Stays);
     if !args.ask {
         return Ok(AgentEnd::Exit(ExitReason::Ok));
     }
     if review::has_screen() {
-        return reviewed(client, target, run, interrupt);
+        return review_run(client, target, run, interrupt);
     }
-    if stays()? {
+    if ask_to_keep()? {
         Ok(AgentEnd::Exit(ExitReason::Ok))
     } else {
         Ok(AgentEnd::Exit(discard(client, target, run)))
@@ -301,34 +301,34 @@ fn end(
 
 /// Takes a run back, and says what it had changed.
 fn discard(client: &Client, target: &str, run: &str) -> ExitReason {
-    let (exit, stand) = match undo::take_back(client, target, run) {
+    let (exit, stand) = match undo::undo_agent_run(client, target, run) {
         Ok(exit @ (ExitReason::Ok | ExitReason::Nothing)) => (exit, RunDecision::TakenBack),
         Ok(exit) => (exit, RunDecision::Stays),
         Err(error) => {
-            failed(&error);
+            report_failure(&error);
             (ExitReason::of(error.kind()), RunDecision::Stays)
         }
     };
-    summary(client, target, run, stand);
+    print_summary(client, target, run, stand);
     exit
 }
 
 /// Has a run reviewed, and says what is left.
-fn reviewed(
+fn review_run(
     client: &Client,
     target: &str,
     run: &str,
     interrupt: &InterruptSignals,
 ) -> Result<AgentEnd> {
-    let own = client.again()?;
+    let own = client.reopen()?;
     let scope = own.review_scope(Some(run), None)?;
     // The screen knows what to do with signals.
-    let (left, _) = interrupt.during(|_| review::screen(own, scope, target.to_owned(), false));
+    let (left, _) = interrupt.during(|_| review::open_screen(own, scope, target.to_owned(), false));
     let left = left?;
     let scope = client.review_scope(Some(run), None)?;
     match client.review(scope, false)?.len() as u64 {
-        0 => complain(format_args!("trumanfs: nothing is left to be reviewed")),
-        number => complain(format_args!(
+        0 => print_error(format_args!("trumanfs: nothing is left to be reviewed")),
+        number => print_error(format_args!(
             "trumanfs: {} not accepted and not taken back: what was changed there stays\n look again:        trumanfs review {target} --run {run}",
             count(number, "path")
         )),
@@ -340,9 +340,9 @@ fn reviewed(
 }
 
 /// Says what a run has changed, and how to look at it and take it back, or bring it back.
-fn summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
+fn print_summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
     let mut printer = Printer::to_stderr();
-    let told = client
+    let differences = client
         .diff_of_run(run, &WorldPath::root())
         .and_then(|diff| {
             if diff.is_empty() {
@@ -350,13 +350,13 @@ fn summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
                 printer.line(format_args!("trumanfs: {line}"));
                 Ok(())
             } else {
-                inspect::summary(&mut printer, &diff, LISTED)
+                inspect::print_summary(&mut printer, &diff, MAX_LISTED_PATHS)
             }
         });
     printer.flush();
-    match told {
+    match differences {
         Err(error) if error.kind() == FailureKind::Missing => {
-            return complain(format_args!("trumanfs: nothing was changed (run {run})"));
+            return print_error(format_args!("trumanfs: nothing was changed (run {run})"));
         }
         Err(error) => warn(
             false,
@@ -379,7 +379,7 @@ fn summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
 }
 
 /// Asks whether the changes stay.
-fn stays() -> Result<bool> {
+fn ask_to_keep() -> Result<bool> {
     // What the agent's queries have the terminal answer, and what was typed to the agent, is no answer to this.
     let _ = tcflush(std::io::stdin(), QueueSelector::IFlush);
     loop {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
-use super::super::exit::{failed, failed_in_json};
+use super::super::exit::{failed_in_json, report_failure};
 use super::super::output::warn;
 use crate::error::{Error, Result, reason};
 use crate::exec::interrupt::SIGNALS;
@@ -17,7 +17,7 @@ pub(in crate::cli) fn stdin() -> Option<OwnedFd> {
 }
 
 /// Takes over the signals that end a line.
-pub(in crate::cli) fn interrupt() -> Result<InterruptSignals> {
+pub(in crate::cli) fn take_signals() -> Result<InterruptSignals> {
     InterruptSignals::on(&SIGNALS).map_err(|error| {
         Error::refused(
             format!("signals cannot be handled: {}", reason(&error)),
@@ -48,7 +48,7 @@ pub(in crate::cli) fn run(
 
 /// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns the line's exit
 /// code, or where the store could not be had for it, that of this.
-pub(in crate::cli) fn tell(outcome: &Outcome, as_json: bool) -> ExitCode {
+pub(in crate::cli) fn print_outcome(outcome: &Outcome, as_json: bool) -> ExitCode {
     // In JSON the outcome has them.
     for warning in outcome.warnings.iter().filter(|_| !as_json) {
         warn(false, &format!("warning: {warning}"));
@@ -57,7 +57,7 @@ pub(in crate::cli) fn tell(outcome: &Outcome, as_json: bool) -> ExitCode {
         if as_json {
             failed_in_json(error.clone())
         } else {
-            failed(error)
+            report_failure(error)
         }
     });
     match unavailable {

@@ -12,8 +12,8 @@ use rustyline::history::MemHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use super::super::shown::shown;
-use super::line::{self, interrupt, tell};
+use super::super::escaping::escape_for_terminal;
+use super::line::{self, print_outcome, take_signals};
 use crate::error::{Error, Result};
 use crate::exec::interrupt::SIGNALS;
 use crate::exec::shell::{InputState, Shell};
@@ -21,12 +21,12 @@ use crate::exec::{InterruptSignals, Outcome, Status};
 use signal_hook::consts::SIGINT;
 
 /// The longest line on standard input, with all that belongs to it.
-const LONGEST: usize = 16 << 20;
+const MAX_LINE_BYTES: usize = 16 << 20;
 /// The status after Ctrl-C: 128 and `SIGINT`.
-const INTERRUPTED: u8 = 130;
+const STATUS_INTERRUPTED: u8 = 130;
 
 /// Talks with a person until the end of input. Returns the last status.
-pub(super) fn converse(shell: Shell) -> Result<u8> {
+pub(super) fn run_prompt(shell: Shell) -> Result<u8> {
     // Ctrl-C ends the line alone.
     let others = SIGNALS.iter().copied().filter(|signal| *signal != SIGINT);
     let interrupt = InterruptSignals::on(&others.collect::<Vec<_>>()).map_err(no_terminal)?;
@@ -53,7 +53,7 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
                     return Ok(status);
                 }
             }
-            Err(ReadlineError::Interrupted) => status = INTERRUPTED,
+            Err(ReadlineError::Interrupted) => status = STATUS_INTERRUPTED,
             Err(ReadlineError::Eof) => return Ok(status),
             Err(error) => return Err(no_terminal(error)),
         }
@@ -63,7 +63,7 @@ pub(super) fn converse(shell: Shell) -> Result<u8> {
 /// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a syntax
 /// error ends a script: what follows may be the rest of it. Returns the last status.
 pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
-    let interrupt = interrupt()?;
+    let interrupt = take_signals()?;
     let mut status = 0;
     let mut typed = Vec::new();
     loop {
@@ -95,9 +95,9 @@ fn read_line(typed: &mut Vec<u8>) -> Result<bool> {
             Err(rustix::io::Errno::INTR) => continue,
             Err(errno) => return Err(no_terminal(errno)),
         }
-        if typed.len() > LONGEST {
+        if typed.len() > MAX_LINE_BYTES {
             return Err(Error::refused(
-                format!("a line of more than {LONGEST} bytes on standard input"),
+                format!("a line of more than {MAX_LINE_BYTES} bytes on standard input"),
                 "Put what is so long into a file.",
             ));
         }
@@ -109,14 +109,14 @@ fn read_line(typed: &mut Vec<u8>) -> Result<bool> {
 
 fn run(shell: &mut Shell, line: &[u8], interrupt: &InterruptSignals) -> (Outcome, bool) {
     let (outcome, ended) = line::run(shell, line, interrupt);
-    tell(&outcome, false);
+    print_outcome(&outcome, false);
     (outcome, ended)
 }
 
 /// `~/src$ `, with what cannot be shown escaped.
 fn prompt(shell: &Shell) -> String {
     let cwd = crate::name::escape(&shell.cwd_from_home());
-    format!("{}$ ", shown(&cwd, false))
+    format!("{}$ ", escape_for_terminal(&cwd, false))
 }
 
 fn no_terminal(error: impl std::fmt::Display) -> Error {

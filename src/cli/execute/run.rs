@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
-use super::super::exit::{failed, failed_in_json};
+use super::super::argument_values::{seconds, some_seconds};
+use super::super::exit::{failed_in_json, report_failure};
 use super::super::output::{Printer, warn};
-use super::super::values::{seconds, some_seconds};
-use super::line::{interrupt, stdin, tell};
-use super::with_policy::{self, launcher, policy};
+use super::line::{print_outcome, stdin, take_signals};
+use super::with_policy::{self, make_launcher, watched_policy};
 use crate::error::{Result, reason};
 use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::program::cap::{self, CappedOutput};
@@ -55,7 +55,7 @@ pub(in crate::cli) struct RunArgs {
     net: Option<NetworkRequest>,
     /// What makes the sandbox: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this machine refuses them
     /// [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::choice)]
+    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend)]
     sandbox: Option<sandbox::BackendChoice>,
     /// Let so many lines of each stream out at most; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -105,13 +105,13 @@ fn variable(text: &str) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
 /// Runs a program. Returns its status.
 pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
     let as_json = args.json;
-    match carry_out(args) {
+    match run_command(args) {
         Ok(code) => code,
         Err(error) => {
             if as_json {
                 failed_in_json(error);
             } else {
-                failed(&error);
+                report_failure(&error);
             }
             // Whatever the reason, the program did not run.
             ExitCode::from(125)
@@ -123,19 +123,21 @@ fn network(text: &str) -> std::result::Result<NetworkRequest, String> {
     with_policy::network(text, NetworkRequest::Hosts)
 }
 
-fn carry_out(args: RunArgs) -> Result<ExitCode> {
-    let (policy, _) = policy(args.policy.as_deref(), &args.root, args.json)?.current();
-    let launcher = launcher(args.sandbox.unwrap_or_default());
+fn run_command(args: RunArgs) -> Result<ExitCode> {
+    let (policy, _) = watched_policy(args.policy.as_deref(), &args.root, args.json)?.current();
+    let launcher = make_launcher(args.sandbox.unwrap_or_default());
     let decided = DecidedCommand::new(&args.root, &policy, command(&args), launcher)?;
-    let interrupt = interrupt()?;
+    let interrupt = take_signals()?;
     // What is left out where the program succeeds, or has to be counted, is printed when it has ended.
     let is_held = args.json || args.max_tokens.is_some() || decided.suppresses_success_output();
     let (outcome, _) = interrupt.during(|cancel| {
         if is_held {
-            return pipeline::gather(input(), |streams| decided.run(cancel, streams));
+            return pipeline::gather(input_unless_terminal(), |streams| {
+                decided.run(cancel, streams)
+            });
         }
         let streams = RequestStreams {
-            stdin: input(),
+            stdin: input_unless_terminal(),
             stdout: Box::new(std::io::stdout()),
             stderr: Box::new(std::io::stderr()),
         };
@@ -145,12 +147,12 @@ fn carry_out(args: RunArgs) -> Result<ExitCode> {
 }
 
 /// Returns standard input, unless it is a terminal: whoever has that can act on the session of its user.
-fn input() -> Option<OwnedFd> {
+fn input_unless_terminal() -> Option<OwnedFd> {
     stdin().filter(|_| !std::io::stdin().is_terminal())
 }
 
 /// Returns the limit that was given, where 0 is none, else the usual one.
-fn given(asked: Option<u64>, usual: Option<u64>) -> Option<u64> {
+fn limit_or_default(asked: Option<u64>, usual: Option<u64>) -> Option<u64> {
     match asked {
         None => usual,
         Some(0) => None,
@@ -176,11 +178,11 @@ fn command(args: &RunArgs) -> ProgramCommand {
         strips_ansi: args.strip_ansi,
         limits: sandbox::ResourceLimits {
             cpu: args.max_cpu,
-            memory: given(
+            memory: limit_or_default(
                 args.max_memory.map(|mib| mib.saturating_mul(1 << 20)),
                 usual.memory,
             ),
-            processes: given(args.max_processes, usual.processes),
+            processes: limit_or_default(args.max_processes, usual.processes),
             open_files: args.max_files,
             file_size: args.max_file_size.map(|mib| mib.saturating_mul(1 << 20)),
         },
@@ -207,13 +209,13 @@ fn print(mut outcome: Outcome, args: &RunArgs) -> Result<ExitCode> {
     }
     if args.json {
         Printer::new().json(&outcome)?;
-        return Ok(tell(&outcome, true));
+        return Ok(print_outcome(&outcome, true));
     }
     let written = std::io::stdout()
         .write_all(&outcome.stdout)
         .and_then(|()| std::io::stdout().flush())
         .and_then(|()| std::io::stderr().write_all(&outcome.stderr));
-    let code = tell(&outcome, false);
+    let code = print_outcome(&outcome, false);
     match written {
         // Whoever has closed the stream does not want it.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

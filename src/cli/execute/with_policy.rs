@@ -11,13 +11,13 @@ use crate::exec::program::policy::{FileExposure, PolicySource, WatchedPolicy, ex
 use crate::exec::program::sandbox::{BackendChoice, Launcher};
 
 /// Reads what `--sandbox` says.
-pub(in crate::cli) fn choice(text: &str) -> std::result::Result<BackendChoice, String> {
+pub(in crate::cli) fn parse_backend(text: &str) -> std::result::Result<BackendChoice, String> {
     let wrong = || format!("{text}: write it as auto, namespaces or bwrap");
     BackendChoice::from_name(text).ok_or_else(wrong)
 }
 
 /// Returns the launcher of sandboxes.
-pub(in crate::cli) fn launcher(choice: BackendChoice) -> Launcher {
+pub(in crate::cli) fn make_launcher(choice: BackendChoice) -> Launcher {
     Launcher::of_this_program().with_choice(choice)
 }
 
@@ -25,7 +25,7 @@ pub(in crate::cli) fn launcher(choice: BackendChoice) -> Launcher {
 ///
 /// # Errors
 /// As [`WatchedPolicy::locate`]; the file lies in a home or in the store, where what runs by it could change it.
-pub(in crate::cli) fn policy(
+pub(in crate::cli) fn watched_policy(
     flag: Option<&Path>,
     root: &Path,
     as_json: bool,

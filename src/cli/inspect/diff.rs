@@ -17,7 +17,7 @@ use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference, TextPa
 use crate::operator::text::TextComparison;
 
 /// The longest bar of `--stat`, in characters.
-const BAR: u64 = 40;
+const MAX_BAR_CHARS: u64 = 40;
 
 /// Arguments of `trumanfs diff`.
 #[derive(Args, Debug)]
@@ -54,7 +54,7 @@ pub(in crate::cli) struct DiffArgs {
 pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let what: Vec<OsString> = args.range.iter().chain(&args.what).cloned().collect();
-    let (range, path) = split(&what);
+    let (range, path) = split_arguments(&what);
     let path = path.map_or_else(|| Ok(WorldPath::root()), |path| client.in_home(path))?;
     let diff = match (&args.run, range) {
         (None, range) => client.diff(range.as_deref().unwrap_or("last..now"), &path)?,
@@ -77,11 +77,11 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
             if args.json {
                 printer.json(&change)?;
             } else if args.patch {
-                whole(&mut printer, &diff, &change)?;
+                print_whole(&mut printer, &diff, &change)?;
             } else if args.name_only {
                 printer.line(format_args!("{}", change.path));
             } else {
-                line(&mut printer, &change);
+                print_line(&mut printer, &change);
             }
         }
     }
@@ -104,7 +104,7 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
 }
 
 /// A range such as `-30m..` looks like an option: it is handed to clap as the value of one.
-pub(in crate::cli) fn ago(word: OsString) -> OsString {
+pub(in crate::cli) fn range_value(word: OsString) -> OsString {
     let is_range = word.to_str().and_then(|text| {
         let number = text.strip_prefix('-')?;
         let unit = number.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -134,7 +134,7 @@ impl UnknownContents {
 }
 
 /// Tells range and path apart. What has two dots is a range, unless it begins with a slash or a dot and a slash.
-fn split(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
+fn split_arguments(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
     let is_range = |word: &OsString| {
         let bytes = word.as_bytes();
         !bytes.starts_with(b"/")
@@ -162,7 +162,7 @@ pub(in crate::cli) fn letter(status: ChangeStatus) -> (char, TextStyle) {
 }
 
 /// `R  /old → /new  mode 644 → 755, 12 bytes → 14 bytes`
-fn line(printer: &mut Printer, change: &PathDifference) {
+fn print_line(printer: &mut Printer, change: &PathDifference) {
     let (letter, style) = letter(change.status);
     let letter = printer.style(style, &letter.to_string());
     let path = path_of(change);
@@ -226,8 +226,8 @@ fn details(change: &PathDifference) -> String {
 }
 
 /// A change with its patch; what a patch cannot say goes before it, where git reads over it.
-fn whole(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) -> Result<()> {
-    match patch::patch(printer, diff, change) {
+fn print_whole(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) -> Result<()> {
+    match patch::print_patch(printer, diff, change) {
         // It is named at the end.
         Err(Error::Missing { .. } | Error::Damaged(_)) if change.unknown.is_some() => Ok(()),
         Err(error) if error.is_denial() && change.unknown.is_some() => Ok(()),
@@ -249,7 +249,11 @@ enum StatRow {
 
 /// Says how much a run has changed, a line for each file where these are not more than `most`.
 /// What is unknown is said after them.
-pub(in crate::cli) fn summary(printer: &mut Printer, diff: &Diff<'_>, most: usize) -> Result<()> {
+pub(in crate::cli) fn print_summary(
+    printer: &mut Printer,
+    diff: &Diff<'_>,
+    most: usize,
+) -> Result<()> {
     let mut unknown = UnknownContents(diff.unreadable().collect());
     if diff.len() > most {
         let number = diff.len() as u64;
@@ -291,10 +295,10 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut UnknownContents) -
     let most = rows.iter().map(counts).map(|(a, b)| a + b).max();
     let most = most.unwrap_or(0);
     let scale = |lines: u64| {
-        if most <= BAR {
+        if most <= MAX_BAR_CHARS {
             lines
         } else {
-            (lines * BAR).div_ceil(most)
+            (lines * MAX_BAR_CHARS).div_ceil(most)
         }
     };
     let bar = |sign: &str, lines: u64| sign.repeat(usize::try_from(scale(lines)).unwrap_or(0));

@@ -10,20 +10,20 @@ use clap::Args;
 
 use super::super::exit::ExitReason;
 use super::super::output::{Printer, TextStyle, time, warn};
-use super::words::{describe, run, tell, who};
+use super::words::{activity_words, describe, process_words, run};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::journal::{Actor, MERGE, Op, Origin, Record, RecordHeader, RunId, WORDS};
 use crate::name::escape;
+use crate::operator::activity_fold::{Activity, ActivityFold, FoldEvent};
 use crate::operator::filter::{PathGlobs, RecordFilter};
-use crate::operator::fold::{Activity, ActivityFold, FoldEvent};
 use crate::operator::log::ForwardRecords;
 use crate::operator::session::{FOR_REQUESTS, is_for_requests};
 
 /// How often it is looked whether something has come.
-const POLL: Duration = Duration::from_millis(200);
+const POLL_PAUSE: Duration = Duration::from_millis(200);
 /// After so many looks at nothing, what has come is told.
-const LOOKS: u32 = 5;
+const MAX_EMPTY_POLLS: u32 = 5;
 
 /// Arguments of `trumanfs log`.
 #[derive(Args, Debug)]
@@ -89,12 +89,12 @@ pub(in crate::cli) fn log(args: &LogArgs) -> Result<ExitReason> {
                 looks = 0;
             }
             Ok(false) if args.follow => {
-                if looks == LOOKS {
+                if looks == MAX_EMPTY_POLLS {
                     log_printer.end()?;
                 }
                 looks += 1;
                 log_printer.printer.flush();
-                std::thread::sleep(POLL);
+                std::thread::sleep(POLL_PAUSE);
             }
             Ok(false) => break,
             Err(error @ Error::Damaged(_)) => {
@@ -155,7 +155,7 @@ fn next(
 ) -> Result<bool> {
     while log.advance()? {
         let header = log.header()?;
-        if filter.wants(log.session(), &header) {
+        if filter.selects(log.session(), &header) {
             log_printer.record(log.session(), &header)?;
             return Ok(true);
         }
@@ -193,10 +193,10 @@ impl LogPrinter {
                 self.printer.bytes(rest);
                 self.printer.bytes(b"\n");
             }
-            LogFormat::All => self.one(session, record.line)?,
+            LogFormat::All => self.print_record(session, record.line)?,
             LogFormat::Folded(fold) => {
                 fold.add(session, record);
-                self.told()?;
+                self.print_complete()?;
             }
         }
         Ok(())
@@ -207,22 +207,22 @@ impl LogPrinter {
         if let LogFormat::Folded(fold) = &mut self.form {
             fold.close_all();
         }
-        self.told()
+        self.print_complete()
     }
 
-    fn told(&mut self) -> Result<()> {
+    fn print_complete(&mut self) -> Result<()> {
         while let LogFormat::Folded(fold) = &mut self.form
-            && let Some(told) = fold.complete()
+            && let Some(told) = fold.next_complete()
         {
             match told {
-                FoldEvent::Single { session, line, .. } => self.one(&session, &line)?,
-                FoldEvent::Activity(activity) => self.activity(&activity),
+                FoldEvent::Single { session, line, .. } => self.print_record(&session, &line)?,
+                FoldEvent::Activity(activity) => self.print_activity(&activity),
             }
         }
         Ok(())
     }
 
-    fn one(&mut self, session: &str, line: &[u8]) -> Result<()> {
+    fn print_record(&mut self, session: &str, line: &[u8]) -> Result<()> {
         let record: Record = serde_json::from_slice(line)
             .map_err(|error| Error::Damaged(format!("session {session}: not a record: {error}")))?;
         if let Op::Begin { home, version, .. } = &record.op {
@@ -231,10 +231,10 @@ impl LogPrinter {
                 Some(home) if is_for_requests(&home) => FOR_REQUESTS.to_owned(),
                 Some(home) => format!("at {home}"),
             };
-            self.heading(session, &format!(" {place}, trumanfs {version}"));
+            self.print_heading(session, &format!(" {place}, trumanfs {version}"));
             return Ok(());
         }
-        self.heading(session, "");
+        self.print_heading(session, "");
         if record.op.is_merge() {
             self.merges.extend(record.origin.run);
         }
@@ -249,7 +249,7 @@ impl LogPrinter {
             (None, _) => (of_actor(record.actor.as_ref()), text),
         };
         let number = record.seq.to_string();
-        self.entry(&number, &record.time, &by, &text);
+        self.print_entry(&number, &record.time, &by, &text);
         Ok(())
     }
 
@@ -260,19 +260,19 @@ impl LogPrinter {
         }
     }
 
-    fn activity(&mut self, activity: &Activity) {
-        self.heading(&activity.session, "");
+    fn print_activity(&mut self, activity: &Activity) {
+        self.print_heading(&activity.session, "");
         let numbers = format!("{}–{}", activity.first, activity.last);
         let began = activity.began.to_rfc3339();
-        let text = tell(activity, &self.printer);
+        let text = activity_words(activity, &self.printer);
         let by = match activity.origin.run {
             Some(_) => self.run(activity.origin),
-            None => who(&activity.comm, activity.pid),
+            None => process_words(&activity.comm, activity.pid),
         };
-        self.entry(&numbers, &began, &by, &text);
+        self.print_entry(&numbers, &began, &by, &text);
     }
 
-    fn heading(&mut self, session: &str, more: &str) {
+    fn print_heading(&mut self, session: &str, more: &str) {
         if self.session == session {
             return;
         }
@@ -282,7 +282,7 @@ impl LogPrinter {
         self.printer.line(format_args!("{text}"));
     }
 
-    fn entry(&mut self, numbers: &str, at: &str, by: &str, text: &str) {
+    fn print_entry(&mut self, numbers: &str, at: &str, by: &str, text: &str) {
         let width = if matches!(self.form, LogFormat::All) {
             6
         } else {
@@ -297,5 +297,5 @@ impl LogPrinter {
 
 /// Says who did something, where a process did it.
 fn of_actor(actor: Option<&Actor>) -> String {
-    actor.map_or_else(String::new, |actor| who(&actor.comm, actor.pid))
+    actor.map_or_else(String::new, |actor| process_words(&actor.comm, actor.pid))
 }

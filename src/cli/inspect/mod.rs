@@ -11,10 +11,10 @@ mod status;
 mod versions;
 mod words;
 
-pub(super) use diff::{DiffArgs, ago, diff, letter, path_of, summary};
+pub(super) use diff::{DiffArgs, diff, letter, path_of, print_summary, range_value};
 pub(super) use log::{LogArgs, log};
 pub(super) use session::{SessionCommand, session};
 pub(super) use show::{ShowArgs, show};
 pub(super) use status::{StatusArgs, status};
 pub(super) use versions::{CatArgs, VersionsArgs, cat, versions};
-pub(super) use words::who;
+pub(super) use words::{author_words, process_words};

@@ -10,18 +10,22 @@ use crate::operator::text::{Hunk, LineSign, TextComparison};
 ///
 /// # Errors
 /// As [`Diff::contents`](crate::operator::diff::Diff::contents).
-pub(super) fn patch(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) -> Result<()> {
-    let Some(names) = head(printer, change) else {
+pub(super) fn print_patch(
+    printer: &mut Printer,
+    diff: &Diff<'_>,
+    change: &PathDifference,
+) -> Result<()> {
+    let Some(names) = print_head(printer, change) else {
         return Ok(());
     };
     match diff.texts(change)? {
-        TextPair::Binary => names.binary(printer),
+        TextPair::Binary => names.print_binary(printer),
         TextPair::Text(before, after) if before == after => {}
         TextPair::Text(before, after) => {
-            names.text(printer);
+            names.print_names(printer);
             let compared = TextComparison::new(before, after);
             for shown in compared.hunks() {
-                hunk(printer, &compared, &shown, "");
+                print_hunk(printer, &compared, &shown, "");
             }
         }
     }
@@ -33,20 +37,23 @@ pub(in crate::cli) struct PatchNames(String, String);
 
 impl PatchNames {
     /// Writes that the contents are no text.
-    pub(in crate::cli) fn binary(&self, printer: &mut Printer) {
+    pub(in crate::cli) fn print_binary(&self, printer: &mut Printer) {
         let PatchNames(old, new) = self;
-        heading(printer, &format!("Binary files {old} and {new} differ"));
+        print_heading(printer, &format!("Binary files {old} and {new} differ"));
     }
 
     /// Writes the names above the first hunk.
-    pub(in crate::cli) fn text(&self, printer: &mut Printer) {
-        heading(printer, &format!("--- {}", self.0));
-        heading(printer, &format!("+++ {}", self.1));
+    pub(in crate::cli) fn print_names(&self, printer: &mut Printer) {
+        print_heading(printer, &format!("--- {}", self.0));
+        print_heading(printer, &format!("+++ {}", self.1));
     }
 }
 
 /// Writes what comes before the contents of a change; returns its names if there are contents that differ.
-pub(in crate::cli) fn head(printer: &mut Printer, change: &PathDifference) -> Option<PatchNames> {
+pub(in crate::cli) fn print_head(
+    printer: &mut Printer,
+    change: &PathDifference,
+) -> Option<PatchNames> {
     let is_dir = |side: &Option<DiffSide>| side.as_ref().is_some_and(DiffSide::is_dir);
     if is_dir(&change.before) || is_dir(&change.after) {
         // git knows no directories, only what is in them.
@@ -54,19 +61,24 @@ pub(in crate::cli) fn head(printer: &mut Printer, change: &PathDifference) -> Op
     }
     let old = name("a/", change.from.as_ref().unwrap_or(&change.path));
     let new = name("b/", &change.path);
-    heading(printer, &format!("diff --git {old} {new}"));
+    print_heading(printer, &format!("diff --git {old} {new}"));
     match (&change.before, &change.after) {
-        (None, Some(after)) => heading(printer, &format!("new file mode {:o}", mode(after))),
-        (Some(before), None) => heading(printer, &format!("deleted file mode {:o}", mode(before))),
-        (Some(before), Some(after)) if mode(before) != mode(after) => {
-            heading(printer, &format!("old mode {:o}", mode(before)));
-            heading(printer, &format!("new mode {:o}", mode(after)));
+        (None, Some(after)) => {
+            print_heading(printer, &format!("new file mode {:o}", git_mode(after)))
+        }
+        (Some(before), None) => print_heading(
+            printer,
+            &format!("deleted file mode {:o}", git_mode(before)),
+        ),
+        (Some(before), Some(after)) if git_mode(before) != git_mode(after) => {
+            print_heading(printer, &format!("old mode {:o}", git_mode(before)));
+            print_heading(printer, &format!("new mode {:o}", git_mode(after)));
         }
         _ => {}
     }
     if let Some(from) = &change.from {
-        heading(printer, &format!("rename from {}", name("", from)));
-        heading(printer, &format!("rename to {}", name("", &change.path)));
+        print_heading(printer, &format!("rename from {}", name("", from)));
+        print_heading(printer, &format!("rename to {}", name("", &change.path)));
     }
     let there = |side: &Option<DiffSide>, name: String| match side {
         Some(_) => name,
@@ -78,7 +90,7 @@ pub(in crate::cli) fn head(printer: &mut Printer, change: &PathDifference) -> Op
 }
 
 /// Writes a hunk. `note`: what is said of it behind its place, where git shows a function; patch(1) skips that.
-pub(in crate::cli) fn hunk(
+pub(in crate::cli) fn print_hunk(
     printer: &mut Printer,
     compared: &TextComparison,
     hunk: &Hunk,
@@ -100,13 +112,13 @@ pub(in crate::cli) fn hunk(
     }
 }
 
-fn heading(printer: &mut Printer, text: &str) {
+fn print_heading(printer: &mut Printer, text: &str) {
     let text = printer.style(TextStyle::Heading, text);
     printer.line(format_args!("{text}"));
 }
 
 /// git knows two modes of files, and symlinks.
-fn mode(side: &DiffSide) -> u32 {
+fn git_mode(side: &DiffSide) -> u32 {
     match side.kind {
         "symlink" => 0o120_000,
         _ if side.mode & 0o111 != 0 => 0o100_755,

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::operator::session::{FOR_REQUESTS, Session, SessionEnding, is_for_requests};
 
 /// The number of programs that are named in the list.
-const PROGRAMS: usize = 5;
+const MAX_NAMED_PROGRAMS: usize = 5;
 
 /// Subcommands of `trumanfs session`.
 #[derive(Subcommand, Debug)]
@@ -60,11 +60,11 @@ fn list(args: &SessionListArgs) -> Result<ExitReason> {
         if args.json {
             printer.json(session)?;
         } else {
-            entry(&mut printer, session);
+            print_entry(&mut printer, session);
         }
     }
     drop(printer);
-    Ok(exit(&sessions, args.json))
+    Ok(exit_reason(&sessions, args.json))
 }
 
 fn show(args: &SessionShowArgs) -> Result<ExitReason> {
@@ -74,14 +74,14 @@ fn show(args: &SessionShowArgs) -> Result<ExitReason> {
     if args.json {
         printer.json(&session)?
     } else {
-        whole(&mut printer, &session, &args.target)
+        print_whole(&mut printer, &session, &args.target)
     }
     drop(printer);
-    Ok(exit(std::slice::from_ref(&session), args.json))
+    Ok(exit_reason(std::slice::from_ref(&session), args.json))
 }
 
 /// Damage is told where it is, and once more in a way that a script notices.
-fn exit(sessions: &[Session], as_json: bool) -> ExitReason {
+fn exit_reason(sessions: &[Session], as_json: bool) -> ExitReason {
     let mut exit = if sessions.is_empty() {
         ExitReason::Nothing
     } else {
@@ -97,7 +97,7 @@ fn exit(sessions: &[Session], as_json: bool) -> ExitReason {
     exit
 }
 
-fn entry(printer: &mut Printer, session: &Session) {
+fn print_entry(printer: &mut Printer, session: &Session) {
     let id = printer.style(TextStyle::Heading, &session.id);
     printer.line(format_args!("{id}  {}", span(session)));
     let mut programs: Vec<&str> = session
@@ -105,8 +105,8 @@ fn entry(printer: &mut Printer, session: &Session) {
         .iter()
         .map(|(name, _)| name.as_str())
         .collect();
-    let more = programs.len().saturating_sub(PROGRAMS);
-    programs.truncate(PROGRAMS);
+    let more = programs.len().saturating_sub(MAX_NAMED_PROGRAMS);
+    programs.truncate(MAX_NAMED_PROGRAMS);
     let by = match (programs.is_empty(), more) {
         (true, _) => String::new(),
         (false, 0) => format!(" by {}", programs.join(", ")),
@@ -151,7 +151,7 @@ fn span(session: &Session) -> String {
     }
 }
 
-fn whole(printer: &mut Printer, session: &Session, target: &Path) {
+fn print_whole(printer: &mut Printer, session: &Session, target: &Path) {
     let id = printer.style(TextStyle::Heading, &session.id);
     printer.line(format_args!("session {id}"));
     let mut field = |name: &str, text: &str| printer.line(format_args!("  {name:<12}{text}"));

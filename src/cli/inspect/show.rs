@@ -34,12 +34,12 @@ pub(in crate::cli) fn show(args: &ShowArgs) -> Result<ExitReason> {
     if args.json {
         printer.json(&shown)?
     } else {
-        tell(&mut printer, &shown, &args.target)
+        print_details(&mut printer, &shown, &args.target)
     }
     Ok(ExitReason::Ok)
 }
 
-fn tell(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
+fn print_details(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
     let record = &shown.record;
     let heading = format!("operation {}:{}", shown.session, record.seq);
     let heading = printer.style(TextStyle::Heading, &heading);
@@ -85,7 +85,7 @@ fn tell(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
         }
         _ => {}
     }
-    for line in before(&record.op) {
+    for line in former_state(&record.op) {
         field("before", &line);
     }
     if let Some(error) = &shown.not_done {
@@ -96,7 +96,7 @@ fn tell(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
         field("content", &content(former));
     }
     if let Some(trash) = &shown.trash {
-        field("now", &whereabouts(trash));
+        field("now", &fate_words(trash));
     }
     for undo in &shown.taken_back {
         let verb = if undo.redo {
@@ -120,7 +120,7 @@ fn tell(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
 }
 
 /// What was there before, as far as the record itself says it.
-fn before(op: &Op) -> Vec<String> {
+fn former_state(op: &Op) -> Vec<String> {
     let mut lines = Vec::new();
     match op {
         Op::Write { size, mode, .. } => {
@@ -178,7 +178,7 @@ fn content(former: &RecordPreimage) -> String {
     )
 }
 
-fn whereabouts(trash: &TrashFate) -> String {
+fn fate_words(trash: &TrashFate) -> String {
     match trash {
         TrashFate::Trash { entry, size } => {
             let size = size.map_or_else(String::new, |size| format!(", {}", bytes(size)));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::exit::ExitReason;
-use super::super::output::{Printer, bytes, quote, say, time, warn};
+use super::super::output::{Printer, bytes, print_line, quote, time, warn};
 use super::metrics::{self, MetricsSource};
 use crate::client::{Client, ForkOrigin, KnownMount, MountStatus, mounts};
 use crate::error::Result;
@@ -38,7 +38,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<ExitReason> {
     };
     let client = Client::open(target)?;
     if args.metrics {
-        let source = source(client.path(), client.status()?)?;
+        let source = metrics_source(client.path(), client.status()?)?;
         print_metrics(&[source]);
         return Ok(ExitReason::Ok);
     }
@@ -51,7 +51,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Result<ExitReason> {
     match (&status, args.json) {
         (Some(status), false) => print_status(status),
         (None, false) if dead.is_some() => {}
-        (None, false) => say(format_args!("{} is not mounted", target.display())),
+        (None, false) => print_line(format_args!("{} is not mounted", target.display())),
         (status, true) => {
             let store = escape(client.path().as_os_str().as_bytes());
             Printer::new().json(&StoreStatus {
@@ -96,7 +96,7 @@ impl StoreStatus<'_> {
 
 fn print_origin(fork: &ForkOrigin) {
     let point = fork.point.as_deref().unwrap_or("its beginning");
-    say(format_args!(
+    print_line(format_args!(
         "  fork        of {} as it was at {point}, {}",
         fork.origin,
         time(&fork.time)
@@ -104,7 +104,7 @@ fn print_origin(fork: &ForkOrigin) {
 }
 
 /// Gathers what there is to count of a store.
-fn source(store: &Path, status: Option<MountStatus>) -> Result<MetricsSource> {
+fn metrics_source(store: &Path, status: Option<MountStatus>) -> Result<MetricsSource> {
     // As the daemon names it, so that a store is the same one whether it is mounted or not.
     let real = std::fs::canonicalize(store);
     let real = real.as_deref().unwrap_or(store);
@@ -123,10 +123,10 @@ fn print_metrics(sources: &[MetricsSource]) {
 
 fn metrics_of_all() -> Result<ExitReason> {
     let mut sources = Vec::new();
-    for status in served(false) {
+    for status in served_mounts(false) {
         let store = unescape(&status.store).unwrap_or_default();
         let store = Path::new(OsStr::from_bytes(&store));
-        match source(store, Some(status)) {
+        match metrics_source(store, Some(status)) {
             Ok(source) => sources.push(source),
             Err(error) => warn(false, &format!("{}: {error}", path(store))),
         }
@@ -136,7 +136,7 @@ fn metrics_of_all() -> Result<ExitReason> {
 }
 
 /// Returns the homes of this machine that are served, and says of the others what is known.
-fn served(as_json: bool) -> Vec<MountStatus> {
+fn served_mounts(as_json: bool) -> Vec<MountStatus> {
     let mut found = Vec::new();
     for mount in mounts() {
         match mount {
@@ -153,7 +153,7 @@ fn served(as_json: bool) -> Vec<MountStatus> {
 }
 
 fn status_of_all(as_json: bool) -> Result<ExitReason> {
-    let found = served(as_json);
+    let found = served_mounts(as_json);
     if as_json {
         let served = |status| StoreStatus::of(Some(status), String::new());
         let mounts: Vec<_> = found.iter().map(served).collect();
@@ -184,27 +184,27 @@ fn say_dead(home: &Path, as_json: bool) {
 }
 
 fn print_status(status: &MountStatus) {
-    say(format_args!("{}", status.home));
-    say(format_args!("  store       {}", status.store));
-    say(format_args!(
+    print_line(format_args!("{}", status.home));
+    print_line(format_args!("  store       {}", status.store));
+    print_line(format_args!(
         "  session     {} since {}, process {}",
         status.session, status.since, status.pid
     ));
-    say(format_args!(
+    print_line(format_args!(
         "  changes     {} recorded; the trash takes {}, former contents {}",
         status.records,
         bytes(status.trash_bytes),
         bytes(status.kept_bytes)
     ));
     if status.refused > 0 {
-        say(format_args!(
+        print_line(format_args!(
             "  refused     {} writes, because former contents have reached their limit (--keep-max); \
              `trumanfs trash purge --versions` makes room",
             status.refused
         ));
     }
     for notice in &status.notices {
-        say(format_args!("  notice      {notice}"));
+        print_line(format_args!("  notice      {notice}"));
     }
     let words = |value: &serde_json::Value| match value {
         serde_json::Value::Object(map) => map
@@ -221,8 +221,8 @@ fn print_status(status: &MountStatus) {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    say(format_args!("  mechanisms  {}", names(&status.mechanisms)));
-    say(format_args!(
+    print_line(format_args!("  mechanisms  {}", names(&status.mechanisms)));
+    print_line(format_args!(
         "  known       {} files and directories, {} open, {} directories watched",
         status.known, status.open, status.watched
     ));
@@ -230,5 +230,5 @@ fn print_status(status: &MountStatus) {
         .into_iter()
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    say(format_args!("  requests    {}", counts.join(", ")));
+    print_line(format_args!("  requests    {}", counts.join(", ")));
 }

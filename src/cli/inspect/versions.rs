@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::super::exit::ExitReason;
 use super::super::output::{Printer, TextStyle, bytes, quote, time, warn};
-use super::words::who;
+use super::words::process_words;
 use crate::client::Client;
 use crate::error::Result;
 use crate::journal::KeepMethod;
@@ -15,7 +15,7 @@ use crate::name::{WorldPath, escape};
 use crate::operator::versions::{ContentLocation, FormerContent};
 
 /// The number of bytes written at once.
-const PIECE: usize = 1 << 16;
+const WRITE_BYTES: usize = 1 << 16;
 
 /// Arguments of `trumanfs versions`.
 #[derive(Args, Debug)]
@@ -65,7 +65,7 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<ExitReason> {
         if args.json {
             printer.json(version)?
         } else {
-            entry(&mut printer, version, &target, &path)
+            print_entry(&mut printer, version, &target, &path)
         }
     }
     printer.flush();
@@ -81,10 +81,10 @@ pub(in crate::cli) fn versions(args: &VersionsArgs) -> Result<ExitReason> {
     })
 }
 
-fn entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &WorldPath) {
+fn print_entry(printer: &mut Printer, version: &FormerContent, target: &str, path: &WorldPath) {
     let size = version.size.map_or_else(|| "?".to_owned(), bytes);
     let by = match &version.actor {
-        Some(actor) => format!(" by {}", who(&actor.comm, actor.pid)),
+        Some(actor) => format!(" by {}", process_words(&actor.comm, actor.pid)),
         None => String::new(),
     };
     let kept = match (&version.lost, &version.place) {
@@ -151,7 +151,7 @@ pub(in crate::cli) fn cat(args: &CatArgs) -> Result<ExitReason> {
     let path = client.in_home(&args.path)?;
     let content = client.content_at(&path, &args.at)?;
     let mut printer = Printer::new();
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; WRITE_BYTES];
     let mut offset = 0;
     loop {
         let read = content.read_at(&mut piece, offset)?;
@@ -161,7 +161,7 @@ pub(in crate::cli) fn cat(args: &CatArgs) -> Result<ExitReason> {
         printer.bytes(piece.get(..read).unwrap_or_default());
         offset += read as u64;
     }
-    Ok(match content.missing() {
+    Ok(match content.missing_part() {
         None => ExitReason::Ok,
         Some(missing) => {
             printer.flush();

@@ -3,7 +3,8 @@
 use super::super::output::{Printer, TextStyle, count};
 use crate::journal::{Op, Origin, OriginKind};
 use crate::name::{escape, is_deceptive};
-use crate::operator::fold::{ACTS, Activity, ChangeKind};
+use crate::operator::activity_fold::{Activity, CHANGE_KINDS, ChangeKind};
+use crate::operator::review::ChangeAuthor;
 
 /// Says in a few words what an operation was.
 pub(super) fn describe(op: &Op) -> String {
@@ -14,7 +15,7 @@ pub(super) fn describe(op: &Op) -> String {
             command, length, ..
         } => {
             let more = if length.is_some() { "…" } else { "" };
-            format!("$ {}{more}", shown(&command.0))
+            format!("$ {}{more}", shown_command(&command.0))
         }
         Op::Create { path, dropped, .. } | Op::Mknod { path, dropped, .. } => {
             let without = dropped.map_or("", |bits| match bits {
@@ -85,8 +86,8 @@ pub(super) fn describe(op: &Op) -> String {
 }
 
 /// Says who did something: `tar[4711]`.
-pub(in crate::cli) fn who(comm: &str, pid: impl std::fmt::Display) -> String {
-    format!("{}[{pid}]", shown(comm.as_bytes()))
+pub(in crate::cli) fn process_words(comm: &str, pid: impl std::fmt::Display) -> String {
+    format!("{}[{pid}]", shown_command(comm.as_bytes()))
 }
 
 /// Says which run something is the doing of: `shell 4k2m9x0c7d1f`.
@@ -95,8 +96,20 @@ pub(super) fn run(origin: Origin) -> String {
     format!("{}{run}", origin.kind.word())
 }
 
+/// Names who changed something: `sed (run 4k2m9x0c7d1f)`.
+pub(in crate::cli) fn author_words(who: &ChangeAuthor) -> String {
+    let program = match who.program.as_str() {
+        "" => who.kind.word(),
+        program => program,
+    };
+    match who.run {
+        Some(run) => format!("{program} (run {run})"),
+        None => program.to_owned(),
+    }
+}
+
 /// Writes a command as it was typed, with what a terminal would not show as text in escapes.
-pub(super) fn shown(command: &[u8]) -> String {
+pub(super) fn shown_command(command: &[u8]) -> String {
     let mut text = String::new();
     for chunk in command.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -114,7 +127,7 @@ pub(super) fn shown(command: &[u8]) -> String {
 }
 
 /// Says in a few words what a process did in one go.
-pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
+pub(super) fn activity_words(activity: &Activity, printer: &Printer) -> String {
     let told = |(act, number): (ChangeKind, u64)| {
         let (verb, thing, style) = match act {
             ChangeKind::CreatedFile => ("created", "file", TextStyle::Added),
@@ -133,7 +146,7 @@ pub(super) fn tell(activity: &Activity, printer: &Printer) -> String {
     };
     let mut text = String::new();
     let mut last = "";
-    let counts = ACTS.iter().map(|act| (*act, activity.count(*act)));
+    let counts = CHANGE_KINDS.iter().map(|act| (*act, activity.count(*act)));
     for (verb, number) in counts.filter(|(_, number)| *number > 0).map(told) {
         if !text.is_empty() {
             text.push_str(", ");

@@ -39,7 +39,7 @@ pub(in crate::cli) struct ExplainArgs {
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "batch")]
     env: Vec<OsString>,
     /// The time limit that the caller asks for
-    #[arg(long, value_name = "SECONDS", value_parser = crate::cli::values::seconds, conflicts_with = "batch")]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::cli::argument_values::seconds, conflicts_with = "batch")]
     timeout: Option<Duration>,
     /// Print one JSON object
     #[arg(long)]

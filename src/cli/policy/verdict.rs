@@ -15,12 +15,12 @@ pub(super) struct ExplainedVerdict {
     pub(super) verdict: Result<AllowedCommand, CommandRefusal>,
 }
 
-fn text(bytes: &[u8]) -> String {
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn texts(words: &[Vec<u8>]) -> Vec<String> {
-    words.iter().map(|word| text(word)).collect()
+fn lossy_texts(words: &[Vec<u8>]) -> Vec<String> {
+    words.iter().map(|word| lossy_text(word)).collect()
 }
 
 impl ExplainedVerdict {
@@ -31,7 +31,7 @@ impl ExplainedVerdict {
                 let env: Map<String, Value> = allowed
                     .env
                     .iter()
-                    .map(|(name, value)| (text(name), text(value).into()))
+                    .map(|(name, value)| (lossy_text(name), lossy_text(value).into()))
                     .collect();
                 let bound: Vec<String> = allowed
                     .bind_ro
@@ -45,15 +45,15 @@ impl ExplainedVerdict {
                     json!(seconds)
                 };
                 json!({
-                    "verdict": "allow", "class": null, "rule": allowed.rule, "reason": "", "argv": texts(&allowed.argv),
-                    "env": env, "cwd": text(&allowed.cwd), "timeout_s": seconds,
+                    "verdict": "allow", "class": null, "rule": allowed.rule, "reason": "", "argv": lossy_texts(&allowed.argv),
+                    "env": env, "cwd": lossy_text(&allowed.cwd), "timeout_s": seconds,
                     "suppress_success_output": allowed.suppress_success_output, "max_output_bytes": allowed.max_output_bytes,
                     "network": allowed.network, "bind_ro": bound, "read_only": allowed.read_only, "ptrace": allowed.ptrace,
                 })
             }
             Err(refused) => json!({
                 "verdict": "deny", "class": refused.class, "rule": refused.rule, "reason": refused.reason,
-                "argv": texts(&self.argv), "env": null, "cwd": text(&self.cwd), "timeout_s": null,
+                "argv": lossy_texts(&self.argv), "env": null, "cwd": lossy_text(&self.cwd), "timeout_s": null,
                 "suppress_success_output": null, "max_output_bytes": null, "network": null, "bind_ro": null,
                 "read_only": null, "ptrace": null,
             }),

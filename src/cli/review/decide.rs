@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::super::exit::{ExitReason, go_on};
 use super::super::output::{Printer, count, quote};
-use super::super::undo::{UndoModeArgs, carry_out, tell};
+use super::super::undo::{UndoModeArgs, print_report, undo_and_print};
 use crate::client::{Client, Review};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -52,7 +52,7 @@ pub(in crate::cli) struct RejectArgs {
 
 impl ChangeArgs {
     /// Returns the run as it was typed, and the paths.
-    fn split(&self) -> Result<(Option<&str>, &[OsString])> {
+    fn run_and_paths(&self) -> Result<(Option<&str>, &[OsString])> {
         if self.session.is_some() {
             return Ok((None, &self.what));
         }
@@ -74,7 +74,7 @@ impl ChangeArgs {
 
     /// Reviews what is meant.
     fn review<'c>(&self, client: &'c Client) -> Result<(Review<'c>, Vec<WorldPath>)> {
-        let (run, paths) = self.split()?;
+        let (run, paths) = self.run_and_paths()?;
         let paths = paths.iter().map(|path| client.in_home(path));
         let paths = paths.collect::<Result<_>>()?;
         let scope = client.review_scope(run, self.session.as_deref())?;
@@ -93,7 +93,7 @@ impl ChangeArgs {
         }
     }
 
-    fn quoted(&self) -> String {
+    fn command_words(&self) -> String {
         quote(self.target.as_os_str().as_bytes())
     }
 }
@@ -129,7 +129,7 @@ pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<ExitReason> {
     let client = Client::open(&args.which.target)?;
     let (review, paths) = args.which.review(&client)?;
     if let Some(path) = args.which.of_hunks(&paths)? {
-        let how = args.how.resolved();
+        let how = args.how.options();
         if how.on_conflict != OnConflict::Stop {
             return Err(Error::usage(
                 "--keep-both and --force do not go with --hunk",
@@ -137,12 +137,12 @@ pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<ExitReason> {
             ));
         }
         let report = client.reject_hunks(&review, path, &args.which.hunk, how.dry_run)?;
-        return tell(&report, &args.how, "", None);
+        return print_report(&report, &args.how, "", None);
     }
-    let request = client.reject_request(&review, &paths, args.how.resolved())?;
+    let request = client.reject_request(&review, &paths, args.how.options())?;
     let next = format!(
         "The same command goes on, mounted or not; `trumanfs redo {}` takes back what was done. Both are safe.",
-        args.which.quoted()
+        args.which.command_words()
     );
-    carry_out(&client, &request, &args.how, &next, None)
+    undo_and_print(&client, &request, &args.how, &next, None)
 }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::exit::ExitReason;
+use super::super::inspect::author_words;
 use super::super::inspect::{letter, path_of};
 use super::super::output::{Printer, TextStyle, quote, time, warn};
-use super::at::{at_screen, has_screen};
-use super::patch::{ChangeWithHunks, patch};
-use super::who::named;
+use super::open_screen::{at_screen, has_screen};
+use super::patch::{ChangeWithHunks, print_patch};
 use crate::client::Client;
 use crate::error::Result;
 use crate::operator::review::{ReviewScope, ReviewedPath};
@@ -64,9 +64,10 @@ fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<ExitRe
         match (args.json, args.patch) {
             (true, false) => printer.json(&change)?,
             (true, true) => printer.json(&ChangeWithHunks::of(&review, number, &change))?,
-            (false, false) => line(&mut printer, &change),
+            (false, false) => print_line(&mut printer, &change),
             (false, true) => {
-                if let Err(error) = patch(&mut printer, (&review, number, args.all), &change) {
+                if let Err(error) = print_patch(&mut printer, (&review, number, args.all), &change)
+                {
                     is_known = false;
                     let path = &change.difference.path;
                     warn(false, &format!("{path}: {}", error.told()));
@@ -82,21 +83,21 @@ fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<ExitRe
 }
 
 /// `M  /src/main.rs  mode 644 → 755, 2026-01-16 10:15:30 by vim, sed (run 4k2m9x0c7d1f)`
-fn line(printer: &mut Printer, change: &ReviewedPath) {
+fn print_line(printer: &mut Printer, change: &ReviewedPath) {
     let (letter, style) = letter(change.difference.status);
     let letter = printer.style(style, &letter.to_string());
-    let who: Vec<String> = change.by.iter().map(|by| named(&by.who)).collect();
+    let who: Vec<String> = change.by.iter().map(|by| author_words(&by.who)).collect();
     let time = change.time.as_deref().map(time).unwrap_or_default();
     let accepted = if change.accepted { ", accepted" } else { "" };
     let rights = change.difference.rights();
     let rights = rights.iter().map(|words| format!("{words}, "));
     let rights: String = rights.collect();
-    let told = printer.style(
+    let line = printer.style(
         TextStyle::Faint,
         &format!("{rights}{time} by {}{accepted}", who.join(", ")),
     );
     printer.line(format_args!(
-        "{letter}  {}  {told}",
+        "{letter}  {}  {line}",
         path_of(&change.difference)
     ));
 }

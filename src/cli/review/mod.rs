@@ -1,13 +1,12 @@
 //! `review`, `accept` and `reject`: which changes nobody has accepted yet, and what becomes of them.
 
-mod at;
 mod decide;
 mod list;
+mod open_screen;
 mod patch;
 mod screen;
-mod who;
 
-pub(super) use at::{has_screen, screen};
 pub(super) use decide::{AcceptArgs, RejectArgs, accept, reject};
 pub(super) use list::{ReviewArgs, review};
+pub(super) use open_screen::{has_screen, open_screen};
 pub(super) use screen::ScreenExit;

@@ -48,7 +48,7 @@ impl<'c> ChangeWithHunks<'c> {
             .and_then(PathHunks::no_hunks_reason)
             .map(str::to_owned);
         let hunks = match &lines {
-            Some(lines) if lines.no_hunks_reason().is_none() => objects(lines),
+            Some(lines) if lines.no_hunks_reason().is_none() => hunk_objects(lines),
             _ => Vec::new(),
         };
         ChangeWithHunks {
@@ -59,7 +59,7 @@ impl<'c> ChangeWithHunks<'c> {
     }
 }
 
-fn objects(lines: &PathHunks) -> Vec<HunkObject> {
+fn hunk_objects(lines: &PathHunks) -> Vec<HunkObject> {
     let hunks = lines.hunks().iter().zip(1..);
     let hunks = hunks.map(|(found, number)| {
         let place = |range: Range<usize>| (range.start + 1, range.len());
@@ -83,22 +83,22 @@ fn objects(lines: &PathHunks) -> Vec<HunkObject> {
 }
 
 /// Prints a change as a patch, with the numbers of its hunks. Without `all`, what was accepted or is as it was is left out.
-pub(super) fn patch(
+pub(super) fn print_patch(
     printer: &mut Printer,
     (review, number, all): (&Review<'_>, usize, bool),
     change: &ReviewedPath,
 ) -> Result<()> {
-    let Some(names) = patch::head(printer, &change.difference) else {
+    let Some(names) = patch::print_head(printer, &change.difference) else {
         return Ok(());
     };
     let Some(lines) = review.lines(number)? else {
         return Ok(());
     };
     if lines.hunks().is_empty() {
-        names.binary(printer);
+        names.print_binary(printer);
         return Ok(());
     }
-    names.text(printer);
+    names.print_names(printer);
     for (found, number) in lines.hunks().iter().zip(1..) {
         let state = match found.state {
             HunkState::Open => "",
@@ -111,7 +111,7 @@ pub(super) fn patch(
             Some(_) => String::new(),
             None => format!(" hunk {number}{state}"),
         };
-        patch::hunk(printer, lines.comparison(), &found.hunk, &note);
+        patch::print_hunk(printer, lines.comparison(), &found.hunk, &note);
     }
     Ok(())
 }

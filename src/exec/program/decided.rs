@@ -46,7 +46,7 @@ impl DecidedCommand {
         launcher: Launcher,
     ) -> Result<DecidedCommand> {
         let mut decided = None;
-        if let Some(store) = client::unmounted(target)? {
+        if let Some(store) = client::unmounted_store(target)? {
             match decide_in(&store, policy, &command)? {
                 Ok(allowed) => decided = Some((store, allowed)),
                 Err(refused) => {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::network::{NetworkRequest, NetworkSettings, hint};
+use super::network::{NetworkRequest, NetworkSettings, add_proxy_variables};
 use super::policy::{AllowedCommand, CommandRefusal, RefusalClass};
 
 /// A command that may run. `run` and lines of the shell make one by the same rules ([`Programs::ready`]).
@@ -60,7 +60,7 @@ impl RunnableCommand {
             .map(|(name, value)| (text(name), text(value)))
             .collect::<Vec<_>>();
         if self.network.is_some() {
-            hint(&mut env);
+            add_proxy_variables(&mut env);
         }
         env
     }

@@ -164,7 +164,7 @@ impl BaseDirectory {
         let (kept, place) = match site(path)? {
             DirectorySite::Home => {
                 let client = Client::open(path)?;
-                let workshop = client.workshop(path)?;
+                let workshop = client.home_descriptors(path)?;
                 let place = crate::exec::open(path, &StoreAccess::default())?;
                 (RemovalTarget::Home(Box::new((client, workshop))), place)
             }

@@ -314,7 +314,7 @@ pub(super) fn kept_entry(
     match base.client() {
         Some(client) => {
             let entries = client
-                .trashed(run)
+                .entries_trashed_by(run)
                 .map_err(|error| super::worker_job::of(&error))?;
             let keeper = RecoveryKind::Trash;
             let entry = entries.into_iter().next();

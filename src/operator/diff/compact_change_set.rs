@@ -45,7 +45,7 @@ impl CompactChangeSet {
             }
             self.places.push((*dir, *name));
         }
-        self.nodes.extend(effect.within());
+        self.nodes.extend(effect.changed_inside());
         if let RecordEffect::Born(node) = effect {
             self.born.insert(*node);
         }

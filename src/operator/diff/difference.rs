@@ -5,7 +5,7 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
 use crate::operator::past::{NodeAttributes, NodeId, PastContent, PastTree};
-use crate::operator::text::LONGEST;
+use crate::operator::text::MAX_TEXT_BYTES;
 
 /// The change of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -178,7 +178,7 @@ impl TextPair {
         after: Option<NodeBytes>,
     ) -> Result<TextPair> {
         let size = |bytes: &Option<NodeBytes>| bytes.as_ref().map_or(0, NodeBytes::size);
-        if size(&before).max(size(&after)) > LONGEST {
+        if size(&before).max(size(&after)) > MAX_TEXT_BYTES {
             return Ok(TextPair::Binary);
         }
         let read =
@@ -202,7 +202,10 @@ pub(super) fn bytes(tree: &PastTree<'_>, side: Option<DiffSide>) -> Result<Optio
         Some(side) if side.kind == "file" => {
             let content = tree.content(side.node)?;
             // A content with missing parts cannot be compared.
-            if let Some(missing) = content.missing().filter(|missing| missing.is_certain()) {
+            if let Some(missing) = content
+                .missing_part()
+                .filter(|missing| missing.is_certain())
+            {
                 return Err(Error::Damaged(missing.to_string()));
             }
             Some(NodeBytes::File(content))

@@ -55,7 +55,7 @@ impl<'a> Diff<'a> {
         to: &Point,
         below: &WorldPath,
     ) -> Result<Diff<'a>> {
-        let past = Past::about(store, below, Some(from))?;
+        let past = Past::about_path(store, below, Some(from))?;
         let diff = Diff::starting(past, (from, to), below, |_, _, _| true)?;
         // For a directory all records are needed; only now is it known that there was one.
         let was_dir = |tree: &PastTree<'_>| {
@@ -91,11 +91,11 @@ impl<'a> Diff<'a> {
         runs: &[RunSummary],
         mut act: impl FnMut(&RunSummary, Diff<'a>) -> Result<bool>,
     ) -> Result<()> {
-        let mut past = Past::now(store)?.acts();
+        let mut past = Past::now(store)?.without_actors();
         let mut reached = Point::Now;
         for run in runs {
             if !reached.includes(&run.last.session, run.last.seq) {
-                past = Past::now(store)?.acts();
+                past = Past::now(store)?.without_actors();
             }
             let (from, to) = (run.start(), run.end());
             let (after, asked, is_shared) = Diff::back(&mut past, (&from, &to), |_, record, _| {
@@ -133,7 +133,7 @@ impl<'a> Diff<'a> {
         wanted: impl FnMut(&str, &Record, &RecordEffect) -> bool,
     ) -> Result<Diff<'a>> {
         let of_all = past.looks_at_all();
-        past = past.acts();
+        past = past.without_actors();
         let (after, asked, is_shared) = Diff::back(&mut past, points, wanted)?;
         Diff::of_trees((past.into_tree(), after), (asked, is_shared), below, of_all)
     }

@@ -68,14 +68,14 @@ impl<'t> ForkCopier<'t> {
     /// # Errors
     /// [`Error::NotFound`] and [`Error::Missing`] where the node has gone meanwhile; [`Error::Refused`] where blocks
     /// cannot be shared; those of the system calls.
-    pub(super) fn leaf(
+    pub(super) fn copy_leaf(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
         source: Option<BorrowedFd<'_>>,
         (dir, name): (&Dir, Name<'_>),
     ) -> Result<()> {
         match tree.kind(node) {
-            FileType::RegularFile => self.file((tree, node), source, (dir, name))?,
+            FileType::RegularFile => self.copy_file((tree, node), source, (dir, name))?,
             FileType::Symlink => {
                 let target = tree.target(node)?;
                 rustix::fs::symlinkat(target, dir, name.bytes())
@@ -96,11 +96,11 @@ impl<'t> ForkCopier<'t> {
                 return Ok(());
             }
         }
-        self.hide((tree, node), (dir, name))
+        self.note_hidden((tree, node), (dir, name))
     }
 
     /// Notes the copy of a node that is hidden wherever it goes: the copy has to stay hidden, too.
-    pub(super) fn hide(
+    pub(super) fn note_hidden(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
         (dir, name): (&Dir, Name<'_>),
@@ -115,7 +115,7 @@ impl<'t> ForkCopier<'t> {
         Ok(())
     }
 
-    fn file(
+    fn copy_file(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
         source: Option<BorrowedFd<'_>>,
@@ -138,7 +138,7 @@ impl<'t> ForkCopier<'t> {
         let (made, several) = match there {
             Some((from, meta)) => {
                 let made = open_beneath(dir.as_fd(), name.bytes(), flags, mode)?;
-                self.content(&from, &made, meta.size)?;
+                self.copy_content(&from, &made, meta.size)?;
                 let looks = FullAttributes {
                     meta: attributes(&meta),
                     xattrs: Some(xattrs(from.as_fd())?),
@@ -149,7 +149,7 @@ impl<'t> ForkCopier<'t> {
             None => {
                 let looks = tree.full_attributes(node)?;
                 let content = tree.content(node)?;
-                let lost = content.missing();
+                let lost = content.missing_part();
                 let lost = lost.map(|lost| format!("{}: {lost}", dir.path().join(name)));
                 self.notes.extend(lost);
                 let made = open_beneath(dir.as_fd(), name.bytes(), flags, mode)?;
@@ -167,7 +167,7 @@ impl<'t> ForkCopier<'t> {
     }
 
     /// Copies the content of a file into an empty file.
-    fn content(&mut self, from: &OwnedFd, to: &OwnedFd, size: u64) -> Result<()> {
+    fn copy_content(&mut self, from: &OwnedFd, to: &OwnedFd, size: u64) -> Result<()> {
         if size == 0 {
             return Ok(());
         }

@@ -8,5 +8,5 @@ mod rounds;
 mod trees;
 
 pub use copier::ForkCounts;
-pub use rounds::{ForkResult, make, newest};
-pub use trees::empty;
+pub use rounds::{ForkResult, make_fork, newest};
+pub use trees::delete_entries;

@@ -25,7 +25,7 @@ use crate::world::view::in_trash;
 use crate::world::{Id, Root};
 
 /// The time that rounds may go on after the first one; a store that takes longer changes too fast to be forked.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_ROUNDS_TIME: Duration = Duration::from_secs(30);
 
 /// The result of making a fork.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct ForkResult {
 /// # Errors
 /// [`Error::Damaged`] where a journal cannot be read.
 pub fn newest(store: &Store) -> Result<Option<Operation>> {
-    let found = ReverseRecords::trusting(store)?.next_record()?;
+    let found = ReverseRecords::open_unchecked(store)?.next_record()?;
     Ok(found.map(|(session, record)| Operation {
         session: session.to_string(),
         seq: record.seq,
@@ -57,7 +57,7 @@ pub fn newest(store: &Store) -> Result<Option<Operation>> {
 /// # Errors
 /// [`Error::Refused`] where blocks cannot be shared, or the store changes faster than it can be read;
 /// [`Error::Damaged`] where a journal cannot be read; those of the system calls.
-pub fn make(
+pub fn make_fork(
     store: &Store,
     at: Option<&Operation>,
     to: &Root,
@@ -68,27 +68,27 @@ pub fn make(
     let mut trees = TreeBuilder::new(to, means, hidden);
     let mut past = Past::now(store)?;
     past.back_to(&point)?;
-    trees.make(&past.into_tree(), ROOT, &WorldPath::root())?;
+    trees.make_node(&past.into_tree(), ROOT, &WorldPath::root())?;
     let mut failed = std::mem::take(&mut trees.round.failed);
     let mut seen = at.cloned();
     let mut last: Option<RoundState> = None;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + MAX_ROUNDS_TIME;
     while Instant::now() < end {
         let now = newest(store)?;
         if now == seen {
-            return finished(trees, failed);
+            return finish_fork(trees, failed);
         }
         let mut past = Past::now(store)?;
         let mut fresh = RoundChanges::default();
         past.back_noting(&after(seen.as_ref()), |_, _, effect| fresh.note(effect))?;
         past.back_to(&point)?;
         let tree = past.into_tree();
-        let again = fresh.places(&tree, last.as_ref());
-        if again.is_empty() {
-            return finished(trees, failed);
+        let to_redo = fresh.changed_places(&tree, last.as_ref());
+        if to_redo.is_empty() {
+            return finish_fork(trees, failed);
         }
-        let round = trees.rebuild(&tree, &again)?;
-        failed.retain(|path, _| !again.keys().any(|made| made.contains(path)));
+        let round = trees.rebuild(&tree, &to_redo)?;
+        failed.retain(|path, _| !to_redo.keys().any(|made| made.contains(path)));
         failed.extend(round.failed.clone());
         last = Some(round);
         seen = now;
@@ -100,7 +100,7 @@ pub fn make(
 }
 
 /// Finishes the fork. `failed`: the paths that could not be made although no record explains that.
-fn finished(
+fn finish_fork(
     mut trees: TreeBuilder<'_>,
     failed: BTreeMap<WorldPath, Option<String>>,
 ) -> Result<ForkResult> {
@@ -164,21 +164,21 @@ impl RoundChanges {
             RecordEffect::Content { node, .. } | RecordEffect::Time(node, _) => {
                 self.written.insert(*node);
             }
-            effect => self.attributes.extend(effect.within()),
+            effect => self.attributes.extend(effect.changed_inside()),
         }
     }
 
     /// Returns the paths at which a tree has nodes that may have been copied in a later state: of all nodes, or of
     /// those that the last round made.
-    fn places(
+    fn changed_places(
         &self,
         tree: &PastTree<'_>,
         last: Option<&RoundState>,
     ) -> BTreeMap<WorldPath, RebuildScope> {
-        let mut again = BTreeMap::new();
+        let mut to_redo = BTreeMap::new();
         let mut add = |path: WorldPath, how: RebuildScope| {
             if !in_trash(&path) {
-                let known = again.entry(path).or_insert(how);
+                let known = to_redo.entry(path).or_insert(how);
                 *known = how.max(*known);
             }
         };
@@ -222,9 +222,11 @@ impl RoundChanges {
                 add(WorldPath::root(), RebuildScope::Attributes);
             }
         }
-        let trees = again.iter().filter(|(_, how)| **how == RebuildScope::Tree);
+        let trees = to_redo
+            .iter()
+            .filter(|(_, how)| **how == RebuildScope::Tree);
         let trees: HashSet<WorldPath> = trees.map(|(path, _)| path.clone()).collect();
-        again.retain(|path, _| {
+        to_redo.retain(|path, _| {
             let mut above = path.parent();
             while let Some(dir) = above {
                 if trees.contains(&dir) {
@@ -234,7 +236,7 @@ impl RoundChanges {
             }
             true
         });
-        again
+        to_redo
     }
 }
 

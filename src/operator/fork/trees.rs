@@ -66,7 +66,7 @@ impl<'t> TreeBuilder<'t> {
     /// Makes the nodes at some paths again, as another tree of the same point has them.
     ///
     /// # Errors
-    /// As [`TreeBuilder::make`].
+    /// As [`TreeBuilder::make_node`].
     pub(super) fn rebuild(
         &mut self,
         tree: &PastTree<'_>,
@@ -85,7 +85,7 @@ impl<'t> TreeBuilder<'t> {
                 (RebuildScope::Tree, node) => {
                     self.delete(path)?;
                     if let Some(node) = node {
-                        self.make(tree, node, path)?;
+                        self.make_node(tree, node, path)?;
                     }
                 }
             }
@@ -96,35 +96,40 @@ impl<'t> TreeBuilder<'t> {
     /// Makes a node and everything below it. Of the root, only the entries are made.
     ///
     /// # Errors
-    /// As [`ForkCopier::leaf`]. Nodes that have gone meanwhile are left out.
-    pub(super) fn make(&mut self, tree: &PastTree<'_>, node: NodeId, at: &WorldPath) -> Result<()> {
+    /// As [`ForkCopier::copy_leaf`]. Nodes that have gone meanwhile are left out.
+    pub(super) fn make_node(
+        &mut self,
+        tree: &PastTree<'_>,
+        node: NodeId,
+        at: &WorldPath,
+    ) -> Result<()> {
         let mut waiting = Vec::new();
         match (tree.kind(node), at.parent(), at.name()) {
             (FileType::Directory, ..) => {
-                self.directory((tree, node), at)?;
+                self.make_directory((tree, node), at)?;
                 waiting.push((node, at.clone()));
             }
             (_, Some(parent), Some(name)) => {
                 let dir = self.copier.to.dir(&parent)?;
-                return self.leaf((tree, node), None, (&dir, name));
+                return self.make_leaf((tree, node), None, (&dir, name));
             }
             _ => {}
         }
         while let Some((node, path)) = waiting.pop() {
-            self.entries((tree, node), &path, &mut waiting)
+            self.make_entries((tree, node), &path, &mut waiting)
                 .map_err(|error| error.of_reading(|| path.to_string()))?;
         }
         Ok(())
     }
 
     /// Makes the entries of a directory. Directories among them are queued.
-    fn entries(
+    fn make_entries(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
         path: &WorldPath,
         waiting: &mut Vec<(NodeId, WorldPath)>,
     ) -> Result<()> {
-        let source = source(tree, node)?;
+        let source = open_source(tree, node)?;
         let dir = self.copier.to.dir(path)?;
         self.note_attributes((tree, node), path)?;
         self.round.listed.insert(path.clone());
@@ -135,18 +140,22 @@ impl<'t> TreeBuilder<'t> {
             let name = Name::new(&bytes)?;
             if tree.kind(child).is_dir() {
                 let inner = path.join(name);
-                self.directory((tree, child), &inner)?;
+                self.make_directory((tree, child), &inner)?;
                 waiting.push((child, inner));
                 continue;
             }
             let source = source.as_ref().map(AsFd::as_fd);
-            self.leaf((tree, child), source, (&dir, name))?;
+            self.make_leaf((tree, child), source, (&dir, name))?;
         }
         Ok(())
     }
 
     /// Makes a directory, accessible to its maker alone until the end.
-    fn directory(&mut self, (tree, node): (&PastTree<'_>, NodeId), at: &WorldPath) -> Result<()> {
+    fn make_directory(
+        &mut self,
+        (tree, node): (&PastTree<'_>, NodeId),
+        at: &WorldPath,
+    ) -> Result<()> {
         let (Some(parent), Some(name)) = (at.parent(), at.name()) else {
             return Ok(());
         };
@@ -154,7 +163,7 @@ impl<'t> TreeBuilder<'t> {
         self.copier.counts.directories += 1;
         rustix::fs::mkdirat(&dir, name.bytes(), Mode::RWXU)
             .map_err(Error::os_on("mkdirat", || at.to_string()))?;
-        self.copier.hide((tree, node), (&dir, name))
+        self.copier.note_hidden((tree, node), (&dir, name))
     }
 
     /// Deletes the node that was made at a path.
@@ -183,7 +192,7 @@ impl<'t> TreeBuilder<'t> {
     }
 
     /// Makes a node that is not a directory. A node that cannot be made now may be made in the next round.
-    fn leaf(
+    fn make_leaf(
         &mut self,
         (tree, node): (&PastTree<'_>, NodeId),
         source: Option<BorrowedFd<'_>>,
@@ -195,7 +204,7 @@ impl<'t> TreeBuilder<'t> {
         });
         self.note((tree, node), is_kept);
         let path = dir.path().join(name);
-        let why = match self.copier.leaf((tree, node), source, (dir, name)) {
+        let why = match self.copier.copy_leaf((tree, node), source, (dir, name)) {
             Err(Error::NotFound) => None,
             Err(Error::Missing { what, .. } | Error::Damaged(what)) => Some(what),
             made => return made.map_err(|error| error.of_reading(|| path.to_string())),
@@ -255,7 +264,7 @@ impl<'t> TreeBuilder<'t> {
 }
 
 /// Opens a directory of a tree where it lies now, for its files to be opened there; `None` where it does not lie there.
-fn source(tree: &PastTree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
+fn open_source(tree: &PastTree<'_>, node: NodeId) -> Result<Option<OwnedFd>> {
     let there = match tree.disk().node(node) {
         Err(Error::NotFound) => return Ok(None),
         there => there?,
@@ -280,7 +289,7 @@ pub(super) fn set_root_attributes(to: &Root, looks: &FullAttributes) -> Result<V
 ///
 /// # Errors
 /// As [`erase`].
-pub fn empty(root: &Root) -> Result<()> {
+pub fn delete_entries(root: &Root) -> Result<()> {
     let dir = root.dir(&WorldPath::root())?;
     let fd = root.read_dir(&dir)?;
     let mut names = Vec::new();

@@ -26,26 +26,29 @@ pub fn check(
     } else {
         None
     };
-    inode_lists::layout(store, &mut report)?;
-    copied(store, &mut report)?;
+    inode_lists::check_layout(store, &mut report)?;
+    note_copy(store, &mut report)?;
     let mut journals = JournalPass::new(store, live, contents, &mut report)?;
     for session in sessions(&store.state)? {
-        journals.session(&session, step)?;
+        journals.check_session(&session, step)?;
     }
-    journals.contents(step)?;
+    journals.check_contents(step)?;
     journals.finish()?;
     inode_lists::check(store, &mut report)?;
     Ok(report)
 }
 
 /// Notes whether the store is a copy, where records of the original are not compared with inodes.
-fn copied(store: &Store, report: &mut FsckReport) -> Result<()> {
-    let Some(copied) = store.copied()? else {
+fn note_copy(store: &Store, report: &mut FsckReport) -> Result<()> {
+    let Some(copied) = store.copy_origin()? else {
         return Ok(());
     };
-    let came = sessions(&store.state)?;
-    let came = came.iter().filter(|id| **id <= copied.last).count();
-    let what = match came {
+    let copied_sessions = sessions(&store.state)?;
+    let copied_sessions = copied_sessions
+        .iter()
+        .filter(|id| **id <= copied.last)
+        .count();
+    let what = match copied_sessions {
         1 => "the store is a copy: this session was recorded in the original".to_owned(),
         n => format!(
             "the store is a copy: this session and the {} before it were recorded in the original",

@@ -22,7 +22,7 @@ use crate::world::store::settle::{open_journal, sessions};
 
 impl JournalPass<'_> {
     /// After the last session, reads all contents that have a digest.
-    pub(super) fn contents(&mut self, step: &mut dyn FnMut(CheckProgress)) -> Result<()> {
+    pub(super) fn check_contents(&mut self, step: &mut dyn FnMut(CheckProgress)) -> Result<()> {
         if !self.sums.wanted {
             return Ok(());
         }

@@ -167,12 +167,12 @@ pub enum CheckProgress {
 }
 
 /// The number of findings of each kind that are listed.
-const NAMED: usize = 200;
+const MAX_LISTED_FINDINGS: usize = 200;
 
 impl FsckReport {
     pub(super) fn add(&mut self, finding: Finding) {
         let of_kind = |f: &&Finding| f.kind == finding.kind;
-        if self.findings.iter().filter(of_kind).count() < NAMED {
+        if self.findings.iter().filter(of_kind).count() < MAX_LISTED_FINDINGS {
             self.findings.push(finding);
             return;
         }

@@ -23,7 +23,7 @@ pub(super) struct InodeLists {
 }
 
 /// Checks the directories that every store has.
-pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
+pub(super) fn check_layout(store: &Store, report: &mut FsckReport) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (root, name) = (&store.root, TRASH);
     let trash = root.with_top_access(|| open_beneath(root.as_fd(), name, flags, Mode::empty()));
@@ -74,7 +74,7 @@ pub(super) fn layout(store: &Store, report: &mut FsckReport) -> Result<()> {
 /// Compares the lists with the disk.
 pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
     let (links, pinned) = inode_lists::read(store.state.as_fd(), store.root().id().0)?;
-    let should = match recount(store, &pinned) {
+    let should = match recount_lists(store, &pinned) {
         Err(error) if error.errno() == rustix::io::Errno::ACCESS => {
             let what = "some directories are closed to this user, so the lists of hard links and hidden things were not checked";
             report.add(Finding::note(
@@ -86,7 +86,7 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
         }
         should => should?,
     };
-    if store.copied()?.is_some_and(|copied| copied.is_fresh) {
+    if store.copy_origin()?.is_some_and(|copied| copied.is_fresh) {
         // The lists are the original's; the next session sets them aside.
         return Ok(());
     }
@@ -122,7 +122,7 @@ pub(super) fn check(store: &Store, report: &mut FsckReport) -> Result<()> {
 
 /// Computes the correct lists: the files with names both in the trash and elsewhere, and the pinned inodes that still
 /// exist.
-pub(super) fn recount(store: &Store, pinned: &HashSet<Id>) -> Result<InodeLists> {
+pub(super) fn recount_lists(store: &Store, pinned: &HashSet<Id>) -> Result<InodeLists> {
     let mut should = InodeLists::default();
     let mut pending = vec![WorldPath::parse(TRASH)?];
     while let Some(path) = pending.pop() {

@@ -12,7 +12,7 @@ use crate::world::Id;
 use crate::world::root::Dir;
 
 /// The number of records back that an abort may reach.
-pub(super) const RECENT: usize = 8192;
+pub(super) const MAX_ABORT_DISTANCE: usize = 8192;
 
 /// An entry of the trash as listed, before records are read.
 pub(super) struct CheckedEntry {
@@ -72,7 +72,7 @@ pub(super) struct SessionScan {
     pub(super) foreign: bool,
 }
 
-pub(super) const BROKEN: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
+pub(super) const BROKEN_REMEDY: &str = "Somebody has written to the journal, or the disk is failing. What it says up to there holds; compare what follows with a backup of the store.";
 
 /// Hashes the path of an entry of the trash or of a node below one.
 pub(super) fn hash(parts: &[&[u8]]) -> u64 {

@@ -10,7 +10,9 @@ use super::super::Store;
 use super::super::kept_versions::on_disk;
 use super::super::trash_size::entries;
 use super::finding::{CheckProgress, Finding, FindingKind, FsckReport, RepairAction};
-use super::journal_pass::{BROKEN, CheckedEntry, JournalPass, LastLine, SessionScan, SessionTail};
+use super::journal_pass::{
+    BROKEN_REMEDY, CheckedEntry, JournalPass, LastLine, SessionScan, SessionTail,
+};
 use super::seal_digests::SealDigests;
 use crate::error::{Error, Result};
 use crate::journal::{JournalLine, LenientReader, ParsedLine};
@@ -19,7 +21,7 @@ use crate::world::store::layout::{TRASH, version_name};
 use crate::world::store::settle::{open_journal, sessions};
 
 /// The number of records between two reports of progress.
-const STEP: u64 = 4096;
+const PROGRESS_STEP: u64 = 4096;
 
 impl<'a> JournalPass<'a> {
     pub(super) fn new(
@@ -63,7 +65,11 @@ impl<'a> JournalPass<'a> {
     }
 
     /// Checks one session. Sessions come oldest first.
-    pub(super) fn session(&mut self, id: &str, step: &mut dyn FnMut(CheckProgress)) -> Result<()> {
+    pub(super) fn check_session(
+        &mut self,
+        id: &str,
+        step: &mut dyn FnMut(CheckProgress),
+    ) -> Result<()> {
         self.report.sessions += 1;
         self.sums.session(id);
         let found = on_disk(self.store, id)?;
@@ -103,22 +109,22 @@ impl<'a> JournalPass<'a> {
         self.before = before;
         let mut survey = LenientReader::new(BufReader::with_capacity(1 << 17, file));
         while let Some(line) = survey.next_line()? {
-            self.line(&mut here, line, step)?;
+            self.check_line(&mut here, line, step)?;
         }
         let lines = survey.lines();
-        self.unsealed(&here, survey.unsealed(), lines);
+        self.report_unsealed(&here, survey.unsealed(), lines);
         self.before = Some(SessionTail {
             session: here.id.clone(),
             hashes: survey.last_hashes(),
             lines,
         });
         self.end(&here, survey.torn(), survey.length());
-        self.orphans(&here);
+        self.report_orphans(&here);
         Ok(())
     }
 
     /// Checks a line of the journal.
-    fn line(
+    fn check_line(
         &mut self,
         here: &mut SessionScan,
         line: JournalLine,
@@ -127,7 +133,7 @@ impl<'a> JournalPass<'a> {
         let seq = match &line.what {
             ParsedLine::Record(record) => {
                 self.report.records += 1;
-                if self.report.records.is_multiple_of(STEP) {
+                if self.report.records.is_multiple_of(PROGRESS_STEP) {
                     step(CheckProgress::Records(self.report.records));
                 }
                 record.seq
@@ -135,19 +141,19 @@ impl<'a> JournalPass<'a> {
             // A seal has the number of the record before it.
             ParsedLine::Seal { seal, .. } => seal.seq + 1,
             ParsedLine::Neither { what, passed } => {
-                self.unreadable(here, line.number, what);
+                self.report_unreadable(here, line.number, what);
                 here.last = LastLine::damaged(*passed);
                 return Ok(());
             }
         };
         if !line.follows {
-            self.broken(here, line.number, seq);
+            self.report_broken(here, line.number, seq);
         }
         match line.what {
             ParsedLine::Record(record) => {
                 here.seq = record.seq;
                 here.last = LastLine::Good;
-                self.record(here, *record)?;
+                self.check_record(here, *record)?;
             }
             ParsedLine::Seal {
                 seal,
@@ -155,7 +161,7 @@ impl<'a> JournalPass<'a> {
                 covers,
                 first,
             } => {
-                self.seal(here, (line.number, first), &seal, (whole, covers));
+                self.check_seal(here, (line.number, first), &seal, (whole, covers));
                 // The digests of a tampered seal mean nothing.
                 if whole {
                     self.sums.digests(seal.digests);
@@ -166,12 +172,12 @@ impl<'a> JournalPass<'a> {
         Ok(())
     }
 
-    fn unreadable(&mut self, here: &mut SessionScan, line: u64, what: &str) {
+    fn report_unreadable(&mut self, here: &mut SessionScan, line: u64, what: &str) {
         here.broken = true;
         here.named = true;
         let what = what.split_once(": ").map_or(what, |(_, what)| what);
         let what = format!("line {line} of the journal cannot be read: {what}");
-        let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
+        let finding = Finding::problem(FindingKind::Changed, what, BROKEN_REMEDY);
         self.report.add(finding.in_session(&here.id, Some(line)));
         // The line counts as a single record: more cannot be known.
         here.seq += 1;
@@ -179,7 +185,7 @@ impl<'a> JournalPass<'a> {
     }
 
     /// Reports a line without the checksum or hash of the line before it.
-    fn broken(&mut self, here: &mut SessionScan, line: u64, seq: u64) {
+    fn report_broken(&mut self, here: &mut SessionScan, line: u64, seq: u64) {
         here.named = true;
         let missing = seq.saturating_sub(here.seq + 1);
         let (kind, what) = if line == 1 && seq == 1 {
@@ -205,7 +211,7 @@ impl<'a> JournalPass<'a> {
             );
             (FindingKind::Changed, what)
         };
-        let finding = Finding::problem(kind, what, BROKEN);
+        let finding = Finding::problem(kind, what, BROKEN_REMEDY);
         self.report.add(finding.in_session(&here.id, Some(line)));
     }
 
@@ -266,7 +272,7 @@ impl<'a> JournalPass<'a> {
         }
     }
 
-    fn orphans(&mut self, here: &SessionScan) {
+    fn report_orphans(&mut self, here: &SessionScan) {
         let live = self.live.as_deref() == Some(here.id.as_str());
         for (n, (files, known)) in &here.versions {
             if *known && files.size.is_none() && files.map {
@@ -297,7 +303,7 @@ impl<'a> JournalPass<'a> {
                 "the list of ranges of version {} has no version",
                 version_name(n)
             );
-            let finding = Finding::problem(FindingKind::VersionOrphan, what, ALONE);
+            let finding = Finding::problem(FindingKind::VersionOrphan, what, LIST_ALONE_REMEDY);
             self.report.add(
                 finding
                     .in_session(&here.id, Some(n))
@@ -308,4 +314,4 @@ impl<'a> JournalPass<'a> {
 }
 
 /// The remedy for a list without its version.
-const ALONE: &str = "Whoever deleted the version was killed before its list, or it was taken away behind the mount. --repair moves the list into the trash.";
+const LIST_ALONE_REMEDY: &str = "Whoever deleted the version was killed before its list, or it was taken away behind the mount. --repair moves the list into the trash.";

@@ -17,9 +17,9 @@ use crate::world::store::settle::{open_journal, sessions};
 use crate::world::trash::trash_entries::parse_entry;
 
 /// The time that a check of a served store waits in all for changes that are recorded but not yet done.
-const UNDER_WAY: Duration = Duration::from_secs(3);
+const MAX_CHANGE_WAIT: Duration = Duration::from_secs(3);
 /// The interval between two checks of such a change.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RECHECK_PAUSE: Duration = Duration::from_millis(20);
 
 /// An expected entry: session, record, path in the trash, and its path before.
 type AwaitedEntry = (String, u64, Vec<u8>, String);
@@ -27,9 +27,9 @@ type AwaitedEntry = (String, u64, Vec<u8>, String);
 impl JournalPass<'_> {
     /// Reports the expected entries that were not found, after the last session.
     pub(super) fn finish(mut self) -> Result<()> {
-        let until = Instant::now() + UNDER_WAY;
+        let until = Instant::now() + MAX_CHANGE_WAIT;
         for gone in std::mem::take(&mut self.gone) {
-            self.doubted(&gone, until)?;
+            self.recheck_version(&gone, until)?;
         }
         self.unknown_entries();
         self.other_inodes();
@@ -39,7 +39,7 @@ impl JournalPass<'_> {
 
     /// Checks a missing or unfit version once more. In the session that a daemon is writing, the change may still be
     /// under way: the record comes first.
-    fn doubted(&mut self, gone: &MissingVersion, until: Instant) -> Result<()> {
+    fn recheck_version(&mut self, gone: &MissingVersion, until: Instant) -> Result<()> {
         let (name, seq, path) = (version_name(gone.n), gone.seq, &gone.path);
         let under_way = || self.live.as_ref() == Some(&gone.session) && Instant::now() < until;
         let meta = loop {
@@ -51,7 +51,7 @@ impl JournalPass<'_> {
             if is_fit || gone.unfit.is_some() || !under_way() {
                 break meta;
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(RECHECK_PAUSE);
         };
         let finding = match (meta, &gone.unfit) {
             (None, _) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 
 use super::finding::{Finding, FindingKind};
-use super::journal_pass::{JournalPass, MissingVersion, RECENT, SessionScan, hash};
+use super::journal_pass::{JournalPass, MAX_ABORT_DISTANCE, MissingVersion, SessionScan, hash};
 use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, KeepMethod, Op, Record, SEALED, VersionRef};
 use crate::name::{EscapedBytes, Name, WorldPath};
@@ -14,12 +14,12 @@ use crate::world::keep::version_files::versions_of;
 use crate::world::trash::trash_entries::parse_entry;
 
 impl JournalPass<'_> {
-    pub(super) fn record(&mut self, here: &mut SessionScan, record: Record) -> Result<()> {
+    pub(super) fn check_record(&mut self, here: &mut SessionScan, record: Record) -> Result<()> {
         let record = record.with_device(self.store.root().id().0);
         let seq = record.seq;
         self.sums.record(&record);
         if let (Some(path), Some((kept, size))) = (record.op.path(), record.op.kept()) {
-            self.version(here, seq, path, kept, size)?;
+            self.check_version(here, seq, path, kept, size)?;
         }
         match &record.op {
             Op::Begin { session, after, .. } => {
@@ -34,7 +34,7 @@ impl JournalPass<'_> {
                     self.report.add(finding.in_session(&here.id, Some(1)));
                 }
                 if let Some(after) = after {
-                    self.after(here, after);
+                    self.check_previous_end(here, after);
                 }
             }
             Op::End => here.ended = true,
@@ -47,7 +47,7 @@ impl JournalPass<'_> {
             } => self.expect(here, seq, &replaced.trash, replaced.ids),
             Op::Restore { path, replaced, .. } => {
                 let below: Vec<&[u8]> = path.components().skip(1).map(Name::bytes).collect();
-                self.taken(hash(&below));
+                self.take_entry(hash(&below));
                 if let Some(replaced) = replaced {
                     self.expect(here, seq, &replaced.trash, replaced.ids);
                 }
@@ -57,10 +57,10 @@ impl JournalPass<'_> {
                 entries,
                 names,
                 ..
-            } => self.gathered(seq, trash, entries, names),
+            } => self.note_gathering(seq, trash, entries, names),
             Op::Purge { entries } => {
                 for entry in entries {
-                    self.taken(hash(&[&entry.0]));
+                    self.take_entry(hash(&[&entry.0]));
                 }
             }
             Op::Evict { versions } => {
@@ -97,13 +97,13 @@ impl JournalPass<'_> {
     fn expect_entry(&mut self, seq: u64, hash: u64) {
         self.awaited.insert(hash, seq);
         self.recent.push_back((seq, hash));
-        if self.recent.len() > RECENT {
+        if self.recent.len() > MAX_ABORT_DISTANCE {
             self.recent.pop_front();
         }
     }
 
     /// Handles an entry that a record takes from the trash. Returns whether it was awaited there.
-    fn taken(&mut self, key: u64) -> bool {
+    fn take_entry(&mut self, key: u64) -> bool {
         let below = self.gathered.remove(&key);
         let keys = below.into_iter().chain([key]);
         keys.filter(|key| self.awaited.remove(key).is_some())
@@ -112,7 +112,7 @@ impl JournalPass<'_> {
     }
 
     /// Handles entries moved below another one under their own names.
-    fn gathered(
+    fn note_gathering(
         &mut self,
         seq: u64,
         trash: &EscapedBytes,
@@ -127,7 +127,7 @@ impl JournalPass<'_> {
             names.iter().map(|(e, n)| (e, n)).collect();
         for entry in entries {
             // An entry that was purged or restored before is not expected anywhere.
-            let was_awaited = self.taken(hash(&[&entry.0]));
+            let was_awaited = self.take_entry(hash(&[&entry.0]));
             let name = match whole.get(entry) {
                 Some(name) => Some(name.0.as_slice()),
                 None => parse_entry(&entry.0).map(|(_, name)| name),
@@ -142,7 +142,7 @@ impl JournalPass<'_> {
         }
     }
 
-    fn version(
+    fn check_version(
         &mut self,
         here: &mut SessionScan,
         seq: u64,

@@ -34,7 +34,7 @@ pub fn repair(
     }
     let state = StateDir::open(&root, StoreHolder::this_process("fsck", None), None)?;
     for finding in &before.findings {
-        if let Err(error) = mend(&root, &state, store, finding) {
+        if let Err(error) = repair_finding(&root, &state, store, finding) {
             log::warn!("cannot be repaired: {}: {error}", finding.what);
         }
     }
@@ -54,7 +54,7 @@ pub fn repair(
     Ok(before)
 }
 
-fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Result<()> {
+fn repair_finding(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Result<()> {
     let session = finding.session.as_deref().unwrap_or_default();
     match finding.mend {
         None => Ok(()),
@@ -62,10 +62,12 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
         Some(RepairAction::Settle) => settle::last_session(root, state).map(|_| ()),
         Some(RepairAction::Close) => settle::end_damaged_session(root, state, session),
         Some(RepairAction::Seal) => settle::seal_again(root, state, session),
-        Some(RepairAction::Orphan) => orphan(root, state, session, finding.at.unwrap_or_default()),
+        Some(RepairAction::Orphan) => {
+            move_orphan_to_trash(root, state, session, finding.at.unwrap_or_default())
+        }
         Some(RepairAction::Lists) => {
             let (_, pinned) = crate::world::store::inode_lists::read(state.as_fd(), root.id().0)?;
-            let should = inode_lists::recount(store, &pinned)?;
+            let should = inode_lists::recount_lists(store, &pinned)?;
             crate::world::store::inode_lists::rewrite(
                 state.as_fd(),
                 root.id().0,
@@ -79,7 +81,7 @@ fn mend(root: &Root, state: &StateDir, store: &Store, finding: &Finding) -> Resu
 }
 
 /// Moves a version without a record to the trash, where it can be inspected and purged.
-fn orphan(root: &Root, state: &StateDir, session: &str, n: u64) -> Result<()> {
+fn move_orphan_to_trash(root: &Root, state: &StateDir, session: &str, n: u64) -> Result<()> {
     let Some(versions) = versions_of(state, session)? else {
         return Ok(());
     };

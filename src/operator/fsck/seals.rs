@@ -1,12 +1,12 @@
 //! Verifies the seals of a journal, and compares the end of a session with the next session's record of it.
 
 use super::finding::{Finding, FindingKind, RepairAction};
-use super::journal_pass::{BROKEN, JournalPass, LastLine, SessionScan};
+use super::journal_pass::{BROKEN_REMEDY, JournalPass, LastLine, SessionScan};
 use crate::journal::{Seal, SessionEnd};
 
 impl JournalPass<'_> {
     /// Handles a seal, given its line and the first line it covers, and whether it and those lines are intact.
-    pub(super) fn seal(
+    pub(super) fn check_seal(
         &mut self,
         here: &mut SessionScan,
         (line, first): (u64, u64),
@@ -33,13 +33,13 @@ impl JournalPass<'_> {
             LastLine::damaged(true)
         };
         if let Some(what) = what {
-            let finding = Finding::problem(FindingKind::Changed, what, BROKEN);
+            let finding = Finding::problem(FindingKind::Changed, what, BROKEN_REMEDY);
             self.report.add(finding.in_session(&here.id, Some(line)));
         }
     }
 
     /// Reports lines after the last seal.
-    pub(super) fn unsealed(&mut self, here: &SessionScan, first: u64, lines: u64) {
+    pub(super) fn report_unsealed(&mut self, here: &SessionScan, first: u64, lines: u64) {
         let live = self.live.as_deref() == Some(&*here.id);
         let mend = match here.last {
             LastLine::BadSeal => Some(RepairAction::Seal),
@@ -72,7 +72,7 @@ impl JournalPass<'_> {
     }
 
     /// Compares a session's reference to the previous one with how that ended.
-    pub(super) fn after(&mut self, here: &SessionScan, after: &SessionEnd) {
+    pub(super) fn check_previous_end(&mut self, here: &SessionScan, after: &SessionEnd) {
         let of = &after.session;
         let finding = match &self.before {
             Some(before) if before.session == *of => {
@@ -90,7 +90,7 @@ impl JournalPass<'_> {
                     "its end is not the one it had when session {} began, after record {}: lines were cut off, changed or added",
                     here.id, after.seq
                 );
-                Finding::problem(FindingKind::End, what, BROKEN).in_session(of, None)
+                Finding::problem(FindingKind::End, what, BROKEN_REMEDY).in_session(of, None)
             }
             // The oldest session present: earlier ones have been removed.
             None => {

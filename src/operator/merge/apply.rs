@@ -6,22 +6,24 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::steps::{FileFingerprint, FillContent, FillStep, MergePlan, NameStep, below, moved};
+use super::steps::{
+    FileFingerprint, FillContent, FillStep, MergePlan, NameStep, path_after_moves, path_below,
+};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::{NodeId, PastTree};
 use crate::operator::undo::edit::PlainText;
-use crate::operator::undo::{Applier, FormerBytes, PastCopier, put_label};
+use crate::operator::undo::{ChangeBackend, FormerBytes, PastCopier, put_label};
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Dir, Id, LocatedNode, Meta, RenameMode, SetAttrs, xattrs};
 
 /// Carries out the steps of a merge.
-pub(super) struct MergeExecutor<'t, 'a, 'h> {
+pub(super) struct MergeStepRunner<'t, 'a, 'h> {
     theirs: &'t PastTree<'a>,
     seen: &'t HashMap<WorldPath, FileFingerprint>,
     /// The inodes that the merge itself has written to: they may have several names.
     written: HashSet<Id>,
-    applier: &'h dyn Applier,
+    backend: &'h dyn ChangeBackend,
     caller: Caller,
     copier: PastCopier<'t, 'a, 'h>,
     /// The path of the current step.
@@ -29,20 +31,20 @@ pub(super) struct MergeExecutor<'t, 'a, 'h> {
     pub(super) done: u64,
 }
 
-impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
+impl<'t, 'a, 'h> MergeStepRunner<'t, 'a, 'h> {
     pub(super) fn new(
         theirs: &'t PastTree<'a>,
         seen: &'t HashMap<WorldPath, FileFingerprint>,
-        applier: &'h dyn Applier,
+        backend: &'h dyn ChangeBackend,
         caller: Caller,
-    ) -> MergeExecutor<'t, 'a, 'h> {
-        MergeExecutor {
+    ) -> MergeStepRunner<'t, 'a, 'h> {
+        MergeStepRunner {
             theirs,
             seen,
             written: HashSet::new(),
-            applier,
+            backend,
             caller,
-            copier: PastCopier::new(theirs, applier, caller),
+            copier: PastCopier::new(theirs, backend, caller),
             at: WorldPath::root(),
             done: 0,
         }
@@ -56,7 +58,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
     /// Carries out a plan.
     ///
     /// # Errors
-    /// The first error; [`MergeExecutor::at`] has the path.
+    /// The first error; [`MergeStepRunner::at`] has the path.
     pub(super) fn run(&mut self, plan: &MergePlan) -> Result<()> {
         for (path, seen) in &plan.removals {
             self.discard(path, Some(*seen))?;
@@ -64,17 +66,17 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         self.names(plan)?;
         // A file may be made at the path of a removed directory.
         for path in &plan.dirs {
-            self.discard(&moved(&plan.names, path), None)?;
+            self.discard(&path_after_moves(&plan.names, path), None)?;
         }
         for (path, filling) in &plan.fillings {
-            self.fill(path, filling)?;
+            self.fill_place(path, filling)?;
         }
         // Making an entry in a directory changes the directory's time.
         for (path, naming) in plan.names.iter().rev() {
             if let NameStep::Mkdir(node) = naming {
                 let looks = self.theirs.full_attributes(*node)?;
                 self.at_path(path, |steps, dir, name| {
-                    steps.copier.attributes(&looks, dir, name)
+                    steps.copier.copy_attributes(&looks, dir, name)
                 })?;
             }
         }
@@ -134,9 +136,9 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
                 let mode = self.theirs.meta(*node)?.mode;
                 self.done += 1;
                 self.at_path(path, |steps, dir, name| {
-                    let world = steps.applier.world();
+                    let world = steps.backend.world();
                     world.mkdir(dir, name, mode | 0o700, steps.caller)?;
-                    steps.applier.made(dir, name);
+                    steps.backend.note_new_entry(dir, name);
                     Ok(())
                 })
             }
@@ -144,7 +146,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
                 let mut now = from.clone();
                 for (was, is) in done {
                     now = if was.contains(&now) {
-                        below(&now, was, is).unwrap_or(now)
+                        path_below(&now, was, is).unwrap_or(now)
                     } else {
                         now
                     };
@@ -156,9 +158,9 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
 
     fn rename(&mut self, from: &WorldPath, to: &WorldPath, how: RenameMode) -> Result<()> {
         self.at = to.clone();
-        let (dir, name) = self.applier.world().parent(from)?;
-        let (new_dir, new_name) = self.applier.world().parent(to)?;
-        self.applier
+        let (dir, name) = self.backend.world().parent(from)?;
+        let (new_dir, new_name) = self.backend.world().parent(to)?;
+        self.backend
             .rename((&dir, name), (&new_dir, new_name), how, self.caller)?;
         self.done += 1;
         Ok(())
@@ -166,19 +168,19 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
 
     fn discard(&mut self, path: &WorldPath, seen: Option<FileFingerprint>) -> Result<()> {
         self.at_path(path, |steps, dir, name| {
-            let located = steps.applier.world().locate(dir, name)?;
+            let located = steps.backend.world().locate(dir, name)?;
             check(seen, located.node.meta())?;
-            steps.applier.discard(dir, name, steps.caller).map(drop)
+            steps.backend.discard(dir, name, steps.caller).map(drop)
         })?;
         self.done += 1;
         Ok(())
     }
 
-    fn fill(&mut self, path: &WorldPath, filling: &FillStep) -> Result<()> {
+    fn fill_place(&mut self, path: &WorldPath, filling: &FillStep) -> Result<()> {
         if path.is_root() {
             // The root is no entry of a directory, and only its attributes can change.
             self.at = path.clone();
-            let node = self.applier.world().root().node(path)?;
+            let node = self.backend.world().root().node(path)?;
             let located = LocatedNode {
                 node,
                 path: path.clone(),
@@ -189,14 +191,14 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             return Ok(());
         }
         self.at_path(path, |steps, dir, name| match filling {
-            FillStep::Make(node) => steps.copier.copy(*node, dir, name),
+            FillStep::Make(node) => steps.copier.copy_node(*node, dir, name),
             FillStep::Replace(node) => {
-                steps.applier.discard(dir, name, steps.caller)?;
-                steps.copier.copy(*node, dir, name)
+                steps.backend.discard(dir, name, steps.caller)?;
+                steps.copier.copy_node(*node, dir, name)
             }
-            FillStep::Content(new) => steps.content(new, dir, name),
+            FillStep::Content(new) => steps.put_content_at(new, dir, name),
             filling => {
-                let located = steps.applier.world().locate(dir, name)?;
+                let located = steps.backend.world().locate(dir, name)?;
                 steps.set_attributes(filling, &located)
             }
         })?;
@@ -204,8 +206,8 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         Ok(())
     }
 
-    fn content(&mut self, new: &FillContent, dir: &Dir, name: Name<'_>) -> Result<()> {
-        let located = self.applier.world().locate(dir, name)?;
+    fn put_content_at(&mut self, new: &FillContent, dir: &Dir, name: Name<'_>) -> Result<()> {
+        let located = self.backend.world().locate(dir, name)?;
         let seen = self.seen_of(&located);
         self.written.insert(located.node.meta().id);
         let put = |content: &dyn NewContent| {
@@ -214,7 +216,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
                 located: &located,
                 seen,
             };
-            let put = self.applier.put_content(&located, &merged, self.caller);
+            let put = self.backend.put_content(&located, &merged, self.caller);
             put.map(drop)
         };
         check(seen, located.node.meta())?;
@@ -231,7 +233,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
     }
 
     fn set_attributes(&mut self, filling: &FillStep, located: &LocatedNode) -> Result<()> {
-        let world = self.applier.world();
+        let world = self.backend.world();
         let theirs = |node: NodeId| self.theirs.meta(node);
         let change = match filling {
             FillStep::Mode(node) => SetAttrs {
@@ -259,7 +261,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
             }
             _ => return Ok(()),
         };
-        self.applier
+        self.backend
             .set_attr(located, change, self.caller)
             .map(drop)
     }
@@ -270,7 +272,7 @@ impl<'t, 'a, 'h> MergeExecutor<'t, 'a, 'h> {
         act: impl FnOnce(&mut Self, &Dir, Name<'_>) -> Result<()>,
     ) -> Result<()> {
         self.at = path.clone();
-        let (dir, name) = self.applier.world().parent(path)?;
+        let (dir, name) = self.backend.world().parent(path)?;
         act(self, &dir, name)
     }
 }

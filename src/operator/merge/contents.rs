@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::operator::past::{NodeId, PastContent, PastTree};
 
-use crate::operator::text::{LONGEST, merge};
+use crate::operator::text::{MAX_TEXT_BYTES, merge};
 
 /// A tree and a node of it.
 pub(super) type TreeNode<'t, 'a> = (&'t PastTree<'a>, NodeId);
@@ -12,7 +12,7 @@ pub(super) type TreeNode<'t, 'a> = (&'t PastTree<'a>, NodeId);
 ///
 /// # Errors
 /// As [`PastTree::content`]; [`Error::System`] with its path where this user may not read it.
-pub(super) fn content((tree, node): TreeNode<'_, '_>) -> Result<PastContent> {
+pub(super) fn open_content((tree, node): TreeNode<'_, '_>) -> Result<PastContent> {
     let path = || {
         tree.path(node)
             .map_or(String::new(), |path| path.to_string())
@@ -42,13 +42,13 @@ pub(super) fn is_same(one: TreeNode<'_, '_>, other: TreeNode<'_, '_>) -> Result<
     if one.0.meta(one.1)?.size != other.0.meta(other.1)?.size {
         return Ok(false);
     }
-    content(one)?.equals(&content(other)?)
+    open_content(one)?.equals(&open_content(other)?)
 }
 
 /// Returns whether `half` is an unfinished copy of `whole`: a copy gets its size first, and its bytes later.
 fn is_half_of(whole: TreeNode<'_, '_>, half: TreeNode<'_, '_>) -> Result<bool> {
     use std::io::Read;
-    let (whole, half) = (content(whole)?, content(half)?);
+    let (whole, half) = (open_content(whole)?, open_content(half)?);
     if whole.size() < half.size() {
         return Ok(false);
     }
@@ -74,7 +74,7 @@ fn is_half_of(whole: TreeNode<'_, '_>, half: TreeNode<'_, '_>) -> Result<bool> {
 ///
 /// # Errors
 /// As [`PastTree::content`], except for a base that was not kept.
-pub(super) fn decide(
+pub(super) fn decide_content(
     base: Option<TreeNode<'_, '_>>,
     ours: TreeNode<'_, '_>,
     theirs: TreeNode<'_, '_>,
@@ -91,16 +91,16 @@ pub(super) fn decide(
             "was made on both sides, with different contents",
         ));
     };
-    let was = match content(base) {
+    let was = match open_content(base) {
         Err(Error::Missing { .. } | Error::Damaged(_)) => None,
-        was => Some(was?).filter(|was| was.missing().is_none()),
+        was => Some(was?).filter(|was| was.missing_part().is_none()),
     };
     let Some(was) = was else {
         return Ok(ContentOutcome::Conflict(
             "differs, and what it was when the fork was made has not been kept",
         ));
     };
-    let (is, other) = (content(ours)?, content(theirs)?);
+    let (is, other) = (open_content(ours)?, open_content(theirs)?);
     if was.equals(&is)? {
         return Ok(ContentOutcome::Theirs);
     }
@@ -109,7 +109,7 @@ pub(super) fn decide(
     }
     if [&was, &is, &other]
         .iter()
-        .any(|content| content.size() > LONGEST)
+        .any(|content| content.size() > MAX_TEXT_BYTES)
     {
         return Ok(ContentOutcome::Conflict(
             "was changed on both sides, and is too long to be merged by lines",

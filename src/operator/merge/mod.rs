@@ -12,11 +12,11 @@ mod contents;
 mod earlier_contents;
 mod names;
 mod origin_tree;
+mod perform;
 mod plan;
-mod report;
 mod steps;
 mod unrecorded;
 mod unrecorded_edits;
 
-pub use report::{MergeReport, MergeRequest, run};
+pub use perform::{MergeReport, MergeRequest, perform};
 pub use steps::MergeConflict;

@@ -14,9 +14,9 @@ use crate::operator::diff::PathDifference;
 use crate::operator::past::NodeId;
 
 impl MergePlanner<'_, '_, '_, '_> {
-    pub(super) fn removed(&mut self, change: &PathDifference) -> Result<()> {
+    pub(super) fn plan_removal(&mut self, change: &PathDifference) -> Result<()> {
         let path = &change.path;
-        let (Some(here), Some(was)) = (self.ours.at(path)?, change.before) else {
+        let (Some(here), Some(was)) = (self.ours.node_at(path)?, change.before) else {
             return Ok(());
         };
         let seen = self.fingerprint(here)?;
@@ -77,7 +77,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         if self.has_moved(from, path)? {
             return Ok(true);
         }
-        let is_free = self.ours.at(from)?.is_none();
+        let is_free = self.ours.node_at(from)?.is_none();
         Ok((is_free || !is_unchanged)
             && false_if_unreadable(is_equal((self.theirs, there), (&self.ours.tree, here)))?)
     }
@@ -88,12 +88,12 @@ impl MergePlanner<'_, '_, '_, '_> {
         else {
             return Ok(true);
         };
-        let here = self.ours.at(from)?;
+        let here = self.ours.node_at(from)?;
         Ok(here.is_some_and(|here| self.ours.tree.kind(here) == self.theirs.kind(there)))
     }
 
     /// Plans the moves of the fork. `moves`: pairs of former and present paths.
-    pub(super) fn renamed(
+    pub(super) fn plan_moves(
         &mut self,
         change: &PathDifference,
         moves: &HashMap<WorldPath, WorldPath>,
@@ -110,10 +110,10 @@ impl MergePlanner<'_, '_, '_, '_> {
             Some(there) if kind.is_file() => {
                 false_if_unreadable(is_same((self.theirs, is.node), (&self.ours.tree, there)))?
             }
-            Some(_) => self.ours.at(from)?.is_none(),
+            Some(_) => self.ours.node_at(from)?.is_none(),
             None => false,
         };
-        let here = self.ours.at(from)?;
+        let here = self.ours.node_at(from)?;
         if is_there || here.is_none() && there.is_some_and(|node| self.ours.tree.kind(node) == kind)
         {
             return Ok(());
@@ -167,7 +167,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         from: &WorldPath,
         moves: &HashMap<WorldPath, WorldPath>,
     ) -> Result<bool> {
-        let (Some(here), Some(was)) = (self.ours.at(path)?, self.base.resolve(path)?) else {
+        let (Some(here), Some(was)) = (self.ours.node_at(path)?, self.base.resolve(path)?) else {
             return Ok(false);
         };
         let ours = (&self.ours.tree, here);
@@ -233,7 +233,7 @@ impl MergePlanner<'_, '_, '_, '_> {
                 None,
                 false,
             );
-        } else if let Some(inner) = self.ours.remaining(here, path)? {
+        } else if let Some(inner) = self.ours.remaining_entry(here, path)? {
             let mut clashes = self.plan.clashes.iter();
             if !clashes.any(|clash| path.contains(&clash.conflict.path)) {
                 let what = format!("was removed in the fork, and {inner} is new here");

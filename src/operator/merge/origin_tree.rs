@@ -31,7 +31,7 @@ impl<'a> OriginTree<'a> {
     ///
     /// # Errors
     /// As [`PastTree::resolve`], with the path where this user may not look into a directory.
-    pub(super) fn at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
+    pub(super) fn node_at(&self, path: &WorldPath) -> Result<Option<NodeId>> {
         let at = self.tree.resolve(path);
         at.map_err(|error| error.of_reading(|| path.to_string()))
     }
@@ -44,7 +44,7 @@ impl<'a> OriginTree<'a> {
         if self.leaving.contains(path) {
             Ok(None)
         } else {
-            self.at(path)
+            self.node_at(path)
         }
     }
 
@@ -69,7 +69,11 @@ impl<'a> OriginTree<'a> {
     ///
     /// # Errors
     /// Those of reading the directory.
-    pub(super) fn remaining(&self, dir: NodeId, path: &WorldPath) -> Result<Option<WorldPath>> {
+    pub(super) fn remaining_entry(
+        &self,
+        dir: NodeId,
+        path: &WorldPath,
+    ) -> Result<Option<WorldPath>> {
         for name in self.tree.children(dir)?.keys() {
             if path.is_root() && (**name == *TRASH || **name == *STATE) {
                 continue;

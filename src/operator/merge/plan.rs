@@ -7,11 +7,12 @@ use std::collections::HashMap;
 
 use rustix::fs::FileType;
 
-use super::contents::{ContentOutcome, decide};
+use super::contents::{ContentOutcome, decide_content};
 use super::earlier_contents::DoubtfulContent;
 use super::origin_tree::OriginTree;
 use super::steps::{
-    FileFingerprint, FillContent, FillStep, MergeConflict, MergePlan, ResolvableConflict, moved,
+    FileFingerprint, FillContent, FillStep, MergeConflict, MergePlan, ResolvableConflict,
+    path_after_moves,
 };
 use super::unrecorded::{EditBase, OriginAtFork, UnrecordedEdit};
 use crate::error::Result;
@@ -53,12 +54,12 @@ pub(super) fn plan<'a>(
     let is_dir = |change: &&PathDifference| side(change).is_some_and(DiffSide::is_dir);
     let gone = |change: &&PathDifference| change.status == ChangeStatus::Removed;
     for change in changes.iter().filter(gone).filter(|c| !is_dir(c)) {
-        planner.removed(change)?;
+        planner.plan_removal(change)?;
     }
     let moves: HashMap<WorldPath, WorldPath> = moves.collect();
     for change in &changes {
         match change.status {
-            ChangeStatus::Renamed => planner.renamed(change, &moves)?,
+            ChangeStatus::Renamed => planner.plan_moves(change, &moves)?,
             ChangeStatus::Added if is_dir(&change) => {
                 if let Some(is) = change.after {
                     planner.added_dir(&change.path, is.node)?;
@@ -71,7 +72,7 @@ pub(super) fn plan<'a>(
         .iter()
         .partition(|edit| theirs.kind(edit.node).is_dir());
     for edit in dirs {
-        planner.unrecorded(edit)?;
+        planner.plan_unrecorded(edit)?;
     }
     for change in changes.iter().rev().filter(gone).filter(is_dir) {
         planner.removed_dir(change)?;
@@ -81,14 +82,14 @@ pub(super) fn plan<'a>(
             ChangeStatus::Added if is_dir(&change) => {}
             ChangeStatus::Added => {
                 if let Some(is) = change.after {
-                    planner.added(&change.path, is.node)?;
+                    planner.plan_addition(&change.path, is.node)?;
                 }
             }
-            _ => planner.changed(change)?,
+            _ => planner.plan_change(change)?,
         }
     }
     for edit in files {
-        planner.unrecorded(edit)?;
+        planner.plan_unrecorded(edit)?;
     }
     Ok(planner.plan)
 }
@@ -144,17 +145,17 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(FileFingerprint::of(&self.ours.tree.disk().stat(here)?))
     }
 
-    pub(super) fn forced(&mut self, forced: FillStep) {
+    pub(super) fn add_forced_step(&mut self, forced: FillStep) {
         if let Some(clash) = self.plan.clashes.last_mut() {
             clash.forced = Some(forced);
         }
     }
 
     /// Plans a node that the fork has made and that is not a directory.
-    pub(super) fn added(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
+    pub(super) fn plan_addition(&mut self, path: &WorldPath, is: NodeId) -> Result<()> {
         let Some(here) = self.ours.stays_at(path)? else {
             if self.ours.has_parent_of(path)? {
-                self.fill(path, FillStep::Make(is))
+                self.add_fill_step(path, FillStep::Make(is))
             } else {
                 let what = "was made in the fork, in a directory that is not here any more";
                 self.add_conflict(path, what, Some(is), false);
@@ -165,7 +166,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         let are_same = kind == ours
             && match kind {
                 FileType::RegularFile => {
-                    return self.content(path, None, here, is, path);
+                    return self.plan_content(path, None, here, is, path);
                 }
                 FileType::Symlink => self.theirs.target(is)? == self.ours.tree.target(here)?,
                 _ => true,
@@ -178,7 +179,7 @@ impl MergePlanner<'_, '_, '_, '_> {
     }
 
     /// Plans a path that exists on both sides of the fork's difference.
-    fn changed(&mut self, change: &PathDifference) -> Result<()> {
+    fn plan_change(&mut self, change: &PathDifference) -> Result<()> {
         let (Some(was), Some(is)) = (change.before, change.after) else {
             return Ok(());
         };
@@ -192,7 +193,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         let former = if self.has_moved(&from, &change.path)? {
             None
         } else {
-            self.ours.at(&from)?
+            self.ours.node_at(&from)?
         };
         let here = match former {
             None => self
@@ -218,17 +219,17 @@ impl MergePlanner<'_, '_, '_, '_> {
         if change.content || change.unknown.is_some() {
             match kind {
                 FileType::RegularFile => {
-                    self.content(&at, Some(was.node), here, is.node, &change.path)?;
+                    self.plan_content(&at, Some(was.node), here, is.node, &change.path)?;
                 }
-                FileType::Symlink => self.target((was.node, here, is.node), &at)?,
+                FileType::Symlink => self.plan_target((was.node, here, is.node), &at)?,
                 _ => {}
             }
         }
-        self.attributes(change, here, &at)
+        self.plan_attributes(change, here, &at)
     }
 
     /// Plans a file's content. `there` is its path in the fork.
-    fn content(
+    fn plan_content(
         &mut self,
         at: &WorldPath,
         was: Option<NodeId>,
@@ -240,18 +241,22 @@ impl MergePlanner<'_, '_, '_, '_> {
         if let (Some(origin), Some(was)) = (self.origin, was)
             && origin.distrusts(self.base, was)?
         {
-            let base = self.base.path(was).map(|path| origin.base(&path));
+            let base = self.base.path(was).map(|path| origin.side_of(&path));
             let is_same = matches!(
                 base.transpose()?,
                 Some(EditBase::There { is_same: true, .. })
             );
-            return self.edited(at, (here, is_same), is);
+            return self.plan_edited_content(at, (here, is_same), is);
         }
         let base = was.map(|was| (self.base, was));
-        match decide(base, (&self.ours.tree, here), (self.theirs, is))? {
+        match decide_content(base, (&self.ours.tree, here), (self.theirs, is))? {
             ContentOutcome::Ours => {}
-            ContentOutcome::Theirs => self.fill(at, FillStep::Content(FillContent::Theirs(is))),
-            ContentOutcome::Text(text) => self.fill(at, FillStep::Content(FillContent::Text(text))),
+            ContentOutcome::Theirs => {
+                self.add_fill_step(at, FillStep::Content(FillContent::Theirs(is)))
+            }
+            ContentOutcome::Text(text) => {
+                self.add_fill_step(at, FillStep::Content(FillContent::Text(text)))
+            }
             ContentOutcome::Conflict(what) => {
                 self.add_conflict(at, what, Some(is), true);
                 if let Some(clash) = self.plan.clashes.last_mut() {
@@ -265,11 +270,15 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    fn target(&mut self, (was, here, is): (NodeId, NodeId, NodeId), at: &WorldPath) -> Result<()> {
+    fn plan_target(
+        &mut self,
+        (was, here, is): (NodeId, NodeId, NodeId),
+        at: &WorldPath,
+    ) -> Result<()> {
         let (ours, theirs) = (self.ours.tree.target(here)?, self.theirs.target(is)?);
         if ours == theirs {
         } else if ours == self.base.target(was)? {
-            self.fill(at, FillStep::Replace(is));
+            self.add_fill_step(at, FillStep::Replace(is));
         } else {
             let what = "is a link that leads elsewhere on both sides";
             self.add_conflict(at, what, Some(is), false);
@@ -277,7 +286,12 @@ impl MergePlanner<'_, '_, '_, '_> {
         Ok(())
     }
 
-    fn attributes(&mut self, change: &PathDifference, here: NodeId, at: &WorldPath) -> Result<()> {
+    fn plan_attributes(
+        &mut self,
+        change: &PathDifference,
+        here: NodeId,
+        at: &WorldPath,
+    ) -> Result<()> {
         let (Some(was), Some(is)) = (change.before, change.after) else {
             return Ok(());
         };
@@ -303,17 +317,17 @@ impl MergePlanner<'_, '_, '_, '_> {
         for (changed, is_as_it_was, is_there, filling, what) in cases {
             match (changed && !is_there, is_as_it_was) {
                 (false, _) => {}
-                (true, true) => self.fill(at, filling),
+                (true, true) => self.add_fill_step(at, filling),
                 (true, false) => {
                     self.add_conflict(at, what, None, false);
-                    self.forced(filling);
+                    self.add_forced_step(filling);
                 }
             }
         }
         if change.xattrs {
             let ours = self.ours.tree.xattrs(here)?;
             if ours == self.base.xattrs(was.node)? {
-                self.fill(at, FillStep::Xattrs(node));
+                self.add_fill_step(at, FillStep::Xattrs(node));
             } else if ours != self.theirs.xattrs(node)? {
                 self.add_conflict(
                     at,
@@ -321,18 +335,18 @@ impl MergePlanner<'_, '_, '_, '_> {
                     None,
                     false,
                 );
-                self.forced(FillStep::Xattrs(node));
+                self.add_forced_step(FillStep::Xattrs(node));
             }
         }
         Ok(())
     }
 
-    pub(super) fn fill(&mut self, at: &WorldPath, filling: FillStep) {
+    pub(super) fn add_fill_step(&mut self, at: &WorldPath, filling: FillStep) {
         self.plan.fillings.push((at.clone(), filling));
     }
 
     /// Returns the path of a node of the origin after all moves of the plan.
     pub(super) fn now_at(&self, path: &WorldPath) -> WorldPath {
-        moved(&self.plan.names, path)
+        path_after_moves(&self.plan.names, path)
     }
 }

@@ -96,7 +96,7 @@ pub(super) struct ResolvableConflict {
 }
 
 /// Returns the path of a node after moves.
-pub(super) fn moved(names: &[(WorldPath, NameStep)], path: &WorldPath) -> WorldPath {
+pub(super) fn path_after_moves(names: &[(WorldPath, NameStep)], path: &WorldPath) -> WorldPath {
     let mut best: Option<(&WorldPath, &WorldPath)> = None;
     for (to, naming) in names {
         if let NameStep::Move(from) = naming
@@ -106,12 +106,12 @@ pub(super) fn moved(names: &[(WorldPath, NameStep)], path: &WorldPath) -> WorldP
             best = Some((from, to));
         }
     }
-    best.and_then(|(from, to)| below(path, from, to))
+    best.and_then(|(from, to)| path_below(path, from, to))
         .unwrap_or_else(|| path.clone())
 }
 
 /// Returns the path below another directory.
-pub(super) fn below(path: &WorldPath, from: &WorldPath, to: &WorldPath) -> Option<WorldPath> {
+pub(super) fn path_below(path: &WorldPath, from: &WorldPath, to: &WorldPath) -> Option<WorldPath> {
     let rest = path.bytes().strip_prefix(from.bytes())?;
     WorldPath::parse(&[to.bytes(), rest].concat()).ok()
 }

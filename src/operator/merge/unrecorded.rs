@@ -98,7 +98,7 @@ impl<'a> OriginAtFork<'a> {
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub(super) fn base(&self, path: &WorldPath) -> Result<EditBase> {
+    pub(super) fn side_of(&self, path: &WorldPath) -> Result<EditBase> {
         let Some(node) = self.then.resolve(path)? else {
             return Ok(EditBase::Absent);
         };
@@ -158,7 +158,7 @@ impl<'a> OriginAtFork<'a> {
             return Ok(false);
         }
         let now = PastTree::now(self.then.disk().clone());
-        self.had(node, (&now, node))
+        self.had_content(node, (&now, node))
     }
 
     /// Returns whether the content that the fork's records have as the base of a node may itself have been edited
@@ -183,13 +183,13 @@ impl<'a> OriginAtFork<'a> {
         // A time in the future came along from the origin, and touching a file is not an edit.
         let there = base.path(node).map(|path| self.then.resolve(&path));
         Ok(match there.transpose()?.flatten() {
-            Some(there) => !self.had(there, (base, node))?,
+            Some(there) => !self.had_content(there, (base, node))?,
             None => true,
         })
     }
 
     /// Returns whether the origin had this very content.
-    fn had(&self, then: NodeId, (tree, node): (&PastTree<'_>, NodeId)) -> Result<bool> {
+    fn had_content(&self, then: NodeId, (tree, node): (&PastTree<'_>, NodeId)) -> Result<bool> {
         if self.then.kind(then) != tree.kind(node) {
             return Ok(false);
         }
@@ -204,7 +204,7 @@ impl<'a> OriginAtFork<'a> {
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub(super) fn edits(
+    pub(super) fn find_edits(
         &self,
         base: &PastTree<'_>,
         now: &PastTree<'_>,
@@ -271,10 +271,10 @@ impl EditSearch<'_, '_, '_> {
                 && (*is_new || self.origin.is_edit(meta.ctime))
                 && self.is_untouched(node)
             {
-                let base = self.origin.base(before)?;
+                let base = self.origin.side_of(before)?;
                 inner_is_new = meta.is_dir() && matches!(base, EditBase::Absent);
                 if inner_is_new || !meta.is_dir() {
-                    self.edit(inner.clone(), node, base)?;
+                    self.add_edit(inner.clone(), node, base)?;
                 }
             }
             if meta.is_dir() {
@@ -289,12 +289,12 @@ impl EditSearch<'_, '_, '_> {
         }
     }
 
-    fn edit(&mut self, path: WorldPath, node: NodeId, base: EditBase) -> Result<()> {
+    fn add_edit(&mut self, path: WorldPath, node: NodeId, base: EditBase) -> Result<()> {
         let (content, mode) = match &base {
             EditBase::Absent => (true, false),
-            EditBase::Gone(then) => (!self.origin.had(*then, (self.now, node))?, false),
+            EditBase::Gone(then) => (!self.origin.had_content(*then, (self.now, node))?, false),
             EditBase::There { then, .. } => (
-                !self.origin.had(*then, (self.now, node))?,
+                !self.origin.had_content(*then, (self.now, node))?,
                 self.now.kind(node) != FileType::Symlink
                     && self.base.meta(node)?.mode != self.origin.then.meta(*then)?.mode,
             ),

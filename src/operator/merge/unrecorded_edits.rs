@@ -16,15 +16,15 @@ use crate::operator::past::NodeId;
 
 impl MergePlanner<'_, '_, '_, '_> {
     /// Plans the merge of an edit.
-    pub(super) fn unrecorded(&mut self, edit: &UnrecordedEdit) -> Result<()> {
+    pub(super) fn plan_unrecorded(&mut self, edit: &UnrecordedEdit) -> Result<()> {
         let (path, node) = (&edit.path, edit.node);
         let kind = self.theirs.kind(node);
         let (from, (is_same, mode)) = match &edit.base {
             EditBase::Absent if kind.is_dir() => return self.added_dir(path, node),
-            EditBase::Absent => return self.added(path, node),
+            EditBase::Absent => return self.plan_addition(path, node),
             EditBase::Gone(_) => {
                 // It may have come there under another node, by an earlier merge.
-                let there = self.ours.at(path)?;
+                let there = self.ours.node_at(path)?;
                 let is_there = match there.filter(|there| self.ours.tree.kind(*there) == kind) {
                     Some(there) => is_equal((self.theirs, node), (&self.ours.tree, there))?,
                     None => false,
@@ -41,7 +41,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             } => (at, (*is_same, *mode)),
         };
         let at = self.now_at(from);
-        let Some(here) = self.ours.at(from)? else {
+        let Some(here) = self.ours.node_at(from)? else {
             let what = "is not here any more, and was edited beside its home in the fork";
             self.add_conflict(path, what, Some(node), false);
             return Ok(());
@@ -52,12 +52,14 @@ impl MergePlanner<'_, '_, '_, '_> {
             return Ok(());
         }
         match kind {
-            FileType::RegularFile if edit.content => self.edited(&at, (here, is_same), node)?,
+            FileType::RegularFile if edit.content => {
+                self.plan_edited_content(&at, (here, is_same), node)?
+            }
             FileType::Symlink => {
                 return match self.theirs.target(node)? == self.ours.tree.target(here)? {
                     true => Ok(()),
                     false if is_same => {
-                        self.fill(&at, FillStep::Replace(node));
+                        self.add_fill_step(&at, FillStep::Replace(node));
                         Ok(())
                     }
                     false => {
@@ -75,17 +77,17 @@ impl MergePlanner<'_, '_, '_, '_> {
         );
         if edit.mode && theirs != ours {
             if mode == Some(ours) {
-                self.fill(&at, FillStep::Mode(node))
+                self.add_fill_step(&at, FillStep::Mode(node))
             } else {
                 self.add_conflict(&at, "has other permissions on both sides", None, false);
-                self.forced(FillStep::Mode(node));
+                self.add_forced_step(FillStep::Mode(node));
             }
         }
         Ok(())
     }
 
     /// Plans a content whose former state only the origin may have.
-    pub(super) fn edited(
+    pub(super) fn plan_edited_content(
         &mut self,
         at: &WorldPath,
         (here, is_same_as_then): (NodeId, bool),
@@ -94,7 +96,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         self.note_fingerprint(here, at)?;
         if is_same((self.theirs, is), (&self.ours.tree, here))? {
         } else if is_same_as_then {
-            self.fill(at, FillStep::Content(FillContent::Theirs(is)));
+            self.add_fill_step(at, FillStep::Content(FillContent::Theirs(is)));
         } else {
             let what = "was changed here, and edited beside its home in the fork";
             self.add_conflict(at, what, Some(is), true);

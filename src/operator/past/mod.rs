@@ -109,26 +109,30 @@ impl<'a> Past<'a> {
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
-    pub fn about(store: &'a Store, path: &WorldPath, until: Option<&Point>) -> Result<Past<'a>> {
+    pub fn about_path(
+        store: &'a Store,
+        path: &WorldPath,
+        until: Option<&Point>,
+    ) -> Result<Past<'a>> {
         let mut past = Past::now(store)?;
         let there = past.tree.resolve(path)?;
         // In a copy of a store, the inodes in records mean nothing.
         if path.is_root()
             || there.is_some_and(|node| past.tree.kind(node).is_dir())
-            || store.copied()?.is_some()
+            || store.copy_origin()?.is_some()
         {
             return Ok(past);
         }
         let inode = there.and_then(|node| past.tree.ids(node));
         past.path_filter = PathFilter::of(store, path, inode, until)?;
-        past.records = ReverseRecords::trusting(store)?;
+        past.records = ReverseRecords::open_unchecked(store)?;
         Ok(past)
     }
 
-    /// Continues with records without actor, time and hashes: [`ReverseRecords::acts`].
-    pub fn acts(self) -> Past<'a> {
+    /// Continues with records without actor, time and hashes: [`ReverseRecords::without_actors`].
+    pub fn without_actors(self) -> Past<'a> {
         Past {
-            records: self.records.acts(),
+            records: self.records.without_actors(),
             ..self
         }
     }
@@ -175,7 +179,7 @@ impl<'a> Past<'a> {
         {
             for effect in self.tree.effects(&record, &session)? {
                 note(&session, &record, &effect);
-                let born = effect.born();
+                let born = effect.created_node();
                 self.tree.reverse(effect, (&session, &record));
                 if let Some(node) = born {
                     self.tree.forget_unborn(node);
@@ -205,7 +209,7 @@ impl<'a> Past<'a> {
         match next {
             Some((session, record)) if wanted(&session, record.seq) => {
                 if self.trusted.as_ref() != Some(&session) {
-                    if let Err(error) = self.store.trust(&session) {
+                    if let Err(error) = self.store.expect_trusted(&session) {
                         self.ahead.push_front(Ok((session, record)));
                         return Err(error);
                     }
@@ -227,7 +231,7 @@ impl<'a> Past<'a> {
         let Some((path, ids)) = record.op.changed_file_mut() else {
             return Ok(record);
         };
-        if self.tree.knows(path, ids)? {
+        if self.tree.knows_node(path, ids)? {
             return Ok(record);
         }
         read_ahead(
@@ -284,7 +288,7 @@ impl ChangeSet {
             RecordEffect::Name { dir, name, .. } => {
                 self.names.insert((*dir, disk.text(*name)));
             }
-            effect => self.nodes.extend(effect.within()),
+            effect => self.nodes.extend(effect.changed_inside()),
         }
     }
 }

@@ -302,7 +302,7 @@ fn filtered_past_of_a_path_equals_the_whole_past() {
 
             let mut past = Past::now(&store).unwrap();
             past.back_to(from).unwrap();
-            let mut about = Past::about(&store, &at, Some(from)).unwrap();
+            let mut about = Past::about_path(&store, &at, Some(from)).unwrap();
             about.back_to(from).unwrap();
             let what = |tree: &PastTree<'_>| {
                 let node = tree.resolve(&at).unwrap()?;
@@ -335,6 +335,6 @@ fn filtered_past_refuses_a_broken_chain() {
     let text = std::fs::read_to_string(&journal).unwrap();
     std::fs::write(&journal, text.replace("\"/g\"", "\"/G\"")).unwrap();
     let store = Store::open(dir.path()).unwrap();
-    let error = Past::about(&store, &path("h"), None).unwrap_err();
+    let error = Past::about_path(&store, &path("h"), None).unwrap_err();
     assert!(matches!(error, Error::Damaged(_)), "{error}");
 }

@@ -10,18 +10,18 @@ use crate::name::escape;
 use crate::operator::diff::{ChangeStatus, Diff, DiffSide, NodeBytes, PathDifference};
 
 /// The number of changes that are listed.
-pub(super) const LISTED: usize = 3000;
+pub(super) const MAX_LISTED_CHANGES: usize = 3000;
 /// The number of differences of contents that are shown.
-const SHOWN: usize = 300;
+const MAX_SHOWN_DIFFERENCES: usize = 300;
 /// The largest content that is compared, in bytes.
-const LARGE: u64 = 1 << 20;
+const MAX_COMPARED_BYTES: u64 = 1 << 20;
 /// The maximum size of all differences together, in bytes of HTML.
-const TOGETHER: usize = 6 << 20;
+const MAX_HTML_BYTES: usize = 6 << 20;
 /// The depth to which directories are nested in the page.
-const DEPTH: usize = 24;
+const MAX_DEPTH: usize = 24;
 
 /// Directories filled by programs: they come last and folded.
-const BULK: [&str; 10] = [
+const BULK_DIRS: [&str; 10] = [
     ".git",
     ".hg",
     "target",
@@ -77,7 +77,7 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[PathDifference]) -> String {
             top.changes.push(("/".to_owned(), change));
             continue;
         };
-        let (nested, deeper) = above.split_at(above.len().min(DEPTH));
+        let (nested, deeper) = above.split_at(above.len().min(MAX_DEPTH));
         let mut folder = &mut top;
         for part in nested {
             folder = folder.folders.entry(part.clone()).or_default();
@@ -86,7 +86,7 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[PathDifference]) -> String {
             .after
             .or(change.before)
             .is_some_and(|side| side.is_dir());
-        if is_dir && deeper.is_empty() && nested.len() < DEPTH {
+        if is_dir && deeper.is_empty() && nested.len() < MAX_DEPTH {
             folder.folders.entry(name.clone()).or_default().own = Some(change);
             continue;
         }
@@ -104,7 +104,7 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[PathDifference]) -> String {
         left_out: 0,
     };
     page.folder(&top, 0);
-    let more = diff.len().saturating_sub(LISTED) as u64;
+    let more = diff.len().saturating_sub(MAX_LISTED_CHANGES) as u64;
     if more > 0 {
         page.html.raw("<p class=\"more\">").number(more).raw(
             " further changes are not listed here. <code>trumanfs diff</code> shows all of them.</p>",
@@ -132,7 +132,7 @@ impl ChangesSection<'_, '_> {
         };
         let mut changes: Vec<_> = folder.changes.iter().collect();
         changes.sort_by_key(|(_, change)| order(change));
-        let is_bulk = |name: &str| BULK.contains(&name);
+        let is_bulk = |name: &str| BULK_DIRS.contains(&name);
         let mut folders: Vec<_> = folder.folders.iter().collect();
         folders.sort_by_key(|(name, inner)| (is_bulk(name), !inner.has_edits()));
         let (edited, others): (Vec<_>, Vec<_>) = changes
@@ -242,9 +242,9 @@ impl ChangesSection<'_, '_> {
             return None;
         }
         let largest = |side: Option<DiffSide>| side.map_or(0, |side| side.size);
-        if largest(change.before).max(largest(change.after)) > LARGE
-            || self.shown >= SHOWN
-            || self.html.len() > TOGETHER
+        if largest(change.before).max(largest(change.after)) > MAX_COMPARED_BYTES
+            || self.shown >= MAX_SHOWN_DIFFERENCES
+            || self.html.len() > MAX_HTML_BYTES
         {
             self.left_out += 1;
             return None;
@@ -281,7 +281,7 @@ impl PageFolder<'_> {
             let inner = folder.folders.iter();
             pending.extend(
                 inner
-                    .filter(|(n, _)| !BULK.contains(&n.as_str()))
+                    .filter(|(n, _)| !BULK_DIRS.contains(&n.as_str()))
                     .map(|(_, f)| f),
             );
         }

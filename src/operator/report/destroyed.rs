@@ -1,8 +1,8 @@
 //! The destroyed files and contents, each with the command that restores it.
 
-use super::facts::{shell, shell_path};
+use super::facts::{quote_for_shell, shell_path};
 use super::html::{HtmlFragment, many, size};
-use super::{LISTED, PageData};
+use super::{MAX_LISTED, PageData};
 use crate::journal::KeepMethod;
 use crate::name::escape;
 use crate::operator::kept_versions::KeptVersion;
@@ -10,7 +10,7 @@ use crate::operator::trash::TrashEntry;
 use crate::operator::usage::program;
 
 impl PageData {
-    pub(super) fn destroyed(&self, html: &mut HtmlFragment) {
+    pub(super) fn write_destroyed(&self, html: &mut HtmlFragment) {
         html.raw("<section aria-labelledby=\"h-gone\"><h2 id=\"h-gone\">What was destroyed, and how to get it back</h2>");
         if self.removed.len() + self.noise.len() + self.overwritten.len() == 0 {
             html.raw("<p class=\"empty\">Nothing that is still kept.</p></section>\n");
@@ -21,7 +21,7 @@ impl PageData {
             html.raw("<h3>Removed or replaced <span class=\"dim\">")
                 .number(self.removed.len() as u64);
             html.raw("</span></h3><ul class=\"gone\">");
-            for listed in self.removed.iter().take(LISTED) {
+            for listed in self.removed.iter().take(MAX_LISTED) {
                 self.entry(html, listed);
             }
             html.raw("</ul>");
@@ -31,7 +31,7 @@ impl PageData {
             html.raw("<h3>Overwritten, cut or emptied <span class=\"dim\">")
                 .number(self.overwritten.len() as u64);
             html.raw("</span></h3><ul class=\"gone\">");
-            for version in self.overwritten.iter().rev().take(LISTED) {
+            for version in self.overwritten.iter().rev().take(MAX_LISTED) {
                 self.version(html, version);
             }
             html.raw("</ul>");
@@ -42,7 +42,7 @@ impl PageData {
             html.raw("<details class=\"noise\"><summary>Noise: ")
                 .text(&count);
             html.raw(" that one program made and removed again, lock files, journals of databases</summary><ul class=\"gone\">");
-            for listed in self.noise.iter().rev().take(LISTED) {
+            for listed in self.noise.iter().rev().take(MAX_LISTED) {
                 self.entry(html, listed);
             }
             html.raw("</ul>");
@@ -68,7 +68,7 @@ impl PageData {
         let mut command = format!(
             "trumanfs trash restore {} {}",
             self.store,
-            shell(&listed.entry.0)
+            quote_for_shell(&listed.entry.0)
         );
         if let Some(path) = listed
             .path
@@ -76,7 +76,7 @@ impl PageData {
             .filter(|_| self.taken.contains(&listed.entry.0))
         {
             let beside = [b"/", path.bytes(), b".restored"].concat();
-            command.push_str(&format!(" --to {}", shell(&beside)));
+            command.push_str(&format!(" --to {}", quote_for_shell(&beside)));
         }
         html.command(&command);
         html.raw("</li>");
@@ -100,7 +100,7 @@ impl PageData {
             "trumanfs restore {} {} --at {}:{}",
             self.store,
             shell_path(&version.path),
-            shell(version.session.as_bytes()),
+            quote_for_shell(version.session.as_bytes()),
             version.seq.saturating_sub(1)
         ));
         html.raw("</li>");
@@ -108,7 +108,7 @@ impl PageData {
 }
 
 fn left_out(html: &mut HtmlFragment, all: usize, command: &str) {
-    let more = all.saturating_sub(LISTED) as u64;
+    let more = all.saturating_sub(MAX_LISTED) as u64;
     if more > 0 {
         html.raw("<p class=\"more\">").number(more);
         html.raw(&format!(

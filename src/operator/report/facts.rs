@@ -17,16 +17,16 @@ use crate::operator::usage::program;
 use crate::world::store::settle::open_journal;
 
 /// The maximum number of time slices.
-pub(super) const SLICES: usize = 180;
+pub(super) const MAX_SLICES: usize = 180;
 
 /// The maximum number of operator actions listed.
-const MARKS: usize = 200;
+const MAX_MARKS: usize = 200;
 
 /// The maximum number of programs that are kept apart.
-const PROGRAMS: usize = 200;
+const MAX_PROGRAMS: usize = 200;
 
 /// The maximum number of processes counted for one program.
-const PROCESSES: usize = 100_000;
+const MAX_PROCESSES: usize = 100_000;
 
 /// The changes in a time slice: those that only add, and those that destroy.
 pub(super) type SliceCounts = (u32, u32);
@@ -98,7 +98,7 @@ pub(super) fn read(store: &Store, id: &str, run: Option<&RunSummary>) -> Result<
     let mut reader = JournalReader::new(BufReader::with_capacity(1 << 17, file));
     loop {
         match reader.next_record() {
-            Ok(Some(record)) => facts.take(record),
+            Ok(Some(record)) => facts.add_record(record),
             Ok(None) => return Ok(facts),
             Err(Error::Damaged(what)) => {
                 facts.damage = Some(what);
@@ -110,7 +110,7 @@ pub(super) fn read(store: &Store, id: &str, run: Option<&RunSummary>) -> Result<
 }
 
 impl SessionFacts {
-    fn take(&mut self, record: Record) {
+    fn add_record(&mut self, record: Record) {
         if let Some(run) = &self.run
             && record.origin.run != Some(run.id)
         {
@@ -143,7 +143,7 @@ impl SessionFacts {
             _ => String::new(),
         };
         if !mark.is_empty() {
-            if self.marks.len() < MARKS {
+            if self.marks.len() < MAX_MARKS {
                 let seq = record.seq;
                 self.marks.push(PageEvent {
                     seq,
@@ -164,12 +164,12 @@ impl SessionFacts {
         } else if name.is_empty() {
             name = "unknown".to_owned();
         }
-        if !self.programs.contains_key(&name) && self.programs.len() >= PROGRAMS {
+        if !self.programs.contains_key(&name) && self.programs.len() >= MAX_PROGRAMS {
             name = "others".to_owned();
         }
         let program = self.programs.entry(name).or_default();
         program.by_operator = by_operator;
-        program.take(&record, slice);
+        program.add_record(&record, slice);
     }
 
     /// Notes the begin or the end of the session.
@@ -207,7 +207,7 @@ impl SessionFacts {
     fn slice_of(&mut self, time: DateTime<Utc>) -> usize {
         let began = self.began.unwrap_or(time);
         let since = (time - began).num_milliseconds().max(0);
-        while since / self.width >= SLICES as i64 {
+        while since / self.width >= MAX_SLICES as i64 {
             self.width *= 2;
             for program in self.programs.values_mut() {
                 let pairs = program.slices.chunks(2);
@@ -230,10 +230,10 @@ pub(super) fn add(a: SliceCounts, b: &SliceCounts) -> SliceCounts {
 }
 
 impl ProgramFacts {
-    fn take(&mut self, record: &Record, slice: usize) {
+    fn add_record(&mut self, record: &Record, slice: usize) {
         self.changes += 1;
         if let Some(actor) = &record.actor {
-            if self.processes.len() < PROCESSES {
+            if self.processes.len() < MAX_PROCESSES {
                 self.processes.insert(actor.pid);
             }
             if self.path.is_empty() {
@@ -272,11 +272,11 @@ fn destroys(op: &Op) -> bool {
 
 /// Quotes a path for a shell command.
 pub(super) fn shell_path(path: &WorldPath) -> String {
-    shell(&[b"/", path.bytes()].concat())
+    quote_for_shell(&[b"/", path.bytes()].concat())
 }
 
 /// Quotes an argument so that a shell reads it back unchanged, whatever it contains.
-pub(super) fn shell(argument: &[u8]) -> String {
+pub(super) fn quote_for_shell(argument: &[u8]) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:@%=".contains(b);
     let option = argument.first() == Some(&b'-');
     match std::str::from_utf8(argument) {
@@ -312,7 +312,7 @@ mod tests {
             "\u{202e}gpj.exe".as_bytes(),
             b"",
         ] {
-            let line = format!("printf %s {}", shell(name));
+            let line = format!("printf %s {}", quote_for_shell(name));
             let output = std::process::Command::new("bash")
                 .arg("-c")
                 .arg(&line)

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::facts::shell;
+use super::facts::quote_for_shell;
 use super::html::{HtmlFragment, grouped, size};
 use super::{ListedChanges, PageData, changes};
 use crate::error::Result;
@@ -111,7 +111,7 @@ impl PageData {
         let (subject, which) = match &self.facts.run {
             Some(run) => ("run", format!("--run {}", run.id)),
             None => {
-                let id = shell(self.facts.id.as_bytes());
+                let id = quote_for_shell(self.facts.id.as_bytes());
                 ("session", format!("--session {id}"))
             }
         };

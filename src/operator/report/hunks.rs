@@ -6,11 +6,11 @@ use similar::{Algorithm, ChangeTag, TextDiff};
 use super::html::HtmlFragment;
 
 /// The maximum number of lines of one difference.
-const LINES: usize = 400;
+const MAX_LINES: usize = 400;
 /// The maximum length of a line in bytes.
-const LINE: usize = 500;
+const MAX_LINE_BYTES: usize = 500;
 /// The number of unchanged lines that are shown around a change.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// Writes the difference of two texts.
 pub(super) fn hunks(html: &mut HtmlFragment, before: &[u8], after: &[u8]) {
@@ -23,12 +23,16 @@ pub(super) fn hunks(html: &mut HtmlFragment, before: &[u8], after: &[u8]) {
         .diff_slices(&old, &new);
     html.raw("<div class=\"diff\" tabindex=\"0\" role=\"region\" aria-label=\"Difference\"><pre>");
     let mut count = 0;
-    'all: for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
+    'all: for hunk in diff
+        .unified_diff()
+        .context_radius(CONTEXT_LINES)
+        .iter_hunks()
+    {
         html.raw("<span class=\"h\">")
             .text(hunk.header().to_string().trim_end())
             .raw("\n</span>");
         for change in hunk.iter_changes() {
-            if count >= LINES {
+            if count >= MAX_LINES {
                 html.raw(
                     "<span class=\"h\">… and more. trumanfs diff --patch shows all of it.\n</span>",
                 );
@@ -42,7 +46,7 @@ pub(super) fn hunks(html: &mut HtmlFragment, before: &[u8], after: &[u8]) {
             };
             let line = change.value();
             let line = line.strip_suffix(b"\n").unwrap_or(line);
-            let cut = line.get(..LINE).unwrap_or(line);
+            let cut = line.get(..MAX_LINE_BYTES).unwrap_or(line);
             html.raw(&format!("<{tag}>{sign}"))
                 .text(&String::from_utf8_lossy(cut));
             if cut.len() < line.len() {

@@ -27,17 +27,17 @@ use super::trash::{self, TrashEntry};
 use super::{Store, session};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use facts::{SessionFacts, shell};
+use facts::{SessionFacts, quote_for_shell};
 use html::HtmlFragment;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The number of removals, and of overwritten contents, that are listed.
-const LISTED: usize = 500;
+const MAX_LISTED: usize = 500;
 
 /// The number of programs that are listed.
-const PROGRAMS: usize = 40;
+const MAX_LISTED_PROGRAMS: usize = 40;
 
 /// Returns the session to report by default: the newest that was a mount.
 ///
@@ -82,7 +82,7 @@ pub fn page(
     step("looking into the trash");
     let mut removed = trash::list(store)?;
     removed.retain(|listed| facts.has(listed.session.as_deref(), listed.seq));
-    let noise = super::ephemeral::among(store, &removed)?;
+    let noise = super::ephemeral::ephemeral_among(store, &removed)?;
     let (noise, mut removed): (Vec<_>, Vec<_>) = removed
         .into_iter()
         .partition(|listed| noise.contains(&listed.entry.0));
@@ -110,8 +110,8 @@ pub fn page(
     };
     let taken = removed
         .iter()
-        .take(LISTED)
-        .chain(noise.iter().rev().take(LISTED))
+        .take(MAX_LISTED)
+        .chain(noise.iter().rev().take(MAX_LISTED))
         .filter(taken);
     let taken = taken.map(|listed| listed.entry.0.clone()).collect();
     step("comparing the start with the end");
@@ -125,12 +125,13 @@ pub fn page(
         None => Diff::between(store, &from, &to, &WorldPath::root()),
     };
     let diff = diff.and_then(|diff| {
-        let listed: Result<Vec<PathDifference>> = diff.changes().take(changes::LISTED).collect();
+        let listed: Result<Vec<PathDifference>> =
+            diff.changes().take(changes::MAX_LISTED_CHANGES).collect();
         listed.map(|listed| (diff, listed))
     });
     step("writing the page");
     let page = PageData {
-        store: shell(target),
+        store: quote_for_shell(target),
         running: !facts.ended
             && store.is_served()?
             && store.holder()?.is_some_and(|h| h.session == id),
@@ -182,7 +183,7 @@ impl PageData {
         self.timeline(&mut html);
         self.programs(&mut html);
         self.changes(&mut html, &diff);
-        self.destroyed(&mut html);
+        self.write_destroyed(&mut html);
         html.raw("</main>\n");
         self.footer(&mut html);
         html.raw("<script>")
@@ -237,7 +238,7 @@ impl PageData {
             html.raw(&format!("<th scope=\"col\" class=\"n\">{word}</th>"));
         }
         html.raw("</tr></thead><tbody>");
-        for (name, program) in programs.iter().take(PROGRAMS) {
+        for (name, program) in programs.iter().take(MAX_LISTED_PROGRAMS) {
             html.raw("<tr><th scope=\"row\"><bdi>")
                 .text(name)
                 .raw("</bdi>");
@@ -267,7 +268,7 @@ impl PageData {
             html.raw("</tr>");
         }
         html.raw("</tbody></table></div>");
-        let more = programs.len().saturating_sub(PROGRAMS) as u64;
+        let more = programs.len().saturating_sub(MAX_LISTED_PROGRAMS) as u64;
         if more > 0 {
             html.raw("<p class=\"more\">")
                 .number(more)

@@ -2,17 +2,17 @@
 //!
 //! The axis is broken where nothing happened for long, so that activity gets the width.
 
-use super::facts::{SLICES, SessionFacts, SliceCounts, add};
+use super::facts::{MAX_SLICES, SessionFacts, SliceCounts, add};
 use super::html::{HtmlFragment, many};
 
 /// The number of programs with a lane of their own.
-const LANES: usize = 8;
+const MAX_LANES: usize = 8;
 const LANE: usize = 44;
 const LEFT: usize = 190;
 /// The maximum number of characters in a lane's name, so that it fits to the left of the bars.
-const NAME: usize = 22;
+const MAX_NAME_CHARS: usize = 22;
 /// The maximum number of idle slices drawn; a longer gap is drawn this wide, as a break.
-const IDLE: usize = 4;
+const MAX_IDLE_SLICES: usize = 4;
 const WIDTH: usize = 1000;
 const RIGHT: usize = 970;
 const TOP: usize = 26;
@@ -23,9 +23,9 @@ pub(super) fn draw(facts: &SessionFacts) -> String {
     let programs = facts.busiest();
     let mut lanes: Vec<(String, Vec<SliceCounts>)> = Vec::new();
     for (i, (name, program)) in programs.iter().enumerate() {
-        match lanes.get_mut(LANES - 1) {
-            Some((name, slices)) if i >= LANES && programs.len() > LANES => {
-                *name = format!("{} others", programs.len() - LANES + 1);
+        match lanes.get_mut(MAX_LANES - 1) {
+            Some((name, slices)) if i >= MAX_LANES && programs.len() > MAX_LANES => {
+                *name = format!("{} others", programs.len() - MAX_LANES + 1);
                 slices.resize(slices.len().max(program.slices.len()), (0, 0));
                 for (sum, slice) in slices.iter_mut().zip(&program.slices) {
                     *sum = add(*sum, slice);
@@ -36,7 +36,11 @@ pub(super) fn draw(facts: &SessionFacts) -> String {
     }
     let scale = BarScale::of(&lanes);
     // A short session fills the width, too.
-    let count = scale.at.last().map_or(1, |last| last + 1).max(SLICES / 6);
+    let count = scale
+        .at
+        .last()
+        .map_or(1, |last| last + 1)
+        .max(MAX_SLICES / 6);
     let step = (RIGHT - LEFT) as f64 / count as f64;
     let height = TOP + lanes.len() * LANE + 30;
     html.raw(&format!(
@@ -78,7 +82,7 @@ impl BarScale {
                 .any(|(_, slices)| slices.get(i).is_some_and(|slice| *slice != (0, 0)));
             idle = if busy { 0 } else { idle + 1 };
             at.push(next);
-            next += usize::from(idle < IDLE);
+            next += usize::from(idle < MAX_IDLE_SLICES);
         }
         BarScale { at }
     }
@@ -136,8 +140,8 @@ fn lane(
 ) {
     let bottom = (top + LANE - 8) as f64;
     let short: String = match name.chars().count() {
-        0..=NAME => name.to_owned(),
-        _ => name.chars().take(NAME - 1).chain(['…']).collect(),
+        0..=MAX_NAME_CHARS => name.to_owned(),
+        _ => name.chars().take(MAX_NAME_CHARS - 1).chain(['…']).collect(),
     };
     html.raw(&format!(
         "<text class=\"lane\" x=\"{}\" y=\"{}\">",

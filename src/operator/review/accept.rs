@@ -7,7 +7,7 @@ use crate::operator::point::Operation;
 use crate::world::{Caller, World};
 
 /// The greatest number of ranges that a record lists: more would make a line of megabytes.
-const LISTED: usize = 2000;
+const MAX_LISTED_RANGES: usize = 2000;
 
 /// A request to accept changes.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -67,7 +67,10 @@ impl AcceptRequest {
 /// [`Error::Missing`] where none are named; those of writing the journal: then part of it may be accepted.
 pub fn accept(world: &World, request: &AcceptRequest, caller: Caller) -> Result<AcceptReport> {
     let mut last = None;
-    let (mut ranges, mut hunks) = (request.of.chunks(LISTED), request.hunks.chunks(LISTED));
+    let (mut ranges, mut hunks) = (
+        request.of.chunks(MAX_LISTED_RANGES),
+        request.hunks.chunks(MAX_LISTED_RANGES),
+    );
     loop {
         let (of, hunks) = (ranges.next(), hunks.next());
         if of.is_none() && hunks.is_none() {

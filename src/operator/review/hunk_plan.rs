@@ -78,7 +78,7 @@ impl Review<'_> {
             operations: chosen.len() as u64,
             ..UndoReport::default()
         };
-        let (now, edited) = match lines.without(chosen) {
+        let (now, edited) = match lines.text_without(chosen) {
             Ok(texts) => texts,
             Err(mut conflicts) => {
                 describe_conflicting_records(self.store, &mut conflicts)?;
@@ -97,10 +97,10 @@ impl Review<'_> {
             end: range.end,
             bytes: EscapedBytes(bytes.to_vec()),
         });
-        let said = chosen
+        let changes = chosen
             .iter()
             .map(|hunk| format!("take back {} of {path}", hunk.hunk));
-        report.changes = said.collect();
+        report.changes = changes.collect();
         report.extent = PlanSize {
             contents: 1,
             ..PlanSize::default()

@@ -11,7 +11,7 @@ use crate::journal::InodeNumbers;
 use crate::name::WorldPath;
 use crate::operator::past::RecordId;
 use crate::operator::point::Operation;
-use crate::operator::text::{Hunk, LineSign, PATIENCE, TextComparison, merge};
+use crate::operator::text::{COMPARE_LIMIT, Hunk, LineSign, TextComparison, merge};
 use crate::operator::undo::{ConflictCause, UndoConflict};
 
 /// A hunk of a review.
@@ -66,7 +66,7 @@ pub(super) fn states(
         let state = match (is_mixed, &since) {
             (true, _) => HunkState::Overtaken,
             (false, None) => HunkState::Open,
-            (false, Some(_)) if start.elapsed() >= PATIENCE => return None,
+            (false, Some(_)) if start.elapsed() >= COMPARE_LIMIT => return None,
             (false, Some(since)) => since.state(&hunk),
         };
         Some(ReviewHunk {
@@ -175,7 +175,7 @@ impl PathHunks {
     ///
     /// # Errors
     /// The obstacle for each hunk, with the record that caused it.
-    pub(super) fn without(
+    pub(super) fn text_without(
         &self,
         chosen: &[&ReviewHunk],
     ) -> std::result::Result<(&[u8], Vec<u8>), Vec<ConflictCause>> {
@@ -183,7 +183,7 @@ impl PathHunks {
         let (after, theirs) = (self.comparison.after(), self.comparison.without(&hunks));
         let is_in_the_way = |hunk: &&&ReviewHunk| hunk.state == HunkState::Overtaken;
         let in_the_way = chosen.iter().filter(is_in_the_way);
-        let conflicts: Vec<_> = in_the_way.map(|hunk| self.conflict(hunk)).collect();
+        let conflicts: Vec<_> = in_the_way.map(|hunk| self.conflict_at(hunk)).collect();
         let Some(now) = &self.now else {
             return if conflicts.is_empty() {
                 Ok((after, theirs))
@@ -194,13 +194,13 @@ impl PathHunks {
         match merge(after, now, &theirs).filter(|_| conflicts.is_empty()) {
             Some(merged) => Ok((now, merged)),
             None if conflicts.is_empty() => {
-                Err(chosen.iter().map(|hunk| self.conflict(hunk)).collect())
+                Err(chosen.iter().map(|hunk| self.conflict_at(hunk)).collect())
             }
             None => Err(conflicts),
         }
     }
 
-    fn conflict(&self, hunk: &ReviewHunk) -> ConflictCause {
+    fn conflict_at(&self, hunk: &ReviewHunk) -> ConflictCause {
         let last = self.last.clone().unwrap_or_else(|| Operation::start_of(""));
         let conflict = UndoConflict {
             session: last.session,
@@ -272,12 +272,14 @@ mod tests {
         let lines = lines(&before, &after, Some(&now));
         assert_eq!(states_of(&lines), [Overtaken, Gone, Open]);
         let third = lines.choose(&[3]).unwrap();
-        let (seen, taken) = lines.without(&third).unwrap();
+        let (seen, taken) = lines.text_without(&third).unwrap();
         assert_eq!(seen, now.as_bytes());
         let wanted = numbered(&[(5, "fünf\n"), (11, "eleven\n")]);
         assert_eq!(String::from_utf8(taken).unwrap(), wanted);
         // One that is in the way stops all.
-        let conflicts = lines.without(&lines.choose(&[1, 3]).unwrap()).unwrap_err();
+        let conflicts = lines
+            .text_without(&lines.choose(&[1, 3]).unwrap())
+            .unwrap_err();
         assert_eq!(conflicts.len(), 1);
         assert!(
             conflicts[0].0.what.contains("@@ -2,7 +2,7 @@"),
@@ -399,7 +401,7 @@ mod tests {
             let after: String = edited.iter().map(|word| format!("{word}\n")).collect();
             let whole = lines(&before, &after, None);
             let numbers: Vec<usize> = (1..=whole.hunks.len()).collect();
-            let (_, all) = whole.without(&whole.choose(&numbers).unwrap()).unwrap();
+            let (_, all) = whole.text_without(&whole.choose(&numbers).unwrap()).unwrap();
             prop_assert_eq!(String::from_utf8(all).unwrap(), before.clone());
             let mut now = after.clone();
             for pick in order {
@@ -409,7 +411,7 @@ mod tests {
                     break;
                 }
                 let number = open[pick.index(open.len())];
-                let (_, taken) = seen.without(&seen.choose(&[number]).unwrap()).unwrap();
+                let (_, taken) = seen.text_without(&seen.choose(&[number]).unwrap()).unwrap();
                 now = String::from_utf8(taken).unwrap();
                 // Never anything but lines of the two.
                 let is_known = |line: &str| words.iter().chain(&edited).any(|word| word == line);

@@ -6,7 +6,7 @@
 
 use super::hunks::{PathHunks, states};
 use super::list::Review;
-use super::other_changes::contents;
+use super::other_changes::content_nodes;
 use super::scope_index::ScopeRecord;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
@@ -115,7 +115,7 @@ impl Review<'_> {
         let later = content(past.tree(), meant)?;
         let mut between = None;
         past.back_noting(&Point::After(start), |session, record, effect| {
-            let is_it = contents(effect)
+            let is_it = content_nodes(effect)
                 .into_iter()
                 .flatten()
                 .any(|node| Some(node) == meant);

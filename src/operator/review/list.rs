@@ -334,7 +334,7 @@ fn nodes(effect: &RecordEffect) -> [Option<NodeId>; 2] {
         RecordEffect::Time(..) => [None, None],
         RecordEffect::Name { before, after, .. } => [*before, *after],
         RecordEffect::Born(node) => [Some(*node), None],
-        effect => [effect.within(), None],
+        effect => [effect.changed_inside(), None],
     }
 }
 

@@ -19,7 +19,7 @@ impl OtherChanges {
             Some(known) => known,
             None => Arc::from(session),
         };
-        for node in contents(effect).into_iter().flatten() {
+        for node in content_nodes(effect).into_iter().flatten() {
             let latest = self.latest.entry(node);
             latest.or_insert_with(|| (session.clone(), seq));
         }
@@ -33,7 +33,7 @@ impl OtherChanges {
 }
 
 /// Returns the nodes whose content, or place, an effect is about.
-pub(super) fn contents(effect: &RecordEffect) -> [Option<NodeId>; 2] {
+pub(super) fn content_nodes(effect: &RecordEffect) -> [Option<NodeId>; 2] {
     match effect {
         RecordEffect::Name { before, after, .. } => [*before, *after],
         RecordEffect::Born(node) | RecordEffect::Content { node, .. } => [Some(*node), None],

@@ -68,7 +68,7 @@ impl ReviewScope {
 /// # Errors
 /// [`Error::Damaged`](crate::error::Error::Damaged) where the journal cannot be read.
 pub fn newest(store: &Store) -> Result<Option<Operation>> {
-    let mut records = ReverseRecords::trusting(store)?;
+    let mut records = ReverseRecords::open_unchecked(store)?;
     let newest = records.next_where(|_| true)?;
     Ok(newest.map(|(session, record)| Operation {
         session: session.to_string(),

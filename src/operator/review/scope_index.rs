@@ -73,7 +73,7 @@ impl ScopeIndex {
         let mut seen = ScopeIndex::default();
         let mut numbers: HashMap<ChangeAuthor, u32> = HashMap::new();
         let mut parts: Vec<AcceptedRanges> = Vec::new();
-        let mut records = ReverseRecords::trusting(store)?;
+        let mut records = ReverseRecords::open_unchecked(store)?;
         loop {
             // `accept` records are parsed, and the first record before the scope ends the pass.
             let next = records.next_of(|session, header| {

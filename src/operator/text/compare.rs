@@ -10,10 +10,10 @@ use super::lines;
 
 /// The number of unchanged lines that are shown around a change. Changes with fewer than twice as many between them are
 /// one hunk.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// The time after which the search for the smallest difference is given up.
-pub(in crate::operator) const PATIENCE: Duration = Duration::from_secs(2);
+pub(in crate::operator) const COMPARE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The sign of a line in a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct Hunk {
 impl TextComparison {
     /// Compares two texts.
     pub fn new(before: Vec<u8>, after: Vec<u8>) -> TextComparison {
-        TextComparison::with_time_limit(before, after, PATIENCE)
+        TextComparison::with_time_limit(before, after, COMPARE_LIMIT)
     }
 
     fn with_time_limit(before: Vec<u8>, after: Vec<u8>, patience: Duration) -> TextComparison {
@@ -109,7 +109,7 @@ impl TextComparison {
 
     /// Returns the hunks, in order.
     pub fn hunks(&self) -> Vec<Hunk> {
-        let groups = group_diff_ops(self.ops.clone(), CONTEXT);
+        let groups = group_diff_ops(self.ops.clone(), CONTEXT_LINES);
         groups.into_iter().map(|ops| Hunk { ops }).collect()
     }
 

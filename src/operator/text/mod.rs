@@ -6,12 +6,12 @@
 mod compare;
 mod merge;
 
-pub(in crate::operator) use compare::PATIENCE;
+pub(in crate::operator) use compare::COMPARE_LIMIT;
 pub use compare::{Hunk, LineSign, TextComparison};
 pub(in crate::operator) use merge::merge;
 
 /// The size in bytes above which contents are not compared, shown or merged line by line.
-pub const LONGEST: u64 = 16 << 20;
+pub const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Returns the lines of a text, each with its end. Only a newline ends a line: patch(1) knows no other.
 fn lines(text: &[u8]) -> Vec<&[u8]> {

@@ -1,13 +1,13 @@
-//! Applying a plan under a record of its own: its extent before, its result after. The steps are in `steps.rs`.
+//! Applying a plan under a record of its own: its size before, its result after. The steps are in `steps.rs`.
 
 use std::os::fd::AsFd;
 
-use super::applier::Applier;
+use super::change_backend::ChangeBackend;
 use super::moves::NodeMover;
-use super::outcome::UndoOutcome;
 use super::planner::UndoPlan;
 use super::selection::RecordSelection;
-use super::steps::carry_out;
+use super::steps::run_steps;
+use super::undo_outcome::UndoOutcome;
 use crate::error::{Error, FailureKind, Result};
 use crate::operator::past::{NodeId, PastTree};
 use crate::world::Caller;
@@ -24,12 +24,12 @@ pub struct PlanSize {
     pub attributes: u64,
 }
 
-/// Returns the extent of a plan.
+/// Returns the size of a plan.
 ///
 /// # Errors
 /// Those of reading the disk.
-pub fn extent(plan: &UndoPlan<'_>) -> Result<PlanSize> {
-    let names = NodeMover::count(&plan.target)?;
+pub fn plan_size(plan: &UndoPlan<'_>) -> Result<PlanSize> {
+    let names = NodeMover::count_names(&plan.target)?;
     let mut extent = PlanSize {
         names,
         contents: plan.beside.len() as u64,
@@ -80,20 +80,20 @@ pub fn apply(
     plan: &UndoPlan<'_>,
     selection: &RecordSelection,
     what: &str,
-    applier: &dyn Applier,
+    backend: &dyn ChangeBackend,
     caller: Caller,
 ) -> Result<UndoOutcome> {
     let PlanSize {
         names,
         contents,
         attributes,
-    } = extent(plan)?;
+    } = plan_size(plan)?;
     if names + contents + attributes == 0 {
         return Ok(UndoOutcome::default());
     }
     let caller = caller.for_undo();
-    let of = selection.named();
-    let begun = applier
+    let of = selection.named_ranges();
+    let begun = backend
         .world()
         .note_undo(what.to_owned(), of, selection.redo, caller)?;
     let record = begun.seq();
@@ -101,7 +101,7 @@ pub fn apply(
         record: Some(record),
         ..UndoOutcome::default()
     };
-    let failed = carry_out(plan, applier, caller, &mut outcome).err();
+    let failed = run_steps(plan, backend, caller, &mut outcome).err();
     let is_begun = failed
         .as_ref()
         .is_some_and(|error| error.kind() == FailureKind::Partly);

@@ -26,7 +26,7 @@ impl UndoPlanner<'_, '_> {
         effect: &RecordEffect,
         record: SessionRecord<'_>,
     ) -> Result<()> {
-        if let Some(node) = effect.within()
+        if let Some(node) = effect.changed_inside()
             && self.went_to_trash(pair, node)
             && self.lies_only_in_trash((selection, pair), node)?
         {
@@ -113,7 +113,7 @@ impl UndoPlanner<'_, '_> {
 
     /// Adds the followed nodes to the changes of names that are checked, where their directory comes back from the
     /// trash.
-    pub(super) fn settle_cancelled(&mut self) {
+    pub(super) fn check_cancelled(&mut self) {
         for (place, lies) in std::mem::take(&mut self.followed) {
             let dir = self.target.path(place.0);
             let by = self

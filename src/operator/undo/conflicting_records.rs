@@ -12,14 +12,14 @@ use crate::operator::past::{RecordId, ReverseRecords};
 use crate::operator::point::Operation;
 
 /// The number of conflicts for which the conflicting record is looked up.
-const LOOKED_UP: usize = 100;
+const MAX_LOOKUPS: usize = 100;
 
 /// Finds the conflicting records, and describes their operation, their author and their run.
 pub(in crate::operator) fn describe_conflicting_records(
     store: &Store,
     conflicts: &mut [ConflictCause],
 ) -> Result<()> {
-    let shown = conflicts.iter().take(LOOKED_UP);
+    let shown = conflicts.iter().take(MAX_LOOKUPS);
     let mut wanted: BTreeSet<RecordId> = shown
         .flat_map(|(conflict, by)| {
             let own = (Arc::from(conflict.session.as_str()), conflict.seq);
@@ -30,7 +30,7 @@ pub(in crate::operator) fn describe_conflicting_records(
     // after them.
     let mut commands: HashMap<RunId, Option<String>> = HashMap::new();
     let mut runs: HashMap<usize, RunId> = HashMap::new();
-    let mut records = ReverseRecords::trusting(store)?;
+    let mut records = ReverseRecords::open_unchecked(store)?;
     while !wanted.is_empty() || commands.values().any(Option::is_none) {
         let Some((session, record)) = records.next_record()? else {
             break;
@@ -43,13 +43,13 @@ pub(in crate::operator) fn describe_conflicting_records(
         if !wanted.remove(&(session.clone(), record.seq)) {
             continue;
         }
-        for (index, (conflict, by)) in conflicts.iter_mut().take(LOOKED_UP).enumerate() {
+        for (index, (conflict, by)) in conflicts.iter_mut().take(MAX_LOOKUPS).enumerate() {
             if *by == Some((session.clone(), record.seq)) {
                 conflict.by = Some(Operation {
                     session: session.to_string(),
                     seq: record.seq,
                 });
-                conflict.by_what = Some(words(&record));
+                conflict.by_what = Some(describe_record(&record));
                 if let Some(run) = record.origin.run.filter(|_| !record.origin.is_undo()) {
                     runs.insert(index, run);
                     commands.entry(run).or_default();
@@ -72,7 +72,7 @@ pub(in crate::operator) fn describe_conflicting_records(
 }
 
 /// Describes a record and its author in a few words.
-fn words(record: &Record) -> String {
+fn describe_record(record: &Record) -> String {
     let paths: Vec<String> = record.op.paths().map(ToString::to_string).collect();
     let path = paths.join(" → ");
     let who = match (&record.actor, record.origin.run) {

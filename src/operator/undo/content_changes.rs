@@ -12,7 +12,7 @@ use crate::operator::past::{NodeId, PastContent, RecordEffect};
 impl UndoPlanner<'_, '_> {
     /// Reverses a record's change of a content; the past is already in the state before it. Returns whether a later
     /// content gives way to it.
-    pub(super) fn content(
+    pub(super) fn reverse_content(
         &mut self,
         node: NodeId,
         after: Option<Arc<ContentLayer>>,
@@ -24,9 +24,10 @@ impl UndoPlanner<'_, '_> {
             return Ok(false);
         }
         let there = content_of(&self.target, node);
-        let is_later = !is_same_layer(&after, &there) && !self.equal(node, &after, &there)?;
+        let is_later =
+            !is_same_layer(&after, &there) && !self.is_equal_content(node, &after, &there)?;
         if is_later {
-            if self.equal(node, &before, &there)? {
+            if self.is_equal_content(node, &before, &there)? {
                 return Ok(false);
             }
             let by = self.touched.get(&ChangeKey::Content(node)).cloned();
@@ -42,7 +43,7 @@ impl UndoPlanner<'_, '_> {
 
     /// Reverses a record's change of an attribute. `forced`: true if a later content gave way to the one before the
     /// record; so does its time.
-    pub(super) fn attribute(
+    pub(super) fn reverse_attribute(
         &mut self,
         effect: &RecordEffect,
         forced: bool,
@@ -61,7 +62,7 @@ impl UndoPlanner<'_, '_> {
             return Ok(());
         }
         if let RecordEffect::Xattr(_, name, before) = effect {
-            return self.xattr(node, (name, before), record);
+            return self.reverse_xattr(node, (name, before), record);
         }
         let (after, there) = (self.past.tree().meta(node)?, self.target.meta(node)?);
         // Only attributes that were set explicitly can be in conflict; times change by themselves.
@@ -117,7 +118,7 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    fn xattr(
+    fn reverse_xattr(
         &mut self,
         node: NodeId,
         (name, before): (&Vec<u8>, &Option<Vec<u8>>),
@@ -145,7 +146,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Compares two contents of a node byte by byte. An unreadable content equals no other.
-    pub(super) fn equal(
+    pub(super) fn is_equal_content(
         &self,
         node: NodeId,
         one: &Option<Arc<ContentLayer>>,

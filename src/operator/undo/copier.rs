@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, OFlags};
 
-use super::applier::Applier;
+use super::change_backend::ChangeBackend;
 use super::steps::put_label;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
@@ -17,7 +17,7 @@ use crate::world::{Caller, Dir, LocatedNode, NoOpenState, SetAttrs, SetTime, Tim
 /// Copies nodes of a past tree into a store.
 pub(in crate::operator) struct PastCopier<'t, 'a, 'h> {
     pub(super) tree: &'t PastTree<'a>,
-    pub(super) applier: &'h dyn Applier,
+    pub(super) backend: &'h dyn ChangeBackend,
     pub(super) caller: Caller,
     /// Files with several links that have already been copied.
     known: HashMap<NodeId, WorldPath>,
@@ -32,12 +32,12 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
     /// Makes a copier that has made nothing yet.
     pub(in crate::operator) fn new(
         tree: &'t PastTree<'a>,
-        applier: &'h dyn Applier,
+        backend: &'h dyn ChangeBackend,
         caller: Caller,
     ) -> PastCopier<'t, 'a, 'h> {
         PastCopier {
             tree,
-            applier,
+            backend,
             caller,
             known: HashMap::new(),
             at: WorldPath::root(),
@@ -52,14 +52,14 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
     }
 
     /// Opens a content, and notes its lost part.
-    pub(super) fn content(
+    pub(super) fn open_content(
         &mut self,
         node: NodeId,
         dir: &Dir,
         name: Name<'_>,
     ) -> Result<PastContent> {
         let content = self.tree.content(node)?;
-        let missing = content.missing();
+        let missing = content.missing_part();
         let note = missing.map(|missing| format!("{}: {missing}", dir.path().join(name)));
         self.notes.extend(note);
         Ok(content)
@@ -69,13 +69,13 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
     ///
     /// # Errors
     /// Those of the past and of the world.
-    pub(in crate::operator) fn copy(
+    pub(in crate::operator) fn copy_node(
         &mut self,
         node: NodeId,
         dir: &Dir,
         name: Name<'_>,
     ) -> Result<()> {
-        let world = self.applier.world();
+        let world = self.backend.world();
         self.at = dir.path().join(name);
         let looks = self.tree.full_attributes(node)?;
         let meta = looks.meta;
@@ -84,12 +84,12 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
             FileType::Directory => {
                 world.mkdir(dir, name, meta.mode | 0o700, caller)?;
                 self.made += 1;
-                self.applier.made(dir, name);
+                self.backend.note_new_entry(dir, name);
                 let path = dir.path().join(name);
                 for (name, child) in self.tree.children(node)? {
                     let inside = world.root().dir(&path)?;
                     let name = Name::new(&name)?;
-                    match self.copy(child, &inside, name) {
+                    match self.copy_node(child, &inside, name) {
                         Ok(()) => {}
                         Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
                             self.notes.push(what);
@@ -108,44 +108,44 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
                     let located = world.locate(&dir_of, name_of)?;
                     world.link(&located, dir, name, caller)?;
                     self.made += 1;
-                    self.applier.made(dir, name);
+                    self.backend.note_new_entry(dir, name);
                     return Ok(());
                 }
-                let content = self.content(node, dir, name)?;
+                let content = self.open_content(node, dir, name)?;
                 let flags = OFlags::RDWR | OFlags::EXCL;
                 let made = world.create(dir, name, flags, meta.mode, &NoOpenState, caller)?;
                 self.made += 1;
                 content.copy_to(made.file.as_fd())?;
-                self.applier.made(dir, name);
+                self.backend.note_new_entry(dir, name);
                 self.known.insert(node, dir.path().join(name));
             }
             FileType::Symlink => {
                 world.symlink(dir, name, &self.tree.target(node)?, caller)?;
                 self.made += 1;
-                self.applier.made(dir, name);
+                self.backend.note_new_entry(dir, name);
                 return Ok(());
             }
             kind => {
                 let mode = kind.as_raw_mode() | meta.mode;
                 world.mknod(dir, name, mode, caller)?;
                 self.made += 1;
-                self.applier.made(dir, name);
+                self.backend.note_new_entry(dir, name);
             }
         }
-        self.attributes(&looks, dir, name)
+        self.copy_attributes(&looks, dir, name)
     }
 
     /// Gives the node at a name the attributes that a node of the past had.
     ///
     /// # Errors
     /// Those of the world.
-    pub(in crate::operator) fn attributes(
+    pub(in crate::operator) fn copy_attributes(
         &mut self,
         then: &FullAttributes,
         dir: &Dir,
         name: Name<'_>,
     ) -> Result<()> {
-        let world = self.applier.world();
+        let world = self.backend.world();
         let meta = then.meta;
         let located: LocatedNode = world.locate(dir, name)?;
         let now = located.node.meta();
@@ -157,7 +157,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
         // Changing the owner drops a capability, and setting an ACL changes the mode: hence this order.
         let owned = owner == SetAttrs::default();
         if !owned {
-            self.applier.set_attr(&located, owner, self.caller)?;
+            self.backend.set_attr(&located, owner, self.caller)?;
         }
         let mut labelled = false;
         if let Some(then) = &then.xattrs {
@@ -187,7 +187,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
             }),
             ..SetAttrs::default()
         };
-        let now = self.applier.set_attr(&located, change, self.caller)?;
+        let now = self.backend.set_attr(&located, change, self.caller)?;
         if let Err(error) = check_set_gid(&change, &now) {
             self.notes
                 .push(format!("{}: {}", located.path, error.told()));

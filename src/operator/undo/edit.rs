@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 
 use sha2::{Digest, Sha256};
 
-use super::applier::Applier;
+use super::change_backend::ChangeBackend;
 use crate::error::{Error, FailureKind, Result};
 use crate::journal::{InodeNumbers, RunId};
 use crate::name::{EscapedBytes, WorldPath};
@@ -15,7 +15,7 @@ use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Id, LocatedNode, World};
 
 /// The number of attempts to edit a file that changes between reading and editing.
-const LOOKS: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// A range of bytes of a file, and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -149,7 +149,7 @@ impl EditTarget {
         let mut file = std::fs::File::from(world.root().open_to_read(&located.node)?);
         file.read_to_end(&mut before)
             .map_err(|error| Error::io("read", &error))?;
-        let after = request.applied(&before).ok_or_else(changed)?;
+        let after = request.apply_splices(&before).ok_or_else(changed)?;
         Ok(EditTarget {
             located,
             may_grow: request.length.is_some() && request.end() < before.len(),
@@ -158,13 +158,13 @@ impl EditTarget {
         })
     }
 
-    fn edit(&self, applier: &dyn Applier, caller: Caller) -> Result<()> {
+    fn edit_file(&self, backend: &dyn ChangeBackend, caller: Caller) -> Result<()> {
         let text = EditedText {
             text: &self.after,
             of: &self.before,
             may_grow: self.may_grow,
         };
-        applier.put_content(&self.located, &text, caller).map(drop)
+        backend.put_content(&self.located, &text, caller).map(drop)
     }
 }
 
@@ -181,7 +181,7 @@ impl EditRequest {
     }
 
     /// Returns the content after the changes; `None` where it is not as it was seen.
-    fn applied(&self, content: &[u8]) -> Option<Vec<u8>> {
+    fn apply_splices(&self, content: &[u8]) -> Option<Vec<u8>> {
         // Bytes appended directly after edited lines touch them.
         let length = self.length.filter(|length| self.end() < *length);
         let seen = content.get(..length.unwrap_or(content.len()))?;
@@ -204,23 +204,27 @@ impl EditRequest {
 /// # Errors
 /// [`Error::Conflict`] where the file is not as it was seen; those of finding, reading and writing it. Nothing was
 /// changed, except with [`Error::Partly`].
-pub fn edit(applier: &dyn Applier, request: &EditRequest, caller: Caller) -> Result<EditReport> {
+pub fn edit_file(
+    backend: &dyn ChangeBackend,
+    request: &EditRequest,
+    caller: Caller,
+) -> Result<EditReport> {
     let caller = caller.for_undo();
-    let world = applier.world();
+    let world = backend.world();
     let look = EditTarget::read(request, world, caller)?;
     let begun = world.note_undo(request.what.clone(), Vec::new(), false, caller)?;
     let record = Operation {
         session: world.session().to_owned(),
         seq: begun.seq(),
     };
-    let mut edited = look.edit(applier, caller);
-    for _ in 1..LOOKS {
+    let mut edited = look.edit_file(backend, caller);
+    for _ in 1..MAX_ATTEMPTS {
         // The file changed after it was read: it may still have the bytes to edit.
         if !matches!(&edited, Err(Error::Conflict { .. } | Error::NotFound)) {
             break;
         }
         let look = EditTarget::read(request, world, caller);
-        edited = look.and_then(|look| look.edit(applier, caller));
+        edited = look.and_then(|look| look.edit_file(backend, caller));
     }
     match edited.map_err(|error| of_path(error, &request.path)) {
         // A half-made edit can be taken back, so its record stays.
@@ -274,7 +278,7 @@ mod tests {
                 length: None,
                 splices,
             };
-            request.applied(b"0123456789")
+            request.apply_splices(b"0123456789")
         };
         let edited = applied(vec![
             splice(0, 0, b"a"),
@@ -301,7 +305,7 @@ mod tests {
                 bytes: EscapedBytes(b"one\n".to_vec()),
             }],
         };
-        let applied = |length, end, now: &[u8]| request(length, end).applied(now);
+        let applied = |length, end, now: &[u8]| request(length, end).apply_splices(now);
         let stays = applied(Some(4), 2, b"1\n2\n3\n");
         assert_eq!(stays.as_deref(), Some(&b"one\n2\n3\n"[..]));
         assert_eq!(applied(Some(4), 4, b"1\n2\n3\n"), None);

@@ -28,7 +28,7 @@ pub struct LastUndo {
 pub fn last_undo(store: &Store, skipped: &[Operation]) -> Result<LastUndo> {
     let mut taken_back: Vec<(String, u64, u64)> = Vec::new();
     let mut acted: HashSet<(Arc<str>, UndoId)> = HashSet::new();
-    let mut records = ReverseRecords::trusting(store)?;
+    let mut records = ReverseRecords::open_unchecked(store)?;
     while let Some((session, record)) = records.next_record()? {
         let seq = record.seq;
         let Some(undo) = record.undo_id().map(|undo| (session.clone(), undo)) else {

@@ -10,9 +10,9 @@
 //!
 //! [`apply`]: apply::apply
 
-pub mod applier;
 pub mod apply;
 mod cancelled;
+pub mod change_backend;
 mod conflicting_records;
 mod content_changes;
 mod copier;
@@ -20,35 +20,33 @@ pub mod edit;
 mod last_undo;
 mod moves;
 mod node_equality;
-pub mod outcome;
+pub mod perform;
 pub mod plan;
+mod plan_checks;
 mod planner;
-pub mod report;
 mod requested_paths;
-mod resolve;
 pub mod restore;
 pub mod select;
 pub mod selection;
-mod skipped;
 pub mod step_summary;
 mod steps;
+pub mod undo_outcome;
 
-pub use applier::{Applier, InProcessApplier};
 pub use apply::apply;
+pub use change_backend::{ChangeBackend, OfflineBackend};
 pub(in crate::operator) use conflicting_records::describe_conflicting_records;
 pub(in crate::operator) use copier::PastCopier;
 pub use last_undo::{LastUndo, last_undo};
-pub use outcome::UndoOutcome;
+pub use perform::{UndoReport, UndoRequest, perform};
 pub use plan::plan;
 pub(in crate::operator) use planner::ConflictCause;
 pub use planner::{OnConflict, UndoConflict, UndoPlan};
-pub use report::{UndoReport, UndoRequest, run};
-pub use select::{UndoTarget, select};
+pub use select::{UndoScope, select};
 pub use selection::RecordSelection;
-pub use skipped::SkippedSteps;
 pub use step_summary::in_words;
 pub(in crate::operator) use steps::FormerBytes;
 pub use steps::put_label;
+pub use undo_outcome::{SkippedSteps, UndoOutcome};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]

@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use rustix::fs::FileType;
 
-use super::applier::Applier;
-use super::skipped::SkippedSteps;
+use super::change_backend::ChangeBackend;
+use super::undo_outcome::SkippedSteps;
 use crate::error::{Error, Result};
 use crate::journal::FileTime;
 use crate::name::{Name, WorldPath, escape};
@@ -23,11 +23,11 @@ use crate::world::view::in_trash;
 use crate::world::{Caller, Dir, Id, RemovedNode, RenameMode, Time, root};
 
 /// The number of directories that are kept open.
-const OPEN: usize = 64;
+const MAX_OPEN_DIRS: usize = 64;
 
 /// Moves nodes to their names in the target.
 pub(super) struct NodeMover<'a, 'h> {
-    applier: &'h dyn Applier,
+    backend: &'h dyn ChangeBackend,
     caller: Caller,
     target: &'h PastTree<'a>,
     /// The current names.
@@ -55,13 +55,13 @@ struct PlannedMove {
 impl<'a, 'h> NodeMover<'a, 'h> {
     pub(super) fn new(
         target: &'h PastTree<'a>,
-        applier: &'h dyn Applier,
+        backend: &'h dyn ChangeBackend,
         caller: Caller,
     ) -> Result<NodeMover<'a, 'h>> {
         let here = PastTree::now(target.disk().clone());
         let trash = here.lookup(ROOT, TRASH)?.ok_or(Error::NotFound)?;
         Ok(NodeMover {
-            applier,
+            backend,
             caller,
             target,
             here,
@@ -75,7 +75,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
     }
 
     /// Returns the number of names to change.
-    pub(super) fn count(target: &PastTree<'_>) -> Result<u64> {
+    pub(super) fn count_names(target: &PastTree<'_>) -> Result<u64> {
         let mut count = 0;
         let mut last = None;
         for ((dir, name), then) in target.changed_places() {
@@ -122,7 +122,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         fills.sort_by(|one, two| (one.0, &one.1, &one.2.1).cmp(&(two.0, &two.1, &two.2.1)));
         for (_, dir, slot, node) in fills {
             let path = dir.join(Name::new(&slot.1)?);
-            let filled = self.fill(slot, node);
+            let filled = self.fill_place(slot, node);
             skipped.or_end(path, filled)?;
         }
         for change in &changes {
@@ -143,7 +143,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         self.target.path(dir).filter(|path| !in_trash(path))
     }
 
-    fn fill(&mut self, slot: &DirSlot, node: NodeId) -> Result<()> {
+    fn fill_place(&mut self, slot: &DirSlot, node: NodeId) -> Result<()> {
         if let Some(left) = self.wanted.get_mut(&node) {
             *left = left.saturating_sub(1);
         }
@@ -151,7 +151,9 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         if stands == Some(node) {
             return Ok(());
         }
-        let source = self.source(node)?.ok_or_else(|| gone_error(&slot.1))?;
+        let source = self
+            .name_to_leave(node)?
+            .ok_or_else(|| gone_error(&slot.1))?;
         let Some(other) = stands else {
             return self.rename(&source, slot, node, RenameMode::NoReplace);
         };
@@ -170,7 +172,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         self.discard(slot)?;
         let moved = self.rename(&source, slot, node, RenameMode::NoReplace);
         if moved.is_err()
-            && let Some(lies) = self.source(other)?
+            && let Some(lies) = self.name_to_leave(other)?
         {
             // The former occupant is better than an empty name.
             let _ = self.rename(&lies, slot, other, RenameMode::NoReplace);
@@ -179,7 +181,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
     }
 
     /// Returns a name that a node has to leave.
-    fn source(&mut self, node: NodeId) -> Result<Option<DirSlot>> {
+    fn name_to_leave(&mut self, node: NodeId) -> Result<Option<DirSlot>> {
         while let Some(slot) = self.leaving.get_mut(&node).and_then(Vec::pop) {
             if self.here.lookup(slot.0, &slot.1)? == Some(node) {
                 return Ok(Some(slot));
@@ -209,11 +211,11 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         self.verify(&dir, name, node)?;
         self.note_time(from.0, &dir)?;
         self.note_time(to.0, &new_dir)?;
-        self.applier
+        self.backend
             .rename((&dir, name), (&new_dir, new_name), how, self.caller)?;
         self.here.set_name(from.0, &from.1, None);
         self.here.set_name(to.0, &to.1, Some(node));
-        self.moved(node);
+        self.forget_open_dirs(node);
         self.done += 1;
         if how == RenameMode::Exchange {
             self.open.clear();
@@ -228,12 +230,12 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         let node = stands.ok_or_else(|| gone_error(&slot.1))?;
         self.verify(&dir, name, node)?;
         self.note_time(slot.0, &dir)?;
-        let RemovedNode { entry, .. } = self.applier.discard(&dir, name, self.caller)?;
+        let RemovedNode { entry, .. } = self.backend.discard(&dir, name, self.caller)?;
         self.here.set_name(slot.0, &slot.1, None);
         let lies = (self.trash, entry.bytes().into());
         self.here.set_name(lies.0, entry.bytes(), Some(node));
         self.relocate(node, slot, lies);
-        self.moved(node);
+        self.forget_open_dirs(node);
         self.done += 1;
         Ok(())
     }
@@ -258,7 +260,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
     }
 
     /// Drops the open directories after a directory has moved: their paths may be wrong.
-    fn moved(&mut self, node: NodeId) {
+    fn forget_open_dirs(&mut self, node: NodeId) {
         if self.here.kind(node) == FileType::Directory {
             self.open.clear();
         }
@@ -275,9 +277,9 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         }
         let path = self.here.path(node).ok_or(Error::NotFound)?;
         let ids = self.here.disk().ids(node).ok_or(Error::NotFound)?;
-        let root = self.applier.world().root();
+        let root = self.backend.world().root();
         let dir = Rc::new(root.dir_expecting(&path, Id(ids[0], ids[1]))?);
-        if self.open.len() >= OPEN {
+        if self.open.len() >= MAX_OPEN_DIRS {
             self.open.clear();
         }
         self.open.insert(node, dir.clone());

@@ -54,9 +54,9 @@ pub fn plan<'a>(
         missing: HashSet::new(),
     };
     if let Some(oldest) = &selection.oldest {
-        planner.walk(selection, oldest)?;
+        planner.go_back(selection, oldest)?;
     }
-    planner.settle()?;
+    planner.check_plan()?;
     let mut conflicts = std::mem::take(&mut planner.conflicts);
     super::conflicting_records::describe_conflicting_records(store, &mut conflicts)?;
     Ok(UndoPlan {
@@ -76,7 +76,7 @@ pub fn plan<'a>(
 }
 
 impl UndoPlanner<'_, '_> {
-    fn walk(&mut self, selection: &RecordSelection, oldest: &RecordId) -> Result<()> {
+    fn go_back(&mut self, selection: &RecordSelection, oldest: &RecordId) -> Result<()> {
         let end = Point::After(Operation {
             session: oldest.0.to_string(),
             seq: oldest.1 - 1,
@@ -88,7 +88,7 @@ impl UndoPlanner<'_, '_> {
             .back_by_one(|session, seq| !end.includes(session, seq))?
         {
             let undo = record.undo_id().map(|undo| (session.clone(), undo));
-            let cancelled = undo.and_then(|undo| selection.cancelled(&undo));
+            let cancelled = undo.and_then(|undo| selection.cancelling_pair(&undo));
             if let Some(ended) = begun.filter(|begun| Some(*begun) != cancelled) {
                 self.put_back_cancelled(ended.pair)?;
             }
@@ -96,10 +96,10 @@ impl UndoPlanner<'_, '_> {
             let effects = self.past.tree_mut().effects(&record, &session)?;
             if selection.has(&session, record.seq) {
                 self.name_missing(&effects, (&session, &record))?;
-                self.take_back(effects, (&session, &record))?;
+                self.reverse_selected(effects, (&session, &record))?;
             } else {
                 for effect in effects {
-                    self.touch(&effect, (&session, record.seq));
+                    self.note_touched(&effect, (&session, record.seq));
                     if let Some(undo) = cancelled {
                         let pair = (selection, undo.pair);
                         self.follow_cancelled(pair, &effect, (&session, &record))?;
@@ -117,7 +117,7 @@ impl UndoPlanner<'_, '_> {
         effects: &[RecordEffect],
         (session, record): (&Arc<str>, &Record),
     ) -> Result<()> {
-        if !effects.is_empty() || !self.past.tree_mut().misses(record)? {
+        if !effects.is_empty() || !self.past.tree_mut().is_of_missing_file(record)? {
             return Ok(());
         }
         if let Some((path, ids)) = record.op.changed_file()
@@ -131,7 +131,7 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    fn touch(&mut self, effect: &RecordEffect, (session, seq): (&Arc<str>, u64)) {
+    fn note_touched(&mut self, effect: &RecordEffect, (session, seq): (&Arc<str>, u64)) {
         let what = match effect {
             RecordEffect::Name { dir, name, .. } => ChangeKey::Name(*dir, *name),
             RecordEffect::Content { node, .. } => ChangeKey::Content(*node),
@@ -144,8 +144,12 @@ impl UndoPlanner<'_, '_> {
         self.touched.insert(what, (session.clone(), seq));
     }
 
-    fn take_back(&mut self, effects: Vec<RecordEffect>, record: SessionRecord<'_>) -> Result<()> {
-        if self.names(&effects, record)? {
+    fn reverse_selected(
+        &mut self,
+        effects: Vec<RecordEffect>,
+        record: SessionRecord<'_>,
+    ) -> Result<()> {
+        if self.reverse_names_of(&effects, record)? {
             for effect in effects {
                 self.past.tree_mut().reverse(effect, record);
             }
@@ -161,10 +165,10 @@ impl UndoPlanner<'_, '_> {
                     let node = *node;
                     let after = content_of(self.past.tree(), node);
                     self.past.tree_mut().reverse(effect, record);
-                    forced = self.content(node, after, record)?;
+                    forced = self.reverse_content(node, after, record)?;
                 }
                 _ => {
-                    self.attribute(&effect, forced, record)?;
+                    self.reverse_attribute(&effect, forced, record)?;
                     self.past.tree_mut().reverse(effect, record);
                 }
             }
@@ -173,7 +177,11 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Reverses a record's changes of names. Returns whether the rest of the record is left alone.
-    fn names(&mut self, effects: &[RecordEffect], record: SessionRecord<'_>) -> Result<bool> {
+    fn reverse_names_of(
+        &mut self,
+        effects: &[RecordEffect],
+        record: SessionRecord<'_>,
+    ) -> Result<bool> {
         let born = effects.iter().find_map(|effect| match effect {
             RecordEffect::Born(node) => Some(*node),
             _ => None,
@@ -183,7 +191,7 @@ impl UndoPlanner<'_, '_> {
         {
             let after = content_of(self.past.tree(), node);
             let there = content_of(&self.target, node);
-            if !is_same_layer(&after, &there) && !self.equal(node, &after, &there)? {
+            if !is_same_layer(&after, &there) && !self.is_equal_content(node, &after, &there)? {
                 let by = self.touched.get(&ChangeKey::Content(node)).cloned();
                 self.conflict(record, self.name_of(node), "was written to later", by, true);
                 if self.choice == OnConflict::KeepBoth {
@@ -193,15 +201,15 @@ impl UndoPlanner<'_, '_> {
             }
         }
         let trash = self.past.tree().lookup(ROOT, TRASH)?;
-        if let Some(forced) = self.names_now(effects, trash, record)? {
-            self.take_names_back(effects, (born, trash, forced), record)?;
+        if let Some(forced) = self.compare_names(effects, trash, record)? {
+            self.reverse_names(effects, (born, trash, forced), record)?;
         }
         Ok(false)
     }
 
     /// Compares names with the state that the record left. Returns whether they are taken back, and then whether by
     /// force.
-    fn names_now(
+    fn compare_names(
         &mut self,
         effects: &[RecordEffect],
         trash: Option<NodeId>,
@@ -271,7 +279,7 @@ impl UndoPlanner<'_, '_> {
         self.past.tree().path(dir).is_some_and(|dir| in_trash(&dir))
     }
 
-    fn take_names_back(
+    fn reverse_names(
         &mut self,
         effects: &[RecordEffect],
         (born, trash, forced): (Option<NodeId>, Option<NodeId>, bool),
@@ -296,7 +304,7 @@ impl UndoPlanner<'_, '_> {
                 && Some(*dir) != trash
             {
                 let disk = self.target.disk();
-                let beside = super::resolve::beside(&disk.text(alias), record.1.seq);
+                let beside = super::plan_checks::name_beside(&disk.text(alias), record.1.seq);
                 alias = disk.name_id(&beside);
                 self.instead.insert((*dir, *name), alias);
             }

@@ -33,13 +33,13 @@ impl RequestedPaths {
     }
 
     /// Returns whether an operation is selected: without patterns, all are.
-    pub(super) fn concerns(&self, op: &Op) -> bool {
+    pub(super) fn selects(&self, op: &Op) -> bool {
         self.patterns.is_empty() || op.paths().any(|path| self.matches(path))
     }
 
     fn matches(&self, path: &WorldPath) -> bool {
         let text = path.to_string();
-        self.patterns.iter().any(|pattern| pattern.fits(&text))
+        self.patterns.iter().any(|pattern| pattern.matches(&text))
     }
 
     /// Notes a removal of a directory that is not itself selected.
@@ -51,7 +51,7 @@ impl RequestedPaths {
     }
 
     /// Returns the removals of the directories above the paths of a selected operation.
-    pub(super) fn above(&mut self, op: &Op) -> Vec<u64> {
+    pub(super) fn removals_above(&mut self, op: &Op) -> Vec<u64> {
         if self.removed.is_empty() {
             return Vec::new();
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::applier::Applier;
+use super::change_backend::ChangeBackend;
 use super::copier::PastCopier;
 use super::node_equality::is_same;
 use super::steps::FormerBytes;
@@ -17,9 +17,9 @@ use crate::error::{Error, FailureKind, Result};
 use crate::journal::{Op, UndoId};
 use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::operator::Store;
+use crate::operator::closed_nodes::retry_with_opened_nodes;
 use crate::operator::past::{NodeId, Past, PastTree, RecordEffect, RecordId};
 use crate::operator::point::{Operation, Point};
-use crate::operator::rights::with_closed_nodes;
 use crate::world::view::in_trash;
 use crate::world::{CAPABILITY, Caller, Dir, RenameMode};
 
@@ -65,45 +65,48 @@ pub struct RestoreReport {
     pub failed: Option<String>,
 }
 
-/// Restores a file or a tree. `applier` is `None` for a dry run.
+/// Restores a file or a tree. `backend` is `None` for a dry run.
 ///
 /// # Errors
 /// [`Error::Missing`] where nothing was there; [`Error::Conflict`] where the destination's directory no longer
 /// exists. In these cases nothing was changed.
 pub fn restore(
     store: &Store,
-    wish: &RestoreRequest,
-    applier: Option<&dyn Applier>,
+    request: &RestoreRequest,
+    backend: Option<&dyn ChangeBackend>,
     caller: Caller,
 ) -> Result<RestoreReport> {
-    let Some(world) = applier.map(Applier::world).filter(|_| !wish.dry_run) else {
-        return attempt(store, wish, None, caller);
+    let Some(world) = backend
+        .map(ChangeBackend::world)
+        .filter(|_| !request.dry_run)
+    else {
+        return attempt(store, request, None, caller);
     };
     let was_denied = |tried: &Result<RestoreReport>| tried.as_ref().is_err_and(Error::is_denial);
-    let act = || attempt(store, wish, applier, caller);
-    with_closed_nodes(world, was_denied, act).1
+    let act = || attempt(store, request, backend, caller);
+    retry_with_opened_nodes(world, was_denied, act).1
 }
 
 fn attempt(
     store: &Store,
-    wish: &RestoreRequest,
-    applier: Option<&dyn Applier>,
+    request: &RestoreRequest,
+    backend: Option<&dyn ChangeBackend>,
     caller: Caller,
 ) -> Result<RestoreReport> {
     let mut past = Past::now(store)?;
-    let at = match &wish.at {
+    let at = match &request.at {
         Some(point) => {
             past.back_to(point)?;
             point.clone()
         }
-        None => before_last_change(&mut past, &wish.path)?,
+        None => before_last_change(&mut past, &request.path)?,
     };
     let tree = past.tree();
-    let node = tree.resolve(&wish.path)?.ok_or_else(|| Error::Missing {
-        what: format!("there was no {} at {at}", wish.path),
+    let node = tree.resolve(&request.path)?.ok_or_else(|| Error::Missing {
+        what: format!("there was no {} at {at}", request.path),
         remedy: "`trumanfs versions` lists when there was; --at takes a point.".to_owned(),
     })?;
-    let to = wish.to.clone().unwrap_or_else(|| wish.path.clone());
+    let to = request.to.clone().unwrap_or_else(|| request.path.clone());
     if to.is_root() || in_trash(&to) {
         return Err(Error::refused(
             format!("{to} cannot be the place to put something"),
@@ -111,8 +114,8 @@ fn attempt(
         ));
     }
     let mut restored = RestoreReport {
-        dry_run: wish.dry_run,
-        path: wish.path.clone(),
+        dry_run: request.dry_run,
+        path: request.path.clone(),
         at: at.to_string(),
         to: to.clone(),
         ..RestoreReport::default()
@@ -124,30 +127,30 @@ fn attempt(
         restored.same = true;
         return Ok(restored);
     }
-    let Some(applier) = applier.filter(|_| !wish.dry_run) else {
+    let Some(backend) = backend.filter(|_| !request.dry_run) else {
         return Ok(restored);
     };
-    let (dir, name) = applier.world().parent(&to).map_err(|error| match error {
+    let (dir, name) = backend.world().parent(&to).map_err(|error| match error {
         Error::NotFound | Error::NotDirectory => Error::Conflict {
             what: format!("the directory of {to} is not there any more"),
             remedy: "Nothing was changed. Say where it shall go with --to PATH.".to_owned(),
         },
         error => error,
     })?;
-    let what = if wish.path == to {
+    let what = if request.path == to {
         format!("restore {to} as at {at}")
     } else {
-        format!("restore {} as at {at} to {to}", wish.path)
+        format!("restore {} as at {at} to {to}", request.path)
     };
     let caller = caller.for_undo();
-    let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
+    let begun = backend.world().note_undo(what, Vec::new(), false, caller)?;
     restored.record = Some(Operation {
-        session: applier.world().session().to_owned(),
+        session: backend.world().session().to_owned(),
         seq: begun.seq(),
     });
-    let mut copier = PastCopier::new(tree, applier, caller);
+    let mut copier = PastCopier::new(tree, backend, caller);
     copier.at = to.clone();
-    let failed = place(&mut copier, &mut restored, node, (&dir, name)).err();
+    let failed = place_top(&mut copier, &mut restored, node, (&dir, name)).err();
     restored.made = copier.made;
     let at = copier.at.clone();
     restored.notes.extend(copier.notes());
@@ -174,7 +177,7 @@ struct GatheredRemovals {
 
 impl GatheredRemovals {
     /// Notes a gathering below a path.
-    fn note(&mut self, path: &WorldPath, op: &Op) {
+    fn note_gathering(&mut self, path: &WorldPath, op: &Op) {
         let Op::Gather {
             path: of,
             trash,
@@ -204,7 +207,7 @@ impl GatheredRemovals {
 
     /// Returns whether a record is an awaited removal. It is then no longer awaited, but the removals gathered for it
     /// are.
-    fn takes(&mut self, op: &Op) -> bool {
+    fn take_awaited(&mut self, op: &Op) -> bool {
         let is_awaited = match op {
             Op::Unlink { trash, .. } | Op::Rmdir { trash, .. } => self.awaited.remove(trash),
             _ => false,
@@ -244,8 +247,8 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
             session: session.to_string(),
             seq: record.seq - 1,
         });
-        gathered.note(path, &record.op);
-        if found.is_some() && gathered.takes(&record.op) {
+        gathered.note_gathering(path, &record.op);
+        if found.is_some() && gathered.take_awaited(&record.op) {
             found = Some(point.clone());
         }
         let there = past.tree().resolve(path)?;
@@ -292,14 +295,14 @@ fn before_last_change(past: &mut Past<'_>, path: &WorldPath) -> Result<Point> {
 }
 
 /// Puts the top node in its place, which may be taken.
-fn place(
+fn place_top(
     copier: &mut PastCopier<'_, '_, '_>,
     restored: &mut RestoreReport,
     node: NodeId,
     (dir, name): (&Dir, Name<'_>),
 ) -> Result<()> {
-    let (tree, applier, caller) = (copier.tree, copier.applier, copier.caller);
-    let world = applier.world();
+    let (tree, backend, caller) = (copier.tree, copier.backend, copier.caller);
+    let world = backend.world();
     match world.lookup(dir, name) {
         Err(Error::NotFound) => {}
         Err(error) => return Err(error),
@@ -307,26 +310,26 @@ fn place(
             if found.meta.kind == FileType::RegularFile
                 && tree.kind(node) == FileType::RegularFile =>
         {
-            let content = copier.content(node, dir, name)?;
+            let content = copier.open_content(node, dir, name)?;
             // Its attributes are read before its inode moves aside.
             let then = tree.full_attributes(node)?;
             let located = world.locate(dir, name)?;
-            applier.put_content(&located, &FormerBytes(&content), caller)?;
+            backend.put_content(&located, &FormerBytes(&content), caller)?;
             copier.made += 1;
-            return copier.attributes(&then, dir, name);
+            return copier.copy_attributes(&then, dir, name);
         }
         // The copy is completed before the current file goes: it may be made from that, and it may fail.
         Ok(_) => {
             let seq = restored.record.as_ref().map_or(0, |record| record.seq);
-            let beside = super::resolve::beside(name.bytes(), seq);
+            let beside = super::plan_checks::name_beside(name.bytes(), seq);
             let beside = Name::new(&beside)?;
-            copier.copy(node, dir, beside)?;
-            let removed = applier.discard(dir, name, caller)?;
+            copier.copy_node(node, dir, beside)?;
+            let removed = backend.discard(dir, name, caller)?;
             restored.replaced = Some(crate::name::escape(removed.entry.bytes()));
             let (from, to) = ((dir, beside), (dir, name));
-            applier.rename(from, to, RenameMode::NoReplace, caller)?;
+            backend.rename(from, to, RenameMode::NoReplace, caller)?;
             return Ok(());
         }
     }
-    copier.copy(node, dir, name)
+    copier.copy_node(node, dir, name)
 }

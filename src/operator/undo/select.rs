@@ -19,11 +19,12 @@ use crate::operator::point::{Operation, Point};
 /// The operations that an undo is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum UndoTarget {
+pub enum UndoScope {
     /// The named operations; for an undo, everything that it did.
     Operations(Vec<Operation>),
     /// All changes in a session or since a point, optionally by one process or program only.
-    Since {
+    #[serde(rename = "since")]
+    Matching {
         /// The point that the changes come after.
         from: Point,
         /// The only session, if any.
@@ -132,9 +133,9 @@ impl SelectionPass {
             self.asked.next_session();
         }
         if record.can_be_undone() && !matches!(record.op, Op::Undo { .. }) && wanted(&record) {
-            if self.asked.concerns(&record.op) {
+            if self.asked.selects(&record.op) {
                 self.latest = seq;
-                numbers.extend(self.asked.above(&record.op));
+                numbers.extend(self.asked.removals_above(&record.op));
                 self.chosen
                     .entry(session.clone())
                     .or_default()
@@ -167,14 +168,14 @@ impl SelectionPass {
                 && !selection.has(&undo.session, undo.seq)
                 && !outdated.contains(&undo.key())
             {
-                selection.add(self.parts_of(undo));
+                selection.add(self.undos_taken_by(undo));
             }
         }
     }
 
     /// Returns the undos that put a node into the trash that another, unselected undo took out again, and the undos
     /// that they took back: together they changed nothing, and they cannot be taken back one by one any more.
-    fn outdated(&self, selection: &RecordSelection) -> HashSet<(Arc<str>, UndoId)> {
+    fn outdated_undos(&self, selection: &RecordSelection) -> HashSet<(Arc<str>, UndoId)> {
         let mut outdated = HashSet::new();
         for later in self.undos.iter().filter(|undo| undo.redo) {
             let entries = self.put_into_trash.get(&later.key());
@@ -208,7 +209,7 @@ impl SelectionPass {
         }
     }
 
-    fn parts_of(&self, undo: &EarlierUndo) -> BTreeMap<Arc<str>, Vec<u64>> {
+    fn undos_taken_by(&self, undo: &EarlierUndo) -> BTreeMap<Arc<str>, Vec<u64>> {
         let parts = self.parts.get(&(undo.session.clone(), undo.id));
         BTreeMap::from([(undo.session.clone(), parts.cloned().unwrap_or_default())])
     }
@@ -218,11 +219,11 @@ impl SelectionPass {
 ///
 /// # Errors
 /// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is selected.
-pub fn select(store: &Store, wanted: &UndoTarget) -> Result<RecordSelection> {
+pub fn select(store: &Store, wanted: &UndoScope) -> Result<RecordSelection> {
     let mut selection = RecordSelection::default();
     let mut pass = match wanted {
-        UndoTarget::Operations(operations) => by_number(store, operations, &mut selection)?,
-        UndoTarget::Since {
+        UndoScope::Operations(operations) => by_number(store, operations, &mut selection)?,
+        UndoScope::Matching {
             from,
             session: only,
             run,
@@ -231,7 +232,7 @@ pub fn select(store: &Store, wanted: &UndoTarget) -> Result<RecordSelection> {
             paths,
         } => {
             let mut pass = SelectionPass::new(paths)?;
-            let mut records = ReverseRecords::trusting(store)?;
+            let mut records = ReverseRecords::open_unchecked(store)?;
             while let Some((session, record)) = records.next_record()? {
                 if from.includes(&session, record.seq) {
                     break;
@@ -247,10 +248,10 @@ pub fn select(store: &Store, wanted: &UndoTarget) -> Result<RecordSelection> {
         }
     };
     selection.add(std::mem::take(&mut pass.chosen));
-    selection.join(std::mem::take(&mut pass.joined));
+    selection.add_between(std::mem::take(&mut pass.joined));
     let mut with_undos = selection.clone();
     pass.add_undos(&mut with_undos, &HashSet::new());
-    let outdated = pass.outdated(&with_undos);
+    let outdated = pass.outdated_undos(&with_undos);
     if !outdated.is_empty() {
         with_undos = selection;
         pass.add_undos(&mut with_undos, &outdated);
@@ -275,7 +276,7 @@ fn note_cancelled(pass: &SelectionPass, selection: &mut RecordSelection) {
                 let pair = [undo.key(), later.key()];
                 let files = pair.iter().filter_map(|undo| pass.changed_files.get(undo));
                 let files = files.flatten().copied().collect();
-                selection.cancel(pair, files);
+                selection.add_cancelling_pair(pair, files);
             }
         }
     }
@@ -295,7 +296,7 @@ fn by_number(
     let mut found = Vec::new();
     let mut pass = SelectionPass::new(&[])?;
     // Unchecked here: the plan reads the same records and checks them.
-    let mut records = ReverseRecords::trusting(store)?;
+    let mut records = ReverseRecords::open_unchecked(store)?;
     while let Some((session, record)) = records.next_record()? {
         if (&*session, record.seq) < oldest {
             break;
@@ -320,7 +321,7 @@ fn by_number(
         let is_this = |undo: &&EarlierUndo| (&undo.session, undo.seq) == (&session, seq);
         if let Some(undo) = pass.undos.iter().find(is_this) {
             selection.add_undo(&session, seq, undo.redo);
-            selection.add(pass.parts_of(undo));
+            selection.add(pass.undos_taken_by(undo));
         }
     }
     Ok(pass)

@@ -36,7 +36,7 @@ pub(super) struct CancelledUndo {
 
 /// The greatest number of ranges that an undo's record lists. More would make a line of megabytes; they only serve to
 /// recognize an earlier undo.
-const NAMED: usize = 2000;
+const MAX_NAMED_RANGES: usize = 2000;
 
 impl RecordSelection {
     /// Returns whether a record is selected.
@@ -49,8 +49,8 @@ impl RecordSelection {
     }
 
     /// Returns the ranges that the undo's record lists.
-    pub fn named(&self) -> Vec<(String, u64, u64)> {
-        self.named_up_to(NAMED)
+    pub fn named_ranges(&self) -> Vec<(String, u64, u64)> {
+        self.named_up_to(MAX_NAMED_RANGES)
     }
 
     pub(super) fn named_up_to(&self, limit: usize) -> Vec<(String, u64, u64)> {
@@ -103,14 +103,14 @@ impl RecordSelection {
     }
 
     /// Adds records that change nothing and lie between selected ones, so that these are one range; they do not count.
-    pub(super) fn join(&mut self, numbers: BTreeMap<Arc<str>, Vec<u64>>) {
+    pub(super) fn add_between(&mut self, numbers: BTreeMap<Arc<str>, Vec<u64>>) {
         let count = self.count;
         self.add(numbers);
         self.count = count;
     }
 
     /// Returns the pair of undos that cancel each other to which an undo belongs; `None` if it belongs to no such pair.
-    pub(super) fn cancelled(&self, undo: &(Arc<str>, UndoId)) -> Option<CancelledUndo> {
+    pub(super) fn cancelling_pair(&self, undo: &(Arc<str>, UndoId)) -> Option<CancelledUndo> {
         self.cancelled.get(undo).copied()
     }
 
@@ -124,7 +124,11 @@ impl RecordSelection {
     }
 
     /// Notes an undo and the one that took it back, the older one first, and the files that they changed.
-    pub(super) fn cancel(&mut self, pair: [(Arc<str>, UndoId); 2], files: HashSet<InodeNumbers>) {
+    pub(super) fn add_cancelling_pair(
+        &mut self,
+        pair: [(Arc<str>, UndoId); 2],
+        files: HashSet<InodeNumbers>,
+    ) {
         let pair_number = self.cancelled.len();
         self.files_of_pairs.insert(pair_number, files);
         for (undo, is_older) in pair.into_iter().zip([true, false]) {

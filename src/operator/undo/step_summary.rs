@@ -9,9 +9,9 @@ use crate::name::{Name, WorldPath};
 use crate::world::view::in_trash;
 
 /// The number of changes that a dry run lists.
-const LISTED: usize = 10_000;
+const MAX_LISTED_CHANGES: usize = 10_000;
 /// The number of paths that are listed for each kind of change.
-const NAMED: usize = 3;
+const MAX_NAMED_PATHS: usize = 3;
 
 /// A kind of change.
 #[derive(
@@ -78,15 +78,15 @@ type StepLine = (StepKind, WorldPath, String);
 ///
 /// # Errors
 /// Those of reading the disk.
-pub(super) fn deeds(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, Vec<String>)> {
-    let mut changes = changes(plan)?;
+pub(super) fn summarize_plan(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, Vec<String>)> {
+    let mut changes = step_lines(plan)?;
     changes.sort_unstable();
     let mut deeds: Vec<StepSummary> = Vec::new();
     for (kind, path, _) in &changes {
         match deeds.last_mut().filter(|deed| deed.kind == *kind) {
             Some(deed) => {
                 deed.count += 1;
-                if deed.paths.len() < NAMED {
+                if deed.paths.len() < MAX_NAMED_PATHS {
                     deed.paths.push(path.clone());
                 }
             }
@@ -106,15 +106,15 @@ pub(super) fn deeds(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, Vec<String
         .filter(|(kind, ..)| *kind != StepKind::Time);
     let mut lines: Vec<String> = words.map(|(.., line)| line).collect();
     lines.sort_unstable();
-    if lines.len() > LISTED {
-        let more = lines.len() - LISTED;
-        lines.truncate(LISTED);
+    if lines.len() > MAX_LISTED_CHANGES {
+        let more = lines.len() - MAX_LISTED_CHANGES;
+        lines.truncate(MAX_LISTED_CHANGES);
         lines.push(format!("and {more} more"));
     }
     Ok((deeds, lines))
 }
 
-fn changes(plan: &UndoPlan<'_>) -> Result<Vec<StepLine>> {
+fn step_lines(plan: &UndoPlan<'_>) -> Result<Vec<StepLine>> {
     let target = &plan.target;
     let disk = target.disk();
     let mut changes = Vec::new();

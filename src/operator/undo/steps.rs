@@ -1,7 +1,7 @@
 //! The steps of a plan: names, then contents, then attributes, and finally the times of directories.
 //!
 //! Each step goes through the world, is recorded as part of the undo, and loses nothing. Where one fails, the others
-//! are still done, and the result lists it (`skipped.rs`); repeating the undo, or a redo, is then safe. A node is
+//! are still done, and the result lists it (`undo_outcome.rs`); repeating the undo, or a redo, is then safe. A node is
 //! looked up where it is, not where it should be, since its name may be the part that could not be restored. And it
 //! must be the node that was planned for.
 
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::applier::Applier;
+use super::change_backend::ChangeBackend;
 use super::moves::NodeMover;
-use super::outcome::UndoOutcome;
+use super::plan_checks::name_beside;
 use super::planner::UndoPlan;
-use super::resolve::beside;
+use super::undo_outcome::UndoOutcome;
 use crate::error::{Error, Result};
 use crate::journal::FileTime;
 use crate::name::{Name, WorldPath, escape};
@@ -37,23 +37,23 @@ use crate::world::{
 ///
 /// # Errors
 /// An error that every further step would meet; the result has the path.
-pub(super) fn carry_out(
+pub(super) fn run_steps(
     plan: &UndoPlan<'_>,
-    applier: &dyn Applier,
+    backend: &dyn ChangeBackend,
     caller: Caller,
     outcome: &mut UndoOutcome,
 ) -> Result<()> {
-    let mut mover = NodeMover::new(&plan.target, applier, caller)?;
+    let mut mover = NodeMover::new(&plan.target, backend, caller)?;
     let moved = mover.run(&mut outcome.skipped);
     outcome.moves = mover.done;
     moved?;
-    let mut steps = UndoExecutor {
+    let mut steps = UndoStepRunner {
         here: &mover.here,
         times: mover.times,
         modes: HashMap::new(),
-        applier,
+        backend,
         caller,
-        store: Store::of(applier.world())?,
+        store: Store::of(backend.world())?,
         outcome,
         renewed: HashMap::new(),
     };
@@ -61,14 +61,14 @@ pub(super) fn carry_out(
 }
 
 /// Carries out the steps of a plan.
-struct UndoExecutor<'s, 'a> {
+struct UndoStepRunner<'s, 'a> {
     /// The current names.
     here: &'s PastTree<'a>,
     /// The times, before the undo, of the directories whose names it changed, and of the files it wrote to.
     times: HashMap<NodeId, FileTime>,
     /// The permission bits, before the undo, of the files it wrote to: a write drops set-user-id and set-group-id.
     modes: HashMap<NodeId, u32>,
-    applier: &'s dyn Applier,
+    backend: &'s dyn ChangeBackend,
     caller: Caller,
     store: Store,
     outcome: &'s mut UndoOutcome,
@@ -76,24 +76,24 @@ struct UndoExecutor<'s, 'a> {
     renewed: HashMap<NodeId, Id>,
 }
 
-impl UndoExecutor<'_, '_> {
+impl UndoStepRunner<'_, '_> {
     fn run(&mut self, plan: &UndoPlan<'_>) -> Result<()> {
         let mut changed: Vec<NodeId> = Vec::new();
         for (node, then) in plan.target.changed_nodes() {
             // Nothing in the trash is changed.
             let shown = plan.target.path(node).is_some_and(|path| !in_trash(&path));
-            let Some(path) = self.place(node).filter(|_| shown) else {
+            let Some(path) = self.path_of(node).filter(|_| shown) else {
                 continue;
             };
             if let Some(layer) = &then.content {
-                let put = self.put(node, &path, layer);
+                let put = self.put_content_at(node, &path, layer);
                 let put = self.outcome.skipped.or_end(&path, put)?;
                 self.outcome.contents += u64::from(put == Some(true));
             }
             changed.push(node);
         }
         for (node, content, seq) in &plan.beside {
-            if let Some(path) = self.place(*node) {
+            if let Some(path) = self.path_of(*node) {
                 let put = self.put_beside(*node, &path, content.as_ref(), *seq);
                 self.outcome.skipped.or_end(&path, put)?;
             }
@@ -101,18 +101,21 @@ impl UndoExecutor<'_, '_> {
         // Changes in a directory set its time, so directories come last; and a directory that gets a mode which closes
         // it comes after those in it.
         let is_dir = |node: NodeId| plan.target.kind(node) == FileType::Directory;
-        let depth = |node| self.place(node).map_or(0, |path| path.components().count());
+        let depth = |node| {
+            self.path_of(node)
+                .map_or(0, |path| path.components().count())
+        };
         changed.extend(self.times.keys());
         changed.sort_by_cached_key(|node| (is_dir(*node), Reverse(depth(*node)), *node));
         changed.dedup();
         for node in changed {
-            let (then, Some(path)) = (plan.target.difference(node), self.place(node)) else {
+            let (then, Some(path)) = (plan.target.difference(node), self.path_of(node)) else {
                 continue;
             };
-            let located = self.hold(node, &path);
+            let located = self.open_planned(node, &path);
             if let Some(located) = self.outcome.skipped.or_end(&path, located)? {
                 let then = self.with_own_changes(node, then);
-                self.attributes(&path, &located, &then)?;
+                self.put_attributes(&path, &located, &then)?;
             }
         }
         Ok(())
@@ -137,12 +140,17 @@ impl UndoExecutor<'_, '_> {
     }
 
     /// Returns the current path of a node; `None` in the trash.
-    fn place(&self, node: NodeId) -> Option<WorldPath> {
+    fn path_of(&self, node: NodeId) -> Option<WorldPath> {
         self.here.path(node).filter(|path| !in_trash(path))
     }
 
-    fn put(&mut self, node: NodeId, path: &WorldPath, layer: &Arc<ContentLayer>) -> Result<bool> {
-        let located = self.hold(node, path)?;
+    fn put_content_at(
+        &mut self,
+        node: NodeId,
+        path: &WorldPath,
+        layer: &Arc<ContentLayer>,
+    ) -> Result<bool> {
+        let located = self.open_planned(node, path)?;
         // Where only the length differs, truncating is enough and costs nothing.
         let mut at = Some(layer);
         let mut only_shorter = true;
@@ -163,11 +171,11 @@ impl UndoExecutor<'_, '_> {
                     size: Some(size),
                     ..SetAttrs::default()
                 };
-                self.applier.set_attr(&located, change, self.caller)?
+                self.backend.set_attr(&located, change, self.caller)?
             }
             _ => {
-                let content = self.content(&located, Some(layer))?;
-                self.applier
+                let content = self.open_content(&located, Some(layer))?;
+                self.backend
                     .put_content(&located, &FormerBytes(&content), self.caller)?
             }
         };
@@ -177,7 +185,7 @@ impl UndoExecutor<'_, '_> {
 
     /// Returns whether truncating to its own size would free space of a file.
     fn is_reserved_beyond_end(&self, located: &LocatedNode) -> bool {
-        let root = self.applier.world().root();
+        let root = self.backend.world().root();
         let file = root.reopen(&located.node, OFlags::RDONLY);
         file.is_ok_and(|file| is_reserved_beyond_end(file.as_fd()))
     }
@@ -196,35 +204,35 @@ impl UndoExecutor<'_, '_> {
         layer: Option<&Arc<ContentLayer>>,
         seq: u64,
     ) -> Result<()> {
-        let world = self.applier.world();
-        let located = self.hold(node, path)?;
-        let content = self.content(&located, layer)?;
+        let world = self.backend.world();
+        let located = self.open_planned(node, path)?;
+        let content = self.open_content(&located, layer)?;
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Err(Error::NotFound);
         };
         let dir = world.root().dir(&parent)?;
         if let Some((dir, _)) = self.here.slot(node) {
-            self.note_time(dir, &self.hold(dir, &parent)?);
+            self.note_time(dir, &self.open_planned(dir, &parent)?);
         }
-        let name = beside(name.bytes(), seq);
+        let name = name_beside(name.bytes(), seq);
         let name = Name::new(&name)?;
         let mode = located.node.meta().permissions();
         let flags = OFlags::RDWR | OFlags::EXCL;
         let made = world.create(&dir, name, flags, mode, &NoOpenState, self.caller)?;
         self.outcome.contents += 1;
         content.copy_to(made.file.as_fd())?;
-        self.applier.made(&dir, name);
+        self.backend.note_new_entry(&dir, name);
         Ok(())
     }
 
-    fn content(
+    fn open_content(
         &self,
         located: &LocatedNode,
         layer: Option<&Arc<ContentLayer>>,
     ) -> Result<PastContent> {
         let open = || {
             Ok(self
-                .applier
+                .backend
                 .world()
                 .root()
                 .open_to_read(&located.node)?
@@ -233,14 +241,14 @@ impl UndoExecutor<'_, '_> {
         PastContent::open(&self.store, layer, open)
     }
 
-    fn attributes(
+    fn put_attributes(
         &mut self,
         path: &WorldPath,
         located: &LocatedNode,
         then: &NodeOverlay,
     ) -> Result<()> {
         let before = self.outcome.attributes;
-        let parts = changes(located, then);
+        let parts = attribute_changes(located, then);
         let mut all = vec![
             parts
                 .into_iter()
@@ -248,7 +256,7 @@ impl UndoExecutor<'_, '_> {
         ];
         all.retain(|change| *change != SetAttrs::default());
         while let Some(change) = all.pop() {
-            let set = self.applier.set_attr(located, change, self.caller);
+            let set = self.backend.set_attr(located, change, self.caller);
             if set.is_err() && !parts.contains(&change) {
                 // Where one is refused, the others are still set.
                 all.extend(parts.into_iter().rev());
@@ -275,7 +283,7 @@ impl UndoExecutor<'_, '_> {
         for (name, value) in others {
             let named = format!("{path}: attribute {}", escape(name));
             let name_id = (name.as_slice(), value.as_deref());
-            match put_label(self.applier.world(), located, name_id, self.caller) {
+            match put_label(self.backend.world(), located, name_id, self.caller) {
                 Ok(put) => {
                     self.outcome.attributes =
                         before + u64::from(put || self.outcome.attributes > before)
@@ -288,11 +296,11 @@ impl UndoExecutor<'_, '_> {
     }
 
     /// Opens a node, verifying that it is the one that was planned for.
-    fn hold(&self, node: NodeId, path: &WorldPath) -> Result<LocatedNode> {
+    fn open_planned(&self, node: NodeId, path: &WorldPath) -> Result<LocatedNode> {
         let known = self.here.disk().ids(node).map(|ids| Id(ids[0], ids[1]));
         let id = self.renewed.get(&node).copied().or(known);
         let id = id.ok_or(Error::NotFound)?;
-        let world = self.applier.world();
+        let world = self.backend.world();
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Ok(LocatedNode {
                 node: world.root().node_expecting(path, id)?,
@@ -323,7 +331,7 @@ fn merged_attributes(one: SetAttrs, other: SetAttrs) -> SetAttrs {
 }
 
 /// Returns the attributes to set: owner, mode and time separately.
-fn changes(located: &LocatedNode, then: &NodeOverlay) -> [SetAttrs; 3] {
+fn attribute_changes(located: &LocatedNode, then: &NodeOverlay) -> [SetAttrs; 3] {
     let meta = located.node.meta();
     let mode = then.mode.unwrap_or(meta.permissions());
     let uid = then.uid.filter(|uid| *uid != meta.uid);

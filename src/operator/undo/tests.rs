@@ -285,20 +285,20 @@ impl Lab {
         }
     }
 
-    fn undo_as(&self, wanted: &UndoTarget, choice: OnConflict) -> (UndoOutcome, Vec<UndoConflict>) {
+    fn undo_as(&self, wanted: &UndoScope, choice: OnConflict) -> (UndoOutcome, Vec<UndoConflict>) {
         let store = Store::of(&self.world).unwrap();
         let selection = select(&store, wanted).unwrap();
         let plan = plan(&store, &selection, choice).unwrap();
         if choice == OnConflict::Stop && !plan.conflicts.is_empty() {
             return (UndoOutcome::default(), plan.conflicts);
         }
-        let applier = InProcessApplier(&self.world);
-        let outcome = apply(&plan, &selection, "test", &applier, Caller::myself()).unwrap();
+        let backend = OfflineBackend(&self.world);
+        let outcome = apply(&plan, &selection, "test", &backend, Caller::myself()).unwrap();
         assert_eq!(outcome.failed, None, "{outcome:?}");
         (outcome, plan.conflicts)
     }
 
-    fn undo(&self, wanted: &UndoTarget) -> UndoOutcome {
+    fn undo(&self, wanted: &UndoScope) -> UndoOutcome {
         let (outcome, conflicts) = self.undo_as(wanted, OnConflict::Stop);
         assert!(conflicts.is_empty(), "{conflicts:#?}");
         outcome
@@ -312,7 +312,7 @@ impl Lab {
     /// from then on.
     fn redo_next(&self, skipped: &mut Vec<Operation>) -> UndoOutcome {
         let last = last_undo(&Store::of(&self.world).unwrap(), skipped).unwrap();
-        let applied = self.undo(&UndoTarget::Operations(vec![last.operation.clone()]));
+        let applied = self.undo(&UndoScope::Operations(vec![last.operation.clone()]));
         if applied.record.is_none() {
             skipped.push(last.operation);
         }
@@ -324,8 +324,8 @@ impl Lab {
     }
 }
 
-fn since(from: Point) -> UndoTarget {
-    UndoTarget::Since {
+fn since(from: Point) -> UndoScope {
+    UndoScope::Matching {
         from,
         session: None,
         run: None,
@@ -335,8 +335,8 @@ fn since(from: Point) -> UndoTarget {
     }
 }
 
-fn by(pid: u32) -> UndoTarget {
-    UndoTarget::Since {
+fn by(pid: u32) -> UndoScope {
+    UndoScope::Matching {
         from: Point::After(Operation::start_of("")),
         session: None,
         run: None,
@@ -666,8 +666,8 @@ fn process_is_undone_alone_where_another_worked_elsewhere() {
 
 // ── Conflicts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-fn op(lab: &Lab, seq: u64) -> UndoTarget {
-    UndoTarget::Operations(vec![lab.op(seq)])
+fn op(lab: &Lab, seq: u64) -> UndoScope {
+    UndoScope::Operations(vec![lab.op(seq)])
 }
 
 #[test]
@@ -761,7 +761,7 @@ fn file_of_a_removed_directory_has_no_place() {
             "{conflicts:#?}"
         );
     }
-    let both = UndoTarget::Operations(vec![lab.op(removal), lab.op(removal + 1)]);
+    let both = UndoScope::Operations(vec![lab.op(removal), lab.op(removal + 1)]);
     lab.undo(&both);
     assert_eq!(lab.read("d/f"), "x");
 }
@@ -906,8 +906,8 @@ fn a_point_is_restored_as_a_copy() {
                 to: Some(path("restored")),
                 dry_run: false,
             };
-            let applier = InProcessApplier(&lab.world);
-            let restored = restore::restore(&store, &wish, Some(&applier), Caller::myself());
+            let backend = OfflineBackend(&lab.world);
+            let restored = restore::restore(&store, &wish, Some(&backend), Caller::myself());
             let restored = match restored {
                 // A symlink that would lead out from there.
                 Err(Error::NotOffered) => continue,
@@ -977,7 +977,7 @@ fn symlink_never_moves_to_where_it_is_hidden() {
     assert_eq!(target, Path::new("../../f"));
 }
 
-/// An applier that fails after so many changes, as on a full disk.
+/// A backend that fails after so many changes, as on a full disk.
 struct Failing<'w> {
     world: &'w World,
     left: std::cell::Cell<u64>,
@@ -994,7 +994,7 @@ impl Failing<'_> {
     }
 }
 
-impl Applier for Failing<'_> {
+impl ChangeBackend for Failing<'_> {
     fn world(&self) -> &World {
         self.world
     }
@@ -1006,11 +1006,11 @@ impl Applier for Failing<'_> {
         caller: Caller,
     ) -> Sys<RenameResult> {
         self.next()?;
-        InProcessApplier(self.world).rename(from, to, how, caller)
+        OfflineBackend(self.world).rename(from, to, how, caller)
     }
     fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Sys<RemovedNode> {
         self.next()?;
-        InProcessApplier(self.world).discard(dir, name, caller)
+        OfflineBackend(self.world).discard(dir, name, caller)
     }
     fn put_content(
         &self,
@@ -1019,11 +1019,11 @@ impl Applier for Failing<'_> {
         caller: Caller,
     ) -> Sys<Meta> {
         self.next()?;
-        InProcessApplier(self.world).put_content(located, content, caller)
+        OfflineBackend(self.world).put_content(located, content, caller)
     }
     fn set_attr(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Sys<Meta> {
         self.next()?;
-        InProcessApplier(self.world).set_attr(located, change, caller)
+        OfflineBackend(self.world).set_attr(located, change, caller)
     }
 }
 
@@ -1164,11 +1164,11 @@ impl Lab {
         let store = Store::of(&self.world).unwrap();
         let selection = select(&store, &wanted).unwrap();
         let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
-        let applier = Failing {
+        let backend = Failing {
             world: &self.world,
             left: std::cell::Cell::new(left),
         };
-        let Ok(outcome) = apply(&planned, &selection, "test", &applier, Caller::myself()) else {
+        let Ok(outcome) = apply(&planned, &selection, "test", &backend, Caller::myself()) else {
             assert_same(&self.look(), &end, "stopped before its first change");
             let nothing = last_undo(&store, &[]);
             assert!(nothing.is_err(), "there is nothing to take back");
@@ -1183,11 +1183,11 @@ impl Lab {
             return;
         }
         // Selects the original operations rather than the point, which would include the undo.
-        let operations = selection.named().into_iter();
+        let operations = selection.named_ranges().into_iter();
         let operations = operations.flat_map(|(_, from, to)| from..=to);
         let skip = |seq: &u64| select(&store, &op(self, *seq)).is_ok();
         let again =
-            UndoTarget::Operations(operations.filter(skip).map(|seq| self.op(seq)).collect());
+            UndoScope::Operations(operations.filter(skip).map(|seq| self.op(seq)).collect());
         let half = self.look();
         let finishing = self.undo(&again);
         assert_same(&self.look(), &start.1, "finished");
@@ -1207,14 +1207,14 @@ impl Lab {
     fn redo_in_two(&self, skipped: &[Operation], left: u64) {
         let store = Store::of(&self.world).unwrap();
         let last = last_undo(&store, skipped).unwrap();
-        let wanted = UndoTarget::Operations(vec![last.operation]);
+        let wanted = UndoScope::Operations(vec![last.operation]);
         let selection = select(&store, &wanted).unwrap();
         let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
-        let applier = Failing {
+        let backend = Failing {
             world: &self.world,
             left: std::cell::Cell::new(left),
         };
-        _ = apply(&planned, &selection, "test", &applier, Caller::myself());
+        _ = apply(&planned, &selection, "test", &backend, Caller::myself());
         self.undo(&wanted);
     }
 }

@@ -149,7 +149,7 @@ pub(super) fn remove(work: &ToolContext, arguments: PathArgs) -> ToolAnswer {
     let entries = work
         .workplace
         .client()
-        .and_then(|client| client.trashed(outcome.run));
+        .and_then(|client| client.entries_trashed_by(outcome.run));
     // A directory goes after what is in it, and gathers that under its own entry.
     let entry = entries.ok().and_then(|entries| entries.into_iter().next());
     let entry = entry.map(|entry| format!(".trash/{}", escape(&entry.0)));

@@ -3,23 +3,23 @@
 //! Owns that nothing in a name or a content acts on the terminal: all text passes through [`shown`], tabs become spaces,
 //! and lines are cut.
 
+use super::super::super::escaping::escape_for_terminal;
+use super::super::super::inspect::author_words;
 use super::super::super::inspect::path_of;
-use super::super::super::output::{bytes, plainly, time};
-use super::super::super::shown::shown;
-use super::super::who::named;
-use super::orders::{DifferenceHunk, DifferenceLine, LineKind, ShownDifference};
+use super::super::super::output::{bytes, escape_keeping_backslash, time};
+use super::worker_messages::{DifferenceHunk, DifferenceLine, LineKind, ShownDifference};
 use crate::client::Review;
 use crate::error::Result;
 use crate::operator::diff::{DiffSide, PathDifference, TextPair};
 use crate::operator::review::{HunkState, ReviewedPath};
-use crate::operator::text::{Hunk, LONGEST, LineSign, TextComparison};
+use crate::operator::text::{Hunk, LineSign, MAX_TEXT_BYTES, TextComparison};
 
 /// The number of lines of a difference that are shown at most.
-const LINES: usize = 20_000;
+const MAX_SHOWN_LINES: usize = 20_000;
 /// The number of bytes of a line that are looked at: more than a screen is wide.
-const WIDEST: usize = 2_000;
+const MAX_LINE_BYTES: usize = 2_000;
 /// The distance between tab stops, in columns.
-const TAB: usize = 8;
+const TAB_COLUMNS: usize = 8;
 
 /// Which hunks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,17 +47,17 @@ pub(super) fn read(
     let difference = &change.difference;
     let mut found = ShownDifference {
         path: difference.path.clone(),
-        head: head(&change),
+        head: heading_lines(&change),
         lines: Vec::new(),
         hunks: Vec::new(),
     };
-    if let Some(why) = unshown(difference) {
-        found.say(&why);
+    if let Some(why) = reason_unshown(difference) {
+        found.push_note(&why);
         return Ok(Some(found));
     }
     if which == HunkFilter::OfPast {
         match diff.texts(difference)? {
-            TextPair::Binary => found.say("the content is binary"),
+            TextPair::Binary => found.push_note("the content is binary"),
             TextPair::Text(before, after) => {
                 let compared = TextComparison::new(before, after);
                 let hunks = compared.hunks();
@@ -87,14 +87,14 @@ pub(super) fn read(
     });
     let hunks = hunks.collect::<Vec<_>>();
     match (hunks.is_empty(), lines.no_hunks_reason()) {
-        (true, Some(why)) if difference.content => found.say(&format!("it {why}")),
+        (true, Some(why)) if difference.content => found.push_note(&format!("it {why}")),
         _ => found.add(lines.comparison(), hunks),
     }
     Ok(Some(found))
 }
 
 /// Says who changed a path, when, and what differs besides the content.
-fn head(change: &ReviewedPath) -> Vec<String> {
+fn heading_lines(change: &ReviewedPath) -> Vec<String> {
     let difference = &change.difference;
     let when = change.time.as_deref().map(time).unwrap_or_default();
     let accepted = if change.accepted { ", accepted" } else { "" };
@@ -107,7 +107,7 @@ fn head(change: &ReviewedPath) -> Vec<String> {
         let command = command.map(|command| format!(": {command}"));
         head.push(format!(
             "by {}{}",
-            named(&by.who),
+            author_words(&by.who),
             command.unwrap_or_default()
         ));
     }
@@ -116,11 +116,13 @@ fn head(change: &ReviewedPath) -> Vec<String> {
         head.push("extended attributes differ".to_owned());
     }
     head.extend(difference.unknown.iter().cloned());
-    head.iter().map(|line| safe(line.as_bytes())).collect()
+    head.iter()
+        .map(|line| expand_tabs_safely(line.as_bytes()))
+        .collect()
 }
 
 /// Says why there are no lines to be shown.
-fn unshown(difference: &PathDifference) -> Option<String> {
+fn reason_unshown(difference: &PathDifference) -> Option<String> {
     let sides = [difference.before, difference.after];
     let mut sides = sides.iter().flatten();
     if sides.clone().any(DiffSide::is_dir) {
@@ -132,11 +134,11 @@ fn unshown(difference: &PathDifference) -> Option<String> {
     {
         return Some(format!("a {}", side.kind));
     }
-    if let Some(side) = sides.find(|side| side.size > LONGEST) {
+    if let Some(side) = sides.find(|side| side.size > MAX_TEXT_BYTES) {
         return Some(format!(
             "{}: contents of more than {} are not shown",
             bytes(side.size),
-            bytes(LONGEST)
+            bytes(MAX_TEXT_BYTES)
         ));
     }
     let is_on_both = difference.before.is_some() && difference.after.is_some();
@@ -148,7 +150,7 @@ impl ShownDifference {
         self.lines.push(DifferenceLine { kind, text });
     }
 
-    fn say(&mut self, what: &str) {
+    fn push_note(&mut self, what: &str) {
         self.push(LineKind::Said, what.to_owned());
     }
 
@@ -170,8 +172,10 @@ impl ShownDifference {
             });
             self.push(LineKind::Hunk, format!("{hunk} hunk {number}{state}"));
             for (sign, line) in compared.lines(hunk) {
-                if self.lines.len() >= LINES {
-                    self.say(&format!("the first {LINES} of {total} lines are shown"));
+                if self.lines.len() >= MAX_SHOWN_LINES {
+                    self.push_note(&format!(
+                        "the first {MAX_SHOWN_LINES} of {total} lines are shown"
+                    ));
                     return;
                 }
                 let (kind, sign) = match sign {
@@ -180,14 +184,17 @@ impl ShownDifference {
                     LineSign::Added => (LineKind::Added, '+'),
                 };
                 let text = line.strip_suffix(b"\n");
-                self.push(kind, format!("{sign}{}", safe(text.unwrap_or(line))));
+                self.push(
+                    kind,
+                    format!("{sign}{}", expand_tabs_safely(text.unwrap_or(line))),
+                );
                 if text.is_none() {
                     self.push(LineKind::Same, "\\ No newline at end of file".to_owned());
                 }
             }
         }
         if hunks.is_empty() {
-            self.say(if compared.after().is_empty() {
+            self.push_note(if compared.after().is_empty() {
                 "the file is empty"
             } else {
                 "no line is to be reviewed"
@@ -197,15 +204,15 @@ impl ShownDifference {
 }
 
 /// Returns a line as text that does not act on a terminal, with spaces for tabs.
-pub(super) fn safe(line: &[u8]) -> String {
-    let line = line.get(..WIDEST).unwrap_or(line);
+pub(super) fn expand_tabs_safely(line: &[u8]) -> String {
+    let line = line.get(..MAX_LINE_BYTES).unwrap_or(line);
     let mut text = String::new();
     for (number, part) in line.split(|byte| *byte == b'\t').enumerate() {
         if number > 0 {
             let width = ratatui::text::Span::raw(text.as_str()).width();
-            text.extend(std::iter::repeat_n(' ', TAB - width % TAB));
+            text.extend(std::iter::repeat_n(' ', TAB_COLUMNS - width % TAB_COLUMNS));
         }
-        text.push_str(&shown(&plainly(part), false));
+        text.push_str(&escape_for_terminal(&escape_keeping_backslash(part), false));
     }
     text
 }
@@ -222,8 +229,8 @@ mod tests {
             (b"\x1b[2J\x9b\r", "\\x1b[2J\\x9b\\x0d"),
             ("日本\tx\u{202e}".as_bytes(), "日本    x\\xe2\\x80\\xae"),
         ] {
-            assert_eq!(safe(line), text);
+            assert_eq!(expand_tabs_safely(line), text);
         }
-        assert_eq!(safe(&[b'x'; 5000]).len(), WIDEST);
+        assert_eq!(expand_tabs_safely(&[b'x'; 5000]).len(), MAX_LINE_BYTES);
     }
 }

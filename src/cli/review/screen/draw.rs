@@ -6,19 +6,19 @@ use ratatui::style::Style as Look;
 use ratatui::text::Span;
 
 use super::super::super::output::{TextStyle, count};
-use super::difference::safe;
-use super::keys::TABLE;
+use super::difference::expand_tabs_safely;
+use super::keys::KEY_BINDINGS;
 use super::state::{OpenPrompt, PaneHeights, ScreenState, TextPurpose, WorkerActivity};
 use super::style::ScreenStyles;
 use super::text::{blank, end_of, put, row, wrapped};
 use super::{list, pane};
 
 /// From so many columns on, the list and the difference are beside each other.
-const WIDE: u16 = 100;
+const MIN_WIDE_COLUMNS: u16 = 100;
 /// The smallest screen that shows anything.
-const SMALLEST: (u16, u16) = (40, 10);
+const MIN_SCREEN_SIZE: (u16, u16) = (40, 10);
 /// The most rows that a message may take.
-const MOST_SAID: u16 = 4;
+const MAX_MESSAGE_ROWS: u16 = 4;
 /// The areas of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScreenLayout {
@@ -27,18 +27,18 @@ pub(super) struct ScreenLayout {
     /// Between the list and the difference.
     line: Rect,
     pub(super) pane: Rect,
-    said: Rect,
+    message: Rect,
     footer: Rect,
 }
 
 /// Divides a screen; `None` where it is too small.
 pub(super) fn layout(area: Rect) -> Option<ScreenLayout> {
-    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+    if area.width < MIN_SCREEN_SIZE.0 || area.height < MIN_SCREEN_SIZE.1 {
         return None;
     }
     let row = |y| Rect::new(area.x, area.y + y, area.width, 1);
     let body = Rect::new(area.x, area.y + 1, area.width, area.height - 3);
-    let (list, line, pane) = if area.width >= WIDE {
+    let (list, line, pane) = if area.width >= MIN_WIDE_COLUMNS {
         let left = area.width * 45 / 100;
         let right = body.width - left - 1;
         (
@@ -82,13 +82,13 @@ pub(super) fn layout(area: Rect) -> Option<ScreenLayout> {
         list,
         line,
         pane,
-        said: row(area.height - 2),
+        message: row(area.height - 2),
         footer: row(area.height - 1),
     })
 }
 
 /// Returns the rows that there are for the list and for lines of the difference.
-pub(super) fn room(state: &ScreenState, area: Rect) -> PaneHeights {
+pub(super) fn pane_heights(state: &ScreenState, area: Rect) -> PaneHeights {
     let Some(layout) = layout(area) else {
         return PaneHeights::default();
     };
@@ -107,25 +107,25 @@ pub(super) fn draw(
 ) -> Option<Position> {
     let area = buffer.area;
     let Some(layout) = layout(area) else {
-        let (columns, rows) = SMALLEST;
+        let (columns, rows) = MIN_SCREEN_SIZE;
         let what = format!("Too small: {columns}x{rows} at least. q quits.");
         put(buffer, area, 0, &what, Look::default());
         return None;
     };
-    header(state, styles, layout.header, buffer);
+    draw_header(state, styles, layout.header, buffer);
     list::draw(state, styles, layout.list, buffer);
     let between = if layout.line.width == 1 { "│" } else { "─" };
     for at in layout.line.positions() {
-        buffer.set_string(at.x, at.y, between, styles.of(TextStyle::Faint));
+        buffer.set_string(at.x, at.y, between, styles.look_of(TextStyle::Faint));
     }
     pane::draw(state, styles, layout.pane, buffer);
-    footer(state, styles, layout.footer, buffer);
-    let cursor = said(state, layout.said, buffer);
-    above(state, styles, area, buffer);
+    draw_footer(state, styles, layout.footer, buffer);
+    let cursor = draw_message(state, layout.message, buffer);
+    draw_overlay(state, styles, area, buffer);
     cursor
 }
 
-fn header(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
+fn draw_header(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     let mut text = String::new();
     if state.listing.is_some() {
         let number = count(state.count() as u64, "path");
@@ -146,11 +146,11 @@ fn header(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Bu
         area.width.saturating_sub(rest.saturating_add(1)),
     );
     let text = format!(" {title}{text}");
-    put(buffer, area, 0, &text, styles.of(TextStyle::Heading));
+    put(buffer, area, 0, &text, styles.look_of(TextStyle::Heading));
 }
 
 /// The last line but one: what is asked, typed or said. Returns where the cursor is.
-fn said(state: &ScreenState, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+fn draw_message(state: &ScreenState, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let (text, is_typed) = match &state.asked {
         OpenPrompt::Sure { question, .. } if state.is_answerable => {
             (format!("{question} [y/n] "), true)
@@ -165,9 +165,9 @@ fn said(state: &ScreenState, area: Rect, buffer: &mut Buffer) -> Option<Position
             };
             (format!("{prompt}{text}"), true)
         }
-        _ => (state.said.clone(), false),
+        _ => (state.message.clone(), false),
     };
-    let text = safe(text.as_bytes());
+    let text = expand_tabs_safely(text.as_bytes());
     let room = area.width.saturating_sub(2);
     if is_typed {
         // Its end is where one types.
@@ -177,8 +177,8 @@ fn said(state: &ScreenState, area: Rect, buffer: &mut Buffer) -> Option<Position
     // What was done is said whole: it has the command that takes it back.
     let lines = wrapped(&text, usize::from(room).max(1));
     let rows = u16::try_from(lines.len())
-        .unwrap_or(MOST_SAID)
-        .min(MOST_SAID);
+        .unwrap_or(MAX_MESSAGE_ROWS)
+        .min(MAX_MESSAGE_ROWS);
     for (place, line) in (0..rows).zip(lines) {
         let area = Rect {
             y: area.y + 1 + place - rows,
@@ -190,27 +190,36 @@ fn said(state: &ScreenState, area: Rect, buffer: &mut Buffer) -> Option<Position
     None
 }
 
-fn footer(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
+fn draw_footer(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     if let OpenPrompt::Sure { .. } = state.asked {
-        put(buffer, area, 1, "y yes  n no", styles.of(TextStyle::Faint));
+        put(
+            buffer,
+            area,
+            1,
+            "y yes  n no",
+            styles.look_of(TextStyle::Faint),
+        );
         return;
     }
     let mut from = 1;
-    for binding in TABLE.iter().filter(|binding| !binding.brief.is_empty()) {
+    for binding in KEY_BINDINGS
+        .iter()
+        .filter(|binding| !binding.brief.is_empty())
+    {
         let text = format!("{} {}", binding.named, binding.brief);
         let width = u16::try_from(Span::raw(text.as_str()).width()).unwrap_or(u16::MAX);
         if from + width > area.width {
             break;
         }
-        from = put(buffer, area, from, &text, styles.of(TextStyle::Faint)) + 2;
+        from = put(buffer, area, from, &text, styles.look_of(TextStyle::Faint)) + 2;
     }
 }
 
 /// The overlay above everything: the help, or a text to be read.
-fn above(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
+fn draw_overlay(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     let (title, lines, top): (_, Vec<String>, _) = match &state.asked {
         OpenPrompt::Help { top } => {
-            let lines = TABLE
+            let lines = KEY_BINDINGS
                 .iter()
                 .map(|binding| format!("{:11} {}", binding.named, binding.does));
             ("keys", lines.collect(), *top)
@@ -219,7 +228,7 @@ fn above(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buf
             let width = usize::from(area.width.saturating_sub(4)).max(1);
             let lines = lines
                 .iter()
-                .flat_map(|line| wrapped(&safe(line.as_bytes()), width));
+                .flat_map(|line| wrapped(&expand_tabs_safely(line.as_bytes()), width));
             (*title, lines.collect(), *top)
         }
         _ => return,
@@ -238,7 +247,7 @@ fn above(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buf
         row(over, 0),
         0,
         &rule,
-        styles.of(TextStyle::Heading),
+        styles.look_of(TextStyle::Heading),
     );
     let inside = usize::from(height.saturating_sub(2));
     for (place, line) in lines.iter().skip(top).take(inside).enumerate() {
@@ -250,6 +259,6 @@ fn above(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buf
         row(over, usize::from(height) - 1),
         0,
         &end,
-        styles.of(TextStyle::Faint),
+        styles.look_of(TextStyle::Faint),
     );
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::orders::{AuthorLabel, ReviewListing};
+use super::worker_messages::{AuthorLabel, ReviewListing};
 use crate::journal::RunId;
 
 /// By what the list is grouped.

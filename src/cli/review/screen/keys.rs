@@ -79,7 +79,7 @@ const fn binding(
 use Key::{Char, Ctrl};
 
 /// Every key, in the order of the help. What the footer names comes in this order, as far as there is room.
-pub(super) const TABLE: [KeyBinding; 21] = [
+pub(super) const KEY_BINDINGS: [KeyBinding; 21] = [
     binding(&[Char('?')], KeyAction::Help, "?", "this help", "help"),
     binding(
         &[Char('q'), Ctrl('c'), Ctrl('d')],
@@ -213,7 +213,9 @@ pub(super) const TABLE: [KeyBinding; 21] = [
 
 /// Returns what a key does.
 pub(super) fn action(key: Key) -> Option<KeyAction> {
-    let found = TABLE.iter().find(|binding| binding.keys.contains(&key));
+    let found = KEY_BINDINGS
+        .iter()
+        .find(|binding| binding.keys.contains(&key));
     found.map(|binding| binding.action)
 }
 
@@ -223,8 +225,8 @@ mod tests {
 
     #[test]
     fn no_key_does_two_things_and_every_action_has_one_line() {
-        for (at, one) in TABLE.iter().enumerate() {
-            for other in TABLE.iter().skip(at + 1) {
+        for (at, one) in KEY_BINDINGS.iter().enumerate() {
+            for other in KEY_BINDINGS.iter().skip(at + 1) {
                 assert!(one.keys.iter().all(|key| !other.keys.contains(key)));
                 assert_ne!(one.action, other.action);
             }

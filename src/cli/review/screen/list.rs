@@ -7,15 +7,15 @@ use ratatui::text::Span;
 
 use super::super::super::inspect::letter;
 use super::super::super::output::TextStyle;
-use super::difference::safe;
+use super::difference::expand_tabs_safely;
 use super::groups::{ListRow, PathGroup, clock};
-use super::orders::{AuthorLabel, ListedPath};
 use super::state::{FocusedPane, ScreenState};
 use super::style::ScreenStyles;
 use super::text::{beginning_of, end_of, put, row};
+use super::worker_messages::{AuthorLabel, ListedPath};
 
 /// Columns for who changed a path and when.
-const ABOUT: u16 = 20;
+const AUTHOR_COLUMNS: u16 = 20;
 
 /// Draws the list.
 pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
@@ -53,7 +53,7 @@ pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer
             }
         }
         if is_selected && state.focus == FocusedPane::List {
-            buffer.set_style(area, styles.selected());
+            buffer.set_style(area, styles.look_of_selected());
         }
     }
 }
@@ -69,8 +69,8 @@ fn heading(group: &PathGroup, styles: ScreenStyles, area: Rect, buffer: &mut Buf
         buffer,
         area,
         1,
-        &safe(text.as_bytes()),
-        styles.of(TextStyle::Heading),
+        &expand_tabs_safely(text.as_bytes()),
+        styles.look_of(TextStyle::Heading),
     );
 }
 
@@ -85,10 +85,14 @@ fn line(
 ) {
     let (letter, style) = letter(item.status);
     let letter = letter.to_string();
-    let from = put(buffer, area, indent, &letter, styles.of(style)) + 1;
-    let about = if area.width >= 2 * ABOUT { ABOUT } else { 0 };
+    let from = put(buffer, area, indent, &letter, styles.look_of(style)) + 1;
+    let about = if area.width >= 2 * AUTHOR_COLUMNS {
+        AUTHOR_COLUMNS
+    } else {
+        0
+    };
     let room = area.width.saturating_sub(from + about + 1);
-    let path = safe(item.path.to_string().as_bytes());
+    let path = expand_tabs_safely(item.path.to_string().as_bytes());
     put(
         buffer,
         Rect {
@@ -110,7 +114,7 @@ fn line(
             area,
             at,
             &about_item(who, item.time, newest),
-            styles.of(TextStyle::Faint),
+            styles.look_of(TextStyle::Faint),
         );
     }
 }
@@ -127,7 +131,7 @@ fn about_item(who: Option<&AuthorLabel>, time: i64, newest: Option<i64>) -> Stri
     } else {
         clock(time, "%m-%d")
     };
-    let program = beginning_of(&safe(who.program.as_bytes()), 8);
+    let program = beginning_of(&expand_tabs_safely(who.program.as_bytes()), 8);
     let pad = 8usize.saturating_sub(Span::raw(program.as_str()).width());
     format!("{program}{:pad$} {run:4} {when}", "")
 }

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::orders::{AuthorLabel, ListedPath, ReviewListing};
+use super::worker_messages::{AuthorLabel, ListedPath, ReviewListing};
 use crate::client::Review;
 use crate::name::WorldPath;
 use crate::operator::review::ChangeAuthor;
 
 /// Makes the list of a review.
-pub(super) fn listing(review: &Review<'_>, number: u64, at: Option<String>) -> ReviewListing {
+pub(super) fn make_listing(review: &Review<'_>, number: u64, at: Option<String>) -> ReviewListing {
     let mut listing = ReviewListing {
         number,
         at,

@@ -1,28 +1,28 @@
 //! The screen of `trumanfs review`: the list of changed paths with the difference beside it, and keys that decide what
 //! stays.
 //!
-//! `state` is what is shown, and pure; `keys` says what a key does; `draw` makes a frame of the state; `work` reads the
+//! `state` is what is shown, and pure; `keys` says what a key does; `draw` makes a frame of the state; `worker` reads the
 //! store and carries out what was decided, on a thread of its own. This file has the loop that connects them.
 
-mod asking;
-mod deeds;
 mod difference;
 mod draw;
+mod events;
 mod groups;
-mod guard;
-mod hearing;
+mod key_guard;
+mod key_parser;
 mod keys;
 mod list;
 mod listing;
-mod moving;
-mod orders;
+mod navigation;
 mod pane;
+mod prompts;
+mod reviewed_store;
 mod state;
 mod style;
 mod terminal;
 mod text;
-mod typed;
-mod work;
+mod worker;
+mod worker_messages;
 
 use std::time::Instant;
 
@@ -30,13 +30,13 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGHUP;
 
 use crate::error::Result;
-use guard::KeyGuard;
+use key_guard::KeyGuard;
 use state::{ScreenEffect, ScreenState, WorkerActivity};
 use style::ScreenStyles;
 use terminal::{ScreenEvent, ScreenTerminal, ask_to_stop};
-use work::ReviewWorker;
+use worker::ReviewWorker;
 
-pub(super) use work::ReviewSubject;
+pub(super) use worker::ReviewSubject;
 
 /// The way in which the screen was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,21 +63,21 @@ pub(super) fn show(subject: ReviewSubject, title: String, colour: bool) -> Resul
             Err(error) if error.errno() == Errno::IO => return Ok(ScreenExit::Signal(SIGHUP)),
             drawn => drawn?,
         }
-        guard.has_drawn(state.question(), Instant::now());
-        for event in terminal.wait(work.woken(), guard.left(Instant::now()))? {
+        guard.note_drawn(state.question(), Instant::now());
+        for event in terminal.wait(work.wake_fd(), guard.time_left(Instant::now()))? {
             let effects = match event {
                 ScreenEvent::Key(_) if !guard.admits(state.question(), Instant::now()) => {
                     Vec::new()
                 }
-                ScreenEvent::Key(key) => state.key(key),
-                ScreenEvent::News => {
-                    let news = work.news()?.into_iter();
-                    news.flat_map(|news| state.news(news)).collect()
+                ScreenEvent::Key(key) => state.handle_key(key),
+                ScreenEvent::WorkerEvents => {
+                    let news = work.take_events()?.into_iter();
+                    news.flat_map(|news| state.handle_event(news)).collect()
                 }
                 // Each frame asks for the size.
                 ScreenEvent::Resized => Vec::new(),
                 ScreenEvent::Back => {
-                    terminal.again()?;
+                    terminal.retake()?;
                     Vec::new()
                 }
                 ScreenEvent::Stop => {
@@ -94,7 +94,7 @@ pub(super) fn show(subject: ReviewSubject, title: String, colour: bool) -> Resul
             };
             for effect in effects {
                 match effect {
-                    ScreenEffect::Order(order) => work.order(order),
+                    ScreenEffect::Request(order) => work.send(order),
                     ScreenEffect::Redraw => terminal.clear()?,
                     ScreenEffect::Suspend => ask_to_stop(),
                     ScreenEffect::Quit => return Ok(ScreenExit::Quit),

@@ -5,12 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style as Look;
 
 use super::super::super::output::{TextStyle, count};
-use super::difference::safe;
+use super::difference::expand_tabs_safely;
 use super::groups::{PathGroup, clock};
-use super::orders::{LineKind, ShownDifference};
 use super::state::{FocusedPane, ScreenState};
 use super::style::ScreenStyles;
 use super::text::{put, row};
+use super::worker_messages::{LineKind, ShownDifference};
 
 /// Returns how many rows are above the lines of the difference.
 pub(super) fn head_height(state: &ScreenState, area: Rect) -> u16 {
@@ -30,8 +30,8 @@ pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer
     let head = head_height(state, area);
     for (place, line) in shown.head.iter().take(usize::from(head)).enumerate() {
         let look = match place {
-            0 => styles.of(TextStyle::Heading),
-            _ => styles.of(TextStyle::Faint),
+            0 => styles.look_of(TextStyle::Heading),
+            _ => styles.look_of(TextStyle::Faint),
         };
         put(buffer, row(area, place), 1, line, look);
     }
@@ -66,15 +66,15 @@ fn lines(
             Look::default(),
         );
         let look = match line.kind {
-            LineKind::Hunk => styles.of(TextStyle::Changed),
-            LineKind::Added => styles.of(TextStyle::Added),
-            LineKind::Removed => styles.of(TextStyle::Removed),
-            LineKind::Said => styles.of(TextStyle::Faint),
+            LineKind::Hunk => styles.look_of(TextStyle::Changed),
+            LineKind::Added => styles.look_of(TextStyle::Added),
+            LineKind::Removed => styles.look_of(TextStyle::Removed),
+            LineKind::Said => styles.look_of(TextStyle::Faint),
             LineKind::Same => Look::default(),
         };
         put(buffer, area, 1, &line.text, look);
         if is_in && chosen == Some(at) {
-            buffer.set_style(area, styles.selected());
+            buffer.set_style(area, styles.look_of_selected());
         }
     }
 }
@@ -99,9 +99,15 @@ fn of_group(
     ));
     for (place, line) in text.iter().enumerate() {
         let look = match place {
-            0 => styles.of(TextStyle::Heading),
+            0 => styles.look_of(TextStyle::Heading),
             _ => Look::default(),
         };
-        put(buffer, row(area, place), 1, &safe(line.as_bytes()), look);
+        put(
+            buffer,
+            row(area, place),
+            1,
+            &expand_tabs_safely(line.as_bytes()),
+            look,
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! What the screen shows. Pure: keys and news change it in `hearing`, `moving` and `asking`, and what is to be done comes
+//! What the screen shows. Pure: keys and news change it in `events`, `navigation` and `prompts`, and what is to be done comes
 //! back as effects.
 
 use super::groups::{GroupBy, ListRow, PathGroup};
-use super::orders::{
+use super::worker_messages::{
     ListedPath, ReviewAction, ReviewListing, ShownDifference, UndoableAction, WorkerRequest,
 };
 use crate::name::WorldPath;
@@ -11,7 +11,7 @@ use crate::operator::diff::ChangeStatus;
 /// An effect that the state asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScreenEffect {
-    Order(WorkerRequest),
+    Request(WorkerRequest),
     Redraw,
     Suspend,
     Quit,
@@ -31,7 +31,7 @@ pub(super) enum OpenPrompt {
     /// A question before an action.
     Sure {
         question: String,
-        deed: ReviewAction,
+        action: ReviewAction,
     },
     /// A text.
     Text {
@@ -104,7 +104,7 @@ pub(super) struct ScreenState {
     /// True if a key answers what is asked: whoever sits there has seen it.
     pub(super) is_answerable: bool,
     /// The message about the last action.
-    pub(super) said: String,
+    pub(super) message: String,
     /// The worker's activity.
     pub(super) busy: Option<WorkerActivity>,
     /// The actions that were done here, the last one last.
@@ -135,7 +135,7 @@ impl ScreenState {
             first_line: 0,
             asked: OpenPrompt::Nothing,
             is_answerable: true,
-            said: String::new(),
+            message: String::new(),
             busy: None,
             done: Vec::new(),
             is_last_accepted: false,

@@ -12,7 +12,7 @@ pub(super) struct ScreenStyles {
 
 impl ScreenStyles {
     /// Returns how something looks.
-    pub(super) fn of(self, style: TextStyle) -> Look {
+    pub(super) fn look_of(self, style: TextStyle) -> Look {
         if !self.colour {
             return Look::default();
         }
@@ -26,7 +26,7 @@ impl ScreenStyles {
     }
 
     /// Returns how what is selected looks, besides its mark.
-    pub(super) fn selected(self) -> Look {
+    pub(super) fn look_of_selected(self) -> Look {
         if self.colour {
             Look::default().add_modifier(Modifier::REVERSED)
         } else {

@@ -24,18 +24,18 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
 
-use super::draw::{draw, room};
+use super::draw::{draw, pane_heights};
+use super::key_parser::KeyParser;
 use super::keys::Key;
 use super::state::ScreenState;
 use super::style::ScreenStyles;
-use super::typed::KeyParser;
 use crate::error::{Error, Result};
 
 /// The time for which keys are ignored when the screen takes the terminal, because what had it before may have asked it something.
-const SETTLING: Duration = Duration::from_millis(300);
+const KEYS_IGNORED_TIME: Duration = Duration::from_millis(300);
 
 /// The terminal's former settings; absent while nothing of it is changed.
-static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+static FORMER_SETTINGS: Mutex<Option<Termios>> = Mutex::new(None);
 
 /// An event from the terminal or from the worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) enum ScreenEvent {
     /// The process is to end.
     End(i32),
     /// There may be news of the work.
-    News,
+    WorkerEvents,
 }
 
 /// The terminal.
@@ -87,7 +87,7 @@ impl ScreenTerminal {
         };
         restore_after_panics();
         terminal.enter()?;
-        terminal.drop_input(Instant::now() + SETTLING)?;
+        terminal.drop_input(Instant::now() + KEYS_IGNORED_TIME)?;
         Ok(terminal)
     }
 
@@ -124,7 +124,7 @@ impl ScreenTerminal {
         let now = tcgetattr(&input).map_err(Error::os("tcgetattr"))?;
         let mut raw = now.clone();
         raw.make_raw();
-        BEFORE.lock().get_or_insert(now);
+        FORMER_SETTINGS.lock().get_or_insert(now);
         tcsetattr(&input, OptionalActions::Now, &raw).map_err(Error::os("tcsetattr"))?;
         // What was typed before was not meant for this screen.
         tcflush(&input, QueueSelector::IFlush).map_err(Error::os("tcflush"))?;
@@ -142,7 +142,7 @@ impl ScreenTerminal {
     pub(super) fn draw(&mut self, state: &mut ScreenState) -> Result<()> {
         let styles = self.styles;
         let drawn = self.screen.draw(|frame| {
-            state.fit(room(state, frame.area()));
+            state.fit(pane_heights(state, frame.area()));
             if let Some(cursor) = draw(state, styles, frame.buffer_mut()) {
                 frame.set_cursor_position(cursor);
             }
@@ -205,7 +205,7 @@ impl ScreenTerminal {
             }
         }
         if !news.is_empty() {
-            events.push(ScreenEvent::News);
+            events.push(ScreenEvent::WorkerEvents);
         }
         Ok(events)
     }
@@ -228,7 +228,7 @@ impl ScreenTerminal {
     ///
     /// # Errors
     /// What the terminal says.
-    pub(super) fn again(&mut self) -> Result<()> {
+    pub(super) fn retake(&mut self) -> Result<()> {
         self.enter()
     }
 }
@@ -263,7 +263,7 @@ fn has_shell() -> bool {
 
 /// Gives the terminal back as it was.
 fn give_back() {
-    let Some(before) = BEFORE.lock().take() else {
+    let Some(before) = FORMER_SETTINGS.lock().take() else {
         return;
     };
     let mut out = stdout();

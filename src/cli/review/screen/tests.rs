@@ -3,14 +3,14 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::draw::{draw, room};
+use super::draw::{draw, pane_heights};
 use super::keys::Key;
-use super::orders::{
+use super::state::{FocusedPane, OpenPrompt, ScreenEffect, ScreenState};
+use super::style::ScreenStyles;
+use super::worker_messages::{
     ActionOutcome, ActionTarget, AuthorLabel, DifferenceHunk, DifferenceLine, LineKind, ListedPath,
     ReviewAction, ReviewListing, ShownDifference, UndoableAction, WorkerEvent, WorkerRequest,
 };
-use super::state::{FocusedPane, OpenPrompt, ScreenEffect, ScreenState};
-use super::style::ScreenStyles;
 use crate::journal::RunId;
 use crate::name::WorldPath;
 use crate::operator::diff::ChangeStatus;
@@ -85,7 +85,7 @@ fn shown(name: &str, hunks: usize) -> WorkerEvent {
 
 fn state(paths: &[&str]) -> ScreenState {
     let mut state = ScreenState::new("review /s: everything".to_owned());
-    state.news(listing(1, paths));
+    state.handle_event(listing(1, paths));
     frame(&mut state, 80, 24);
     state
 }
@@ -114,13 +114,15 @@ fn frame(state: &mut ScreenState, columns: u16, rows: u16) -> String {
 }
 
 fn keys(state: &mut ScreenState, text: &str) -> Vec<ScreenEffect> {
-    text.chars().flat_map(|c| state.key(Key::Char(c))).collect()
+    text.chars()
+        .flat_map(|c| state.handle_key(Key::Char(c)))
+        .collect()
 }
 
 #[test]
 fn beside_each_other_or_below_each_other() {
     let mut state = state(&["src/main.rs", "src/lib.rs"]);
-    state.news(shown("src/main.rs", 2));
+    state.handle_event(shown("src/main.rs", 2));
     assert_eq!(
         frame(&mut state, 100, 12),
         " review /s: everything  2 paths by path
@@ -193,24 +195,24 @@ fn nothing_is_done_without_a_yes() {
     assert_eq!(keys(&mut state, "r"), []);
     assert!(frame(&mut state, 80, 12).contains("take back the changes of /a? [y/n]"));
     assert_eq!(keys(&mut state, "xn"), []);
-    assert_eq!(state.said, "nothing was changed");
-    let show = |name: &str| ScreenEffect::Order(WorkerRequest::Show(path(name)));
+    assert_eq!(state.message, "nothing was changed");
+    let show = |name: &str| ScreenEffect::Request(WorkerRequest::Show(path(name)));
     assert_eq!(keys(&mut state, "ja"), [show("d")]);
     assert!(
         frame(&mut state, 80, 12)
             .contains("accept the changes of /d and what is below it (1 path)?")
     );
-    let deed = ReviewAction::Accept(ActionTarget::Paths(vec![path("d")]));
+    let action = ReviewAction::Accept(ActionTarget::Paths(vec![path("d")]));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 1))]
     );
     // One thing after the other.
     assert_eq!(keys(&mut state, "r"), []);
     assert_eq!(state.asked, OpenPrompt::Nothing);
     assert_eq!(state.quit(), []);
     assert_eq!(
-        state.news(done(ActionOutcome::default())),
+        state.handle_event(done(ActionOutcome::default())),
         [ScreenEffect::Quit]
     );
 }
@@ -219,26 +221,26 @@ fn nothing_is_done_without_a_yes() {
 fn hunks_are_chosen_in_the_difference() {
     let mut state = state(&["a", "b"]);
     // Also before it is there.
-    state.key(Key::Enter);
-    state.news(shown("a", 3));
+    state.handle_key(Key::Enter);
+    state.handle_event(shown("a", 3));
     assert_eq!(state.focus, FocusedPane::Difference);
     frame(&mut state, 60, 15);
     keys(&mut state, "jr");
     assert!(frame(&mut state, 60, 15).contains("take back hunk 2 of /a? [y/n]"));
-    let deed = ReviewAction::Reject(ActionTarget::Hunk(path("a"), 2, "digest 1".to_owned()));
+    let action = ReviewAction::Reject(ActionTarget::Hunk(path("a"), 2, "digest 1".to_owned()));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 1))]
     );
-    state.news(done(ActionOutcome::default()));
+    state.handle_event(done(ActionOutcome::default()));
     // The file has one hunk less.
-    state.news(shown("a", 2));
+    state.handle_event(shown("a", 2));
     assert_eq!((state.hunk, state.focus), (1, FocusedPane::Difference));
-    state.key(Key::Left);
+    state.handle_key(Key::Left);
     keys(&mut state, "j");
     assert_eq!(state.difference(), None);
     // What is read of another path comes too late.
-    state.news(shown("a", 1));
+    state.handle_event(shown("a", 1));
     assert_eq!(state.difference(), None);
 }
 
@@ -253,20 +255,20 @@ fn a_group_of_a_run_is_the_run() {
     );
     assert!(first.contains(">  M /a"), "{first}");
     keys(&mut state, "gr");
-    let deed = ReviewAction::Reject(ActionTarget::Run(run()));
+    let action = ReviewAction::Reject(ActionTarget::Run(run()));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 1))]
     );
-    state.news(done(ActionOutcome::default()));
+    state.handle_event(done(ActionOutcome::default()));
     keys(&mut state, "Gkr");
     assert!(frame(&mut state, 80, 14).contains("all changes of 1 listed path: in no run? [y/n]"));
-    let deed = ReviewAction::Reject(ActionTarget::Paths(vec![path("b")]));
+    let action = ReviewAction::Reject(ActionTarget::Paths(vec![path("b")]));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 1))]
     );
-    state.news(done(ActionOutcome::default()));
+    state.handle_event(done(ActionOutcome::default()));
     // By program, by time, by path; the selection stays where it was.
     for title in [" vim (1)", " 2026-01-16 10:17 (1)", "3 paths by path"] {
         keys(&mut state, "b");
@@ -279,7 +281,7 @@ fn a_group_of_a_run_is_the_run() {
 #[test]
 fn of_a_long_path_the_end_is_seen_and_how_many_there_are() {
     let mut state = ScreenState::new(format!("review {}/home: run {RUN}", "/long".repeat(30)));
-    state.news(listing(1, &["a", "b"]));
+    state.handle_event(listing(1, &["a", "b"]));
     let seen = frame(&mut state, 70, 15);
     let title = seen.lines().next().unwrap();
     assert!(title.starts_with(" …ong/long/long"), "{title}");
@@ -293,16 +295,16 @@ fn of_a_long_path_the_end_is_seen_and_how_many_there_are() {
 fn the_selection_stays_on_its_path() {
     let mut state = state(&["a", "c", "d"]);
     keys(&mut state, "j");
-    state.news(listing(2, &["a", "b", "c", "d"]));
+    state.handle_event(listing(2, &["a", "b", "c", "d"]));
     assert_eq!(state.selected_item().unwrap().path, path("c"));
     // It has gone: the next one is there.
-    state.news(listing(3, &["a", "b", "d"]));
+    state.handle_event(listing(3, &["a", "b", "d"]));
     assert_eq!(state.selected_item().unwrap().path, path("d"));
-    state.news(listing(4, &[]));
+    state.handle_event(listing(4, &[]));
     assert_eq!(state.selected_item(), None);
     assert!(frame(&mut state, 80, 12).contains("Nothing is left to be reviewed."));
     assert_eq!(keys(&mut state, "rajkGgn"), []);
-    assert_eq!(state.said, "");
+    assert_eq!(state.message, "");
 }
 
 #[test]
@@ -310,21 +312,21 @@ fn what_changes_while_it_is_asked_about_is_looked_at_again() {
     let mut state = state(&["a", "b"]);
     keys(&mut state, "r");
     // Another path: the question stays, and the answer is about the new list.
-    state.news(listing(2, &["a", "b", "c"]));
-    let deed = ReviewAction::Reject(ActionTarget::Paths(vec![path("a")]));
+    state.handle_event(listing(2, &["a", "b", "c"]));
+    let action = ReviewAction::Reject(ActionTarget::Paths(vec![path("a")]));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 2))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 2))]
     );
-    state.news(done(ActionOutcome::default()));
+    state.handle_event(done(ActionOutcome::default()));
     keys(&mut state, "r");
     let mut changed = listing(3, &["a", "b"]);
     if let WorkerEvent::Listed(listing) = &mut changed {
         listing.items[0].time += 1;
     }
-    state.news(changed);
+    state.handle_event(changed);
     assert_eq!(state.asked, OpenPrompt::Nothing);
-    assert_eq!(state.said, "it has changed meanwhile: look again");
+    assert_eq!(state.message, "it has changed meanwhile: look again");
 }
 
 #[test]
@@ -348,30 +350,30 @@ fn a_question_about_a_group_stays_while_others_change() {
     {
         (item.who, item.time) = (who, time);
     }
-    state.news(WorkerEvent::Listed(changed));
+    state.handle_event(WorkerEvent::Listed(changed));
     assert!(state.selected > 0);
-    let deed = ReviewAction::Reject(ActionTarget::Run(run()));
+    let action = ReviewAction::Reject(ActionTarget::Run(run()));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 2))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 2))]
     );
     // One of its own paths is not.
-    state.news(WorkerEvent::Done(
+    state.handle_event(WorkerEvent::Done(
         ActionOutcome::default(),
         Some(listing(3, &["a", "b", "c"])),
     ));
     keys(&mut state, "r");
     let mut changed = listing(4, &["a", "b", "c"]);
     changed.items[2].time += 1;
-    state.news(WorkerEvent::Listed(changed));
-    assert_eq!(state.said, "it has changed meanwhile: look again");
+    state.handle_event(WorkerEvent::Listed(changed));
+    assert_eq!(state.message, "it has changed meanwhile: look again");
     // What was done here is what it was, whatever is selected.
-    state.news(done(ActionOutcome {
+    state.handle_event(done(ActionOutcome {
         undoable: Some(UndoableAction::Undone(run())),
         ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
-    state.news(WorkerEvent::Listed(listing(5, &["b"])));
+    state.handle_event(WorkerEvent::Listed(listing(5, &["b"])));
     assert!(matches!(state.asked, OpenPrompt::Sure { .. }));
 }
 
@@ -379,52 +381,56 @@ fn a_question_about_a_group_stays_while_others_change() {
 fn what_lies_below_a_path_is_asked_about_as_well() {
     let mut state = state(&["d", "d/x"]);
     keys(&mut state, "r");
-    state.news(listing(2, &["d", "d/x", "d/y"]));
-    assert_eq!(state.said, "it has changed meanwhile: look again");
+    state.handle_event(listing(2, &["d", "d/x", "d/y"]));
+    assert_eq!(state.message, "it has changed meanwhile: look again");
 }
 
 #[test]
 fn paths_are_searched() {
     let mut state = state(&["src/Main.rs", "b", "src/main.rs"]);
-    let show = |name: &str| ScreenEffect::Order(WorkerRequest::Show(path(name)));
+    let show = |name: &str| ScreenEffect::Request(WorkerRequest::Show(path(name)));
     keys(&mut state, "/main");
-    assert_eq!(state.key(Key::Enter), [show("src/main.rs")]);
+    assert_eq!(state.handle_key(Key::Enter), [show("src/main.rs")]);
     assert_eq!(keys(&mut state, "n"), [show("src/Main.rs")]);
     assert_eq!(keys(&mut state, "N"), [show("src/main.rs")]);
     keys(&mut state, "/Mai");
-    assert_eq!(state.key(Key::Enter), [show("src/Main.rs")]);
+    assert_eq!(state.handle_key(Key::Enter), [show("src/Main.rs")]);
     keys(&mut state, "/nowhere");
-    assert_eq!(state.key(Key::Enter), []);
-    assert_eq!(state.said, "no listed path has \"nowhere\" in it");
+    assert_eq!(state.handle_key(Key::Enter), []);
+    assert_eq!(state.message, "no listed path has \"nowhere\" in it");
 }
 
 #[test]
 fn a_point_is_asked_for_and_only_restores() {
     let mut state = state(&["a"]);
     keys(&mut state, "R");
-    assert!(state.said.contains("choose one with p"), "{}", state.said);
+    assert!(
+        state.message.contains("choose one with p"),
+        "{}",
+        state.message
+    );
     keys(&mut state, "p-30m");
-    let read = ScreenEffect::Order(WorkerRequest::Read(Some("-30m".to_owned())));
-    assert_eq!(state.key(Key::Enter), [read]);
+    let read = ScreenEffect::Request(WorkerRequest::Read(Some("-30m".to_owned())));
+    assert_eq!(state.handle_key(Key::Enter), [read]);
     let mut past = listing(2, &["a"]);
     if let WorkerEvent::Listed(listing) = &mut past {
         listing.at = Some("-30m (s:3)".to_owned());
     }
-    state.news(past);
+    state.handle_event(past);
     assert!(frame(&mut state, 80, 12).contains("1 path by path  as of -30m (s:3)"));
     keys(&mut state, "r");
     assert_eq!(state.asked, OpenPrompt::Nothing);
     keys(&mut state, "R");
-    let deed = ReviewAction::Restore(path("a"));
+    let action = ReviewAction::Restore(path("a"));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 2))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 2))]
     );
-    state.news(done(ActionOutcome::default()));
+    state.handle_event(done(ActionOutcome::default()));
     keys(&mut state, "p");
     assert_eq!(
-        state.key(Key::Enter),
-        [ScreenEffect::Order(WorkerRequest::Read(None))]
+        state.handle_key(Key::Enter),
+        [ScreenEffect::Request(WorkerRequest::Read(None))]
     );
 }
 
@@ -432,36 +438,36 @@ fn a_point_is_asked_for_and_only_restores() {
 fn what_was_done_here_can_be_undone_one_after_the_other() {
     let mut state = state(&["a"]);
     keys(&mut state, "u");
-    assert_eq!(state.said, "nothing was changed here yet");
-    state.news(done(ActionOutcome {
+    assert_eq!(state.message, "nothing was changed here yet");
+    state.handle_event(done(ActionOutcome {
         undoable: Some(UndoableAction::Undone(run())),
         ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
-    let deed = ReviewAction::Undo(UndoableAction::Undone(run()));
+    let action = ReviewAction::Undo(UndoableAction::Undone(run()));
     assert_eq!(
         keys(&mut state, "y"),
-        [ScreenEffect::Order(WorkerRequest::Do(deed, 1))]
+        [ScreenEffect::Request(WorkerRequest::Do(action, 1))]
     );
-    state.news(done(ActionOutcome {
+    state.handle_event(done(ActionOutcome {
         undid: true,
         ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
-    assert_eq!(state.said, "nothing was changed here yet");
-    state.news(done(ActionOutcome {
+    assert_eq!(state.message, "nothing was changed here yet");
+    state.handle_event(done(ActionOutcome {
         accepted: true,
         ..ActionOutcome::default()
     }));
     keys(&mut state, "u");
-    assert!(state.said.starts_with("accepting cannot be taken back"));
+    assert!(state.message.starts_with("accepting cannot be taken back"));
 }
 
 #[test]
 fn a_conflict_is_read_before_one_goes_on() {
     let mut state = state(&["a"]);
-    state.news(done(ActionOutcome {
-        said: "1 conflict in the way; nothing was changed".to_owned(),
+    state.handle_event(done(ActionOutcome {
+        message: "1 conflict in the way; nothing was changed".to_owned(),
         more: vec!["s:3 write: /a: it was changed later: operation s:4, write by vim".to_owned()],
         ..ActionOutcome::default()
     }));
@@ -484,11 +490,11 @@ fn a_long_list_scrolls_with_the_selection() {
     let mut state = state(&names);
     keys(&mut state, "G");
     assert!(frame(&mut state, 60, 15).contains(">M /f099"));
-    state.key(Key::PageUp);
+    state.handle_key(Key::PageUp);
     assert!(frame(&mut state, 60, 15).contains(">M /f096"));
     keys(&mut state, "g");
     assert!(frame(&mut state, 60, 15).contains(">M /f000"));
-    state.key(Key::PageDown);
+    state.handle_key(Key::PageDown);
     let frame = frame(&mut state, 60, 15);
     assert!(
         frame.contains(">M /f003") && frame.contains(" M /f000"),

@@ -75,7 +75,7 @@ impl WorkerPlace {
                     // A home has one run, whatever directories of it are bases.
                     run: match same {
                         Some(home) => home.run.clone(),
-                        None => Rc::new(RunRegistry::over(state).begin(run)?),
+                        None => Rc::new(RunRegistry::from_state_dir(state).begin(run)?),
                     },
                     store,
                     prefix: prefix.clone(),

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::journal::InodeNumbers;
 use crate::name::{Name, WorldPath};
 use crate::operator::Store;
-use crate::operator::past::disk::inode::CompactInode;
+use crate::operator::past::disk::compact_inode::CompactInode;
 use crate::operator::past::disk::interner::{NameId, NameInterner};
 use crate::operator::past::disk::node_id::{DirSlot, NameSlot, NodeId, ROOT};
 use crate::operator::past::disk::node_index::NodeIndex;
@@ -26,10 +26,10 @@ use crate::world::store::outage;
 use crate::world::{Dir, Id, Meta, Node, root};
 
 /// The number of nodes whose attributes are cached.
-const STATS: usize = 4096;
+const MAX_CACHED_STATS: usize = 4096;
 
 /// The number of directories that are kept open.
-const OPEN: usize = 64;
+const MAX_OPEN_DIRS: usize = 64;
 
 /// The tree on the disk.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl<'a> DiskTree<'a> {
             return Ok(known);
         }
         let opened = self.dir(dir)?;
-        let listed = self.listed(dir, &opened, name_id)?;
+        let listed = self.listed_entry(dir, &opened, name_id)?;
         let texts = self.texts();
         let name = Name::new(texts.text(name_id))?;
         let found = match listed {
@@ -206,7 +206,7 @@ impl<'a> DiskTree<'a> {
     }
 
     /// Makes a node for a file that is no longer on the disk.
-    pub fn lost(&self, kind: FileType) -> NodeId {
+    pub fn make_lost_node(&self, kind: FileType) -> NodeId {
         self.index.borrow_mut().push_lost(kind)
     }
 
@@ -230,7 +230,7 @@ impl<'a> DiskTree<'a> {
     }
 
     /// Returns one current name of a node.
-    pub(in crate::operator::past) fn at(&self, node: NodeId) -> Option<NameSlot> {
+    pub(in crate::operator::past) fn name_of(&self, node: NodeId) -> Option<NameSlot> {
         let index = self.index.borrow();
         index.nodes.get(node.index()).and_then(|base| base.at)
     }
@@ -247,7 +247,7 @@ impl<'a> DiskTree<'a> {
         node: NodeId,
     ) -> impl Iterator<Item = NameSlot> + use<> {
         let others = self.other_places(node).into_iter();
-        self.at(node).into_iter().chain(others)
+        self.name_of(node).into_iter().chain(others)
     }
 
     /// Returns a node's names other than the first; most nodes have none.
@@ -262,7 +262,7 @@ impl<'a> DiskTree<'a> {
 
     /// Returns whether a node is on the disk.
     pub fn is_on_disk(&self, node: NodeId) -> bool {
-        node == ROOT || self.at(node).is_some()
+        node == ROOT || self.name_of(node).is_some()
     }
 
     /// Returns a node's path on the disk now.
@@ -301,7 +301,7 @@ impl<'a> DiskTree<'a> {
         }
         let meta = self.stat_on_disk(node)?;
         let stats = &mut self.index.borrow_mut().stats;
-        if stats.len() >= STATS {
+        if stats.len() >= MAX_CACHED_STATS {
             stats.clear();
         }
         stats.insert(node, meta);
@@ -309,7 +309,7 @@ impl<'a> DiskTree<'a> {
     }
 
     fn stat_on_disk(&self, node: NodeId) -> Result<Meta> {
-        match self.at(node) {
+        match self.name_of(node) {
             Some((dir, name_id)) => {
                 let dir = self.dir(dir)?;
                 let meta = dir.stat(Name::new(self.index.borrow().interner.text(name_id))?)?;
@@ -331,7 +331,7 @@ impl<'a> DiskTree<'a> {
         let (path, ids) = self.path(node).zip(self.ids(node)).ok_or(Error::NotFound)?;
         let dir = Rc::new(self.store.root().dir_expecting(&path, Id(ids[0], ids[1]))?);
         let mut index = self.index.borrow_mut();
-        if index.open.len() >= OPEN {
+        if index.open.len() >= MAX_OPEN_DIRS {
             index.open.clear();
         }
         index.open.insert(node, dir.clone());

@@ -5,7 +5,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::num::NonZeroU32;
 
-use crate::operator::past::disk::table::NumberTable;
+use crate::operator::past::disk::number_table::NumberTable;
 
 /// The id of an interned name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

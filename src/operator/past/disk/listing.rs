@@ -17,21 +17,21 @@ use crate::operator::past::disk::node_index::NodeIndex;
 use crate::world::{Dir, root};
 
 /// After this many lookups a directory is listed,
-const MANY: u32 = 64;
+const MIN_LOOKUPS: u32 = 64;
 
 /// if it has at most this many entries for each lookup,
-const EACH: u64 = 8;
+const MAX_ENTRIES_PER_LOOKUP: u64 = 8;
 
 /// where an entry takes at least this many bytes of the directory's size on existing file systems.
-const ENTRY: u64 = 20;
+const MIN_ENTRY_BYTES: u64 = 20;
 
 /// The number of listings that are cached.
-const REMEMBERED: usize = 8;
+const MAX_CACHED_LISTINGS: usize = 8;
 
 impl DiskTree<'_> {
     /// Returns the entry of a name, if the directory is listed or worth listing; `None` where the name must be looked
     /// up.
-    pub(in crate::operator::past) fn listed(
+    pub(in crate::operator::past) fn listed_entry(
         &self,
         dir: NodeId,
         opened: &Dir,
@@ -40,11 +40,13 @@ impl DiskTree<'_> {
         if !self.index.borrow().listings.has(dir) {
             let count = self.index.borrow_mut().listings.count(dir);
             let is_worth_it = |count: u32| -> Result<bool> {
-                let entries = root::stat_fd(opened.as_fd())?.size / ENTRY;
-                Ok(entries <= u64::from(count) * EACH)
+                let entries = root::stat_fd(opened.as_fd())?.size / MIN_ENTRY_BYTES;
+                Ok(entries <= u64::from(count) * MAX_ENTRIES_PER_LOOKUP)
             };
             match count {
-                Some(count) if count >= MANY && count.is_power_of_two() && is_worth_it(count)? => {
+                Some(count)
+                    if count >= MIN_LOOKUPS && count.is_power_of_two() && is_worth_it(count)? =>
+                {
                     self.read(dir, opened)?;
                 }
                 _ => return Ok(None),
@@ -91,7 +93,7 @@ impl DiskTree<'_> {
         let listings = &mut index.listings;
         listings.asked.insert(dir, None);
         if agrees {
-            if listings.read.len() >= REMEMBERED {
+            if listings.read.len() >= MAX_CACHED_LISTINGS {
                 listings.read.remove(0);
             }
             listings.read.push((dir, listing));

@@ -10,11 +10,11 @@ use std::rc::Rc;
 use rustix::fs::FileType;
 
 use crate::journal::InodeNumbers;
-use crate::operator::past::disk::inode::{CompactInode, DeviceTable};
+use crate::operator::past::disk::compact_inode::{CompactInode, DeviceTable};
 use crate::operator::past::disk::interner::{NameId, NameInterner, NumberHash};
 use crate::operator::past::disk::listings::ListingCache;
 use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT};
-use crate::operator::past::disk::table::NumberTable;
+use crate::operator::past::disk::number_table::NumberTable;
 use crate::world::store::layout::STATE;
 use crate::world::{Dir, Meta};
 

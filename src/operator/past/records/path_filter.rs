@@ -20,10 +20,10 @@ use crate::operator::past::records::reverse_records::ReverseRecords;
 use crate::operator::point::Point;
 
 /// The greatest number of scans of the records, since a later scan may find records for what an earlier one added.
-const ROUNDS: usize = 32;
+const MAX_ROUNDS: usize = 32;
 
 /// Filtering is worthwhile up to this number of concerned records, however few records there are.
-const MANY: usize = 1024;
+const MAX_CONCERNED_RECORDS: usize = 1024;
 
 /// The records that concern a path.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl RecordNames {
     /// Finds the records that change anything in the followed set, and adds the names in them.
     fn path_filter(self, mut followed: HashSet<u32, NumberHash>) -> Option<PathFilter> {
         let mut records = HashSet::default();
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let known = followed.len();
             let ends = self.starts.iter().skip(1).copied();
             let ends = ends.chain([self.words.len()]);
@@ -160,7 +160,7 @@ impl RecordNames {
                     }
                 }
                 // Beyond this, filtering costs more than it saves.
-                if records.len() > MANY.max(self.records / 4) {
+                if records.len() > MAX_CONCERNED_RECORDS.max(self.records / 4) {
                     return None;
                 }
             }

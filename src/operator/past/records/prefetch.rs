@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::journal::{Record, ReverseReader};
 
 /// The number of records in a batch.
-const BATCH: usize = 256;
+const BATCH_RECORDS: usize = 256;
 
 /// The number of batches that may wait, so that memory does not grow with the journal.
-const WAITING: usize = 2;
+const MAX_WAITING_BATCHES: usize = 2;
 
 /// The records of one journal, from the last to the first.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ struct RecordBatch {
 impl JournalPrefetch {
     /// Starts reading. `None` where no thread can be started.
     pub(super) fn new(records: ReverseReader) -> Option<JournalPrefetch> {
-        let (sender, batches) = sync_channel(WAITING);
+        let (sender, batches) = sync_channel(MAX_WAITING_BATCHES);
         let reader = std::thread::Builder::new().name("journal".to_owned());
         let reader = reader.spawn(move || read(records, &sender)).ok()?;
         Some(JournalPrefetch {
@@ -78,10 +78,10 @@ impl Drop for JournalPrefetch {
 fn read(mut records: ReverseReader, batches: &SyncSender<RecordBatch>) {
     loop {
         let mut batch = RecordBatch {
-            records: Vec::with_capacity(BATCH),
+            records: Vec::with_capacity(BATCH_RECORDS),
             end: None,
         };
-        while batch.records.len() < BATCH && batch.end.is_none() {
+        while batch.records.len() < BATCH_RECORDS && batch.end.is_none() {
             match records.next_record() {
                 Ok(Some(record)) => batch.records.push(record),
                 Ok(None) => batch.end = Some(Ok(())),
@@ -136,7 +136,14 @@ mod tests {
 
     #[test]
     fn prefetched_records_equal_records_read_directly() {
-        for records in [0, 1, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 7] {
+        for records in [
+            0,
+            1,
+            BATCH_RECORDS - 1,
+            BATCH_RECORDS,
+            BATCH_RECORDS + 1,
+            5 * BATCH_RECORDS + 7,
+        ] {
             let whole = journal(records);
             let damaged = whole.replace("\"path\":\"/1\"", "\"path\":\"/x\"");
             for text in [&whole, &damaged] {
@@ -155,7 +162,7 @@ mod tests {
 
     #[test]
     fn dropped_prefetch_ends_its_thread() {
-        let mut ahead = JournalPrefetch::new(backward(&journal(20 * BATCH))).unwrap();
+        let mut ahead = JournalPrefetch::new(backward(&journal(20 * BATCH_RECORDS))).unwrap();
         assert!(ahead.next_record().unwrap().is_some());
         drop(ahead); // Returns only when the reader has ended.
     }

@@ -10,7 +10,7 @@ use crate::operator::past::records::prefetch::JournalPrefetch;
 use crate::world::store::settle::{open_journal, sessions};
 
 /// Journals larger than this are prefetched.
-const LONG: u64 = 1 << 20;
+const MIN_PREFETCHED_BYTES: u64 = 1 << 20;
 
 /// Iterates over the records of all sessions from the newest to the oldest. Memory does not grow with their number.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl<'a> ReverseRecords<'a> {
     ///
     /// # Errors
     /// As [`ReverseRecords::open`].
-    pub fn trusting(store: &'a Store) -> Result<ReverseRecords<'a>> {
+    pub fn open_unchecked(store: &'a Store) -> Result<ReverseRecords<'a>> {
         ReverseRecords::open(store).map(|newest| ReverseRecords {
             trusting: true,
             ..newest
@@ -66,7 +66,7 @@ impl<'a> ReverseRecords<'a> {
     }
 
     /// Returns records with empty actor, time and hashes.
-    pub fn acts(self) -> ReverseRecords<'a> {
+    pub fn without_actors(self) -> ReverseRecords<'a> {
         ReverseRecords { acts: true, ..self }
     }
 
@@ -158,7 +158,9 @@ impl<'a> ReverseRecords<'a> {
     fn source(&self, id: &str, all: bool) -> Result<RecordSource> {
         let here = || {
             let file = open_journal(self.store.state(), id)?;
-            let is_long = file.metadata().is_ok_and(|meta| meta.len() > LONG);
+            let is_long = file
+                .metadata()
+                .is_ok_and(|meta| meta.len() > MIN_PREFETCHED_BYTES);
             let mut records = ReverseReader::new(file)?;
             if self.trusting {
                 records = records.without_checks();

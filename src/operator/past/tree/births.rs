@@ -18,7 +18,7 @@ use crate::world::root::stat_fd;
 use crate::world::store::settle::open_journal;
 
 /// The time after its record in which a node may be made, in nanoseconds: a disk may hang, a machine may sleep.
-const LATEST: u64 = 60_000_000_000;
+const MAX_BIRTH_DELAY_NANOS: u64 = 60_000_000_000;
 
 impl PastTree<'_> {
     /// Notes the end of a session, and its beginning, on the way back.
@@ -54,7 +54,7 @@ impl PastTree<'_> {
         };
         // Where the clock was set back in the session, its end means nothing.
         let end = self.session_end.filter(|end| *end >= made);
-        let latest = made.saturating_add(LATEST);
+        let latest = made.saturating_add(MAX_BIRTH_DELAY_NANOS);
         let latest = end.map_or(latest, |end| end.min(latest));
         Ok(born > latest && born > latest.saturating_add(self.clock_lead(session)))
     }

@@ -5,6 +5,7 @@
 //! that names it, and of an incomplete one the surviving part is readable and the rest is [`MissingPart`].
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::past::tree::copy::{copy_bytes, digest_of, each_data, io_error};
-use crate::operator::past::tree::layer::{ContentLayer, OpenVersion, behind, of, version};
+use crate::operator::past::tree::layer::{
+    ContentLayer, OpenVersion, describe_record, layer_behind, version,
+};
 use crate::operator::past::tree::missing_part::{MissingPart, WHY};
 use crate::world::holes::{is_reserved_beyond_end, reserved};
 
@@ -52,7 +55,7 @@ impl PastContent {
     /// # Errors
     /// [`Error::Missing`], naming a version that is not there; [`Error::Damaged`] where nothing readable is left, or
     /// a later content was changed behind the mount; those of `now`. A partial content is returned, with
-    /// [`PastContent::missing`].
+    /// [`PastContent::missing_part`].
     pub fn open(
         store: &Store,
         top: Option<&Arc<ContentLayer>>,
@@ -92,12 +95,12 @@ impl PastContent {
                     .version()
                     .is_some_and(|(s, v)| **s == **session && v == *n)
                 {
-                    at = behind(at, session, *n);
+                    at = layer_behind(at, session, *n);
                     past = None;
                 }
                 continue;
             }
-            let opened = version(store, &layer.kind, &|| of(layer))?;
+            let opened = version(store, &layer.kind, &|| describe_record(layer))?;
             let list = opened.as_ref().map(|opened| opened.list.as_ref());
             past = list.flatten().and_then(|list| list.past.clone());
             // The layers below are covered completely.
@@ -125,7 +128,7 @@ impl PastContent {
                 }
                 _ => None,
             };
-            content.put(layer, opened)?;
+            content.put_layer(layer, opened)?;
             if let Some(digest) = digest
                 && content.parts.iter().all(|part| part.file.is_some())
             {
@@ -136,7 +139,7 @@ impl PastContent {
                 }
                 return Err(Error::Damaged(format!(
                     "the content before {} cannot be put together any more: what it shares with what came after was changed behind the mount, or just now",
-                    of(layer)
+                    describe_record(layer)
                 )));
             }
         }
@@ -183,11 +186,15 @@ impl PastContent {
     }
 
     /// Returns the part of the content that is lost.
-    pub fn missing(&self) -> Option<&MissingPart> {
+    pub fn missing_part(&self) -> Option<&MissingPart> {
         self.missing.as_ref()
     }
 
-    pub(super) fn put(&mut self, layer: &ContentLayer, opened: Option<OpenVersion>) -> Result<()> {
+    pub(super) fn put_layer(
+        &mut self,
+        layer: &ContentLayer,
+        opened: Option<OpenVersion>,
+    ) -> Result<()> {
         match opened {
             Some(OpenVersion { file, list: None }) => self.become_file(file)?,
             Some(OpenVersion {
@@ -201,7 +208,7 @@ impl PastContent {
             None => {}
         }
         if let Some(size) = layer.size {
-            self.cut(size);
+            self.shorten_to(size);
         }
         Ok(())
     }
@@ -222,7 +229,7 @@ impl PastContent {
 
     /// Maps ranges to another file, up to that file's end.
     fn map_ranges(&mut self, ranges: &[(u64, u64)], file: usize, size: u64) {
-        self.reach(ranges.last().map_or(0, |(_, end)| *end));
+        self.extend_to(ranges.last().map_or(0, |(_, end)| *end));
         let there = |(start, end): &(u64, u64)| {
             (*start < size).then(|| (*start, size.min(*end), Some(file)))
         };
@@ -260,7 +267,7 @@ impl PastContent {
 
     /// Extends the content to at least this size. Destroyed bytes were kept, and the rest is in later contents: where
     /// they are too short, those bytes are lost.
-    fn reach(&mut self, size: u64) {
+    fn extend_to(&mut self, size: u64) {
         if self.size < size {
             self.parts.push(ContentPart {
                 start: self.size,
@@ -271,8 +278,8 @@ impl PastContent {
         }
     }
 
-    fn cut(&mut self, size: u64) {
-        self.reach(size);
+    fn shorten_to(&mut self, size: u64) {
+        self.extend_to(size);
         self.parts.retain(|part| part.start < size);
         if let Some(last) = self.parts.last_mut() {
             last.end = last.end.min(size);
@@ -324,7 +331,7 @@ impl PastContent {
     ///
     /// # Errors
     /// Those of `lseek(2)`.
-    pub fn data(&self) -> Result<Vec<(u64, u64)>> {
+    pub fn data_ranges(&self) -> Result<Vec<(u64, u64)>> {
         let mut data: Vec<(u64, u64)> = Vec::new();
         for (part, file) in self.known_parts() {
             each_data(file, part.start, part.end, |start, end| {
@@ -349,7 +356,7 @@ impl PastContent {
         };
         let beyond = |file: &File| is_reserved_beyond_end(file.as_fd());
         let has_more_space = now.parts.iter().any(is_reserved) || now.files.iter().any(beyond);
-        Ok(!has_more_space && self.data()? == now.data()?)
+        Ok(!has_more_space && self.data_ranges()? == now.data_ranges()?)
     }
 
     /// Copies the content to an empty file. Blocks are shared where the file system supports it, and holes are kept.
@@ -374,6 +381,66 @@ impl PastContent {
             })?;
         }
         Ok(())
+    }
+
+    /// Returns a reader of the whole content.
+    pub fn reader(&self) -> ContentReader<'_> {
+        ContentReader {
+            content: self,
+            offset: 0,
+        }
+    }
+
+    /// Returns whether another content has the same bytes and the same ranges missing.
+    ///
+    /// # Errors
+    /// As [`PastContent::read_at`].
+    pub fn equals(&self, other: &PastContent) -> Result<bool> {
+        let ranges = |content: &PastContent| {
+            content
+                .missing_part()
+                .map_or(&[][..], |m| &m.ranges)
+                .to_vec()
+        };
+        Ok(ranges(self) == ranges(other) && self.has_bytes_of(other)?)
+    }
+
+    /// Returns whether another content has the same bytes, as far as they are known.
+    ///
+    /// # Errors
+    /// As [`PastContent::read_at`].
+    pub fn has_bytes_of(&self, other: &PastContent) -> Result<bool> {
+        if self.size() != other.size() {
+            return Ok(false);
+        }
+        let (mut one, mut two) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        let mut offset = 0;
+        while offset < self.size() {
+            let read = self.read_at(&mut one, offset)?;
+            let part = two.get_mut(..read).unwrap_or_default();
+            let read = other.read_at(part, offset)?;
+            if read == 0 || one.get(..read) != two.get(..read) {
+                return Ok(false);
+            }
+            offset += read as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// Reads a content from start to end.
+#[derive(Debug)]
+pub struct ContentReader<'a> {
+    content: &'a PastContent,
+    offset: u64,
+}
+
+impl Read for ContentReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.content.read_at(buffer, self.offset);
+        let read = read.map_err(|error| std::io::Error::from(error.errno()))?;
+        self.offset += read as u64;
+        Ok(read)
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::operator::past::disk::node_id::{NameSlot, NodeId};
 
 /// The number of directories that are cached: two for moves, and some for processes that take turns.
-const MANY: usize = 4;
+const MAX_CACHED_DIRS: usize = 4;
 
 /// Directories, each with its path and the names on it. The most recent one is last.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ impl DirCache {
     }
 
     pub(super) fn add(&mut self, path: &[u8], way: Vec<NameSlot>, node: NodeId) {
-        if self.0.len() >= MANY {
+        if self.0.len() >= MAX_CACHED_DIRS {
             self.0.remove(0);
         }
         self.0.push((path.into(), way, node));

@@ -58,7 +58,7 @@ pub enum RecordEffect {
 
 impl RecordEffect {
     /// Returns the node whose content or attributes change.
-    pub fn within(&self) -> Option<NodeId> {
+    pub fn changed_inside(&self) -> Option<NodeId> {
         match self {
             RecordEffect::Name { .. } | RecordEffect::Born(_) => None,
             RecordEffect::Content { node, .. }
@@ -73,7 +73,7 @@ impl RecordEffect {
 
 impl RecordEffect {
     /// Returns the node that was created.
-    pub(in crate::operator::past) fn born(&self) -> Option<NodeId> {
+    pub(in crate::operator::past) fn created_node(&self) -> Option<NodeId> {
         match self {
             RecordEffect::Born(node) => Some(*node),
             _ => None,
@@ -113,7 +113,7 @@ impl PastTree<'_> {
                 let then = self.difference_mut(node);
                 let below = then.content.take();
                 let of = ((session.clone(), record.seq), doubtful);
-                then.content = Some(ContentLayer::over(kind, size, of, below));
+                then.content = Some(ContentLayer::lay_over(kind, size, of, below));
                 if let Some(ids) = was {
                     self.set_ids(node, ids);
                 }
@@ -129,7 +129,7 @@ impl PastTree<'_> {
     }
 
     /// Adds the earlier modification times of the directories that the record changed.
-    pub(in crate::operator::past) fn times(
+    pub(in crate::operator::past) fn add_dir_times(
         &mut self,
         effects: &mut Vec<RecordEffect>,
         record: &Record,
@@ -141,18 +141,18 @@ impl PastTree<'_> {
         Ok(())
     }
 
-    pub(in crate::operator::past) fn trash(&mut self) -> Result<NodeId> {
+    pub(in crate::operator::past) fn trash_node(&mut self) -> Result<NodeId> {
         match self.lookup(ROOT, TRASH)? {
             Some(node) => Ok(node),
             None => {
-                let lost = self.disk().lost(FileType::Directory);
+                let lost = self.disk().make_lost_node(FileType::Directory);
                 self.set_name(ROOT, TRASH, Some(lost));
                 Ok(lost)
             }
         }
     }
 
-    pub(in crate::operator::past) fn place(
+    pub(in crate::operator::past) fn resolve_place(
         &mut self,
         path: &WorldPath,
         at: Option<&DirTime>,
@@ -163,14 +163,14 @@ impl PastTree<'_> {
     }
 
     /// Returns the node that the record left at a path; a lost one, where it is no longer there.
-    pub(in crate::operator::past) fn expect(
+    pub(in crate::operator::past) fn expect_node(
         &mut self,
         path: &WorldPath,
         at: Option<&DirTime>,
         ids: Option<InodeNumbers>,
         kind: FileType,
     ) -> Result<(NodeId, NameId, NodeId)> {
-        let (dir, name) = self.place(path, at)?;
+        let (dir, name) = self.resolve_place(path, at)?;
         let node = self.at_slot(dir, name, ids, kind)?;
         Ok((dir, name, node))
     }
@@ -197,7 +197,7 @@ impl PastTree<'_> {
         if let Some(node) = ids.and_then(|ids| self.by_ids(ids)) {
             return Ok(node);
         }
-        let lost = self.disk().lost(kind);
+        let lost = self.disk().make_lost_node(kind);
         if let Some(ids) = ids {
             self.set_ids(lost, ids);
         }
@@ -206,7 +206,7 @@ impl PastTree<'_> {
 
     /// Returns the node that a record names: the one at the path if it has that inode, otherwise the one with that
     /// inode.
-    pub(in crate::operator::past) fn find(
+    pub(in crate::operator::past) fn find_node(
         &mut self,
         path: &WorldPath,
         ids: InodeNumbers,
@@ -215,26 +215,26 @@ impl PastTree<'_> {
         if there.is_some_and(|node| self.ids(node) == Some(ids)) {
             return Ok(there);
         }
-        match (self.elsewhere(ids)?, self.in_doubt) {
-            (known, true) => self.displaced(path, ids, (known, there)).map(Some),
+        match (self.find_elsewhere(ids)?, self.in_doubt) {
+            (known, true) => self.displaced_node(path, ids, (known, there)).map(Some),
             (known, false) => Ok(known),
         }
     }
 
     /// Returns whether a record's file is at its path, or known by its inode.
-    pub(in crate::operator::past) fn knows(
+    pub(in crate::operator::past) fn knows_node(
         &mut self,
         path: &WorldPath,
         ids: InodeNumbers,
     ) -> Result<bool> {
         let there = self.resolve_near(path)?;
         let is_it = there.is_some_and(|node| self.ids(node) == Some(ids));
-        Ok(is_it || self.elsewhere(ids)?.is_some())
+        Ok(is_it || self.find_elsewhere(ids)?.is_some())
     }
 
     /// Returns the node of an inode, also where it was removed during the change: its record has the path that it was
     /// opened by.
-    fn elsewhere(&mut self, ids: InodeNumbers) -> Result<Option<NodeId>> {
+    fn find_elsewhere(&mut self, ids: InodeNumbers) -> Result<Option<NodeId>> {
         if self.by_ids(ids).is_none()
             && let Some(trash) = self.disk().lookup(ROOT, TRASH)?
         {
@@ -247,11 +247,11 @@ impl PastTree<'_> {
     ///
     /// # Errors
     /// Those of reading the disk.
-    pub fn misses(&mut self, record: &Record) -> Result<bool> {
+    pub fn is_of_missing_file(&mut self, record: &Record) -> Result<bool> {
         let Some((path, ids)) = record.op.changed_file() else {
             return Ok(false);
         };
-        if self.find(path, ids)?.is_some() {
+        if self.find_node(path, ids)?.is_some() {
             return Ok(false);
         }
         let mut at = ROOT;
@@ -268,7 +268,7 @@ impl PastTree<'_> {
     /// Returns a file that its record names but that is not at its path, without a record of why: the last records were
     /// lost in a power cut. The file existed at the time; even where its inode is gone, contents of it may still be
     /// kept.
-    fn displaced(
+    fn displaced_node(
         &mut self,
         path: &WorldPath,
         ids: InodeNumbers,
@@ -279,12 +279,12 @@ impl PastTree<'_> {
             // A purged node has no inode any more.
             (None, Some(there)) if self.ids(there).is_none() => there,
             _ => {
-                let lost = self.disk().lost(FileType::RegularFile);
+                let lost = self.disk().make_lost_node(FileType::RegularFile);
                 self.displaced.push(lost);
                 lost
             }
         };
-        let (dir, name) = self.place(path, None)?;
+        let (dir, name) = self.resolve_place(path, None)?;
         self.set_by_id(dir, name, Some(node));
         if known.is_none() {
             self.set_ids(node, ids);

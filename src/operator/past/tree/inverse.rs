@@ -36,33 +36,34 @@ impl PastTree<'_> {
                     Op::Mknod { mode, .. } => FileType::from_raw_mode(*mode),
                     _ => FileType::RegularFile,
                 };
-                let (dir, name, there) = self.expect(path, at, None, kind)?;
+                let (dir, name, there) = self.expect_node(path, at, None, kind)?;
                 let node = if self.is_born_later(there, record, session)? {
-                    self.disk().lost(kind)
+                    self.disk().make_lost_node(kind)
                 } else {
                     there
                 };
-                effects.push(leave(dir, name, node));
+                effects.push(name_given(dir, name, node));
                 effects.push(RecordEffect::Born(node));
             }
             Op::Link { path, from, ids } => {
                 // This makes the file's other name known in case the new one is gone.
                 self.resolve_near(from)?;
-                let (dir, name, node) = self.expect(path, at, Some(*ids), FileType::RegularFile)?;
-                effects.push(leave(dir, name, node));
+                let (dir, name, node) =
+                    self.expect_node(path, at, Some(*ids), FileType::RegularFile)?;
+                effects.push(name_given(dir, name, node));
             }
             Op::Unlink { path, ids, trash } => {
-                self.removed(&mut effects, (path, at), *ids, trash, FileType::RegularFile)?;
+                self.add_removal(&mut effects, (path, at), *ids, trash, FileType::RegularFile)?;
             }
             Op::Rmdir { path, ids, trash } => {
-                self.removed(&mut effects, (path, at), *ids, trash, FileType::Directory)?;
+                self.add_removal(&mut effects, (path, at), *ids, trash, FileType::Directory)?;
             }
             Op::Gather {
                 trash,
                 entries,
                 names,
                 ..
-            } => self.gathered(&mut effects, trash, entries, names)?,
+            } => self.add_gathering(&mut effects, trash, entries, names)?,
             Op::Rename {
                 path,
                 to,
@@ -75,7 +76,7 @@ impl PastTree<'_> {
                 ids,
                 replaced,
             } => {
-                self.moved(&mut effects, record, (path, to, *ids), replaced.as_ref())?;
+                self.add_move(&mut effects, record, (path, to, *ids), replaced.as_ref())?;
             }
             Op::Exchange {
                 path,
@@ -84,24 +85,25 @@ impl PastTree<'_> {
                 other,
             } => {
                 let (to_dir, to_name, one) =
-                    self.expect(to, at_to, Some(*ids), FileType::Unknown)?;
-                let (dir, name, two) = self.expect(path, at, Some(*other), FileType::Unknown)?;
-                effects.push(change(dir, name, Some(one), Some(two)));
-                effects.push(change(to_dir, to_name, Some(two), Some(one)));
+                    self.expect_node(to, at_to, Some(*ids), FileType::Unknown)?;
+                let (dir, name, two) =
+                    self.expect_node(path, at, Some(*other), FileType::Unknown)?;
+                effects.push(name_change(dir, name, Some(one), Some(two)));
+                effects.push(name_change(to_dir, to_name, Some(two), Some(one)));
                 times_of_moved(
                     &mut effects,
                     record,
                     [(*ids, one), (*other, two)].into_iter(),
                 );
             }
-            op => self.within(&mut effects, op, session)?,
+            op => self.add_inner_effects(&mut effects, op, session)?,
         }
-        self.times(&mut effects, record)?;
+        self.add_dir_times(&mut effects, record)?;
         Ok(effects)
     }
 
     /// Adds the effects of a move of a name to another one, and of what stood there.
-    fn moved(
+    fn add_move(
         &mut self,
         effects: &mut Vec<RecordEffect>,
         record: &Record,
@@ -109,50 +111,50 @@ impl PastTree<'_> {
         replaced: Option<&ReplacedFile>,
     ) -> Result<()> {
         let (at, at_to) = (record.at.first(), record.at.get(1));
-        let (to_dir, to_name, node) = self.expect(to, at_to, Some(ids), FileType::Unknown)?;
-        let (dir, name) = self.place(path, at)?;
-        let stood = self.replaced(effects, replaced)?;
-        effects.push(change(dir, name, Some(node), None));
-        effects.push(change(to_dir, to_name, stood, Some(node)));
+        let (to_dir, to_name, node) = self.expect_node(to, at_to, Some(ids), FileType::Unknown)?;
+        let (dir, name) = self.resolve_place(path, at)?;
+        let stood = self.add_replacement(effects, replaced)?;
+        effects.push(name_change(dir, name, Some(node), None));
+        effects.push(name_change(to_dir, to_name, stood, Some(node)));
         let replaced = replaced.map(|replaced| replaced.ids).zip(stood);
         times_of_moved(effects, record, [(ids, node)].into_iter().chain(replaced));
         Ok(())
     }
 
     /// Adds effects on nodes rather than names.
-    fn within(
+    fn add_inner_effects(
         &mut self,
         effects: &mut Vec<RecordEffect>,
         op: &Op,
         session: &Arc<str>,
     ) -> Result<()> {
         if let Op::Purge { entries } = op {
-            let trash = self.trash()?;
+            let trash = self.trash_node()?;
             for entry in entries {
-                let gone = self.disk().lost(FileType::Unknown);
+                let gone = self.disk().make_lost_node(FileType::Unknown);
                 let entry = self.disk().name_id(&entry.0);
-                effects.push(change(trash, entry, Some(gone), None));
+                effects.push(name_change(trash, entry, Some(gone), None));
             }
         }
         // An evicted version is reported when its content is read.
         let Some((path, ids)) = op.changed_file() else {
             return Ok(());
         };
-        let Some(node) = self.find(path, ids)? else {
+        let Some(node) = self.find_node(path, ids)? else {
             return Ok(());
         };
         if let Some((kept, size)) = op.content() {
             let cut = is_known_by_size(op).then_some(size);
             let before = op.ids().next().copied();
             let was = before.filter(|before| *before != ids);
-            effects.push(content(node, session, kept, size, cut, was));
+            effects.push(content_effect(node, session, kept, size, cut, was));
         }
         match op {
             Op::Write { mtime, mode, .. } | Op::Truncate { mtime, mode, .. } => {
-                before(effects, node, *mtime, *mode);
+                add_times_before(effects, node, *mtime, *mode);
             }
             Op::Content { mtime, .. } | Op::Allocate { mtime, .. } => {
-                before(effects, node, *mtime, None);
+                add_times_before(effects, node, *mtime, None);
             }
             Op::Attr { was, .. } => {
                 effects.push(RecordEffect::Mode(node, was.mode));
@@ -169,7 +171,7 @@ impl PastTree<'_> {
         Ok(())
     }
 
-    fn removed(
+    fn add_removal(
         &mut self,
         effects: &mut Vec<RecordEffect>,
         (path, at): (&WorldPath, Option<&DirTime>),
@@ -177,16 +179,16 @@ impl PastTree<'_> {
         entry: &EscapedBytes,
         kind: FileType,
     ) -> Result<()> {
-        let trash = self.trash()?;
+        let trash = self.trash_node()?;
         let entry = self.disk().name_id(&entry.0);
         let node = self.at_slot(trash, entry, Some(ids), kind)?;
-        let (dir, name) = self.place(path, at)?;
-        effects.push(leave(trash, entry, node));
-        effects.push(change(dir, name, Some(node), None));
+        let (dir, name) = self.resolve_place(path, at)?;
+        effects.push(name_given(trash, entry, node));
+        effects.push(name_change(dir, name, Some(node), None));
         Ok(())
     }
 
-    fn replaced(
+    fn add_replacement(
         &mut self,
         effects: &mut Vec<RecordEffect>,
         replaced: Option<&ReplacedFile>,
@@ -194,22 +196,22 @@ impl PastTree<'_> {
         let Some(ReplacedFile { ids, trash: entry }) = replaced else {
             return Ok(None);
         };
-        let trash = self.trash()?;
+        let trash = self.trash_node()?;
         let entry = self.disk().name_id(&entry.0);
         let node = self.at_slot(trash, entry, Some(*ids), FileType::Unknown)?;
-        effects.push(leave(trash, entry, node));
+        effects.push(name_given(trash, entry, node));
         Ok(Some(node))
     }
 
     /// Returns each gathered entry to its own place in the trash; gathering may have stopped half-way.
-    fn gathered(
+    fn add_gathering(
         &mut self,
         effects: &mut Vec<RecordEffect>,
         into: &EscapedBytes,
         entries: &[EscapedBytes],
         names: &[(EscapedBytes, EscapedBytes)],
     ) -> Result<()> {
-        let trash = self.trash()?;
+        let trash = self.trash_node()?;
         let Some(dir) = self.lookup(trash, &into.0)? else {
             return Ok(());
         };
@@ -228,15 +230,15 @@ impl PastTree<'_> {
             };
             if let Some(node) = arrived {
                 let (name, entry) = (self.disk().name_id(name), self.disk().name_id(&entry.0));
-                effects.push(leave(dir, name, node));
-                effects.push(change(trash, entry, Some(node), None));
+                effects.push(name_given(dir, name, node));
+                effects.push(name_change(trash, entry, Some(node), None));
             }
         }
         Ok(())
     }
 }
 
-fn change(
+fn name_change(
     dir: NodeId,
     name: NameId,
     before: Option<NodeId>,
@@ -251,8 +253,8 @@ fn change(
 }
 
 /// Returns the effect of giving a name to a node.
-fn leave(dir: NodeId, name: NameId, node: NodeId) -> RecordEffect {
-    change(dir, name, None, Some(node))
+fn name_given(dir: NodeId, name: NameId, node: NodeId) -> RecordEffect {
+    name_change(dir, name, None, Some(node))
 }
 
 /// Returns whether the record can have changed nothing but the content's length.
@@ -267,7 +269,7 @@ fn is_known_by_size(op: &Op) -> bool {
 }
 
 /// Adds the effect on a content. `cut` is the size before, where only the length can have changed.
-fn content(
+fn content_effect(
     node: NodeId,
     session: &Arc<str>,
     kept: Option<VersionRef>,
@@ -307,7 +309,12 @@ fn times_of_moved(
     }
 }
 
-fn before(effects: &mut Vec<RecordEffect>, node: NodeId, mtime: FileTime, mode: Option<u32>) {
+fn add_times_before(
+    effects: &mut Vec<RecordEffect>,
+    node: NodeId,
+    mtime: FileTime,
+    mode: Option<u32>,
+) {
     if mtime != (0, 0) {
         effects.push(RecordEffect::Time(node, mtime));
     }

@@ -57,7 +57,7 @@ impl LayerKind {
 
 impl ContentLayer {
     /// Lays a record's layer over the later ones.
-    pub fn over(
+    pub fn lay_over(
         kind: LayerKind,
         size: Option<u64>,
         (record, doubtful): ((Arc<str>, u64), bool),
@@ -105,7 +105,7 @@ impl Drop for ContentLayer {
 }
 
 /// Finds the layer of a second record that an evicted version stood for, with only changes of length in between.
-pub(super) fn behind<'l>(
+pub(super) fn layer_behind<'l>(
     at: Option<&'l Arc<ContentLayer>>,
     session: &str,
     n: u64,
@@ -131,7 +131,7 @@ pub(super) struct OpenVersion {
 }
 
 /// Names a layer's record in a message.
-pub(super) fn of(layer: &ContentLayer) -> String {
+pub(super) fn describe_record(layer: &ContentLayer) -> String {
     let (session, seq) = &layer.record;
     match layer.kind.version() {
         Some((_, n)) => format!("operation {session}:{seq} (version {n})"),
@@ -164,7 +164,7 @@ pub(super) fn version(
     let Some((session, n)) = kind.version() else {
         return Ok(None);
     };
-    let missing = |error| missing(error, of);
+    let missing = |error| missing_error(error, of);
     let dir = versions_of(store.state(), session)
         .and_then(|dir| dir.ok_or(Error::NotFound))
         .map_err(missing)?;
@@ -191,7 +191,7 @@ pub(super) fn version(
     }
 }
 
-fn missing(error: Error, of: &dyn Fn() -> String) -> Error {
+fn missing_error(error: Error, of: &dyn Fn() -> String) -> Error {
     match error {
         Error::NotFound => Error::Missing {
             what: format!("the content before {} is not in the store any more", of()),

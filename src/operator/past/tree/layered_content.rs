@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::operator::Store;
 use crate::operator::past::tree::content::PastContent;
-use crate::operator::past::tree::layer::{ContentLayer, of, version};
+use crate::operator::past::tree::layer::{ContentLayer, describe_record, version};
 
 /// A content opened for reading, with the layers that it is made of.
 #[derive(Debug)]
@@ -49,13 +49,13 @@ impl LayeredContent {
         let below = layer.below.as_ref();
         if below.is_some_and(|below| Arc::ptr_eq(below, known))
             && !layer.doubtful
-            && self.content.missing().is_none()
+            && self.content.missing_part().is_none()
         {
-            let opened = version(store, &layer.kind, &|| of(layer))?;
+            let opened = version(store, &layer.kind, &|| describe_record(layer))?;
             let list = opened.as_ref().and_then(|opened| opened.list.as_ref());
             if list.is_none_or(|list| list.past.is_none()) {
                 let mut content = self.content;
-                content.put(layer, opened)?;
+                content.put_layer(layer, opened)?;
                 if content.end_where_it_is_known(false) {
                     return Ok(looked(content));
                 }

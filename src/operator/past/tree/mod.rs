@@ -1,11 +1,10 @@
 //! The tree at a point: its differences from the disk, the reversal of records, and the contents of its files.
 
 mod births;
-mod compare;
 pub(super) mod content;
 mod copy;
 mod dir_cache;
-mod dirs;
+mod dir_lookup;
 pub mod effect;
 mod inverse;
 pub mod layer;
@@ -14,4 +13,3 @@ pub(super) mod missing_part;
 mod node_names;
 pub(in crate::operator) mod past_tree;
 mod places;
-mod reader;

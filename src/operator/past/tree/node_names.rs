@@ -15,10 +15,10 @@ pub(super) struct NodeNames {
     last: Vec<u32>,
 }
 
-pub(super) const DISK: u32 = u32::MAX;
+pub(super) const ON_DISK: u32 = u32::MAX;
 
 impl NodeNames {
-    pub(super) fn last(&self, node: NodeId) -> u32 {
+    pub(super) fn last_name(&self, node: NodeId) -> u32 {
         self.last.get(node.index()).copied().unwrap_or(0)
     }
 
@@ -28,8 +28,8 @@ impl NodeNames {
     }
 
     /// Iterates over a node's names except the one on the disk, the latest first.
-    pub(super) fn to(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
-        let mut next = self.last(node);
+    pub(super) fn names_of(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
+        let mut next = self.last_name(node);
         std::iter::from_fn(move || {
             let (place, before) = self.get(next)?;
             next = before;
@@ -38,7 +38,7 @@ impl NodeNames {
     }
 
     pub(super) fn add(&mut self, node: NodeId, place: NameSlot, is_on_disk: bool) {
-        let last = self.last(node);
+        let last = self.last_name(node);
         let mut at = last;
         while let Some((known, before)) = self.get(at) {
             if known == place {
@@ -46,11 +46,11 @@ impl NodeNames {
             }
             at = before;
         }
-        if at == DISK && is_on_disk {
+        if at == ON_DISK && is_on_disk {
             return;
         }
         let number = if last == 0 && is_on_disk {
-            DISK
+            ON_DISK
         } else {
             self.all.push((place, last));
             // Four billion entries do not fit into memory.
@@ -106,7 +106,7 @@ mod tests {
                     }
                     seen
                 };
-                assert_eq!(first(parents.to(node(at)).collect()), first(plain));
+                assert_eq!(first(parents.names_of(node(at)).collect()), first(plain));
             }
         }
     }

@@ -14,8 +14,8 @@ use rustix::fs::FileType;
 use crate::error::{Error, Result};
 use crate::journal::{FileTime, InodeNumbers, Record};
 use crate::name::{WorldPath, escape};
+use crate::operator::past::disk::compact_inode::CompactInode;
 use crate::operator::past::disk::disk_tree::DiskTree;
-use crate::operator::past::disk::inode::CompactInode;
 use crate::operator::past::disk::interner::{NameId, NumberHash};
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
 use crate::operator::past::disk::node_set::NodeSet;
@@ -364,7 +364,7 @@ impl<'a> PastTree<'a> {
             at = match self.lookup(at, name.bytes())? {
                 Some(node) => node,
                 None => {
-                    let lost = self.disk.lost(FileType::Directory);
+                    let lost = self.disk.make_lost_node(FileType::Directory);
                     self.set_name(at, name.bytes(), Some(lost));
                     lost
                 }

@@ -27,14 +27,14 @@ impl PastTree<'_> {
         dir: NodeId,
         name_id: NameId,
     ) -> Result<Option<NodeId>> {
-        match self.changed(dir, name_id) {
+        match self.changed_name(dir, name_id) {
             Some(node) => Ok(node),
             None => self.disk.lookup_id(dir, name_id),
         }
     }
 
     /// Returns the node that a name means, where that may differ from the disk.
-    pub(in crate::operator) fn changed(
+    pub(in crate::operator) fn changed_name(
         &self,
         dir: NodeId,
         name_id: NameId,
@@ -110,7 +110,7 @@ impl PastTree<'_> {
 
     /// Returns a path of a node; `None` where none of its names is known.
     pub fn path(&self, node: NodeId) -> Option<WorldPath> {
-        let (name_ids, _) = self.way(node)?;
+        let (name_ids, _) = self.names_up(node)?;
         let mut path = WorldPath::root();
         for name_id in name_ids.into_iter().rev() {
             self.disk.push(&mut path, name_id)?;
@@ -119,7 +119,7 @@ impl PastTree<'_> {
     }
 
     /// Returns the names of a node and of the directories above it, the node's first, and whether it is in the trash.
-    fn way(&self, node: NodeId) -> Option<(Vec<NameId>, bool)> {
+    fn names_up(&self, node: NodeId) -> Option<(Vec<NameId>, bool)> {
         let mut name_ids = Vec::new();
         let mut seen = Vec::new();
         let mut at = node;
@@ -154,7 +154,8 @@ impl PastTree<'_> {
         if self.kind(node) == FileType::Directory {
             return Some(first);
         }
-        let visible = |(dir, _): &NameSlot| self.way(*dir).is_some_and(|(_, in_trash)| !in_trash);
+        let visible =
+            |(dir, _): &NameSlot| self.names_up(*dir).is_some_and(|(_, in_trash)| !in_trash);
         if visible(&first) {
             Some(first)
         } else {
@@ -168,9 +169,9 @@ impl PastTree<'_> {
             let there = self.lookup_id(*dir, *name_id);
             there.ok().flatten() == Some(node)
         };
-        let given = self.parents.to(node);
+        let given = self.parents.names_of(node);
         let others = std::iter::once_with(move || self.disk.other_places(node)).flatten();
-        let there = std::iter::once_with(move || self.disk.at(node)).flatten();
+        let there = std::iter::once_with(move || self.disk.name_of(node)).flatten();
         given.chain(there).chain(others).filter(holds)
     }
 
@@ -189,7 +190,7 @@ impl PastTree<'_> {
         self.names.entry(dir).or_default().insert(name_id, node);
         self.dir_cache.forget((dir, name_id));
         if let Some(node) = node {
-            let is_on_disk = self.disk.at(node) == Some((dir, name_id));
+            let is_on_disk = self.disk.name_of(node) == Some((dir, name_id));
             self.parents.add(node, (dir, name_id), is_on_disk);
         }
     }

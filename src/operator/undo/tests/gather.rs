@@ -160,7 +160,7 @@ fn a_restore_goes_back_to_before_the_last_removal_of_a_name() {
         lab.rm_all("proj").unwrap();
         then(&lab);
         lab.world.gather_now();
-        let restored = put_back(&lab, what, None, &InProcessApplier(&lab.world)).unwrap();
+        let restored = put_back(&lab, what, None, &OfflineBackend(&lab.world)).unwrap();
         assert_eq!(restored.failed, None);
         lab
     };

@@ -69,7 +69,7 @@ fn former_content_of_a_file_in_a_moved_directory_is_found() {
     });
     let store = Store::of(&lab.world).unwrap();
     for at in ["away/sub/c", "proj/sub/c"] {
-        let mut past = crate::operator::past::Past::about(&store, &path(at), None).unwrap();
+        let mut past = crate::operator::past::Past::about_path(&store, &path(at), None).unwrap();
         past.back_to(&Point::After(from.clone())).unwrap();
         let node = past.tree().resolve(&path("proj/sub/c")).unwrap().unwrap();
         let mut text = String::new();

@@ -11,7 +11,7 @@ pub(super) fn purge(lab: &Lab, end: &str) {
         .collect();
     assert!(!entries.is_empty(), "nothing like {end}");
     let (world, caller) = (&lab.world, Caller::myself());
-    crate::operator::purge::carry_out(world, &entries, &[], caller, &mut |_| {}).unwrap();
+    crate::operator::purge::purge_items(world, &entries, &[], caller, &mut |_| {}).unwrap();
 }
 
 #[test]

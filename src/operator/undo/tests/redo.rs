@@ -19,7 +19,7 @@ pub(super) fn put_back(
     lab: &Lab,
     what: &str,
     at: Option<u64>,
-    applier: &dyn Applier,
+    backend: &dyn ChangeBackend,
 ) -> Sys<restore::RestoreReport> {
     let wish = restore::RestoreRequest {
         path: path(what),
@@ -28,7 +28,7 @@ pub(super) fn put_back(
         dry_run: false,
     };
     let store = Store::of(&lab.world).unwrap();
-    restore::restore(&store, &wish, Some(applier), Caller::myself())
+    restore::restore(&store, &wish, Some(backend), Caller::myself())
 }
 
 /// With `--xattr`, the sequence setxattr, undo, undo, redo always ended in "nothing to do": the second undo had left
@@ -85,11 +85,11 @@ fn an_undo_that_stopped_before_its_first_change_did_not_happen() {
     let store = Store::of(&lab.world).unwrap();
     let selection = select(&store, &removal).unwrap();
     let planned = plan(&store, &selection, OnConflict::Stop).unwrap();
-    let applier = Failing {
+    let backend = Failing {
         world: &lab.world,
         left: std::cell::Cell::new(0),
     };
-    let failed = apply(&planned, &selection, "test", &applier, Caller::myself());
+    let failed = apply(&planned, &selection, "test", &backend, Caller::myself());
     assert!(matches!(failed, Err(Error::Os { .. })), "{failed:?}");
     assert!(!records(&lab).contains(&"undo".to_owned()));
     assert!(matches!(last(&lab), Err(Error::Missing { .. })));
@@ -107,7 +107,7 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
         .unwrap();
     let then = lab.seq();
     for what in ["d", "d/f", "d/l"] {
-        let restored = put_back(&lab, what, Some(then), &InProcessApplier(&lab.world)).unwrap();
+        let restored = put_back(&lab, what, Some(then), &OfflineBackend(&lab.world)).unwrap();
         assert!(restored.same && restored.record.is_none(), "{restored:?}");
     }
     assert_eq!(lab.seq(), then, "{:?}", records(&lab));
@@ -116,7 +116,7 @@ fn a_restore_of_what_is_the_same_leaves_no_record() {
     lab.world
         .set_xattr(&located, b"user.note", b"later", 0, lab.caller())
         .unwrap();
-    let restored = put_back(&lab, "d", Some(then), &InProcessApplier(&lab.world)).unwrap();
+    let restored = put_back(&lab, "d", Some(then), &OfflineBackend(&lab.world)).unwrap();
     assert!(!restored.same && restored.record.is_some(), "{restored:?}");
 }
 
@@ -139,11 +139,11 @@ fn restore_in_place_is_whole_and_counts_as_a_single_change() {
     };
     lab.attr("f", change).unwrap();
     let two = lab.look();
-    let applier = InProcessApplier(&lab.world);
-    let restored = put_back(&lab, "f", Some(then), &applier).unwrap();
+    let backend = OfflineBackend(&lab.world);
+    let restored = put_back(&lab, "f", Some(then), &backend).unwrap();
     assert_eq!((&restored.failed, restored.made), (&None, 1));
     assert_same(&lab.look(), &one, "content, mode and time");
-    put_back(&lab, "f", None, &applier).unwrap();
+    put_back(&lab, "f", None, &backend).unwrap();
     assert_same(&lab.look(), &two, "as before the restore, all of it");
     lab.redo();
     assert_same(&lab.look(), &one, "a redo takes the restore back");
@@ -171,7 +171,7 @@ fn restored_directory(lab: &Lab, dir: &str) -> (u64, Snapshot) {
     lab.mv("f", &format!("{dir}/g"), RenameMode::NoReplace)
         .unwrap();
     let (moved, before) = (lab.seq(), lab.look());
-    put_back(lab, "d", Some(then), &InProcessApplier(&lab.world)).unwrap();
+    put_back(lab, "d", Some(then), &OfflineBackend(&lab.world)).unwrap();
     (moved, before)
 }
 
@@ -221,7 +221,7 @@ fn redo_of_a_restore_names_entries_purged_in_between() {
     lab.redo();
     purged::purge(&lab, "_f");
     let last = last(&lab).unwrap().operation;
-    let (_, conflicts) = lab.undo_as(&UndoTarget::Operations(vec![last]), OnConflict::Stop);
+    let (_, conflicts) = lab.undo_as(&UndoScope::Operations(vec![last]), OnConflict::Stop);
     assert!(
         conflicts
             .iter()
@@ -241,7 +241,7 @@ fn act(lab: &Lab, random: &mut Random, changes: &[u64]) -> Option<String> {
     }
     let all: Vec<String> = lab.look().into_keys().collect();
     let what = one(random, &all);
-    let restored = put_back(lab, what, Some(seq), &InProcessApplier(&lab.world)).ok()?;
+    let restored = put_back(lab, what, Some(seq), &OfflineBackend(&lab.world)).ok()?;
     (restored.record.is_some() && restored.failed.is_none())
         .then(|| format!("restore {what} at {seq}"))
 }
@@ -271,7 +271,7 @@ fn redos_go_back_through_undos_and_restores() {
         let words: Vec<String> = done.iter().map(|(what, _)| what.clone()).collect();
         while let Some((what, before)) = done.pop() {
             let last = last(&lab).unwrap().operation;
-            let wanted = UndoTarget::Operations(vec![last]);
+            let wanted = UndoScope::Operations(vec![last]);
             let (_, conflicts) = lab.undo_as(&wanted, OnConflict::Stop);
             assert!(
                 conflicts.is_empty(),
@@ -299,7 +299,11 @@ fn redo_of_many_ranges_is_known_by_the_undo_it_took_back() {
         selection.named_up_to(0),
         [(lab.world.session().to_owned(), undo, undo)]
     );
-    assert!(selection.named().len() == 1, "{:?}", selection.named());
+    assert!(
+        selection.named_ranges().len() == 1,
+        "{:?}",
+        selection.named_ranges()
+    );
 }
 
 #[test]
@@ -309,7 +313,7 @@ fn purge_of_missing_entries_leaves_no_record() {
     let count = lab.seq();
     let entries = [crate::name::EscapedBytes(b"nothing".to_vec())];
     let versions = [(lab.world.session().to_owned(), 77)];
-    let purged = crate::operator::purge::carry_out(
+    let purged = crate::operator::purge::purge_items(
         &lab.world,
         &entries,
         &versions,

@@ -10,8 +10,8 @@ use super::*;
 use crate::journal::{Origin, OriginKind, RunId};
 
 /// The changes of certain paths.
-fn of(lab: &Lab, paths: &[&str]) -> UndoTarget {
-    UndoTarget::Since {
+fn of(lab: &Lab, paths: &[&str]) -> UndoScope {
+    UndoScope::Matching {
         from: Point::After(lab.op(1)),
         session: None,
         run: None,
@@ -27,7 +27,7 @@ fn now(clock: ClockId) -> (i64, i64) {
 }
 
 /// Undoes; then the same undo again has nothing to do, no time is the undo's own, and a redo takes all of it back.
-fn once_is_twice(lab: &Lab, wanted: &UndoTarget, choice: OnConflict, what: &str) -> Snapshot {
+fn once_is_twice(lab: &Lab, wanted: &UndoScope, choice: OnConflict, what: &str) -> Snapshot {
     let before = lab.look();
     // The clock that files are stamped by is some milliseconds behind.
     let start = now(ClockId::Realtime);
@@ -185,7 +185,7 @@ fn a_run_a_process_and_a_conflict_leave_no_time_of_the_undo() {
     let (dir, name) = lab.world.parent(&at).unwrap();
     lab.world.unlink(&dir, name, of_run).unwrap();
     lab.put("proj/later", "not undone");
-    let wanted = UndoTarget::Since {
+    let wanted = UndoScope::Matching {
         from: Point::After(lab.op(1)),
         session: None,
         run: Some(run),
@@ -208,8 +208,8 @@ fn an_undo_after_a_restore_has_nothing_to_do_the_second_time() {
         dry_run: false,
     };
     let store = Store::of(&lab.world).unwrap();
-    let applier = InProcessApplier(&lab.world);
-    let again = || restore::restore(&store, &request, Some(&applier), Caller::myself()).unwrap();
+    let backend = OfflineBackend(&lab.world);
+    let again = || restore::restore(&store, &request, Some(&backend), Caller::myself()).unwrap();
     assert!(!again().same);
     assert!(again().same);
     assert_eq!(lab.read("proj/a"), "proj/a");

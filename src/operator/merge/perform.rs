@@ -2,8 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use super::apply::MergeExecutor;
-use super::contents::content;
+use super::apply::MergeStepRunner;
+use super::contents::open_content;
 use super::earlier_contents::{DoubtfulContent, had_before};
 use super::origin_tree::OriginTree;
 use super::plan::plan;
@@ -16,7 +16,7 @@ use crate::operator::Store;
 use crate::operator::diff::{Diff, PathDifference};
 use crate::operator::past::PastTree;
 use crate::operator::point::{Operation, Point};
-use crate::operator::undo::{Applier, OnConflict};
+use crate::operator::undo::{ChangeBackend, OnConflict};
 use crate::world::Caller;
 use crate::world::store::forked::{ForkOrigin, forked_from};
 use crate::world::store::origin;
@@ -62,15 +62,15 @@ pub struct MergeReport {
     pub failed: Option<String>,
 }
 
-/// Merges a fork into its origin. `applier` is `None` for a dry run.
+/// Merges a fork into its origin. `backend` is `None` for a dry run.
 ///
 /// # Errors
 /// [`Error::Refused`] where the other store is no fork of this one; [`Error::Damaged`] where a journal cannot be read.
 /// In these cases nothing was changed.
-pub fn run(
+pub fn perform(
     store: &Store,
     request: &MergeRequest,
-    applier: Option<&dyn Applier>,
+    backend: Option<&dyn ChangeBackend>,
     caller: Caller,
 ) -> Result<MergeReport> {
     let fork = Store::open(std::path::Path::new(
@@ -99,18 +99,18 @@ pub fn run(
     if !report.stopped {
         resolve(plan, &planned.ours, (request.choice, &request.fork.0))?;
     }
-    report.changes = changes(plan);
+    report.changes = describe_steps(plan);
     report.conflicts = plan
         .clashes
         .iter()
         .map(|clash| clash.conflict.clone())
         .collect();
-    let Some(applier) = applier.filter(|_| !request.dry_run && !report.stopped) else {
+    let Some(backend) = backend.filter(|_| !request.dry_run && !report.stopped) else {
         return Ok(report);
     };
     if !report.changes.is_empty() {
         can_be_read(plan, theirs)?;
-        carry_out(plan, theirs, applier, caller.for_undo(), &mut report)?;
+        apply_plan(plan, theirs, backend, caller.for_undo(), &mut report)?;
     }
     Ok(report)
 }
@@ -144,7 +144,7 @@ fn plan_of<'a>(
     let origin = OriginAtFork::of(store, from, until)?;
     let (base, theirs) = diff.trees();
     let (mut edits, mut removed) = match &origin {
-        Some(origin) => origin.edits(base, theirs)?,
+        Some(origin) => origin.find_edits(base, theirs)?,
         None => Default::default(),
     };
     edits.retain(|edit| is_below(&edit.path));
@@ -219,7 +219,7 @@ fn resolve(
                 planned.fillings.push((path, FillStep::Make(theirs)));
             }
             OnConflict::KeepBoth if ours.has_parent_of(&path)? => {
-                let beside = beside(ours, &path, fork)?;
+                let beside = name_beside(ours, &path, fork)?;
                 planned
                     .fillings
                     .push((beside.clone(), FillStep::Make(theirs)));
@@ -233,7 +233,7 @@ fn resolve(
 }
 
 /// Returns a free name for the fork's side of a conflict.
-fn beside(ours: &OriginTree<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldPath> {
+fn name_beside(ours: &OriginTree<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldPath> {
     let fork = fork.rsplit(|b| *b == b'/').find(|part| !part.is_empty());
     let fork = fork.unwrap_or(b"fork");
     let (dir, name) = (path.parent().unwrap_or_default(), path.name());
@@ -247,7 +247,7 @@ fn beside(ours: &OriginTree<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldP
         let room = 255_usize.saturating_sub(suffix.len()).min(name.len());
         let whole = [name.get(..room).unwrap_or(&name), &suffix].concat();
         let path = dir.join(Name::new(&whole)?);
-        if ours.at(&path)?.is_none() {
+        if ours.node_at(&path)?.is_none() {
             return Ok(path);
         }
         number += 1;
@@ -255,19 +255,19 @@ fn beside(ours: &OriginTree<'_>, path: &WorldPath, fork: &[u8]) -> Result<WorldP
 }
 
 /// Describes the steps of a plan.
-fn changes(plan: &MergePlan) -> Vec<String> {
-    let mut said = Vec::new();
-    said.extend(
+fn describe_steps(plan: &MergePlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(
         plan.removals
             .iter()
             .map(|(path, _)| format!("remove {path}")),
     );
-    said.extend(plan.names.iter().map(|(path, naming)| match naming {
+    lines.extend(plan.names.iter().map(|(path, naming)| match naming {
         NameStep::Mkdir(_) => format!("make {path}/"),
         NameStep::Move(from) => format!("move {from} to {path}"),
     }));
-    said.extend(plan.dirs.iter().map(|path| format!("remove {path}/")));
-    said.extend(plan.fillings.iter().map(|(path, filling)| match filling {
+    lines.extend(plan.dirs.iter().map(|path| format!("remove {path}/")));
+    lines.extend(plan.fillings.iter().map(|(path, filling)| match filling {
         FillStep::Make(_) => format!("make {path}"),
         FillStep::Replace(_) => format!("replace {path}"),
         FillStep::Content(FillContent::Theirs(_)) => format!("change {path}"),
@@ -276,7 +276,7 @@ fn changes(plan: &MergePlan) -> Vec<String> {
         FillStep::Owner(_) => format!("set the owner of {path}"),
         FillStep::Xattrs(_) => format!("set the extended attributes of {path}"),
     }));
-    said
+    lines
 }
 
 /// Fails before the first step if a node that comes from the fork cannot be read.
@@ -286,7 +286,7 @@ fn can_be_read(planned: &MergePlan, theirs: &PastTree<'_>) -> Result<()> {
             FillStep::Make(node) | FillStep::Content(FillContent::Theirs(node))
                 if theirs.kind(*node).is_file() =>
             {
-                drop(content((theirs, *node))?);
+                drop(open_content((theirs, *node))?);
             }
             _ => {}
         }
@@ -295,17 +295,17 @@ fn can_be_read(planned: &MergePlan, theirs: &PastTree<'_>) -> Result<()> {
 }
 
 /// Carries out a plan under a record of its own.
-fn carry_out(
+fn apply_plan(
     planned: &MergePlan,
     theirs: &PastTree<'_>,
-    applier: &dyn Applier,
+    backend: &dyn ChangeBackend,
     caller: Caller,
     report: &mut MergeReport,
 ) -> Result<()> {
     let what = format!("merge {}", report.fork);
-    let begun = applier.world().note_undo(what, Vec::new(), false, caller)?;
+    let begun = backend.world().note_undo(what, Vec::new(), false, caller)?;
     let seq = begun.seq();
-    let mut steps = MergeExecutor::new(theirs, &planned.seen, applier, caller);
+    let mut steps = MergeStepRunner::new(theirs, &planned.seen, backend, caller);
     let failed = steps.run(planned).err();
     if let (Some(error), 0) = (&failed, steps.done)
         && error.kind() != FailureKind::Partly
@@ -315,7 +315,7 @@ fn carry_out(
     }
     begun.done();
     report.record = Some(Operation {
-        session: applier.world().session().to_owned(),
+        session: backend.world().session().to_owned(),
         seq,
     });
     report.run = caller.origin.run;

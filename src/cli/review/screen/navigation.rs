@@ -1,11 +1,11 @@
 //! Moving through the list and through a difference.
 
 use super::groups::{ListRow, arrange};
-use super::orders::{ReviewListing, WorkerRequest};
 use super::state::{FocusedPane, ListSelection, ScreenEffect, ScreenState};
+use super::worker_messages::{ReviewListing, WorkerRequest};
 
 impl ScreenState {
-    pub(super) fn page(&self) -> isize {
+    pub(super) fn page_rows(&self) -> isize {
         let rows = match self.focus {
             FocusedPane::List => self.room.list,
             FocusedPane::Difference => self.room.lines,
@@ -63,21 +63,21 @@ impl ScreenState {
             return Vec::new();
         }
         self.selected = row;
-        self.look()
+        self.request_difference()
     }
 
     /// Has the difference of the selected path read.
-    pub(super) fn look(&mut self) -> Vec<ScreenEffect> {
+    pub(super) fn request_difference(&mut self) -> Vec<ScreenEffect> {
         let path = self.selected_item().map(|item| item.path.clone());
         if self.shown.as_ref().map(|shown| &shown.path) != path.as_ref() {
             (self.hunk, self.first_line, self.focus) = (0, 0, FocusedPane::List);
         }
-        let order = path.map(|path| ScreenEffect::Order(WorkerRequest::Show(path)));
+        let order = path.map(|path| ScreenEffect::Request(WorkerRequest::Show(path)));
         order.into_iter().collect()
     }
 
     /// Goes to the next path, or the one before, in which the text is.
-    pub(super) fn find(&mut self, forward: bool) -> Vec<ScreenEffect> {
+    pub(super) fn find_path(&mut self, forward: bool) -> Vec<ScreenEffect> {
         if self.search.is_empty() {
             return Vec::new();
         }
@@ -106,7 +106,7 @@ impl ScreenState {
                 self.select(row)
             }
             None => {
-                self.said = format!("no listed path has {:?} in it", self.search);
+                self.message = format!("no listed path has {:?} in it", self.search);
                 Vec::new()
             }
         }
@@ -114,12 +114,12 @@ impl ScreenState {
 
     pub(super) fn regroup(&mut self) -> Vec<ScreenEffect> {
         self.by = self.by.next();
-        self.said = format!("by {}", self.by.name());
+        self.message = format!("by {}", self.by.name());
         let of_group = || self.item(*self.selected_group()?.items.first()?);
         let item = self.selected_item().or_else(of_group);
         let path = item.map(|item| item.path.clone());
         self.arrange(path.map_or(ListSelection::Nothing, ListSelection::Path));
-        self.look()
+        self.request_difference()
     }
 
     /// Arranges the list anew; this stays selected, as far as it is still there.

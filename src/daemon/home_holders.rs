@@ -20,7 +20,7 @@ use crate::mounts::unmount::unmount;
 use crate::world::World;
 
 /// The time that a home that was mounted for a request waits for its first holder.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FIRST_HOLDER_LIMIT: Duration = Duration::from_secs(10);
 
 /// The holders of one home.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl HomeHolders {
     /// Ends a home that nobody has come to hold in time. Blocks so long.
     pub(super) fn await_first(&self) {
         if self.while_held {
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(FIRST_HOLDER_LIMIT);
             self.end_unless_held();
         }
     }

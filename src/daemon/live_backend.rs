@@ -1,4 +1,4 @@
-//! The applier for a mounted home: each change goes through the live world, then the inode table and the kernel are
+//! The backend for changes to a mounted home: each change goes through the live world, then the inode table and the kernel are
 //! updated.
 //!
 //! Must not run on a thread that answers requests: invalidating an entry waits for requests in progress.
@@ -8,27 +8,27 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::fuse::{CacheInvalidator, FileSystem, SharedState};
 use crate::name::Name;
-use crate::operator::undo::Applier;
+use crate::operator::undo::ChangeBackend;
 use crate::world::keep::replace::NewContent;
 use crate::world::view::in_trash;
 use crate::world::{
     Caller, Dir, LocatedNode, Meta, RemovedNode, RenameMode, RenameResult, SetAttrs, World,
 };
 
-/// The applier.
-pub(super) struct LiveApplier<'l> {
+/// The backend of a mounted home.
+pub(super) struct LiveBackend<'l> {
     shared: &'l Arc<SharedState>,
     fs: FileSystem,
     kernel: &'l dyn CacheInvalidator,
 }
 
-impl<'l> LiveApplier<'l> {
-    /// Creates the applier for a served home.
+impl<'l> LiveBackend<'l> {
+    /// Creates the backend for a served home.
     pub(super) fn new(
         shared: &'l Arc<SharedState>,
         kernel: &'l dyn CacheInvalidator,
-    ) -> LiveApplier<'l> {
-        LiveApplier {
+    ) -> LiveBackend<'l> {
+        LiveBackend {
             shared,
             fs: FileSystem::new(shared.clone()),
             kernel,
@@ -40,7 +40,7 @@ impl<'l> LiveApplier<'l> {
     }
 
     /// Makes the kernel look an entry up again.
-    fn changed(&self, dir: &Dir, name: Name<'_>) {
+    fn invalidate(&self, dir: &Dir, name: Name<'_>) {
         if let Some(number) = self.number(dir) {
             self.kernel.invalidate_entry(number, name.bytes());
         }
@@ -61,7 +61,7 @@ impl<'l> LiveApplier<'l> {
     }
 }
 
-impl Applier for LiveApplier<'_> {
+impl ChangeBackend for LiveBackend<'_> {
     fn world(&self) -> &World {
         &self.shared.world
     }
@@ -95,8 +95,8 @@ impl Applier for LiveApplier<'_> {
             }
             moved
         };
-        self.changed(from.0, from.1);
-        self.changed(to.0, to.1);
+        self.invalidate(from.0, from.1);
+        self.invalidate(to.0, to.1);
         self.changed_within(moved.id, false);
         Ok(moved)
     }
@@ -111,7 +111,7 @@ impl Applier for LiveApplier<'_> {
             }
             removed
         };
-        self.changed(dir, name);
+        self.invalidate(dir, name);
         self.changed_within(removed.id, false);
         Ok(removed)
     }
@@ -135,7 +135,7 @@ impl Applier for LiveApplier<'_> {
         Ok(meta)
     }
 
-    fn made(&self, dir: &Dir, name: Name<'_>) {
-        self.changed(dir, name);
+    fn note_new_entry(&self, dir: &Dir, name: Name<'_>) {
+        self.invalidate(dir, name);
     }
 }

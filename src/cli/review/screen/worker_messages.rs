@@ -143,7 +143,7 @@ pub(super) enum LineKind {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ActionOutcome {
     /// In one line: what was done, and how to take it back.
-    pub(super) said: String,
+    pub(super) message: String,
     /// The lines to be read before going on: conflicts and failures.
     pub(super) more: Vec<String>,
     /// The action that `u` takes back; absent where nothing was changed or it cannot be taken back.

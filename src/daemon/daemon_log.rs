@@ -28,6 +28,6 @@ pub(super) fn start_log(to: LogTarget, world: &World) -> Option<std::fs::File> {
 }
 
 /// Gives back the space that the log did not need.
-pub(super) fn trim(log: &std::fs::File) {
+pub(super) fn trim_log(log: &std::fs::File) {
     let _ = log.metadata().and_then(|meta| log.set_len(meta.len()));
 }

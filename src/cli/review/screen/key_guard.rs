@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 /// The time that a question is on the screen before a key answers it.
-const PAUSE: Duration = Duration::from_millis(300);
+const MIN_QUESTION_TIME: Duration = Duration::from_millis(300);
 
 /// Which question is on the screen, and since when.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct KeyGuard {
 
 impl KeyGuard {
     /// Takes note that a frame with this question, or none, is on the screen now.
-    pub(super) fn has_drawn(&mut self, question: Option<&str>, now: Instant) {
+    pub(super) fn note_drawn(&mut self, question: Option<&str>, now: Instant) {
         match (question, &self.drawn) {
             (Some(question), Some((drawn, _))) if question == drawn => {}
             (question, _) => self.drawn = question.map(|question| (question.to_owned(), now)),
@@ -38,13 +38,13 @@ impl KeyGuard {
             return true;
         };
         let drawn = self.drawn.as_ref().filter(|(drawn, _)| drawn == question);
-        drawn.is_some_and(|(_, since)| now.saturating_duration_since(*since) >= PAUSE)
+        drawn.is_some_and(|(_, since)| now.saturating_duration_since(*since) >= MIN_QUESTION_TIME)
     }
 
     /// Returns how long it takes until the question on the screen can be answered; nothing where it can, or there is none.
-    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
         let (_, since) = self.drawn.as_ref()?;
-        let left = PAUSE.saturating_sub(now.saturating_duration_since(*since));
+        let left = MIN_QUESTION_TIME.saturating_sub(now.saturating_duration_since(*since));
         (!left.is_zero()).then_some(left)
     }
 }
@@ -58,22 +58,22 @@ mod tests {
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
         let mut guard = KeyGuard::default();
-        guard.has_drawn(None, at(0));
+        guard.note_drawn(None, at(0));
         assert!(guard.admits(None, at(0)));
         // `ay` at once: the question was not on the screen.
         assert!(!guard.admits(Some("sure?"), at(0)));
         assert!(!guard.is_open(Some("sure?"), at(0)));
-        guard.has_drawn(Some("sure?"), at(10));
-        assert_eq!(guard.left(at(10)), Some(PAUSE));
+        guard.note_drawn(Some("sure?"), at(10));
+        assert_eq!(guard.time_left(at(10)), Some(MIN_QUESTION_TIME));
         assert!(!guard.admits(Some("sure?"), at(309)));
-        guard.has_drawn(Some("sure?"), at(309));
+        guard.note_drawn(Some("sure?"), at(309));
         assert!(guard.admits(Some("sure?"), at(310)));
-        assert_eq!(guard.left(at(310)), None);
+        assert_eq!(guard.time_left(at(310)), None);
         // Another one, and the same one anew.
         assert!(!guard.admits(Some("really?"), at(400)));
         assert!(guard.admits(None, at(400)));
         assert!(!guard.admits(Some("sure?"), at(400)));
-        guard.has_drawn(Some("sure?"), at(500));
+        guard.note_drawn(Some("sure?"), at(500));
         assert!(!guard.admits(Some("sure?"), at(799)));
         assert!(guard.admits(Some("sure?"), at(800)));
     }

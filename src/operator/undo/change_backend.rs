@@ -1,4 +1,4 @@
-//! The applier of an undo's changes: the world in process, or the daemon's own while the store is mounted, which also
+//! The backend of an undo's changes: the world in process, or the daemon's own while the store is mounted, which also
 //! notifies the kernel.
 
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::world::{
 };
 
 /// The changes that an undo consists of.
-pub trait Applier {
+pub trait ChangeBackend {
     /// Returns the world.
     fn world(&self) -> &World;
 
@@ -59,15 +59,15 @@ pub trait Applier {
             .set_attr(located, change, None, &NoOpenState, caller)
     }
 
-    /// Notifies the applier of a new entry.
-    fn made(&self, _dir: &Dir, _name: Name<'_>) {}
+    /// Notifies the backend of a new entry.
+    fn note_new_entry(&self, _dir: &Dir, _name: Name<'_>) {}
 }
 
 /// The in-process world of a store that is not mounted.
 #[derive(Debug)]
-pub struct InProcessApplier<'w>(pub &'w World);
+pub struct OfflineBackend<'w>(pub &'w World);
 
-impl Applier for InProcessApplier<'_> {
+impl ChangeBackend for OfflineBackend<'_> {
     fn world(&self) -> &World {
         self.0
     }

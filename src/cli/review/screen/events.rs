@@ -1,32 +1,32 @@
 //! Handlers of keys and of worker events: the changes that each makes to the state.
 
 use super::keys::{Key, KeyAction, action};
-use super::orders::{ActionOutcome, ReviewAction, ReviewListing, WorkerEvent};
 use super::state::{
     FocusedPane, OpenPrompt, ScreenEffect, ScreenState, TextPurpose, WorkerActivity,
 };
+use super::worker_messages::{ActionOutcome, ReviewAction, ReviewListing, WorkerEvent};
 
 impl ScreenState {
     /// Does what a key says.
-    pub(super) fn key(&mut self, key: Key) -> Vec<ScreenEffect> {
+    pub(super) fn handle_key(&mut self, key: Key) -> Vec<ScreenEffect> {
         if key == Key::Ctrl('z') {
             return vec![ScreenEffect::Suspend];
         }
         match std::mem::replace(&mut self.asked, OpenPrompt::Nothing) {
             OpenPrompt::Nothing => match action(key) {
-                Some(action) => self.act(action),
+                Some(action) => self.handle_action(action),
                 None => Vec::new(),
             },
-            OpenPrompt::Sure { question, deed } => self.answer(key, question, deed),
+            OpenPrompt::Sure { question, action } => self.answer_question(key, question, action),
             OpenPrompt::Text { of, text } => self.type_in(key, of, text),
             OpenPrompt::Read { title, lines, top } => {
-                if let Some(top) = scrolled(key, top, lines.len()) {
+                if let Some(top) = scroll_position(key, top, lines.len()) {
                     self.asked = OpenPrompt::Read { title, lines, top };
                 }
                 Vec::new()
             }
             OpenPrompt::Help { top } => {
-                if let Some(top) = scrolled(key, top, super::keys::TABLE.len()) {
+                if let Some(top) = scroll_position(key, top, super::keys::KEY_BINDINGS.len()) {
                     self.asked = OpenPrompt::Help { top };
                 }
                 Vec::new()
@@ -34,11 +34,11 @@ impl ScreenState {
         }
     }
 
-    fn act(&mut self, action: KeyAction) -> Vec<ScreenEffect> {
+    fn handle_action(&mut self, action: KeyAction) -> Vec<ScreenEffect> {
         if !matches!(action, KeyAction::Redraw | KeyAction::Suspend) {
-            self.said.clear();
+            self.message.clear();
         }
-        let page = self.page();
+        let page = self.page_rows();
         match action {
             KeyAction::Down => return self.step(1),
             KeyAction::Up => return self.step(-1),
@@ -48,15 +48,15 @@ impl ScreenState {
             KeyAction::Last => return self.scroll(isize::MAX),
             KeyAction::Into => self.go_in(),
             KeyAction::Back => self.focus = FocusedPane::List,
-            KeyAction::Accept => self.decide(true),
-            KeyAction::Reject => self.decide(false),
-            KeyAction::Search => self.ask(TextPurpose::Search),
-            KeyAction::Point => self.ask(TextPurpose::Point),
-            KeyAction::Next => return self.find(true),
-            KeyAction::Previous => return self.find(false),
+            KeyAction::Accept => self.ask_to_decide(true),
+            KeyAction::Reject => self.ask_to_decide(false),
+            KeyAction::Search => self.begin_typing(TextPurpose::Search),
+            KeyAction::Point => self.begin_typing(TextPurpose::Point),
+            KeyAction::Next => return self.find_path(true),
+            KeyAction::Previous => return self.find_path(false),
             KeyAction::Group => return self.regroup(),
-            KeyAction::Restore => self.restore(),
-            KeyAction::Undo => self.undo(),
+            KeyAction::Restore => self.ask_to_restore(),
+            KeyAction::Undo => self.ask_to_undo(),
             KeyAction::Help => self.asked = OpenPrompt::Help { top: 0 },
             KeyAction::Suspend => return vec![ScreenEffect::Suspend],
             KeyAction::Redraw => return vec![ScreenEffect::Redraw],
@@ -70,7 +70,7 @@ impl ScreenState {
         match self.busy {
             Some(WorkerActivity::Changing) if !self.is_leaving => {
                 self.is_leaving = true;
-                self.said = "leaving when this is done".to_owned();
+                self.message = "leaving when this is done".to_owned();
                 Vec::new()
             }
             _ => vec![ScreenEffect::Quit],
@@ -78,9 +78,9 @@ impl ScreenState {
     }
 
     /// Takes note of what the work says.
-    pub(super) fn news(&mut self, news: WorkerEvent) -> Vec<ScreenEffect> {
-        match news {
-            WorkerEvent::Listed(listing) => self.listed(listing),
+    pub(super) fn handle_event(&mut self, event: WorkerEvent) -> Vec<ScreenEffect> {
+        match event {
+            WorkerEvent::Listed(listing) => self.show_listing(listing),
             WorkerEvent::Shown(shown) => {
                 if self
                     .selected_item()
@@ -98,7 +98,7 @@ impl ScreenState {
                 }
                 Vec::new()
             }
-            WorkerEvent::Done(outcome, listing) => self.has_done(outcome, listing),
+            WorkerEvent::Done(outcome, listing) => self.note_outcome(outcome, listing),
             WorkerEvent::Failed(what) => {
                 self.busy = None;
                 self.read("not read", vec![what]);
@@ -107,7 +107,7 @@ impl ScreenState {
         }
     }
 
-    fn listed(&mut self, listing: ReviewListing) -> Vec<ScreenEffect> {
+    fn show_listing(&mut self, listing: ReviewListing) -> Vec<ScreenEffect> {
         if self.busy == Some(WorkerActivity::Reading) {
             self.busy = None;
         }
@@ -119,17 +119,17 @@ impl ScreenState {
         self.listing = Some(listing);
         self.arrange(selected);
         // Somebody who is asked about something must see what it has become. What was done here stays what it is.
-        if let OpenPrompt::Sure { deed, .. } = &self.asked
-            && !matches!(deed, ReviewAction::Undo(_))
+        if let OpenPrompt::Sure { action, .. } = &self.asked
+            && !matches!(action, ReviewAction::Undo(_))
             && (before.is_empty() || self.concerned() != before)
         {
             self.asked = OpenPrompt::Nothing;
-            self.said = "it has changed meanwhile: look again".to_owned();
+            self.message = "it has changed meanwhile: look again".to_owned();
         }
-        self.look()
+        self.request_difference()
     }
 
-    fn has_done(
+    fn note_outcome(
         &mut self,
         outcome: ActionOutcome,
         listing: Option<ReviewListing>,
@@ -138,14 +138,14 @@ impl ScreenState {
         if self.is_leaving {
             return vec![ScreenEffect::Quit];
         }
-        let effects = listing.map_or_else(Vec::new, |listing| self.listed(listing));
+        let effects = listing.map_or_else(Vec::new, |listing| self.show_listing(listing));
         if outcome.undid {
             self.done.pop();
         }
         self.is_last_accepted =
             outcome.accepted || self.is_last_accepted && outcome.undoable.is_none();
         self.done.extend(outcome.undoable);
-        self.said = outcome.said;
+        self.message = outcome.message;
         if !outcome.more.is_empty() {
             self.read("read this first", outcome.more);
         }
@@ -166,7 +166,7 @@ impl ScreenState {
 }
 
 /// Returns where lines that are read begin after a key; `None` where it ends the reading.
-fn scrolled(key: Key, top: usize, lines: usize) -> Option<usize> {
+fn scroll_position(key: Key, top: usize, lines: usize) -> Option<usize> {
     let last = lines.saturating_sub(1);
     match action(key) {
         Some(KeyAction::Down) => Some((top + 1).min(last)),

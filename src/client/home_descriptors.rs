@@ -29,7 +29,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Refused`] where nothing is mounted, or the state directory is not this user's; what the system calls say.
-    pub fn workshop(&self, directory: &Path) -> Result<HomeDescriptors> {
+    pub fn home_descriptors(&self, directory: &Path) -> Result<HomeDescriptors> {
         let home = self.home().ok_or_else(|| {
             Error::refused(
                 format!("{} is not mounted", self.path.display()),
@@ -52,7 +52,7 @@ impl Client {
     ///
     /// # Errors
     /// Those of reading the journal.
-    pub fn trashed(&self, id: RunId) -> Result<Vec<EscapedBytes>> {
-        run::trashed(&self.store, id)
+    pub fn entries_trashed_by(&self, id: RunId) -> Result<Vec<EscapedBytes>> {
+        run::entries_trashed_by(&self.store, id)
     }
 }

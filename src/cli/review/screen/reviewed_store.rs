@@ -1,9 +1,9 @@
-//! Carrying out what was decided: the same calls of the client as `accept`, `reject`, `restore` and `redo`, and so the same
-//! conflicts.
+//! The store under review, as the screen changes it: by the same calls of the client as `accept`, `reject`, `restore` and
+//! `redo`, and so with the same conflicts.
 
 use super::super::super::output::count;
-use super::super::super::undo::conflicts;
-use super::orders::{ActionOutcome, ActionTarget, UndoableAction};
+use super::super::super::undo::conflict_lines;
+use super::worker_messages::{ActionOutcome, ActionTarget, UndoableAction};
 use crate::client::{Client, Review, UndoOptions, UndoQuery};
 use crate::error::{Error, Result};
 use crate::journal::RunId;
@@ -14,7 +14,7 @@ use crate::operator::undo::restore::RestoreRequest;
 use crate::operator::undo::{OnConflict, UndoReport, UndoRequest};
 
 /// Nothing is forced here.
-const HOW: UndoOptions = UndoOptions {
+const UNDO_OPTIONS: UndoOptions = UndoOptions {
     on_conflict: OnConflict::Stop,
     dry_run: false,
 };
@@ -46,7 +46,7 @@ impl<'c> ReviewedStore<'_, 'c> {
             paths => count(paths, "path"),
         };
         Ok(ActionOutcome {
-            said: format!(
+            message: format!(
                 "accepted {paths} (operation {}): no file was changed",
                 accepted.record.seq
             ),
@@ -66,7 +66,7 @@ impl<'c> ReviewedStore<'_, 'c> {
                 let report = self
                     .client
                     .reject_hunks(self.review, path, &[*number], false)?;
-                let mut outcome = self.outcome(&report);
+                let mut outcome = self.outcome_of(&report);
                 if report.stopped {
                     outcome.more.push(format!(
                         "Here nothing is forced. For the whole path, `trumanfs reject {}` takes --keep-both or --force.",
@@ -75,10 +75,16 @@ impl<'c> ReviewedStore<'_, 'c> {
                 }
                 return Ok(outcome);
             }
-            ActionTarget::Paths(paths) => self.client.reject_request(self.review, paths, HOW)?,
-            ActionTarget::Run(run) => self.client.reject_request(&self.of_run(*run)?, &[], HOW)?,
+            ActionTarget::Paths(paths) => {
+                self.client
+                    .reject_request(self.review, paths, UNDO_OPTIONS)?
+            }
+            ActionTarget::Run(run) => {
+                self.client
+                    .reject_request(&self.of_run(*run)?, &[], UNDO_OPTIONS)?
+            }
         };
-        self.carry_out(&request)
+        self.undo_request(&request)
     }
 
     /// Puts a path back as it was at a point.
@@ -99,7 +105,7 @@ impl<'c> ReviewedStore<'_, 'c> {
                 .iter()
                 .map(|error| format!("stopped half-way: {error}")),
         );
-        let said = match (restored.same, more.is_empty()) {
+        let message = match (restored.same, more.is_empty()) {
             (true, _) => format!("nothing to do: {path} is as it was at {at}"),
             (false, true) => format!(
                 "put {path} back as it was at {at}; u or `trumanfs redo {}` takes that back",
@@ -111,7 +117,7 @@ impl<'c> ReviewedStore<'_, 'c> {
             ),
         };
         Ok(ActionOutcome {
-            said,
+            message,
             more,
             undoable: restored.record.map(UndoableAction::Restored),
             ..ActionOutcome::default()
@@ -126,17 +132,17 @@ impl<'c> ReviewedStore<'_, 'c> {
         let request = match what {
             UndoableAction::Undone(run) => {
                 let run = run.to_string();
-                self.client.redo_request(Some(&run), &[], HOW)?.0
+                self.client.redo_request(Some(&run), &[], UNDO_OPTIONS)?.0
             }
             UndoableAction::Restored(record) => {
                 let what = UndoQuery {
                     operations: vec![record.to_string()],
                     ..UndoQuery::default()
                 };
-                self.client.undo_request(&what, HOW)?
+                self.client.undo_request(&what, UNDO_OPTIONS)?
             }
         };
-        let outcome = self.carry_out(&request)?;
+        let outcome = self.undo_request(&request)?;
         Ok(ActionOutcome {
             undid: outcome.undoable.is_some(),
             undoable: None,
@@ -163,18 +169,18 @@ impl<'c> ReviewedStore<'_, 'c> {
         }
     }
 
-    fn carry_out(&self, request: &UndoRequest) -> Result<ActionOutcome> {
-        Ok(self.outcome(&self.client.undo(request)?))
+    fn undo_request(&self, request: &UndoRequest) -> Result<ActionOutcome> {
+        Ok(self.outcome_of(&self.client.undo(request)?))
     }
 
-    fn outcome(&self, report: &UndoReport) -> ActionOutcome {
+    fn outcome_of(&self, report: &UndoReport) -> ActionOutcome {
         let mut more = report.notes.clone();
         if let Some(error) = &report.failed {
             more.push(format!(
                 "stopped half-way: {error}\nThe same once more goes on; u takes back what was done."
             ));
         }
-        more.extend(conflicts(report));
+        more.extend(conflict_lines(report));
         if report.stopped
             && report
                 .conflicts
@@ -187,7 +193,7 @@ impl<'c> ReviewedStore<'_, 'c> {
             ));
         }
         ActionOutcome {
-            said: self.sentence(report),
+            message: self.result_sentence(report),
             more,
             undoable: report.run.map(UndoableAction::Undone),
             ..ActionOutcome::default()
@@ -195,7 +201,7 @@ impl<'c> ReviewedStore<'_, 'c> {
     }
 
     /// Says what came of an undo, and how to take it back.
-    fn sentence(&self, report: &UndoReport) -> String {
+    fn result_sentence(&self, report: &UndoReport) -> String {
         if report.stopped {
             let number = count(report.conflicts.len() as u64, "conflict");
             return format!("{number} in the way; nothing was changed");

@@ -1,23 +1,23 @@
 //! A whole undo, from the request to its report.
 
-use super::applier::Applier;
-use super::apply::{PlanSize, apply, extent};
+use super::apply::{PlanSize, apply, plan_size};
+use super::change_backend::ChangeBackend;
 use super::plan::plan;
 use super::planner::{OnConflict, UndoConflict};
-use super::select::{UndoTarget, select};
-use super::step_summary::{StepSummary, deeds};
+use super::select::{UndoScope, select};
+use super::step_summary::{StepSummary, summarize_plan};
 use crate::error::{Error, Result};
 use crate::journal::RunId;
 use crate::operator::Store;
+use crate::operator::closed_nodes::retry_with_opened_nodes;
 use crate::operator::point::{Operation, Point};
-use crate::operator::rights::with_closed_nodes;
 use crate::world::Caller;
 
 /// A request for an undo.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct UndoRequest {
     /// The operations to undo.
-    pub wanted: UndoTarget,
+    pub wanted: UndoScope,
     /// The resolution of conflicts.
     pub choice: OnConflict,
     /// True for a plan only.
@@ -60,40 +60,43 @@ pub struct UndoReport {
     pub failed: Option<String>,
 }
 
-/// Carries out a request. `applier` is `None` for a dry run.
+/// Carries out a request. `backend` is `None` for a dry run.
 ///
 /// # Errors
 /// [`Error::Missing`] where nothing is selected; [`Error::Damaged`] where a journal cannot be read. In these cases
 /// nothing was changed.
-pub fn run(
+pub fn perform(
     store: &Store,
-    wish: &UndoRequest,
-    applier: Option<&dyn Applier>,
+    request: &UndoRequest,
+    backend: Option<&dyn ChangeBackend>,
     caller: Caller,
 ) -> Result<UndoReport> {
     // Both attempts are one run.
     let caller = caller.for_undo();
-    let Some(world) = applier.map(Applier::world).filter(|_| !wish.dry_run) else {
-        return attempt(store, wish, None, caller).map(|(report, _)| report);
+    let Some(world) = backend
+        .map(ChangeBackend::world)
+        .filter(|_| !request.dry_run)
+    else {
+        return attempt(store, request, None, caller).map(|(report, _)| report);
     };
     // An operator who is an ordinary user may be locked out by modes that the same user set inside.
-    let (first, last) = with_closed_nodes(
+    let (first, last) = retry_with_opened_nodes(
         world,
         |tried: &Result<(UndoReport, bool)>| match tried {
             Ok((_, was_denied)) => *was_denied,
             Err(error) => error.is_denial(),
         },
-        || attempt(store, wish, applier, caller),
+        || attempt(store, request, backend, caller),
     );
     match (first, last) {
-        (Some(Ok((first, _))), Ok((second, _))) => Ok(second.after(&first)),
+        (Some(Ok((first, _))), Ok((second, _))) => Ok(second.combined_with(&first)),
         (_, last) => last.map(|(report, _)| report),
     }
 }
 
 impl UndoReport {
     /// Returns the combined report of two attempts.
-    fn after(self, first: &UndoReport) -> UndoReport {
+    fn combined_with(self, first: &UndoReport) -> UndoReport {
         let (one, two) = (first.done, self.done);
         UndoReport {
             operations: first.operations,
@@ -110,32 +113,32 @@ impl UndoReport {
 /// Returns, besides the report, whether permissions were in the way.
 fn attempt(
     store: &Store,
-    wish: &UndoRequest,
-    applier: Option<&dyn Applier>,
+    request: &UndoRequest,
+    backend: Option<&dyn ChangeBackend>,
     caller: Caller,
 ) -> Result<(UndoReport, bool)> {
-    let selection = select(store, &wish.wanted)?;
+    let selection = select(store, &request.wanted)?;
     if selection.count == 0 {
-        return Err(nothing_selected(&wish.wanted));
+        return Err(nothing_selected(&request.wanted));
     }
-    let planned = plan(store, &selection, wish.choice)?;
-    let stopped = wish.choice == OnConflict::Stop && !planned.conflicts.is_empty();
-    let (deeds, changes) = deeds(&planned)?;
+    let planned = plan(store, &selection, request.choice)?;
+    let stopped = request.choice == OnConflict::Stop && !planned.conflicts.is_empty();
+    let (deeds, changes) = summarize_plan(&planned)?;
     let mut report = UndoReport {
-        dry_run: wish.dry_run,
+        dry_run: request.dry_run,
         deeds,
         operations: selection.count,
-        extent: extent(&planned)?,
+        extent: plan_size(&planned)?,
         stopped,
         notes: planned.notes.clone(),
         ..UndoReport::default()
     };
     let mut was_denied = false;
-    match applier {
-        Some(applier) if !wish.dry_run && !stopped => {
-            let outcome = apply(&planned, &selection, &wish.what, applier, caller)?;
+    match backend {
+        Some(backend) if !request.dry_run && !stopped => {
+            let outcome = apply(&planned, &selection, &request.what, backend, caller)?;
             report.record = outcome.record.map(|seq| Operation {
-                session: applier.world().session().to_owned(),
+                session: backend.world().session().to_owned(),
                 seq,
             });
             report.run = outcome.record.and(caller.origin.run);
@@ -153,9 +156,9 @@ fn attempt(
 }
 
 /// Describes where a request has found no operation to take back.
-fn nothing_selected(wanted: &UndoTarget) -> Error {
+fn nothing_selected(wanted: &UndoScope) -> Error {
     let shows = "`trumanfs log --all` shows what was changed, by which process of which program.";
-    let UndoTarget::Since {
+    let UndoScope::Matching {
         from,
         session,
         run,

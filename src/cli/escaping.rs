@@ -10,12 +10,12 @@ use std::io::Write;
 use crate::name::{escape_char, is_deceptive};
 
 /// The codes of all styles, and the one that ends them.
-const CODES: [&str; 6] = ["0", "1", "2", "31", "32", "36"];
+const STYLE_CODES: [&str; 6] = ["0", "1", "2", "31", "32", "36"];
 
 /// Returns a text that is safe to print. Characters that steer a terminal, change the direction of writing or are
 /// invisible become their bytes, `\xNN`; an occupant or a foreign journal may have put them there. Line ends and tabs
 /// stay, and with `colour` so do the codes of our own styles.
-pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
+pub(super) fn escape_for_terminal(text: &str, colour: bool) -> Cow<'_, str> {
     let is_plain = |c: char| !is_deceptive(c) || matches!(c, '\n' | '\t');
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
@@ -26,7 +26,7 @@ pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
         let ours = rest.strip_prefix("\x1b[").filter(|_| colour);
         let code = ours.and_then(|rest| rest.split_once('m'));
         match code {
-            Some((code, after)) if CODES.contains(&code) => {
+            Some((code, after)) if STYLE_CODES.contains(&code) => {
                 safe.push_str(&format!("\x1b[{code}m"));
                 rest = after;
                 continue;
@@ -40,12 +40,16 @@ pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
 }
 
 /// Prints a line on standard error, escaped by [`shown`]. A failure to write is ignored.
-pub(super) fn complain(line: Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{}", shown(&line.to_string(), false));
+pub(super) fn print_error(line: Arguments<'_>) {
+    let _ = writeln!(
+        std::io::stderr(),
+        "{}",
+        escape_for_terminal(&line.to_string(), false)
+    );
 }
 
 /// Prints an object on standard error. A failure to write is ignored.
-pub(super) fn complain_in_json(object: &serde_json::Value) {
+pub(super) fn print_error_json(object: &serde_json::Value) {
     let _ = writeln!(std::io::stderr(), "{object}");
 }
 
@@ -66,8 +70,8 @@ mod tests {
             ),
             ("\u{200b}\u{feff}", "\\xe2\\x80\\x8b\\xef\\xbb\\xbf"),
         ] {
-            assert_eq!(shown(text, true), safe);
+            assert_eq!(escape_for_terminal(text, true), safe);
         }
-        assert_eq!(shown("\x1b[31mred", false), "\\x1b[31mred");
+        assert_eq!(escape_for_terminal("\x1b[31mred", false), "\\x1b[31mred");
     }
 }

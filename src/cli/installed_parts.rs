@@ -26,7 +26,7 @@ const PROFILE: &str = "etc/apparmor.d/trumanfs";
 const INSTALL: &str = "mount-scripts/install and the Debian package bring it";
 
 /// Looks for all of it.
-pub(super) fn look() -> Vec<InstalledPart> {
+pub(super) fn find_installed_parts() -> Vec<InstalledPart> {
     let exe = std::env::current_exe().ok();
     // Where it is installed, the program lies in PREFIX/bin.
     let prefix = exe.as_deref().and_then(|exe| exe.parent()?.parent());
@@ -44,17 +44,17 @@ pub(super) fn look() -> Vec<InstalledPart> {
     let paths = |files: &[&str]| files.iter().map(PathBuf::from).collect::<Vec<_>>();
     let mut all = vec![
         in_path(exe.as_deref()),
-        one(
+        find_part(
             "fusermount3",
             in_each("fusermount3"),
             "ordinary users mount with it: the package fuse3 brings it",
         ),
-        one(
+        find_part(
             "mount helper",
             paths(&["/sbin/mount.trumanfs", "/usr/sbin/mount.trumanfs"]),
             &format!("mount(8) and /etc/fstab need it: {INSTALL}"),
         ),
-        one(
+        find_part(
             "unit",
             paths(&[
                 "/etc/systemd/system/trumanfs@.service",
@@ -63,12 +63,12 @@ pub(super) fn look() -> Vec<InstalledPart> {
             ]),
             &format!("systemd mounts homes by it: {INSTALL}"),
         ),
-        one(
+        find_part(
             "manual",
             shared(&["man/man1/trumanfs.1", "man/man1/trumanfs.1.gz"]),
             &format!("`man trumanfs-mount` reads it: {INSTALL}, `trumanfs man DIR` writes it"),
         ),
-        one(
+        find_part(
             "completions",
             shared(&[
                 "bash-completion/completions/trumanfs",
@@ -81,13 +81,13 @@ pub(super) fn look() -> Vec<InstalledPart> {
             ),
         ),
     ];
-    all.extend(apparmor(Path::new("/")));
-    all.extend(policies(policy::of_machine()));
+    all.extend(apparmor_part(Path::new("/")));
+    all.extend(policy_parts(policy::of_machine()));
     all
 }
 
 /// Says whether AppArmor knows this program, where there is AppArmor in the kernel, of a release that can read the profile.
-fn apparmor(root: &Path) -> Option<InstalledPart> {
+fn apparmor_part(root: &Path) -> Option<InstalledPart> {
     let enabled = std::fs::read(root.join("sys/module/apparmor/parameters/enabled"));
     if enabled.ok()?.first() != Some(&b'Y') || !root.join("etc/apparmor.d/abi/4.0").exists() {
         return None;
@@ -121,7 +121,7 @@ fn apparmor(root: &Path) -> Option<InstalledPart> {
 }
 
 /// Says which policies there are for real programs, and what is wrong with them.
-fn policies(found: Vec<(String, Result<Policy>)>) -> Vec<InstalledPart> {
+fn policy_parts(found: Vec<(String, Result<Policy>)>) -> Vec<InstalledPart> {
     let one = |found, remedy| InstalledPart {
         name: "policy",
         found,
@@ -155,7 +155,7 @@ fn policies(found: Vec<(String, Result<Policy>)>) -> Vec<InstalledPart> {
 }
 
 /// Looks for one thing in several places.
-fn one(name: &'static str, places: Vec<PathBuf>, missing: &str) -> InstalledPart {
+fn find_part(name: &'static str, places: Vec<PathBuf>, missing: &str) -> InstalledPart {
     let found = places.into_iter().find(|place| place.exists());
     InstalledPart {
         name,
@@ -214,18 +214,18 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        assert!(apparmor(dir.path()).is_none(), "there is no AppArmor");
+        assert!(apparmor_part(dir.path()).is_none(), "there is no AppArmor");
         write("sys/module/apparmor/parameters/enabled", "Y\n");
-        assert!(apparmor(dir.path()).is_none(), "it is too old");
+        assert!(apparmor_part(dir.path()).is_none(), "it is too old");
         write("etc/apparmor.d/abi/4.0", "");
-        let missing = apparmor(dir.path()).unwrap();
+        let missing = apparmor_part(dir.path()).unwrap();
         assert!(missing.found.is_none() && missing.remedy.is_some());
         write(PROFILE, "");
-        let unknown = apparmor(dir.path()).unwrap();
+        let unknown = apparmor_part(dir.path()).unwrap();
         assert!(unknown.found.unwrap().contains("only root"));
         let profiles = "sys/kernel/security/apparmor/profiles";
         write(profiles, "trumanfs-other (enforce)\n");
-        let unloaded = apparmor(dir.path()).unwrap();
+        let unloaded = apparmor_part(dir.path()).unwrap();
         assert!(
             unloaded
                 .remedy
@@ -233,9 +233,9 @@ mod tests {
                 .contains("apparmor_parser --replace")
         );
         write(profiles, "other (enforce)\ntrumanfs (unconfined)\n");
-        let loaded = apparmor(dir.path()).unwrap();
+        let loaded = apparmor_part(dir.path()).unwrap();
         assert!(loaded.remedy.is_none() && loaded.found.unwrap().ends_with(", loaded"));
         write("sys/module/apparmor/parameters/enabled", "N\n");
-        assert!(apparmor(dir.path()).is_none(), "it is switched off");
+        assert!(apparmor_part(dir.path()).is_none(), "it is switched off");
     }
 }

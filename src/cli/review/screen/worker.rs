@@ -1,14 +1,14 @@
-//! The work behind the screen, on a thread of its own: it reads the review, follows the store, and carries out what was
-//! decided, one order after the other.
+//! The worker behind the screen, a thread of its own: it reads the review, follows the store, and makes the changes that were
+//! decided, one request after the other.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::deeds::ReviewedStore;
 use super::difference::{self, HunkFilter};
-use super::listing::{listing, place_of};
-use super::orders::{
+use super::listing::{make_listing, place_of};
+use super::reviewed_store::ReviewedStore;
+use super::worker_messages::{
     ActionOutcome, ReviewAction, ReviewListing, ShownDifference, WorkerEvent, WorkerRequest,
 };
 use crate::client::{Client, Review};
@@ -18,9 +18,9 @@ use crate::operator::point::{Operation, Point};
 use crate::operator::review::ReviewScope;
 
 /// The interval between searches for newer records.
-const TICK: Duration = Duration::from_secs(1);
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 /// Reading the list anew takes one part in so many of the time at most, and so does the difference.
-const SHARE: u32 = 15;
+const MAX_READ_SHARE: u32 = 15;
 
 /// The subject of a review.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(in crate::cli::review) struct ReviewSubject {
 /// The work, as the screen knows it. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct ReviewWorker {
-    orders: Sender<WorkerRequest>,
+    requests: Sender<WorkerRequest>,
     news: Receiver<WorkerEvent>,
     /// Readable while there may be news.
     woken: OwnedFd,
@@ -51,24 +51,24 @@ impl ReviewWorker {
         use rustix::pipe::{PipeFlags, pipe_with};
         let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
         let (woken, waking) = pipe_with(flags).map_err(Error::os("pipe2"))?;
-        let (orders, ordered) = channel();
+        let (requests, ordered) = channel();
         let (tell, news) = channel();
-        let teller = EventSender { tell, waking };
+        let events = EventSender { tell, waking };
         let thread = std::thread::Builder::new().name("review".to_owned());
         thread
-            .spawn(move || WorkerThread::new(&subject, &teller).work(&ordered))
+            .spawn(move || WorkerThread::new(&subject, &events).serve_requests(&ordered))
             .map_err(|error| Error::io("clone", &error))?;
         Ok(ReviewWorker {
-            orders,
+            requests,
             news,
             woken,
         })
     }
 
     /// Gives an order.
-    pub(super) fn order(&self, order: WorkerRequest) {
+    pub(super) fn send(&self, request: WorkerRequest) {
         // Where the thread has ended, the next look at the news says so.
-        let _ = self.orders.send(order);
+        let _ = self.requests.send(request);
     }
 
     /// Waits until the change that is under way is done.
@@ -81,7 +81,7 @@ impl ReviewWorker {
     }
 
     /// Returns what is readable when there are news.
-    pub(super) fn woken(&self) -> &OwnedFd {
+    pub(super) fn wake_fd(&self) -> &OwnedFd {
         &self.woken
     }
 
@@ -89,7 +89,7 @@ impl ReviewWorker {
     ///
     /// # Errors
     /// The thread has ended.
-    pub(super) fn news(&self) -> Result<Vec<WorkerEvent>> {
+    pub(super) fn take_events(&self) -> Result<Vec<WorkerEvent>> {
         use std::sync::mpsc::TryRecvError;
         while matches!(rustix::io::read(&self.woken, &mut [0; 64]), Ok(1..)) {}
         let mut all = Vec::new();
@@ -115,7 +115,7 @@ struct EventSender {
 }
 
 impl EventSender {
-    fn tell(&self, news: WorkerEvent) {
+    fn send(&self, news: WorkerEvent) {
         let _ = self.tell.send(news);
         // Where the pipe is full, the screen is awake.
         let _ = rustix::io::write(&self.waking, b"!");
@@ -130,7 +130,7 @@ impl Drop for EventSender {
 
 struct WorkerThread<'s> {
     subject: &'s ReviewSubject,
-    teller: &'s EventSender,
+    events: &'s EventSender,
     review: Option<Review<'s>>,
     /// The number of the list that was told last.
     number: u64,
@@ -145,10 +145,10 @@ struct WorkerThread<'s> {
 }
 
 impl<'s> WorkerThread<'s> {
-    fn new(subject: &'s ReviewSubject, teller: &'s EventSender) -> WorkerThread<'s> {
+    fn new(subject: &'s ReviewSubject, events: &'s EventSender) -> WorkerThread<'s> {
         WorkerThread {
             subject,
-            teller,
+            events,
             review: None,
             number: 0,
             newest: None,
@@ -158,71 +158,71 @@ impl<'s> WorkerThread<'s> {
         }
     }
 
-    fn work(&mut self, orders: &Receiver<WorkerRequest>) {
+    fn serve_requests(&mut self, requests: &Receiver<WorkerRequest>) {
         self.list();
-        let mut tick = Instant::now() + TICK;
+        let mut tick = Instant::now() + FOLLOW_PAUSE;
         let mut next = None;
         loop {
             let left = tick.saturating_duration_since(Instant::now());
-            let order = match next.take() {
-                Some(order) => Ok(order),
-                None => orders.recv_timeout(left),
+            let request = match next.take() {
+                Some(request) => Ok(request),
+                None => requests.recv_timeout(left),
             };
-            match order {
-                Ok(order) => {
+            match request {
+                Ok(request) => {
                     // Of differences that were asked for one after the other, the last one is wanted.
-                    next = orders.try_recv().ok();
-                    if !(matches!(order, WorkerRequest::Show(_))
+                    next = requests.try_recv().ok();
+                    if !(matches!(request, WorkerRequest::Show(_))
                         && matches!(next, Some(WorkerRequest::Show(_))))
                     {
-                        self.obey(order);
+                        self.handle_request(request);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     self.follow();
-                    tick = Instant::now() + TICK;
+                    tick = Instant::now() + FOLLOW_PAUSE;
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    fn obey(&mut self, order: WorkerRequest) {
-        match order {
+    fn handle_request(&mut self, request: WorkerRequest) {
+        match request {
             WorkerRequest::Read(at) => self.go_to(at.as_deref()),
             WorkerRequest::Show(path) => self.show(&path, true),
-            WorkerRequest::Do(deed, number) => {
-                let outcome = self.done(&deed, number);
+            WorkerRequest::Do(action, number) => {
+                let outcome = self.act_if_current(&action, number);
                 // What is decided next is decided on the list as it is then.
-                let listing = self.read_or_say();
-                self.teller.tell(WorkerEvent::Done(outcome, listing));
+                let listing = self.read_or_report();
+                self.events.send(WorkerEvent::Done(outcome, listing));
             }
         }
     }
 
-    fn done(&self, deed: &ReviewAction, number: u64) -> ActionOutcome {
+    fn act_if_current(&self, action: &ReviewAction, number: u64) -> ActionOutcome {
         // What was done here is named by its record, so it does not matter what is listed.
-        if number != self.number && !matches!(deed, ReviewAction::Undo(_)) {
+        if number != self.number && !matches!(action, ReviewAction::Undo(_)) {
             return ActionOutcome {
-                said: "the list has changed meanwhile; nothing was done: look again".to_owned(),
+                message: "the list has changed meanwhile; nothing was done: look again".to_owned(),
                 ..ActionOutcome::default()
             };
         }
-        self.carry_out(deed).unwrap_or_else(|error| ActionOutcome {
-            said: "it was not done".to_owned(),
+        self.act(action).unwrap_or_else(|error| ActionOutcome {
+            message: "it was not done".to_owned(),
             more: vec![error.told()],
             ..ActionOutcome::default()
         })
     }
 
-    fn carry_out(&self, deed: &ReviewAction) -> Result<ActionOutcome> {
+    fn act(&self, action: &ReviewAction) -> Result<ActionOutcome> {
         let review = self.review.as_ref().ok_or(Error::NotFound)?;
         let place = ReviewedStore {
             client: &self.subject.client,
             target: &self.subject.target,
             review,
         };
-        match deed {
+        match action {
             ReviewAction::Accept(what) => place.accept(what),
             ReviewAction::Reject(what) => place.reject(what),
             ReviewAction::Restore(path) => place.restore(path, self.until()),
@@ -240,21 +240,21 @@ impl<'s> WorkerThread<'s> {
                     .map(|point| (typed, point));
                 self.list();
             }
-            Err(error) => self.teller.tell(WorkerEvent::Failed(error.told())),
+            Err(error) => self.events.send(WorkerEvent::Failed(error.told())),
         }
     }
 
     /// Reads the list, and tells it.
     fn list(&mut self) {
-        if let Some(listing) = self.read_or_say() {
-            self.teller.tell(WorkerEvent::Listed(listing));
+        if let Some(listing) = self.read_or_report() {
+            self.events.send(WorkerEvent::Listed(listing));
         }
     }
 
     /// Reads the list. Where that fails, it is said why.
-    fn read_or_say(&mut self) -> Option<ReviewListing> {
+    fn read_or_report(&mut self) -> Option<ReviewListing> {
         let read = self.read();
-        read.map_err(|error| self.teller.tell(WorkerEvent::Failed(error.told())))
+        read.map_err(|error| self.events.send(WorkerEvent::Failed(error.told())))
             .ok()
     }
 
@@ -275,7 +275,7 @@ impl<'s> WorkerThread<'s> {
                 named if named == *typed => named,
                 named => format!("{typed} ({named})"),
             });
-        let listing = listing(&review, self.number, at);
+        let listing = make_listing(&review, self.number, at);
         self.review = Some(review);
         self.not_before = next_reading(began);
         Ok(listing)
@@ -312,16 +312,18 @@ impl<'s> WorkerThread<'s> {
         match self.difference(path) {
             Ok(Some(shown)) => {
                 if is_asked || self.shown.as_ref().is_none_or(|(last, _)| *last != shown) {
-                    self.teller
-                        .tell(WorkerEvent::Shown(Box::new(shown.clone())));
+                    self.events
+                        .send(WorkerEvent::Shown(Box::new(shown.clone())));
                 }
                 self.shown = Some((shown, next_reading(began)));
             }
             // It has just left the list.
             Ok(None) => {}
             Err(error) => self
-                .teller
-                .tell(WorkerEvent::Shown(Box::new(unread(path, &error)))),
+                .events
+                .send(WorkerEvent::Shown(Box::new(unreadable_difference(
+                    path, &error,
+                )))),
         }
     }
 
@@ -343,17 +345,17 @@ impl<'s> WorkerThread<'s> {
 
 /// Returns the earliest time to read again what has just been read.
 fn next_reading(began: Instant) -> Instant {
-    Instant::now() + began.elapsed() * (SHARE - 1)
+    Instant::now() + began.elapsed() * (MAX_READ_SHARE - 1)
 }
 
 /// Says why a difference cannot be shown.
-fn unread(path: &WorldPath, error: &Error) -> ShownDifference {
+fn unreadable_difference(path: &WorldPath, error: &Error) -> ShownDifference {
     ShownDifference {
         path: path.clone(),
         head: error
             .told()
             .lines()
-            .map(|line| difference::safe(line.as_bytes()))
+            .map(|line| difference::expand_tabs_safely(line.as_bytes()))
             .collect(),
         lines: Vec::new(),
         hunks: Vec::new(),

@@ -1,5 +1,5 @@
-//! The steps of an undo that failed, each with its path and the reason, so that one failure does not prevent the
-//! rest.
+//! The result of applying a plan, with the steps that failed: each with its path and the reason, so that one failure
+//! does not prevent the rest.
 //!
 //! Owns the rule for which errors end an undo: those that every further step would meet too, of a full or failing
 //! disk. All others concern a single file, and an occupant may have provoked them.
@@ -10,8 +10,25 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
+/// The result of an undo.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct UndoOutcome {
+    /// The number of its record in the session; `None` where there was nothing to do.
+    pub record: Option<u64>,
+    /// The number of nodes that moved.
+    pub moves: u64,
+    /// The number of contents that were restored.
+    pub contents: u64,
+    /// The number of nodes whose attributes were changed.
+    pub attributes: u64,
+    /// The changes that failed while the rest was made.
+    pub skipped: SkippedSteps,
+    /// The error that stopped it half-way, if any.
+    pub failed: Option<Error>,
+}
+
 /// The number of steps that are listed.
-const NAMED: usize = 1000;
+const MAX_LISTED_STEPS: usize = 1000;
 
 /// The steps that failed while others succeeded.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -49,9 +66,9 @@ impl SkippedSteps {
     /// Notes a step that failed.
     pub(super) fn note(&mut self, what: impl Display, error: &Error) {
         self.denied |= error.errno() == Errno::ACCESS;
-        if self.named.len() < NAMED {
+        if self.named.len() < MAX_LISTED_STEPS {
             self.named
-                .push(format!("{what} stays as it is: {}", why(error)));
+                .push(format!("{what} stays as it is: {}", describe_error(error)));
         } else {
             self.more += 1;
         }
@@ -101,7 +118,7 @@ fn ends_all(error: &Error) -> bool {
 }
 
 /// Describes an error in a line.
-fn why(error: &Error) -> String {
+fn describe_error(error: &Error) -> String {
     match error {
         Error::Conflict { what, .. }
         | Error::Missing { what, .. }

@@ -13,14 +13,14 @@ use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 impl UndoPlanner<'_, '_> {
-    pub(super) fn settle(&mut self) -> Result<()> {
-        self.settle_cancelled();
+    pub(super) fn check_plan(&mut self) -> Result<()> {
+        self.check_cancelled();
         self.keep_written_names()?;
-        self.places()?;
-        self.made_directories()?;
+        self.check_places()?;
+        self.check_made_directories()?;
         self.remove_surplus_names()?;
-        self.other_names()?;
-        self.contents()
+        self.find_other_names()?;
+        self.check_contents()
     }
 
     /// Leaves files that selected records created and that were written to later under their current names: a program
@@ -48,7 +48,7 @@ impl UndoPlanner<'_, '_> {
                 }
                 self.target.set_by_id(dir, name, Some(node));
                 if let (Some(back), Some(of)) = (back, self.changed.get(&(dir, name)).cloned()) {
-                    let name = disk.name_id(&beside(&disk.text(name), of.1));
+                    let name = disk.name_id(&name_beside(&disk.text(name), of.1));
                     self.target.set_by_id(dir, name, Some(back));
                     self.changed.insert((dir, name), of);
                 }
@@ -58,7 +58,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Checks that each node that comes back exists, and so does its directory.
-    fn places(&mut self) -> Result<()> {
+    fn check_places(&mut self) -> Result<()> {
         let trash = self.target.lookup(ROOT, TRASH)?;
         let changed = std::mem::take(&mut self.changed);
         let mut in_order: Vec<(&RecordId, NameSlot)> =
@@ -101,7 +101,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Checks that a directory created by a selected record does not take later files of others into the trash.
-    fn made_directories(&mut self) -> Result<()> {
+    fn check_made_directories(&mut self) -> Result<()> {
         for (node, (dir, name), of) in std::mem::take(&mut self.born) {
             let there = self.target.lookup_id(dir, name)?;
             if there == Some(node) || self.target.slot(node).is_some() {
@@ -163,7 +163,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Searches for other names of changed files whose known names all go: no recent record may name them.
-    fn other_names(&mut self) -> Result<()> {
+    fn find_other_names(&mut self) -> Result<()> {
         let mut wanted = HashSet::new();
         for (node, _) in self.target.changed_nodes() {
             let path = self.target.path(node);
@@ -187,7 +187,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Checks that every content to be restored is available.
-    fn contents(&mut self) -> Result<()> {
+    fn check_contents(&mut self) -> Result<()> {
         let changed: Vec<(NodeId, Option<Arc<ContentLayer>>)> = self
             .target
             .changed_nodes()
@@ -229,7 +229,7 @@ impl UndoPlanner<'_, '_> {
             let store = self.target.disk().store();
             match PastContent::open(store, Some(layer), || self.target.open_now(node)) {
                 Ok(then) => {
-                    let altered = then.missing().filter(|missing| missing.is_altered());
+                    let altered = then.missing_part().filter(|missing| missing.is_altered());
                     if let Some(altered) = altered.filter(|_| self.choice == OnConflict::Stop) {
                         let what =
                             format!("{}: what it would get back: {altered}", self.name_of(node));
@@ -265,7 +265,7 @@ impl UndoPlanner<'_, '_> {
 
     /// Reports the part of a content that cannot be restored; the rest is restored.
     fn note_missing_part(&mut self, node: NodeId, layer: &ContentLayer, then: &PastContent) {
-        if let Some(missing) = then.missing() {
+        if let Some(missing) = then.missing_part() {
             let (session, seq) = &layer.record;
             let what = format!("what it held before operation {session}:{seq}");
             let path = self.name_of(node);
@@ -315,7 +315,7 @@ fn conflict(of: &RecordId, what: String, can_be_forced: bool) -> UndoConflict {
 }
 
 /// Returns the name for a file beside another: `name.before-SEQ`, truncated if it would be too long.
-pub(super) fn beside(name: &[u8], seq: u64) -> Box<[u8]> {
+pub(super) fn name_beside(name: &[u8], seq: u64) -> Box<[u8]> {
     let suffix = format!(".before-{seq}");
     let mut end = name.len().min(NAME_MAX - suffix.len());
     // Cut between characters if it is UTF-8.

@@ -1,5 +1,5 @@
-//! What is typed at a terminal, as keys. What a terminal answers to queries is none: a program that had the terminal before
-//! may have asked, and the answers hold letters that it chose.
+//! The keys in the bytes that a terminal sends. Answers of the terminal to queries are dropped: a program that had the terminal
+//! before may have asked, and the answers hold letters that it chose.
 //!
 //! The reader of crossterm is not used: it spins where the terminal is gone, and waits, deaf to signals, for the rest of
 //! a sequence that it has half of.
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::keys::Key;
 
 /// The longest sequence that is waited for; what is longer is none.
-const LONGEST: usize = 1024;
+const MAX_SEQUENCE_BYTES: usize = 1024;
 
 /// The time for which the rest of a key is waited for: Esc is also the beginning of other keys.
 const REST_OF_KEY: Duration = Duration::from_millis(50);
@@ -100,7 +100,7 @@ impl KeyParser {
                     taken
                 }
                 ParsedInput::Nothing(taken) => taken,
-                ParsedInput::Part if is_end || rest.len() > LONGEST => {
+                ParsedInput::Part if is_end || rest.len() > MAX_SEQUENCE_BYTES => {
                     if rest == [0x1b] {
                         keys.push(Key::Escape);
                     }

@@ -20,10 +20,10 @@ use crate::sys::fanotify::{self, DirHandle, FsEvent};
 use crate::world::Dir;
 
 /// The time for which events are gathered before they are handled.
-const GATHER: Duration = Duration::from_millis(200);
+const GATHER_TIME: Duration = Duration::from_millis(200);
 
 /// The number of notifications about a changed file that somebody has open.
-const TRIES: u32 = 25;
+const MAX_NOTIFICATIONS: u32 = 25;
 
 /// The watcher of directories.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl DirWatcher {
     }
 
     /// Returns the number of watched directories.
-    pub fn watched(&self) -> usize {
+    pub fn watched_count(&self) -> usize {
         self.dirs.lock().by_number.len()
     }
 
@@ -67,12 +67,12 @@ impl DirWatcher {
             // With notifications to repeat, this waits only as long as events are gathered.
             let soon = rustix::time::Timespec {
                 tv_sec: 0,
-                tv_nsec: i64::from(GATHER.subsec_nanos()),
+                tv_nsec: i64::from(GATHER_TIME.subsec_nanos()),
             };
             let limit = (!again.is_empty()).then_some(&soon);
             match rustix::event::poll(&mut waiting, limit) {
                 Ok(0) => {}
-                Ok(_) => std::thread::sleep(GATHER),
+                Ok(_) => std::thread::sleep(GATHER_TIME),
                 Err(_) => continue,
             }
             let mut batch = HashSet::new();
@@ -88,7 +88,7 @@ impl DirWatcher {
             }
             for seen in batch {
                 if pass_on(shared, kernel, &seen) {
-                    again.insert((seen.dir, seen.name), TRIES);
+                    again.insert((seen.dir, seen.name), MAX_NOTIFICATIONS);
                 }
             }
             again.retain(|(dir, name), tries| {

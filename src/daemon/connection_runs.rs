@@ -35,7 +35,7 @@ impl<'s> ConnectionRuns<'s> {
     /// [`Error::Refused`] for what may not be registered, and for a run that is not of this connection;
     /// [`Error::Conflict`] where it belongs to another run already. Then nothing has changed, but that of several threads
     /// that join the first ones may have.
-    pub(super) fn act(&mut self, request: RunRequest) -> Result<ControlAnswer> {
+    pub(super) fn answer_request(&mut self, request: RunRequest) -> Result<ControlAnswer> {
         match request {
             RunRequest::End { id } => {
                 let origin = self.origin(id)?;

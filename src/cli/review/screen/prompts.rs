@@ -1,13 +1,13 @@
 //! Questions before a change, and typed texts.
 
 use super::keys::Key;
-use super::orders::{ActionTarget, ReviewAction, WorkerRequest};
 use super::state::{
     FocusedPane, OpenPrompt, ScreenEffect, ScreenState, TextPurpose, WorkerActivity,
 };
+use super::worker_messages::{ActionTarget, ReviewAction, WorkerRequest};
 
 impl ScreenState {
-    pub(super) fn ask(&mut self, of: TextPurpose) {
+    pub(super) fn begin_typing(&mut self, of: TextPurpose) {
         self.asked = OpenPrompt::Text {
             of,
             text: String::new(),
@@ -27,12 +27,12 @@ impl ScreenState {
             Key::Escape | Key::Ctrl('c') => return Vec::new(),
             Key::Enter if of == TextPurpose::Search => {
                 self.search = text;
-                return self.find(true);
+                return self.find_path(true);
             }
             Key::Enter => {
                 self.busy = Some(WorkerActivity::Reading);
                 let at = Some(text).filter(|text| !matches!(text.trim(), "" | "now"));
-                return vec![ScreenEffect::Order(WorkerRequest::Read(at))];
+                return vec![ScreenEffect::Request(WorkerRequest::Read(at))];
             }
             _ => {}
         }
@@ -41,34 +41,34 @@ impl ScreenState {
     }
 
     /// Asks whether what is selected shall be accepted, or taken back.
-    pub(super) fn decide(&mut self, accepts: bool) {
+    pub(super) fn ask_to_decide(&mut self, accepts: bool) {
         if self.busy.is_some() {
-            self.said = "something is under way".to_owned();
+            self.message = "something is under way".to_owned();
             return;
         }
         if let Some(at) = self.at() {
-            self.said = format!(
+            self.message = format!(
                 "this is the review as of {at}: R puts a path back as it was then, p with nothing leads to the present"
             );
             return;
         }
-        let Some((what, named)) = self.meant() else {
-            self.said = "nothing is selected".to_owned();
+        let Some((what, named)) = self.target_and_name() else {
+            self.message = "nothing is selected".to_owned();
             return;
         };
-        let (verb, deed): (_, fn(ActionTarget) -> ReviewAction) = if accepts {
+        let (verb, action): (_, fn(ActionTarget) -> ReviewAction) = if accepts {
             ("accept", ReviewAction::Accept)
         } else {
             ("take back", ReviewAction::Reject)
         };
         self.asked = OpenPrompt::Sure {
             question: format!("{verb} {named}?"),
-            deed: deed(what),
+            action: action(what),
         };
     }
 
     /// Returns what is selected, and its name.
-    fn meant(&self) -> Option<(ActionTarget, String)> {
+    fn target_and_name(&self) -> Option<(ActionTarget, String)> {
         if let Some(group) = self.selected_group() {
             let number = match group.items.len() {
                 1 => "1 listed path".to_owned(),
@@ -112,54 +112,55 @@ impl ScreenState {
         ))
     }
 
-    pub(super) fn restore(&mut self) {
+    pub(super) fn ask_to_restore(&mut self) {
         match (self.at(), self.selected_item()) {
             (None, _) => {
-                self.said = "R puts a path back as it was at a point: choose one with p".to_owned()
+                self.message =
+                    "R puts a path back as it was at a point: choose one with p".to_owned()
             }
-            (Some(_), None) => self.said = "nothing is selected".to_owned(),
+            (Some(_), None) => self.message = "nothing is selected".to_owned(),
             (Some(at), Some(item)) => {
                 self.asked = OpenPrompt::Sure {
                     question: format!("put {} back as it was at {at}?", item.path),
-                    deed: ReviewAction::Restore(item.path.clone()),
+                    action: ReviewAction::Restore(item.path.clone()),
                 };
             }
         }
     }
 
-    pub(super) fn undo(&mut self) {
+    pub(super) fn ask_to_undo(&mut self) {
         match self.done.last() {
             _ if self.is_last_accepted => {
-                self.said = "accepting cannot be taken back: it changed no file, and a later change lists the path again".to_owned();
+                self.message = "accepting cannot be taken back: it changed no file, and a later change lists the path again".to_owned();
             }
-            None => self.said = "nothing was changed here yet".to_owned(),
+            None => self.message = "nothing was changed here yet".to_owned(),
             Some(last) => {
                 self.asked = OpenPrompt::Sure {
                     question: "undo the last thing that was done here?".to_owned(),
-                    deed: ReviewAction::Undo(last.clone()),
+                    action: ReviewAction::Undo(last.clone()),
                 };
             }
         }
     }
 
-    pub(super) fn answer(
+    pub(super) fn answer_question(
         &mut self,
         key: Key,
         question: String,
-        deed: ReviewAction,
+        action: ReviewAction,
     ) -> Vec<ScreenEffect> {
         match key {
             Key::Char('y' | 'Y') => {
                 self.busy = Some(WorkerActivity::Changing);
                 let number = self.listing.as_ref().map_or(0, |listing| listing.number);
-                vec![ScreenEffect::Order(WorkerRequest::Do(deed, number))]
+                vec![ScreenEffect::Request(WorkerRequest::Do(action, number))]
             }
             Key::Char('n' | 'N' | 'q') | Key::Escape | Key::Ctrl('c') => {
-                self.said = "nothing was changed".to_owned();
+                self.message = "nothing was changed".to_owned();
                 Vec::new()
             }
             _ => {
-                self.asked = OpenPrompt::Sure { question, deed };
+                self.asked = OpenPrompt::Sure { question, action };
                 Vec::new()
             }
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::exit::ExitReason;
-use super::output::{Printer, bytes, count, json, say};
+use super::output::{Printer, bytes, count, json, print_line};
 use super::progress::spinner;
 use crate::client::Client;
 use crate::error::Result;
@@ -66,13 +66,13 @@ fn print(report: &FsckReport) {
         };
         let session = finding.session.as_ref();
         let session = session.map_or_else(String::new, |id| format!("session {id}: "));
-        say(format_args!("{weight}: {session}{}", finding.what));
+        print_line(format_args!("{weight}: {session}{}", finding.what));
         if !finding.repaired {
-            say(format_args!("    {}", finding.remedy));
+            print_line(format_args!("    {}", finding.remedy));
         }
     }
     for (kind, more) in &report.unnamed {
-        say(format_args!(
+        print_line(format_args!(
             "and {more} more like these: {}",
             json(kind).unwrap_or_default()
         ));
@@ -92,7 +92,7 @@ fn print(report: &FsckReport) {
             format!("{read} ({}){without}", bytes(verified.bytes))
         }
     };
-    say(format_args!(
+    print_line(format_args!(
         "checked {}, {}, {} of the trash, {}, {contents}: {problems}",
         count(report.sessions, "session"),
         count(report.records, "record"),

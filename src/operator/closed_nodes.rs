@@ -20,7 +20,7 @@ use crate::world::{Id, Node, Root, World};
 
 /// Carries out an act, and once more with everything accessible if nodes that exclude their own owner were in the way.
 /// Returns the first outcome, if there was a second one, and the last.
-pub(in crate::operator) fn with_closed_nodes<T>(
+pub(in crate::operator) fn retry_with_opened_nodes<T>(
     world: &World,
     was_denied: impl Fn(&Result<T>) -> bool,
     mut act: impl FnMut() -> Result<T>,
@@ -29,7 +29,7 @@ pub(in crate::operator) fn with_closed_nodes<T>(
     if !was_denied(&first) {
         return (None, first);
     }
-    let opened = match OpenedNodes::all(world) {
+    let opened = match OpenedNodes::open_all(world) {
         Ok(opened) => opened,
         Err(error) => return (Some(first), Err(error)),
     };
@@ -49,7 +49,7 @@ impl OpenedNodes {
     ///
     /// # Errors
     /// Those of opening the root.
-    fn all(world: &World) -> Result<OpenedNodes> {
+    fn open_all(world: &World) -> Result<OpenedNodes> {
         let root = world.root().duplicate()?.for_operator();
         let mut planned = Vec::new();
         walk(&root, Some(STATE), &mut |_, node| {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::exit::{ExitReason, go_on};
-use super::inspect::who;
+use super::inspect::process_words;
 use super::output::{Printer, bytes, time};
 use super::purge;
 use crate::client::Client;
@@ -87,7 +87,7 @@ fn print_entry(printer: &mut Printer, entry: &TrashEntry) {
     let who = entry
         .actor
         .as_ref()
-        .map_or_else(String::new, |actor| who(&actor.comm, actor.pid));
+        .map_or_else(String::new, |actor| process_words(&actor.comm, actor.pid));
     printer.line(format_args!("{}", escape(&entry.entry.0)));
     printer.line(format_args!(
         "    was {path}{}, {}, removed {} {who}",

@@ -25,7 +25,7 @@ pub(super) fn at_screen(
     target: String,
     all: bool,
 ) -> Result<ExitReason> {
-    match screen(client, scope, target, all)? {
+    match open_screen(client, scope, target, all)? {
         ScreenExit::Quit => Ok(ExitReason::Ok),
         ScreenExit::Signal(signal) => {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -38,7 +38,7 @@ pub(super) fn at_screen(
 ///
 /// # Errors
 /// As [`show`].
-pub(in crate::cli) fn screen(
+pub(in crate::cli) fn open_screen(
     client: Client,
     scope: ReviewScope,
     target: String,

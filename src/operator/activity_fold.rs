@@ -12,17 +12,17 @@ use chrono::{DateTime, TimeDelta, Utc};
 use crate::journal::{Origin, RecordHeader};
 
 /// A pause after which a process begins a new activity.
-const QUIET: TimeDelta = TimeDelta::seconds(5);
+const ACTIVITY_PAUSE: TimeDelta = TimeDelta::seconds(5);
 /// The maximum duration of an activity.
-const LONG: TimeDelta = TimeDelta::seconds(60);
+const MAX_ACTIVITY_TIME: TimeDelta = TimeDelta::seconds(60);
 /// The maximum number of open activities.
-const OPEN: usize = 256;
+const MAX_OPEN_ACTIVITIES: usize = 256;
 /// Up to this many records are printed one by one.
-pub const FEW: usize = 3;
+pub const MAX_SINGLE_RECORDS: usize = 3;
 /// The number of different files counted exactly; beyond it, every file counts as different.
-const DISTINCT: usize = 4096;
+const MAX_DISTINCT_FILES: usize = 4096;
 /// The number of latest records that an `abort` can still refer to.
-const RECENT: usize = 512;
+const MAX_ABORT_DISTANCE: usize = 512;
 
 /// The kinds of changes that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -53,7 +53,7 @@ pub enum ChangeKind {
 }
 
 /// The kinds, in output order.
-pub const ACTS: [ChangeKind; 11] = [
+pub const CHANGE_KINDS: [ChangeKind; 11] = [
     ChangeKind::CreatedFile,
     ChangeKind::CreatedDirectory,
     ChangeKind::CreatedSymlink,
@@ -98,7 +98,7 @@ pub struct Activity {
     lines: Vec<Vec<u8>>,
     /// The directory of the single path.
     dir: String,
-    counts: [u64; ACTS.len()],
+    counts: [u64; CHANGE_KINDS.len()],
     seen: HashSet<u64>,
     closed: bool,
 }
@@ -149,14 +149,15 @@ pub struct ActivityFold {
 impl Activity {
     /// Returns the number of changes of a kind.
     pub fn count(&self, act: ChangeKind) -> u64 {
-        ACTS.iter()
+        CHANGE_KINDS
+            .iter()
             .position(|a| *a == act)
             .and_then(|i| self.counts.get(i).copied())
             .unwrap_or(0)
     }
 
     fn count_mut(&mut self, act: ChangeKind) -> Option<&mut u64> {
-        let at = ACTS.iter().position(|a| *a == act)?;
+        let at = CHANGE_KINDS.iter().position(|a| *a == act)?;
         self.counts.get_mut(at)
     }
 
@@ -164,17 +165,17 @@ impl Activity {
         self.records += 1;
         self.last = record.seq;
         self.ended = self.ended.max(time);
-        if self.records as usize <= FEW {
+        if self.records as usize <= MAX_SINGLE_RECORDS {
             self.lines.push(record.line.to_vec());
         } else {
             self.lines = Vec::new();
         }
         let path = record.text("path").unwrap_or_default();
-        self.widen(&path, dir_of(&record.op, &path));
+        self.include_path(&path, dir_of(&record.op, &path));
         let replaces = match &*record.op {
             "rename" | "restore" => {
                 if let Some(to) = record.text("to") {
-                    self.widen(&to, parent(&to));
+                    self.include_path(&to, parent(&to));
                 }
                 record.has("replaced")
             }
@@ -184,7 +185,9 @@ impl Activity {
             *count += 1;
         }
         let act = act_of(&record.op)?;
-        if matches!(act, ChangeKind::Wrote | ChangeKind::Changed) && self.seen.len() < DISTINCT {
+        if matches!(act, ChangeKind::Wrote | ChangeKind::Changed)
+            && self.seen.len() < MAX_DISTINCT_FILES
+        {
             let mut hasher = DefaultHasher::new();
             (act, path).hash(&mut hasher);
             if !self.seen.insert(hasher.finish()) {
@@ -196,7 +199,7 @@ impl Activity {
     }
 
     /// Widens `under` to include another path, in `dir`.
-    fn widen(&mut self, path: &str, dir: &str) {
+    fn include_path(&mut self, path: &str, dir: &str) {
         if self.one_path && self.under == path {
             return;
         }
@@ -230,20 +233,20 @@ impl ActivityFold {
     }
 
     /// Returns the next complete event.
-    pub fn complete(&mut self) -> Option<FoldEvent> {
+    pub fn next_complete(&mut self) -> Option<FoldEvent> {
         let is_complete = match self.queue.front()? {
             FoldEvent::Activity(activity) => {
                 activity.closed
-                    || self.queue.len() > OPEN
-                    || self.now - activity.ended > QUIET
-                    || self.now - activity.began > LONG
+                    || self.queue.len() > MAX_OPEN_ACTIVITIES
+                    || self.now - activity.ended > ACTIVITY_PAUSE
+                    || self.now - activity.began > MAX_ACTIVITY_TIME
             }
             FoldEvent::Single { .. } => true,
         };
         match is_complete.then(|| self.queue.pop_front())?? {
-            FoldEvent::Activity(activity) if activity.records as usize <= FEW => {
+            FoldEvent::Activity(activity) if activity.records as usize <= MAX_SINGLE_RECORDS => {
                 self.put_records_back(*activity);
-                self.complete()
+                self.next_complete()
             }
             event => Some(event),
         }
@@ -292,8 +295,8 @@ impl ActivityFold {
                 if is_of(activity)
                     && !activity.closed
                     && activity.session == session
-                    && time - activity.ended <= QUIET
-                    && time - activity.began <= LONG =>
+                    && time - activity.ended <= ACTIVITY_PAUSE
+                    && time - activity.began <= MAX_ACTIVITY_TIME =>
             {
                 Some(activity)
             }
@@ -318,7 +321,7 @@ impl ActivityFold {
                     under: path.into_owned(),
                     one_path: true,
                     lines: Vec::new(),
-                    counts: [0; ACTS.len()],
+                    counts: [0; CHANGE_KINDS.len()],
                     seen: HashSet::new(),
                     closed: false,
                 });
@@ -328,7 +331,7 @@ impl ActivityFold {
             }
         };
         self.recent.push_back((record.seq, first, act));
-        if self.recent.len() > RECENT {
+        if self.recent.len() > MAX_ABORT_DISTANCE {
             self.recent.pop_front();
         }
     }
@@ -415,10 +418,10 @@ mod tests {
         let mut out = Vec::new();
         for line in lines {
             fold.add("s", &RecordHeader::of(line.as_bytes()).unwrap());
-            out.extend(std::iter::from_fn(|| fold.complete()));
+            out.extend(std::iter::from_fn(|| fold.next_complete()));
         }
         fold.close_all();
-        out.extend(std::iter::from_fn(|| fold.complete()));
+        out.extend(std::iter::from_fn(|| fold.next_complete()));
         out
     }
 
@@ -533,8 +536,8 @@ mod tests {
         for i in 1..5000 {
             let line = create(i, 0, i as u32, &format!("/f{i}"));
             fold.add("s", &RecordHeader::of(line.as_bytes()).unwrap());
-            while fold.complete().is_some() {}
-            assert!(fold.queue.len() <= OPEN);
+            while fold.next_complete().is_some() {}
+            assert!(fold.queue.len() <= MAX_OPEN_ACTIVITIES);
         }
     }
 }
