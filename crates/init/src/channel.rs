@@ -17,7 +17,7 @@ use crate::limit::LimitKind;
 use crate::sys::program::ResourceUsage;
 
 /// The most descriptors that the kernel takes in one message.
-pub const MOST_DESCRIPTORS: usize = 250;
+pub const MAX_DESCRIPTORS: usize = 250;
 
 /// A message of the first process to the launcher.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub fn send_orders(
 
 /// Receives what [`send_orders`] sent; nothing if the other end was closed.
 pub fn receive_orders(channel: impl AsFd) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS + 1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS + 1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     rustix::net::recvmsg(
@@ -117,7 +117,7 @@ pub fn receive_orders(channel: impl AsFd) -> rustix::io::Result<Option<(Vec<u8>,
 }
 
 /// Says that everything is set up, with the sockets that the launcher gets.
-pub fn say_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result<()> {
+pub fn send_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
     let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(&fds).size()];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -130,7 +130,7 @@ pub fn say_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result
 }
 
 /// Says something to the launcher.
-pub fn say(channel: impl AsFd, said: &InitMessage) -> rustix::io::Result<()> {
+pub fn send(channel: impl AsFd, said: &InitMessage) -> rustix::io::Result<()> {
     let bytes = said.to_bytes();
     rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).map(drop)
 }
@@ -150,8 +150,8 @@ pub fn is_to_go_on(channel: impl AsFd) -> bool {
 }
 
 /// Hears what the first process says; nothing if it has closed its end or said something strange.
-pub fn hear(channel: impl AsFd) -> rustix::io::Result<Option<InitMessage>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+pub fn receive(channel: impl AsFd) -> rustix::io::Result<Option<InitMessage>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 8192];
     let mut receive = || {
@@ -284,11 +284,11 @@ mod tests {
         let (ours, theirs) = pair().unwrap();
         send_orders(&ours, &[7], &[]).unwrap();
         let said = InitMessage::Failed(StepFailure::new(Step::UserMap, "", Errno::PERM));
-        say(&theirs, &said).unwrap();
+        send(&theirs, &said).unwrap();
         drop(theirs);
-        let heard = hear(&ours).unwrap().unwrap();
+        let heard = receive(&ours).unwrap().unwrap();
         assert_eq!(format!("{heard:?}"), format!("{said:?}"));
-        assert!(hear(&ours).unwrap().is_none());
+        assert!(receive(&ours).unwrap().is_none());
     }
 
     #[test]
@@ -320,17 +320,17 @@ mod tests {
             InitMessage::Failed(StepFailure::new(Step::Mount, "/x", Errno::PERM)),
             InitMessage::Failed(StepFailure::refused(Step::Plan, "no")),
         ] {
-            say(&theirs, &said).unwrap();
-            let heard = hear(&ours).unwrap().unwrap();
+            send(&theirs, &said).unwrap();
+            let heard = receive(&ours).unwrap().unwrap();
             assert_eq!(format!("{heard:?}"), format!("{said:?}"));
         }
-        say_set_up(&theirs, &fds).unwrap();
-        match hear(&ours).unwrap() {
+        send_set_up(&theirs, &fds).unwrap();
+        match receive(&ours).unwrap() {
             Some(InitMessage::SetUp(sockets)) => assert_eq!(sockets.len(), 2),
             other => panic!("{other:?}"),
         }
         drop(theirs);
-        assert!(hear(&ours).unwrap().is_none());
+        assert!(receive(&ours).unwrap().is_none());
         drop(ours);
     }
 }

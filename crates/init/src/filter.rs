@@ -11,10 +11,10 @@
 use rustix::io::Errno;
 
 use crate::sys::filter::BpfInstruction;
-use crate::sys::number as n;
+use crate::sys::syscall_numbers as n;
 
 /// Refused with EPERM, whatever the arguments.
-const REFUSED: &[u32] = &[
+const REFUSED_CALLS: &[u32] = &[
     // Mounts and file handles.
     n::MOUNT,
     n::UMOUNT2,
@@ -68,10 +68,10 @@ const REFUSED: &[u32] = &[
 ];
 
 /// Refused with EPERM where processes may not trace each other.
-const TRACING: &[u32] = &[n::PTRACE, n::PROCESS_VM_READV, n::PROCESS_VM_WRITEV];
+const TRACING_CALLS: &[u32] = &[n::PTRACE, n::PROCESS_VM_READV, n::PROCESS_VM_WRITEV];
 
 /// Answered with ENOSYS. The flags of clone3(2) lie in memory, where no filter sees them.
-const NOT_IMPLEMENTED: &[u32] = &[
+const NOT_IMPLEMENTED_CALLS: &[u32] = &[
     n::CLONE3,
     n::IO_URING_SETUP,
     n::IO_URING_ENTER,
@@ -80,10 +80,10 @@ const NOT_IMPLEMENTED: &[u32] = &[
 
 /// Answered with ENOSYS where the first process looks after memory: such files are nowhere counted. Programs fall back to
 /// files in /dev/shm, which are.
-const UNCOUNTED: &[u32] = &[n::MEMFD_CREATE, n::MEMFD_SECRET];
+const UNCOUNTED_MEMORY_CALLS: &[u32] = &[n::MEMFD_CREATE, n::MEMFD_SECRET];
 
 /// Refused for the first process, which looks after limits: it would be slow to look.
-const SCHEDULING: &[u32] = &[
+const SCHEDULING_CALLS: &[u32] = &[
     n::SCHED_SETAFFINITY,
     n::SCHED_SETATTR,
     n::SCHED_SETPARAM,
@@ -91,7 +91,7 @@ const SCHEDULING: &[u32] = &[
 ];
 
 /// The number of the sandbox's first process, inside.
-const FIRST: u32 = 1;
+const FIRST_PID: u32 = 1;
 
 /// The first argument of setpriority(2) and ioprio_set(2) where the second one is a process.
 const PRIO_PROCESS: u32 = 0;
@@ -171,11 +171,13 @@ fn steps(tracing: bool, watched: bool) -> Vec<(u32, CallVerdict)> {
             CallVerdict::Check(ArgumentCheck::NotFirstBy(IOPRIO_WHO_PROCESS)),
         ),
     ];
-    let scheduling = SCHEDULING.iter();
+    let scheduling = SCHEDULING_CALLS.iter();
     single.extend(scheduling.map(|number| (*number, CallVerdict::Check(ArgumentCheck::NotFirst))));
-    let missing = NOT_IMPLEMENTED.iter();
-    let missing = missing.chain(if watched { UNCOUNTED } else { &[] });
-    let refused = REFUSED.iter().chain(if tracing { &[] } else { TRACING });
+    let missing = NOT_IMPLEMENTED_CALLS.iter();
+    let missing = missing.chain(if watched { UNCOUNTED_MEMORY_CALLS } else { &[] });
+    let refused = REFUSED_CALLS
+        .iter()
+        .chain(if tracing { &[] } else { TRACING_CALLS });
     single.extend(refused.map(|number| (*number, CallVerdict::Refuse(Errno::PERM))));
     single.extend(missing.map(|number| (*number, CallVerdict::Refuse(Errno::NOSYS))));
     single.sort_by_key(|(number, _)| *number);
@@ -268,13 +270,13 @@ fn leaf(one: CallVerdict, program: &mut Vec<BpfInstruction>) {
             perm,
         ]),
         ArgumentCheck::NotFirst => {
-            program.extend([load(lower(0)), jump_equal(FIRST, 1, 0), allow, perm])
+            program.extend([load(lower(0)), jump_equal(FIRST_PID, 1, 0), allow, perm])
         }
         ArgumentCheck::NotFirstBy(kind) => program.extend([
             load(lower(0)),
             jump_equal(kind, 0, 3),
             load(lower(1)),
-            jump_equal(FIRST, 1, 0),
+            jump_equal(FIRST_PID, 1, 0),
             allow,
             perm,
         ]),
@@ -400,9 +402,9 @@ mod tests {
         assert!(program.len() < 256, "{}", program.len());
         for number in 0..=1000 {
             let (said, count) = decide(&program, n::ARCHITECTURE.unwrap(), number, [0; 6]);
-            let wanted = if REFUSED.contains(&number) || TRACING.contains(&number) {
+            let wanted = if REFUSED_CALLS.contains(&number) || TRACING_CALLS.contains(&number) {
                 errno(Errno::PERM)
-            } else if NOT_IMPLEMENTED.contains(&number) || number > n::NEWEST {
+            } else if NOT_IMPLEMENTED_CALLS.contains(&number) || number > n::NEWEST {
                 errno(Errno::NOSYS)
             } else if [n::IOPRIO_SET].contains(&number) {
                 errno(Errno::PERM)
@@ -418,7 +420,7 @@ mod tests {
 
     #[test]
     fn tracing_is_allowed_by_itself() {
-        for number in TRACING {
+        for number in TRACING_CALLS {
             assert_eq!(said(false, *number, [0; 6]), errno(Errno::PERM));
             assert_eq!(said(true, *number, [0; 6]), n::RET_ALLOW);
         }
@@ -427,7 +429,7 @@ mod tests {
 
     #[test]
     fn files_in_memory_that_nothing_counts_are_not_implemented() {
-        for number in UNCOUNTED {
+        for number in UNCOUNTED_MEMORY_CALLS {
             for (watched, wanted) in [(true, errno(Errno::NOSYS)), (false, n::RET_ALLOW)] {
                 let program = filter(false, watched).unwrap();
                 let said = decide(&program, n::ARCHITECTURE.unwrap(), *number, [0; 6]).0;

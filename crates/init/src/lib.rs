@@ -10,6 +10,7 @@ pub mod channel;
 pub mod error;
 mod filter;
 pub mod limit;
+mod limit_watcher;
 mod mounts;
 mod network;
 pub mod orders;
@@ -22,6 +23,5 @@ mod start;
 pub mod sys;
 mod terminal;
 mod tmp;
-mod watch;
 
 pub use run::{INIT, UserIds, run};

@@ -13,7 +13,7 @@ use rustix::net::{
 
 use crate::error::{Step, StepFailure};
 use crate::orders::InitOrders;
-use crate::sys::refused;
+use crate::sys::refused_packets;
 use crate::sys::route::every_address_is_local;
 
 /// The number of connections that wait at a listener to be accepted.
@@ -33,20 +33,20 @@ pub(crate) fn prepare(orders: &InitOrders) -> std::result::Result<Vec<OwnedFd>, 
         move |errno| StepFailure::new(Step::Network, format!("listen at port {port}"), errno)
     };
     let mut sockets =
-        vec![bound(SocketType::DGRAM, Ipv4Addr::UNSPECIFIED, DNS).map_err(failed(DNS))?];
+        vec![bind_socket(SocketType::DGRAM, Ipv4Addr::UNSPECIFIED, DNS).map_err(failed(DNS))?];
     let anywhere = listeners.anywhere.iter();
     let loopback = listeners.loopback.iter();
     let all = anywhere
         .map(|port| (Ipv4Addr::UNSPECIFIED, *port))
         .chain(loopback.map(|port| (Ipv4Addr::LOCALHOST, *port)));
     for (address, port) in all {
-        let socket = bound(SocketType::STREAM, address, port)
+        let socket = bind_socket(SocketType::STREAM, address, port)
             .and_then(|socket| rustix::net::listen(&socket, BACKLOG).map(|()| socket))
             .map_err(failed(port))?;
         sockets.push(socket);
     }
     // It only reports, so a kernel that has no such sockets is no reason to have no network.
-    sockets.extend(refused::watch());
+    sockets.extend(refused_packets::watch());
     Ok(sockets)
 }
 
@@ -54,14 +54,14 @@ fn new(kind: SocketType) -> Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)
 }
 
-fn bound(kind: SocketType, address: Ipv4Addr, port: u16) -> Result<OwnedFd> {
+fn bind_socket(kind: SocketType, address: Ipv4Addr, port: u16) -> Result<OwnedFd> {
     let socket = new(kind)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(address, port))?;
     Ok(socket)
 }
 
 /// Returns the descriptor over which the launcher asks for sockets, if it does.
-pub(crate) fn within(orders: &InitOrders, fds: &[OwnedFd]) -> Result<Option<OwnedFd>> {
+pub(crate) fn socket_request_fd(orders: &InitOrders, fds: &[OwnedFd]) -> Result<Option<OwnedFd>> {
     let index = orders.listeners.as_ref().and_then(|all| all.within);
     let Some(index) = index else { return Ok(None) };
     let fd = fds.get(index as usize).ok_or(Errno::BADF)?;

@@ -12,7 +12,7 @@ use crate::mounts::{attach_own, clone, file_system, write};
 
 /// Names shown beside processes: what programs read to find out what they run on, and what is their own. Whatever else a
 /// kernel has there tells of the machine: its devices, interrupts, keys, timers, configuration, modules.
-const SHOWN: [&str; 20] = [
+const SHOWN_NAMES: [&str; 20] = [
     "cgroups",
     "cpuinfo",
     "devices",
@@ -38,7 +38,7 @@ const SHOWN: [&str; 20] = [
 /// Returns true for an entry of /proc that is a process or is shown.
 #[must_use]
 pub fn is_shown(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_digit()) || SHOWN.contains(&name)
+    name.bytes().all(|byte| byte.is_ascii_digit()) || SHOWN_NAMES.contains(&name)
 }
 
 /// The place, in the root, and beneath what is mounted there a file and a directory without content.
@@ -58,7 +58,7 @@ pub(crate) fn mount(root: &OwnedFd) -> std::result::Result<(), StepFailure> {
         .and_then(|()| rustix::fs::mkdirat(root, EMPTY_DIR, Mode::from_raw_mode(0o555)))
         .map_err(failed("what covers parts of it"))?;
     let proc = file_system("proc", &[], attributes).map_err(failed(""))?;
-    let covers = covers(root, &proc).map_err(failed("what covers parts of it"))?;
+    let covers = hiding_mounts(root, &proc).map_err(failed("what covers parts of it"))?;
     attach_own(root, &proc, Path::new(PROC)).map_err(failed(""))?;
     for (name, cover) in covers {
         attach_own(root, &cover, &Path::new(PROC).join(name)).map_err(failed("a part of it"))?;
@@ -67,7 +67,7 @@ pub(crate) fn mount(root: &OwnedFd) -> std::result::Result<(), StepFailure> {
 }
 
 /// Returns what is to be hidden, with what is mounted there.
-fn covers(root: &OwnedFd, proc: &OwnedFd) -> Result<Vec<(String, OwnedFd)>> {
+fn hiding_mounts(root: &OwnedFd, proc: &OwnedFd) -> Result<Vec<(String, OwnedFd)>> {
     let mut covers = Vec::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listing = rustix::fs::openat(proc, ".", flags, Mode::empty())?;

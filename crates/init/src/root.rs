@@ -18,13 +18,15 @@ use crate::sys::mount::{attr, set_attributes};
 use crate::tmp::{TMP, TmpCover, below_tmp, cover_in_tmp};
 
 /// The mount point of the new root until it is the root: a directory that every system has.
-const PLACE: &str = "/tmp";
+const MOUNT_POINT: &str = "/tmp";
 
 /// Makes the root as ordered, and leaves the host's.
 pub(crate) fn make(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<(), StepFailure> {
     let mut trees = Vec::with_capacity(orders.binds.len());
     for bind in &orders.binds {
-        trees.push(tree(bind, fds).map_err(|errno| failed(Step::Source, &bind.source, errno))?);
+        trees.push(
+            clone_tree(bind, fds).map_err(|errno| failed(Step::Source, &bind.source, errno))?,
+        );
     }
     let at_root = |errno| StepFailure::new(Step::Root, "tmpfs", errno);
     let size = orders.memory_files.to_string();
@@ -35,8 +37,8 @@ pub(crate) fn make(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<
     )
     .map_err(at_root)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rustix::mount::move_mount(&root, "", CWD, PLACE, flags).map_err(at_root)?;
-    fill(&root, orders)?;
+    rustix::mount::move_mount(&root, "", CWD, MOUNT_POINT, flags).map_err(at_root)?;
+    fill_root(&root, orders)?;
     let shared = clone(root.as_fd(), "dev/shm", false)
         .map_err(|errno| StepFailure::new(Step::Mount, "/dev/shm", errno))?;
 
@@ -57,7 +59,7 @@ pub(crate) fn make(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<
             covers = cover_in_tmp(&root, orders)?;
         }
     }
-    leave(&root).map_err(|errno| StepFailure::new(Step::Pivot, "", errno))
+    leave_host_root(&root).map_err(|errno| StepFailure::new(Step::Pivot, "", errno))
 }
 
 /// Checks that a root that somebody else has made by path has the home and all else there that the plan has descriptors
@@ -90,7 +92,7 @@ fn failed(step: Step, source: &BindSource, errno: Errno) -> StepFailure {
 }
 
 /// Clones what is to be bound, as a mount of its own that is nowhere yet.
-fn tree(bind: &BindMount, fds: &[OwnedFd]) -> Result<OwnedFd> {
+fn clone_tree(bind: &BindMount, fds: &[OwnedFd]) -> Result<OwnedFd> {
     let given = |index: u32| fds.get(index as usize).ok_or(Errno::BADF);
     match &bind.source {
         BindSource::Path(path) => clone(CWD, path, true),
@@ -119,7 +121,7 @@ fn identity(fd: impl AsFd) -> Result<(u32, u32, u64)> {
 }
 
 /// Makes what the root holds itself, and the places of what is mounted before it becomes read-only.
-fn fill(root: &OwnedFd, orders: &InitOrders) -> std::result::Result<(), StepFailure> {
+fn fill_root(root: &OwnedFd, orders: &InitOrders) -> std::result::Result<(), StepFailure> {
     fn failed(path: &Path) -> impl Fn(Errno) -> StepFailure {
         move |errno| StepFailure::new(Step::Root, path.display().to_string(), errno)
     }
@@ -218,7 +220,7 @@ fn private_devices(root: &OwnedFd, shared: &OwnedFd) -> std::result::Result<(), 
 }
 
 /// Makes the new root the root, and lets go of the host's.
-fn leave(root: &OwnedFd) -> Result<()> {
+fn leave_host_root(root: &OwnedFd) -> Result<()> {
     rustix::process::fchdir(root)?;
     // With one and the same directory for both, the old root comes to lie on the new one; pivot_root(2).
     rustix::process::pivot_root(".", ".")?;

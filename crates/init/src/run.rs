@@ -18,11 +18,11 @@ use crate::backend::Backend;
 use crate::channel::{self, InitMessage};
 use crate::error::{Step, StepFailure};
 use crate::limit::resource;
+use crate::limit_watcher::LimitWatcher;
 use crate::orders::InitOrders;
 use crate::start::{self, StartReport};
 use crate::sys::clone;
 use crate::sys::program::{self, RemainingProcesses};
-use crate::watch::LimitWatcher;
 use crate::{network, privileges, root, serve, terminal};
 
 /// The word that makes this program the first process of a sandbox. Not for people.
@@ -32,7 +32,7 @@ pub const INIT: &str = "__sandbox-init";
 pub type UserIds = (u32, u32);
 
 /// The time that this process waits for what the program left behind, to count what it has used.
-const COUNTED: Duration = Duration::from_millis(100);
+const MAX_COUNT_WAIT: Duration = Duration::from_millis(100);
 
 /// Is the first process of a sandbox. Returns when the program has ended, or with 1 where this is no sandbox.
 #[must_use]
@@ -45,7 +45,7 @@ pub fn run() -> ExitCode {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let said = match start(channel) {
         Ok(Some(SandboxTask::Program(started))) => {
-            let said = wait(channel, started);
+            let said = wait_for_end(channel, started);
             let is_empty = end_all();
             match said {
                 InitMessage::Ended(status, _) if is_empty => {
@@ -62,7 +62,7 @@ pub fn run() -> ExitCode {
         Ok(None) => return ExitCode::FAILURE,
         Err(error) => InitMessage::Failed(error),
     };
-    match channel::say(channel, &said) {
+    match channel::send(channel, &said) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -97,7 +97,7 @@ struct ProgramHandle {
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
 fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
     let control = |errno| StepFailure::new(Step::Control, "", errno);
-    let user = user();
+    let user = user_from_arguments();
     if let Some(user) = user {
         enter_user(user)?;
     }
@@ -137,9 +137,9 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
     privileges::give_up(&orders)?;
     // Before the launcher hears of it, whose thread may end at once then.
     let _ = rustix::process::set_parent_process_death_signal(None);
-    channel::say_set_up(channel, &sockets).map_err(control)?;
+    channel::send_set_up(channel, &sockets).map_err(control)?;
     drop(sockets);
-    let within = network::within(&orders, &fds).map_err(control)?;
+    let within = network::socket_request_fd(&orders, &fds).map_err(control)?;
     let (watcher, rlimits) = (LimitWatcher::new(orders.watch)?, rlimits(&orders));
     let Some(program) = &orders.program else {
         return Ok(Some(SandboxTask::Service(ends, within, watcher, rlimits)));
@@ -157,7 +157,7 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
 }
 
 /// Returns the user and the group whose sandbox this process makes, from the arguments; nothing if bubblewrap made it.
-fn user() -> Option<UserIds> {
+fn user_from_arguments() -> Option<UserIds> {
     let mut words = std::env::args().skip(2);
     Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
 }
@@ -229,7 +229,7 @@ fn rlimits(orders: &InitOrders) -> Vec<(Resource, Rlimit)> {
 }
 
 /// Waits for the program's end, or for the launcher's.
-fn wait(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage {
+fn wait_for_end(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage {
     let ProgramHandle {
         pid,
         ends,
@@ -260,7 +260,7 @@ fn wait(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage {
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
-        if let Some(over) = watcher.as_mut().and_then(LimitWatcher::look) {
+        if let Some(over) = watcher.as_mut().and_then(LimitWatcher::check_limits) {
             return over;
         }
         if ready.first() == Some(&true) {
@@ -281,8 +281,8 @@ fn wait(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage {
         }
         if ready.get(1) == Some(&true) {
             program::forget_ends(&ends);
-            let found = bury(pid);
-            if found.is_stopped && channel::say(channel, &InitMessage::Stopped).is_err() {
+            let found = reap_children(pid);
+            if found.is_stopped && channel::send(channel, &InitMessage::Stopped).is_err() {
                 std::process::exit(1);
             }
             if let Some(status) = found.ended {
@@ -299,7 +299,7 @@ fn wait(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage {
 /// Ends what the program left behind, and waits for it a little: what is waited for is counted. The kernel ends the rest
 /// with this process. Returns whether nothing is left.
 fn end_all() -> bool {
-    let deadline = Instant::now() + COUNTED;
+    let deadline = Instant::now() + MAX_COUNT_WAIT;
     loop {
         match program::kill_others() {
             RemainingProcesses::Nobody => return true,
@@ -320,7 +320,7 @@ struct ChildStatus {
 }
 
 /// Waits for all that have ended; returns what is new of the program.
-fn bury(pid: i32) -> ChildStatus {
+fn reap_children(pid: i32) -> ChildStatus {
     let mut found = ChildStatus::default();
     let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
     while let Ok(Some((child, status))) = rustix::process::wait(options) {

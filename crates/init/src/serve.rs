@@ -9,11 +9,11 @@ use rustix::process::{Resource, Rlimit, WaitOptions};
 
 use crate::channel::{self, InitMessage};
 use crate::error::{Step, StepFailure};
+use crate::limit_watcher::LimitWatcher;
 use crate::network;
 use crate::orders::StartOrder;
 use crate::start::{self, StartReport};
 use crate::sys::program;
-use crate::watch::LimitWatcher;
 
 /// A program that was started.
 struct ServedProgram {
@@ -53,7 +53,7 @@ pub(crate) fn serve(
         drop(fds);
         let is_ready = |at: usize| ready.get(at) == Some(&true);
         let (ordered, ended) = (is_ready(0), is_ready(1));
-        if let Some(over) = watcher.as_mut().and_then(LimitWatcher::look) {
+        if let Some(over) = watcher.as_mut().and_then(LimitWatcher::check_limits) {
             return over;
         }
         if is_ready(2) && within.as_ref().map(network::hand_out) != Some(Ok(())) {
@@ -61,7 +61,7 @@ pub(crate) fn serve(
         }
         if ended {
             program::forget_ends(ends);
-            bury(channel, &mut running);
+            report_ended(channel, &mut running);
         }
         if ordered {
             // Nothing more is ordered: the launcher is gone, and everything here ends with this process.
@@ -70,7 +70,7 @@ pub(crate) fn serve(
             };
             match start(&bytes, &fds, next, rlimits) {
                 Ok((pid, started)) => drop(running.insert(pid, started)),
-                Err(error) => tell(channel, &InitMessage::ProgramFailed(next, error)),
+                Err(error) => send_event(channel, &InitMessage::ProgramFailed(next, error)),
             }
             next += 1;
         }
@@ -90,7 +90,7 @@ fn start(
 }
 
 /// Waits for all that have ended, and tells of those that were ordered.
-fn bury(channel: BorrowedFd<'_>, running: &mut HashMap<i32, ServedProgram>) {
+fn report_ended(channel: BorrowedFd<'_>, running: &mut HashMap<i32, ServedProgram>) {
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         let Some(ServedProgram { number, report }) = running.remove(&pid.as_raw_nonzero().get())
         else {
@@ -100,13 +100,13 @@ fn bury(channel: BorrowedFd<'_>, running: &mut HashMap<i32, ServedProgram>) {
             Some(failure) => InitMessage::ProgramFailed(number, failure.into()),
             None => InitMessage::ProgramEnded(number, status.as_raw()),
         };
-        tell(channel, &said);
+        send_event(channel, &said);
     }
 }
 
 /// Tells the launcher. One that does not hear it is gone.
-fn tell(channel: BorrowedFd<'_>, said: &InitMessage) {
-    if channel::say(channel, said).is_err() {
+fn send_event(channel: BorrowedFd<'_>, said: &InitMessage) {
+    if channel::send(channel, said).is_err() {
         std::process::exit(1);
     }
 }

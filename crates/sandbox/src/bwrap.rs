@@ -31,16 +31,16 @@ use trumanfs_init::sys::program;
 
 /// The paths at which bubblewrap is installed. PATH is not searched: the program that makes the sandbox is the
 /// system's.
-const FILES: [&str; 2] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];
+const BWRAP_PATHS: [&str; 2] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap"];
 
 /// The time that bubblewrap may take to make its namespaces.
 const BEGIN_LIMIT: Duration = Duration::from_secs(20);
 
 /// The time that bubblewrap may take to end once it makes no sandbox.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// The most bytes of bubblewrap's complaints that an error contains.
-const COMPLAINT: usize = 400;
+const MAX_COMPLAINT_BYTES: usize = 400;
 
 /// Opens bubblewrap.
 ///
@@ -51,8 +51,8 @@ pub(super) fn find() -> Result<OwnedFd, LaunchError> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         rustix::fs::openat(CWD, *file, flags, Mode::empty()).ok()
     };
-    FILES.iter().find_map(open).ok_or_else(|| {
-        let why = format!("bwrap is not installed ({})", FILES.join(", "));
+    BWRAP_PATHS.iter().find_map(open).ok_or_else(|| {
+        let why = format!("bwrap is not installed ({})", BWRAP_PATHS.join(", "));
         LaunchError::refused(Step::Backend, why)
     })
 }
@@ -120,7 +120,7 @@ pub(super) fn begin(
     ];
     let mut files = Vec::new();
     let mut arguments = BwrapArguments::default();
-    arguments.namespaces(orders, &of_info);
+    arguments.add_namespaces(orders, &of_info);
     arguments.root(orders, &mut files).map_err(failed)?;
     let mut inherited = vec![program.as_fd(), from.as_fd(), of_info.as_fd()];
     inherited.extend(files.iter().map(AsFd::as_fd));
@@ -178,7 +178,7 @@ impl PendingBwrap {
             Some(first) => Ok((first, complaint)),
             None => {
                 // So that all it has to say is said.
-                program::ends_by(&started.pidfd, Instant::now() + LAST_WORDS);
+                program::ends_by(&started.pidfd, Instant::now() + END_LIMIT);
                 let silent = LaunchError::refused(Step::Backend, "bwrap ended without a word");
                 Err(complaint.explain(silent))
             }
@@ -200,7 +200,7 @@ pub(super) struct BwrapMessages(OwnedFd);
 impl BwrapMessages {
     /// Says what bubblewrap has complained of, if it has, instead of an error that says less.
     pub(super) fn explain(&self, error: LaunchError) -> LaunchError {
-        let mut bytes = [0; COMPLAINT];
+        let mut bytes = [0; MAX_COMPLAINT_BYTES];
         let len = rustix::io::pread(&self.0, &mut bytes, 0).unwrap_or(0);
         let text = String::from_utf8_lossy(bytes.get(..len).unwrap_or_default());
         match text.trim() {
@@ -257,19 +257,19 @@ fn first(pid: i32, started: &ClonedChild) -> Option<FirstProcess> {
 struct BwrapArguments(Vec<u8>);
 
 impl BwrapArguments {
-    fn put<'a>(&mut self, words: impl IntoIterator<Item = &'a OsStr>) {
+    fn add_words<'a>(&mut self, words: impl IntoIterator<Item = &'a OsStr>) {
         for word in words {
             self.0.extend(word.as_bytes());
             self.0.push(0);
         }
     }
 
-    fn words(&mut self, words: &[&str]) {
-        self.put(words.iter().map(OsStr::new));
+    fn add_strs(&mut self, words: &[&str]) {
+        self.add_words(words.iter().map(OsStr::new));
     }
 
-    fn namespaces(&mut self, orders: &InitOrders, info: &OwnedFd) {
-        self.words(&[
+    fn add_namespaces(&mut self, orders: &InitOrders, info: &OwnedFd) {
+        self.add_strs(&[
             "--unshare-user",
             "--unshare-ipc",
             "--unshare-pid",
@@ -283,13 +283,13 @@ impl BwrapArguments {
             "--hostname",
             "sandbox",
         ]);
-        self.words(&[
+        self.add_strs(&[
             "--uid",
             &orders.uid.to_string(),
             "--gid",
             &orders.gid.to_string(),
         ]);
-        self.words(&["--info-fd", &info.as_raw_fd().to_string()]);
+        self.add_strs(&["--info-fd", &info.as_raw_fd().to_string()]);
     }
 
     /// The root, as ordered, but for `/dev`: terminals are mounted by bubblewrap's own `--dev` alone, which
@@ -299,35 +299,35 @@ impl BwrapArguments {
             match entry {
                 RootEntry::Dir(path) | RootEntry::File(path, _) | RootEntry::Link(path, _)
                     if is_own(path) => {}
-                RootEntry::Dir(path) => self.one("--dir", &[], path),
-                RootEntry::Link(path, to) => self.one("--symlink", &[to], path),
+                RootEntry::Dir(path) => self.add_mount("--dir", &[], path),
+                RootEntry::Link(path, to) => self.add_mount("--symlink", &[to], path),
                 RootEntry::File(path, content) => {
                     let file = memory_file(content)?;
                     let number = PathBuf::from(file.as_raw_fd().to_string());
-                    self.words(&["--perms", "0644"]);
-                    self.one("--file", &[&number], path);
+                    self.add_strs(&["--perms", "0644"]);
+                    self.add_mount("--file", &[&number], path);
                     files.push(file);
                 }
             }
         }
         let binds = orders.binds.iter().filter(|bind| !is_own(&bind.target));
         for bind in binds.clone().filter(|bind| !bind.late) {
-            self.bind("--ro-bind", &bind.source, &bind.target);
+            self.add_bind("--ro-bind", &bind.source, &bind.target);
         }
         let size = orders.memory_files.to_string();
-        self.words(&["--dev", "/dev", "--perms", "1777", "--size", &size]);
-        self.words(&["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
-        self.words(&["--proc", "/proc"]);
+        self.add_strs(&["--dev", "/dev", "--perms", "1777", "--size", &size]);
+        self.add_strs(&["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
+        self.add_strs(&["--proc", "/proc"]);
         self.hide_in_proc()?;
-        self.words(&["--remount-ro", "/proc"]);
+        self.add_strs(&["--remount-ro", "/proc"]);
         for bind in binds.filter(|bind| bind.late) {
             let how = match bind.attributes & attr::READ_ONLY {
                 0 => "--bind",
                 _ => "--ro-bind",
             };
-            self.bind(how, &bind.source, &bind.target);
+            self.add_bind(how, &bind.source, &bind.target);
         }
-        self.words(&["--remount-ro", "/", "--chdir", "/"]);
+        self.add_strs(&["--remount-ro", "/", "--chdir", "/"]);
         Ok(())
     }
 
@@ -343,9 +343,9 @@ impl BwrapArguments {
             }
             let target = Path::new("proc").join(name);
             match entry.file_type() {
-                FileType::Directory => self.one("--tmpfs", &[], &target),
+                FileType::Directory => self.add_mount("--tmpfs", &[], &target),
                 FileType::RegularFile => {
-                    self.one("--ro-bind", &[Path::new("/dev/null")], &target);
+                    self.add_mount("--ro-bind", &[Path::new("/dev/null")], &target);
                 }
                 _ => {}
             }
@@ -353,20 +353,20 @@ impl BwrapArguments {
         Ok(())
     }
 
-    fn one(&mut self, option: &str, before: &[&Path], target: &Path) {
-        self.words(&[option]);
-        self.put(before.iter().map(|path| path.as_os_str()));
-        self.put([Path::new("/").join(target).as_os_str()]);
+    fn add_mount(&mut self, option: &str, before: &[&Path], target: &Path) {
+        self.add_strs(&[option]);
+        self.add_words(before.iter().map(|path| path.as_os_str()));
+        self.add_words([Path::new("/").join(target).as_os_str()]);
     }
 
-    fn bind(&mut self, option: &str, source: &BindSource, target: &Path) {
+    fn add_bind(&mut self, option: &str, source: &BindSource, target: &Path) {
         match source {
             BindSource::Path(path) | BindSource::Verified(path, _) => {
-                self.one(option, &[path], target)
+                self.add_mount(option, &[path], target)
             }
             BindSource::Empty => {
-                self.words(&["--perms", "0555"]);
-                self.one("--tmpfs", &[], target);
+                self.add_strs(&["--perms", "0555"]);
+                self.add_mount("--tmpfs", &[], target);
             }
             // No source is detached where mounts are not cloned by the launcher.
             BindSource::Detached(_) => {}

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::error::{LaunchError, Step};
 
 /// The program that `build.rs` has built for this; empty where it could not.
-static CARRIED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trumanfs-init"));
+static CARRIED_INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/trumanfs-init"));
 
 /// True if this program itself can be the first process of a sandbox.
 static THIS_PROGRAM: AtomicBool = AtomicBool::new(false);
@@ -64,7 +64,7 @@ fn open(path: &Path) -> Result<OwnedFd, LaunchError> {
 /// Returns a file in memory with the program that is carried, which nobody can change. Nothing if there is none, or if
 /// this machine makes no such file that can be executed (the sysctl `vm.memfd_noexec`).
 fn in_memory() -> Option<OwnedFd> {
-    if CARRIED.is_empty() {
+    if CARRIED_INIT.is_empty() {
         return None;
     }
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -75,7 +75,7 @@ fn in_memory() -> Option<OwnedFd> {
         made => made,
     }
     .ok()?;
-    let mut rest = CARRIED;
+    let mut rest = CARRIED_INIT;
     while !rest.is_empty() {
         let written = rustix::io::write(&file, rest).ok()?;
         rest = rest.get(written..)?;

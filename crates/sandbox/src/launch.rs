@@ -5,28 +5,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::backend::{BackendChoice, is_refused_here};
-use super::bound::BoundContents;
+use super::bound_contents::BoundContents;
 use super::bwrap;
+use super::descriptor_list::{DescriptorList, SentDescriptor};
 use super::error::{LaunchError, Step};
-use super::first::{ParentThread, StandbyProcess, first, identity};
-use super::given::{DescriptorList, SentDescriptor};
+use super::first_process::{ParentThread, StandbyProcess, first, program_user};
 use super::image::InitImage;
+use super::install_tree::{InstallTree, tree_of};
 use super::layout::{SandboxLayout, layout};
 use super::limits::{self, CgroupHierarchies, EnforcedLimits};
-use super::order::{NO_PROGRAM, order};
+use super::network_sockets::NetworkSockets;
 use super::plan::{NetworkAccess, SandboxPlan};
 use super::reaper::ChildReaper;
 use super::running::RunningProgram;
-use super::sockets::NetworkSockets;
-use super::tree::{InstallTree, tree_of};
+use super::start_order::{NO_PROGRAM, make_start_order};
 use parking_lot::Mutex;
 use trumanfs_init::UserIds;
 use trumanfs_init::backend::Backend;
-use trumanfs_init::channel::{self, MOST_DESCRIPTORS};
+use trumanfs_init::channel::{self, MAX_DESCRIPTORS};
 use trumanfs_init::orders::{InitOrders, ListenerPorts};
 
 /// The most bytes that `/dev/shm` and the sandbox's root may hold where no limit of memory is set.
-const MEMORY_FILES: u64 = 1 << 30;
+const MEMORY_FILE_BYTES: u64 = 1 << 30;
 
 /// The launcher that starts sandboxes: a program whose [`run_init`](super::run_init) is their first process.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Launcher {
     /// A launcher with the first process that this program carries, else with the program that is running.
     #[must_use]
     pub fn of_this_program() -> Self {
-        Self::with(InitImage::default())
+        Self::with_image(InitImage::default())
     }
 
     /// A launcher with a file of this program; for tests, which are programs of their own.
@@ -55,10 +55,10 @@ impl Launcher {
     /// # Errors
     /// [`Step::Init`] if the file cannot be opened.
     pub fn of(program: &Path) -> Result<Self, LaunchError> {
-        InitImage::of(program).map(Self::with)
+        InitImage::of(program).map(Self::with_image)
     }
 
-    fn with(image: InitImage) -> Self {
+    fn with_image(image: InitImage) -> Self {
         Self {
             image: Arc::new(image),
             cgroups: Some(CgroupHierarchies::find()),
@@ -102,7 +102,7 @@ impl Launcher {
     /// Returns a first process without orders, and its parent if that is not the calling thread.
     fn first(&self, user: UserIds) -> Result<(RunningProgram, Option<ParentThread>), LaunchError> {
         let ahead = self.ahead.lock().take().filter(|ahead| ahead.is_for(user));
-        match ahead.and_then(StandbyProcess::take) {
+        match ahead.and_then(StandbyProcess::wait_until_started) {
             Some((running, parent)) => Ok((running, Some(parent))),
             None => first(&self.image, user, &self.reaper).map(|running| (running, None)),
         }
@@ -167,7 +167,7 @@ pub(super) fn launch_by(
     begun: &mut dyn FnMut(i32),
 ) -> Result<RunningProgram, LaunchError> {
     let user = (plan.uid, plan.gid);
-    let becomes = identity(user)?;
+    let becomes = program_user(user)?;
     // Bubblewrap waits outside for the first process.
     let helpers = u64::from(backend == Backend::Bwrap);
     let cgroups = launcher.cgroups.as_ref();
@@ -247,8 +247,8 @@ fn prepare<'p>(
     given.fds.extend(
         [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(SentDescriptor::Ours),
     );
-    let home = given.source(plan.home.as_fd(), false)?;
-    let scratch = given.source(plan.scratch.as_fd(), false)?;
+    let home = given.bind_source(plan.home.as_fd(), false)?;
+    let scratch = given.bind_source(plan.scratch.as_fd(), false)?;
     let tree = tree_of(
         &plan.argv,
         plan.search_path(),
@@ -258,34 +258,34 @@ fn prepare<'p>(
     let mut shown = Vec::new();
     let of_tree = tree.iter().flat_map(|tree| &tree.shown);
     for path in plan.bind_ro.iter().chain(of_tree) {
-        given.show(path, plan, &mut shown)?;
+        given.add_shown(path, plan, &mut shown)?;
     }
     let paths = shown.iter().map(|one| one.path.clone()).collect();
     let mut writable = Vec::with_capacity(plan.writable.len());
     for one in &plan.writable {
-        writable.push(given.source(one.dir.as_fd(), false)?);
+        writable.push(given.bind_source(one.dir.as_fd(), false)?);
     }
-    let (listeners, within) = listeners(&plan.network, &mut given)?;
+    let (listeners, within) = make_listeners(&plan.network, &mut given)?;
     let groups = match (&enforced.group, backend) {
         (Some(group), Backend::Namespaces) => {
             let failed = |errno| LaunchError::new(Step::Limits, "tasks", errno);
-            let doors = group.doors().map_err(failed)?.into_iter();
+            let doors = group.join_fds().map_err(failed)?.into_iter();
             doors
                 .map(|door| given.push(SentDescriptor::Made(door)))
                 .collect()
         }
         _ => Vec::new(),
     };
-    if given.fds.len() > MOST_DESCRIPTORS {
+    if given.fds.len() > MAX_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
-    let bound = BoundContents::of(&shown, &plan.bind_ro, plan.state_name)?;
+    let bound = BoundContents::look_into(&shown, &plan.bind_ro, plan.state_name)?;
     let layout = layout(plan, home, scratch, shown, &bound.hidden, writable)?;
     let orders = InitOrders {
         backend,
         groups,
         listeners,
-        ..orders(plan, layout, enforced, tree)?
+        ..make_orders(plan, layout, enforced, tree)?
     };
     Ok(PreparedLaunch {
         orders,
@@ -297,7 +297,7 @@ fn prepare<'p>(
 }
 
 /// Says which sockets the first process makes for the network, with our end of what it hands later ones out by.
-fn listeners(
+fn make_listeners(
     network: &NetworkAccess,
     given: &mut DescriptorList<'_>,
 ) -> Result<(Option<ListenerPorts>, Option<OwnedFd>), LaunchError> {
@@ -305,7 +305,7 @@ fn listeners(
         return Ok((None, None));
     };
     // One message takes them all, with that of UDP and the one that receives refusals.
-    if captured.anywhere.len() + captured.loopback.len() + 1 >= MOST_DESCRIPTORS {
+    if captured.anywhere.len() + captured.loopback.len() + 1 >= MAX_DESCRIPTORS {
         return Err(LaunchError::refused(Step::Plan, "network: too many ports"));
     }
     let (mut within, mut ours) = (None, None);
@@ -321,7 +321,7 @@ fn listeners(
     Ok((Some(listeners), ours))
 }
 
-fn orders(
+fn make_orders(
     plan: &SandboxPlan,
     layout: SandboxLayout,
     enforced: &EnforcedLimits,
@@ -340,7 +340,7 @@ fn orders(
         // Where PATH has a link to it that is not in the sandbox, the program is still there by its own path.
         let installed = tree.map(|tree| tree.file);
         let installed = installed.as_deref();
-        Some(order(
+        Some(make_start_order(
             &plan.argv,
             plan.search_path(),
             &plan.env,
@@ -357,7 +357,7 @@ fn orders(
         memory_files: plan
             .limits
             .memory
-            .map_or(MEMORY_FILES, |limit| limit.min(MEMORY_FILES)),
+            .map_or(MEMORY_FILE_BYTES, |limit| limit.min(MEMORY_FILE_BYTES)),
         entries: layout.entries,
         binds: layout.binds,
         rlimits: enforced.rlimits.clone(),

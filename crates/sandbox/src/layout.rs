@@ -13,11 +13,11 @@ use trumanfs_init::orders::{BindMount, BindSource, RootEntry};
 use trumanfs_init::sys::mount::attr;
 
 /// The names on the host's root that are system software, read-only: a link there is the same link in the sandbox.
-const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
+const SYSTEM_DIRS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
 
 /// The entries of `/etc` that programs need and that can be shown: no accounts, no keys, no configuration of services.
 /// Each directory is a mount more; files are copied.
-const ETC: [&str; 19] = [
+const ETC_ENTRIES: [&str; 19] = [
     "alternatives",
     "crypto-policies",
     "dotnet",
@@ -41,7 +41,7 @@ const ETC: [&str; 19] = [
 
 /// Files that are larger are mounted: a mount costs each launch about as much as copying this many bytes to the first
 /// process and into the root.
-const COPIED: u64 = 16 << 10;
+const MAX_COPIED_BYTES: u64 = 16 << 10;
 
 /// Names in `/etc` that begin so are shown, too: each version of Java has a directory of its own.
 const ETC_PREFIXES: [&str; 1] = ["java-"];
@@ -51,7 +51,7 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// The directories that the sandbox makes itself, so that neither a home nor a bound path may take their place or
 /// contain them.
-const OWN: [&str; 5] = ["etc", "dev", "proc", "tmp", "var"];
+const OWN_DIRS: [&str; 5] = ["etc", "dev", "proc", "tmp", "var"];
 
 /// Something of the host that is shown, read-only, at a path of its own.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub(super) struct SandboxLayout {
 /// # Errors
 /// [`Step::Plan`] for a path that the sandbox has something of its own at.
 pub fn check_home(path: &Path) -> Result<(), LaunchError> {
-    place(path).map(drop)
+    place_of(path).map(drop)
 }
 
 /// Decides the tree, with where the home, the scratch directory and all else that is shown of the host come from.
@@ -88,11 +88,11 @@ pub(super) fn layout(
     hidden: &[PathBuf],
     writable: Vec<BindSource>,
 ) -> Result<SandboxLayout, LaunchError> {
-    let home_path = place(&plan.home_path)?;
+    let home_path = place_of(&plan.home_path)?;
     let mut layout = SandboxLayout::default();
-    layout.system()?;
-    layout.etc(plan)?;
-    layout.devices();
+    layout.add_system()?;
+    layout.add_etc(plan)?;
+    layout.add_devices();
     layout.entries.push(RootEntry::Dir("proc".into()));
     layout.entries.push(RootEntry::Dir("tmp".into()));
     layout.entries.push(RootEntry::Dir("var".into()));
@@ -112,13 +112,13 @@ pub(super) fn layout(
         is_dir,
     } in shown
     {
-        late(source, place(&path)?, is_dir, attr::READ_ONLY);
+        late(source, place_of(&path)?, is_dir, attr::READ_ONLY);
     }
     for path in hidden {
-        late(BindSource::Empty, place(path)?, true, attr::READ_ONLY);
+        late(BindSource::Empty, place_of(path)?, true, attr::READ_ONLY);
     }
     for (WritableDir { path, .. }, source) in plan.writable.iter().zip(writable) {
-        late(source, place(path)?, true, 0);
+        late(source, place_of(path)?, true, 0);
     }
     let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
     late(home, home_path, true, read_only);
@@ -133,7 +133,7 @@ pub(super) fn layout(
 }
 
 impl SandboxLayout {
-    fn early(&mut self, path: &str, is_dir: bool) {
+    fn add_early(&mut self, path: &str, is_dir: bool) {
         self.binds.push(BindMount {
             source: BindSource::Path(Path::new("/").join(path)),
             target: path.into(),
@@ -143,12 +143,12 @@ impl SandboxLayout {
         });
     }
 
-    fn system(&mut self) -> Result<(), LaunchError> {
-        for name in SYSTEM {
+    fn add_system(&mut self) -> Result<(), LaunchError> {
+        for name in SYSTEM_DIRS {
             let path = Path::new("/").join(name);
             match link(&path) {
                 Ok(Some(target)) => self.entries.push(RootEntry::Link(name.into(), target)),
-                Ok(None) => self.early(name, true),
+                Ok(None) => self.add_early(name, true),
                 Err(Errno::NOENT) if name != "usr" => {}
                 Err(errno) => {
                     return Err(LaunchError::new(
@@ -163,7 +163,7 @@ impl SandboxLayout {
     }
 
     /// A constructed `/etc`: one user, no host.
-    fn etc(&mut self, plan: &SandboxPlan) -> Result<(), LaunchError> {
+    fn add_etc(&mut self, plan: &SandboxPlan) -> Result<(), LaunchError> {
         self.entries.push(RootEntry::Dir("etc".into()));
         let (uid, gid) = (plan.uid, plan.gid);
         let name = if uid == 0 { "root" } else { "user" };
@@ -217,10 +217,10 @@ impl SandboxLayout {
     }
 
     fn shown_etc(&mut self) {
-        for name in ETC {
+        for name in ETC_ENTRIES {
             // Private keys lie beside certificates, so of these directories parts are shown.
             if let Some((above, _)) = name.rsplit_once('/')
-                && kind(&Path::new("/etc").join(name)).is_ok()
+                && file_type(&Path::new("/etc").join(name)).is_ok()
             {
                 self.dirs_in_etc(above);
             }
@@ -262,12 +262,12 @@ impl SandboxLayout {
         match link(&path) {
             Ok(Some(to)) => self.entries.push(RootEntry::Link(target, to)),
             Ok(None) => {
-                let is_dir = match kind(&path) {
+                let is_dir = match file_type(&path) {
                     Ok(FileType::Directory) => true,
                     Ok(FileType::RegularFile) => false,
                     _ => return,
                 };
-                if !is_dir && let Some(content) = content(&path) {
+                if !is_dir && let Some(content) = read_small_file(&path) {
                     self.entries.push(RootEntry::File(target, content));
                     return;
                 }
@@ -283,7 +283,7 @@ impl SandboxLayout {
         }
     }
 
-    fn devices(&mut self) {
+    fn add_devices(&mut self) {
         for dir in ["dev", "dev/pts", "dev/shm"] {
             self.entries.push(RootEntry::Dir(dir.into()));
         }
@@ -298,7 +298,7 @@ impl SandboxLayout {
             self.entries.push(RootEntry::Link(path, target.into()));
         }
         for name in DEVICES {
-            self.early(&format!("dev/{name}"), false);
+            self.add_early(&format!("dev/{name}"), false);
         }
     }
 }
@@ -309,11 +309,11 @@ pub(super) fn is_shown(path: &Path) -> bool {
         .strip_prefix("/")
         .ok()
         .and_then(|path| path.iter().next());
-    first.is_some_and(|first| SYSTEM.iter().any(|name| first == *name))
+    first.is_some_and(|first| SYSTEM_DIRS.iter().any(|name| first == *name))
 }
 
 /// Returns where a path of the plan lies in the sandbox, relative to its root.
-fn place(path: &Path) -> Result<PathBuf, LaunchError> {
+fn place_of(path: &Path) -> Result<PathBuf, LaunchError> {
     let refuse = |why: &str| {
         Err(LaunchError::refused(
             Step::Plan,
@@ -332,7 +332,7 @@ fn place(path: &Path) -> Result<PathBuf, LaunchError> {
     }
     match names.as_slice() {
         [] => refuse("the host's root cannot be shown"),
-        [only] if OWN.iter().chain(&SYSTEM).any(|own| only == own) => {
+        [only] if OWN_DIRS.iter().chain(&SYSTEM_DIRS).any(|own| only == own) => {
             refuse("the sandbox has one of its own there")
         }
         [first, ..] if ["dev", "proc", "sys"].iter().any(|own| first == own) => {
@@ -342,24 +342,24 @@ fn place(path: &Path) -> Result<PathBuf, LaunchError> {
     }
 }
 
-fn kind(path: &Path) -> Result<FileType, Errno> {
+fn file_type(path: &Path) -> Result<FileType, Errno> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty())?;
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
 /// Reads a file that everybody may read, unless it is large.
-fn content(path: &Path) -> Option<Vec<u8>> {
+fn read_small_file(path: &Path) -> Option<Vec<u8>> {
     use std::io::Read;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
     let everybody = Mode::ROTH.as_raw_mode();
-    if stat.st_mode & everybody == 0 || u64::try_from(stat.st_size).ok()? > COPIED {
+    if stat.st_mode & everybody == 0 || u64::try_from(stat.st_size).ok()? > MAX_COPIED_BYTES {
         return None;
     }
     let mut content = Vec::with_capacity(usize::try_from(stat.st_size).ok()? + 1);
     std::fs::File::from(file)
-        .take(COPIED)
+        .take(MAX_COPIED_BYTES)
         .read_to_end(&mut content)
         .ok()?;
     Some(content)
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn places_are_below_the_root_and_not_the_sandbox_s_own() {
         for good in ["/home/x", "/tmp/x", "/usr/local/home", "/x", "/home//x/"] {
-            place(Path::new(good)).unwrap();
+            place_of(Path::new(good)).unwrap();
         }
         for bad in [
             "",
@@ -406,7 +406,7 @@ mod tests {
             "/dev/shm/x",
             "/sys/x",
         ] {
-            let error = place(Path::new(bad)).unwrap_err();
+            let error = place_of(Path::new(bad)).unwrap_err();
             assert_eq!(error.step, Step::Plan, "{bad}");
         }
     }

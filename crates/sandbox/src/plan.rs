@@ -58,7 +58,7 @@ pub struct SandboxPlan {
 }
 
 /// The directories in which a program is looked up if nothing else says where.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl SandboxPlan {
     /// Returns where the program is looked up.
@@ -66,7 +66,7 @@ impl SandboxPlan {
         let in_env = || self.env.iter().find(|(name, _)| name == "PATH");
         let path = self.search_path.as_ref();
         let path = path.or_else(|| in_env().map(|(_, value)| value));
-        path.map_or(OsStr::new(USUAL_PATH), OsString::as_os_str)
+        path.map_or(OsStr::new(DEFAULT_PATH), OsString::as_os_str)
     }
 }
 

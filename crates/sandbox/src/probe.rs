@@ -9,11 +9,11 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
 
-use super::end::ProgramEnd;
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, launch_by};
 use super::limits::{ActiveLimit, LimitMechanism};
 use super::plan::{NetworkAccess, ResourceLimits, SandboxPlan};
+use super::program_end::ProgramEnd;
 use super::running::KillCondition;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::limit::LimitKind;
@@ -42,7 +42,7 @@ const NOBODY: u32 = 65534;
 
 /// The capabilities that are tried, in this order: the name, the steps of a launch that belong to it, and what works if
 /// they do.
-const PARTS: [(&str, &[Step], &str); 6] = [
+const TRIED_PARTS: [(&str, &[Step], &str); 6] = [
     (
         "namespaces",
         &[
@@ -82,7 +82,7 @@ const PARTS: [(&str, &[Step], &str); 6] = [
 ];
 
 /// The order in which the first process goes through the parts.
-const ORDER: [Step; 14] = [
+const STEP_ORDER: [Step; 14] = [
     Step::Plan,
     Step::Identity,
     Step::Namespaces,
@@ -100,7 +100,7 @@ const ORDER: [Step; 14] = [
 ];
 
 /// Settings that forbid namespaces: the file, the value that does, and what to do about it.
-const SETTINGS: [(&str, &str, &str); 5] = [
+const FORBIDDING_SETTINGS: [(&str, &str, &str); 5] = [
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
         "1",
@@ -141,11 +141,11 @@ pub struct ProbeReport {
 /// Tries everything, by making a sandbox of each backend that shows no home and runs `true`.
 #[must_use]
 pub fn probe(launcher: &Launcher) -> ProbeReport {
-    let mut capabilities = own(launcher);
+    let mut capabilities = probe_namespaces(launcher);
     let own_works = capabilities
         .iter()
         .all(|one| !one.needed || one.works == Some(true));
-    let bwrap = bwrap(launcher);
+    let bwrap = probe_bwrap(launcher);
     let bwrap_works = bwrap.works == Some(true);
     capabilities.push(bwrap);
     ProbeReport {
@@ -165,7 +165,7 @@ fn run(
     backend: Backend,
     ids: (u32, u32),
 ) -> Result<Vec<ActiveLimit>, LaunchError> {
-    let mut running = launch_by(backend, &plan(ids)?, launcher, &mut |_| {})?;
+    let mut running = launch_by(backend, &probe_plan(ids)?, launcher, &mut |_| {})?;
     let in_force = running.in_force().to_vec();
     match running.wait(KillCondition::default()).end {
         ProgramEnd::Exited(0) => Ok(in_force),
@@ -186,7 +186,7 @@ fn own_ids() -> (u32, u32) {
 }
 
 /// Tries bubblewrap. Root tries it for somebody else, because it is for no home of root's.
-fn bwrap(launcher: &Launcher) -> MachineCapability {
+fn probe_bwrap(launcher: &Launcher) -> MachineCapability {
     let ids = match own_ids() {
         (0, _) => (NOBODY, NOBODY),
         ids => ids,
@@ -203,18 +203,25 @@ fn bwrap(launcher: &Launcher) -> MachineCapability {
 }
 
 /// Tries own namespaces, and what is to be had in them.
-fn own(launcher: &Launcher) -> Vec<MachineCapability> {
+fn probe_namespaces(launcher: &Launcher) -> Vec<MachineCapability> {
     let outcome = run(launcher, Backend::Namespaces, own_ids());
     let failed = outcome.as_ref().err();
-    let mut all: Vec<MachineCapability> = PARTS.iter().map(|part| part_of(part, failed)).collect();
+    let mut all: Vec<MachineCapability> = TRIED_PARTS
+        .iter()
+        .map(|part| part_of(part, failed))
+        .collect();
     let in_force = outcome.as_deref().unwrap_or_default();
-    all.push(limit(LimitKind::Memory, in_force, "memory"));
-    all.push(limit(LimitKind::Processes, in_force, "processes"));
+    all.push(limit_capability(LimitKind::Memory, in_force, "memory"));
+    all.push(limit_capability(
+        LimitKind::Processes,
+        in_force,
+        "processes",
+    ));
     all
 }
 
 /// A plan that needs nothing of this machine but what each sandbox needs.
-fn plan((uid, gid): (u32, u32)) -> Result<SandboxPlan, LaunchError> {
+fn probe_plan((uid, gid): (u32, u32)) -> Result<SandboxPlan, LaunchError> {
     let open = |path: &str, flags: OFlags| -> Result<OwnedFd, LaunchError> {
         rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| LaunchError::new(Step::Source, path, errno))
@@ -253,10 +260,10 @@ fn part_of(
     failed: Option<&LaunchError>,
 ) -> MachineCapability {
     let when = |step: Step| {
-        ORDER
+        STEP_ORDER
             .iter()
             .position(|one| *one == step)
-            .unwrap_or(ORDER.len())
+            .unwrap_or(STEP_ORDER.len())
     };
     let works = failed.is_none_or(|error| {
         !steps.contains(&error.step) && steps.iter().all(|step| when(*step) < when(error.step))
@@ -313,7 +320,7 @@ fn remedy(error: &LaunchError) -> Option<String> {
     if !is_refused || !about_namespaces.contains(&error.step) {
         return error.remedy();
     }
-    let set = SETTINGS
+    let set = FORBIDDING_SETTINGS
         .iter()
         .find(|(file, value, _)| read_setting(file).is_some_and(|text| text.trim() == *value));
     match set {
@@ -331,7 +338,7 @@ fn remedy(error: &LaunchError) -> Option<String> {
     }
 }
 
-fn limit(limit: LimitKind, in_force: &[ActiveLimit], what: &str) -> MachineCapability {
+fn limit_capability(limit: LimitKind, in_force: &[ActiveLimit], what: &str) -> MachineCapability {
     let mechanism = in_force
         .iter()
         .find(|one| one.limit == limit)
@@ -368,7 +375,7 @@ mod tests {
     use super::*;
 
     fn of(error: &LaunchError) -> Vec<Option<bool>> {
-        PARTS
+        TRIED_PARTS
             .iter()
             .map(|part| part_of(part, Some(error)).works)
             .collect()
@@ -382,7 +389,7 @@ mod tests {
         let proc = LaunchError::new(Step::Proc, "", Errno::PERM);
         // The root is left after /proc was mounted, so nobody knows yet.
         assert_eq!(of(&proc), [yes, None, no, yes, None, None]);
-        let part = part_of(&PARTS[2], Some(&proc));
+        let part = part_of(&TRIED_PARTS[2], Some(&proc));
         assert!(
             part.remedy
                 .is_some_and(|remedy| remedy.contains("systempaths"))

@@ -32,7 +32,7 @@ pub(super) struct ChildReaper(Mutex<Option<Sender<ReaperTask>>>);
 impl ChildReaper {
     /// Waits for a child that is ending, and removes its cgroup then, without keeping the caller waiting. Only where
     /// there can be no thread the caller waits.
-    pub(super) fn take(&self, pid: i32, enforced: EnforcedLimits) {
+    pub(super) fn reap_later(&self, pid: i32, enforced: EnforcedLimits) {
         let mut thread = self.0.lock();
         if thread.is_none() {
             *thread = start();
@@ -43,7 +43,7 @@ impl ChildReaper {
             None => Some(task),
         };
         if let Some(task) = refused {
-            carry_out(task);
+            reap(task);
         }
     }
 }
@@ -64,11 +64,11 @@ impl Drop for ChildReaper {
 fn start() -> Option<Sender<ReaperTask>> {
     let (hand, handed) = channel();
     let named = std::thread::Builder::new().name("sandbox-reaper".to_owned());
-    let thread = named.spawn(move || handed.into_iter().for_each(carry_out));
+    let thread = named.spawn(move || handed.into_iter().for_each(reap));
     thread.is_ok().then_some(hand)
 }
 
-fn carry_out(task: ReaperTask) {
+fn reap(task: ReaperTask) {
     match task {
         ReaperTask::Reap(pid, enforced) => {
             // A process that ignores the ends of its children has none to wait for.

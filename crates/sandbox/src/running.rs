@@ -10,11 +10,11 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use super::bwrap::FirstProcess;
-use super::end::{ProgramEnd, ProgramOutcome, end_by_limit, end_of};
 use super::error::{LaunchError, Step};
 use super::limits::{ActiveLimit, EnforcedLimits, SandboxCgroup};
+use super::network_sockets::NetworkSockets;
+use super::program_end::{ProgramEnd, ProgramOutcome, end_by_limit, end_of};
 use super::reaper::{ChildReaper, GONE_LIMIT};
-use super::sockets::NetworkSockets;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::channel::{self, InitMessage};
 use trumanfs_init::limit::LimitKind;
@@ -113,17 +113,19 @@ impl RunningProgram {
         };
         // Bubblewrap itself is in the group, and knows nothing of it.
         let enters = self.backend == Backend::Namespaces;
-        group.take(self.started.pid, enters).map_err(|errno| {
-            // It may be gone because it could not even begin.
-            let now = KillCondition {
-                deadline: Some(Instant::now()),
-                ..KillCondition::default()
-            };
-            match self.hear(now) {
-                WaitEvent::Said(InitMessage::Failed(failed)) => failed.into(),
-                _ => LaunchError::new(Step::Limits, "cgroup.procs", errno),
-            }
-        })
+        group
+            .add_process(self.started.pid, enters)
+            .map_err(|errno| {
+                // It may be gone because it could not even begin.
+                let now = KillCondition {
+                    deadline: Some(Instant::now()),
+                    ..KillCondition::default()
+                };
+                match self.receive_event(now) {
+                    WaitEvent::Said(InitMessage::Failed(failed)) => failed.into(),
+                    _ => LaunchError::new(Step::Limits, "cgroup.procs", errno),
+                }
+            })
     }
 
     /// Another descriptor of what is readable when memory has run out, where the kernel does not end all for it.
@@ -213,7 +215,7 @@ impl RunningProgram {
         sent: rustix::io::Result<()>,
     ) -> Result<Vec<OwnedFd>, LaunchError> {
         let deadline = Instant::now() + SET_UP_LIMIT;
-        let error = match self.hear(KillCondition {
+        let error = match self.receive_event(KillCondition {
             deadline: Some(deadline),
             cancel: None,
         }) {
@@ -227,7 +229,7 @@ impl RunningProgram {
                 _ => LaunchError::refused(Step::Init, "it ended before the sandbox was set up"),
             },
         };
-        self.bury();
+        self.kill_and_wait();
         Err(error)
     }
 
@@ -246,7 +248,7 @@ impl RunningProgram {
     ) -> ProgramOutcome {
         let (mut told, mut counted) = (None, Duration::ZERO);
         let end = loop {
-            match self.hear(until) {
+            match self.receive_event(until) {
                 WaitEvent::Said(
                     InitMessage::SetUp(_)
                     | InitMessage::ProgramEnded(..)
@@ -276,9 +278,9 @@ impl RunningProgram {
         self.is_empty = told.is_some();
         let (cpu, memory, all_gone) = match told {
             Some(used) => (Duration::from_micros(used.cpu_us), used.memory, true),
-            None => self.bury(),
+            None => self.kill_and_wait(),
         };
-        let hit = self.hit(&end);
+        let hit = self.limits_hit(&end);
         ProgramOutcome {
             end: end_by_limit(end, &hit),
             // What could not be waited for is missing in the one, what was used after the last look in the other.
@@ -290,7 +292,7 @@ impl RunningProgram {
     }
 
     /// The limits that were hit.
-    fn hit(&self, end: &ProgramEnd) -> Vec<LimitKind> {
+    fn limits_hit(&self, end: &ProgramEnd) -> Vec<LimitKind> {
         let mut hit = Vec::new();
         if let Some(group) = &self.enforced.group {
             hit.extend(group.killed_for_memory().then_some(LimitKind::Memory));
@@ -311,7 +313,7 @@ impl RunningProgram {
     }
 
     /// Kills everything and waits for it so long as is reasonable; returns what was used, and whether all are gone.
-    fn bury(&mut self) -> (Duration, u64, bool) {
+    fn kill_and_wait(&mut self) -> (Duration, u64, bool) {
         self.kill();
         let gone = Instant::now() + GONE_LIMIT;
         // What was started may have been killed by somebody, and the sandbox lives on.
@@ -341,7 +343,7 @@ impl RunningProgram {
     }
 
     /// Waits for the first process to say something.
-    fn hear(&self, until: KillCondition<'_>) -> WaitEvent {
+    fn receive_event(&self, until: KillCondition<'_>) -> WaitEvent {
         let out_of_memory = self
             .enforced
             .group
@@ -366,7 +368,7 @@ impl RunningProgram {
             let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             // What it says has happened first: the program may have ended because its memory was over.
             return match (ready.first(), ready.get(1)) {
-                (Some(true), _) => match channel::hear(&self.channel) {
+                (Some(true), _) => match channel::receive(&self.channel) {
                     Ok(Some(said)) => WaitEvent::Said(said),
                     Ok(None) | Err(_) => WaitEvent::Closed,
                 },
@@ -384,10 +386,10 @@ impl Drop for RunningProgram {
         if self.is_empty {
             self.kill();
             let enforced = std::mem::take(&mut self.enforced);
-            return self.reaper.take(self.started.pid, enforced);
+            return self.reaper.reap_later(self.started.pid, enforced);
         }
         if !self.reaped && !self.hangs {
-            self.bury();
+            self.kill_and_wait();
         }
         if self.reaped {
             return;

@@ -16,20 +16,20 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::end::{ProgramEnd, end_of};
 use super::error::{LaunchError, Step};
 use super::launch::{Launcher, launch_service};
 use super::limits::ActiveLimit;
-use super::order::order;
+use super::network_sockets::NetworkSockets;
 use super::plan::SandboxPlan;
+use super::program_end::{ProgramEnd, end_of};
 use super::running::RunningProgram;
-use super::sockets::NetworkSockets;
+use super::start_order::make_start_order;
 use trumanfs_init::backend::Backend;
 use trumanfs_init::channel::{self, InitMessage};
 use trumanfs_init::limit::LimitKind;
 
 /// The time between two questions of a wait whether to go on.
-const LOOK: Duration = Duration::from_millis(50);
+const RECHECK_PAUSE: Duration = Duration::from_millis(50);
 
 /// A sandbox that takes orders. Dropping it kills everything in it.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub fn serve(
             if is_out_of_memory(&hearing, out_of_memory.as_ref()) {
                 break ProgramEnd::Limit(LimitKind::Memory);
             }
-            let (number, end) = match channel::hear(&hearing) {
+            let (number, end) = match channel::receive(&hearing) {
                 Ok(Some(InitMessage::ProgramEnded(number, status))) => (number, end_of(status)),
                 Ok(Some(InitMessage::ProgramFailed(number, error))) => {
                     (number, ProgramEnd::NotStarted(error.into()))
@@ -159,7 +159,7 @@ impl SandboxService {
         installed: Option<&Path>,
         streams: [OwnedFd; 3],
     ) -> Result<u32, LaunchError> {
-        let order = order(argv, path, env, cwd, installed)?;
+        let order = make_start_order(argv, path, env, cwd, installed)?;
         let [stdin, stdout, stderr] = &streams;
         let fds = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         let mut next = self.next.lock();
@@ -182,7 +182,7 @@ impl SandboxService {
                 self.kill();
                 return Some(over.clone());
             }
-            self.heard.changed.wait_for(&mut state, LOOK);
+            self.heard.changed.wait_for(&mut state, RECHECK_PAUSE);
             if !parking_lot::MutexGuard::unlocked(&mut state, go_on) {
                 return None;
             }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use trumanfs::exec::program::network::{
-    ConnectionRecord, ConnectionReport, Gateway, NetworkSettings, hint,
+    ConnectionRecord, ConnectionReport, Gateway, NetworkSettings, add_proxy_variables,
 };
 use trumanfs::exec::program::policy::NetworkRule;
 use trumanfs::exec::program::sandbox::{KillCondition, NetworkAccess, SandboxPlan};
@@ -63,7 +63,7 @@ pub(crate) fn run_during(
     let settings = NetworkSettings::new(rule, None).expect("a rule");
     let opened = settings.map(|settings| settings.open().expect("ports"));
     if let Some(opened) = &opened {
-        hint(&mut plan.env);
+        add_proxy_variables(&mut plan.env);
         plan.network = NetworkAccess::Captured(opened.captured());
     }
     let lines: Arc<Mutex<Vec<ConnectionRecord>>> = Arc::default();

@@ -7,7 +7,7 @@
 pub mod clone;
 pub mod filter;
 pub mod mount;
-pub mod number;
 pub mod program;
-pub mod refused;
+pub mod refused_packets;
 pub mod route;
+pub mod syscall_numbers;

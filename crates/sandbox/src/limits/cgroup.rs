@@ -16,10 +16,10 @@ use super::limit::LimitMechanism;
 use crate::plan::ResourceLimits;
 
 /// The prefix of the names of groups: this, then the launcher's PID namespace and process, and a number.
-const PREFIX: &str = "trumanfs-";
+const GROUP_PREFIX: &str = "trumanfs-";
 
 /// The number of tries to remove a group that its processes have just left, each a millisecond after the last.
-const TRIES: u32 = 50;
+const MAX_REMOVE_TRIES: u32 = 50;
 
 /// The groups below which groups can be made, by controller.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl CgroupHierarchies {
                 .is_some_and(|all| all.split_whitespace().any(|one| one == controller))
         });
         for parent in [&found.memory, &found.pids].into_iter().flatten() {
-            sweep(&parent.path);
+            remove_dead_groups(&parent.path);
         }
         found
     }
@@ -162,7 +162,7 @@ impl SandboxCgroup {
     pub(in super::super) fn make(all: &CgroupHierarchies, limits: &ResourceLimits) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}{}-{number}", prefix()?, std::process::id());
+        let name = format!("{}{}-{number}", group_prefix()?, std::process::id());
         let memory = all.memory.as_ref().filter(|_| limits.memory.is_some());
         let pids = all.pids.as_ref().filter(|_| limits.processes.is_some());
         let mut group = Self {
@@ -204,7 +204,7 @@ impl SandboxCgroup {
     }
 
     /// Returns the mechanism that limits memory.
-    pub(super) fn memory(&self) -> Option<LimitMechanism> {
+    pub(super) fn memory_mechanism(&self) -> Option<LimitMechanism> {
         self.parts
             .iter()
             .find(|part| part.memory)
@@ -212,17 +212,21 @@ impl SandboxCgroup {
     }
 
     /// Returns the mechanism that limits processes.
-    pub(super) fn processes(&self) -> Option<LimitMechanism> {
+    pub(super) fn process_mechanism(&self) -> Option<LimitMechanism> {
         self.parts
             .iter()
             .find(|part| part.pids)
             .map(|part| part.mechanism)
     }
 
-    /// Puts a process into the group. `has_doors`: whether it enters by [`SandboxCgroup::doors`] where there are any.
-    pub(in super::super) fn take(&self, pid: i32, has_doors: bool) -> rustix::io::Result<()> {
+    /// Puts a process into the group. `has_doors`: whether it enters by [`SandboxCgroup::join_fds`] where there are any.
+    pub(in super::super) fn add_process(
+        &self,
+        pid: i32,
+        has_doors: bool,
+    ) -> rustix::io::Result<()> {
         let parts = self.parts.iter();
-        for part in parts.filter(|part| !(has_doors && part.has_door())) {
+        for part in parts.filter(|part| !(has_doors && part.needs_join_fd())) {
             part.write("cgroup.procs", &pid.to_string())?;
         }
         Ok(())
@@ -231,14 +235,14 @@ impl SandboxCgroup {
     /// Files by which a process of one thread enters the parts of version 1: it writes `0` to each. Whoever moves another
     /// process waits until no process of the machine forks, executes or ends (`cgroup_procs_write_start` in the kernel's
     /// cgroup.c), which takes milliseconds; a thread that moves itself does not.
-    pub(in super::super) fn doors(&self) -> rustix::io::Result<Vec<OwnedFd>> {
-        let parts = self.parts.iter().filter(|part| part.has_door());
+    pub(in super::super) fn join_fds(&self) -> rustix::io::Result<Vec<OwnedFd>> {
+        let parts = self.parts.iter().filter(|part| part.needs_join_fd());
         parts.map(|part| part.open("tasks")).collect()
     }
 
     /// Returns whether the kernel has killed a process of the group because of its memory.
     pub(in super::super) fn killed_for_memory(&self) -> bool {
-        self.counted(|part| match part.mechanism {
+        self.has_counted(|part| match part.mechanism {
             LimitMechanism::CgroupV2 => ("memory.events", "oom_kill"),
             _ => ("memory.oom_control", "oom_kill"),
         })
@@ -246,10 +250,10 @@ impl SandboxCgroup {
 
     /// Returns whether a process could not be made because there were too many.
     pub(in super::super) fn refused_processes(&self) -> bool {
-        self.counted(|_| ("pids.events", "max"))
+        self.has_counted(|_| ("pids.events", "max"))
     }
 
-    fn counted(&self, which: impl Fn(&CgroupDir) -> (&'static str, &'static str)) -> bool {
+    fn has_counted(&self, which: impl Fn(&CgroupDir) -> (&'static str, &'static str)) -> bool {
         self.parts.iter().any(|part| {
             let (file, key) = which(part);
             let text = part.read(file).unwrap_or_default();
@@ -324,7 +328,7 @@ impl CgroupDir {
     }
 
     /// Returns whether any process can enter by a descriptor: version 2 looks at the process itself in older kernels.
-    fn has_door(&self) -> bool {
+    fn needs_join_fd(&self) -> bool {
         self.mechanism == LimitMechanism::CgroupV1
     }
 
@@ -340,13 +344,13 @@ impl CgroupDir {
     fn read(&self, name: &str) -> Option<String> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, name, flags, Mode::empty()).ok()?;
-        contents(file)
+        read_all(file)
     }
 }
 
 impl Drop for CgroupDir {
     fn drop(&mut self) {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_REMOVE_TRIES {
             match rustix::fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR) {
                 Err(Errno::BUSY) => std::thread::sleep(Duration::from_millis(1)),
                 _ => return,
@@ -357,15 +361,15 @@ impl Drop for CgroupDir {
 
 /// Returns how the names of groups begin that launchers of this PID namespace make: in another one, their numbers are those of
 /// other processes, or of none.
-fn prefix() -> Option<String> {
+fn group_prefix() -> Option<String> {
     let namespace = rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino;
-    Some(format!("{PREFIX}{namespace}-"))
+    Some(format!("{GROUP_PREFIX}{namespace}-"))
 }
 
 /// Removes groups of launchers that do not live any more. The kernel removes none with a process in it, but one that its
 /// launcher has only just made.
-fn sweep(parent: &Path) {
-    let Some(prefix) = prefix() else {
+fn remove_dead_groups(parent: &Path) {
+    let Some(prefix) = group_prefix() else {
         return;
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -387,10 +391,10 @@ fn sweep(parent: &Path) {
 
 fn read(path: impl AsRef<Path>) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    contents(rustix::fs::openat(CWD, path.as_ref(), flags, Mode::empty()).ok()?)
+    read_all(rustix::fs::openat(CWD, path.as_ref(), flags, Mode::empty()).ok()?)
 }
 
-fn contents(file: OwnedFd) -> Option<String> {
+fn read_all(file: OwnedFd) -> Option<String> {
     use std::io::Read;
     let mut text = String::new();
     std::fs::File::from(file).read_to_string(&mut text).ok()?;
@@ -462,7 +466,7 @@ mod tests {
     #[allow(clippy::unwrap_used)]
     fn groups_of_another_pid_namespace_are_somebody_else_s() {
         let parent = tempfile::tempdir().unwrap();
-        let own = prefix().unwrap();
+        let own = group_prefix().unwrap();
         // No process has a number above 2^22 (PID_MAX_LIMIT).
         let (dead, living) = (
             format!("{own}4194305-0"),
@@ -471,7 +475,7 @@ mod tests {
         for name in [&*dead, &*living, "trumanfs-1-4194305-0"] {
             std::fs::create_dir(parent.path().join(name)).unwrap();
         }
-        sweep(parent.path());
+        remove_dead_groups(parent.path());
         assert!(!parent.path().join(dead).exists());
         assert!(parent.path().join(living).exists());
         assert!(parent.path().join("trumanfs-1-4194305-0").exists());

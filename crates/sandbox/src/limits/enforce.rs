@@ -68,7 +68,9 @@ pub(in super::super) fn enforce(
         enforced.group = hierarchies.and_then(|all| SandboxCgroup::make(all, &counted));
     }
     let group = enforced.group.as_ref();
-    let (memory, processes) = group.map_or((None, None), |g| (g.memory(), g.processes()));
+    let (memory, processes) = group.map_or((None, None), |g| {
+        (g.memory_mechanism(), g.process_mechanism())
+    });
     match (limits.memory, memory) {
         (Some(_), Some(mechanism)) => enforced.note(LimitKind::Memory, mechanism),
         (Some(bytes), None) => {

@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::bytes::ByteReader;
+use super::byte_reader::ByteReader;
 
 /// A question of a client.
 #[derive(Debug, PartialEq, Eq)]

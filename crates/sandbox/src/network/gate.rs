@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::dns::{self, DnsAnswer};
-use super::log::{ConnectionLog, begun};
-use super::names::NameTable;
+use super::log::{ConnectionLog, new_record};
+use super::name_table::NameTable;
 use crate::SandboxSocketSource;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::is_public;
@@ -23,13 +23,13 @@ use trumanfs_policy::network::{DNS, PROXY, SOCKS};
 use trumanfs_policy::network::{HostDenial, HostRules};
 
 /// The time that connecting to one address may take.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The time that connecting to what the program serves may take.
-const WITHIN: Duration = Duration::from_secs(5);
+const LOCAL_CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The most addresses of a name that are tried.
-const TRIED: usize = 4;
+const MAX_TRIED_ADDRESSES: usize = 4;
 
 /// The gate that decides about connections of one program.
 pub(super) struct ConnectionGate {
@@ -110,14 +110,14 @@ impl ConnectionGate {
     pub(super) fn connect_within(&self, at: SocketAddrV4) -> rustix::io::Result<TcpStream> {
         let within = self.within.as_ref().ok_or(Errno::NOTCONN)?;
         let socket = within.lock().socket()?;
-        set_socket_timeout(&socket, Timeout::Send, Some(WITHIN))?;
+        set_socket_timeout(&socket, Timeout::Send, Some(LOCAL_CONNECT_LIMIT))?;
         rustix::net::connect(&socket, &at)?;
         Ok(socket.into())
     }
 
     /// Returns where a sandbox serves a host itself, for a program that asks a proxy for it: what the launcher listens at
     /// is not among that.
-    pub(super) fn own(&self, host: &Host, port: u16) -> Option<SocketAddrV4> {
+    pub(super) fn own_address(&self, host: &Host, port: u16) -> Option<SocketAddrV4> {
         let is_launchers = [PROXY, SOCKS].contains(&port)
             || self.ports.contains(&port)
             || self.host_ports.contains(&port);
@@ -144,7 +144,8 @@ impl ConnectionGate {
         if let Err(denied) = self.rules.decide_name(&host) {
             // What an address is called is asked by programs of their own accord.
             if !host.to_string().ends_with(".arpa") {
-                self.log.add(&begun("dns", &host, 53).denied(&denied));
+                self.log
+                    .add(&new_record("dns", &host, 53).with_denial(&denied));
             }
             return DnsAnswer::NoName;
         }
@@ -160,8 +161,8 @@ impl ConnectionGate {
 
     /// Takes note of a connection that the kernel has refused, because nobody listens at the port. A host that is allowed
     /// there is named with what reaches it.
-    pub(super) fn closed(&self, address: Ipv4Addr, port: u16) {
-        let host = self.meant(address);
+    pub(super) fn note_refused_by_kernel(&self, address: Ipv4Addr, port: u16) {
+        let host = self.host_at(address);
         let denied = match self.rules.decide(&host, port) {
             Err(denied) => denied,
             Ok(_) => {
@@ -175,11 +176,12 @@ impl ConnectionGate {
                 HostDenial::new("network: ports", reason)
             }
         };
-        self.log.add(&begun("closed", &host, port).denied(&denied));
+        self.log
+            .add(&new_record("closed", &host, port).with_denial(&denied));
     }
 
     /// Returns what a program meant that connects to an address in its sandbox.
-    pub(super) fn meant(&self, address: Ipv4Addr) -> Host {
+    pub(super) fn host_at(&self, address: Ipv4Addr) -> Host {
         match self.names.lock().name_of(address) {
             Some(name) => Host::Name(name.to_owned()),
             None => Host::Address(address.into()),
@@ -200,8 +202,8 @@ impl HostPermit {
     /// Connects to an address of the host.
     pub(super) fn connect(&self) -> Result<(TcpStream, IpAddr), ConnectFailure> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in self.addresses.iter().take(TRIED) {
-            match TcpStream::connect_timeout(address, CONNECT) {
+        for address in self.addresses.iter().take(MAX_TRIED_ADDRESSES) {
+            match TcpStream::connect_timeout(address, CONNECT_LIMIT) {
                 Ok(stream) => return Ok((stream, address.ip())),
                 Err(error) => last = error,
             }

@@ -16,25 +16,25 @@ use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::closed;
 use super::gate::ConnectionGate;
-use super::log::{ConnectionLog, ConnectionObserver, ConnectionReport, begun};
-use super::names::NameTable;
+use super::log::{ConnectionLog, ConnectionObserver, ConnectionReport, new_record};
+use super::name_table::NameTable;
+use super::refusal_packet;
 use super::relay::relay;
 use super::session::serve;
 use super::settings::NetworkSetup;
-use super::wait::{StopSignal, WaitOutcome};
+use super::stop_signal::{StopSignal, WaitOutcome};
 use crate::NetworkSockets;
 use trumanfs_policy::network::Host;
 
 /// The most connections at once; others wait to be accepted.
-const MOST: usize = 128;
+const MAX_CONNECTIONS: usize = 128;
 
 /// The time between two looks at whether there may be more connections again.
-const LOOK: Duration = Duration::from_millis(20);
+const RECHECK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The time that the end of connections is waited for when the program has ended.
-const END: Duration = Duration::from_secs(2);
+const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// The thread that answers for a network. Dropping it ends all connections.
 pub struct Gateway {
@@ -118,7 +118,7 @@ impl Gateway {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
             // All senders are gone, or it takes too long.
-            let _ = self.ended.recv_timeout(END);
+            let _ = self.ended.recv_timeout(END_LIMIT);
         }
     }
 }
@@ -139,7 +139,7 @@ impl ListenerSet {
     /// Accepts connections until the network ends.
     fn accept(&self) {
         loop {
-            let is_full = self.count.load(Ordering::Acquire) >= MOST;
+            let is_full = self.count.load(Ordering::Acquire) >= MAX_CONNECTIONS;
             let mut fds: Vec<(&dyn AsFd, PollFlags)> = vec![(&self.udp, PollFlags::IN)];
             let all = self.tcp.iter().chain(&self.published);
             fds.extend(self.refused.iter().map(|r| (r as &dyn AsFd, PollFlags::IN)));
@@ -147,7 +147,7 @@ impl ListenerSet {
                 all.take_while(|_| !is_full)
                     .map(|l| (l as &dyn AsFd, PollFlags::IN)),
             );
-            let until = is_full.then(|| Instant::now() + LOOK);
+            let until = is_full.then(|| Instant::now() + RECHECK_PAUSE);
             let ready = match self.stop.wait(&fds, until) {
                 WaitOutcome::Stopped => return,
                 WaitOutcome::Late => continue,
@@ -164,10 +164,10 @@ impl ListenerSet {
             let all = all.chain(self.published.iter().map(|listener| (listener, true)));
             for ((listener, is_published), _) in all.zip(ready).filter(|(_, ready)| *ready) {
                 match listener.accept() {
-                    Ok((stream, _)) => self.begin(stream, is_published),
+                    Ok((stream, _)) => self.spawn_connection(stream, is_published),
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                     // No descriptors are left, for one: others may end.
-                    Err(_) => std::thread::sleep(LOOK),
+                    Err(_) => std::thread::sleep(RECHECK_PAUSE),
                 }
             }
         }
@@ -177,12 +177,12 @@ impl ListenerSet {
     fn note_refused(&self) {
         let Some(refused) = &self.refused else { return };
         let mut packet = [0; 64];
-        for _ in 0..MOST {
+        for _ in 0..MAX_CONNECTIONS {
             let Ok((len, _)) = rustix::net::recv(refused, &mut packet, RecvFlags::DONTWAIT) else {
                 return;
             };
-            if let Some(meant) = packet.get(..len).and_then(closed::read) {
-                self.gate.closed(*meant.ip(), meant.port());
+            if let Some(meant) = packet.get(..len).and_then(refusal_packet::refused_address) {
+                self.gate.note_refused_by_kernel(*meant.ip(), meant.port());
             }
         }
     }
@@ -190,9 +190,9 @@ impl ListenerSet {
     /// Answers some questions of names.
     fn answer_names(&self) {
         /// Longer ones come by TCP.
-        const LONGEST: usize = 4096;
-        let mut message = [0; LONGEST];
-        for _ in 0..MOST {
+        const MAX_DATAGRAM_BYTES: usize = 4096;
+        let mut message = [0; MAX_DATAGRAM_BYTES];
+        for _ in 0..MAX_CONNECTIONS {
             let Ok((len, from)) = self.udp.recv_from(&mut message) else {
                 return;
             };
@@ -206,9 +206,11 @@ impl ListenerSet {
     }
 
     /// Serves a connection on a thread of its own.
-    fn begin(&self, stream: TcpStream, is_published: bool) {
+    fn spawn_connection(&self, stream: TcpStream, is_published: bool) {
         // What is accepted blocks, whatever the listener does (accept(2)).
-        if self.count.load(Ordering::Acquire) >= MOST || stream.set_nonblocking(false).is_err() {
+        if self.count.load(Ordering::Acquire) >= MAX_CONNECTIONS
+            || stream.set_nonblocking(false).is_err()
+        {
             return;
         }
         self.count.fetch_add(1, Ordering::AcqRel);
@@ -219,7 +221,7 @@ impl ListenerSet {
             .name("connection".to_owned())
             .spawn(move || {
                 if is_published {
-                    publish(&gate, &stream, &stop)
+                    serve_published(&gate, &stream, &stop)
                 } else {
                     serve(&gate, stream, &stop)
                 }
@@ -238,12 +240,12 @@ impl Drop for ConnectionGuard {
 }
 
 /// Connects somebody on the host to what the program serves at the same port.
-fn publish(gate: &ConnectionGate, client: &TcpStream, stop: &StopSignal) {
+fn serve_published(gate: &ConnectionGate, client: &TcpStream, stop: &StopSignal) {
     let Ok(port) = client.local_addr().map(|address| address.port()) else {
         return;
     };
     let began = Instant::now();
-    let mut line = begun("publish", &Host::Address(Ipv4Addr::LOCALHOST.into()), port);
+    let mut line = new_record("publish", &Host::Address(Ipv4Addr::LOCALHOST.into()), port);
     line.rule = format!("network.publish: {port}");
     match gate.connect_within(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)) {
         Ok(server) => {
@@ -253,5 +255,5 @@ fn publish(gate: &ConnectionGate, client: &TcpStream, stop: &StopSignal) {
         }
         Err(errno) => line.reason = Some(format!("no connection to the program: {errno}")),
     }
-    gate.log.add(&line.since(began));
+    gate.log.add(&line.with_duration(began));
 }

@@ -1,7 +1,7 @@
 //! The head of an HTTP/1 request (RFC 9112), read strictly: two readers must not understand two different requests.
 
 /// The most bytes that a head may have.
-pub(super) const LONGEST: usize = 32 << 10;
+pub(super) const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// Fields that mean something between two neighbours alone (RFC 9110, 7.6.1), or to a proxy.
 const HOP_BY_HOP: [&str; 7] = [
@@ -44,7 +44,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, &'static str
     let rest = bytes.get(skipped..).unwrap_or_default();
     let Some(end) = rest.windows(4).position(|four| four == b"\r\n\r\n") else {
         return match bytes.len() {
-            0..LONGEST => Ok(None),
+            0..MAX_HEAD_BYTES => Ok(None),
             _ => Err("the head of the request is too long"),
         };
     };
@@ -79,7 +79,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, &'static str
         }
         fields.push((name, value.trim_matches([' ', '\t'])));
     }
-    let framing = framing(&fields)?;
+    let framing = body_length(&fields)?;
     Ok(Some(RequestHead {
         method,
         target,
@@ -95,7 +95,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_token)
 }
 
-fn framing(fields: &[(&str, &str)]) -> Result<BodyLength, &'static str> {
+fn body_length(fields: &[(&str, &str)]) -> Result<BodyLength, &'static str> {
     let mut encodings = values(fields, "transfer-encoding");
     let mut lengths = values(fields, "content-length");
     match (encodings.next(), lengths.next()) {
@@ -166,7 +166,7 @@ impl RequestHead<'_> {
 /// [`super::host`] alone reads the name that the request gives there, and it does not go on.
 fn is_target(method: &str, target: &str) -> bool {
     let is_graphic = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-    let (host, rest) = match (method, absolute(target)) {
+    let (host, rest) = match (method, split_url(target)) {
         ("CONNECT", _) => (target, String::new()),
         (_, Some((host, path))) => (host, path),
         (_, None) => ("", target.to_owned()),
@@ -176,7 +176,7 @@ fn is_target(method: &str, target: &str) -> bool {
 }
 
 /// Splits `host:port`; a host without a port has this one. Nothing where the port is none.
-pub(super) fn authority(text: &str, usual: u16) -> Option<(&str, u16)> {
+pub(super) fn split_authority(text: &str, usual: u16) -> Option<(&str, u16)> {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
             let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -188,7 +188,7 @@ pub(super) fn authority(text: &str, usual: u16) -> Option<(&str, u16)> {
 }
 
 /// Splits the URL of a request to a proxy: who is asked, and for what. Only `http` can be asked for so.
-pub(super) fn absolute(target: &str) -> Option<(&str, String)> {
+pub(super) fn split_url(target: &str) -> Option<(&str, String)> {
     let (scheme, rest) = target.split_once("://")?;
     if !scheme.eq_ignore_ascii_case("http") {
         return None;
@@ -204,7 +204,7 @@ pub(super) fn absolute(target: &str) -> Option<(&str, String)> {
 }
 
 /// Returns an answer that says why there is no other.
-pub(super) fn refusal(status: &str, text: &str) -> Vec<u8> {
+pub(super) fn refusal_response(status: &str, text: &str) -> Vec<u8> {
     let len = text.len() + 1;
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{text}\n"

@@ -12,10 +12,10 @@ use trumanfs_policy::network::HostDenial;
 
 /// The most connections of one program that have a line of their own: it must not be able to fill the audit log,
 /// from which what came before would go.
-const MOST_LINES: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 /// The most different refusals that are kept.
-const MOST_REFUSALS: usize = 100;
+const MAX_REFUSALS: usize = 100;
 
 /// A connection, as the audit log has it.
 #[derive(Debug, Clone, Serialize)]
@@ -61,7 +61,7 @@ impl ConnectionReport {
         let mut words = self.refusals;
         if self.without_line > 0 {
             words.push(format!(
-                "{} connections more than {MOST_LINES} have no line in the audit log",
+                "{} connections more than {MAX_LINES} have no line in the audit log",
                 self.without_line
             ));
         }
@@ -96,7 +96,7 @@ impl ConnectionLog {
     /// Takes note of a connection that has ended, or that there never was.
     pub(super) fn add(&self, connection: &ConnectionRecord) {
         let mut state = self.state.lock();
-        if connection.verdict == "deny" && state.report.refusals.len() < MOST_REFUSALS {
+        if connection.verdict == "deny" && state.report.refusals.len() < MAX_REFUSALS {
             let refusal = refusal(
                 &connection.host,
                 connection.port,
@@ -112,7 +112,7 @@ impl ConnectionLog {
                 state.report.refusals.push(refusal);
             }
         }
-        if state.lines >= MOST_LINES {
+        if state.lines >= MAX_LINES {
             state.report.without_line += 1;
             return;
         }
@@ -133,7 +133,7 @@ pub(super) fn refusal(host: &str, port: u16, rule: &str, reason: &str) -> String
 }
 
 /// Returns the line of a connection that begins.
-pub(super) fn begun(by: &'static str, host: &Host, port: u16) -> ConnectionRecord {
+pub(super) fn new_record(by: &'static str, host: &Host, port: u16) -> ConnectionRecord {
     ConnectionRecord {
         host: host.to_string(),
         port,
@@ -150,7 +150,7 @@ pub(super) fn begun(by: &'static str, host: &Host, port: u16) -> ConnectionRecor
 
 impl ConnectionRecord {
     /// The same, refused.
-    pub(super) fn denied(self, denied: &HostDenial) -> ConnectionRecord {
+    pub(super) fn with_denial(self, denied: &HostDenial) -> ConnectionRecord {
         ConnectionRecord {
             verdict: "deny",
             rule: denied.rule.clone(),
@@ -160,7 +160,7 @@ impl ConnectionRecord {
     }
 
     /// The same, after so long.
-    pub(super) fn since(self, began: Instant) -> ConnectionRecord {
+    pub(super) fn with_duration(self, began: Instant) -> ConnectionRecord {
         let duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         ConnectionRecord {
             duration_ms,

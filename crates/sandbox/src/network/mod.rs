@@ -6,27 +6,27 @@
 //!
 //! Nothing here runs in the sandbox, and no byte of a program is believed: what is not understood is refused.
 
-mod body;
-mod bytes;
-mod client;
-mod closed;
+mod body_scanner;
+mod byte_reader;
+mod client_hello;
 mod dns;
 mod gate;
 mod gateway;
-mod hello;
 mod http;
 mod log;
-mod names;
+mod name_table;
+mod program_connection;
+mod refusal_packet;
 mod relay;
 mod session;
 mod settings;
 mod socks;
 mod ssh;
-mod wait;
+mod stop_signal;
 
 pub use gateway::Gateway;
 pub use log::{ConnectionObserver, ConnectionRecord, ConnectionReport};
-pub use settings::{NetworkRequest, NetworkSettings, NetworkSetup, hint};
+pub use settings::{NetworkRequest, NetworkSettings, NetworkSetup, add_proxy_variables};
 
 #[cfg(test)]
 mod tests;

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::body::BodyScanner;
-use super::wait::{StopSignal, WaitOutcome};
+use super::body_scanner::BodyScanner;
+use super::stop_signal::{StopSignal, WaitOutcome};
 
 /// The time that a connection may rest before it is closed.
-const REST: Duration = Duration::from_secs(600);
+const IDLE_LIMIT: Duration = Duration::from_secs(600);
 
 /// The number of bytes that are read at once.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// The number of bytes that went each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,11 +58,11 @@ impl<'a> RelayDirection<'a> {
         if self.is_over || !self.is_empty() {
             return Ok(false);
         }
-        self.buffer.resize(BUFFER, 0);
+        self.buffer.resize(BUFFER_BYTES, 0);
         let read = self.from.read(&mut self.buffer);
         self.buffer.truncate(*read.as_ref().unwrap_or(&0));
         self.written = 0;
-        match again(read)? {
+        match nonblocking(read)? {
             Some(0) => {
                 self.is_over = true;
                 Ok(false)
@@ -78,7 +78,7 @@ impl<'a> RelayDirection<'a> {
             .get(self.written..)
             .filter(|rest| !rest.is_empty())
         {
-            let Some(some) = again(self.to.write(rest))? else {
+            let Some(some) = nonblocking(self.to.write(rest))? else {
                 return Ok(());
             };
             self.written += some;
@@ -89,7 +89,7 @@ impl<'a> RelayDirection<'a> {
 }
 
 /// Makes a nothing of what would block.
-fn again(done: io::Result<usize>) -> io::Result<Option<usize>> {
+fn nonblocking(done: io::Result<usize>) -> io::Result<Option<usize>> {
     match done {
         Ok(some) => Ok(Some(some)),
         Err(error) => match error.kind() {
@@ -141,7 +141,7 @@ pub(super) fn relay(
         let mut fds: Vec<(&dyn AsFd, PollFlags)> =
             vec![(client, flags(&up, &down)), (server, flags(&down, &up))];
         fds.retain(|(_, flags)| is_idle || !flags.is_empty());
-        let waited = stop.wait(&fds, Some(Instant::now() + REST));
+        let waited = stop.wait(&fds, Some(Instant::now() + IDLE_LIMIT));
         let WaitOutcome::Ready(ready) = waited else {
             break;
         };
@@ -165,7 +165,7 @@ fn step(
     if up.read()?
         && let Some(body) = body
     {
-        let len = body.pass(&up.buffer);
+        let len = body.count_body_bytes(&up.buffer);
         up.buffer.truncate(len);
         up.is_over |= body.is_over();
     }

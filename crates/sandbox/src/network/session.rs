@@ -1,22 +1,22 @@
 //! A connection of a program, from what it asks for to its end.
 //!
 //! There are four ways of asking: a request to HTTP's proxy, CONNECT there, SOCKS, and a connection to an address that
-//! means a host ([`ConnectionGate::meant`]). All lead to the same decision ([`ConnectionGate::permit`]), and then to the same look at what is
+//! means a host ([`ConnectionGate::host_at`]). All lead to the same decision ([`ConnectionGate::permit`]), and then to the same look at what is
 //! said on the two ports where a connection can name another host than the decided one.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
 
-use super::body::BodyScanner;
-use super::client::ProgramConnection;
+use super::body_scanner::BodyScanner;
+use super::client_hello::{self, ClientHello};
 use super::gate::{ConnectFailure, ConnectionGate, HostPermit};
-use super::hello::{self, ClientHello};
 use super::http::{self, RequestHead};
-use super::log::{ConnectionRecord, begun, refusal};
+use super::log::{ConnectionRecord, new_record, refusal};
+use super::program_connection::ProgramConnection;
 use super::relay::relay;
 use super::socks::{self, SocksMessage, SocksReply};
 use super::ssh;
-use super::wait::StopSignal;
+use super::stop_signal::StopSignal;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::HostDenial;
 use trumanfs_policy::network::{DNS, PROXY, SOCKS};
@@ -37,26 +37,26 @@ pub(super) fn serve(gate: &ConnectionGate, stream: TcpStream, stop: &StopSignal)
     };
     let client = ProgramConnection::new(stream, stop);
     match (meant.ip().is_loopback(), meant.port()) {
-        (true, PROXY) => proxy(gate, client),
+        (true, PROXY) => serve_proxy(gate, client),
         (true, SOCKS) => by_socks(gate, client),
         (true, port) if gate.host_ports.contains(&port) => host_port(gate, client, port),
-        (_, DNS) => names(gate, client),
+        (_, DNS) => serve_names(gate, client),
         (_, port) => {
-            let host = gate.meant(*meant.ip());
+            let host = gate.host_at(*meant.ip());
             let mut way = ProxiedConnection::new(gate, client, "captured", host, port);
             if let Some((permit, server)) = way.reach(RefusalFormat::OfPort(port)) {
-                way.carry(&permit, server);
+                way.relay_checked(&permit, server);
             }
         }
     }
 }
 
 /// Answers questions of the DNS that come by TCP, each with its length before it.
-fn names(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
+fn serve_names(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
     /// The most questions that a connection may have.
-    const MOST: usize = 1000;
-    for _ in 0..MOST {
-        let question = client.until(|bytes| {
+    const MAX_QUESTIONS: usize = 1000;
+    for _ in 0..MAX_QUESTIONS {
+        let question = client.read_until(|bytes| {
             let (len, rest) = bytes.split_at_checked(2)?;
             let len = len
                 .iter()
@@ -64,12 +64,12 @@ fn names(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
             rest.get(..len).map(<[u8]>::to_vec)
         });
         let Some(question) = question else { return };
-        client.take(2 + question.len());
+        client.take_bytes(2 + question.len());
         let Some(answer) = gate.answer(&question) else {
             return;
         };
         let len = u16::try_from(answer.len()).unwrap_or(0).to_be_bytes();
-        client.say(&[&len, &answer[..]].concat());
+        client.send(&[&len, &answer[..]].concat());
     }
 }
 
@@ -85,30 +85,30 @@ fn host_port(gate: &ConnectionGate, client: ProgramConnection<'_>, port: u16) {
 }
 
 /// Serves as HTTP's proxy.
-fn proxy(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
-    let read = client.until(|bytes| match http::read(bytes) {
+fn serve_proxy(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
+    let read = client.read_until(|bytes| match http::read(bytes) {
         Ok(None) => None,
-        Ok(Some(head)) => Some(Ok((asked(&head), head.len))),
+        Ok(Some(head)) => Some(Ok((requested_target(&head), head.len))),
         Err(why) => Some(Err(why)),
     });
     let Some(read) = read else { return };
-    let ((authority, usual, path), len) = match read {
+    let ((split_authority, usual, path), len) = match read {
         Ok((Some(asked), len)) => (asked, len),
         Ok((None, _)) => {
             let why = "a proxy is asked for `http://HOST/PATH`, or by CONNECT for HOST:PORT";
-            return client.say_last(&http::refusal("400 Bad Request", why));
+            return client.send_last(&http::refusal_response("400 Bad Request", why));
         }
-        Err(why) => return client.say_last(&http::refusal("400 Bad Request", why)),
+        Err(why) => return client.send_last(&http::refusal_response("400 Bad Request", why)),
     };
     let by = if path.is_some() { "http" } else { "connect" };
-    let parsed = http::authority(&authority, usual)
+    let parsed = http::split_authority(&split_authority, usual)
         .ok_or("it is no host and port")
         .and_then(|(host, port)| Ok((Host::parse(host.as_bytes())?, port)));
     let (host, port) = match parsed {
         Ok(parsed) => parsed,
         Err(why) => {
-            let text = unclear(gate, by, authority.as_bytes(), why);
-            return client.say_last(&http::refusal("403 Forbidden", &text));
+            let text = note_unclear(gate, by, split_authority.as_bytes(), why);
+            return client.send_last(&http::refusal_response("403 Forbidden", &text));
         }
     };
     let mut way = ProxiedConnection::new(gate, client, by, host, port);
@@ -117,21 +117,21 @@ fn proxy(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
     };
     match path {
         None => {
-            way.client.take(len);
+            way.client.take_bytes(len);
             way.client
-                .say(b"HTTP/1.1 200 Connection established\r\n\r\n");
-            way.carry(&permit, server);
+                .send(b"HTTP/1.1 200 Connection established\r\n\r\n");
+            way.relay_checked(&permit, server);
         }
         Some(path) => way.carry_request(&server, Some(&path)),
     }
 }
 
 /// Returns whom a request to a proxy asks for: the authority, the usual port, and the path unless it is a CONNECT.
-fn asked(head: &RequestHead<'_>) -> Option<(String, u16, Option<String>)> {
+fn requested_target(head: &RequestHead<'_>) -> Option<(String, u16, Option<String>)> {
     if head.method == "CONNECT" {
         return Some((head.target.to_owned(), 443, None));
     }
-    let (authority, path) = http::absolute(head.target)?;
+    let (authority, path) = http::split_url(head.target)?;
     Some((authority.to_owned(), 80, Some(path)))
 }
 
@@ -142,46 +142,46 @@ fn by_socks(gate: &ConnectionGate, mut client: ProgramConnection<'_>) {
         other => Some(other),
     };
     let Some(SocksMessage::Whole(is_offered, len)) =
-        client.until(|bytes| known(socks::greeting(bytes)))
+        client.read_until(|bytes| known(socks::greeting(bytes)))
     else {
         return;
     };
-    client.take(len);
-    client.say(&socks::chosen(is_offered));
+    client.take_bytes(len);
+    client.send(&socks::greeting_reply(is_offered));
     if !is_offered {
         return;
     }
-    let asked = client.until(|bytes| match socks::request(bytes) {
+    let asked = client.read_until(|bytes| match socks::request(bytes) {
         SocksMessage::Partial => None,
         other => Some(other),
     });
     let Some(SocksMessage::Whole(wanted, len)) = asked else {
         return;
     };
-    client.take(len);
+    client.take_bytes(len);
     let (host, port) = match wanted {
         Ok((Ok(host), port)) => (host, port),
         Ok((Err(spelled), _)) => {
-            unclear(gate, "socks", &spelled, "it is no host");
-            return client.say_last(&socks::reply(SocksReply::NotAllowed));
+            note_unclear(gate, "socks", &spelled, "it is no host");
+            return client.send_last(&socks::reply(SocksReply::NotAllowed));
         }
-        Err(reply) => return client.say_last(&socks::reply(reply)),
+        Err(reply) => return client.send_last(&socks::reply(reply)),
     };
     let mut way = ProxiedConnection::new(gate, client, "socks", host, port);
     if let Some((permit, server)) = way.reach(RefusalFormat::Socks) {
-        way.client.say(&socks::reply(SocksReply::Done));
-        way.carry(&permit, server);
+        way.client.send(&socks::reply(SocksReply::Done));
+        way.relay_checked(&permit, server);
     }
 }
 
 /// Takes note of a host that cannot be understood. Returns what to say of it.
-fn unclear(gate: &ConnectionGate, by: &'static str, spelled: &[u8], why: &str) -> String {
+fn note_unclear(gate: &ConnectionGate, by: &'static str, spelled: &[u8], why: &str) -> String {
     let nobody = Host::Address(Ipv4Addr::UNSPECIFIED.into());
     let line = ConnectionRecord {
         host: trumanfs_types::name::escape(spelled.get(..255).unwrap_or(spelled)),
-        ..begun(by, &nobody, 0)
+        ..new_record(by, &nobody, 0)
     };
-    let line = line.denied(&HostDenial::new("network: hosts", why));
+    let line = line.with_denial(&HostDenial::new("network: hosts", why));
     gate.log.add(&line);
     refusal(&line.host, 0, &line.rule, why)
 }
@@ -198,7 +198,9 @@ struct ProxiedConnection<'s> {
 
 impl Drop for ProxiedConnection<'_> {
     fn drop(&mut self) {
-        self.gate.log.add(&self.line.clone().since(self.began));
+        self.gate
+            .log
+            .add(&self.line.clone().with_duration(self.began));
     }
 }
 
@@ -211,7 +213,7 @@ impl<'s> ProxiedConnection<'s> {
         port: u16,
     ) -> ProxiedConnection<'s> {
         ProxiedConnection {
-            line: begun(by, &host, port),
+            line: new_record(by, &host, port),
             gate,
             client,
             host,
@@ -233,7 +235,7 @@ impl<'s> ProxiedConnection<'s> {
             Err(ConnectFailure::Denied(denied)) => match self.reach_within(tone) {
                 Some(reached) => Some(reached),
                 None => {
-                    self.deny(tone, &denied);
+                    self.send_denial(tone, &denied);
                     None
                 }
             },
@@ -244,12 +246,12 @@ impl<'s> ProxiedConnection<'s> {
                 match tone {
                     RefusalFormat::Http | RefusalFormat::OfPort(80) => {
                         self.client
-                            .say_last(&http::refusal("502 Bad Gateway", &text));
+                            .send_last(&http::refusal_response("502 Bad Gateway", &text));
                     }
-                    RefusalFormat::Socks => {
-                        self.client.say_last(&socks::reply(SocksReply::Unreachable))
-                    }
-                    RefusalFormat::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
+                    RefusalFormat::Socks => self
+                        .client
+                        .send_last(&socks::reply(SocksReply::Unreachable)),
+                    RefusalFormat::OfPort(22) => self.client.send_last(&ssh::disconnect(&text)),
                     RefusalFormat::OfPort(_) => {}
                 }
                 None
@@ -260,7 +262,9 @@ impl<'s> ProxiedConnection<'s> {
     /// Connects to what the program serves itself, where it has asked a proxy for its own loopback.
     fn reach_within(&mut self, tone: RefusalFormat) -> Option<(HostPermit, TcpStream)> {
         let at = match tone {
-            RefusalFormat::Http | RefusalFormat::Socks => self.gate.own(&self.host, self.port)?,
+            RefusalFormat::Http | RefusalFormat::Socks => {
+                self.gate.own_address(&self.host, self.port)?
+            }
             RefusalFormat::OfPort(_) => return None,
         };
         let server = self.gate.connect_within(at).ok()?;
@@ -270,31 +274,32 @@ impl<'s> ProxiedConnection<'s> {
     }
 
     /// Says which rule refuses it.
-    fn deny(&mut self, tone: RefusalFormat, denied: &HostDenial) {
+    fn send_denial(&mut self, tone: RefusalFormat, denied: &HostDenial) {
         /// A fatal alert: access_denied (RFC 8446, 6.2).
         const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
-        self.line = self.line.clone().denied(denied);
+        self.line = self.line.clone().with_denial(denied);
         let text = refusal(&self.line.host, self.port, &denied.rule, &denied.reason);
         match tone {
             RefusalFormat::Http | RefusalFormat::OfPort(80) => {
-                self.client.say_last(&http::refusal("403 Forbidden", &text));
+                self.client
+                    .send_last(&http::refusal_response("403 Forbidden", &text));
             }
-            RefusalFormat::Socks => self.client.say_last(&socks::reply(SocksReply::NotAllowed)),
-            RefusalFormat::OfPort(443) => self.client.say_last(&ALERT),
-            RefusalFormat::OfPort(22) => self.client.say_last(&ssh::disconnect(&text)),
+            RefusalFormat::Socks => self.client.send_last(&socks::reply(SocksReply::NotAllowed)),
+            RefusalFormat::OfPort(443) => self.client.send_last(&ALERT),
+            RefusalFormat::OfPort(22) => self.client.send_last(&ssh::disconnect(&text)),
             RefusalFormat::OfPort(_) => {}
         }
     }
 
     /// Carries a connection on which the program can say what it likes, once it is clear that it names no other host.
-    fn carry(&mut self, permit: &HostPermit, server: TcpStream) {
+    fn relay_checked(&mut self, permit: &HostPermit, server: TcpStream) {
         match self.port {
             443 => match self.check_hello(permit) {
                 Ok(()) => {
                     let first = std::mem::take(&mut self.client.buffer);
                     self.relay(&server, first, None);
                 }
-                Err(denied) => self.deny(RefusalFormat::OfPort(443), &denied),
+                Err(denied) => self.send_denial(RefusalFormat::OfPort(443), &denied),
             },
             80 => self.carry_request(&server, None),
             _ => {
@@ -307,10 +312,12 @@ impl<'s> ProxiedConnection<'s> {
     /// Checks that TLS asks for the decided host.
     fn check_hello(&mut self, permit: &HostPermit) -> Result<(), HostDenial> {
         let deny = |reason: String| Err(HostDenial::new("network: TLS server name", reason));
-        let read = self.client.until(|bytes| match hello::read(bytes) {
-            ClientHello::Partial => None,
-            read => Some(read),
-        });
+        let read = self
+            .client
+            .read_until(|bytes| match client_hello::read(bytes) {
+                ClientHello::Partial => None,
+                read => Some(read),
+            });
         let named = match read {
             Some(ClientHello::Complete(named)) => named,
             _ => {
@@ -339,7 +346,7 @@ impl<'s> ProxiedConnection<'s> {
             80 => host.to_string(),
             port => format!("{host}:{port}"),
         };
-        let read = self.client.until(|bytes| match http::read(bytes) {
+        let read = self.client.read_until(|bytes| match http::read(bytes) {
             Ok(None) => None,
             Err(why) => Some(Err(HostDenial::new("network: HTTP", why))),
             Ok(Some(head)) => Some(match of_proxy {
@@ -350,12 +357,12 @@ impl<'s> ProxiedConnection<'s> {
         });
         match read {
             None => self.line.reason = Some("no whole request came".to_owned()),
-            Some(Err(denied)) => self.deny(RefusalFormat::Http, &denied),
+            Some(Err(denied)) => self.send_denial(RefusalFormat::Http, &denied),
             Some(Ok((mut first, framing, len))) => {
-                self.client.take(len);
+                self.client.take_bytes(len);
                 let rest = std::mem::take(&mut self.client.buffer);
                 let mut body = BodyScanner::new(framing);
-                let passed = body.pass(&rest);
+                let passed = body.count_body_bytes(&rest);
                 first.extend(rest.get(..passed).unwrap_or_default());
                 self.relay(server, first, Some(body));
             }
@@ -363,7 +370,13 @@ impl<'s> ProxiedConnection<'s> {
     }
 
     fn relay(&mut self, server: &TcpStream, first: Vec<u8>, body: Option<BodyScanner>) {
-        let counts = relay(&self.client.stream, server, first, body, self.client.stop());
+        let counts = relay(
+            &self.client.stream,
+            server,
+            first,
+            body,
+            self.client.stop_signal(),
+        );
         self.line.bytes_sent = counts.sent;
         self.line.bytes_received = counts.received;
     }
@@ -383,7 +396,8 @@ fn named_itself(head: &RequestHead<'_>, host: &Host, port: u16) -> Result<(), Ho
             "the request does not name {host} in one field `Host`"
         ));
     };
-    let parsed = http::authority(named, port).map(|(name, at)| (Host::parse(name.as_bytes()), at));
+    let parsed =
+        http::split_authority(named, port).map(|(name, at)| (Host::parse(name.as_bytes()), at));
     match parsed {
         Some((Ok(name), at)) if name == *host && at == port => Ok(()),
         _ => deny(format!(

@@ -127,7 +127,7 @@ impl NetworkSettings {
 
 /// Adds the variables by which programs find the proxies of a network. They are a hint: what does not heed them is
 /// captured.
-pub fn hint(env: &mut Vec<(OsString, OsString)>) {
+pub fn add_proxy_variables(env: &mut Vec<(OsString, OsString)>) {
     let http = format!("http://127.0.0.1:{PROXY}");
     let socks = format!("socks5h://127.0.0.1:{SOCKS}");
     // Python's urllib takes an IPv6 address in brackets, others without. Not all programs can read the last one. What they ask a proxy for then, the gateway connects to in the sandbox.

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::bytes::ByteReader;
+use super::byte_reader::ByteReader;
 use trumanfs_policy::network::Host;
 
 /// The meaning of the bytes of a part of the protocol.
@@ -46,7 +46,7 @@ pub(super) fn greeting(bytes: &[u8]) -> SocksMessage<bool> {
 }
 
 /// The answer to a greeting.
-pub(super) fn chosen(is_offered: bool) -> [u8; 2] {
+pub(super) fn greeting_reply(is_offered: bool) -> [u8; 2] {
     [5, if is_offered { 0 } else { 0xff }]
 }
 
@@ -182,6 +182,6 @@ mod tests {
             reply(SocksReply::NotAllowed),
             [5, 2, 0, 1, 0, 0, 0, 0, 0, 0]
         );
-        assert_eq!(chosen(false), [5, 0xff]);
+        assert_eq!(greeting_reply(false), [5, 0xff]);
     }
 }

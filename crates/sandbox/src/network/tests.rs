@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::body::BodyScanner;
-use super::hello::{self, ClientHello};
+use super::body_scanner::BodyScanner;
+use super::client_hello::{self, ClientHello};
 use super::http::{self, BodyLength};
 use super::{dns, socks};
 use trumanfs_policy::network::Host;
@@ -49,15 +49,15 @@ proptest! {
         }
         // More bytes never change what a first message says.
         let (first, _) = bytes.split_at(cut.min(bytes.len()));
-        if let ClientHello::Complete(name) = hello::read(first) {
-            prop_assert_eq!(hello::read(&bytes), ClientHello::Complete(name));
+        if let ClientHello::Complete(name) = client_hello::read(first) {
+            prop_assert_eq!(client_hello::read(&bytes), ClientHello::Complete(name));
         }
         let (mut whole, mut parts) = (BodyScanner::new(BodyLength::Chunked), BodyScanner::new(BodyLength::Chunked));
-        let passed = whole.pass(&bytes);
+        let passed = whole.count_body_bytes(&bytes);
         let (one, two) = bytes.split_at(cut.min(bytes.len()));
-        let mut again = parts.pass(one);
+        let mut again = parts.count_body_bytes(one);
         if again == one.len() {
-            again += parts.pass(two);
+            again += parts.count_body_bytes(two);
         }
         prop_assert_eq!(passed, again);
     }

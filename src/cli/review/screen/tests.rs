@@ -94,7 +94,7 @@ fn state(paths: &[&str]) -> ScreenState {
 fn frame(state: &mut ScreenState, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     let drawn = terminal.draw(|frame| {
-        state.fit(room(state, frame.area()));
+        state.fit(pane_heights(state, frame.area()));
         draw(state, ScreenStyles { colour: false }, frame.buffer_mut());
     });
     let buffer = drawn.unwrap().buffer;

@@ -62,8 +62,8 @@ fn what_two_readers_could_understand_differently_is_refused() {
     // Lines that end with a line feed alone are no lines.
     assert!(read(b"GET / HTTP/1.1\nHost: a\r\n\r\n").is_err());
     assert!(read(b"GET / HTTP/1.1\r\nA: b\nHost: a\r\n\r\n").is_err());
-    assert!(read(&vec![b'a'; LONGEST]).is_err());
-    assert_eq!(read(&vec![b'a'; LONGEST - 1]), Ok(None));
+    assert!(read(&vec![b'a'; MAX_HEAD_BYTES]).is_err());
+    assert_eq!(read(&vec![b'a'; MAX_HEAD_BYTES - 1]), Ok(None));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn urls_and_authorities() {
         ("/x", None),
         ("*", None),
     ] {
-        let found = absolute(target);
+        let found = split_url(target);
         let found = found
             .as_ref()
             .map(|(authority, path)| (*authority, &**path));
@@ -154,10 +154,10 @@ fn urls_and_authorities() {
         ("a.example:+1", None),
         ("a.example:65536", None),
     ] {
-        assert_eq!(authority(text, 80), parts, "{text}");
+        assert_eq!(split_authority(text, 80), parts, "{text}");
     }
     assert!(
-        refusal("403 Forbidden", "no")
+        refusal_response("403 Forbidden", "no")
             .ends_with(b"Content-Length: 3\r\nConnection: close\r\n\r\nno\n")
     );
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 /// The first address that is given out; 198.18.0.0/15 belongs to nobody (RFC 2544).
-const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
 /// The most names that one sandbox may ask for: a list with `*.host` allows any number.
-const MOST: u32 = 4096;
+const MAX_NAMES: u32 = 4096;
 
 /// Names and their addresses: one address for a name, and never another name's.
 #[derive(Debug, Default)]
@@ -23,10 +23,10 @@ impl NameTable {
             return Some(*address);
         }
         let count = u32::try_from(self.by_name.len()).ok()?;
-        if count >= MOST {
+        if count >= MAX_NAMES {
             return None;
         }
-        let address = Ipv4Addr::from_bits(FIRST.to_bits() + count);
+        let address = Ipv4Addr::from_bits(FIRST_ADDRESS.to_bits() + count);
         self.by_name.insert(name.to_owned(), address);
         self.by_address.insert(address, name.to_owned());
         Some(address)
@@ -52,7 +52,7 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(names.name_of(first), Some("a.example"));
         assert_eq!(names.name_of(Ipv4Addr::new(198, 18, 0, 99)), None);
-        for number in 2..MOST {
+        for number in 2..MAX_NAMES {
             let address = names.address_of(&format!("{number}.example")).unwrap();
             assert!(matches!(address.octets(), [198, 18 | 19, _, _]));
         }

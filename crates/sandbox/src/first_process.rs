@@ -33,7 +33,7 @@ pub(super) fn first(
     user: UserIds,
     reaper: &Arc<ChildReaper>,
 ) -> Result<RunningProgram, LaunchError> {
-    let becomes = identity(user)?;
+    let becomes = program_user(user)?;
     let (ours, theirs) =
         channel::pair().map_err(|errno| LaunchError::new(Step::Control, "", errno))?;
     let text = |word: String| CString::new(word).unwrap_or_default();
@@ -73,7 +73,7 @@ fn step_of(stage: CloneStage) -> Step {
 ///
 /// # Errors
 /// [`Step::Identity`] where this process is neither.
-pub(super) fn identity(user: UserIds) -> Result<Option<UserIds>, LaunchError> {
+pub(super) fn program_user(user: UserIds) -> Result<Option<UserIds>, LaunchError> {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     if uid.is_root() {
         return Ok(Some(user));
@@ -141,7 +141,7 @@ impl StandbyProcess {
     }
 
     /// Waits until it is started; returns nothing if that failed, or if it has ended meanwhile.
-    pub(super) fn take(self) -> Option<(RunningProgram, ParentThread)> {
+    pub(super) fn wait_until_started(self) -> Option<(RunningProgram, ParentThread)> {
         let running = self.started.recv().ok()?;
         (!program::ends_by(running.pidfd(), Instant::now())).then_some((running, self.parent))
     }

@@ -1,9 +1,9 @@
 //! The first message of a TLS connection (RFC 8446, 4.1.2): which server it asks for (RFC 6066, server_name).
 
-use super::bytes::ByteReader;
+use super::byte_reader::ByteReader;
 
 /// The most bytes that a ClientHello may have, with the records around it.
-pub(super) const LONGEST: usize = 16 << 10;
+pub(super) const MAX_HELLO_BYTES: usize = 16 << 10;
 
 /// The meaning of the first bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub(super) enum ClientHello {
 
 /// Reads the first bytes of a connection.
 pub(super) fn read(bytes: &[u8]) -> ClientHello {
-    match handshake(bytes) {
+    match join_records(bytes) {
         Err(()) => ClientHello::Other,
-        Ok(message) => match whole(&message) {
+        Ok(message) => match hello_body(&message) {
             Err(()) => ClientHello::Other,
-            Ok(None) if bytes.len() >= LONGEST => ClientHello::Other,
+            Ok(None) if bytes.len() >= MAX_HELLO_BYTES => ClientHello::Other,
             Ok(None) => ClientHello::Partial,
             Ok(Some(hello)) => match server_name(hello) {
                 Some(name) => ClientHello::Complete(name),
@@ -33,10 +33,10 @@ pub(super) fn read(bytes: &[u8]) -> ClientHello {
 }
 
 /// Joins what records of a handshake carry, as far as they are here.
-fn handshake(bytes: &[u8]) -> Result<Vec<u8>, ()> {
+fn join_records(bytes: &[u8]) -> Result<Vec<u8>, ()> {
     let mut joined = Vec::new();
     let mut rest = ByteReader(bytes);
-    while !rest.is_empty() && !matches!(whole(&joined), Ok(Some(_))) {
+    while !rest.is_empty() && !matches!(hello_body(&joined), Ok(Some(_))) {
         if rest.byte() != Some(22) {
             return Err(());
         }
@@ -48,7 +48,7 @@ fn handshake(bytes: &[u8]) -> Result<Vec<u8>, ()> {
         let (Some(_), Some(len)) = (rest.byte(), rest.number(2)) else {
             break;
         };
-        if len == 0 || len > LONGEST {
+        if len == 0 || len > MAX_HELLO_BYTES {
             return Err(());
         }
         let here = len.min(rest.0.len());
@@ -58,7 +58,7 @@ fn handshake(bytes: &[u8]) -> Result<Vec<u8>, ()> {
 }
 
 /// Returns the body of a ClientHello, if all of it is here. Another message is none.
-fn whole(message: &[u8]) -> Result<Option<ByteReader<'_>>, ()> {
+fn hello_body(message: &[u8]) -> Result<Option<ByteReader<'_>>, ()> {
     let mut bytes = ByteReader(message);
     match bytes.byte() {
         None => return Ok(None),
@@ -67,7 +67,7 @@ fn whole(message: &[u8]) -> Result<Option<ByteReader<'_>>, ()> {
     }
     let mut length = bytes;
     match length.number(3) {
-        Some(len) if len > LONGEST => Err(()),
+        Some(len) if len > MAX_HELLO_BYTES => Err(()),
         _ => Ok(bytes.counted(3)),
     }
 }
@@ -206,6 +206,9 @@ mod tests {
         }
         // More than a ClientHello may have.
         let long = message(&extension(21, &[0; 16300]));
-        assert_eq!(read(&records(&long, 999)[..LONGEST]), ClientHello::Other);
+        assert_eq!(
+            read(&records(&long, 999)[..MAX_HELLO_BYTES]),
+            ClientHello::Other
+        );
     }
 }

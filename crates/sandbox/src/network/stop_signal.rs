@@ -35,7 +35,7 @@ impl StopSignal {
                 .map(|(fd, flags)| PollFd::from_borrowed_fd(fd.as_fd(), *flags)),
         );
         loop {
-            let left = until.map(left);
+            let left = until.map(time_left);
             match rustix::event::poll(&mut polled, left.as_ref()) {
                 Err(Errno::INTR) => {}
                 Err(_) => return WaitOutcome::Stopped,
@@ -51,7 +51,7 @@ impl StopSignal {
     }
 }
 
-fn left(until: Instant) -> Timespec {
+fn time_left(until: Instant) -> Timespec {
     let left = until.saturating_duration_since(Instant::now());
     Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),

@@ -12,7 +12,7 @@ use super::layout::HostMount;
 use trumanfs_mounts::table::mounts_of;
 
 /// The most entries of a bound directory that are looked into.
-const MOST: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// The findings in the bound paths.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl BoundContents {
     ///
     /// # Errors
     /// A path lies in the state of a store.
-    pub(super) fn of(
+    pub(super) fn look_into(
         shown: &[HostMount],
         listed: &[PathBuf],
         state_name: &[u8],
@@ -49,7 +49,7 @@ impl BoundContents {
                 );
                 return Err(LaunchError::refused(Step::Plan, why));
             }
-            for socket in sockets(&table).filter(|socket| socket.starts_with(path)) {
+            for socket in socket_paths(&table).filter(|socket| socket.starts_with(path)) {
                 found.warnings.push(format!(
                     "bind_ro: {}: a service of this machine listens there, and programs can connect to it; list a path without it",
                     socket.display()
@@ -67,7 +67,7 @@ impl BoundContents {
     fn hide_state(&mut self, path: &Path, state_name: &[u8]) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listing = rustix::fs::openat(CWD, path, flags, Mode::empty()).and_then(Dir::new);
-        let below = listing.into_iter().flatten().flatten().take(MOST);
+        let below = listing.into_iter().flatten().flatten().take(MAX_ENTRIES);
         let below = below.map(|entry| path.join(OsStr::from_bytes(entry.file_name().to_bytes())));
         // The directory itself is among its entries.
         for state in below.map(|dir| dir.join(OsStr::from_bytes(state_name))) {
@@ -103,7 +103,7 @@ fn table_of_sockets() -> std::io::Result<Vec<u8>> {
 }
 
 /// Returns the paths that sockets of this network namespace have, by /proc/net/unix.
-fn sockets(table: &[u8]) -> impl Iterator<Item = &Path> {
+fn socket_paths(table: &[u8]) -> impl Iterator<Item = &Path> {
     table.split(|byte| *byte == b'\n').filter_map(|line| {
         let at = line.windows(2).position(|pair| pair == b" /")?;
         Some(Path::new(OsStr::from_bytes(line.get(at + 1..)?)))
@@ -120,7 +120,7 @@ mod tests {
             0000000000000000: 00000002 00000000 00010000 0001 01 12345 /run/a b.sock\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 12346\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 12347 @/abstract\n";
-        let found: Vec<&Path> = sockets(table).collect();
+        let found: Vec<&Path> = socket_paths(table).collect();
         assert_eq!(found, [Path::new("/run/a b.sock")]);
     }
 }

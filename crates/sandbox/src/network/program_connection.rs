@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::wait::{StopSignal, WaitOutcome};
+use super::stop_signal::{StopSignal, WaitOutcome};
 
 /// The time that a program may take to say what it wants.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(20);
 
 /// The time that a program may take to read a refusal.
-const GOODBYE: Duration = Duration::from_secs(2);
+const REFUSAL_READ_LIMIT: Duration = Duration::from_secs(2);
 
 /// The number of bytes that are read at once.
-const CHUNK: usize = 4096;
+const READ_BYTES: usize = 4096;
 
 /// A connection of a program.
 pub(super) struct ProgramConnection<'s> {
@@ -30,7 +30,7 @@ impl<'s> ProgramConnection<'s> {
     pub(super) fn new(stream: TcpStream, stop: &'s StopSignal) -> ProgramConnection<'s> {
         // Small messages go to and fro while it is found out what is wanted.
         let _ = stream.set_nodelay(true);
-        let _ = stream.set_write_timeout(Some(PATIENCE));
+        let _ = stream.set_write_timeout(Some(REQUEST_LIMIT));
         ProgramConnection {
             stream,
             buffer: Vec::new(),
@@ -39,18 +39,18 @@ impl<'s> ProgramConnection<'s> {
     }
 
     /// Returns when everything ends that waits for this client's network.
-    pub(super) fn stop(&self) -> &'s StopSignal {
+    pub(super) fn stop_signal(&self) -> &'s StopSignal {
         self.stop
     }
 
     /// Reads until what there is can be understood; nothing if it ends or takes too long before that.
-    pub(super) fn until<T>(&mut self, understand: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
-        let end = Instant::now() + PATIENCE;
+    pub(super) fn read_until<T>(&mut self, understand: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + REQUEST_LIMIT;
         loop {
             if let Some(understood) = understand(&self.buffer) {
                 return Some(understood);
             }
-            let mut chunk = [0; CHUNK];
+            let mut chunk = [0; READ_BYTES];
             match self.read(&mut chunk, end) {
                 0 => return None,
                 len => self.buffer.extend(chunk.get(..len).unwrap_or_default()),
@@ -59,7 +59,7 @@ impl<'s> ProgramConnection<'s> {
     }
 
     /// Takes so much of what was read.
-    pub(super) fn take(&mut self, len: usize) -> Vec<u8> {
+    pub(super) fn take_bytes(&mut self, len: usize) -> Vec<u8> {
         let rest = self.buffer.split_off(len.min(self.buffer.len()));
         std::mem::replace(&mut self.buffer, rest)
     }
@@ -74,16 +74,16 @@ impl<'s> ProgramConnection<'s> {
     }
 
     /// Says something. Whether it could be said does not matter: the next step shows it.
-    pub(super) fn say(&mut self, bytes: &[u8]) {
+    pub(super) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
     /// Says the last thing, and lets it be read: closing with something unread would take it away (RFC 9112, 9.6).
-    pub(super) fn say_last(&mut self, bytes: &[u8]) {
-        self.say(bytes);
+    pub(super) fn send_last(&mut self, bytes: &[u8]) {
+        self.send(bytes);
         let _ = self.stream.shutdown(Shutdown::Write);
-        let end = Instant::now() + GOODBYE;
-        let mut chunk = [0; CHUNK];
+        let end = Instant::now() + REFUSAL_READ_LIMIT;
+        let mut chunk = [0; READ_BYTES];
         while self.read(&mut chunk, end) > 0 && Instant::now() < end {}
     }
 }

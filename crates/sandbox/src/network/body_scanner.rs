@@ -5,7 +5,7 @@
 use super::http::BodyLength;
 
 /// The most bytes that a line of the chunked form may have, and all lines of trailers together.
-const LONGEST_LINE: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// A body of which some has passed.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl BodyScanner {
     }
 
     /// Takes note of what comes next. Returns how much of that is the body's.
-    pub(super) fn pass(&mut self, bytes: &[u8]) -> usize {
+    pub(super) fn count_body_bytes(&mut self, bytes: &[u8]) -> usize {
         let mut passed = 0;
         while let Some(rest) = bytes.get(passed..).filter(|rest| !rest.is_empty()) {
             match self.at {
@@ -77,7 +77,7 @@ impl BodyScanner {
                 at => {
                     let Some(byte) = rest.first() else { break };
                     self.line += 1;
-                    self.at = if self.line > LONGEST_LINE {
+                    self.at = if self.line > MAX_LINE_BYTES {
                         BodyState::Broken
                     } else {
                         next(at, *byte)
@@ -133,7 +133,7 @@ mod tests {
         let mut body = BodyScanner::new(framing);
         let mut all = 0;
         for piece in bytes.chunks(size) {
-            let some = body.pass(piece);
+            let some = body.count_body_bytes(piece);
             all += some;
             if some < piece.len() {
                 assert!(body.is_over());
@@ -202,7 +202,7 @@ mod tests {
         let long = [&b"0\r\n"[..], &[b'a'; 5000]].concat();
         assert_eq!(
             passed(BodyLength::Chunked, &long, 1000),
-            (LONGEST_LINE, true)
+            (MAX_LINE_BYTES, true)
         );
     }
 }

@@ -49,13 +49,13 @@ impl<'a> DescriptorList<'a> {
     }
 
     /// Says where a directory comes from that a descriptor stands for.
-    pub(super) fn source(
+    pub(super) fn bind_source(
         &mut self,
         fd: BorrowedFd<'a>,
         recursive: bool,
     ) -> Result<BindSource, LaunchError> {
         if self.clones
-            && let Ok(tree) = detached(fd, recursive)
+            && let Ok(tree) = clone_mount(fd, recursive)
         {
             return Ok(BindSource::Detached(self.push(SentDescriptor::Made(tree))));
         }
@@ -73,7 +73,7 @@ impl<'a> DescriptorList<'a> {
     ///
     /// # Errors
     /// It cannot be opened, or would show what is private.
-    pub(super) fn show(
+    pub(super) fn add_shown(
         &mut self,
         path: &Path,
         plan: &SandboxPlan,
@@ -103,7 +103,7 @@ impl<'a> DescriptorList<'a> {
                     format!("{path}: it would show {dir}, by which a program could purge and undo");
                 return Err(LaunchError::refused(Step::Plan, why));
             }
-            let source = match self.clones.then(|| detached(fd.as_fd(), true)) {
+            let source = match self.clones.then(|| clone_mount(fd.as_fd(), true)) {
                 Some(Ok(tree)) => BindSource::Detached(self.push(SentDescriptor::Made(tree))),
                 // The first process finds it anew, and by then the path may lead elsewhere.
                 _ => {
@@ -122,7 +122,7 @@ impl<'a> DescriptorList<'a> {
 }
 
 /// Clones the mount that a descriptor lies in, from there on. Needs CAP_SYS_ADMIN.
-fn detached(fd: BorrowedFd<'_>, recursive: bool) -> rustix::io::Result<OwnedFd> {
+fn clone_mount(fd: BorrowedFd<'_>, recursive: bool) -> rustix::io::Result<OwnedFd> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;

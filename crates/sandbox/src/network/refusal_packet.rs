@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Returns where somebody wanted to connect to, of the head of an IPv4 packet with TCP's refusal. Nothing where it is none;
 /// the first process's filter lets no other through.
-pub(super) fn read(packet: &[u8]) -> Option<SocketAddrV4> {
+pub(super) fn refused_address(packet: &[u8]) -> Option<SocketAddrV4> {
     let (source, _) = packet.get(12..)?.split_first_chunk::<4>()?;
     let len = usize::from(packet.first()? & 0xf) * 4;
     let (port, _) = packet.get(len..)?.split_first_chunk::<2>()?;
@@ -28,11 +28,15 @@ mod tests {
         };
         let meant = "93.184.216.34:8080".parse().ok();
         for packet in [head(0x45, &[]), head(0x46, &[0; 4])] {
-            assert_eq!(read(&packet), meant);
+            assert_eq!(refused_address(&packet), meant);
             for len in 0..packet.len() - 2 {
-                assert_eq!(read(packet.get(..len).unwrap_or_default()), None, "{len}");
+                assert_eq!(
+                    refused_address(packet.get(..len).unwrap_or_default()),
+                    None,
+                    "{len}"
+                );
             }
         }
-        assert_eq!(read(&[0; 64]), None);
+        assert_eq!(refused_address(&[0; 64]), None);
     }
 }

@@ -23,10 +23,10 @@ pub struct InstallTree {
 }
 
 /// The most files that are followed, from a script to its interpreter and on.
-const MOST_INTERPRETERS: usize = 5;
+const MAX_INTERPRETERS: usize = 5;
 
 /// The most bytes of a script's first line that are read: as many as the kernel reads (BINPRM_BUF_SIZE).
-const LONGEST_LINE: usize = 256;
+const MAX_LINE_BYTES: usize = 256;
 
 /// Finds what has to be shown for the program of these words, looked up in this PATH; nothing if it is in the sandbox anyway,
 /// or nowhere. Nothing below `home` is looked at, for that may hang. `bind_ro`: what is shown in any case.
@@ -86,7 +86,7 @@ fn needed(program: &OsStr, path: &[u8], home: &Path) -> Vec<(PathBuf, PathBuf)> 
     let mut files = Vec::new();
     let mut next = Some(program.to_owned());
     while let Some(program) = next.take()
-        && files.len() < MOST_INTERPRETERS
+        && files.len() < MAX_INTERPRETERS
     {
         let Some(named) = look_up(&program, path, home) else {
             break;
@@ -118,7 +118,7 @@ fn look_up(program: &OsStr, path: &[u8], home: &Path) -> Option<PathBuf> {
 
 /// Returns what a script names as its interpreter in its first line; of `env`, what that is to look up.
 fn interpreter(file: &Path) -> Option<OsString> {
-    let mut start = [0; LONGEST_LINE];
+    let mut start = [0; MAX_LINE_BYTES];
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(CWD, file, flags, Mode::empty()).ok()?;
     let len = rustix::io::read(&file, &mut start).ok()?;

@@ -14,7 +14,7 @@ pub(super) const NO_PROGRAM: &str = "there is no program to run";
 ///
 /// # Errors
 /// [`Step::Plan`] for what cannot be a program, or has a NUL byte.
-pub(super) fn order(
+pub(super) fn make_start_order(
     argv: &[OsString],
     path: &OsStr,
     env: &[(OsString, OsString)],
@@ -23,27 +23,30 @@ pub(super) fn order(
 ) -> Result<StartOrder, LaunchError> {
     let mut arguments = Vec::with_capacity(argv.len());
     for argument in argv {
-        arguments.push(text("an argument", argument.clone().into_vec())?);
+        arguments.push(to_c_string("an argument", argument.clone().into_vec())?);
     }
     let mut environment = Vec::with_capacity(env.len());
     for (name, value) in env {
         let whole = [name.as_bytes(), b"=", value.as_bytes()].concat();
-        environment.push(text("the environment", whole)?);
+        environment.push(to_c_string("the environment", whole)?);
     }
     let mut files = candidates(argv, path)?;
     if let Some(file) = installed {
-        files.push(text("the program", file.as_os_str().as_bytes().to_vec())?);
+        files.push(to_c_string(
+            "the program",
+            file.as_os_str().as_bytes().to_vec(),
+        )?);
     }
     Ok(StartOrder {
         candidates: files,
         arguments,
         environment,
-        directory: text("the working directory", cwd.as_bytes().to_vec())?,
+        directory: to_c_string("the working directory", cwd.as_bytes().to_vec())?,
     })
 }
 
 /// Makes text of bytes for the kernel.
-fn text(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
+fn to_c_string(what: &str, bytes: Vec<u8>) -> Result<CString, LaunchError> {
     CString::new(bytes)
         .map_err(|_| LaunchError::refused(Step::Plan, format!("{what} has a NUL byte")))
 }
@@ -53,7 +56,7 @@ fn candidates(argv: &[OsString], path: &OsStr) -> Result<Vec<CString>, LaunchErr
     let Some(name) = argv.first().filter(|name| !name.is_empty()) else {
         return Err(LaunchError::refused(Step::Plan, NO_PROGRAM));
     };
-    let file = |path: PathBuf| text("the program", path.into_os_string().into_vec());
+    let file = |path: PathBuf| to_c_string("the program", path.into_os_string().into_vec());
     if name.as_bytes().contains(&b'/') {
         return Ok(vec![file(name.into())?]);
     }

@@ -17,10 +17,10 @@ use crate::orders::WatchLimits;
 use crate::sys::program::system_v_memory;
 
 /// The time until the next look.
-const OFTEN: Duration = Duration::from_millis(50);
+const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// The time until the next look where many processes share most of their memory: finding out how much they share is
 /// work.
-const SELDOM: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// The watch over a sandbox.
 pub(crate) struct LimitWatcher {
@@ -109,7 +109,7 @@ impl LimitWatcher {
             .map_err(|errno| StepFailure::new(Step::Limits, "/proc", errno))?;
         Ok(Some(Self {
             watch,
-            next: Instant::now() + OFTEN,
+            next: Instant::now() + MIN_PAUSE,
             proc,
             cpu: CpuAccount::default(),
             counted: 0,
@@ -128,11 +128,11 @@ impl LimitWatcher {
     }
 
     /// Looks, if it is time to; says which limit is passed, or cannot be seen to.
-    pub(crate) fn look(&mut self) -> Option<InitMessage> {
+    pub(crate) fn check_limits(&mut self) -> Option<InitMessage> {
         if Instant::now() < self.next {
             return None;
         }
-        self.next = Instant::now() + OFTEN;
+        self.next = Instant::now() + MIN_PAUSE;
         let over = match self.measure() {
             Ok(over) => over?,
             Err(_) if self.watch.memory > 0 => LimitKind::Memory,
@@ -170,7 +170,7 @@ impl LimitWatcher {
         if self.watch.memory == 0 {
             return Ok(None);
         }
-        let files = self.files()?;
+        let files = self.memory_file_bytes()?;
         if over(self.watch.memory, memory.saturating_add(files)) {
             let mut exact = files;
             for pid in &pids {
@@ -179,7 +179,7 @@ impl LimitWatcher {
             if over(self.watch.memory, exact) {
                 return Ok(Some(LimitKind::Memory));
             }
-            self.next = Instant::now() + SELDOM;
+            self.next = Instant::now() + MAX_PAUSE;
         }
         Ok(None)
     }
@@ -265,7 +265,7 @@ impl LimitWatcher {
     }
 
     /// Returns the bytes in /dev/shm and in shared memory of System V, mapped or not.
-    fn files(&self) -> Result<u64> {
+    fn memory_file_bytes(&self) -> Result<u64> {
         let stat = rustix::fs::statvfs("/dev/shm")?;
         let files = stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize;
         Ok(files.saturating_add(system_v_memory()?.saturating_mul(self.page)))
