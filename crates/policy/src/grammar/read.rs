@@ -51,6 +51,7 @@ const SHIPPED: &[&str] = &[
 pub(super) fn tool(r: &mut FieldReader<'_>, root: &YamlNode, name: &str) -> ToolGrammar {
     let known = [FLAGS, ADDED, NEW, SHIPPED].concat();
     // From the tool that it is like to the tool itself.
+    let root_tools = r.fields(root).len();
     let mut parts = Vec::new();
     let mut next = Some(name.to_owned());
     while let Some(name) = next.take() {
@@ -61,7 +62,7 @@ pub(super) fn tool(r: &mut FieldReader<'_>, root: &YamlNode, name: &str) -> Tool
         };
         let fields = r.fields(&tool.node);
         if let Some(like) = fields.iter().find(|field| field.key == "like") {
-            next = r.text(&like.node).filter(|_| parts.is_empty());
+            next = r.text(&like.node).filter(|_| parts.len() < root_tools);
         }
         parts.insert(0, (tool, fields));
     }

@@ -14,11 +14,23 @@ fn rule(policy: &Policy, line: &str) -> String {
 /// behind that as its own: `-p evil` then names a package.
 #[test]
 fn npx_reads_no_flag_behind_a_package() {
-    let text = "npx:\n  flags: [--no, --no-color, --no-install, -q, -y, --color, --stream, -p]\n  packages:\n    typescript: { flags: [-p] }\n    eslint: {}\n";
+    let flags = "{ --no: false, --foo: false, --no-color: attached, --no-install: false, -q: false, -y: false, --color: false, --stream: attached, -p: text, -n: false }";
+    let list = "[--no, --foo, --no-color, --no-install, -q, -y, --color, --stream, -p, -n]";
+    for flags in [flags, list] {
+        check_npx(flags);
+    }
+}
+
+fn check_npx(flags: &str) {
+    let text = format!(
+        "npx:\n  flags: {flags}\n  packages:\n    typescript: {{ flags: [-p] }}\n    eslint: {{}}\n"
+    );
     let policy = Policy::parse(text.as_bytes(), "p.yaml").unwrap();
     for line in [
         "npx --no typescript -p evil",
         "npx --no=evil typescript",
+        "npx --foo typescript -p evil",
+        "npx -n --no-install typescript",
         "npx --no-color typescript -p evil",
         "npx --stream typescript -p evil",
         "npx -qy typescript -p evil",
@@ -53,6 +65,23 @@ fn letters_behind_a_switch_of_npm_are_flags() {
         ("npm ci -wx", "npm.subcommands.ci.flags"),
         ("npm ci -sd", "allowed by npm.subcommands.ci"),
         ("npm ci -w x", "allowed by npm.subcommands.ci"),
+    ] {
+        assert_eq!(rule(&policy, line), expected, "{line}");
+    }
+}
+
+/// npm reads `--filter` as a switch, so the word behind it is the sub-command.
+#[test]
+fn npm_takes_no_value_for_flags_of_others() {
+    let text = "npm: { root_flags: [--filter, --loglevel], subcommands: { ci: {} } }\npnpm: { root_flags: [--filter], subcommands: { install: {} } }\n";
+    let policy = Policy::parse(text.as_bytes(), "p.yaml").unwrap();
+    for (line, expected) in [
+        ("npm --filter publish ci", "npm.subcommands"),
+        ("npm --loglevel warn ci", "allowed by npm.subcommands.ci"),
+        (
+            "pnpm --filter app ci",
+            "allowed by pnpm.subcommands.install",
+        ),
     ] {
         assert_eq!(rule(&policy, line), expected, "{line}");
     }

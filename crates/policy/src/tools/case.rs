@@ -386,10 +386,15 @@ impl<'q> CommandCase<'q> {
         {
             None => Ok(()),
             Some(flag) => {
-                let reason = format!(
-                    "whether `{0}` takes the next word is not known; write {0}=VALUE, or let the policy say it: {{\"{0}\": false}}",
-                    flag.name
-                );
+                let name = &flag.name;
+                let instead = match allowed {
+                    [] => "leave it out".to_owned(),
+                    _ => format!(
+                        "write {name}=VALUE, or let the policy say it: {{\"{name}\": false}}"
+                    ),
+                };
+                let reason =
+                    format!("whether `{name}` takes the next word is not known; {instead}");
                 Err(self.refused(RefusalClass::Flag, key, reason))
             }
         }

@@ -26,7 +26,8 @@ pub(super) fn check<'q>(case: &CommandCase<'q>) -> Result<CheckedCommand<'q>, Co
         return Err(case.refused(RefusalClass::Flag, "call", reason));
     }
     case.check_values(&scanned)?;
-    case.check_greedy(&scanned, &lists.allowed, "flags")?;
+    // What npx passes over does not depend on what a policy says of a flag.
+    case.check_greedy(&scanned, &[], "flags")?;
     let is_package = |flag: &&ParsedFlag| PACKAGE.contains(&flag.name.as_str());
     for flag in scanned.flags.iter().filter(is_package) {
         listed(case, flag.value.as_deref().unwrap_or_default())?;
