@@ -96,6 +96,11 @@ fn extended_grammar(
         let Some(key) = keys.iter().find(|key| key.key == "grammar") else {
             continue;
         };
+        if validator == Validator::PowerShell {
+            let message = "no grammar judges the words of PowerShell; leave it out";
+            reader.under("grammar", |r| r.problem(key.line, message));
+            continue;
+        }
         let base = found.as_ref().or(shipped);
         // What is wrong in another entry is said there.
         let mut other = FieldReader::new("");

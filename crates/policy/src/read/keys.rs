@@ -6,6 +6,7 @@ use super::super::validator::Validator;
 const PROGRAM: &[&str] = &[
     "description",
     "validator",
+    "grammar",
     "default_timeout",
     "safe_env",
     "env_overrides",
@@ -55,7 +56,6 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
     let own: &[&str] = match validator {
         Validator::Every => return [EVERY, &[]],
         Validator::Generic(_) => &[
-            "grammar",
             "flags",
             "subcommands",
             "deny_subcommands",
@@ -65,16 +65,9 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
             "first_argument",
             "deny_tokens",
         ],
-        Validator::Python => &[
-            "grammar",
-            "flags",
-            "modes",
-            "allow_script_paths",
-            "detect_venv",
-        ],
-        Validator::Git => &["grammar", "subcommands", "deny_subcommands"],
+        Validator::Python => &["flags", "modes", "allow_script_paths", "detect_venv"],
+        Validator::Git => &["subcommands", "deny_subcommands"],
         Validator::Pytest => &[
-            "grammar",
             "flags",
             "allow_test_paths",
             "max_selector_args",
@@ -83,7 +76,6 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
             "disable_plugin_autoload",
         ],
         Validator::Npm => &[
-            "grammar",
             "root_flags",
             "subcommands",
             "deny_subcommands",
@@ -93,7 +85,6 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
             "config",
         ],
         Validator::Pnpm => &[
-            "grammar",
             "root_flags",
             "global_flags_before_subcommand",
             "subcommands",
@@ -103,35 +94,21 @@ pub(super) fn of_entry(validator: Validator) -> [&'static [&'static str]; 2] {
             "config",
         ],
         Validator::Lerna => &[
-            "grammar",
             "flags",
             "root_flags",
             "subcommands",
             "deny_subcommands",
             "run",
         ],
-        Validator::Npx => &[
-            "grammar",
-            "flags",
-            "packages",
-            "allowed_packages",
-            "command_aliases",
-        ],
+        Validator::Npx => &["flags", "packages", "allowed_packages", "command_aliases"],
         Validator::Node => &[
-            "grammar",
             "flags",
             "modes",
             "allow_script_paths",
             "allowed_entrypoints",
             "allow_test_mode",
         ],
-        Validator::Dotnet => &[
-            "grammar",
-            "flags",
-            "subcommands",
-            "deny_subcommands",
-            "test",
-        ],
+        Validator::Dotnet => &["flags", "subcommands", "deny_subcommands", "test"],
         Validator::PowerShell => &["flags", "modes", "safe_cmdlets", "dangerous_patterns"],
     };
     [PROGRAM, own]

@@ -1,4 +1,4 @@
-//! What a policy adds to the grammars of tools.
+//! Additions of a policy to the grammars of tools.
 
 use super::*;
 
@@ -91,6 +91,26 @@ find: { grammar: { text: -newerat -exec }, flags: [-newerat, -name, -exec] }
     );
 }
 
+#[test]
+fn additions_stand_beside_a_shipped_policy() {
+    let text = "
+'*': { extends: default }
+git:
+  grammar: { subcommands: { commit: { text: --note } } }
+  subcommands: { commit: { flags: [--note, -m] } }
+";
+    check(
+        text,
+        &[
+            ("git commit --note /etc/x -m x", true),
+            ("git commit -F x", false),
+            ("git status -s", true),
+            ("git log --output=/etc/x", false),
+            ("find . -exec id", false),
+        ],
+    );
+}
+
 /// Nothing that a shipped grammar says can be changed, so no addition allows what it refuses.
 #[test]
 fn a_policy_changes_nothing_of_a_known_tool() {
@@ -134,7 +154,7 @@ fn a_policy_changes_nothing_of_a_known_tool() {
         ("npx: { grammar: { greedy: false } }", "unknown key"),
         ("x: { grammar: { like: git } }", "unknown key"),
         ("x: { grammar: { environment: { A: b } } }", "unknown key"),
-        ("pwsh: { grammar: { text: -x } }", "unknown key"),
+        ("pwsh: { grammar: { text: -x } }", "no grammar judges"),
         ("'*': { grammar: { text: -x } }", "unknown key"),
         (
             "x: { grammar: [a] }",
