@@ -13,6 +13,9 @@ use super::tool::{
 /// Lists of flags, by what they take.
 const FLAGS: &[&str] = &["text", "path", "attached", "attached_text", "none"];
 
+/// Those of flags with a value, or with none in the same word.
+const VALUES: &[&str] = &["text", "path", "none"];
+
 /// The keys with which a policy adds to a tool whose grammar is known: nothing that is there already changes.
 const ADDED: &[&str] = &["subcommands", "deny_tokens"];
 
@@ -88,7 +91,9 @@ pub(in super::super) fn extended(
     };
     added.slashes = base.slashes;
     added.spellings.clone_from(&base.spellings);
-    fill(r, &mut added, fields, &[FLAGS, ADDED].concat());
+    // A greedy tool takes the word behind a flag that is no switch of its own, whatever a policy says.
+    let lists = if base.greedy { VALUES } else { FLAGS };
+    fill(r, &mut added, fields, &[lists, ADDED].concat());
     let is_known = |flag: &&String| {
         let mut rows = base.subcommands.iter();
         base.fact(None, flag).is_some() || rows.any(|row| row.flags.contains_key(*flag))
@@ -272,7 +277,7 @@ fn subcommands(
             };
             for field in fields {
                 match field.key.as_str() {
-                    key if FLAGS.contains(&key) => {}
+                    key if FLAGS.contains(&key) && known.contains(&key) => {}
                     "script_flags" if !own.is_empty() => {
                         row.script_flags = Some(words(r, &field.node));
                     }

@@ -156,6 +156,11 @@ fn a_policy_changes_nothing_of_a_known_tool() {
         ("x: { grammar: { environment: { A: b } } }", "unknown key"),
         ("pwsh: { grammar: { text: -x } }", "no grammar judges"),
         ("'*': { grammar: { text: -x } }", "unknown key"),
+        ("npx: { grammar: { attached: --foo } }", "unknown key"),
+        (
+            "node: { grammar: { subcommands: { a: { attached: --foo } } } }",
+            "unknown key",
+        ),
         (
             "x: { grammar: [a] }",
             "x.grammar: a list stands here; a map",
