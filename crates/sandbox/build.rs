@@ -52,11 +52,11 @@ fn musl(target: &str) -> io::Result<Option<String>> {
     };
     let musl = format!("{system}-musl");
     let mut rustc = Command::new(given("RUSTC")?);
-    let said = rustc
+    let output = rustc
         .args(["--print", "target-libdir", "--target", &musl])
         .output()?;
-    let libraries = String::from_utf8_lossy(&said.stdout);
-    let is_there = said.status.success() && Path::new(libraries.trim_end()).is_dir();
+    let libraries = String::from_utf8_lossy(&output.stdout);
+    let is_there = output.status.success() && Path::new(libraries.trim_end()).is_dir();
     Ok(is_there.then_some(musl))
 }
 
@@ -76,8 +76,8 @@ fn build(target: &OsStr, target_dir: &Path) -> io::Result<PathBuf> {
         .env_remove("RUSTC_WORKSPACE_WRAPPER");
     let built = cargo.output()?;
     if !built.status.success() {
-        let said = String::from_utf8_lossy(&built.stderr);
-        let last: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+        let output = String::from_utf8_lossy(&built.stderr);
+        let last: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
         let last = last.last().copied().unwrap_or("Cargo said nothing");
         return Err(io::Error::other(format!("{}: {last}", built.status)));
     }

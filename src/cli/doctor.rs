@@ -34,8 +34,8 @@ struct DoctorReport {
     installed: Vec<InstalledPart>,
 }
 
-/// Tries what this machine can do for homes and for sandboxes, and looks for what is installed. Ends with 1 where no home
-/// can be mounted or no sandbox made.
+/// Tries what this machine can do for homes and for sandboxes, and looks for what is installed. Ends with 1 where no
+/// home can be mounted or no sandbox made.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
     let mounting = try_mounting();
     let found = probe(&Launcher::of_this_program());

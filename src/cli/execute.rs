@@ -44,12 +44,12 @@ struct ShellHomeArgs {
     /// Let lines also run the real programs that this policy allows (a file, or `default`), each in a sandbox
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hide", "read_only", "wait"], value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
-    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows it;
-    /// without, each may reach all that the policy allows it
+    /// The network of the programs: `none`, or `allow=HOST[:PORT],…`, of which each may reach what the policy allows
+    /// it; without, each may reach all that the policy allows it
     #[arg(long, value_name = "WHAT", requires = "policy", value_parser = network)]
     net: Option<NetworkRequest>,
-    /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this machine
-    /// refuses them [default: auto]
+    /// What makes the sandbox of real programs: `namespaces`, `bwrap`, or `auto`: namespaces, and bwrap where this
+    /// machine refuses them [default: auto]
     #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend, requires = "policy")]
     sandbox: Option<BackendChoice>,
     /// Wait so long for other commands that work on a store that nobody has mounted [default: 10]

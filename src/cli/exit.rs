@@ -49,7 +49,7 @@ impl From<ExitReason> for ExitCode {
 
 /// Says what went wrong, in words. Returns the exit code that stands for it.
 pub(super) fn report_failure(error: &Error) -> ExitCode {
-    print_error(format_args!("trumanfs: {}", error.told()));
+    print_error(format_args!("trumanfs: {}", error.full_message()));
     ExitReason::of(error.kind()).into()
 }
 

@@ -82,10 +82,11 @@ pub(super) fn hook(args: &HookArgs) -> Result<ExitReason> {
     Ok(ExitReason::Ok)
 }
 
-/// Has a process decide about an event, this program with the same arguments, and returns its answer, or why there is none.
+/// Has a process decide about an event, this program with the same arguments, and returns its answer, or why there is
+/// none.
 ///
-/// A home whose daemon hangs keeps whoever looks at it. No signal ends such a process, nor one that has such a thread: this one, which
-/// an agent waits for, never looks at a home.
+/// A home whose daemon hangs keeps whoever looks at it. No signal ends such a process, nor one that has such a thread:
+/// this one, which an agent waits for, never looks at a home.
 fn decide_in_process(event: Vec<u8>) -> std::result::Result<Value, String> {
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let verb = words.iter().position(|word| word == VERB);
@@ -102,7 +103,7 @@ fn decide_in_process(event: Vec<u8>) -> std::result::Result<Value, String> {
         .spawn();
     let mut child = started.map_err(|error| crate::error::reason(&error))?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
-    let (done, heard) = channel();
+    let (done, decided) = channel();
     let talk = move || {
         let mut answer = Vec::new();
         // What was not taken was not decided about, and shows in the answer.
@@ -112,7 +113,7 @@ fn decide_in_process(event: Vec<u8>) -> std::result::Result<Value, String> {
     };
     let talks = std::thread::Builder::new().spawn(talk);
     talks.map_err(|error| crate::error::reason(&error))?;
-    match heard.recv_timeout(DECISION_LIMIT) {
+    match decided.recv_timeout(DECISION_LIMIT) {
         Ok(answer) => {
             serde_json::from_slice(&answer).map_err(|_| "the decision broke off".to_owned())
         }
@@ -126,8 +127,8 @@ fn decide_in_process(event: Vec<u8>) -> std::result::Result<Value, String> {
     }
 }
 
-/// Answers an event where the command line is not understood: with what is wrong with it, which is no reason to let the call
-/// pass.
+/// Answers an event where the command line is not understood: with what is wrong with it, which is no reason to let the
+/// call pass.
 pub(super) fn answer_mistyped(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if !std::io::stdin().is_terminal() {

@@ -1,4 +1,5 @@
-//! What of trumanfs is installed beside the program, for `doctor`: nothing of it is needed to run, all of it is missed one day.
+//! What of trumanfs is installed beside the program, for `doctor`: nothing of it is needed to run, all of it is missed
+//! one day.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -86,7 +87,8 @@ pub(super) fn find_installed_parts() -> Vec<InstalledPart> {
     all
 }
 
-/// Says whether AppArmor knows this program, where there is AppArmor in the kernel, of a release that can read the profile.
+/// Says whether AppArmor knows this program, where there is AppArmor in the kernel, of a release that can read the
+/// profile.
 fn apparmor_part(root: &Path) -> Option<InstalledPart> {
     let enabled = std::fs::read(root.join("sys/module/apparmor/parameters/enabled"));
     if enabled.ok()?.first() != Some(&b'Y') || !root.join("etc/apparmor.d/abi/4.0").exists() {

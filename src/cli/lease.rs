@@ -67,7 +67,8 @@ pub(super) struct LeaseIssueArgs {
     /// How often it may be used
     #[arg(long, value_name = "N", default_value_t = 1)]
     max_uses: u64,
-    /// What the task may use, as in wall_ms=5000,io_bytes=1048576; the others of cpu_ms, memory_bytes and file_bytes have defaults
+    /// What the task may use, as in wall_ms=5000,io_bytes=1048576; the others of cpu_ms, memory_bytes and file_bytes
+    /// have defaults
     #[arg(long, value_name = "NAME=N", value_delimiter = ',')]
     quota: Vec<String>,
 }

@@ -130,7 +130,8 @@ enum CliCommand {
     /// Results of file tasks
     #[command(subcommand)]
     Result(result::ResultCommand),
-    /// Says what this machine can do for sandboxes, by trying it, what is installed, and how to mend what is not as it should be
+    /// Says what this machine can do for sandboxes, by trying it, what is installed, and how to mend what is not as it
+    /// should be
     Doctor(doctor::DoctorArgs),
     /// Writes the completions of a shell to standard output
     Completions(completions::CompletionsArgs),

@@ -81,7 +81,8 @@ pub(super) struct MountArgs {
     /// What is kept of what a program destroys
     #[arg(long, value_enum, default_value = "versions")]
     keep: KeepArg,
-    /// The most that former contents may take together, as in 500M or 20G; at the limit, writes that would destroy more fail
+    /// The most that former contents may take together, as in 500M or 20G; at the limit, writes that would destroy more
+    /// fail
     #[arg(long, value_name = "SIZE")]
     keep_max: Option<ByteSize>,
     /// At the limit, delete the oldest former contents instead

@@ -1,7 +1,7 @@
 //! How results are written: lines for people, in colour on a terminal only, or JSON.
 //!
-//! Owns standard output. A reader that has gone (`| head`) ends the program quietly, as it does every Unix tool. No pager
-//! is started: a line is a line, so that `less -R`, `grep` and `head` work.
+//! Owns standard output. A reader that has gone (`| head`) ends the program quietly, as it does every Unix tool. No
+//! pager is started: a line is a line, so that `less -R`, `grep` and `head` work.
 
 use std::fmt::Arguments;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -50,17 +50,17 @@ impl Printer {
     pub(super) fn new() -> Printer {
         let out = std::io::stdout();
         let (is_terminal, colour) = (out.is_terminal(), has_colour(&out));
-        Printer::on(Box::new(out.lock()), is_terminal, colour)
+        Printer::to_writer(Box::new(out.lock()), is_terminal, colour)
     }
 
     /// Takes standard error.
     pub(super) fn to_stderr() -> Printer {
         let out = std::io::stderr();
         let (is_terminal, colour) = (out.is_terminal(), has_colour(&out));
-        Printer::on(Box::new(out.lock()), is_terminal, colour)
+        Printer::to_writer(Box::new(out.lock()), is_terminal, colour)
     }
 
-    fn on(out: Box<dyn Write>, is_terminal: bool, colour: bool) -> Printer {
+    fn to_writer(out: Box<dyn Write>, is_terminal: bool, colour: bool) -> Printer {
         Printer {
             terminal: is_terminal,
             colour,
@@ -71,10 +71,11 @@ impl Printer {
     /// Writes one line, as [`shown`] has it.
     pub(super) fn line(&mut self, line: Arguments<'_>) {
         let line = line.to_string();
-        let line = match line.contains('\n') {
+        let line = if line.contains('\n') {
             // A journal that somebody else wrote must not add lines of its own.
-            true => line.replace('\n', "\\n"),
-            false => line,
+            line.replace('\n', "\\n")
+        } else {
+            line
         };
         let written = writeln!(self.out, "{}", escape_for_terminal(&line, self.colour));
         ignore_closed_pipe(written);
@@ -217,8 +218,8 @@ pub(super) fn quote(word: &[u8]) -> String {
     }
 }
 
-/// Prints a line, as [`shown`] has it; a reader that has gone (`| head`) ends the program quietly, as it does every Unix
-/// tool.
+/// Prints a line, as [`shown`] has it; a reader that has gone (`| head`) ends the program quietly, as it does every
+/// Unix tool.
 pub(super) fn print_line(line: Arguments<'_>) {
     let written = writeln!(
         std::io::stdout(),

@@ -200,10 +200,12 @@ pub(super) fn purge(args: PurgeArgs) -> Result<ExitReason> {
     } else {
         print_purged(&client, &purged, &plan)?
     }
-    Ok(match purged.left.is_empty() && purged.stopped.is_none() {
-        true if plan.entries.is_empty() && plan.versions.is_empty() => ExitReason::Nothing,
-        true => ExitReason::Ok,
-        false => ExitReason::Partly,
+    Ok(if !purged.left.is_empty() || purged.stopped.is_some() {
+        ExitReason::Partly
+    } else if plan.entries.is_empty() && plan.versions.is_empty() {
+        ExitReason::Nothing
+    } else {
+        ExitReason::Ok
     })
 }
 

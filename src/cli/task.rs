@@ -34,7 +34,8 @@ pub(super) enum TaskCommand {
 /// Arguments of `trumanfs task clock`.
 #[derive(Args, Debug)]
 pub(super) struct ClockArgs {
-    /// Have the executor go by its clock again, although that is behind: leases that expired meanwhile may be valid again
+    /// Have the executor go by its clock again, although that is behind: leases that expired meanwhile may be valid
+    /// again
     #[arg(long)]
     accept_lower: bool,
     /// The executor's configuration
@@ -85,7 +86,8 @@ pub(super) struct TaskUndoArgs {
 /// Arguments of `trumanfs task log`.
 #[derive(Subcommand, Debug)]
 pub(super) enum TaskLogCommand {
-    /// Says whether each result is signed, follows the one before, and was begun; ends with 1 where something does not hold
+    /// Says whether each result is signed, follows the one before, and was begun; ends with 1 where something does not
+    /// hold
     Verify(TaskLogVerifyArgs),
 }
 

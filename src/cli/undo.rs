@@ -34,7 +34,8 @@ pub(super) struct UndoArgs {
     /// What was done in this session; `last` is the newest, `all` stands for every session
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// What this run did, one request of an executor, or a merge: its id, a unique beginning of it, or `last`; of an undo, all that it did
+    /// What this run did, one request of an executor, or a merge: its id, a unique beginning of it, or `last`; of an
+    /// undo, all that it did
     #[arg(long, value_name = "RUN", conflicts_with_all = ["session", "since", "to"])]
     run: Option<String>,
     /// What was done since a time, as "2026-11-22 10:15" or -30m
@@ -156,8 +157,8 @@ fn is_empty(report: &UndoReport) -> bool {
     report.record.is_none() && planned == 0 && !has_messages
 }
 
-/// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m` may
-/// mean something else by now.
+/// The command that goes on with what stopped half-way. It names what was meant then: a number alone, `last` and `-30m`
+/// may mean something else by now.
 fn command_to_go_on(target: &str, wanted: &UndoScope, how: &UndoModeArgs) -> String {
     use std::fmt::Write;
     let mut command = format!("trumanfs undo {target}");
@@ -220,8 +221,8 @@ pub(super) fn undo_agent_run(client: &Client, target: &str, run: &str) -> Result
     Ok(exit_reason(&report))
 }
 
-/// Takes something back, and says what came of it. `next`: how to go on where it stopped half-way. `taken_back`: what a redo
-/// takes back, in the words of its command.
+/// Takes something back, and says what came of it. `next`: how to go on where it stopped half-way. `taken_back`: what a
+/// redo takes back, in the words of its command.
 ///
 /// # Errors
 /// As [`Client::undo`].
@@ -333,10 +334,10 @@ fn print_conflicts(report: &UndoReport) {
 /// Says what stood in the way, in a line for each conflict, and what can be done about it.
 pub(super) fn conflict_lines(report: &UndoReport) -> Vec<String> {
     /// How many are told one by one.
-    const SHOWN: usize = 20;
+    const MAX_PRINTED_CONFLICTS: usize = 20;
     let conflicts = &report.conflicts;
     let mut lines = Vec::new();
-    for conflict in conflicts.iter().take(SHOWN) {
+    for conflict in conflicts.iter().take(MAX_PRINTED_CONFLICTS) {
         let by = match (&conflict.by, &conflict.by_what) {
             (Some(by), Some(what)) => format!(": operation {by}, {what}"),
             _ => ": outside the home, without a record".to_owned(),
@@ -346,10 +347,10 @@ pub(super) fn conflict_lines(report: &UndoReport) -> Vec<String> {
             conflict.session, conflict.seq, conflict.word, conflict.what
         ));
     }
-    if conflicts.len() > SHOWN {
+    if conflicts.len() > MAX_PRINTED_CONFLICTS {
         lines.push(format!(
             "and {} more (--json has all)",
-            conflicts.len() - SHOWN
+            conflicts.len() - MAX_PRINTED_CONFLICTS
         ));
     }
     if report.stopped && conflicts.iter().all(|conflict| conflict.can_be_forced) {

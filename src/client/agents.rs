@@ -41,8 +41,8 @@ pub struct UnsettledRun {
 }
 
 impl Client {
-    /// Makes ready what a run of an agent has in this store. `name` is a file name without dots at its front; `owner`: to
-    /// whom the agent's directory belongs.
+    /// Makes ready what a run of an agent has in this store. `name` is a file name without dots at its front; `owner`:
+    /// to whom the agent's directory belongs.
     ///
     /// # Errors
     /// [`Error::Usage`] for a name that is none; what `mkdir(2)`, `chown(2)` and `open(2)` say.
@@ -117,8 +117,8 @@ impl AgentPlace {
         &self.home
     }
 
-    /// Ends the run: of the agent's directory only what is at these paths stays, unless the same agent is still under way
-    /// elsewhere. Returns what could not be removed.
+    /// Ends the run: of the agent's directory only what is at these paths stays, unless the same agent is still under
+    /// way elsewhere. Returns what could not be removed.
     pub fn end(self, kept: &[PathBuf]) -> Vec<PathBuf> {
         let own = self.mark_name();
         let others = marks_in(&self.marks).unwrap_or_default();
@@ -145,8 +145,8 @@ impl Drop for AgentPlace {
     }
 }
 
-/// Does something while nobody else makes marks, or looks for those of killed runs: between a mark and its lock it would
-/// look like one.
+/// Does something while nobody else makes marks, or looks for those of killed runs: between a mark and its lock it
+/// would look like one.
 fn with_marks_locked<T>(marks: &OwnedFd, act: impl FnOnce() -> Result<T>) -> Result<T> {
     flock(marks, FlockOperation::LockExclusive).map_err(Error::os("flock"))?;
     let done = act();

@@ -1,4 +1,5 @@
-//! The choice of who carries a change out: the daemon where the store is mounted, else this process under the store's lock.
+//! The choice of who carries a change out: the daemon where the store is mounted, else this process under the store's
+//! lock.
 
 use super::connect::{ask, is_silence, misunderstood_error};
 use super::target::Client;
@@ -9,7 +10,8 @@ use crate::operator::undo::{ChangeBackend, OfflineBackend};
 use crate::world::World;
 
 impl Client {
-    /// Carries a change out. `answered` takes the daemon's answer apart; `offline` makes the change where nothing is mounted.
+    /// Carries a change out. `answered` takes the daemon's answer apart; `offline` makes the change where nothing is
+    /// mounted.
     pub(super) fn make_change<T>(
         &self,
         request: &ControlRequest,
@@ -39,12 +41,12 @@ impl Client {
         done
     }
 
-    /// Has the kernel hand on what programs have written: it counts as done. Where the home cannot be seen from here, the kernel
-    /// hands it on in its own time.
+    /// Has the kernel hand on what programs have written: it counts as done. Where the home cannot be seen from here,
+    /// the kernel hands it on in its own time.
     ///
     /// # Errors
-    /// [`Error::Refused`] where the daemon does not answer. Its home is not touched then: that would last, and not even a signal
-    /// would end it.
+    /// [`Error::Refused`] where the daemon does not answer. Its home is not touched then: that would last, and not even
+    /// a signal would end it.
     pub(super) fn flush(&self) -> Result<()> {
         use rustix::fs::{Mode, OFlags};
         if let Err(error) = self.status()
@@ -61,9 +63,9 @@ impl Client {
         Ok(())
     }
 
-    /// Has the journal sealed where the store is mounted, before it is read: what is read is vouched for then, and what was removed
-    /// is gathered. Who may not ask, or asks a daemon that knows no seals, reads it as it is; so does, with a warning, who asks one that
-    /// hangs.
+    /// Has the journal sealed where the store is mounted, before it is read: what is read is vouched for then, and what
+    /// was removed is gathered. Who may not ask, or asks a daemon that knows no seals, reads it as it is; so does, with
+    /// a warning, who asks one that hangs.
     pub(super) fn seal(&self) {
         if !self.store.served_by().is_ok_and(|holder| holder.is_some()) {
             return;

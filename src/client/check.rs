@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::operator::fsck::{CheckProgress, FsckReport, check, repair};
 
 impl Client {
-    /// Checks whether journal, trash and former contents agree with each other. `contents` says whether contents are read.
+    /// Checks whether journal, trash and former contents agree with each other. `contents` says whether contents are
+    /// read.
     ///
     /// # Errors
     /// As [`check`].

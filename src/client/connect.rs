@@ -50,8 +50,8 @@ impl DaemonConnection {
         DaemonConnection::connected(state, Some(limit))
     }
 
-    /// A limit holds for connecting, too: a daemon that was stopped takes no connections, and at some 4,000 the kernel keeps no more
-    /// for it.
+    /// A limit holds for connecting, too: a daemon that was stopped takes no connections, and at some 4,000 the kernel
+    /// keeps no more for it.
     fn connected(state: impl AsFd, limit: Option<Duration>) -> Result<DaemonConnection> {
         let socket = rustix::net::socket_with(
             AddressFamily::UNIX,
@@ -108,29 +108,29 @@ impl DaemonConnection {
     /// Asks. The answer is never [`ControlAnswer::Failed`].
     ///
     /// # Errors
-    /// What the daemon says that it could not do; [`Error::Refused`] where it is gone; [`Error::Partly`] where it goes away while it may
-    /// be changing something.
+    /// What the daemon says that it could not do; [`Error::Refused`] where it is gone; [`Error::Partly`] where it goes
+    /// away while it may be changing something.
     pub(super) fn ask(&mut self, request: &ControlRequest) -> Result<ControlAnswer> {
         let mut line = String::new();
         // A request that did not arrive whole is not acted upon. Who may not ask at all is told so without being heard.
         if let Err(error) = send(self.stream.get_ref(), request) {
             self.is_lost = true;
-            let told = self.stream.read_line(&mut line).ok();
-            let told = told.and_then(|_| serde_json::from_str(&line).ok());
-            return Err(match told {
+            let answer = self.stream.read_line(&mut line).ok();
+            let answer = answer.and_then(|_| serde_json::from_str(&line).ok());
+            return Err(match answer {
                 Some(ControlAnswer::Failed { kind, what, remedy }) => kind.error(what, remedy),
                 _ => unreachable_error(error),
             });
         }
-        let heard = self.stream.read_line(&mut line);
-        if let Err(error) = &heard
+        let read = self.stream.read_line(&mut line);
+        if let Err(error) = &read
             && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
             && !request.changes()
         {
             self.is_lost = true;
             return Err(silent_error());
         }
-        if heard.is_err() || !line.ends_with('\n') {
+        if read.is_err() || !line.ends_with('\n') {
             self.is_lost = true;
             return Err(lost_error(request));
         }
@@ -142,8 +142,8 @@ impl DaemonConnection {
     }
 }
 
-/// Asks the daemon that serves a store one thing. A change may take as long as it does; another answer is waited for so long and
-/// no longer.
+/// Asks the daemon that serves a store one thing. A change may take as long as it does; another answer is waited for so
+/// long and no longer.
 ///
 /// # Errors
 /// As [`DaemonConnection::open`] and [`DaemonConnection::ask`].

@@ -1,8 +1,8 @@
 //! Forking a store, and merging: where a fork lies, how it comes into being at once, and what it remembers.
 //!
-//! A fork is made in a directory beside its place (`.NAME.forking`), which is renamed when everything in it is whole. So
-//! a fork that was killed has left either nothing at its place or all of it; what it left beside is cleared away by the
-//! next attempt. The directory's lock tells an attempt that is under way from one that died.
+//! A fork is made in a directory beside its place (`.NAME.forking`), which is renamed when everything in it is whole.
+//! So a fork that was killed has left either nothing at its place or all of it; what it left beside is cleared away by
+//! the next attempt. The directory's lock tells an attempt that is under way from one that died.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -68,9 +68,9 @@ impl Client {
     /// Makes a second store with everything that this one has now. `name` is a path, or a name beside this store.
     ///
     /// # Errors
-    /// [`Error::Conflict`] where something is at that place, or a fork is just being made there; [`Error::Refused`] where
-    /// blocks cannot be shared, and for a place in a store or a home; [`Error::Missing`] where its directory is not there.
-    /// Nothing is at the place then.
+    /// [`Error::Conflict`] where something is at that place, or a fork is just being made there; [`Error::Refused`]
+    /// where blocks cannot be shared, and for a place in a store or a home; [`Error::Missing`] where its directory is
+    /// not there. Nothing is at the place then.
     pub fn fork(&self, name: &Path, means: ForkMethod) -> Result<ForkReport> {
         let place = ForkPlace::of(&self.path, name)?;
         let unfinished = UnfinishedFork::begin(&place)?;

@@ -81,8 +81,8 @@ impl HomeHold {
         PathBuf::from(std::ffi::OsString::from_vec(self.held.home.0.clone()))
     }
 
-    /// Returns the home's path as programs in it see it: the mountpoint, or the store's path if the home was mounted for
-    /// this.
+    /// Returns the home's path as programs in it see it: the mountpoint, or the store's path if the home was mounted
+    /// for this.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -109,8 +109,8 @@ impl HomeHold {
 }
 
 /// Holds the home behind a TARGET. An unmounted store is mounted, with the options of its last mount, until its last
-/// holder is gone. `pinned` is the directory that TARGET must still be; `fits` is asked before anything is mounted, with the
-/// path by which the home will be known.
+/// holder is gone. `pinned` is the directory that TARGET must still be; `fits` is asked before anything is mounted,
+/// with the path by which the home will be known.
 ///
 /// # Errors
 /// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked, and where TARGET is
@@ -248,8 +248,8 @@ impl Client {
 }
 
 impl Client {
-    /// Opens the scratch directory of the session that has this store mounted. Nothing: it is not mounted, or no program has
-    /// run in the session yet.
+    /// Opens the scratch directory of the session that has this store mounted. Nothing: it is not mounted, or no
+    /// program has run in the session yet.
     ///
     /// # Errors
     /// Those of finding out who has the store, and of opening.
@@ -298,7 +298,8 @@ fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
     let (id, owner) = (root.id(), stat_fd(root.as_fd())?.uid);
     let is_root = rustix::process::geteuid().is_root();
     let options = WorldOptions::as_last_mounted(new_session_id(), last_mounted_with(&root)?);
-    // A daemon that finds a closed directory open grants itself nothing, and must not lose the way when this one closes it.
+    // A daemon that finds a closed directory open grants itself nothing, and must not lose the way when this one closes
+    // it.
     drop(root);
     // Nothing but the daemon's start may fail from here on: it would stay.
     let home = registry::temporary_home()?;

@@ -28,7 +28,8 @@ impl Client {
     /// Opens what belongs to a mounted home, for work in a directory of it.
     ///
     /// # Errors
-    /// [`Error::Refused`] where nothing is mounted, or the state directory is not this user's; what the system calls say.
+    /// [`Error::Refused`] where nothing is mounted, or the state directory is not this user's; what the system calls
+    /// say.
     pub fn home_descriptors(&self, directory: &Path) -> Result<HomeDescriptors> {
         let home = self.home().ok_or_else(|| {
             Error::refused(

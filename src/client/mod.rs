@@ -1,11 +1,12 @@
 //! The client of every front end: each verb that an operator can ask of a store, once.
 //!
-//! A [`Client`] stands for a TARGET: a store, a home, or something in a home. Each verb finds out by itself whether the store is
-//! served: then the daemon carries a change out, over its control socket; else this process does, under the store's lock, in a
-//! session of its own and with what the store was last mounted with. Reading needs neither.
+//! A [`Client`] stands for a TARGET: a store, a home, or something in a home. Each verb finds out by itself whether the
+//! store is served: then the daemon carries a change out, over its control socket; else this process does, under the
+//! store's lock, in a session of its own and with what the store was last mounted with. Reading needs neither.
 //!
-//! Nothing here prints, ends the process, or knows how a command line is written. Every failure is an [`Error`](crate::error::Error), and
-//! [`Error::kind`](crate::error::Error::kind) is what front ends make exit codes of.
+//! Nothing here prints, ends the process, or knows how a command line is written. Every failure is an
+//! [`Error`](crate::error::Error), and [`Error::kind`](crate::error::Error::kind) is what front ends make exit codes
+//! of.
 //!
 //! ```
 //! use trumanfs::client::Client;

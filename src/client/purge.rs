@@ -31,8 +31,8 @@ impl Client {
     /// Deletes for good what was chosen.
     ///
     /// # Errors
-    /// As [`purge::purge_items`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what comes in between
-    /// later is in [`PurgeResult::stopped`].
+    /// As [`purge::purge_items`]; as [`Client::open`] where the store cannot be had. Then nothing was deleted: what
+    /// comes in between later is in [`PurgeResult::stopped`].
     pub fn purge(&self, plan: &PurgePlan, freed: FreedCallback<'_>) -> Result<PurgeResult> {
         let entries: Vec<EscapedBytes> = plan.entries.iter().map(|l| l.entry.clone()).collect();
         let version = |version: &KeptVersion| (version.session.clone(), version.n);

@@ -1,5 +1,5 @@
-//! The reading verbs: what happened, what differs, what was there before. None of them needs the store's lock or the daemon; where
-//! there is one, it first gathers what was removed and seals the journal that is read.
+//! The reading verbs: what happened, what differs, what was there before. None of them needs the store's lock or the
+//! daemon; where there is one, it first gathers what was removed and seals the journal that is read.
 
 use super::target::Client;
 use crate::error::Result;
@@ -128,7 +128,8 @@ impl Client {
         versions::content_at(&self.store, path, &self.point(at)?)
     }
 
-    /// Writes a session, or a run of it, down as a page of HTML. Both are as they were typed; the newest mount where both are absent.
+    /// Writes a session, or a run of it, down as a page of HTML. Both are as they were typed; the newest mount where
+    /// both are absent.
     ///
     /// # Errors
     /// As [`report::page`].

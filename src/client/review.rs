@@ -54,7 +54,8 @@ impl Client {
     /// Accepts what a review lists: these paths and what is below them, or everything.
     ///
     /// # Errors
-    /// [`Error::Missing`] where nothing is listed there; as [`accept`]; as [`Client::open`] where the store cannot be had.
+    /// [`Error::Missing`] where nothing is listed there; as [`accept`]; as [`Client::open`] where the store cannot be
+    /// had.
     pub fn accept(&self, review: &Review<'_>, paths: &[WorldPath]) -> Result<AcceptReport> {
         let (scope, what) = (review.scope(), request_words("accept", review, paths));
         let request = match paths {
@@ -95,8 +96,8 @@ impl Client {
     /// Accepts hunks of a listed path, by their numbers from 1. Accepting the last ones accepts the path.
     ///
     /// # Errors
-    /// [`Error::Missing`] where the path or a hunk is not to be reviewed; [`Error::Refused`] where the path has no hunks; as
-    /// [`accept`].
+    /// [`Error::Missing`] where the path or a hunk is not to be reviewed; [`Error::Refused`] where the path has no
+    /// hunks; as [`accept`].
     pub fn accept_hunks(
         &self,
         review: &Review<'_>,
@@ -113,8 +114,8 @@ impl Client {
         }
     }
 
-    /// Compares the lines of a path that has these hunks. Where a review has not, it is read anew: it may have been read while
-    /// something was recorded and not yet done. Nothing new having been recorded since, once more is enough.
+    /// Compares the lines of a path that has these hunks. Where a review has not, it is read anew: it may have been
+    /// read while something was recorded and not yet done. Nothing new having been recorded since, once more is enough.
     fn lines_with(
         &self,
         review: &Review<'_>,
@@ -144,12 +145,12 @@ impl Client {
         found.map(|lines| (lines, anew))
     }
 
-    /// Takes hunks of a listed path back, by their numbers from 1: their former lines come back into the file as it is now.
-    /// Lines that others changed since are a conflict, and nothing is changed then.
+    /// Takes hunks of a listed path back, by their numbers from 1: their former lines come back into the file as it is
+    /// now. Lines that others changed since are a conflict, and nothing is changed then.
     ///
     /// # Errors
-    /// As [`Client::accept_hunks`]; [`Error::Conflict`] where the file is changed at this moment; those of writing it. Nothing
-    /// was changed then, except with [`Error::Partly`].
+    /// As [`Client::accept_hunks`]; [`Error::Conflict`] where the file is changed at this moment; those of writing it.
+    /// Nothing was changed then, except with [`Error::Partly`].
     pub fn reject_hunks(
         &self,
         review: &Review<'_>,

@@ -1,8 +1,9 @@
-//! Runs of executors in this process, as the daemon of a mounted home hears of them: what their threads and programs change belongs
-//! to the run.
+//! Runs of executors in this process, as the daemon of a mounted home hears of them: what their threads and programs
+//! change belongs to the run.
 //!
-//! One connection carries all runs of a store, from the first on, and is shared by all threads; what has begun on it ends with it. Where
-//! nothing is mounted there is nothing to register: the callers of the world have the run ([`Caller::for_run`]).
+//! One connection carries all runs of a store, from the first on, and is shared by all threads; what has begun on it
+//! ends with it. Where nothing is mounted there is nothing to register: the callers of the world have the run
+//! ([`Caller::for_run`]).
 //!
 //! Lock: one mutex over the connection, held for a request and its answer.
 //!
@@ -56,9 +57,9 @@ impl RunRegistry {
     /// Begins a run. The calling thread works for it from now on.
     ///
     /// # Errors
-    /// [`Error::Refused`] where the daemon cannot be asked, or sees this process under other numbers (another PID namespace);
-    /// [`Error::Conflict`] where this thread works for another run, or there was a run of this id. Then there is no run, and what is
-    /// done all the same belongs to none.
+    /// [`Error::Refused`] where the daemon cannot be asked, or sees this process under other numbers (another PID
+    /// namespace); [`Error::Conflict`] where this thread works for another run, or there was a run of this id. Then
+    /// there is no run, and what is done all the same belongs to none.
     pub fn begin(self: &Arc<RunRegistry>, run: &Run) -> Result<LiveRun> {
         let begin = RunRequest::Begin {
             run: run.clone(),
@@ -72,7 +73,8 @@ impl RunRegistry {
         })
     }
 
-    /// Asks the daemon. Returns whether a run that ends with it has recorded anything. A run that begins may need a new connection: another daemon may serve the store by now.
+    /// Asks the daemon. Returns whether a run that ends with it has recorded anything. A run that begins may need a new
+    /// connection: another daemon may serve the store by now.
     fn ask(&self, request: RunRequest, begins: bool) -> Result<bool> {
         let request = ControlRequest::Run(request);
         let mut connection = self.connection.lock();
@@ -128,8 +130,8 @@ impl LiveRun {
         Ok(RunMember { run: self, thread })
     }
 
-    /// Has a program work for the run: a process of it, with all that share its PID namespace or are in one below it. To be said
-    /// before the program does anything.
+    /// Has a program work for the run: a process of it, with all that share its PID namespace or are in one below it.
+    /// To be said before the program does anything.
     ///
     /// # Errors
     /// [`Error::Refused`] where the process is not in a namespace of its own, or cannot be looked at.
@@ -144,7 +146,8 @@ impl LiveRun {
     /// Has a file that was written beside the home come into it, at a path at which nothing is.
     ///
     /// # Errors
-    /// As [`World::adopt`](crate::world::World::adopt), in words; [`Error::Partly`] where the daemon went away meanwhile.
+    /// As [`World::adopt`](crate::world::World::adopt), in words; [`Error::Partly`] where the daemon went away
+    /// meanwhile.
     pub fn adopt(&self, written: &str, to: &WorldPath) -> Result<()> {
         let adopt = RunRequest::Adopt {
             id: self.id,

@@ -27,8 +27,8 @@ impl Client {
     /// Finds the store that a TARGET stands for: the store itself, a home, or anything in a home.
     ///
     /// # Errors
-    /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no store, and for the home of a mount that only
-    /// another user knows.
+    /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no store, and for the home of a mount
+    /// that only another user knows.
     pub fn open(target: &Path) -> Result<Client> {
         let path = store_of(target)?;
         let store = Store::open(&path).map_err(|error| match error {
@@ -77,8 +77,8 @@ impl Client {
     }
 }
 
-/// A directory whose path was looked up once. What is done by it reaches that directory, also where somebody has given its
-/// path to another one since.
+/// A directory whose path was looked up once. What is done by it reaches that directory, also where somebody has given
+/// its path to another one since.
 #[derive(Debug)]
 pub struct PinnedDir {
     path: PathBuf,
@@ -141,8 +141,8 @@ pub enum DirectorySite {
 /// Finds out whether a directory lies in a mounted home. One that does not must be fit to be a store.
 ///
 /// # Errors
-/// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no directory, and for one in another store or around
-/// one ([`nesting::check`]).
+/// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no directory, and for one in another store
+/// or around one ([`nesting::check`]).
 pub fn site(root: &Path) -> Result<DirectorySite> {
     let root = &*findable(root);
     let is_denied = std::fs::metadata(root)
@@ -188,8 +188,8 @@ pub(super) fn store_of(target: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Returns a path that can be looked up: a relative one leads nowhere from a working directory that its own user has closed
-/// to itself, and its whole path still does.
+/// Returns a path that can be looked up: a relative one leads nowhere from a working directory that its own user has
+/// closed to itself, and its whole path still does.
 pub(super) fn findable(target: &Path) -> Cow<'_, Path> {
     let is_denied = |path: &Path| {
         let looked = std::fs::metadata(path);
@@ -233,9 +233,10 @@ pub(super) fn missing_error(target: &Path) -> Error {
 }
 
 impl Client {
-    /// Understands a path as it is typed. With a slash before it, it counts from the root of the store; where it leads through the
-    /// home or the store by its path on this machine, from there. Without, from TARGET: the root of a store or a home, or a
-    /// directory in a home. `home/f`, with `home` as TARGET, is `f`, unless the home has a `home` of its own.
+    /// Understands a path as it is typed. With a slash before it, it counts from the root of the store; where it leads
+    /// through the home or the store by its path on this machine, from there. Without, from TARGET: the root of a store
+    /// or a home, or a directory in a home. `home/f`, with `home` as TARGET, is `f`, unless the home has a `home` of
+    /// its own.
     ///
     /// # Errors
     /// [`Error::Missing`] for what cannot be a path in a home.

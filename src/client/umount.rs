@@ -14,8 +14,9 @@ use crate::operator::Store;
 /// The time for which the end of the daemon is waited for.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// Unmounts a home, also one whose daemon has died, and waits until its daemon has ended. `lazy` takes it out of sight at once,
-/// although it is in use, and waits for nothing. Returns the daemon's process where that has not ended meanwhile.
+/// Unmounts a home, also one whose daemon has died, and waits until its daemon has ended. `lazy` takes it out of sight
+/// at once, although it is in use, and waits for nothing. Returns the daemon's process where that has not ended
+/// meanwhile.
 ///
 /// # Errors
 /// [`Error::Refused`](crate::error::Error::Refused) where nothing is mounted there, or it is in use.
@@ -28,10 +29,11 @@ pub fn umount(home: &Path, lazy: bool) -> Result<Option<u32>> {
     Ok(daemon.map(|daemon| daemon.pid))
 }
 
-/// Waits until the daemon of a home that has just been unmounted has let its store go and ended. It need not be our child, so it is
-/// waited for by its pidfd.
+/// Waits until the daemon of a home that has just been unmounted has let its store go and ended. It need not be our
+/// child, so it is waited for by its pidfd.
 fn has_ended(daemon: &registry::MountInfo) -> bool {
-    // Where the store says that somebody else has it, or nobody, the daemon has ended, whatever its number means by now.
+    // Where the store says that somebody else has it, or nobody, the daemon has ended, whatever its number means by
+    // now.
     if let Ok(store) = Store::open(&daemon.store())
         && let (Ok(served), Ok(Some(holder))) = (store.is_served(), store.holder())
         && (!served || holder.pid != daemon.pid)

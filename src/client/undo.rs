@@ -146,8 +146,9 @@ impl Client {
         }))
     }
 
-    /// Finds out what `redo` takes back: the last undo or restore, or the one that was this run. Which one that is, is settled here,
-    /// so that a redo that stopped half-way can be named when it is asked for again. `skipped`: those of which nothing is left.
+    /// Finds out what `redo` takes back: the last undo or restore, or the one that was this run. Which one that is, is
+    /// settled here, so that a redo that stopped half-way can be named when it is asked for again. `skipped`: those of
+    /// which nothing is left.
     ///
     /// # Errors
     /// As [`last_undo`] and [`find`]; [`Error::Refused`] for a run that is no undo.
@@ -249,8 +250,8 @@ impl Client {
         )
     }
 
-    /// In a copy of a store, much cannot be told. That is found out before a session begins in it: one that begins makes it a store of
-    /// its own.
+    /// In a copy of a store, much cannot be told. That is found out before a session begins in it: one that begins
+    /// makes it a store of its own.
     fn refuse_early(&self, dry: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.store.served_by()?.is_none() && self.store.copy_origin()?.is_some() {
             dry()

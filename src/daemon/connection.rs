@@ -28,8 +28,8 @@ pub(super) fn peer(connection: &UnixStream) -> Result<Caller> {
     })
 }
 
-/// Hands on what is said, line by line, until the other end goes away or nothing more is wanted. The first line must come soon:
-/// somebody who connects and says nothing must not keep others waiting for ever.
+/// Hands on what is said, line by line, until the other end goes away or nothing more is wanted. The first line must
+/// come soon: somebody who connects and says nothing must not keep others waiting for ever.
 pub(super) fn each_line(
     connection: &UnixStream,
     mut take: impl FnMut(&str) -> Result<bool>,

@@ -1,8 +1,8 @@
 //! Runs on the control socket: an executor says which of its threads, or which PID namespace, works for a request.
 //!
 //! Owns what may be registered, and by whom: threads of the process that is connected, no others; a namespace that is
-//! neither the daemon's nor that process's own. A run ends with its connection at the latest, so an executor that is killed
-//! leaves none. What an operator may do beyond the occupant belongs to an undo, which is none of these runs.
+//! neither the daemon's nor that process's own. A run ends with its connection at the latest, so an executor that is
+//! killed leaves none. What an operator may do beyond the occupant belongs to an undo, which is none of these runs.
 
 use std::collections::HashSet;
 
@@ -33,8 +33,8 @@ impl<'s> ConnectionRuns<'s> {
     ///
     /// # Errors
     /// [`Error::Refused`] for what may not be registered, and for a run that is not of this connection;
-    /// [`Error::Conflict`] where it belongs to another run already. Then nothing has changed, but that of several threads
-    /// that join the first ones may have.
+    /// [`Error::Conflict`] where it belongs to another run already. Then nothing has changed, but that of several
+    /// threads that join the first ones may have.
     pub(super) fn answer_request(&mut self, request: RunRequest) -> Result<ControlAnswer> {
         match request {
             RunRequest::End { id } => {

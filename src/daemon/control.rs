@@ -1,7 +1,7 @@
 //! The daemon's end of the control socket: what operators ask for while the store is mounted.
 //!
-//! Only root and the user who runs the daemon may ask. What changes the store goes through `operator` on the live world, then the
-//! kernel is told.
+//! Only root and the user who runs the daemon may ask. What changes the store goes through `operator` on the live
+//! world, then the kernel is told.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -45,8 +45,8 @@ pub(super) fn listen(world: &World) -> Result<UnixListener> {
     bind().or_else(|error| world.with_reserve(error, bind))
 }
 
-/// Answers operators until the process ends, each on a thread of its own: an undo may take long, and others want to know
-/// how it is going. Those that change something wait for each other.
+/// Answers operators until the process ends, each on a thread of its own: an undo may take long, and others want to
+/// know how it is going. Those that change something wait for each other.
 pub(super) fn serve(
     listener: &UnixListener,
     shared: &Arc<SharedState>,

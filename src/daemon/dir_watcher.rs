@@ -1,8 +1,8 @@
 //! Coherence: a change in the store behind the mount shows in the home within a second, although the kernel may cache
 //! entries for a day.
 //!
-//! Every directory of which the kernel knows entries is marked in one fanotify group; events caused by this process are recognised
-//! by its pid and skipped. Events are gathered for a moment, so that a storm costs few wake-ups.
+//! Every directory of which the kernel knows entries is marked in one fanotify group; events caused by this process are
+//! recognised by its pid and skipped. Events are gathered for a moment, so that a storm costs few wake-ups.
 //!
 //! Locks: one mutex over the map of directories, never held over a system call that can block, and never while the
 //! kernel is notified: the notification may wait for a worker that waits for the lock.
@@ -57,7 +57,7 @@ impl DirWatcher {
 
     /// Waits for events and passes them on, until the mount ends with the process.
     pub fn run(self: &Arc<DirWatcher>, shared: &SharedState, kernel: &dyn CacheInvalidator) {
-        let mut again: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
+        let mut retries: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
         let mut buffer = vec![0; 256 * 1024];
         loop {
             let mut waiting = [rustix::event::PollFd::new(
@@ -69,7 +69,7 @@ impl DirWatcher {
                 tv_sec: 0,
                 tv_nsec: i64::from(GATHER_TIME.subsec_nanos()),
             };
-            let limit = (!again.is_empty()).then_some(&soon);
+            let limit = (!retries.is_empty()).then_some(&soon);
             match rustix::event::poll(&mut waiting, limit) {
                 Ok(0) => {}
                 Ok(_) => std::thread::sleep(GATHER_TIME),
@@ -88,10 +88,10 @@ impl DirWatcher {
             }
             for seen in batch {
                 if pass_on(shared, kernel, &seen) {
-                    again.insert((seen.dir, seen.name), MAX_NOTIFICATIONS);
+                    retries.insert((seen.dir, seen.name), MAX_NOTIFICATIONS);
                 }
             }
-            again.retain(|(dir, name), tries| {
+            retries.retain(|(dir, name), tries| {
                 *tries -= 1;
                 let seen = StoreChange {
                     dir: *dir,

@@ -1,8 +1,8 @@
 //! The connections that hold a home, and so keep it mounted.
 //!
-//! A home that was mounted for a request ([`MountOptions::while_held`]) ends with the last of them, and a connection ends with
-//! its process, however that ends. Other homes outlive their holders; holding them provides the
-//! scratch directory and the home's owner.
+//! A home that was mounted for a request ([`MountOptions::while_held`]) ends with the last of them, and a connection
+//! ends with its process, however that ends. Other homes outlive their holders; holding them provides the scratch
+//! directory and the home's owner.
 //!
 //! [`MountOptions::while_held`]: super::MountOptions::while_held
 //!

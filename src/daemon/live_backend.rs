@@ -1,5 +1,5 @@
-//! The backend for changes to a mounted home: each change goes through the live world, then the inode table and the kernel are
-//! updated.
+//! The backend for changes to a mounted home: each change goes through the live world, then the inode table and the
+//! kernel are updated.
 //!
 //! Must not run on a thread that answers requests: invalidating an entry waits for requests in progress.
 

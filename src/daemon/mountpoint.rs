@@ -1,7 +1,7 @@
 //! Mounting a home.
 //!
-//! As root the home is mounted by `mount(2)`; else by `fusermount3`, as every unprivileged FUSE mount is. Nothing of the
-//! store shows in the mount table: the source is always `trumanfs`.
+//! As root the home is mounted by `mount(2)`; else by `fusermount3`, as every unprivileged FUSE mount is. Nothing of
+//! the store shows in the mount table: the source is always `trumanfs`.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -31,7 +31,8 @@ pub struct HomeMountFlags {
     pub allow_other: bool,
 }
 
-/// Mounts a home for a user, with the access times that the store has, and returns the descriptor on which its requests come.
+/// Mounts a home for a user, with the access times that the store has, and returns the descriptor on which its requests
+/// come.
 ///
 /// # Errors
 /// [`Error::Refused`] with what `mount(2)` or `fusermount3` says, and the remedy for its cause.
@@ -136,14 +137,14 @@ fn mount_by_fusermount(
         })?;
     drop(theirs);
     let received = receive_descriptor(&ours);
-    let mut said = String::new();
+    let mut complaint = String::new();
     if let Some(mut stderr) = child.stderr.take() {
-        let _ = stderr.read_to_string(&mut said);
+        let _ = stderr.read_to_string(&mut complaint);
     }
     let _ = child.wait();
     received.ok_or_else(|| {
-        let obstacle = find_obstacle(FailedStep::Helper(&said));
-        failed(obstacle, said.trim())
+        let obstacle = find_obstacle(FailedStep::Helper(&complaint));
+        failed(obstacle, complaint.trim())
     })
 }
 

@@ -1,5 +1,5 @@
-//! The daemon's privileges: the protection of its own process, the owner it acts for, and the privilege that passthrough
-//! takes.
+//! The daemon's privileges: the protection of its own process, the owner it acts for, and the privilege that
+//! passthrough takes.
 
 use rustix::fs::{Mode, OFlags};
 

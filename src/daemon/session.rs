@@ -70,8 +70,8 @@ pub(super) fn run(
     let mounted = MountGuard {
         home: checked.home.clone(),
     };
-    let said = settled.into_iter().chain(notices).collect();
-    serve(wanted, &checked, world, device, || ready(said))?;
+    let messages = settled.into_iter().chain(notices).collect();
+    serve(wanted, &checked, world, device, || ready(messages))?;
     drop(mounted);
     if wanted.while_held {
         let _ = std::fs::remove_dir(&checked.home);
@@ -384,8 +384,9 @@ struct KernelNotifier(Notifier);
 
 impl CacheInvalidator for KernelNotifier {
     fn invalidate_entry(&self, dir: u64, name: &[u8]) {
-        let told = self.0.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
-        told.and_then(|()| self.0.inval_inode(INodeNo(dir), 0, 0))
+        let invalidated = self.0.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
+        invalidated
+            .and_then(|()| self.0.inval_inode(INodeNo(dir), 0, 0))
             .unwrap_or_else(|error| {
                 log::debug!("the kernel could not be told of an entry: {error}")
             });

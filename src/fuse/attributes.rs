@@ -41,8 +41,8 @@ impl FileSystem {
         }
     }
 
-    /// Sets attributes, including the size. `ctime` is what the kernel shows as the time of this change, where it keeps such
-    /// times (with the writeback cache).
+    /// Sets attributes, including the size. `ctime` is what the kernel shows as the time of this change, where it keeps
+    /// such times (with the writeback cache).
     pub(super) fn set_attributes(
         &self,
         number: u64,
@@ -151,9 +151,9 @@ impl FileSystem {
 /// The delay with which the kernel may note the time of an act.
 const MAX_TIME_DELAY: Duration = Duration::from_millis(100);
 
-/// Returns whether the kernel sends a file's times by itself. With the writeback cache it does so after each change of the
-/// file's names (fuse_update_ctime_in_cache, fuse_flush_times), and the store's file has changed with that already. A program
-/// that sets only the mtime so soon after another change of the file is taken for the kernel.
+/// Returns whether the kernel sends a file's times by itself. With the writeback cache it does so after each change of
+/// the file's names (fuse_update_ctime_in_cache, fuse_flush_times), and the store's file has changed with that already.
+/// A program that sets only the mtime so soon after another change of the file is taken for the kernel.
 fn sent_unasked(change: SetAttrs, ctime: Option<Time>, meta: &Meta) -> bool {
     let since_1970 = |time: Time| {
         let sec = u64::try_from(time.sec).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! Changes of files that have a name outside the store: which requests are held until the store has a copy of its own, and what
-//! the kernel is told.
+//! Changes of files that have a name outside the store: which requests are held until the store has a copy of its own,
+//! and what the kernel is told.
 //!
 //! The copy is another file to the kernel: the answer to the request is `ESTALE`, on which the kernel looks the path up
 //! anew and asks again (`retry_estale` in Linux). Who has the former file open for reading goes on reading that.

@@ -1,5 +1,5 @@
-//! Opening, closing, syncing, reading and writing of files. With passthrough the kernel reads and writes by itself, and only
-//! the others arrive here.
+//! Opening, closing, syncing, reading and writing of files. With passthrough the kernel reads and writes by itself, and
+//! only the others arrive here.
 
 use std::ffi::OsStr;
 use std::io::IoSlice;
@@ -207,8 +207,8 @@ impl FileSystem {
             started: kept.started,
             appends_from: kept.appends_from,
             cached: kept.look.is_some_and(|look| known.is_read_again(look)),
-            // Without passthrough the kernel keeps the times of what is written, and only where it writes itself: it has its
-            // own way past its page cache for these.
+            // Without passthrough the kernel keeps the times of what is written, and only where it writes itself: it
+            // has its own way past its page cache for these.
             uncached: kept.uncached || (passthrough && flags.contains(OFlags::DIRECT)),
         };
         let uncached = asked.uncached;

@@ -27,7 +27,8 @@ pub struct Handle {
     pub(super) covered: AtomicBool,
     /// The file's size at the open, if it was opened only for appending.
     pub appends_from: u64,
-    /// True if it was opened to be read through the page cache as a small file: a read is one request, which its caller waits for.
+    /// True if it was opened to be read through the page cache as a small file: a read is one request, which its caller
+    /// waits for.
     pub cached: bool,
     /// True if its reads and writes come to the daemon past the page cache.
     pub uncached: bool,

@@ -214,7 +214,8 @@ impl HandleTable {
         if let Some(started) = asked.started {
             entry.started = started;
         }
-        // The kernel names the offset of each read and write, and its buffers lack the alignment that O_DIRECT requires.
+        // The kernel names the offset of each read and write, and its buffers lack the alignment that O_DIRECT
+        // requires.
         if asked.flags.intersects(clearable) {
             let flags = rustix::fs::fcntl_getfl(&file).unwrap_or(OFlags::empty());
             if flags.intersects(clearable) {
@@ -321,7 +322,8 @@ impl HandleTable {
         each.collect()
     }
 
-    /// Replaces a node's open files by those of [`HandleTable::reopen_handles`]. Nothing is left to keep of the new file.
+    /// Replaces a node's open files by those of [`HandleTable::reopen_handles`]. Nothing is left to keep of the new
+    /// file.
     pub fn hand_over(&self, node: u64, files: Vec<(u64, OwnedFd)>) {
         let mut open = self.open.lock();
         for (number, file) in files {

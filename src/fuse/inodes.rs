@@ -162,8 +162,8 @@ impl InodeTable {
         })
     }
 
-    /// Replaces a file's lost location by another known one. Returns whether there was another. One in the trash is where
-    /// the file was removed to: whoever reaches it by a name looks that up, each time.
+    /// Replaces a file's lost location by another known one. Returns whether there was another. One in the trash is
+    /// where the file was removed to: whoever reaches it by a name looks that up, each time.
     pub fn next_place(&self, number: u64) -> bool {
         let mut table = self.table.lock();
         let Some(spot) = table
@@ -347,8 +347,8 @@ impl InodeTable {
         table.nodes.get(&number).is_some_and(|inode| inode.watched)
     }
 
-    /// Returns whether changes to a node behind the mount are noticed by its directory's mark. Those to a directory's own
-    /// attributes are not.
+    /// Returns whether changes to a node behind the mount are noticed by its directory's mark. Those to a directory's
+    /// own attributes are not.
     pub fn is_noticed(&self, number: u64) -> bool {
         let table = self.table.lock();
         let Some(inode) = table.nodes.get(&number) else {
@@ -432,8 +432,8 @@ mod tests {
         assert_eq!(path_of(&inodes, file), "/.trash/T_d/f");
     }
 
-    /// A file removed while open, and looked up in the trash: what was done to it through the open file after its directory
-    /// was removed too answered ENOENT.
+    /// A file removed while open, and looked up in the trash: what was done to it through the open file after its
+    /// directory was removed too answered ENOENT.
     #[test]
     fn what_was_looked_up_in_the_trash_is_found_where_it_was_gathered() {
         let inodes = InodeTable::new(Id(1, 2));
@@ -456,24 +456,24 @@ mod tests {
         inodes.record_gathering(Id(1, 12), &[removal]);
         inodes.mark_dead(Id(1, 12));
         let seen = entry_of(&removed).unwrap();
-        let again = inodes.record_lookup(trash, name(&seen), Id(1, 12), 0);
-        assert_ne!(again, sub);
+        let known_again = inodes.record_lookup(trash, name(&seen), Id(1, 12), 0);
+        assert_ne!(known_again, sub);
         inodes.record_removal((ROOT, name("d")), Id(1, 10), b"T_d");
         inodes.record_gathering(Id(1, 10), &[removed]);
         assert_eq!(path_of(&inodes, file), "/.trash/T_d/sub/f");
         assert_eq!(path_of(&inodes, sub), "/.trash/T_d/sub");
-        assert_eq!(path_of(&inodes, again), "/.trash/T_d/sub");
+        assert_eq!(path_of(&inodes, known_again), "/.trash/T_d/sub");
 
         // The kernel is told of locations in `.trash` as it knows them, and everything is let go of.
         assert_eq!(inodes.names_of(dir), [(trash, b"T_d".as_slice().into())]);
-        for number in [trash, file, sub, again, dir] {
+        for number in [trash, file, sub, known_again, dir] {
             inodes.forget(number, 2);
         }
         assert!(inodes.is_empty() && !inodes.knows_entry(b"T_d"));
     }
 
-    /// A listing of the trash finds one of its names while that is being gathered: what was done to it through the open file
-    /// answered ENOENT from then on.
+    /// A listing of the trash finds one of its names while that is being gathered: what was done to it through the open
+    /// file answered ENOENT from then on.
     #[test]
     fn a_removed_file_keeps_its_place_beside_one_that_it_is_found_at() {
         let inodes = InodeTable::new(Id(1, 2));
@@ -501,7 +501,8 @@ mod tests {
         assert!(inodes.is_empty() && !inodes.knows_entry(f.entry.bytes()));
     }
 
-    /// `echo > f` while another program removed `f` was told EROFS: the name had been looked up just before the removal.
+    /// `echo > f` while another program removed `f` was told EROFS: the name had been looked up just before the
+    /// removal.
     #[test]
     fn what_was_looked_up_while_it_was_removed_is_removed() {
         let inodes = InodeTable::new(Id(1, 2));
@@ -525,8 +526,8 @@ mod tests {
         assert!(!inodes.location(number).unwrap().removed);
     }
 
-    /// The kernel writes a removed file's times back. It was told EROFS where the file had been seen in the trash under another
-    /// name before, and the next `close` of it, back in the home, answered EIO.
+    /// The kernel writes a removed file's times back. It was told EROFS where the file had been seen in the trash under
+    /// another name before, and the next `close` of it, back in the home, answered EIO.
     #[test]
     fn a_file_whose_other_names_are_in_the_trash_is_removed_with_its_last() {
         let inodes = InodeTable::new(Id(1, 2));

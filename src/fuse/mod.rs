@@ -1,10 +1,10 @@
 //! The FUSE protocol: decodes requests, calls the world, replies. No rule lives here.
 //!
-//! Only this module and `daemon/session.rs` use `fuser`. Locks: those of the inode table and of the open files,
-//! neither held over a system call that can block, and never one inside the other; and one over marks on directories,
-//! held while a mark is set or taken away and while that of the inode table is taken for the note of it. Code here runs on FUSE worker
-//! threads and must never touch the mountpoint, nor send the kernel a notification that waits for requests in
-//! progress.
+//! Only this module and `daemon/session.rs` use `fuser`. Locks: those of the inode table and of the open files, neither
+//! held over a system call that can block, and never one inside the other; and one over marks on directories, held
+//! while a mark is set or taken away and while that of the inode table is taken for the note of it. Code here runs on
+//! FUSE worker threads and must never touch the mountpoint, nor send the kernel a notification that waits for requests
+//! in progress.
 
 mod attr;
 mod attributes;
@@ -90,7 +90,8 @@ pub trait RequestObserver: Send + Sync + std::fmt::Debug {
 /// The protocol options of one mount.
 #[derive(Debug, Clone)]
 pub struct FuseOptions {
-    /// The time that the kernel may cache entries and attributes; by default a day if changes are noticed, else a second.
+    /// The time that the kernel may cache entries and attributes; by default a day if changes are noticed, else a
+    /// second.
     pub ttl: Option<Duration>,
     /// True if extended attributes are supported; if not, the kernel stops asking.
     pub xattr: bool,
@@ -321,14 +322,14 @@ impl FileSystem {
         self.shared.options.ttl.unwrap_or(life)
     }
 
-    /// Returns how long the kernel may cache what it is told of an entry, where it may cache `ttl` long what is told of its
-    /// directory's entries in general.
+    /// Returns how long the kernel may cache what it is told of an entry, where it may cache `ttl` long what is told of
+    /// its directory's entries in general.
     fn entry_ttl(&self, ttl: Duration, attr: &fuser::FileAttr) -> Duration {
         if self.shared.handles.is_emptying(attr.ino.0) {
             return Duration::ZERO;
         }
-        // A change to a directory itself is told of by its own mark, which it has once something in it was asked for. The
-        // mark of the one above gives a handle that nobody knows (fanotify(7), FAN_REPORT_DFID_NAME).
+        // A change to a directory itself is told of by its own mark, which it has once something in it was asked for.
+        // The mark of the one above gives a handle that nobody knows (fanotify(7), FAN_REPORT_DFID_NAME).
         let is_noticed = attr.kind != fuser::FileType::Directory
             || self.shared.options.ttl.is_some()
             || self.inodes().is_watched(attr.ino.0);

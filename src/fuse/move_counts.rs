@@ -1,4 +1,5 @@
-//! Moves, which make paths outdated that were computed before; and those of directories also descriptors that were found by them.
+//! Moves, which make paths outdated that were computed before; and those of directories also descriptors that were
+//! found by them.
 //!
 //! Owns the counts of them in the inode table. No lock: atomic numbers.
 

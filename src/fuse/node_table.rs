@@ -32,8 +32,8 @@ pub(super) struct NodeTable {
     pub(super) next: u64,
     /// The number of `.trash`, if the kernel knows it.
     pub(super) trash: Option<u64>,
-    /// The nodes with a location that is a trash entry, by entry: several for a directory that was found again after its
-    /// removal.
+    /// The nodes with a location that is a trash entry, by entry: several for a directory that was found again after
+    /// its removal.
     pub(super) trashed: HashMap<Box<[u8]>, Vec<u64>>,
 }
 
@@ -176,8 +176,8 @@ impl NodeTable {
             inode.others.insert(0, spot);
         } else {
             inode.removed = false;
-            // What is found in the trash may be gathered at this moment, which nobody tells of a name that was not known: then
-            // the file is found where it was known to be.
+            // What is found in the trash may be gathered at this moment, which nobody tells of a name that was not
+            // known: then the file is found where it was known to be.
             let old = std::mem::replace(&mut inode.spot, spot);
             inode.others.push(old);
         }

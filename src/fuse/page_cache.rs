@@ -1,14 +1,14 @@
-//! Small files that are read again and again go through the kernel's page cache, where the kernel could also read the store's file
-//! itself.
+//! Small files that are read again and again go through the kernel's page cache, where the kernel could also read the
+//! store's file itself.
 //!
-//! Owns which opens do, and when pages from an earlier one are still true. A backing file costs two requests to the kernel (to
-//! register it and to let go of it) and a second open of the file there, each time; what is in the page cache costs nothing. But
-//! to get it there takes a request that its reader waits for, so a file that is read once is better read past the daemon: the
-//! second reader of the same content is the first one to get the page cache.
+//! Owns which opens do, and when pages from an earlier one are still true. A backing file costs two requests to the
+//! kernel (to register it and to let go of it) and a second open of the file there, each time; what is in the page
+//! cache costs nothing. But to get it there takes a request that its reader waits for, so a file that is read once is
+//! better read past the daemon: the second reader of the same content is the first one to get the page cache.
 //!
-//! Pages are kept where the file looks as it did when they were first read, and nobody has opened it otherwise since, nor has it
-//! mapped for writing (`shared_maps.rs`): what is stored there shows in no time. A change behind the mount shows in the file's times, and
-//! fanotify has the kernel drop the pages besides.
+//! Pages are kept where the file looks as it did when they were first read, and nobody has opened it otherwise since,
+//! nor has it mapped for writing (`shared_maps.rs`): what is stored there shows in no time. A change behind the mount
+//! shows in the file's times, and fanotify has the kernel drop the pages besides.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,8 +16,8 @@ use rustix::fs::{FileType, OFlags};
 
 use crate::world::Meta;
 
-/// The size in bytes up to which a file counts as small. Of larger ones, bringing the content once and copying it from there costs as
-/// much as a backing file each time (benches/results/small_files-2026-11-23.md).
+/// The size in bytes up to which a file counts as small. Of larger ones, bringing the content once and copying it from
+/// there costs as much as a backing file each time (benches/results/small_files-2026-11-23.md).
 const SMALL_FILE_BYTES: u64 = 16 << 10;
 
 /// Knowledge of a file's content from those who had it open before.

@@ -1,4 +1,5 @@
-//! Requests about ranges of open files: reserving and freeing space, finding data and holes, copying from one file to another.
+//! Requests about ranges of open files: reserving and freeing space, finding data and holes, copying from one file to
+//! another.
 
 use std::os::fd::AsFd;
 

@@ -1,9 +1,9 @@
 //! The directories that requests were about lately, open, so that the next request need not find them again.
 //!
-//! Owns how long such a directory may be used: as long as nothing says that a directory has moved or changed its permissions (own
-//! requests, changes noticed behind the mount), and a second at most. What is done in it is done to the inode, wherever that is
-//! by then, so this is as long as a directory that was moved out of the store can stay reachable (SECURITY.md, T03). None in the
-//! trash is kept: there, things move with each removal.
+//! Owns how long such a directory may be used: as long as nothing says that a directory has moved or changed its
+//! permissions (own requests, changes noticed behind the mount), and a second at most. What is done in it is done to
+//! the inode, wherever that is by then, so this is as long as a directory that was moved out of the store can stay
+//! reachable (SECURITY.md, T03). None in the trash is kept: there, things move with each removal.
 //!
 //! Lock: one mutex, never held over a system call.
 

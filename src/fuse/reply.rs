@@ -52,8 +52,8 @@ impl FileSystem {
         info
     }
 
-    /// Like [`FileSystem::count_request`], for a request that moves data or waits for a disk: the caller, or the page cache for
-    /// it, is busy with something else meanwhile.
+    /// Like [`FileSystem::count_request`], for a request that moves data or waits for a disk: the caller, or the page
+    /// cache for it, is busy with something else meanwhile.
     pub(super) fn count_long_request(
         &self,
         req: &Request,
@@ -86,8 +86,8 @@ impl FileSystem {
             .for_run(self.shared.runs.origin_of(req.pid()))
     }
 
-    /// Returns who makes a request that sets permission bits. A process that cannot be looked at counts as a program of a
-    /// run while there is any, if it asks for what such a program does not get: set-user-id, set-group-id.
+    /// Returns who makes a request that sets permission bits. A process that cannot be looked at counts as a program of
+    /// a run while there is any, if it asks for what such a program does not get: set-user-id, set-group-id.
     pub(super) fn caller_for_mode(&self, req: &Request, mode: u32) -> Caller {
         let caller = self.caller(req);
         let asks = mode & 0o6000 != 0 && caller.origin.is_plain();
@@ -143,9 +143,9 @@ impl FileSystem {
         }
     }
 
-    /// Waits for a disk and replies: at once while enough workers are left to answer others, else on a thread of its own.
-    /// As many such requests as there are workers would stop the whole home; but a thread costs more than a sync that
-    /// finds little to write.
+    /// Waits for a disk and replies: at once while enough workers are left to answer others, else on a thread of its
+    /// own. As many such requests as there are workers would stop the whole home; but a thread costs more than a sync
+    /// that finds little to write.
     pub(super) fn sync_at_once_or_aside(
         &self,
         info: RequestInfo,

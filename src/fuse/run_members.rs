@@ -1,9 +1,10 @@
 //! The members of runs: threads of executors, and all processes of a program's PID namespace.
 //!
-//! The kernel names the thread that waits for a request. An executor that works in its own process registers its threads; a
-//! program's processes, whatever they start and call themselves, share a PID namespace. Both are known by descriptors, so
-//! a number that has come to mean another thread or namespace is not taken for the former. A request without a number (0:
-//! the page cache's writing back, a caller in a namespace that the daemon does not see) belongs to no known run.
+//! The kernel names the thread that waits for a request. An executor that works in its own process registers its
+//! threads; a program's processes, whatever they start and call themselves, share a PID namespace. Both are known by
+//! descriptors, so a number that has come to mean another thread or namespace is not taken for the former. A request
+//! without a number (0: the page cache's writing back, a caller in a namespace that the daemon does not see) belongs to
+//! no known run.
 //!
 //! Costs nothing while nothing is registered: one load of an atomic number for each change.
 //!
@@ -101,8 +102,8 @@ impl RunMembers {
         None
     }
 
-    /// Returns whether a process of this user is a program of a run, one that was started in a namespace of its own, or whether that
-    /// cannot be told, because it has ended or lets nobody look.
+    /// Returns whether a process of this user is a program of a run, one that was started in a namespace of its own, or
+    /// whether that cannot be told, because it has ended or lets nobody look.
     pub fn is_program(&self, process: u32, uid: u32) -> bool {
         if self.table.read().namespaces.is_empty() {
             return false;
@@ -156,8 +157,8 @@ impl RunMembers {
     /// Makes all processes that share a process's PID namespace members of a run, with those of the namespaces in it.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is no such process, or its namespace is the daemon's own or that of `executor`, in
-    /// which others work as well; [`Error::Conflict`] where the namespace belongs to another run.
+    /// [`Error::Refused`] where there is no such process, or its namespace is the daemon's own or that of `executor`,
+    /// in which others work as well; [`Error::Conflict`] where the namespace belongs to another run.
     pub fn add_namespace_of(&self, executor: u32, process: u32, origin: Origin) -> Result<()> {
         let namespace = PidNamespace::of(process).map_err(|errno| {
             let why = Error::os("open")(errno);
@@ -262,13 +263,13 @@ mod tests {
     fn a_number_that_comes_round_again_is_nobodys() {
         let runs = RunMembers::default();
         let (one, other) = (run(), run());
-        let (number, told) = channel();
+        let (number, receiver) = channel();
         let (end, ended) = channel::<()>();
         let thread = std::thread::spawn(move || {
             number.send(own_tid()).unwrap();
             let _ = ended.recv();
         });
-        let tid = told.recv().unwrap();
+        let tid = receiver.recv().unwrap();
         runs.add_thread(std::process::id(), tid, one).unwrap();
         assert_eq!(runs.origin_of(tid), one);
         drop(end);

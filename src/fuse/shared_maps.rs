@@ -1,10 +1,10 @@
 //! Shared maps that outlive their descriptors.
 //!
-//! A map of a file that is open in passthrough is one of the backing file: the kernel holds that, and tells of the close of the file
-//! (RELEASE) although the map goes on (fs/backing-file.c, `backing_file_mmap`). What is stored through it is seen by nobody. So a file
-//! that was open for reading and writing past the daemon, without which there is no such map, counts as open for writing until
-//! nobody has its inode open. [`CacheKnowledge::Mapped`] says which files that may be; the kernel says whether it is so, when somebody needs
-//! to know it.
+//! A map of a file that is open in passthrough is one of the backing file: the kernel holds that, and tells of the
+//! close of the file (RELEASE) although the map goes on (fs/backing-file.c, `backing_file_mmap`). What is stored
+//! through it is seen by nobody. So a file that was open for reading and writing past the daemon, without which there
+//! is no such map, counts as open for writing until nobody has its inode open. [`CacheKnowledge::Mapped`] says which
+//! files that may be; the kernel says whether it is so, when somebody needs to know it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -22,7 +22,8 @@ pub(super) fn can_outlive(flags: OFlags, way: &DataPath) -> bool {
 }
 
 impl SharedState {
-    /// Returns whether a node that nobody has open for writing may still be written to through a map. Needs its inode lock.
+    /// Returns whether a node that nobody has open for writing may still be written to through a map. Needs its inode
+    /// lock.
     pub(super) fn is_mapped(&self, number: u64, node: impl FnOnce() -> Option<Node>) -> bool {
         if self.inodes.cache_knowledge(number) != CacheKnowledge::Mapped {
             return false;
@@ -48,7 +49,8 @@ impl SharedState {
 }
 
 impl FileSystem {
-    /// Returns whether a node that nobody has open for writing may still be written to through a map. Needs its inode lock.
+    /// Returns whether a node that nobody has open for writing may still be written to through a map. Needs its inode
+    /// lock.
     pub(super) fn is_mapped(&self, number: u64) -> bool {
         let node = || self.locate(number).ok().map(|located| located.node);
         self.shared.is_mapped(number, node)

@@ -2,8 +2,8 @@
 //!
 //! Root needs none of this. But an ordinary user who mounts a home is also the occupant's user, and a `chmod 000`
 //! inside would keep that user from moving files in an undo. Only the owner can have set the mode, and so can change
-//! it: for the time of the undo (`world/node_access.rs`). Modes that the undo itself sets remain; all others are restored, by
-//! the next process that opens the store if this one is killed in between.
+//! it: for the time of the undo (`world/node_access.rs`). Modes that the undo itself sets remain; all others are
+//! restored, by the next process that opens the store if this one is killed in between.
 //!
 //! Reading needs none of this (`world/node_access.rs`); only steps that change something do.
 

@@ -152,10 +152,12 @@ pub fn show(store: &Store, id: String) -> Result<Session> {
         let holder = store.holder()?;
         Ok(store.is_served()? && holder.is_some_and(|holder| holder.session == session.id))
     };
-    session.end = match ended {
-        true => SessionEnding::Clean,
-        false if served()? => SessionEnding::Running,
-        false => SessionEnding::Abrupt,
+    session.end = if ended {
+        SessionEnding::Clean
+    } else if served()? {
+        SessionEnding::Running
+    } else {
+        SessionEnding::Abrupt
     };
     Ok(session)
 }

@@ -220,7 +220,7 @@ fn content_state(
                 size: Some(
                     content
                         .missing_part()
-                        .map_or(content.size(), MissingPart::of),
+                        .map_or(content.size(), MissingPart::full_size),
                 ),
                 missing: content.missing_part().map(ToString::to_string),
                 lost: None,

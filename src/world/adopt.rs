@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"whole");
         assert!(!written.exists());
         fs::write(&written, "other").unwrap();
-        let again = world.adopt(w, &root, name, Caller::myself());
-        assert!(matches!(again, Err(Error::Exists)), "{again:?}");
+        let second = world.adopt(w, &root, name, Caller::myself());
+        assert!(matches!(second, Err(Error::Exists)), "{second:?}");
         assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"whole");
         assert!(written.exists());
         let trash = Name::new(b".trumanfs").unwrap();

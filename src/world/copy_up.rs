@@ -415,8 +415,11 @@ mod tests {
         drop(world);
         let (_world, settled) = World::open_offline(&dir.path().join("s")).unwrap();
         assert!(!dir.path().join("s").join(&name).exists());
-        let said: Vec<String> = settled.iter().map(ToString::to_string).collect();
-        assert!(said.concat().contains("had not been done"), "{said:?}");
+        let messages: Vec<String> = settled.iter().map(ToString::to_string).collect();
+        assert!(
+            messages.concat().contains("had not been done"),
+            "{messages:?}"
+        );
         assert_eq!(fs::read(dir.path().join("s/f")).unwrap(), b"lib");
     }
 

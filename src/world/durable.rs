@@ -38,8 +38,8 @@ impl World {
         self.state.sync_file_system()
     }
 
-    /// Secures an entry that goes into the trash, as [`World::sync_before_loss`]; with `all_below`, everything in a directory
-    /// too.
+    /// Secures an entry that goes into the trash, as [`World::sync_before_loss`]; with `all_below`, everything in a
+    /// directory too.
     ///
     /// # Errors
     /// As [`World::sync_before_loss`]; `ENOENT` if something else has taken its place.

@@ -6,10 +6,10 @@
 //!
 //! Owns the grants of the owner's missing permission bits: for one system call that was refused without them; on the
 //! store's own directory, which all work needs, as long as the store is mounted or worked on; on all closed nodes while
-//! an undo changes something there (`operator/closed_nodes.rs`). Grants are recorded first (`lent_bits.rs`), so that they are
-//! taken back after a kill. The store's own directory has to be open for that; a kill between granting and recording
-//! leaves it open to its owner. The mode is restored at the end, unless it was changed meanwhile; until then this
-//! process shows and records the node's own mode.
+//! an undo changes something there (`operator/closed_nodes.rs`). Grants are recorded first (`lent_bits.rs`), so that
+//! they are taken back after a kill. The store's own directory has to be open for that; a kill between granting and
+//! recording leaves it open to its owner. The mode is restored at the end, unless it was changed meanwhile; until then
+//! this process shows and records the node's own mode.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -124,8 +124,8 @@ impl BitLender {
         Ok(())
     }
 
-    /// Carries out a call that needs permission bits of a node, as [`NodeAccess::with_access`]; a regular file needs the
-    /// bits `of_file`.
+    /// Carries out a call that needs permission bits of a node, as [`NodeAccess::with_access`]; a regular file needs
+    /// the bits `of_file`.
     ///
     /// # Errors
     /// As `act`.

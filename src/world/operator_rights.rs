@@ -50,10 +50,12 @@ impl View {
         is_dir: bool,
         caller: Caller,
     ) -> Result<()> {
-        match is_operator(caller) {
-            true if in_trash(path) => Err(Error::ReadOnly),
-            true => Ok(()),
-            false => self.expect_changeable(path, is_dir),
+        if !is_operator(caller) {
+            self.expect_changeable(path, is_dir)
+        } else if in_trash(path) {
+            Err(Error::ReadOnly)
+        } else {
+            Ok(())
         }
     }
 

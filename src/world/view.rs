@@ -1,8 +1,8 @@
 //! The view: the entries of a store that exist for the occupant.
 //!
 //! Owns every decision on visibility: reserved names, symlinks, special files, `--hide`, `--read-only`. No operation
-//! starts from a bare name: [`View::admit`] returns a [`VisibleEntry`], [`View::admit_vacant`] a [`VacantName`], and a hidden
-//! entry is [`Error::NotFound`], the same value as an absent one.
+//! starts from a bare name: [`View::admit`] returns a [`VisibleEntry`], [`View::admit_vacant`] a [`VacantName`], and a
+//! hidden entry is [`Error::NotFound`], the same value as an absent one.
 //!
 //! Lock: a read-write lock over the set of pinned inodes, never held over a system call.
 

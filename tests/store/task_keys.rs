@@ -629,7 +629,7 @@ fn what_an_executor_relies_on_lies_outside_the_store_of_a_home() {
             (&store.join("vault"), &key, "vault_dir: "),
             (&home.path("vault"), &key, "vault_dir: "),
         ] {
-            let told = load(&base, vault, key).unwrap_err().told();
+            let told = load(&base, vault, key).unwrap_err().full_message();
             assert!(told.contains(why), "{}: {told}", base.display());
         }
         assert!(!store.join("vault").exists());

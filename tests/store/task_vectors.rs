@@ -218,7 +218,7 @@ fn openssl_reads_our_keys_and_we_read_its() {
             &["-algorithm", "ed25519", "-aes256", "-pass", "pass:x"],
         ),
     ] {
-        let told = made(name, words).unwrap_err().told();
+        let told = made(name, words).unwrap_err().full_message();
         assert!(told.contains("no ed25519 private key"), "{name}: {told}");
     }
 }

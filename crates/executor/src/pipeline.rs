@@ -274,7 +274,7 @@ pub fn execute<E: Executor>(
         outcome.error_message = Some(String::from_utf8_lossy(message).into_owned());
     }
     if let Some(error) = &outcome.unavailable {
-        outcome.error_message = Some(error.told());
+        outcome.error_message = Some(error.full_message());
     }
     outcome.truncated_stdout |= done.truncated[0];
     outcome.truncated_stderr = stderr.finish() | done.truncated[1];

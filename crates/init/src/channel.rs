@@ -32,8 +32,8 @@ pub enum InitMessage {
     ProgramEnded(u32, i32),
     /// A program of a service was not started: its number, and the failure.
     ProgramFailed(u32, StepFailure),
-    /// A limit that the first process looks after is passed; everything ends. The processor time that it has counted, in
-    /// microseconds.
+    /// A limit that the first process looks after is passed; everything ends. The processor time that it has counted,
+    /// in microseconds.
     Over(LimitKind, u64),
     /// The program is stopped, as by ^Z at its terminal, until the launcher has it [go on](go_on).
     Stopped,
@@ -130,8 +130,8 @@ pub fn send_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Resul
 }
 
 /// Says something to the launcher.
-pub fn send(channel: impl AsFd, said: &InitMessage) -> rustix::io::Result<()> {
-    let bytes = said.to_bytes();
+pub fn send(channel: impl AsFd, message: &InitMessage) -> rustix::io::Result<()> {
+    let bytes = message.to_bytes();
     rustix::net::send(channel, &bytes, SendFlags::NOSIGNAL).map(drop)
 }
 
@@ -164,8 +164,8 @@ pub fn receive(channel: impl AsFd) -> rustix::io::Result<Option<InitMessage>> {
         received => received?,
     }
     .bytes;
-    let said = bytes.get(..len).and_then(InitMessage::from_bytes);
-    if let Some(InitMessage::SetUp(mut sockets)) = said {
+    let message = bytes.get(..len).and_then(InitMessage::from_bytes);
+    if let Some(InitMessage::SetUp(mut sockets)) = message {
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(some) = message {
                 sockets.extend(some);
@@ -173,7 +173,7 @@ pub fn receive(channel: impl AsFd) -> rustix::io::Result<Option<InitMessage>> {
         }
         return Ok(Some(InitMessage::SetUp(sockets)));
     }
-    Ok(said)
+    Ok(message)
 }
 
 impl InitMessage {
@@ -283,11 +283,11 @@ mod tests {
     fn what_was_said_is_heard_though_orders_were_left_unread() {
         let (ours, theirs) = pair().unwrap();
         send_orders(&ours, &[7], &[]).unwrap();
-        let said = InitMessage::Failed(StepFailure::new(Step::UserMap, "", Errno::PERM));
-        send(&theirs, &said).unwrap();
+        let message = InitMessage::Failed(StepFailure::new(Step::UserMap, "", Errno::PERM));
+        send(&theirs, &message).unwrap();
         drop(theirs);
-        let heard = receive(&ours).unwrap().unwrap();
-        assert_eq!(format!("{heard:?}"), format!("{said:?}"));
+        let received = receive(&ours).unwrap().unwrap();
+        assert_eq!(format!("{received:?}"), format!("{message:?}"));
         assert!(receive(&ours).unwrap().is_none());
     }
 
@@ -305,7 +305,7 @@ mod tests {
         send_orders(&ours, &orders, &[null.as_fd(), null.as_fd()]).unwrap();
         let (received, fds) = receive_orders(&theirs).unwrap().unwrap();
         assert_eq!((received, fds.len()), (orders, 2));
-        for said in [
+        for message in [
             InitMessage::SetUp(Vec::new()),
             InitMessage::Ended(256, None),
             InitMessage::Ended(
@@ -320,9 +320,9 @@ mod tests {
             InitMessage::Failed(StepFailure::new(Step::Mount, "/x", Errno::PERM)),
             InitMessage::Failed(StepFailure::refused(Step::Plan, "no")),
         ] {
-            send(&theirs, &said).unwrap();
-            let heard = receive(&ours).unwrap().unwrap();
-            assert_eq!(format!("{heard:?}"), format!("{said:?}"));
+            send(&theirs, &message).unwrap();
+            let received = receive(&ours).unwrap().unwrap();
+            assert_eq!(format!("{received:?}"), format!("{message:?}"));
         }
         send_set_up(&theirs, &fds).unwrap();
         match receive(&ours).unwrap() {

@@ -1,9 +1,9 @@
 //! The filter of system calls: which are answered with an error, and which with the end of the process.
 //!
 //! A deny list. It is one of several walls: without capabilities and in namespaces of their own, programs are refused
-//! most of this by the kernel as well; the filter keeps them from code in the kernel that they have no use for. Families
-//! of sockets are filtered, not `bind` or `sendto`: a program whose `sendto` fails hangs, one whose `bind` fails breaks.
-//! What libc and programs have a fall-back for is "not implemented"; all else is "not permitted".
+//! most of this by the kernel as well; the filter keeps them from code in the kernel that they have no use for.
+//! Families of sockets are filtered, not `bind` or `sendto`: a program whose `sendto` fails hangs, one whose `bind`
+//! fails breaks. What libc and programs have a fall-back for is "not implemented"; all else is "not permitted".
 //!
 //! The program is a search tree over the numbers, because the kernel tries all numbers once when a filter is installed,
 //! to remember those that are allowed whatever their arguments.
@@ -78,8 +78,8 @@ const NOT_IMPLEMENTED_CALLS: &[u32] = &[
     n::IO_URING_REGISTER,
 ];
 
-/// Answered with ENOSYS where the first process looks after memory: such files are nowhere counted. Programs fall back to
-/// files in /dev/shm, which are.
+/// Answered with ENOSYS where the first process looks after memory: such files are nowhere counted. Programs fall back
+/// to files in /dev/shm, which are.
 const UNCOUNTED_MEMORY_CALLS: &[u32] = &[n::MEMFD_CREATE, n::MEMFD_SECRET];
 
 /// Refused for the first process, which looks after limits: it would be slow to look.
@@ -118,7 +118,8 @@ enum ArgumentCheck {
     Prlimit,
     /// The first argument is a process.
     NotFirst,
-    /// The second argument is a process where the first one is this; groups and users may have the first process among them.
+    /// The second argument is a process where the first one is this; groups and users may have the first process among
+    /// them.
     NotFirstBy(u32),
 }
 
@@ -391,7 +392,7 @@ mod tests {
         n::RET_ERRNO | errno.raw_os_error() as u32
     }
 
-    fn said(tracing: bool, number: u32, arguments: [u64; 6]) -> u32 {
+    fn answer_of(tracing: bool, number: u32, arguments: [u64; 6]) -> u32 {
         let program = filter(tracing, false).unwrap();
         decide(&program, n::ARCHITECTURE.unwrap(), number, arguments).0
     }
@@ -401,7 +402,7 @@ mod tests {
         let program = filter(false, false).unwrap();
         assert!(program.len() < 256, "{}", program.len());
         for number in 0..=1000 {
-            let (said, count) = decide(&program, n::ARCHITECTURE.unwrap(), number, [0; 6]);
+            let (answer, count) = decide(&program, n::ARCHITECTURE.unwrap(), number, [0; 6]);
             let wanted = if REFUSED_CALLS.contains(&number) || TRACING_CALLS.contains(&number) {
                 errno(Errno::PERM)
             } else if NOT_IMPLEMENTED_CALLS.contains(&number) || number > n::NEWEST {
@@ -413,7 +414,7 @@ mod tests {
             } else {
                 n::RET_ALLOW
             };
-            assert_eq!(said, wanted, "system call {number}");
+            assert_eq!(answer, wanted, "system call {number}");
             assert!(count <= 20, "{count} instructions for {number}");
         }
     }
@@ -421,10 +422,10 @@ mod tests {
     #[test]
     fn tracing_is_allowed_by_itself() {
         for number in TRACING_CALLS {
-            assert_eq!(said(false, *number, [0; 6]), errno(Errno::PERM));
-            assert_eq!(said(true, *number, [0; 6]), n::RET_ALLOW);
+            assert_eq!(answer_of(false, *number, [0; 6]), errno(Errno::PERM));
+            assert_eq!(answer_of(true, *number, [0; 6]), n::RET_ALLOW);
         }
-        assert_eq!(said(true, n::PIDFD_GETFD, [0; 6]), errno(Errno::PERM));
+        assert_eq!(answer_of(true, n::PIDFD_GETFD, [0; 6]), errno(Errno::PERM));
     }
 
     #[test]
@@ -432,8 +433,8 @@ mod tests {
         for number in UNCOUNTED_MEMORY_CALLS {
             for (watched, wanted) in [(true, errno(Errno::NOSYS)), (false, n::RET_ALLOW)] {
                 let program = filter(false, watched).unwrap();
-                let said = decide(&program, n::ARCHITECTURE.unwrap(), *number, [0; 6]).0;
-                assert_eq!(said, wanted, "{number}");
+                let answer = decide(&program, n::ARCHITECTURE.unwrap(), *number, [0; 6]).0;
+                assert_eq!(answer, wanted, "{number}");
             }
         }
     }
@@ -443,9 +444,9 @@ mod tests {
         let program = filter(true, true).unwrap();
         assert_eq!(decide(&program, 0x4000_0003, 20, [0; 6]).0, n::RET_KILL);
         for number in [n::X32, n::X32 | 39, n::X32 | 520] {
-            assert_eq!(said(true, number, [0; 6]), n::RET_KILL);
+            assert_eq!(answer_of(true, number, [0; 6]), n::RET_KILL);
         }
-        assert_eq!(said(true, u32::MAX, [0; 6]), errno(Errno::NOSYS));
+        assert_eq!(answer_of(true, u32::MAX, [0; 6]), errno(Errno::NOSYS));
     }
 
     #[test]
@@ -494,7 +495,7 @@ mod tests {
             (n::SOCKETPAIR, first(30), errno(Errno::AFNOSUPPORT)),
         ] {
             assert_eq!(
-                said(false, number, arguments),
+                answer_of(false, number, arguments),
                 wanted,
                 "{number} {arguments:x?}"
             );

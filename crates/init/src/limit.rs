@@ -44,7 +44,8 @@ impl LimitKind {
     }
 }
 
-/// The numbers of resources, for [`InitOrders::rlimits`](crate::orders::InitOrders::rlimits); those of x86-64 and most others, in no use but this program's.
+/// The numbers of resources, for [`InitOrders::rlimits`](crate::orders::InitOrders::rlimits); those of x86-64 and most
+/// others, in no use but this program's.
 pub mod resource {
     /// Processor time of a process, in seconds.
     pub const CPU: u32 = 0;

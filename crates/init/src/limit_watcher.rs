@@ -67,8 +67,8 @@ impl MemoryUse {
     }
 }
 
-/// The processor time of all processes that there are and were. A child whose parent ignores SIGCHLD counts nowhere once it
-/// has ended; so what each process had used at the last look stays counted.
+/// The processor time of all processes that there are and were. A child whose parent ignores SIGCHLD counts nowhere
+/// once it has ended; so what each process had used at the last look stays counted.
 #[derive(Debug, Default)]
 struct CpuAccount {
     last: HashMap<ProcessId, CpuTime>,
@@ -87,7 +87,8 @@ impl CpuAccount {
         let (own, children) = gone.fold((0, 0), |(own, children), (_, time)| {
             (own + time.own, children + time.children)
         });
-        // What was waited for has what these had at the last look, and what their children had, which is counted already.
+        // What was waited for has what these had at the last look, and what their children had, which is counted
+        // already.
         self.ended += waited.sum::<u64>().saturating_sub(children).max(own);
         let living: u64 = now.values().map(|time| time.own).sum();
         self.last = now;

@@ -1,5 +1,5 @@
-//! Mounts that are nowhere yet, and places for them in the root of a sandbox. Places are found without following a link, for
-//! some are the occupant's.
+//! Mounts that are nowhere yet, and places for them in the root of a sandbox. Places are found without following a
+//! link, for some are the occupant's.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -22,8 +22,8 @@ const BACKLOG: i32 = 128;
 /// The port at which names are asked for.
 const DNS: u16 = 53;
 
-/// Leads every address to this namespace, and makes the sockets that the launcher gets: UDP first, and last the one that
-/// receives the kernel's refusals, where there can be one.
+/// Leads every address to this namespace, and makes the sockets that the launcher gets: UDP first, and last the one
+/// that receives the kernel's refusals, where there can be one.
 pub(crate) fn prepare(orders: &InitOrders) -> std::result::Result<Vec<OwnedFd>, StepFailure> {
     let Some(listeners) = &orders.listeners else {
         return Ok(Vec::new());

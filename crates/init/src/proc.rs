@@ -10,8 +10,8 @@ use rustix::mount::MountAttrFlags;
 use crate::error::{Step, StepFailure};
 use crate::mounts::{attach_own, clone, file_system, write};
 
-/// Names shown beside processes: what programs read to find out what they run on, and what is their own. Whatever else a
-/// kernel has there tells of the machine: its devices, interrupts, keys, timers, configuration, modules.
+/// Names shown beside processes: what programs read to find out what they run on, and what is their own. Whatever else
+/// a kernel has there tells of the machine: its devices, interrupts, keys, timers, configuration, modules.
 const SHOWN_NAMES: [&str; 20] = [
     "cgroups",
     "cpuinfo",

@@ -146,12 +146,10 @@ fn fill_root(root: &OwnedFd, orders: &InitOrders) -> std::result::Result<(), Ste
     )
     .map_err(failed(Path::new("dev/shm")))?;
     for bind in &orders.binds {
-        match bind.late {
-            false => make_own(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?,
-            true if below_tmp(&bind.target) => {}
-            true => {
-                place(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?;
-            }
+        if !bind.late {
+            make_own(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?;
+        } else if !below_tmp(&bind.target) {
+            place(root, &bind.target, bind.is_dir).map_err(failed(&bind.target))?;
         }
     }
     Ok(())

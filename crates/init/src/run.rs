@@ -43,26 +43,26 @@ pub fn run() -> ExitCode {
     // A launcher that dies while we set up takes us along even if something hangs. Afterwards its end of the channel
     // tells us, for this signal comes already when the launcher's *thread* ends.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    let said = match start(channel) {
+    let message = match start(channel) {
         Ok(Some(SandboxTask::Program(started))) => {
-            let said = wait_for_end(channel, started);
+            let message = wait_for_end(channel, started);
             let is_empty = end_all();
-            match said {
+            match message {
                 InitMessage::Ended(status, _) if is_empty => {
                     InitMessage::Ended(status, Some(program::used_by_all()))
                 }
-                said => said,
+                message => message,
             }
         }
         Ok(Some(SandboxTask::Service(ends, within, watcher, rlimits))) => {
-            let said = serve::serve(channel, &ends, within, watcher, &rlimits);
+            let message = serve::serve(channel, &ends, within, watcher, &rlimits);
             let _ = end_all();
-            said
+            message
         }
         Ok(None) => return ExitCode::FAILURE,
         Err(error) => InitMessage::Failed(error),
     };
-    match channel::send(channel, &said) {
+    match channel::send(channel, &message) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -296,8 +296,8 @@ fn wait_for_end(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage 
     }
 }
 
-/// Ends what the program left behind, and waits for it a little: what is waited for is counted. The kernel ends the rest
-/// with this process. Returns whether nothing is left.
+/// Ends what the program left behind, and waits for it a little: what is waited for is counted. The kernel ends the
+/// rest with this process. Returns whether nothing is left.
 fn end_all() -> bool {
     let deadline = Instant::now() + MAX_COUNT_WAIT;
     loop {

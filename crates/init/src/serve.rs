@@ -22,8 +22,8 @@ struct ServedProgram {
     report: StartReport,
 }
 
-/// Starts programs until the launcher has closed its end, which ends everything. Returns only where a limit is passed, or
-/// where that end cannot be waited for.
+/// Starts programs until the launcher has closed its end, which ends everything. Returns only where a limit is passed,
+/// or where that end cannot be waited for.
 ///
 /// `within`: where the launcher asks for sockets of this network.
 pub(crate) fn serve(
@@ -96,17 +96,17 @@ fn report_ended(channel: BorrowedFd<'_>, running: &mut HashMap<i32, ServedProgra
         else {
             continue;
         };
-        let said = match report.failure() {
+        let message = match report.failure() {
             Some(failure) => InitMessage::ProgramFailed(number, failure.into()),
             None => InitMessage::ProgramEnded(number, status.as_raw()),
         };
-        send_event(channel, &said);
+        send_event(channel, &message);
     }
 }
 
 /// Tells the launcher. One that does not hear it is gone.
-fn send_event(channel: BorrowedFd<'_>, said: &InitMessage) {
-    if channel::send(channel, said).is_err() {
+fn send_event(channel: BorrowedFd<'_>, message: &InitMessage) {
+    if channel::send(channel, message).is_err() {
         std::process::exit(1);
     }
 }

@@ -28,7 +28,8 @@ impl AsFd for StartReport {
     }
 }
 
-/// Starts a program with these streams, or at a terminal of this session, within these limits. Returns its number in this PID namespace.
+/// Starts a program with these streams, or at a terminal of this session, within these limits. Returns its number in
+/// this PID namespace.
 pub(crate) fn start(
     order: &StartOrder,
     streams: &[OwnedFd],

@@ -15,8 +15,8 @@ use crate::error::{Step, StepFailure};
 /// The path at which a new terminal is opened, of the devpts that is mounted in the sandbox.
 const MULTIPLEXER: &str = "/dev/pts/ptmx";
 
-/// Makes a terminal of so many rows and columns, and makes it that of a new session of this process. Returns its two ends: the one that the launcher
-/// reads and writes, and the program's.
+/// Makes a terminal of so many rows and columns, and makes it that of a new session of this process. Returns its two
+/// ends: the one that the launcher reads and writes, and the program's.
 pub(crate) fn make((rows, columns): (u16, u16)) -> Result<(OwnedFd, OwnedFd), StepFailure> {
     let failed = |what: &'static str| move |errno| StepFailure::new(Step::Terminal, what, errno);
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;

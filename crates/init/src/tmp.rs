@@ -75,8 +75,8 @@ pub(crate) fn cover_in_tmp(
     Ok(covers)
 }
 
-/// Opens a directory in /tmp whose name is the sandbox's, and makes it. What a program has put there goes: it is a file or
-/// a link, and a directory is taken as it is.
+/// Opens a directory in /tmp whose name is the sandbox's, and makes it. What a program has put there goes: it is a file
+/// or a link, and a directory is taken as it is.
 fn own_dir(root: &OwnedFd, path: &Path) -> Result<OwnedFd> {
     // A program can put something there again at once, and gains nothing by it.
     for _ in 0..100 {

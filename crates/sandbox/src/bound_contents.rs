@@ -23,8 +23,8 @@ pub(super) struct BoundContents {
 }
 
 impl BoundContents {
-    /// Looks into what is shown, as far as somebody has listed it: `listed`. State is looked for at the root of each path, in
-    /// the directories there, and where it is mounted under another path.
+    /// Looks into what is shown, as far as somebody has listed it: `listed`. State is looked for at the root of each
+    /// path, in the directories there, and where it is mounted under another path.
     ///
     /// # Errors
     /// A path lies in the state of a store.

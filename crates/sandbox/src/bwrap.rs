@@ -1,9 +1,10 @@
 //! Bubblewrap as a backend: it makes the namespaces and the root, and starts this program there as first process.
 //!
-//! The root is made as the same [`InitOrders`] say that this program carries out itself, by arguments. The first process has no
-//! capability there, not even in the sandbox's user namespace: AppArmor takes them from what bubblewrap starts on
-//! Ubuntu. So what needs one is refused before anything runs: a network that the launcher answers for. Limits, the
-//! filter of system calls, the start of the program, its end and the report of it are the first process's as ever.
+//! The root is made as the same [`InitOrders`] say that this program carries out itself, by arguments. The first
+//! process has no capability there, not even in the sandbox's user namespace: AppArmor takes them from what bubblewrap
+//! starts on Ubuntu. So what needs one is refused before anything runs: a network that the launcher answers for.
+//! Limits, the filter of system calls, the start of the program, its end and the report of it are the first process's
+//! as ever.
 //!
 //! Bubblewrap mounts by path and follows links, also in places that are the occupant's. So nothing is shown below
 //! `/tmp`, and the first process compares the home and `/tmp` with the descriptors of the plan before the program runs.
@@ -331,7 +332,8 @@ impl BwrapArguments {
         Ok(())
     }
 
-    /// Covers what a sandbox does not show of /proc. What another PID namespace has there besides processes is the same.
+    /// Covers what a sandbox does not show of /proc. What another PID namespace has there besides processes is the
+    /// same.
     fn hide_in_proc(&mut self) -> rustix::io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listing = rustix::fs::openat(CWD, "/proc", flags, Mode::empty())?;

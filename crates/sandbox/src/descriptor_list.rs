@@ -68,8 +68,8 @@ impl<'a> DescriptorList<'a> {
         ))
     }
 
-    /// Has something of the host shown, at the path that names it and at its own, where links lead elsewhere. What is in
-    /// every sandbox, or in the home, is not shown once more.
+    /// Has something of the host shown, at the path that names it and at its own, where links lead elsewhere. What is
+    /// in every sandbox, or in the home, is not shown once more.
     ///
     /// # Errors
     /// It cannot be opened, or would show what is private.

@@ -1,8 +1,9 @@
 //! The install tree of a program that lies outside of what every sandbox shows: below somebody's home directory, say.
 //!
 //! A version manager's program is found through its links, and the tree that it was installed in is shown, read-only.
-//! So is what the interpreter of a script was installed in. Nothing more: what looks like somebody's own directory, where keys and histories lie as well, is not an install tree,
-//! and of it the program's file is shown alone. Whoever needs more lists it in `bind_ro`.
+//! So is what the interpreter of a script was installed in. Nothing more: what looks like somebody's own directory,
+//! where keys and histories lie as well, is not an install tree, and of it the program's file is shown alone. Whoever
+//! needs more lists it in `bind_ro`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -28,8 +29,8 @@ const MAX_INTERPRETERS: usize = 5;
 /// The most bytes of a script's first line that are read: as many as the kernel reads (BINPRM_BUF_SIZE).
 const MAX_LINE_BYTES: usize = 256;
 
-/// Finds what has to be shown for the program of these words, looked up in this PATH; nothing if it is in the sandbox anyway,
-/// or nowhere. Nothing below `home` is looked at, for that may hang. `bind_ro`: what is shown in any case.
+/// Finds what has to be shown for the program of these words, looked up in this PATH; nothing if it is in the sandbox
+/// anyway, or nowhere. Nothing below `home` is looked at, for that may hang. `bind_ro`: what is shown in any case.
 #[must_use]
 pub fn tree_of(
     argv: &[OsString],
@@ -128,10 +129,11 @@ fn interpreter(file: &Path) -> Option<OsString> {
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
     let first = words.next()?;
-    let named = match first.ends_with(b"/env") {
+    let named = if first.ends_with(b"/env") {
         // `env -S node --flag`
-        true => words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='))?,
-        false => first,
+        words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='))?
+    } else {
+        first
     };
     Some(OsStr::from_bytes(named).to_owned())
 }

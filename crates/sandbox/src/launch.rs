@@ -119,7 +119,8 @@ pub fn launch(plan: SandboxPlan, launcher: &Launcher) -> Result<RunningProgram, 
 }
 
 /// Starts a program, as [`launch()`]. `begun` is called with the number of the sandbox's first process, in whose PID
-/// namespace everything will run, before anything does; once more where the first backend's sandbox could not be set up.
+/// namespace everything will run, before anything does; once more where the first backend's sandbox could not be set
+/// up.
 ///
 /// # Errors
 /// As [`launch()`].
@@ -194,9 +195,9 @@ pub(super) fn launch_by(
             drop(theirs);
             let mut running = RunningProgram::new(backend, started, ours, launcher.reaper.clone());
             running.limit_to(enforced)?;
-            let (first, said) = waiting.go_on(running.started())?;
+            let (first, messages) = waiting.go_on(running.started())?;
             running.set_first(first);
-            complaint = Some(said);
+            complaint = Some(messages);
             (running, prepared, None)
         }
     };

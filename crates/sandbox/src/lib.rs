@@ -1,9 +1,10 @@
 //! The sandbox: what a program that runs in a home can see and do.
 //!
-//! [`launch()`] takes a [`SandboxPlan`], in which everything is decided, and starts the program in namespaces of its own with a
-//! root that is made for it. Its first process is a program of its own (`init/`), which gets its orders over a descriptor,
-//! carries them out, gives up all privileges, starts the program and waits for what it leaves behind. The launcher has
-//! a descriptor of that process ([`RunningProgram`]): when it ends, the kernel ends everything in the sandbox.
+//! [`launch()`] takes a [`SandboxPlan`], in which everything is decided, and starts the program in namespaces of its
+//! own with a root that is made for it. Its first process is a program of its own (`init/`), which gets its orders over
+//! a descriptor, carries them out, gives up all privileges, starts the program and waits for what it leaves behind. The
+//! launcher has a descriptor of that process ([`RunningProgram`]): when it ends, the kernel ends everything in the
+//! sandbox.
 //!
 //! The sandbox knows nothing of policies, homes' journals or runs. There is no running without one: what cannot be set
 //! up is a [`LaunchError`] that names the step.

@@ -95,8 +95,8 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// The limits of whom nobody has given others: a thousand processes, and three quarters of the machine's memory. Enough for
-    /// a compiler on each processor, and not for a fork bomb.
+    /// The limits of whom nobody has given others: a thousand processes, and three quarters of the machine's memory.
+    /// Enough for a compiler on each processor, and not for a fork bomb.
     #[must_use]
     pub fn usual() -> Self {
         let machine = rustix::system::sysinfo();
@@ -116,7 +116,8 @@ pub enum NetworkAccess {
     #[default]
     None,
     /// A loopback interface that has every address, so that connections arrive at sockets of the launcher's: it gets
-    /// them by [`RunningProgram::take_sockets`](super::RunningProgram::take_sockets), and decides what becomes of each connection.
+    /// them by [`RunningProgram::take_sockets`](super::RunningProgram::take_sockets), and decides what becomes of each
+    /// connection.
     Captured(CapturedPorts),
 }
 
@@ -127,6 +128,7 @@ pub struct CapturedPorts {
     pub anywhere: Vec<u16>,
     /// Ports of 127.0.0.1 alone.
     pub loopback: Vec<u16>,
-    /// True if the launcher gets [`NetworkSockets::within`](super::NetworkSockets::within), to connect to what the program serves.
+    /// True if the launcher gets [`NetworkSockets::within`](super::NetworkSockets::within), to connect to what the
+    /// program serves.
     pub within: bool,
 }

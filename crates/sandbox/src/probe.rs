@@ -131,8 +131,8 @@ const FORBIDDING_SETTINGS: [(&str, &str, &str); 5] = [
 /// The report on what a machine can do for sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeReport {
-    /// The backend that makes the sandboxes of homes of this process's user where nobody asks for another one; nothing if
-    /// none works.
+    /// The backend that makes the sandboxes of homes of this process's user where nobody asks for another one; nothing
+    /// if none works.
     pub backend: Option<Backend>,
     /// The capabilities that were tried, in this order.
     pub capabilities: Vec<MachineCapability>,

@@ -104,8 +104,8 @@ impl RunningProgram {
         self.channel.as_fd()
     }
 
-    /// Puts these limits into force, as far as they are the cgroup's and the first process does not do so by its orders.
-    /// Only before it has them.
+    /// Puts these limits into force, as far as they are the cgroup's and the first process does not do so by its
+    /// orders. Only before it has them.
     pub(super) fn limit_to(&mut self, enforced: EnforcedLimits) -> Result<(), LaunchError> {
         self.enforced = enforced;
         let Some(group) = &self.enforced.group else {
@@ -178,7 +178,8 @@ impl RunningProgram {
             .map_or(self.started.pid, |first| first.pid)
     }
 
-    /// Kills everything in the sandbox, at once and without waiting for it. [`RunningProgram::wait`] then tells the end.
+    /// Kills everything in the sandbox, at once and without waiting for it. [`RunningProgram::wait`] then tells the
+    /// end.
     pub fn kill(&self) {
         // What waits for the first process ends after it, and has counted it then.
         let first = self.first.as_ref().map(|first| &first.pidfd);
@@ -246,7 +247,7 @@ impl RunningProgram {
         until: KillCondition<'_>,
         suspend: &mut dyn FnMut(),
     ) -> ProgramOutcome {
-        let (mut told, mut counted) = (None, Duration::ZERO);
+        let (mut reported, mut counted) = (None, Duration::ZERO);
         let end = loop {
             match self.receive_event(until) {
                 WaitEvent::Said(
@@ -263,7 +264,7 @@ impl RunningProgram {
                     break ProgramEnd::NotStarted(failed.into());
                 }
                 WaitEvent::Said(InitMessage::Ended(status, used)) => {
-                    told = used;
+                    reported = used;
                     break end_of(status);
                 }
                 WaitEvent::Said(InitMessage::Over(limit, cpu_us)) => {
@@ -275,8 +276,8 @@ impl RunningProgram {
                 WaitEvent::Closed => break ProgramEnd::Killed,
             }
         };
-        self.is_empty = told.is_some();
-        let (cpu, memory, all_gone) = match told {
+        self.is_empty = reported.is_some();
+        let (cpu, memory, all_gone) = match reported {
             Some(used) => (Duration::from_micros(used.cpu_us), used.memory, true),
             None => self.kill_and_wait(),
         };
@@ -369,7 +370,7 @@ impl RunningProgram {
             // What it says has happened first: the program may have ended because its memory was over.
             return match (ready.first(), ready.get(1)) {
                 (Some(true), _) => match channel::receive(&self.channel) {
-                    Ok(Some(said)) => WaitEvent::Said(said),
+                    Ok(Some(message)) => WaitEvent::Said(message),
                     Ok(None) | Err(_) => WaitEvent::Closed,
                 },
                 (_, Some(true)) if out_of_memory.is_some() => {

@@ -36,7 +36,7 @@ const RECHECK_PAUSE: Duration = Duration::from_millis(50);
 pub struct SandboxService {
     running: RunningProgram,
     channel: OwnedFd,
-    heard: Arc<ProgramEnds>,
+    ends: Arc<ProgramEnds>,
     /// The number of the next program.
     next: Mutex<u32>,
 }
@@ -66,11 +66,11 @@ pub fn serve(
 ) -> Result<SandboxService, LaunchError> {
     let running = launch_service(&plan, launcher, begun)?;
     let control = |errno| LaunchError::new(Step::Control, "", errno);
-    let again = || rustix::io::fcntl_dupfd_cloexec(running.channel(), 0).map_err(control);
-    let (channel, hearing) = (again()?, again()?);
+    let dup_channel = || rustix::io::fcntl_dupfd_cloexec(running.channel(), 0).map_err(control);
+    let (channel, hearing) = (dup_channel()?, dup_channel()?);
     let out_of_memory = running.out_of_memory().map_err(control)?;
-    let heard = Arc::new(ProgramEnds::default());
-    let teller = heard.clone();
+    let ends = Arc::new(ProgramEnds::default());
+    let ends_of_thread = ends.clone();
     // Ends when the first process does.
     let hear = move || {
         let over = loop {
@@ -85,11 +85,11 @@ pub fn serve(
                 Ok(Some(InitMessage::Over(limit, _))) => break ProgramEnd::Limit(limit),
                 _ => break ProgramEnd::Killed,
             };
-            teller.state.lock().ends.insert(number, end);
-            teller.changed.notify_all();
+            ends_of_thread.state.lock().ends.insert(number, end);
+            ends_of_thread.changed.notify_all();
         };
-        teller.state.lock().over = Some(over);
-        teller.changed.notify_all();
+        ends_of_thread.state.lock().over = Some(over);
+        ends_of_thread.changed.notify_all();
     };
     let thread = std::thread::Builder::new().name("sandbox".to_owned());
     thread
@@ -98,7 +98,7 @@ pub fn serve(
     Ok(SandboxService {
         running,
         channel,
-        heard,
+        ends,
         next: Mutex::new(0),
     })
 }
@@ -111,8 +111,8 @@ fn is_out_of_memory(channel: &OwnedFd, event: Option<&OwnedFd>) -> bool {
         PollFd::new(event, PollFlags::IN),
     ];
     while rustix::event::poll(&mut fds, None) == Err(Errno::INTR) {}
-    let [said, out_of_memory] = fds.map(|fd| !fd.revents().is_empty());
-    out_of_memory && !said
+    let [has_message, out_of_memory] = fds.map(|fd| !fd.revents().is_empty());
+    out_of_memory && !has_message
 }
 
 impl SandboxService {
@@ -172,7 +172,7 @@ impl SandboxService {
 
     /// Waits for a program's end; returns nothing once `go_on`, which is asked now and then, says no.
     pub fn wait(&self, number: u32, go_on: &dyn Fn() -> bool) -> Option<ProgramEnd> {
-        let mut state = self.heard.state.lock();
+        let mut state = self.ends.state.lock();
         loop {
             if let Some(end) = state.ends.remove(&number) {
                 return Some(end);
@@ -182,7 +182,7 @@ impl SandboxService {
                 self.kill();
                 return Some(over.clone());
             }
-            self.heard.changed.wait_for(&mut state, RECHECK_PAUSE);
+            self.ends.changed.wait_for(&mut state, RECHECK_PAUSE);
             if !parking_lot::MutexGuard::unlocked(&mut state, go_on) {
                 return None;
             }

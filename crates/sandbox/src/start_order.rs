@@ -9,8 +9,8 @@ use trumanfs_init::orders::StartOrder;
 
 pub(super) const NO_PROGRAM: &str = "there is no program to run";
 
-/// Makes the order. `path`: where the program is looked up. `installed`: where it lies if it is not found there, because
-/// there is a link to it.
+/// Makes the order. `path`: where the program is looked up. `installed`: where it lies if it is not found there,
+/// because there is a link to it.
 ///
 /// # Errors
 /// [`Step::Plan`] for what cannot be a program, or has a NUL byte.

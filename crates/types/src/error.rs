@@ -262,9 +262,9 @@ impl Error {
             | Error::Partly { what, remedy }
             | Error::Refused { what, remedy }
             | Error::System { what, remedy } => (what, remedy),
-            error => match error.told().split_once("\n  ") {
+            error => match error.full_message().split_once("\n  ") {
                 Some((what, remedy)) => (what.to_owned(), remedy.to_owned()),
-                None => (error.told(), String::new()),
+                None => (error.full_message(), String::new()),
             },
         }
     }
@@ -333,7 +333,7 @@ impl fmt::Display for Error {
 
 impl Error {
     /// Returns the message for an operator: the problem and, if there is one, the remedy.
-    pub fn told(&self) -> String {
+    pub fn full_message(&self) -> String {
         match self {
             Error::Os {
                 call,

@@ -54,8 +54,8 @@ const MAX_LISTED_PATHS: usize = 40;
 
 /// Runs an agent. Returns its status.
 pub(super) fn agent(args: &AgentArgs) -> ExitCode {
-    // Looked up once: below another user's directory the path may be given to another one at any time. A home that this user
-    // may not look at is no directory to be made a store.
+    // Looked up once: below another user's directory the path may be given to another one at any time. A home that this
+    // user may not look at is no directory to be made a store.
     let pinned = PinnedDir::open(&args.store).ok();
     let was_store = pinned
         .as_ref()
@@ -72,7 +72,7 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
         && error != Error::NotFound
     {
         let what = "what was made for the store could not be removed";
-        warn(false, &format!("{what}: {}", error.told()));
+        warn(false, &format!("{what}: {}", error.full_message()));
     }
     code
 }
@@ -263,8 +263,8 @@ enum RunDecision {
     TakenBack,
 }
 
-/// Says what came of a run, and takes it back if that is wanted. What is to be taken back is taken back first, whatever can
-/// be told of it.
+/// Says what came of a run, and takes it back if that is wanted. What is to be taken back is taken back first, whatever
+/// can be told of it.
 fn end(
     args: &AgentArgs,
     client: &Client,
@@ -360,7 +360,7 @@ fn print_summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
         }
         Err(error) => warn(
             false,
-            &format!("what is different cannot be told: {}", error.told()),
+            &format!("what is different cannot be told: {}", error.full_message()),
         ),
         Ok(()) => {}
     }

@@ -46,8 +46,8 @@ pub(in crate::cli) fn run(
     })
 }
 
-/// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns the line's exit
-/// code, or where the store could not be had for it, that of this.
+/// Says after a line what an operator should know; the commands of the line have said no more than an errno. Returns
+/// the line's exit code, or where the store could not be had for it, that of this.
 pub(in crate::cli) fn print_outcome(outcome: &Outcome, as_json: bool) -> ExitCode {
     // In JSON the outcome has them.
     for warning in outcome.warnings.iter().filter(|_| !as_json) {

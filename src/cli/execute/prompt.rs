@@ -1,5 +1,5 @@
-//! The bundled shell at a terminal: a prompt with the working directory, history, completion; Ctrl-C ends the line and not
-//! the shell, Ctrl-D and `exit` the shell.
+//! The bundled shell at a terminal: a prompt with the working directory, history, completion; Ctrl-C ends the line and
+//! not the shell, Ctrl-D and `exit` the shell.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -60,8 +60,8 @@ pub(super) fn run_prompt(shell: Shell) -> Result<u8> {
     }
 }
 
-/// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a syntax
-/// error ends a script: what follows may be the rest of it. Returns the last status.
+/// Runs each line of standard input as soon as all that belongs to it has come. What is refused ends the input, as a
+/// syntax error ends a script: what follows may be the rest of it. Returns the last status.
 pub(super) fn read_all(mut shell: Shell) -> Result<u8> {
     let interrupt = take_signals()?;
     let mut status = 0;

@@ -34,7 +34,8 @@ pub(in crate::cli) struct RunArgs {
     /// A mounted home, or a store, which is mounted for as long as the program runs
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     root: PathBuf,
-    /// The policy: a file, or the name of a shipped one (`default`) [default: $TRUMANFS_POLICY, /etc/trumanfs/policy.yaml, the store's own where it is trusted]
+    /// The policy: a file, or the name of a shipped one (`default`) [default: $TRUMANFS_POLICY,
+    /// /etc/trumanfs/policy.yaml, the store's own where it is trusted]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     policy: Option<PathBuf>,
     /// The working directory, from the home or below it

@@ -21,7 +21,8 @@ pub(in crate::cli) fn make_launcher(choice: BackendChoice) -> Launcher {
     Launcher::of_this_program().with_choice(choice)
 }
 
-/// Returns the policy that is in force for a home or a store, following its file. Warns of one that other users can change.
+/// Returns the policy that is in force for a home or a store, following its file. Warns of one that other users can
+/// change.
 ///
 /// # Errors
 /// As [`WatchedPolicy::locate`]; the file lies in a home or in the store, where what runs by it could change it.

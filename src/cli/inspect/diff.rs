@@ -24,13 +24,14 @@ const MAX_BAR_CHARS: u64 = 40;
 pub(in crate::cli) struct DiffArgs {
     /// A store or a home
     target: PathBuf,
-    /// A..B, from the one point to the other; A.. until now; ..B from the start of the last session. A point is a session
-    /// or `last` (its start), an operation (just after it), a checkpoint, a time as "2026-11-22 10:15" or -30m, or `now`.
-    /// And a path in the home: only what is there or below. Without both: everything since the start of the last session
+    /// A..B, from the one point to the other; A.. until now; ..B from the start of the last session. A point is a
+    /// session or `last` (its start), an operation (just after it), a checkpoint, a time as "2026-11-22 10:15" or -30m,
+    /// or `now`. And a path in the home: only what is there or below. Without both: everything since the start of the
+    /// last session
     #[arg(value_name = "A..B] [PATH", num_args = 0..=2)]
     what: Vec<OsString>,
-    /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`; instead of A..B.
-    /// Of what others changed meanwhile, that shows what they did to the same things, with a warning
+    /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`; instead of
+    /// A..B. Of what others changed meanwhile, that shows what they did to the same things, with a warning
     #[arg(long, value_name = "RUN", conflicts_with = "range")]
     run: Option<String>,
     /// A range that begins with a hyphen; see [`ago`]
@@ -235,7 +236,8 @@ fn print_whole(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) 
     }
 }
 
-/// What `--stat` says of a change. There can be many of them: numbers that do not fit are of files larger than are counted.
+/// What `--stat` says of a change. There can be many of them: numbers that do not fit are of files larger than are
+/// counted.
 enum StatRow {
     /// It is of a directory.
     Nothing,
@@ -321,10 +323,10 @@ fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut UnknownContents) -
         };
         printer.line(format_args!(" {:<width$} | {what}", path(&from, &to)));
     }
-    let told = rows
+    let known_rows = rows
         .iter()
         .filter(|row| !matches!(row, StatRow::Nothing | StatRow::Directory(_)));
-    let files = told.count() as u64;
+    let files = known_rows.count() as u64;
     if files > 0 {
         let differ = if files == 1 { "differs" } else { "differ" };
         printer.line(format_args!(

@@ -212,9 +212,9 @@ impl LogPrinter {
 
     fn print_complete(&mut self) -> Result<()> {
         while let LogFormat::Folded(fold) = &mut self.form
-            && let Some(told) = fold.next_complete()
+            && let Some(event) = fold.next_complete()
         {
-            match told {
+            match event {
                 FoldEvent::Single { session, line, .. } => self.print_record(&session, &line)?,
                 FoldEvent::Activity(activity) => self.print_activity(&activity),
             }

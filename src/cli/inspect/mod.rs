@@ -1,5 +1,5 @@
-//! The reading verbs: what is mounted, what happened, what differs, what was there before. One file for each; none of them
-//! changes anything.
+//! The reading verbs: what is mounted, what happened, what differs, what was there before. One file for each; none of
+//! them changes anything.
 
 mod diff;
 mod log;

@@ -128,7 +128,7 @@ pub(super) fn shown_command(command: &[u8]) -> String {
 
 /// Says in a few words what a process did in one go.
 pub(super) fn activity_words(activity: &Activity, printer: &Printer) -> String {
-    let told = |(act, number): (ChangeKind, u64)| {
+    let in_words = |(act, number): (ChangeKind, u64)| {
         let (verb, thing, style) = match act {
             ChangeKind::CreatedFile => ("created", "file", TextStyle::Added),
             ChangeKind::CreatedDirectory => ("created", "directory", TextStyle::Added),
@@ -147,7 +147,7 @@ pub(super) fn activity_words(activity: &Activity, printer: &Printer) -> String {
     let mut text = String::new();
     let mut last = "";
     let counts = CHANGE_KINDS.iter().map(|act| (*act, activity.count(*act)));
-    for (verb, number) in counts.filter(|(_, number)| *number > 0).map(told) {
+    for (verb, number) in counts.filter(|(_, number)| *number > 0).map(in_words) {
         if !text.is_empty() {
             text.push_str(", ");
         }

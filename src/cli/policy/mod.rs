@@ -16,7 +16,8 @@ use crate::error::Result;
 pub(super) enum PolicyCommand {
     /// Says what is wrong with a policy file, with line and key (status 0 or 1)
     Check(check::PolicyCheckArgs),
-    /// Says whether a policy allows a command, by which rule, and how it would run (status 0, 1, or 2 for a broken policy)
+    /// Says whether a policy allows a command, by which rule, and how it would run (status 0, 1, or 2 for a broken
+    /// policy)
     Explain(explain::ExplainArgs),
     /// Lets a store's own policy.yaml count, as it is now
     Trust(trust::TrustArgs),

@@ -30,14 +30,16 @@ pub(super) fn trust(args: &TrustArgs) -> Result<ExitCode> {
     let mut printer = Printer::new();
     if args.forget {
         let was_trusted = policy::distrust(client.path())?;
-        match args.json {
-            true => printer.json(&serde_json::json!({ "forgotten": was_trusted }))?,
-            false if was_trusted => printer.line(format_args!(
+        if args.json {
+            printer.json(&serde_json::json!({ "forgotten": was_trusted }))?;
+        } else if was_trusted {
+            printer.line(format_args!(
                 "forgotten: its policy does not count any more"
-            )),
-            false => printer.line(format_args!(
+            ));
+        } else {
+            printer.line(format_args!(
                 "nothing to forget: its policy was not trusted"
-            )),
+            ));
         }
         let exit = if was_trusted {
             ExitReason::Ok

@@ -19,8 +19,8 @@ use crate::operator::undo::OnConflict;
 struct ChangeArgs {
     /// A store or a home
     target: PathBuf,
-    /// The run whose changes are meant, one request of an executor: its id, a unique beginning of it, or `last`. Then, only its
-    /// changes of these paths and of what is below them. With --session, paths alone
+    /// The run whose changes are meant, one request of an executor: its id, a unique beginning of it, or `last`. Then,
+    /// only its changes of these paths and of what is below them. With --session, paths alone
     #[arg(value_name = "RUN] [PATH")]
     what: Vec<OsString>,
     /// The changes of a session instead of a run, whoever made them; `last` is the newest

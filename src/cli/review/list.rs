@@ -29,7 +29,8 @@ pub(in crate::cli) struct ReviewArgs {
     /// Also list what was accepted
     #[arg(long)]
     all: bool,
-    /// Print the differences line by line; what stands behind a hunk's `@@` is its number, for `accept` and `reject --hunk`
+    /// Print the differences line by line; what stands behind a hunk's `@@` is its number, for `accept` and `reject
+    /// --hunk`
     #[arg(long)]
     patch: bool,
     /// Print JSON, one object a line
@@ -70,7 +71,7 @@ fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<ExitRe
                 {
                     is_known = false;
                     let path = &change.difference.path;
-                    warn(false, &format!("{path}: {}", error.told()));
+                    warn(false, &format!("{path}: {}", error.full_message()));
                 }
             }
         }

@@ -41,7 +41,7 @@ impl<'c> ChangeWithHunks<'c> {
     ) -> ChangeWithHunks<'c> {
         let (lines, error) = match review.lines(number) {
             Ok(lines) => (lines, None),
-            Err(error) => (None, Some(error.told().to_string())),
+            Err(error) => (None, Some(error.full_message().to_string())),
         };
         let whole = lines
             .as_ref()
@@ -82,7 +82,8 @@ fn hunk_objects(lines: &PathHunks) -> Vec<HunkObject> {
     hunks.collect()
 }
 
-/// Prints a change as a patch, with the numbers of its hunks. Without `all`, what was accepted or is as it was is left out.
+/// Prints a change as a patch, with the numbers of its hunks. Without `all`, what was accepted or is as it was is left
+/// out.
 pub(super) fn print_patch(
     printer: &mut Printer,
     (review, number, all): (&Review<'_>, usize, bool),

@@ -376,7 +376,7 @@ mod tests {
             let _ = symlink(place.path("a/key"), place.path("inward"));
             let changed = place.text().replacen(from, to, 1);
             assert_ne!(changed, place.text());
-            let told = place.load(&changed).unwrap_err().told();
+            let told = place.load(&changed).unwrap_err().full_message();
             assert!(
                 told.contains(why) && told.contains("task.toml"),
                 "{from} → {to}: {told}"
@@ -387,7 +387,7 @@ mod tests {
             .text()
             .replace(&b, &at("around/base"))
             .replace("\"vault\"", "\"around\"");
-        let told = place.load(&around).unwrap_err().told();
+        let told = place.load(&around).unwrap_err().full_message();
         assert!(told.contains("vault_dir: the base"), "{told}");
         // The tree is as it was, and the configuration is sound.
         place.load(&place.text()).unwrap();

@@ -338,7 +338,7 @@ mod tests {
         assert!(
             read(&file, 4)
                 .unwrap_err()
-                .told()
+                .full_message()
                 .contains("more than 4 bytes")
         );
         assert_eq!(read_at_most(&file, 4).unwrap(), None);
@@ -346,7 +346,7 @@ mod tests {
             assert!(
                 read(Path::new(device), 4)
                     .unwrap_err()
-                    .told()
+                    .full_message()
                     .contains("not a regular file")
             );
         }
@@ -374,7 +374,7 @@ mod tests {
             assert!(
                 private_directory(&own)
                     .unwrap_err()
-                    .told()
+                    .full_message()
                     .contains("chmod 700"),
                 "{mode:o}"
             );

@@ -403,7 +403,7 @@ mod tests {
             if let Err(error) = loaded
                 && mode & 0o077 != 0
             {
-                let told = error.told();
+                let told = error.full_message();
                 assert!(
                     told.contains("chmod 600") || told.contains("may not"),
                     "{mode:o}: {told}"
@@ -418,14 +418,14 @@ mod tests {
         let (file, link) = (dir.path().join("k"), dir.path().join("link"));
         key().save(&file).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let told = PrivateKey::load(&link).unwrap_err().told();
+        let told = PrivateKey::load(&link).unwrap_err().full_message();
         assert!(told.contains("a symbolic link"), "{told}");
         // Nobody writes to the FIFO, and nobody waits for it.
         let fifo = dir.path().join("fifo");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         for other in [&fifo, &dir.path().to_path_buf()] {
-            let told = PrivateKey::load(other).unwrap_err().told();
+            let told = PrivateKey::load(other).unwrap_err().full_message();
             assert!(told.contains("not a regular file"), "{told}");
         }
         let missing = PrivateKey::load(&dir.path().join("none")).unwrap_err();
@@ -446,7 +446,7 @@ mod tests {
         std::os::unix::fs::chown(dir.path().join("foreign"), Some(1), None).unwrap();
         let told = PrivateKey::load(&dir.path().join("foreign"))
             .unwrap_err()
-            .told();
+            .full_message();
         assert!(told.contains("belongs to user 1"), "{told}");
     }
 

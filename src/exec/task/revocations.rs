@@ -376,7 +376,10 @@ mod tests {
         ] {
             place.put(&text);
             let error = place.load(500).unwrap_err();
-            assert!(error.told().contains("revoked.json"), "{what}: {error}");
+            assert!(
+                error.full_message().contains("revoked.json"),
+                "{what}: {error}"
+            );
         }
         place.put(&good);
         assert!(place.load(500).is_ok());
@@ -417,7 +420,7 @@ mod tests {
         // What was seen cannot be read: nobody knows whether this is the newest.
         place.put(&signed(502, &[]));
         fs::write(place.dir.path().join("state").join(SEEN), "{}").unwrap();
-        assert!(place.load(600).unwrap_err().told().contains(SEEN));
+        assert!(place.load(600).unwrap_err().full_message().contains(SEEN));
     }
 
     #[test]

@@ -274,5 +274,5 @@ pub(super) fn of(error: &Error) -> TaskFailure {
         }
         _ => FailureCode::ExecutionFailed,
     };
-    code.because(error.told())
+    code.because(error.full_message())
 }

@@ -4,7 +4,7 @@ use crate::operator::past::{NameSlot, NodeId, NodeSet, RecordEffect};
 
 /// The number of the latest names that are checked for repetition: a file is mostly created, moved and removed in one
 /// go.
-const LATELY: usize = 4;
+const REPETITION_WINDOW: usize = 4;
 
 /// A compact form of a [`ChangeSet`](crate::operator::past::ChangeSet).
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl CompactChangeSet {
                 .places
                 .iter()
                 .rev()
-                .take(LATELY)
+                .take(REPETITION_WINDOW)
                 .any(|place| *place == (*dir, *name))
         {
             // A file rewritten a thousand times is one name: deduplicate before growing.

@@ -233,10 +233,11 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
     fn find_unmoved(&mut self, paired: &NodeSet, moved_on: &NodeSet) -> Result<()> {
         let asked = std::mem::take(&mut self.asked.nodes);
         for node in asked.iter().filter(|node| !moved_on.contains(*node)) {
-            let (from, to) = match paired.contains(node) {
+            let (from, to) = if paired.contains(node) {
                 // The difference of another name does not report the change of the node.
-                true => self.kept_name(node)?,
-                false => self.name_on_both_sides(node),
+                self.kept_name(node)?
+            } else {
+                self.name_on_both_sides(node)
             };
             let Some((from, to)) = from.zip(to).filter(|(_, to)| self.is_below(*to)) else {
                 continue;
@@ -329,18 +330,11 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
             look.differs = true;
             return Ok(look);
         };
-        match inside {
-            // There can be many of them, and to open a content costs more than everything else about it.
-            true if before.is_content()
-                && before.kind == after.kind
-                && before.size != after.size =>
-            {
-                (look.inside.content, look.later) = (true, true);
-            }
-            true => {
-                look.inside = InnerDifference::compare((self.before, before), (self.after, after))?
-            }
-            false => {}
+        // There can be many of them, and to open a content costs more than everything else about it.
+        if inside && before.is_content() && before.kind == after.kind && before.size != after.size {
+            (look.inside.content, look.later) = (true, true);
+        } else if inside {
+            look.inside = InnerDifference::compare((self.before, before), (self.after, after))?;
         }
         let differs = look.inside.content || look.inside.xattrs;
         look.differs = differs || before.attributes() != after.attributes();

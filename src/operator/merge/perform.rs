@@ -319,7 +319,7 @@ fn apply_plan(
         seq,
     });
     report.run = caller.origin.run;
-    report.failed = failed.map(|error| format!("{}: {}", steps.at, error.told()));
+    report.failed = failed.map(|error| format!("{}: {}", steps.at, error.full_message()));
     report.notes.extend(steps.notes());
     Ok(())
 }

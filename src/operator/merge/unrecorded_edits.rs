@@ -56,18 +56,16 @@ impl MergePlanner<'_, '_, '_, '_> {
                 self.plan_edited_content(&at, (here, is_same), node)?
             }
             FileType::Symlink => {
-                return match self.theirs.target(node)? == self.ours.tree.target(here)? {
-                    true => Ok(()),
-                    false if is_same => {
-                        self.add_fill_step(&at, FillStep::Replace(node));
-                        Ok(())
-                    }
-                    false => {
-                        let what = "is a link that leads elsewhere on both sides";
-                        self.add_conflict(&at, what, Some(node), false);
-                        Ok(())
-                    }
-                };
+                if self.theirs.target(node)? == self.ours.tree.target(here)? {
+                    return Ok(());
+                }
+                if is_same {
+                    self.add_fill_step(&at, FillStep::Replace(node));
+                } else {
+                    let what = "is a link that leads elsewhere on both sides";
+                    self.add_conflict(&at, what, Some(node), false);
+                }
+                return Ok(());
             }
             _ => {}
         }

@@ -285,13 +285,17 @@ mod tests {
             conflicts[0].0.what.contains("@@ -2,7 +2,7 @@"),
             "{conflicts:?}"
         );
-        for (numbers, said) in [
+        for (numbers, expected) in [
             (&[0][..], "is not there"),
             (&[4], "it has 3"),
             (&[2], "as it was"),
         ] {
-            let error = lines.choose(numbers).unwrap_err().told().to_string();
-            assert!(error.contains(said), "{error}");
+            let error = lines
+                .choose(numbers)
+                .unwrap_err()
+                .full_message()
+                .to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 

@@ -316,14 +316,14 @@ mod tests {
 
     #[test]
     fn text_added_or_removed_whole_is_a_single_hunk() {
-        for (before, after, said) in [
+        for (before, after, expected) in [
             ("", "a\nb\n", "@@ -0,0 +1,2 @@"),
             ("a\n", "", "@@ -1 +0,0 @@"),
         ] {
             let compared = TextComparison::new(before.into(), after.into());
             let hunks = compared.hunks();
             assert_eq!(hunks.len(), 1);
-            assert_eq!(hunks.first().unwrap().to_string(), said);
+            assert_eq!(hunks.first().unwrap().to_string(), expected);
             let whole: Vec<&Hunk> = hunks.iter().collect();
             assert_eq!(compared.without(&whole), before.as_bytes());
         }

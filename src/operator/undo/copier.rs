@@ -190,7 +190,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
         let now = self.backend.set_attr(&located, change, self.caller)?;
         if let Err(error) = check_set_gid(&change, &now) {
             self.notes
-                .push(format!("{}: {}", located.path, error.told()));
+                .push(format!("{}: {}", located.path, error.full_message()));
         }
         Ok(())
     }

@@ -146,7 +146,9 @@ fn attempt(
             was_denied = outcome.skipped.was_denied();
             let end = outcome.skipped.end().map(|path| format!("{path}: "));
             let end = end.unwrap_or_default();
-            report.failed = outcome.failed.map(|error| format!("{end}{}", error.told()));
+            report.failed = outcome
+                .failed
+                .map(|error| format!("{end}{}", error.full_message()));
             report.notes.extend(outcome.skipped.lines());
         }
         _ => report.changes = changes,

@@ -161,7 +161,7 @@ fn attempt(
         return failed.map_or_else(|| Ok(restored), Err);
     }
     begun.done();
-    restored.failed = failed.map(|error| format!("{at}: {}", error.told()));
+    restored.failed = failed.map(|error| format!("{at}: {}", error.full_message()));
     Ok(restored)
 }
 

@@ -59,10 +59,11 @@ impl RecordSelection {
             ranges.iter().map(of)
         });
         let named: Vec<_> = all.take(limit + 1).collect();
-        match named.len() > limit {
+        if named.len() > limit {
             // An undo is also recognized by its own number, so that a redo does not select it again and again.
-            true => self.undos.clone(),
-            false => named,
+            self.undos.clone()
+        } else {
+            named
         }
     }
 

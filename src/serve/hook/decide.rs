@@ -35,7 +35,7 @@ pub fn answer(event: &[u8], format: AgentKind, setting: &HookSettings) -> Value 
         ToolCall::Other => nothing(),
         ToolCall::Strange(what) => refusal(&what),
         call => match HookHome::open(setting, cwd) {
-            Err(error) => refusal(&error.told()),
+            Err(error) => refusal(&error.full_message()),
             Ok(ground) => decide(&event, format, call, &ground, setting),
         },
     }

@@ -101,7 +101,7 @@ impl HookHome {
             };
             let refusal =
                 foreseen_refusal(policy, &self.root, &program, foresight.stays_in_directory);
-            if let Some(why) = refusal.map_err(|error| error.told())? {
+            if let Some(why) = refusal.map_err(|error| error.full_message())? {
                 let why = text(why);
                 return Err(match foresight.is_lone {
                     true => why,

@@ -64,9 +64,9 @@ impl ToolAnswer {
             _ => Map::new(),
         };
         if let Some(error) = &outcome.unavailable {
-            data.insert("error_message".to_owned(), error.told().into());
+            data.insert("error_message".to_owned(), error.full_message().into());
             end_line(&mut text);
-            text.push_str(&format!("[{}]\n", error.told()));
+            text.push_str(&format!("[{}]\n", error.full_message()));
         }
         ToolAnswer {
             text,
@@ -94,7 +94,7 @@ impl ToolAnswer {
 
 impl From<Error> for ToolAnswer {
     fn from(error: Error) -> ToolAnswer {
-        ToolAnswer::failed(error.told())
+        ToolAnswer::failed(error.full_message())
     }
 }
 

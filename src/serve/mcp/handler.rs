@@ -330,7 +330,7 @@ impl ServerHandler for McpServer {
                 format!("there is no resource {uri:?}"),
                 None,
             )),
-            Ok((_, Err(error))) => Err(ErrorData::internal_error(error.told(), None)),
+            Ok((_, Err(error))) => Err(ErrorData::internal_error(error.full_message(), None)),
             Err(_) => Err(ErrorData::internal_error("reading broke off", None)),
         }
     }

@@ -66,7 +66,7 @@ impl ServerHome {
                 log::warn!(
                     "{} cannot be mounted, and is worked in unmounted: {}",
                     root.display(),
-                    why.told()
+                    why.full_message()
                 );
             }
             return Ok(ServerHome {

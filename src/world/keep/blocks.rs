@@ -1,8 +1,8 @@
 //! Former content kept block by block: data are saved just before they are overwritten.
 //!
 //! For files too big to copy when they are opened for writing. Owns one version of the kind
-//! [`KeepMethod::Blocks`](crate::journal::KeepMethod): a sparse file that has the old bytes at their own offsets, and a list
-//! of the ranges that it has. A range is listed only after its bytes are saved, and overwritten only after it is
+//! [`KeepMethod::Blocks`](crate::journal::KeepMethod): a sparse file that has the old bytes at their own offsets, and a
+//! list of the ranges that it has. A range is listed only after its bytes are saved, and overwritten only after it is
 //! listed, so a daemon that dies at any point leaves a readable version. The cost is the size of what is overwritten,
 //! never the size of the file.
 //!

@@ -10,9 +10,9 @@
 //! content SIZE -       the same where not all of the content was read, since it shares blocks with its successor
 //! ```
 //!
-//! The list of a version that is kept block by block grows, some lines at a time, and has no `content`; a last line without
-//! its newline was being written when the machine went down. Any other list ends with `content`, so an incomplete one is
-//! detected.
+//! The list of a version that is kept block by block grows, some lines at a time, and has no `content`; a last line
+//! without its newline was being written when the machine went down. Any other list ends with `content`, so an
+//! incomplete one is detected.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

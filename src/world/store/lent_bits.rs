@@ -198,8 +198,8 @@ mod tests {
             text,
         )
         .unwrap();
-        let (world, said) = open(dir.path());
-        assert_eq!(said.len(), 3, "{said:?}");
+        let (world, messages) = open(dir.path());
+        assert_eq!(messages.len(), 3, "{messages:?}");
         assert_eq!(records(dir.path()), 0);
         world.close();
         for (name, .., then) in cases.iter().rev() {
@@ -221,8 +221,8 @@ mod tests {
         let lender = world.root().lender();
         assert!(lender.grant_bits(node.as_fd(), 0o400).unwrap());
         let state = world.state().as_fd();
-        let told = take_back(world.root(), (state, None), || false);
-        assert_eq!((told, mode(&path)), (Vec::new(), 0o600));
+        let messages = take_back(world.root(), (state, None), || false);
+        assert_eq!((messages, mode(&path)), (Vec::new(), 0o600));
         // This process shows and records the file's own mode.
         assert_eq!(node.stat().unwrap().permissions(), 0o200);
         lender.restore_mode(node.as_fd());

@@ -144,9 +144,10 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
     settled.extend(
         crate::world::store::outage::mark_power_cut(state, &session, tail.as_ref())?.map(found),
     );
-    let last = match state.is_fresh_copy() {
-        true => LastRecords::default(), // Its inode numbers are those of another store.
-        false => last_records(&session, &file, root.id().0)?,
+    let last = if state.is_fresh_copy() {
+        LastRecords::default() // Its inode numbers are those of another store.
+    } else {
+        last_records(&session, &file, root.id().0)?
     };
     if last.is_of_this_boot {
         let dropped =

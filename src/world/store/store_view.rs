@@ -176,10 +176,12 @@ impl<'s> StoreView<'s> {
             };
         }
         let shown = meta.nlink.saturating_sub(trashed);
-        match removed {
-            true if trashed == 0 => meta.nlink.saturating_sub(1),
-            true => shown,
-            false => shown.max(1),
+        if !removed {
+            shown.max(1)
+        } else if trashed == 0 {
+            meta.nlink.saturating_sub(1)
+        } else {
+            shown
         }
     }
 }

@@ -44,7 +44,7 @@ pub fn enter_late_namespaces() -> rustix::io::Result<()> {
 
 /// The capabilities of a new user namespace that the program keeps: enough to make mounts, to bring up an interface, to
 /// listen at its low ports, to see what the kernel refuses there, and to give all of them up.
-const KEPT: [CapabilitySet; 5] = [
+const KEPT_CAPABILITIES: [CapabilitySet; 5] = [
     CapabilitySet::SYS_ADMIN,
     CapabilitySet::NET_ADMIN,
     CapabilitySet::NET_BIND_SERVICE,
@@ -67,7 +67,8 @@ pub struct CloneRequest<'a> {
     pub inherited: &'a [BorrowedFd<'a>],
     /// True if the program gets new [`NAMESPACES`] and capabilities over them.
     pub isolated: bool,
-    /// The user and the group that the program runs as, without supplementary groups; the caller's if none. Only root may.
+    /// The user and the group that the program runs as, without supplementary groups; the caller's if none. Only root
+    /// may.
     pub user: Option<(u32, u32)>,
 }
 
@@ -287,7 +288,9 @@ fn take_descriptors(shared: &ChildParameters) -> rustix::io::Result<()> {
 /// Makes some capabilities survive the exec, whatever the user is called in the namespace (capabilities(7), ambient).
 fn keep_capabilities() -> rustix::io::Result<()> {
     let sets = rustix::thread::capabilities(None)?;
-    let inheritable = KEPT.iter().fold(sets.inheritable, |all, one| all | *one);
+    let inheritable = KEPT_CAPABILITIES
+        .iter()
+        .fold(sets.inheritable, |all, one| all | *one);
     rustix::thread::set_capabilities(
         None,
         CapabilitySets {
@@ -295,7 +298,7 @@ fn keep_capabilities() -> rustix::io::Result<()> {
             ..sets
         },
     )?;
-    for one in KEPT {
+    for one in KEPT_CAPABILITIES {
         rustix::thread::configure_capability_in_ambient_set(one, true)?;
     }
     Ok(())

@@ -60,8 +60,8 @@ impl StartFailure {
     }
 }
 
-/// Starts a program, in a session of its own unless it has a terminal of this one, with the default action for every signal and none blocked. Only for a
-/// process with one thread.
+/// Starts a program, in a session of its own unless it has a terminal of this one, with the default action for every
+/// signal and none blocked. Only for a process with one thread.
 ///
 /// # Errors
 /// As fork(2): `EAGAIN` at a limit of processes.
@@ -186,8 +186,8 @@ fn set_mask(set: &libc::sigset_t) {
 
 /// Forgets that children have ended, so that the descriptor of [`child_ends`] is readable at the next end.
 pub fn forget_ends(ends: impl AsFd) {
-    let mut told = [0_u8; size_of::<libc::signalfd_siginfo>()];
-    while matches!(rustix::io::read(&ends, &mut told), Ok(some) if some > 0) {}
+    let mut signals = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    while matches!(rustix::io::read(&ends, &mut signals), Ok(some) if some > 0) {}
 }
 
 /// Closes all descriptors of this process from `first` on. Only for a process whose descriptors nobody owns yet.
@@ -230,7 +230,8 @@ pub fn kill_others() -> RemainingProcesses {
     }
 }
 
-/// Returns the number of pages that shared memory of System V takes, in memory and swapped out, in this IPC namespace (`SHM_INFO`, shmctl(2)).
+/// Returns the number of pages that shared memory of System V takes, in memory and swapped out, in this IPC namespace
+/// (`SHM_INFO`, shmctl(2)).
 ///
 /// None where the kernel is built without.
 ///

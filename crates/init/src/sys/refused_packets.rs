@@ -11,8 +11,8 @@ use super::filter::BpfInstruction;
 const LO: i32 = 1;
 
 /// Returns a socket that receives the head of each refusal: an IPv4 packet with TCP's answer for a port at which nobody
-/// listens. Its source is where somebody wanted to connect to. Refusals by 127.0.0.0/8 are left out: what is there is the
-/// program's own. Looking at a packet before it is copied costs other packets nothing that could be measured.
+/// listens. Its source is where somebody wanted to connect to. Refusals by 127.0.0.0/8 are left out: what is there is
+/// the program's own. Looking at a packet before it is copied costs other packets nothing that could be measured.
 ///
 /// # Errors
 /// `EPERM` without CAP_NET_RAW over the namespace; `EAFNOSUPPORT` where the kernel has no such sockets.
@@ -77,8 +77,8 @@ fn check(done: libc::c_int) -> Result<()> {
 /// The number of bytes of a packet that are received: the longest head of IPv4, and TCP's ports.
 const HEAD: u32 = 64;
 
-/// Lets through what the kernel answers a first segment of TCP with at a port where nobody listens: RST and ACK with the
-/// sequence number 0 (RFC 9293, 3.10.7.1). A connection that was open has another number.
+/// Lets through what the kernel answers a first segment of TCP with at a port where nobody listens: RST and ACK with
+/// the sequence number 0 (RFC 9293, 3.10.7.1). A connection that was open has another number.
 fn filter() -> [BpfInstruction; 13] {
     use libc::{
         BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,

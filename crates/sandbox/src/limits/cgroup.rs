@@ -219,7 +219,8 @@ impl SandboxCgroup {
             .map(|part| part.mechanism)
     }
 
-    /// Puts a process into the group. `has_doors`: whether it enters by [`SandboxCgroup::join_fds`] where there are any.
+    /// Puts a process into the group. `has_doors`: whether it enters by [`SandboxCgroup::join_fds`] where there are
+    /// any.
     pub(in super::super) fn add_process(
         &self,
         pid: i32,
@@ -232,9 +233,9 @@ impl SandboxCgroup {
         Ok(())
     }
 
-    /// Files by which a process of one thread enters the parts of version 1: it writes `0` to each. Whoever moves another
-    /// process waits until no process of the machine forks, executes or ends (`cgroup_procs_write_start` in the kernel's
-    /// cgroup.c), which takes milliseconds; a thread that moves itself does not.
+    /// Files by which a process of one thread enters the parts of version 1: it writes `0` to each. Whoever moves
+    /// another process waits until no process of the machine forks, executes or ends (`cgroup_procs_write_start` in the
+    /// kernel's cgroup.c), which takes milliseconds; a thread that moves itself does not.
     pub(in super::super) fn join_fds(&self) -> rustix::io::Result<Vec<OwnedFd>> {
         let parts = self.parts.iter().filter(|part| part.needs_join_fd());
         parts.map(|part| part.open("tasks")).collect()
@@ -317,8 +318,8 @@ impl CgroupDir {
         let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.dir, "memory.oom_control", flags, Mode::empty())?;
-        let wish = format!("{} {}", event.as_raw_fd(), file.as_raw_fd());
-        self.write("cgroup.event_control", &wish)?;
+        let request = format!("{} {}", event.as_raw_fd(), file.as_raw_fd());
+        self.write("cgroup.event_control", &request)?;
         Ok(event)
     }
 
@@ -359,15 +360,15 @@ impl Drop for CgroupDir {
     }
 }
 
-/// Returns how the names of groups begin that launchers of this PID namespace make: in another one, their numbers are those of
-/// other processes, or of none.
+/// Returns how the names of groups begin that launchers of this PID namespace make: in another one, their numbers are
+/// those of other processes, or of none.
 fn group_prefix() -> Option<String> {
     let namespace = rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino;
     Some(format!("{GROUP_PREFIX}{namespace}-"))
 }
 
-/// Removes groups of launchers that do not live any more. The kernel removes none with a process in it, but one that its
-/// launcher has only just made.
+/// Removes groups of launchers that do not live any more. The kernel removes none with a process in it, but one that
+/// its launcher has only just made.
 fn remove_dead_groups(parent: &Path) {
     let Some(prefix) = group_prefix() else {
         return;

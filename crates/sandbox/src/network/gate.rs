@@ -1,9 +1,9 @@
 //! [`ConnectionGate`]: the one decision about a host, whichever way a program asks for it.
 //!
-//! First the rules, and only then the resolver: what is not allowed is not looked up, so names carry nothing out. What a
-//! name resolves to must be public, all of it, or an allowed name could lead to a service of this machine or beside it.
-//! An address is allowed only where a list has it, and then it is meant, public or not.
-//! The connection goes to an address that was looked at, not to the name again.
+//! First the rules, and only then the resolver: what is not allowed is not looked up, so names carry nothing out. What
+//! a name resolves to must be public, all of it, or an allowed name could lead to a service of this machine or beside
+//! it. An address is allowed only where a list has it, and then it is meant, public or not. The connection goes to an
+//! address that was looked at, not to the name again.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, ToSocketAddrs};
@@ -115,8 +115,8 @@ impl ConnectionGate {
         Ok(socket.into())
     }
 
-    /// Returns where a sandbox serves a host itself, for a program that asks a proxy for it: what the launcher listens at
-    /// is not among that.
+    /// Returns where a sandbox serves a host itself, for a program that asks a proxy for it: what the launcher listens
+    /// at is not among that.
     pub(super) fn own_address(&self, host: &Host, port: u16) -> Option<SocketAddrV4> {
         let is_launchers = [PROXY, SOCKS].contains(&port)
             || self.ports.contains(&port)
@@ -159,8 +159,8 @@ impl ConnectionGate {
         }
     }
 
-    /// Takes note of a connection that the kernel has refused, because nobody listens at the port. A host that is allowed
-    /// there is named with what reaches it.
+    /// Takes note of a connection that the kernel has refused, because nobody listens at the port. A host that is
+    /// allowed there is named with what reaches it.
     pub(super) fn note_refused_by_kernel(&self, address: Ipv4Addr, port: u16) {
         let host = self.host_at(address);
         let denied = match self.rules.decide(&host, port) {

@@ -132,8 +132,8 @@ impl RequestHead<'_> {
         hosts.next().filter(|_| hosts.next().is_none())
     }
 
-    /// Writes the head for the server: without what was meant for a proxy, and the last one of its connection. `host` is
-    /// the value of the field of that name.
+    /// Writes the head for the server: without what was meant for a proxy, and the last one of its connection. `host`
+    /// is the value of the field of that name.
     pub(super) fn for_server(&self, target: &str, host: &str) -> Vec<u8> {
         let named: Vec<String> = values(&self.fields, "connection")
             .flat_map(|value| value.split(','))

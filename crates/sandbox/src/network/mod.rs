@@ -1,8 +1,8 @@
 //! The network of programs in sandboxes: which hosts they reach, and how.
 //!
-//! A sandbox hands the sockets of its network to its launcher ([`NetworkSockets`](crate::NetworkSockets)). Here is what answers at
-//! them: a stub of the DNS, proxies for HTTP and SOCKS, and what connections to addresses arrive at. All of it decides
-//! by the same [`NetworkSettings`], which come from a policy; nothing that is not decided about leaves.
+//! A sandbox hands the sockets of its network to its launcher ([`NetworkSockets`](crate::NetworkSockets)). Here is what
+//! answers at them: a stub of the DNS, proxies for HTTP and SOCKS, and what connections to addresses arrive at. All of
+//! it decides by the same [`NetworkSettings`], which come from a policy; nothing that is not decided about leaves.
 //!
 //! Nothing here runs in the sandbox, and no byte of a program is believed: what is not understood is refused.
 

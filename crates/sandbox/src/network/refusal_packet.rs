@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Returns where somebody wanted to connect to, of the head of an IPv4 packet with TCP's refusal. Nothing where it is none;
-/// the first process's filter lets no other through.
+/// Returns where somebody wanted to connect to, of the head of an IPv4 packet with TCP's refusal. Nothing where it is
+/// none; the first process's filter lets no other through.
 pub(super) fn refused_address(packet: &[u8]) -> Option<SocketAddrV4> {
     let (source, _) = packet.get(12..)?.split_first_chunk::<4>()?;
     let len = usize::from(packet.first()? & 0xf) * 4;

@@ -254,9 +254,9 @@ mod tests {
         );
         server.write_all(b"answer").unwrap();
         drop(server);
-        let mut said = String::new();
-        client.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "answer");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "answer");
         assert_eq!(
             thread.join().unwrap(),
             ByteCounts {

@@ -1,8 +1,8 @@
 //! A connection of a program, from what it asks for to its end.
 //!
 //! There are four ways of asking: a request to HTTP's proxy, CONNECT there, SOCKS, and a connection to an address that
-//! means a host ([`ConnectionGate::host_at`]). All lead to the same decision ([`ConnectionGate::permit`]), and then to the same look at what is
-//! said on the two ports where a connection can name another host than the decided one.
+//! means a host ([`ConnectionGate::host_at`]). All lead to the same decision ([`ConnectionGate::permit`]), and then to
+//! the same look at what is said on the two ports where a connection can name another host than the decided one.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;

@@ -130,7 +130,8 @@ impl NetworkSettings {
 pub fn add_proxy_variables(env: &mut Vec<(OsString, OsString)>) {
     let http = format!("http://127.0.0.1:{PROXY}");
     let socks = format!("socks5h://127.0.0.1:{SOCKS}");
-    // Python's urllib takes an IPv6 address in brackets, others without. Not all programs can read the last one. What they ask a proxy for then, the gateway connects to in the sandbox.
+    // Python's urllib takes an IPv6 address in brackets, others without. Not all programs can read the last one. What
+    // they ask a proxy for then, the gateway connects to in the sandbox.
     let local = "localhost,127.0.0.1,::1,[::1],::,[::],0.0.0.0,sandbox,127.0.0.0/8";
     for (name, value) in [
         ("HTTP_PROXY", &*http),

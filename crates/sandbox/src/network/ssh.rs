@@ -36,8 +36,8 @@ mod tests {
             let text = "x".repeat(len);
             let sent = disconnect(&text);
             let packet = &sent[18..];
-            let said = u32::from_be_bytes(packet[..4].try_into().unwrap()) as usize;
-            assert_eq!((said + 4, packet.len() % 8), (packet.len(), 0));
+            let length = u32::from_be_bytes(packet[..4].try_into().unwrap()) as usize;
+            assert_eq!((length + 4, packet.len() % 8), (packet.len(), 0));
             let padding = usize::from(packet[4]);
             assert!(padding >= 4 && packet.len() == 4 + 1 + (1 + 4 + 4 + len + 4) + padding);
         }

@@ -1,7 +1,7 @@
 //! The difference of a path as lines that are safe to show.
 //!
-//! Owns that nothing in a name or a content acts on the terminal: all text passes through [`shown`], tabs become spaces,
-//! and lines are cut.
+//! Owns that nothing in a name or a content acts on the terminal: all text passes through [`shown`], tabs become
+//! spaces, and lines are cut.
 
 use super::super::super::escaping::escape_for_terminal;
 use super::super::super::inspect::author_words;

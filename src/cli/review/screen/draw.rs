@@ -131,7 +131,7 @@ fn draw_header(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &m
         let number = count(state.count() as u64, "path");
         text.push_str(&format!("  {number} by {}", state.by.name()));
     }
-    if let Some(at) = state.at() {
+    if let Some(at) = state.shown_point() {
         text.push_str(&format!("  as of {at}"));
     }
     match (state.busy, &state.listing) {

@@ -113,7 +113,7 @@ impl ScreenState {
         }
         let (selected, before) = (self.selection(), self.concerned());
         // A difference of another point must not be taken for one of this.
-        if self.at() != listing.at.as_deref() {
+        if self.shown_point() != listing.at.as_deref() {
             self.shown = None;
         }
         self.listing = Some(listing);

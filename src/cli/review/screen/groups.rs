@@ -67,7 +67,8 @@ enum GroupKey {
     Minute(i64),
 }
 
-/// Arranges a list: groups with what changed last first, in each of them the paths by name; by time, the last one first.
+/// Arranges a list: groups with what changed last first, in each of them the paths by name; by time, the last one
+/// first.
 pub(super) fn arrange(listing: &ReviewListing, by: GroupBy) -> (Vec<PathGroup>, Vec<ListRow>) {
     if by == GroupBy::Path {
         return (

@@ -1,7 +1,7 @@
 //! Keys that nobody can have meant: those that come before whoever sits there has seen what they would answer.
 //!
-//! A question takes keys once it has been on the screen for a while. What a terminal answers to somebody else's query, what was
-//! typed ahead, and a key that is held down, decide nothing. Pure: the time is a value.
+//! A question takes keys once it has been on the screen for a while. What a terminal answers to somebody else's query,
+//! what was typed ahead, and a key that is held down, decide nothing. Pure: the time is a value.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,8 @@ impl KeyGuard {
         drawn.is_some_and(|(_, since)| now.saturating_duration_since(*since) >= MIN_QUESTION_TIME)
     }
 
-    /// Returns how long it takes until the question on the screen can be answered; nothing where it can, or there is none.
+    /// Returns how long it takes until the question on the screen can be answered; nothing where it can, or there is
+    /// none.
     pub(super) fn time_left(&self, now: Instant) -> Option<Duration> {
         let (_, since) = self.drawn.as_ref()?;
         let left = MIN_QUESTION_TIME.saturating_sub(now.saturating_duration_since(*since));

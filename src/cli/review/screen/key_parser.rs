@@ -1,8 +1,8 @@
-//! The keys in the bytes that a terminal sends. Answers of the terminal to queries are dropped: a program that had the terminal
-//! before may have asked, and the answers hold letters that it chose.
+//! The keys in the bytes that a terminal sends. Answers of the terminal to queries are dropped: a program that had the
+//! terminal before may have asked, and the answers hold letters that it chose.
 //!
-//! The reader of crossterm is not used: it spins where the terminal is gone, and waits, deaf to signals, for the rest of
-//! a sequence that it has half of.
+//! The reader of crossterm is not used: it spins where the terminal is gone, and waits, deaf to signals, for the rest
+//! of a sequence that it has half of.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ pub(super) struct KeyParser {
     bytes: Vec<u8>,
     /// The control string whose end has not come.
     string: Option<ControlString>,
-    /// True if the last key was an ESC of which nothing more came in time. Over a slow line it may have begun an answer.
+    /// True if the last key was an ESC of which nothing more came in time. Over a slow line it may have begun an
+    /// answer.
     is_late: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The screen of `trumanfs review`: the list of changed paths with the difference beside it, and keys that decide what
 //! stays.
 //!
-//! `state` is what is shown, and pure; `keys` says what a key does; `draw` makes a frame of the state; `worker` reads the
-//! store and carries out what was decided, on a thread of its own. This file has the loop that connects them.
+//! `state` is what is shown, and pure; `keys` says what a key does; `draw` makes a frame of the state; `worker` reads
+//! the store and carries out what was decided, on a thread of its own. This file has the loop that connects them.
 
 mod difference;
 mod draw;

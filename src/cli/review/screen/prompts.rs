@@ -46,7 +46,7 @@ impl ScreenState {
             self.message = "something is under way".to_owned();
             return;
         }
-        if let Some(at) = self.at() {
+        if let Some(at) = self.shown_point() {
             self.message = format!(
                 "this is the review as of {at}: R puts a path back as it was then, p with nothing leads to the present"
             );
@@ -113,7 +113,7 @@ impl ScreenState {
     }
 
     pub(super) fn ask_to_restore(&mut self) {
-        match (self.at(), self.selected_item()) {
+        match (self.shown_point(), self.selected_item()) {
             (None, _) => {
                 self.message =
                     "R puts a path back as it was at a point: choose one with p".to_owned()

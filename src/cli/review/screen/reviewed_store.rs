@@ -1,5 +1,5 @@
-//! The store under review, as the screen changes it: by the same calls of the client as `accept`, `reject`, `restore` and
-//! `redo`, and so with the same conflicts.
+//! The store under review, as the screen changes it: by the same calls of the client as `accept`, `reject`, `restore`
+//! and `redo`, and so with the same conflicts.
 
 use super::super::super::output::count;
 use super::super::super::undo::conflict_lines;

@@ -1,5 +1,5 @@
-//! What the screen shows. Pure: keys and news change it in `events`, `navigation` and `prompts`, and what is to be done comes
-//! back as effects.
+//! What the screen shows. Pure: keys and news change it in `events`, `navigation` and `prompts`, and what is to be done
+//! comes back as effects.
 
 use super::groups::{GroupBy, ListRow, PathGroup};
 use super::worker_messages::{
@@ -161,7 +161,7 @@ impl ScreenState {
     }
 
     /// Returns the point that is shown; absent for the present.
-    pub(super) fn at(&self) -> Option<&str> {
+    pub(super) fn shown_point(&self) -> Option<&str> {
         self.listing.as_ref()?.at.as_deref()
     }
 
@@ -195,8 +195,8 @@ impl ScreenState {
         }
     }
 
-    /// Returns the listed paths that a decision on what is selected is about: a path and what is below it, or those of a
-    /// group.
+    /// Returns the listed paths that a decision on what is selected is about: a path and what is below it, or those of
+    /// a group.
     pub(super) fn concerned(&self) -> Vec<(WorldPath, ChangeStatus, i64)> {
         let items = self
             .listing

@@ -31,7 +31,8 @@ use super::state::ScreenState;
 use super::style::ScreenStyles;
 use crate::error::{Error, Result};
 
-/// The time for which keys are ignored when the screen takes the terminal, because what had it before may have asked it something.
+/// The time for which keys are ignored when the screen takes the terminal, because what had it before may have asked it
+/// something.
 const KEYS_IGNORED_TIME: Duration = Duration::from_millis(300);
 
 /// The terminal's former settings; absent while nothing of it is changed.

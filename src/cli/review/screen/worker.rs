@@ -1,5 +1,5 @@
-//! The worker behind the screen, a thread of its own: it reads the review, follows the store, and makes the changes that were
-//! decided, one request after the other.
+//! The worker behind the screen, a thread of its own: it reads the review, follows the store, and makes the changes
+//! that were decided, one request after the other.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -210,7 +210,7 @@ impl<'s> WorkerThread<'s> {
         }
         self.act(action).unwrap_or_else(|error| ActionOutcome {
             message: "it was not done".to_owned(),
-            more: vec![error.told()],
+            more: vec![error.full_message()],
             ..ActionOutcome::default()
         })
     }
@@ -240,7 +240,7 @@ impl<'s> WorkerThread<'s> {
                     .map(|point| (typed, point));
                 self.list();
             }
-            Err(error) => self.events.send(WorkerEvent::Failed(error.told())),
+            Err(error) => self.events.send(WorkerEvent::Failed(error.full_message())),
         }
     }
 
@@ -254,7 +254,7 @@ impl<'s> WorkerThread<'s> {
     /// Reads the list. Where that fails, it is said why.
     fn read_or_report(&mut self) -> Option<ReviewListing> {
         let read = self.read();
-        read.map_err(|error| self.events.send(WorkerEvent::Failed(error.told())))
+        read.map_err(|error| self.events.send(WorkerEvent::Failed(error.full_message())))
             .ok()
     }
 
@@ -353,7 +353,7 @@ fn unreadable_difference(path: &WorldPath, error: &Error) -> ShownDifference {
     ShownDifference {
         path: path.clone(),
         head: error
-            .told()
+            .full_message()
             .lines()
             .map(|line| difference::expand_tabs_safely(line.as_bytes()))
             .collect(),

@@ -56,8 +56,8 @@ pub(super) enum WorkerEvent {
     Listed(ReviewListing),
     /// The difference of a path.
     Shown(Box<ShownDifference>),
-    /// The outcome of an action, and the list after it; absent where it could not be read. One piece: a key that is pressed when
-    /// the new list is seen must not find the screen still busy.
+    /// The outcome of an action, and the list after it; absent where it could not be read. One piece: a key that is
+    /// pressed when the new list is seen must not find the screen still busy.
     Done(ActionOutcome, Option<ReviewListing>),
     /// A failure to read, and the remedy.
     Failed(String),

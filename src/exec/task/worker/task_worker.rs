@@ -408,5 +408,5 @@ fn make_unnamed(to: &EntrySlot<'_>) -> Result<OwnedFd, WorkerFailure> {
 
 /// Says that a worker cannot begin.
 pub(super) fn cannot_begin(error: &Error) -> WorkerReport {
-    WorkerReport::Failed(plain(error.told()))
+    WorkerReport::Failed(plain(error.full_message()))
 }

@@ -34,7 +34,7 @@ pub(super) fn at(shown: &str, error: &Error) -> WorkerFailure {
         | Error::Missing { .. }
         | Error::Conflict { .. }
         | Error::Partly { .. }
-        | Error::System { .. } => error.told(),
+        | Error::System { .. } => error.full_message(),
         _ if errno == Errno::LOOP => "a symbolic link is on the path".to_owned(),
         _ => crate::error::reason(&errno.into()),
     };

@@ -26,11 +26,11 @@ const DOUBT: &str = "was kept within a minute before the power went, without --d
 const ALTERED: &str = "is not what was kept: somebody has written to a version, or the disk is failing (`trumanfs fsck` names it)";
 
 /// The number of ranges that a message lists.
-const LISTED: usize = 4;
+const MAX_LISTED_RANGES: usize = 4;
 
 impl MissingPart {
     /// Returns the size that the content had.
-    pub fn of(&self) -> u64 {
+    pub fn full_size(&self) -> u64 {
         self.of
     }
 
@@ -59,14 +59,14 @@ impl fmt::Display for MissingPart {
             "{bytes} of its {} bytes are not there any more (",
             self.of
         )?;
-        for (at, (start, end)) in self.ranges.iter().take(LISTED).enumerate() {
+        for (at, (start, end)) in self.ranges.iter().take(MAX_LISTED_RANGES).enumerate() {
             let comma = if at == 0 { "" } else { ", " };
             write!(f, "{comma}{} from offset {start}", end - start)?;
         }
         if let Some(more) = self
             .ranges
             .len()
-            .checked_sub(LISTED)
+            .checked_sub(MAX_LISTED_RANGES)
             .filter(|more| *more > 0)
         {
             write!(f, ", and {more} more ranges")?;
