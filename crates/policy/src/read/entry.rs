@@ -84,10 +84,11 @@ fn extended_grammar(
     validator: Validator,
     chain: &[&YamlField],
 ) -> Option<ToolGrammar> {
-    let is_known = !validator.tool().is_empty();
-    let shipped = is_known
-        .then(|| grammar::grammar(validator.tool()))
-        .flatten();
+    // Only for an entry that adds something: the others read theirs with the first decision.
+    let shipped = || match validator.tool() {
+        "" => None,
+        tool => grammar::grammar(tool),
+    };
     let mut found: Option<ToolGrammar> = None;
     for (number, field) in chain.iter().enumerate().rev() {
         let YamlValue::Map(keys) = &field.node.value else {
@@ -101,7 +102,10 @@ fn extended_grammar(
             reader.under("grammar", |r| r.problem(key.line, message));
             continue;
         }
-        let base = found.as_ref().or(shipped);
+        let base = match &found {
+            Some(found) => Some(found),
+            None => shipped(),
+        };
         // What is wrong in another entry is said there.
         let mut other = FieldReader::new("");
         let reader = if number == 0 {
