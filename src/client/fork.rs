@@ -97,11 +97,11 @@ impl Client {
             state_files::give_to_owners_of(&root, self.store.root())?;
             made.finish(&root)?;
             note.finish(&file, root.as_fd())?;
-            unfinished.take_place(&place)?;
+            unfinished.move_into_place(&place)?;
             Ok(made)
         });
         let made = done.map_err(|error| {
-            unfinished.clear_away(&place);
+            unfinished.delete_made(&place);
             place.is_full(error)
         })?;
         Ok(ForkReport {
@@ -324,7 +324,7 @@ impl UnfinishedFork {
             return Err(busy());
         }
         let unfinished = UnfinishedFork { fd };
-        if !unfinished.is_ours()? {
+        if !unfinished.is_new_or_leftover()? {
             return Err(not_ours());
         }
         // A killed attempt may have given it to the owner of the origin already.
@@ -338,7 +338,7 @@ impl UnfinishedFork {
     }
 
     /// Returns whether the directory is new, or what an attempt has left.
-    fn is_ours(&self) -> Result<bool> {
+    fn is_new_or_leftover(&self) -> Result<bool> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let note = [STATE, FORK.as_bytes()].join(&b'/');
         if open_beneath(self.fd.as_fd(), &note, flags, Mode::empty()).is_ok() {
@@ -364,7 +364,7 @@ impl UnfinishedFork {
     }
 
     /// Puts the whole fork at its place, when everything in it is on the disk.
-    fn take_place(&self, place: &ForkPlace) -> Result<()> {
+    fn move_into_place(&self, place: &ForkPlace) -> Result<()> {
         rustix::fs::syncfs(&self.fd).map_err(Error::os("syncfs"))?;
         let (from, to) = (place.unfinished_name(), place.name.as_slice());
         let flags = RenameFlags::NOREPLACE;
@@ -377,7 +377,7 @@ impl UnfinishedFork {
     }
 
     /// Deletes what was made. What cannot be deleted is cleared away by the next attempt.
-    fn clear_away(&self, place: &ForkPlace) {
+    fn delete_made(&self, place: &ForkPlace) {
         let emptied = self.root().and_then(|root| fork::delete_entries(&root));
         let name = place.unfinished_name();
         if emptied.is_ok() {

@@ -55,7 +55,7 @@ impl Drop for HomeHold {
             while table::find(&home).is_some() && !table::has_died(&home) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            return clear_away(&home);
+            return unmount_dead_home(&home);
         }
         self.connection.finish();
         let store = &self.client.store;
@@ -125,7 +125,7 @@ pub fn hold(
     let mut attempts = 0;
     let mut own = None;
     loop {
-        let held = match site_of(target)? {
+        let held = match site_unless_served(target)? {
             DirectorySite::Home => {
                 if let Some(pinned) = pinned {
                     Root::open_expecting(target, pinned.root().id())?;
@@ -140,7 +140,7 @@ pub fn hold(
                 };
                 match served_client(dir)? {
                     Some(client) => client.hold(),
-                    None => match fits(&known_as(target)).and_then(|()| mount(target, dir)) {
+                    None => match fits(&held_home_path(target)).and_then(|()| mount(target, dir)) {
                         // Another request has mounted it meanwhile.
                         Err(_) if served_client(dir)?.is_some() => continue,
                         // Or had, and its home has ended since: what refuses it for another reason does so again.
@@ -171,14 +171,14 @@ pub fn hold(
 /// # Errors
 /// As [`site`].
 pub fn unmounted_store(target: &Path) -> Result<Option<PathBuf>> {
-    let is_free = site_of(target)? == DirectorySite::Store
+    let is_free = site_unless_served(target)? == DirectorySite::Store
         && served_client(&PinnedDir::open(target)?)?.is_none();
     let path = || std::fs::canonicalize(target).map_err(|error| Error::io("realpath", &error));
     is_free.then(path).transpose()
 }
 
 /// As [`site`], but does not touch a home that a daemon serves: if that daemon hangs, so would this process.
-fn site_of(target: &Path) -> Result<DirectorySite> {
+fn site_unless_served(target: &Path) -> Result<DirectorySite> {
     let has_daemon = || {
         let client = Client::open(target);
         client.is_ok_and(|client| DaemonConnection::open(client.store.state()).is_ok())
@@ -191,7 +191,7 @@ fn site_of(target: &Path) -> Result<DirectorySite> {
 }
 
 /// Returns the path by which the home of a store is known that is mounted for a request.
-fn known_as(store: &Path) -> PathBuf {
+fn held_home_path(store: &Path) -> PathBuf {
     std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned())
 }
 
@@ -232,7 +232,7 @@ impl Client {
         let home = PathBuf::from(std::ffi::OsString::from_vec(held.home.0.clone()));
         let is_temporary = registry::is_temporary(&home);
         let path = if is_temporary {
-            known_as(&self.path)
+            held_home_path(&self.path)
         } else {
             home
         };
@@ -272,7 +272,7 @@ impl Client {
 }
 
 /// Takes away the dead mount of a daemon that was killed: nobody else knows where it is.
-fn clear_away(home: &Path) {
+fn unmount_dead_home(home: &Path) {
     if table::find(home).is_some() && table::has_died(home) {
         // This process may still have it open.
         let _ = unmount(home, true);
@@ -290,8 +290,8 @@ fn as_ending(error: Error) -> Error {
 fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
     let store = std::path::absolute(store).map_err(|error| Error::io("getcwd", &error))?;
     // What somebody left behind who was killed together with the daemon.
-    for home in registry::temporary_homes_of(&known_as(&store)) {
-        clear_away(&home);
+    for home in registry::temporary_homes_of(&held_home_path(&store)) {
+        unmount_dead_home(&home);
     }
     let root = dir.root().duplicate_for_changes()?;
     refuse_strangers(&root, &store)?;

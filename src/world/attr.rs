@@ -41,7 +41,7 @@ impl World {
         if added != 0 && !meta.is_dir() && caller.origin.is_for_agent() {
             return Err(Error::os("chmod")(Errno::PERM));
         }
-        self.expect_own(located, open_state, caller)?;
+        self.expect_no_outside_name(located, open_state, caller)?;
         let moved;
         let mut located = located;
         if let Some(size) = change.size
@@ -155,7 +155,7 @@ impl World {
             return Err(Error::os("chown")(Errno::PERM));
         }
         if meta.mode & SET_IDS != 0 {
-            self.expect_own(located, &NoOpenState, caller)?;
+            self.expect_no_outside_name(located, &NoOpenState, caller)?;
         }
         self.note_capability(located, caller)?;
         let change = SetAttrs {

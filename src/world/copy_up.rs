@@ -60,7 +60,7 @@ impl World {
     ///
     /// # Errors
     /// [`Error::LinkedOutside`] if the file may have a name outside: [`World::copy_for_store`] determines that.
-    pub(super) fn expect_own(
+    pub(super) fn expect_no_outside_name(
         &self,
         located: &LocatedNode,
         open_state: &dyn OpenState,

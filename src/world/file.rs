@@ -47,7 +47,7 @@ impl World {
         self.expect_changeable(located, caller)?;
         // Opening checks the permission; only then is there something to record and, last, to empty.
         let file = self.root.reopen(&located.node, flags - OFlags::TRUNC)?;
-        self.expect_own(located, open_state, caller)?;
+        self.expect_no_outside_name(located, open_state, caller)?;
         self.note_capability(located, caller)?;
         if !truncates {
             let appends = access == OFlags::WRONLY && flags.contains(OFlags::APPEND);

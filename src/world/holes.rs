@@ -18,8 +18,8 @@ const CHUNK: usize = 1 << 16;
 
 /// Returns the starts and ends of the parts of a range that are reserved and hold no data. Empty if the file system
 /// does not report extents.
-pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
-    let mut reserved = unwritten(file, from, to);
+pub fn reserved_ranges(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
+    let mut reserved = unwritten_ranges(file, from, to);
     // Data not yet written back are reported as unwritten, too.
     reserved.retain(|(start, end)| is_zero(file, *start, *end));
     reserved
@@ -27,7 +27,7 @@ pub fn reserved(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
 
 /// Returns the starts and ends of the parts of a range that hold no data although lseek(2) may say so: what is
 /// reserved, and on xfs also holes that were read while space was reserved for copies of shared blocks near them.
-pub fn without_data(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
+pub fn ranges_without_data(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
     let Ok(found) = extents(file, (from, to), ExtentSync::Now) else {
         return Vec::new();
     };
@@ -45,7 +45,7 @@ pub fn without_data(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)>
 /// Returns whether a range has a hole that is not reserved.
 pub(super) fn has_hole(file: BorrowedFd<'_>, from: u64, to: u64) -> bool {
     let mut at = from;
-    for (start, end) in unwritten(file, from, to) {
+    for (start, end) in unwritten_ranges(file, from, to) {
         if seeks_hole(file, at, start) {
             return true;
         }
@@ -90,7 +90,7 @@ fn bytes_with_data(file: BorrowedFd<'_>, size: u64) -> u64 {
 
 /// Returns the parts of a range for which a file has space but no data on disk. Data not yet written back may be among
 /// them.
-fn unwritten(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
+fn unwritten_ranges(file: BorrowedFd<'_>, from: u64, to: u64) -> Vec<(u64, u64)> {
     let found = extents(file, (from, to), ExtentSync::Now).unwrap_or_default();
     let unwritten = found.iter().filter(|extent| extent.is_unwritten());
     unwritten

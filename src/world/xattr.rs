@@ -130,7 +130,7 @@ impl World {
         act: impl FnOnce(&str) -> Result<()>,
     ) -> Result<()> {
         self.expect_changeable(located, caller)?;
-        self.expect_own(located, &NoOpenState, caller)?;
+        self.expect_no_outside_name(located, &NoOpenState, caller)?;
         let path = self.proc_path(located);
         // A user who may write to the file may set an attribute, but only a reader can record its former value.
         let was = match self.with_access(located, READ_BITS, || self.read_xattr(located, name)) {

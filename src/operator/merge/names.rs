@@ -23,7 +23,7 @@ impl MergePlanner<'_, '_, '_, '_> {
         let is_unchanged = self.is_as_it_was(here, was.node)?;
         let there = self.theirs.resolve(path)?;
         if let Some(there) = there
-            && self.has_come(path, here, (was.node, there), is_unchanged)?
+            && self.is_from_earlier_merge(path, here, (was.node, there), is_unchanged)?
         {
             return Ok(());
         }
@@ -33,7 +33,7 @@ impl MergePlanner<'_, '_, '_, '_> {
                 Some(_) => "was changed here, and replaced in the fork",
             };
             self.add_conflict(path, what, None, false);
-            if !self.force || there.is_some() && !self.can_come(path)? {
+            if !self.force || there.is_some() && !self.can_be_placed(path)? {
                 return Ok(());
             }
         }
@@ -59,7 +59,7 @@ impl MergePlanner<'_, '_, '_, '_> {
 
     /// Returns whether the node at the path of a node that the fork removed came there by an earlier merge, in its
     /// place. The fork's later changes of it are planned with everything else that the fork made or moved.
-    fn has_come(
+    fn is_from_earlier_merge(
         &self,
         path: &WorldPath,
         here: NodeId,
@@ -83,7 +83,7 @@ impl MergePlanner<'_, '_, '_, '_> {
     }
 
     /// Returns whether the fork's node at a path can come there once the path is free.
-    fn can_come(&self, path: &WorldPath) -> Result<bool> {
+    fn can_be_placed(&self, path: &WorldPath) -> Result<bool> {
         let (Some(from), Some(there)) = (self.arrivals.get(path), self.theirs.resolve(path)?)
         else {
             return Ok(true);
@@ -128,7 +128,7 @@ impl MergePlanner<'_, '_, '_, '_> {
             _ if from.contains(path) => Some(format!(
                 "was moved to {path} in the fork, into what took its place"
             )),
-            _ if there.is_some() && !self.moves_away(path, from, moves)? => Some(format!(
+            _ if there.is_some() && !self.is_moved_away(path, from, moves)? => Some(format!(
                 "was moved to {path} in the fork, where something else is here"
             )),
             _ if !self.ours.has_parent_of(path)? => Some(format!(
@@ -161,7 +161,7 @@ impl MergePlanner<'_, '_, '_, '_> {
     }
 
     /// Returns whether a file at a path is the one that the fork has moved away, along a chain or in exchange.
-    fn moves_away(
+    fn is_moved_away(
         &self,
         path: &WorldPath,
         from: &WorldPath,

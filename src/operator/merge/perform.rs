@@ -97,7 +97,7 @@ pub fn perform(
         ..MergeReport::default()
     };
     if !report.stopped {
-        resolve(plan, &planned.ours, (request.choice, &request.fork.0))?;
+        resolve_conflicts(plan, &planned.ours, (request.choice, &request.fork.0))?;
     }
     report.changes = describe_steps(plan);
     report.conflicts = plan
@@ -152,7 +152,7 @@ fn plan_of<'a>(
     let force = request.choice == OnConflict::Force;
     let found = (origin.as_ref(), edits.as_slice());
     let mut plan = plan(&diff, &mut ours, found, force, wanted)?;
-    settle_doubts(fork, &start, &ours, &mut plan)?;
+    fill_doubtful(fork, &start, &ours, &mut plan)?;
     Ok(PlannedMerge {
         diff,
         ours,
@@ -168,7 +168,7 @@ fn stays_in_words(path: &WorldPath) -> String {
 }
 
 /// Takes the fork's content where the origin has one that the fork had before.
-fn settle_doubts(
+fn fill_doubtful(
     fork: &Store,
     start: &Point,
     ours: &OriginTree<'_>,
@@ -192,7 +192,7 @@ fn settle_doubts(
 }
 
 /// Adds the chosen resolution of conflicts to a plan.
-fn resolve(
+fn resolve_conflicts(
     planned: &mut MergePlan,
     ours: &OriginTree<'_>,
     (choice, fork): (OnConflict, &[u8]),

@@ -90,7 +90,7 @@ impl BlockVersion {
             return Ok(());
         }
         let mut saved = self.saved.lock();
-        let lacks = saved.extents.gaps(from, to);
+        let lacks = saved.extents.unsaved_ranges(from, to);
         if lacks.is_empty() {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl BlockVersion {
         let (start, end) = saved
             .extents
             .range_to_save(from, to, self.size, self.durable);
-        let wide = saved.extents.gaps(start, end);
+        let wide = saved.extents.unsaved_ranges(start, end);
         // Ranges not needed yet evict nothing; if there is no space for them, the needed range may still find some.
         if wide != lacks
             && self.quota.take_spare(length(&wide))

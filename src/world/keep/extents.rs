@@ -33,7 +33,7 @@ pub(in crate::world) struct SavedExtents {
 
 impl SavedExtents {
     /// Returns the parts of a range that have not been saved.
-    pub(in crate::world) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+    pub(in crate::world) fn unsaved_ranges(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut at = self
             .saved
@@ -74,7 +74,7 @@ impl SavedExtents {
 
     /// Returns the number of saved bytes in a range.
     fn saved_bytes_in(&self, from: u64, to: u64) -> u64 {
-        (to - from) - length(&self.gaps(from, to))
+        (to - from) - length(&self.unsaved_ranges(from, to))
     }
 
     /// Notes that these ranges have been saved.
@@ -117,13 +117,13 @@ mod tests {
         let mut saved = SavedExtents::default();
         saved.add(&[(8, 12), (20, 24), (12, 16), (0, 4)]);
         assert_eq!(saved.saved, BTreeMap::from([(0, 4), (8, 16), (20, 24)]));
-        assert_eq!(saved.gaps(0, 30), [(4, 8), (16, 20), (24, 30)]);
-        assert_eq!(saved.gaps(9, 15), []);
-        assert_eq!(saved.gaps(10, 21), [(16, 20)]);
+        assert_eq!(saved.unsaved_ranges(0, 30), [(4, 8), (16, 20), (24, 30)]);
+        assert_eq!(saved.unsaved_ranges(9, 15), []);
+        assert_eq!(saved.unsaved_ranges(10, 21), [(16, 20)]);
         saved.add(&[(2, 22)]);
         assert_eq!(saved.saved, BTreeMap::from([(0, 24)]));
         saved.add(&[(30, 31)]);
-        assert_eq!(saved.gaps(24, 30), [(24, 30)]);
+        assert_eq!(saved.unsaved_ranges(24, 30), [(24, 30)]);
     }
 
     #[test]
@@ -169,10 +169,10 @@ mod tests {
         let mut saved = SavedExtents::default();
         let mut steps = 0;
         for from in (0..SIZE).step_by(4096) {
-            if !saved.gaps(from, from + BLOCK).is_empty() {
+            if !saved.unsaved_ranges(from, from + BLOCK).is_empty() {
                 let (start, end) = saved.range_to_save(from, from + BLOCK, SIZE, false);
                 assert!(start <= from && from + BLOCK <= end && end - start <= MAX_BYTES_AHEAD);
-                saved.add(&saved.gaps(start, end));
+                saved.add(&saved.unsaved_ranges(start, end));
                 steps += 1;
             }
         }

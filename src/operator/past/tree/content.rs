@@ -17,7 +17,7 @@ use crate::operator::past::tree::layer::{
     ContentLayer, OpenVersion, describe_record, layer_behind, version,
 };
 use crate::operator::past::tree::missing_part::{MissingPart, WHY};
-use crate::world::holes::{is_reserved_beyond_end, reserved};
+use crate::world::holes::{is_reserved_beyond_end, reserved_ranges};
 
 /// A content opened for reading.
 #[derive(Debug)]
@@ -352,7 +352,7 @@ impl PastContent {
     pub fn has_holes_of(&self, now: &PastContent) -> Result<bool> {
         let is_reserved = |part: &ContentPart| {
             let file = part.file.and_then(|file| now.files.get(file));
-            file.is_some_and(|file| !reserved(file.as_fd(), part.start, part.end).is_empty())
+            file.is_some_and(|file| !reserved_ranges(file.as_fd(), part.start, part.end).is_empty())
         };
         let beyond = |file: &File| is_reserved_beyond_end(file.as_fd());
         let has_more_space = now.parts.iter().any(is_reserved) || now.files.iter().any(beyond);

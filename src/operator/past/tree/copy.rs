@@ -8,7 +8,7 @@ use rustix::fs::SeekFrom;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::world::holes::without_data;
+use crate::world::holes::ranges_without_data;
 
 /// Visits the data ranges in a range of a file, leaving out holes and space that is only allocated.
 ///
@@ -32,7 +32,7 @@ pub(super) fn each_data(
         }
         let hole = rustix::fs::seek(from, SeekFrom::Hole(data)).map_err(Error::os("lseek"))?;
         let mut data = data;
-        for (start, stop) in without_data(from.as_fd(), data, hole.min(end)) {
+        for (start, stop) in ranges_without_data(from.as_fd(), data, hole.min(end)) {
             if data < start {
                 visit(data, start)?;
             }
