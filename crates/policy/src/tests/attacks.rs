@@ -70,10 +70,10 @@ fn letters_behind_a_switch_of_npm_are_flags() {
     }
 }
 
-/// npm reads `--filter` as a switch, so the word behind it is the sub-command.
+/// npm reads `--filter` as a switch, and pnpm `-w`, so the word behind it is the sub-command.
 #[test]
 fn npm_takes_no_value_for_flags_of_others() {
-    let text = "npm: { root_flags: [--filter, --loglevel], subcommands: { ci: {} } }\npnpm: { root_flags: [--filter], subcommands: { install: {} } }\n";
+    let text = "npm: { root_flags: [--filter, --loglevel], subcommands: { ci: {} } }\npnpm: { root_flags: [--filter, -w], subcommands: { install: {} } }\n";
     let policy = Policy::parse(text.as_bytes(), "p.yaml").unwrap();
     for (line, expected) in [
         ("npm --filter publish ci", "npm.subcommands"),
@@ -81,6 +81,29 @@ fn npm_takes_no_value_for_flags_of_others() {
         (
             "pnpm --filter app ci",
             "allowed by pnpm.subcommands.install",
+        ),
+    ] {
+        assert_eq!(rule(&policy, line), expected, "{line}");
+    }
+}
+
+/// nopt takes the next word for the value of every option that is no switch, even if it begins with a dash.
+#[test]
+fn a_flag_of_npm_does_not_swallow_what_is_required() {
+    let text = "npm: { subcommands: { ci: { flags: [--cidr, --name, --json], require_flags: [--ignore-scripts] } } }\nnpx: { flags: [--cidr, --no-install], packages: [tsc] }\n";
+    let policy = Policy::parse(text.as_bytes(), "p.yaml").unwrap();
+    for (line, expected) in [
+        ("npm ci --cidr --ignore-scripts", "npm.subcommands.ci.flags"),
+        ("npm ci --name --ignore-scripts", "npm.subcommands.ci.flags"),
+        (
+            "npm ci --json --ignore-scripts",
+            "allowed by npm.subcommands.ci",
+        ),
+        ("npm ci --name x", "allowed by npm.subcommands.ci"),
+        ("npx --cidr --no-install tsc", "npx.flags"),
+        (
+            "npx --cidr x --no-install tsc",
+            "allowed by npx.packages.tsc",
         ),
     ] {
         assert_eq!(rule(&policy, line), expected, "{line}");
