@@ -73,7 +73,10 @@ fn letters_behind_a_switch_of_npm_are_flags() {
 /// npm reads `--filter` as a switch, and pnpm `-w`, so the word behind it is the sub-command.
 #[test]
 fn npm_takes_no_value_for_flags_of_others() {
-    let text = "npm: { root_flags: [--filter, --loglevel], subcommands: { ci: {} } }\npnpm: { root_flags: [--filter, -w], subcommands: { install: {} } }\n";
+    let text = "
+npm: { root_flags: [--filter, --loglevel], subcommands: { ci: {} } }
+pnpm: { root_flags: [--filter, -w, --key], subcommands: { install: {}, list: {} } }
+";
     let policy = Policy::parse(text.as_bytes(), "p.yaml").unwrap();
     for (line, expected) in [
         ("npm --filter publish ci", "npm.subcommands"),
@@ -82,6 +85,9 @@ fn npm_takes_no_value_for_flags_of_others() {
             "pnpm --filter app ci",
             "allowed by pnpm.subcommands.install",
         ),
+        ("pnpm -w list", "allowed by pnpm.subcommands.list"),
+        ("pnpm -w publish ci", "pnpm.subcommands"),
+        ("pnpm --key list install", "pnpm.root_flags"),
     ] {
         assert_eq!(rule(&policy, line), expected, "{line}");
     }
