@@ -11,7 +11,7 @@ use crate::exec::task::absolute_path::AbsolutePath;
 use crate::exec::task::envelope::{Envelope, PayloadType};
 use crate::exec::task::key::PrivateKey;
 use crate::exec::task::lease::Lease;
-use crate::exec::task::manifest::{Capability, LONGEST, Manifest};
+use crate::exec::task::manifest::{Capability, MAX_MANIFEST_BYTES, Manifest};
 use crate::exec::task::quota::TaskQuota;
 use crate::exec::task::result::{TaskOutcome, TaskResult};
 use crate::exec::task::revocations;
@@ -173,7 +173,7 @@ fn as_usage(what: &str, why: &FormatError) -> Error {
 }
 
 fn of_manifest(file: &Path, task_id: Option<&str>) -> Result<LeaseSubject> {
-    let text = host_files::read(file, LONGEST)?;
+    let text = host_files::read(file, MAX_MANIFEST_BYTES)?;
     let manifest = Manifest::parse(&text).map_err(|why| {
         Error::refused(
             format!("{}: {why}", file.display()),

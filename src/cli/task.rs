@@ -11,7 +11,7 @@ use super::output::{Printer, print_line};
 use crate::error::{Error, Result, reason};
 use crate::exec::task::clock_report::clock_report;
 use crate::exec::task::log_audit::{expect_head, verify_log};
-use crate::exec::task::stream_request::{LONGEST, StreamRequest};
+use crate::exec::task::stream_request::{MAX_REQUEST_BYTES, StreamRequest};
 use crate::exec::task::{TaskAnswer, TaskExecutor};
 
 /// How much of a file is read: more than any may have, so that what is too long is told as such.
@@ -160,7 +160,7 @@ fn answer_lines(tasks: &mut TaskExecutor) -> Result<ExitCode> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let most = LONGEST as u64 + 2;
+        let most = MAX_REQUEST_BYTES as u64 + 2;
         let read = (&mut input).take(most).read_until(b'\n', &mut line);
         let read = read.map_err(|error| Error::io("read", &error))?;
         if read == 0 {

@@ -20,7 +20,7 @@ use crate::world::{OriginKind, Root, RunId};
 const SCHEMA: u32 = 1;
 
 /// The largest number of bytes of a command or a message that a line has; the rest is left out.
-const LONGEST: usize = 16 << 10;
+const MAX_TEXT_BYTES: usize = 16 << 10;
 
 /// The largest number of bytes of a short output that a line has.
 const PREVIEW: usize = 500;
@@ -133,7 +133,7 @@ impl AuditLog for StoreAuditLog {
             run: outcome.run,
             kind,
             command: escape(start(command)),
-            command_bytes: (command.len() > LONGEST).then_some(command.len()),
+            command_bytes: (command.len() > MAX_TEXT_BYTES).then_some(command.len()),
             cwd: escape(cwd),
             status: outcome.status,
             return_code: outcome.return_code,
@@ -142,7 +142,7 @@ impl AuditLog for StoreAuditLog {
             truncated_stdout: outcome.truncated_stdout,
             truncated_stderr: outcome.truncated_stderr,
             error_message: message.map(|text| {
-                text.get(..text.floor_char_boundary(LONGEST))
+                text.get(..text.floor_char_boundary(MAX_TEXT_BYTES))
                     .unwrap_or(text)
             }),
             pid: std::process::id(),
@@ -200,5 +200,5 @@ fn preview(outcome: &Outcome) -> Option<String> {
 
 /// Returns as much of a command as a line has.
 fn start(command: &[u8]) -> &[u8] {
-    command.get(..LONGEST).unwrap_or(command)
+    command.get(..MAX_TEXT_BYTES).unwrap_or(command)
 }

@@ -8,17 +8,17 @@
 pub mod audit;
 pub mod files;
 mod held_home;
+mod home_with_scratch;
 pub mod interrupt;
+mod local_open_state;
 pub mod mounted_home;
 pub mod offline_home;
 mod offline_store;
 mod open;
-mod open_here;
 pub mod program;
 pub mod quote;
 pub mod task;
 pub mod totals;
-mod with_scratch;
 
 pub use held_home::HeldHome;
 pub use interrupt::InterruptSignals;

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use rustix::fs::{FileType, OFlags};
 
 use super::home::{DirEntry, Home, HomeUnavailable, MAX_LOOKUPS, RequestStart, WriteMode};
+use super::local_open_state::LocalOpenState;
 use super::offline_store::OfflineStore;
-use super::open_here::LocalOpenState;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::store::lock::LOCK_TIMEOUT;

@@ -23,10 +23,10 @@ use crate::world::{
 };
 
 /// The interval at which a request that waits for another request checks whether it has to end.
-const PAUSE: Duration = Duration::from_millis(16);
+const CANCEL_INTERVAL: Duration = Duration::from_millis(16);
 
 /// The time after a failure to begin a session in which no request tries it again: a line may ask for many changes.
-const DESPAIR: Duration = Duration::from_secs(5);
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The state that all requests share.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl OfflineStore {
             return Ok(world);
         }
         if let Some((when, error)) = &*refused
-            && when.elapsed() < DESPAIR
+            && when.elapsed() < RETRY_AFTER
         {
             return Err(HomeUnavailable {
                 reported: error.clone(),
@@ -139,7 +139,7 @@ impl OfflineStore {
     ) -> std::result::Result<(), HomeUnavailable> {
         // Another request of this process may be waiting for the store itself.
         let mut lines = loop {
-            match self.lines.try_lock_for(PAUSE) {
+            match self.lines.try_lock_for(CANCEL_INTERVAL) {
                 Some(lines) => break lines,
                 None if ended() => {
                     return Err(HomeUnavailable {

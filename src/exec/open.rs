@@ -13,17 +13,17 @@ use super::audit::StoreAuditLog;
 use super::held_home::HeldHome;
 use super::home::Home;
 use super::home_context::{AuditLog, HomeContext};
+use super::home_with_scratch::HomeWithScratch;
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
 use super::program::ProgramHome;
-use super::with_scratch::HomeWithScratch;
 use crate::client::{self, Client, DirectorySite, RunRegistry};
 use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
 use crate::world::{Root, ViewOptions};
 
 /// The longest time that a command waits for other commands that work on a store.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STORE_WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The rules for which paths of an unmounted store exist and may be changed; a mounted home has its own rules.
 #[derive(Debug, Clone, Default)]
@@ -71,7 +71,7 @@ pub fn open(root: &Path, access: &StoreAccess) -> Result<HomeContext> {
                 read_only: access.read_only.clone(),
                 ..ViewOptions::default()
             };
-            let patience = access.wait.unwrap_or(PATIENCE);
+            let patience = access.wait.unwrap_or(STORE_WAIT_LIMIT);
             let home = Arc::new(OfflineHome::with(&root, view, patience)?);
             let store = home.root().ok();
             (home, store.map(|store| audit_log(store, false)))

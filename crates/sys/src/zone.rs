@@ -8,7 +8,7 @@ use std::ffi::CStr;
 const DATABASE: &str = "/usr/share/zoneinfo";
 
 /// The size limit of a zone file, in bytes; real ones have some 3 KiB.
-const LARGEST: u64 = 64 * 1024;
+const MAX_ZONE_BYTES: u64 = 64 * 1024;
 
 /// Returns the bytes of a zone's file in the database (tzfile(5)); `None` if there is no such zone.
 pub fn rules(name: &str) -> Option<Vec<u8>> {
@@ -27,7 +27,7 @@ pub fn rules(name: &str) -> Option<Vec<u8>> {
         return None;
     }
     let mut bytes = Vec::new();
-    let mut file = std::fs::File::from(file).take(LARGEST);
+    let mut file = std::fs::File::from(file).take(MAX_ZONE_BYTES);
     file.read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

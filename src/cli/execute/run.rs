@@ -17,9 +17,9 @@ use super::line::{print_outcome, stdin, take_signals};
 use super::with_policy::{self, make_launcher, watched_policy};
 use crate::error::{Result, reason};
 use crate::exec::pipeline::{self, RequestStreams};
-use crate::exec::program::cap::{self, CappedOutput};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::sandbox;
+use crate::exec::program::token_cap::{self, CappedOutput};
 use crate::exec::program::{DecidedCommand, ProgramCommand};
 use crate::exec::{Outcome, Status};
 
@@ -203,7 +203,8 @@ fn print(mut outcome: Outcome, args: &RunArgs) -> Result<ExitCode> {
         outcome.stderr.clear();
     }
     if let Some(tokens) = args.max_tokens {
-        let CappedOutput { stdout, stderr } = cap::cap(&outcome.stdout, &outcome.stderr, tokens);
+        let CappedOutput { stdout, stderr } =
+            token_cap::cap(&outcome.stdout, &outcome.stderr, tokens);
         outcome.truncated_stdout |= stdout != outcome.stdout;
         outcome.truncated_stderr |= stderr != outcome.stderr;
         (outcome.stdout, outcome.stderr) = (stdout, stderr);

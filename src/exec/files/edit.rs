@@ -13,10 +13,10 @@ use crate::exec::home::WriteMode;
 use crate::name::{WorldPath, escape};
 
 /// The largest file that is edited, in bytes.
-const MOST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The interval at which an edit that waits for another edit checks whether it has to end.
-const LOOK: Duration = Duration::from_millis(20);
+const CANCEL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Two edits of one process that overlap would each put the other's work back.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -52,7 +52,7 @@ pub(super) fn edit(
 ) -> Result<EditResult, FileError> {
     let _one = loop {
         work.check()?;
-        if let Some(one) = ONE_AT_A_TIME.try_lock_for(LOOK) {
+        if let Some(one) = ONE_AT_A_TIME.try_lock_for(CANCEL_INTERVAL) {
             break one;
         }
     };
@@ -108,10 +108,10 @@ fn content(
         Err(error) => return Err(at(typed, &error)),
     };
     let mut content = Vec::new();
-    let read = file.take(MOST + 1).read_to_end(&mut content);
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content);
     read.map_err(|error| at(typed, &of_io(&error)))?;
-    if content.len() as u64 > MOST {
-        let most = MOST >> 20;
+    if content.len() as u64 > MAX_FILE_BYTES {
+        let most = MAX_FILE_BYTES >> 20;
         let name = escape(typed);
         return Err(format!("{name}: larger than {most} MiB: use a program").into_bytes());
     }
@@ -146,8 +146,11 @@ fn replace(content: &[u8], edit: &FileEdit) -> Result<(Vec<u8>, u64), String> {
     let gone = (places.len() * edit.old.len()) as u64;
     let come = (places.len() as u64).saturating_mul(edit.new.len() as u64);
     let size = (content.len() as u64 - gone).saturating_add(come);
-    if size > MOST {
-        return Err(format!("the result is larger than {} MiB", MOST >> 20));
+    if size > MAX_FILE_BYTES {
+        return Err(format!(
+            "the result is larger than {} MiB",
+            MAX_FILE_BYTES >> 20
+        ));
     }
     let mut next = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     let mut end = 0;

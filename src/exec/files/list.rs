@@ -8,7 +8,7 @@ use super::work::{FileContext, FileError, at};
 use crate::name::escape;
 
 /// The largest number of entries in the result; the text alone has the others.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -48,7 +48,7 @@ pub(super) fn list(
         if out.write_all(line.as_bytes()).is_err() {
             break;
         }
-        if found.len() < MOST {
+        if found.len() < MAX_ENTRIES {
             found.push(ListedEntry {
                 name,
                 kind,

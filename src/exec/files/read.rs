@@ -9,7 +9,7 @@ use crate::name::escape;
 /// The number of bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 /// The number of bytes at the start of a file that are searched for bytes that no text has.
-const LOOK: usize = 8 << 10;
+const SAMPLE_BYTES: usize = 8 << 10;
 
 /// The lines of a file to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) fn read(
     let mut reader = BufReader::with_capacity(CHUNK, &file);
     let start = reader.fill_buf().map_err(failed)?;
     if start
-        .get(..LOOK.min(start.len()))
+        .get(..SAMPLE_BYTES.min(start.len()))
         .is_some_and(|start| start.contains(&0))
     {
         let name = escape(typed);

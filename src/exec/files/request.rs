@@ -19,7 +19,7 @@ use crate::name::WorldPath;
 use crate::world::OriginKind;
 
 /// The status of an operation whose time was up, as timeout(1) has it.
-const LATE: u8 = 124;
+const TIMED_OUT: u8 = 124;
 
 /// An operation on files. Paths are as somebody typed them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,7 +232,7 @@ impl Executor for FileRequest<'_> {
                 RequestEnd::cancelled(&cancel, "cancelled")
             }
             Err(_) if cancel.ended().is_some() => {
-                RequestEnd::ended_early(Status::Timeout, LATE, "the time is up")
+                RequestEnd::ended_early(Status::Timeout, TIMED_OUT, "the time is up")
             }
             Err(message) => RequestEnd::ended_early(Status::Failed, 1, message),
         };

@@ -6,13 +6,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::agent_extras::AgentExtras;
 use super::command::ProgramCommand;
 use super::executor::ProgramExecution;
-use super::extra::AgentExtras;
 use super::network::NetworkSettings;
 use super::policy::{AllowedCommand, NetworkRule};
-use super::programs::ProgramHome;
-use super::ready::RunnableCommand;
+use super::program_home::ProgramHome;
+use super::runnable::RunnableCommand;
 use super::sandbox::directories_of;
 use super::terminal::UserTerminal;
 use crate::error::{Error, Result};

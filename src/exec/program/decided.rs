@@ -8,7 +8,7 @@ use super::command::ProgramCommand;
 use super::decision::{HomeDecision, decide_in};
 use super::executor::ProgramExecution;
 use super::policy::{CommandRefusal, Policy};
-use super::programs::ProgramHome;
+use super::program_home::ProgramHome;
 use super::sandbox::Launcher;
 use crate::client;
 use crate::error::Result;

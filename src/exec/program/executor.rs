@@ -14,15 +14,15 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use super::agent_extras::AgentExtras;
 use super::command::ProgramCommand;
 use super::decision::{BLOCKED, cwd_of, refusal, report_of};
-use super::extra::AgentExtras;
+use super::gateway::open_gateway;
 use super::network::{NetworkSettings, NetworkSetup};
 use super::output::EscapeStripper;
 use super::policy::{AllowedCommand, CommandRefusal};
-use super::programs::ProgramHome;
-use super::reach::reach;
-use super::ready::RunnableCommand;
+use super::program_home::ProgramHome;
+use super::runnable::RunnableCommand;
 use super::sandbox::{
     self, ActiveLimit, KillCondition, LaunchError, NetworkAccess, ProgramEnd, ProgramOutcome,
     RunningProgram, SandboxPlan, Step,
@@ -41,9 +41,9 @@ use crate::world::{OriginKind, RunId};
 /// The return code of a request whose time is up.
 const TIMEOUT: u8 = 124;
 /// The interval at which the token that ends a request is checked.
-const LOOK: Duration = Duration::from_millis(50);
+const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest time that the reader of the output has for the rest of it.
-const REST: Duration = Duration::from_secs(2);
+const REST_LIMIT: Duration = Duration::from_secs(2);
 
 /// A command that may run, and the mounted home that it runs in.
 pub(super) type HomeCommand<'p> = (&'p ProgramHome, RunnableCommand);
@@ -188,7 +188,7 @@ impl<'p> ProgramExecution<'p> {
         let in_force = running.in_force().iter();
         self.report.limits = in_force.map(ActiveLimit::in_words).collect();
         let audit = self.place.audit_log();
-        let gateway = reach(running.take_sockets(), opened, audit, run)?;
+        let gateway = open_gateway(running.take_sockets(), opened, audit, run)?;
         // With a terminal, nothing comes by the pipes.
         let connected = running.take_terminal().zip(self.terminal());
         let mut shown: Box<dyn Write + Send> = Box::new(std::io::sink());
@@ -215,7 +215,7 @@ impl<'p> ProgramExecution<'p> {
         };
         drop(ending);
         self.report.limit = outcome.hit.first().map(|limit| limit.name().to_owned());
-        let end = Instant::now() + REST;
+        let end = Instant::now() + REST_LIMIT;
         let is_read = (0..2).all(|_| {
             told.recv_timeout(end.saturating_duration_since(Instant::now()))
                 .is_ok()
@@ -244,7 +244,7 @@ fn wait(
         let (over, is_over) = mpsc::channel::<()>();
         scope.spawn(move || {
             while cancel.ended().is_none() && !is_lost() {
-                if is_over.recv_timeout(cancel.remaining(LOOK))
+                if is_over.recv_timeout(cancel.remaining(CANCEL_INTERVAL))
                     != Err(mpsc::RecvTimeoutError::Timeout)
                 {
                     return;

@@ -12,12 +12,12 @@ use parking_lot::Mutex;
 
 use super::command::ProgramCommand;
 use super::decision::in_words;
+use super::line_sandboxes::{LineSandboxes, SandboxKind};
 use super::network::NetworkRequest;
 use super::policy::{CommandRefusal, Policy, WatchedPolicy};
-use super::programs::ProgramHome;
-use super::ready::RunnableCommand;
+use super::program_home::ProgramHome;
+use super::runnable::RunnableCommand;
 use super::sandbox::{LaunchError, ProgramEnd, SandboxService, Step, tree_of};
-use super::sandboxes::{LineSandboxes, SandboxKind};
 use crate::exec::home::Home;
 use crate::exec::line_programs::{
     self, AdmittedProgram, LinePrograms, OutputRule, ProgramError, ProgramRequest,
@@ -31,7 +31,7 @@ const BLOCKED: u8 = 126;
 /// The status of a program that is not there.
 const NOT_FOUND: u8 = 127;
 /// The status of a program whose time is up.
-const LATE: u8 = 124;
+const TIMED_OUT: u8 = 124;
 /// The status of a program that was killed with its sandbox.
 const KILLED: u8 = 137;
 /// The status of a program that a signal has ended is this and the signal's number.
@@ -229,7 +229,7 @@ impl AdmittedProgram for LineProgram<'_> {
                 let mut report = line.report.lock();
                 report.get_or_insert_default().timed_out.push(asked.clone());
                 drop(report);
-                Err(line.kill(&late(timeout), LATE))
+                Err(line.kill(&late(timeout), TIMED_OUT))
             }
         }
     }

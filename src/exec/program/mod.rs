@@ -2,29 +2,28 @@
 //! and whom it reaches from there ([`network`]).
 
 mod agent;
-pub mod cap;
+mod agent_extras;
 mod command;
 mod decided;
 mod decision;
 mod executor;
-mod extra;
-mod foresee;
+mod gateway;
 mod line;
+mod line_sandboxes;
 mod output;
 mod profile;
-mod programs;
-mod reach;
-mod ready;
-mod sandboxes;
+mod program_home;
+mod runnable;
 mod terminal;
+pub mod token_cap;
 
 pub use agent::AgentCommand;
 pub use command::ProgramCommand;
 pub use decided::DecidedCommand;
-pub use foresee::refusal as foreseen_refusal;
+pub use decision::foreseen_refusal;
 pub use line::LineSource;
 pub use profile::AgentProfile;
-pub use programs::ProgramHome;
+pub use program_home::ProgramHome;
 pub use terminal::UserTerminal;
 /// The policy: the programs that are meant to run.
 pub use trumanfs_policy as policy;

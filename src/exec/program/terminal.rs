@@ -23,7 +23,7 @@ use crate::sys::signal::keep_terminal;
 const USUAL: (u16, u16) = (24, 80);
 
 /// The number of typed bytes that are read at once.
-const TYPED: usize = 4096;
+const INPUT_BYTES: usize = 4096;
 
 /// A terminal that a person sits at.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl UserTerminal {
 
     /// Passes on what has been typed; returns whether there may be more.
     fn pass_on_once(&self, inner: &OwnedFd, ended: &OwnedFd) -> bool {
-        let mut bytes = [0; TYPED];
+        let mut bytes = [0; INPUT_BYTES];
         let read = match rustix::io::read(&self.typed, &mut bytes) {
             Ok(0) => return false,
             Ok(read) => read,

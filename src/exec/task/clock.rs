@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::failure::is_full;
 use super::host_files;
 use super::ledger::LedgerGuard;
-use super::quota::LARGEST;
+use super::quota::MAX_NUMBER;
 use crate::error::{Error, Result};
 
 /// The file in the state directory.
@@ -131,7 +131,7 @@ fn read(file: &Path) -> Result<u64> {
 fn time(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
     let time = text.parse().ok()?;
-    (time <= LARGEST).then_some(time)
+    (time <= MAX_NUMBER).then_some(time)
 }
 
 #[cfg(test)]

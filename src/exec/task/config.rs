@@ -15,7 +15,7 @@ use crate::client::store_behind;
 use crate::error::{Error, Result};
 
 /// The maximum length of a configuration file, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_CONFIG_BYTES: usize = 64 << 10;
 
 /// The longest lease that a configuration can allow, in seconds: a year.
 const LONGEST_LEASE: u64 = 366 * 86400;
@@ -81,7 +81,7 @@ impl ExecutorConfig {
     /// It cannot be read, has an unknown key or a value out of bounds, a base is none, something lies below a base, or
     /// what it names is absent.
     pub fn load(file: &Path) -> Result<ExecutorConfig> {
-        let text = host_files::read(file, LONGEST)?;
+        let text = host_files::read(file, MAX_CONFIG_BYTES)?;
         let mut checker = ConfigChecker {
             file,
             bases: Vec::new(),

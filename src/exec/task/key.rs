@@ -17,7 +17,7 @@ use super::strict::{FormatError, sha256};
 use crate::error::Error;
 
 /// The maximum length of a key file, in bytes. A key takes some 120.
-const LONGEST: usize = 4096;
+const MAX_KEY_BYTES: usize = 4096;
 
 /// A public key.
 #[derive(Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl PublicKey {
     /// # Errors
     /// The file cannot be read, or is no public key.
     pub fn load(path: &Path) -> Result<PublicKey, Error> {
-        let bytes = host_files::read(path, LONGEST)?;
+        let bytes = host_files::read(path, MAX_KEY_BYTES)?;
         let text = std::str::from_utf8(&bytes).unwrap_or_default();
         PublicKey::from_pem(text).map_err(|why| {
             Error::refused(
@@ -172,7 +172,7 @@ impl PrivateKey {
     /// # Errors
     /// It is not so, or is no key.
     pub fn load(path: &Path) -> Result<PrivateKey, Error> {
-        let bytes = host_files::read_secret(path, LONGEST)?;
+        let bytes = host_files::read_secret(path, MAX_KEY_BYTES)?;
         let text = std::str::from_utf8(&bytes).unwrap_or_default();
         PrivateKey::from_pem(text).map_err(|why| {
             Error::refused(

@@ -11,13 +11,13 @@ use super::envelope::{Envelope, PayloadType};
 use super::failure::{FailureCode, TaskFailure};
 use super::key::{PrivateKey, PublicKey};
 use super::manifest::Capability;
-use super::quota::{LARGEST, TaskQuota};
+use super::quota::{MAX_NUMBER, TaskQuota};
 use super::revocations::RevocationList;
 use super::strict::{self, FormatError};
 use crate::error::Error;
 
 /// The largest number of capabilities, or of bases, that a lease may name.
-const MOST: usize = 64;
+const MAX_ENTRIES: usize = 64;
 
 /// The largest `max_uses` of a lease.
 const MOST_USES: u64 = 1_000_000;
@@ -97,10 +97,10 @@ impl Lease {
         strict::check_id("aud", &self.aud)?;
         strict::check_id("task_id", &self.task_id)?;
         strict::check_sha256("manifest_sha256", &self.manifest_sha256)?;
-        let several = |member: &str, count: usize| match (1..=MOST).contains(&count) {
+        let several = |member: &str, count: usize| match (1..=MAX_ENTRIES).contains(&count) {
             true => Ok(()),
             false => Err(FormatError::new(format!(
-                "{count} {member}, not 1 to {MOST}"
+                "{count} {member}, not 1 to {MAX_ENTRIES}"
             ))),
         };
         several("capabilities", self.capabilities.len())?;
@@ -109,7 +109,7 @@ impl Lease {
             strict::check_id("capabilities", capability)?;
         }
         for (member, time) in [("iat", self.iat), ("nbf", self.nbf), ("exp", self.exp)] {
-            if time > LARGEST {
+            if time > MAX_NUMBER {
                 return Err(FormatError::new(format!(
                     "{member} is {time}, which is no time"
                 )));
@@ -323,7 +323,7 @@ mod tests {
             null[member] = json!(null);
             assert!(parse(&null).is_err(), "{member}");
         }
-        let many = |item: &str| vec![item.to_owned(); MOST + 1];
+        let many = |item: &str| vec![item.to_owned(); MAX_ENTRIES + 1];
         for (member, bad) in [
             ("v", json!(2)),
             ("v", json!("1")),
@@ -349,7 +349,7 @@ mod tests {
             ("nbf", json!(200)),
             ("iat", json!(200)),
             ("exp", json!(100)),
-            ("exp", json!(LARGEST + 1)),
+            ("exp", json!(MAX_NUMBER + 1)),
             ("max_uses", json!(0)),
             ("max_uses", json!(MOST_USES + 1)),
             ("quota", json!([1, 1, 1, 1, 1])),
@@ -417,7 +417,7 @@ mod tests {
             (100, 100, 201, 150, bad),
             (100, 150, 201, 150, bad),
             (150, 100, 201, 150, bad),
-            (0, 0, LARGEST, 150, bad),
+            (0, 0, MAX_NUMBER, 150, bad),
         ] {
             assert_eq!(
                 check(iat, nbf, exp, now),

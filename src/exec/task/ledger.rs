@@ -30,7 +30,7 @@ const LOG: &str = "log.jsonl";
 const LOCK: &str = "lock";
 
 /// The time to wait for another process that works on the ledger.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// The space that is reserved for the lines of a task, in bytes: a full disk stops a task before it begins.
 const RESERVED: u64 = 256 << 10;
@@ -95,7 +95,7 @@ impl Ledger {
     /// [`Error::Conflict`] where another process has it for long; [`Error::Damaged`] where a line cannot be read;
     /// [`Error::Refused`] where the log is an older one.
     pub(super) fn turn(&mut self) -> Result<LedgerGuard<'_>> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + LOCK_WAIT_LIMIT;
         loop {
             match rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,

@@ -17,7 +17,7 @@ use super::trust::TrustedKeys;
 use crate::error::{Error, Result};
 
 /// The largest number of problems in a report.
-const MOST: usize = 100;
+const MAX_FINDINGS: usize = 100;
 
 /// The contents of a ledger, and its problems.
 #[derive(Debug, Default, Serialize)]
@@ -129,7 +129,7 @@ struct LogAudit {
 
 impl LogAudit {
     fn problem(&mut self, line: u64, what: &str) {
-        if self.report.problems.len() < MOST {
+        if self.report.problems.len() < MAX_FINDINGS {
             self.report.problems.push(format!("line {line}: {what}"));
         }
     }

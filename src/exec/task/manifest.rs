@@ -12,7 +12,7 @@ use super::absolute_path::AbsolutePath;
 use super::strict::{self, FormatError};
 
 /// The maximum length of a manifest, in bytes.
-pub const LONGEST: usize = 64 << 10;
+pub const MAX_MANIFEST_BYTES: usize = 64 << 10;
 
 /// A capability: an operation that a task may do. There are no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -96,7 +96,7 @@ impl Manifest {
     /// # Errors
     /// It is too long, not strict JSON, a member is missing, unknown or of the wrong type, or an id is none.
     pub fn parse(text: &[u8]) -> Result<Manifest, FormatError> {
-        let mut wire: ManifestWire = strict::read(text, LONGEST)?;
+        let mut wire: ManifestWire = strict::read(text, MAX_MANIFEST_BYTES)?;
         strict::check_id("task_id", &wire.task_id)?;
         let reversible = match wire.constraints.remove("reversible") {
             None => None,
@@ -122,7 +122,7 @@ impl Manifest {
     /// Returns the ids of a manifest that [`Manifest::parse`] may refuse, for the result that says so: `""` for each
     /// that cannot be read.
     pub fn ids(text: &[u8]) -> (String, String) {
-        let object: Map<String, Value> = match strict::read(text, LONGEST) {
+        let object: Map<String, Value> = match strict::read(text, MAX_MANIFEST_BYTES) {
             Ok(object) => object,
             Err(_) => return (String::new(), String::new()),
         };
@@ -298,7 +298,7 @@ mod tests {
             assert!(parse(&changed).is_err(), "{member}: {value}");
         }
         let mut long = manifest();
-        long["provenance"]["x"] = json!("y".repeat(LONGEST));
+        long["provenance"]["x"] = json!("y".repeat(MAX_MANIFEST_BYTES));
         assert!(
             parse(&long)
                 .unwrap_err()

@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::strict::FormatError;
 
 /// The largest whole number that every reader of JSON has exactly.
-pub const LARGEST: u64 = (1 << 53) - 1;
+pub const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 /// The limits, by name, with their lowest and highest values.
 const BOUNDS: [(&str, u64, u64); 5] = [
     ("wall_ms", 1, DAY_MS),
     ("cpu_ms", 1, DAY_MS),
-    ("memory_bytes", 1, LARGEST),
-    ("io_bytes", 0, LARGEST),
-    ("file_bytes", 0, LARGEST),
+    ("memory_bytes", 1, MAX_NUMBER),
+    ("io_bytes", 0, MAX_NUMBER),
+    ("file_bytes", 0, MAX_NUMBER),
 ];
 
 const DAY_MS: u64 = 86_400_000;

@@ -9,7 +9,7 @@ use super::envelope::{Envelope, PayloadType};
 use super::failure::TaskFailure;
 use super::key::{PrivateKey, PublicKey};
 use super::manifest::Capability;
-use super::quota::LARGEST;
+use super::quota::MAX_NUMBER;
 use super::strict::{self, FormatError};
 use super::trust::TrustedKeys;
 
@@ -264,7 +264,7 @@ impl TaskResult {
         strict::check_id("executor", &self.executor)?;
         strict::check_sha256("prev", &self.prev)?;
         for time in [self.started_at, self.finished_at] {
-            if time > LARGEST {
+            if time > MAX_NUMBER {
                 return Err(FormatError::new(format!("{time} is no time")));
             }
         }
@@ -496,7 +496,7 @@ mod tests {
             ("/prev", json!("0")),
             ("/started_at", json!(-1)),
             ("/finished_at", json!(1.5)),
-            ("/finished_at", json!(LARGEST + 1)),
+            ("/finished_at", json!(MAX_NUMBER + 1)),
             ("/output/task_id", json!("task-2")),
             ("/output/result_summary/source", json!("a")),
             ("/output/result_summary/destination", json!("/w/../b")),

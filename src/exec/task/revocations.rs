@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::envelope::{Envelope, PayloadType};
 use super::key::{PrivateKey, PublicKey};
-use super::quota::LARGEST;
+use super::quota::MAX_NUMBER;
 use super::strict::{self, FormatError};
 use super::trust::TrustedKeys;
 use super::{clock, host_files};
@@ -21,7 +21,7 @@ use crate::error::Error;
 const SEEN: &str = "revocations-seen.json";
 
 /// The time that a new list waits for the clock to pass the time of the one before.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CLOCK_WAIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// The remedy, for an operator, of a list that does not count.
 const REMEDY: &str = "Nothing is carried out without the list. A kernel key that is trusted now has to sign it: \
@@ -79,7 +79,7 @@ impl RevocationList {
 
     fn check(&self) -> Result<(), FormatError> {
         strict::check_id("iss", &self.iss)?;
-        if self.iat > LARGEST {
+        if self.iat > MAX_NUMBER {
             return Err(FormatError::new("iat is no time"));
         }
         self.lease_ids
@@ -254,10 +254,10 @@ pub fn revoke(
 /// Waits until it is later than a time, so that many lists one after the other do not run ahead of the clock: executors take none
 /// that is later than now. Whoever made a list with a clock that was ahead is not waited for.
 fn later_than(time: u64) -> u64 {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + CLOCK_WAIT_LIMIT;
     loop {
         let now = clock::now();
-        let is_near = time.saturating_sub(now) <= PATIENCE.as_secs();
+        let is_near = time.saturating_sub(now) <= CLOCK_WAIT_LIMIT.as_secs();
         if now > time || !is_near || Instant::now() > end {
             return now;
         }
@@ -437,7 +437,7 @@ mod tests {
             ("v", json!(0)),
             ("iss", json!("")),
             ("iat", json!("1")),
-            ("iat", json!(LARGEST + 1)),
+            ("iat", json!(MAX_NUMBER + 1)),
             ("lease_ids", json!("a")),
             ("lease_ids", json!([""])),
             ("lease_ids", json!([1])),

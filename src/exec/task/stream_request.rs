@@ -8,7 +8,7 @@ use super::manifest;
 use super::strict::{self, FormatError};
 
 /// The maximum length of a line, in bytes: a manifest whose every byte is escaped, and a lease.
-pub const LONGEST: usize = 6 * manifest::LONGEST + 64 * 1024;
+pub const MAX_REQUEST_BYTES: usize = 6 * manifest::MAX_MANIFEST_BYTES + 64 * 1024;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl StreamRequest {
     /// # Errors
     /// It is too long, not strict JSON, or has other members.
     pub fn parse(text: &[u8]) -> Result<StreamRequest, FormatError> {
-        debug_assert!(PayloadType::Lease.limit() <= LONGEST);
-        let wire: StreamRequestWire = strict::read(text, LONGEST)?;
+        debug_assert!(PayloadType::Lease.limit() <= MAX_REQUEST_BYTES);
+        let wire: StreamRequestWire = strict::read(text, MAX_REQUEST_BYTES)?;
         let lease = match wire.lease {
             Value::Null => Vec::new(),
             // What is signed are the bytes of its payload, which stay as they are.

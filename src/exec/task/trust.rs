@@ -15,7 +15,7 @@ use super::strict::{self, FormatError};
 use crate::error::Error;
 
 /// The maximum length of a trust file, in bytes.
-const LONGEST: usize = 256 << 10;
+const MAX_TRUST_BYTES: usize = 256 << 10;
 
 /// The largest number of keys in a trust file.
 const MOST_KEYS: usize = 256;
@@ -158,7 +158,7 @@ impl TrustedKeys {
     /// # Errors
     /// It is not as `docs/TASKS.md` says, an id does not fit its key, or a key stands twice.
     pub fn parse(text: &[u8]) -> Result<TrustedKeys, FormatError> {
-        let wire: TrustFile = strict::read(text, LONGEST)?;
+        let wire: TrustFile = strict::read(text, MAX_TRUST_BYTES)?;
         strict::check_version(wire.v)?;
         if wire.keys.len() > MOST_KEYS {
             let count = wire.keys.len();
@@ -200,7 +200,7 @@ impl TrustedKeys {
     /// # Errors
     /// The file cannot be read, or [`TrustedKeys::parse`] does not accept it.
     pub fn load(path: &Path) -> Result<TrustedKeys, Error> {
-        let text = host_files::read(path, LONGEST)?;
+        let text = host_files::read(path, MAX_TRUST_BYTES)?;
         TrustedKeys::parse(&text).map_err(|why| {
             Error::refused(
                 format!("{}: {why}", path.display()),

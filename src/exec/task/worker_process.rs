@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::exec::cancel::{CancelReason, CancelToken};
 
 /// The interval between two looks at a worker's use.
-const TICK: Duration = Duration::from_millis(20);
+const MEASURE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The number of bytes that a worker may write besides the data of a copy: its messages.
 const OTHER_WRITES: u64 = 64 << 10;
@@ -92,7 +92,9 @@ impl WorkerProcess {
         cancel: Option<&CancelToken>,
     ) -> std::result::Result<WorkerReport, TaskFailure> {
         loop {
-            let tick = cancel.map_or(TICK, |cancel| cancel.remaining(TICK));
+            let tick = cancel.map_or(MEASURE_INTERVAL, |cancel| {
+                cancel.remaining(MEASURE_INTERVAL)
+            });
             let tick = Timespec {
                 tv_sec: 0,
                 tv_nsec: i64::from(tick.subsec_nanos()).max(1_000_000),

@@ -14,7 +14,7 @@ use crate::exec::quote;
 const OUTPUT: &str = "30000";
 
 /// The limit of the length of a word that a program is started with, in bytes (MAX_ARG_STRLEN, execve(2)).
-const LONGEST: usize = 128 << 10;
+const MAX_WORD_BYTES: usize = 128 << 10;
 
 /// Answers an event. Nothing fails: what is not understood is denied, because a hook without an answer lets the call pass.
 pub fn answer(event: &[u8], format: AgentKind, setting: &HookSettings) -> Value {
@@ -110,7 +110,7 @@ fn line_in_home(
     let Ok(rewritten) = String::from_utf8(quote::line(&words)) else {
         return refusal("the path of the home is no UTF-8, which a call cannot have");
     };
-    if rewritten.len() >= LONGEST {
+    if rewritten.len() >= MAX_WORD_BYTES {
         return refusal(
             "bash: the line is too long for a program to be started with it; write it to a file in parts",
         );

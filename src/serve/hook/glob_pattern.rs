@@ -1,15 +1,15 @@
 //! The paths at which a pattern of file names begins to search. Pure: a pattern is a text, and nothing is looked up.
 
 /// The largest length of a pattern in bytes: a longer pattern is not taken apart.
-const LONGEST: usize = 4096;
+const MAX_PATTERN_BYTES: usize = 4096;
 
 /// The largest number of alternatives that the braces of a pattern may have.
-const MOST: usize = 256;
+const MAX_ALTERNATIVES: usize = 256;
 
 /// Returns the paths below which everything lies that a pattern can match, one for each alternative of its braces. None
 /// where its text does not say that: braces that do not close, a `..` behind a wildcard.
 pub(super) fn beginnings(pattern: &str) -> Option<Vec<String>> {
-    if pattern.len() > LONGEST {
+    if pattern.len() > MAX_PATTERN_BYTES {
         return None;
     }
     // A backslash takes a character's meaning away, or is part of a directory's name (Claude Code does not look at it where it
@@ -25,7 +25,7 @@ pub(super) fn beginnings(pattern: &str) -> Option<Vec<String>> {
 
 /// Expands the braces of a pattern.
 fn expand(pattern: &str, found: &mut Vec<String>) -> Option<()> {
-    if found.len() >= MOST {
+    if found.len() >= MAX_ALTERNATIVES {
         return None;
     }
     let Some(open) = pattern.find('{') else {

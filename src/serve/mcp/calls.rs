@@ -14,7 +14,7 @@ use super::jobs::{ToolJob, ToolJobs};
 use super::tool_context::ToolContext;
 
 /// The longest time that a client waits for an answer: many give up after 60 s.
-const PATIENCE: Duration = Duration::from_secs(50);
+const ANSWER_LIMIT: Duration = Duration::from_secs(50);
 /// The interval at which a client that asked for progress hears that a call goes on.
 const PROGRESS: Duration = Duration::from_secs(1);
 
@@ -68,7 +68,7 @@ pub(super) async fn call(
 
 /// Waits as long as a client does, and tells it meanwhile how far a call is, if it wants to know.
 async fn patience(job: &Arc<ToolJob>, context: &RequestContext<RoleServer>) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + ANSWER_LIMIT;
     let Some(token) = context.meta.get_progress_token() else {
         return sleep_until(end).await;
     };
@@ -97,7 +97,7 @@ fn too_long(job: &Arc<ToolJob>, jobs: &Arc<ToolJobs>, becomes_job: bool) -> Tool
         job.cancel.cancel();
         return ToolAnswer::failed(format!(
             "it took longer than {} s and was ended",
-            PATIENCE.as_secs()
+            ANSWER_LIMIT.as_secs()
         ));
     }
     if let Err(why) = jobs.keep(job) {
@@ -107,7 +107,7 @@ fn too_long(job: &Arc<ToolJob>, jobs: &Arc<ToolJobs>, becomes_job: bool) -> Tool
     let [stdout, stderr] = job.news();
     let text = format!(
         "{stdout}{stderr}[goes on after {} s as job {}: bash_output says what comes, bash_kill ends it]\n",
-        PATIENCE.as_secs(),
+        ANSWER_LIMIT.as_secs(),
         job.id
     );
     ToolAnswer::new(text)

@@ -15,7 +15,7 @@ use serde_json::json;
 /// The largest number of paths of a run that are named.
 const NAMED: usize = 20;
 /// The largest number of runs that `history` lists.
-const MOST: usize = 200;
+const MAX_RUNS: usize = 200;
 /// The number of runs that are looked for at first.
 const FIRST: usize = 32;
 
@@ -43,7 +43,7 @@ fn changed(
 /// Says what the latest runs of a session changed.
 pub(super) fn history(work: &ToolContext, arguments: &HistoryArgs) -> Result<ToolAnswer> {
     let client = work.workplace.client()?;
-    let most = arguments.limit.clamp(1, MOST);
+    let most = arguments.limit.clamp(1, MAX_RUNS);
     let mut found = Vec::new();
     changed(&client, &work.session, |runs| {
         found.extend(runs);

@@ -6,7 +6,7 @@
 use rmcp::model::RequestId;
 
 /// The largest length of a name or an id that is read, in bytes.
-const LONGEST: usize = 1 << 10;
+const MAX_ID_BYTES: usize = 1 << 10;
 
 /// The part of the message that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl IdScanner {
 
     /// Keeps a byte of a name or a value; one that is longer than the bound is no JSON any more, and no id.
     fn take(&mut self, byte: u8) {
-        if self.taken.len() <= LONGEST {
+        if self.taken.len() <= MAX_ID_BYTES {
             self.taken.push(byte);
         }
     }
@@ -180,7 +180,10 @@ mod tests {
         ] {
             assert_eq!(id_in(text), id.map(RequestId::Number), "{text}");
         }
-        let long = format!(r#"{{"method":"x","id":"{}"}}"#, "a".repeat(2 * LONGEST));
+        let long = format!(
+            r#"{{"method":"x","id":"{}"}}"#,
+            "a".repeat(2 * MAX_ID_BYTES)
+        );
         assert_eq!(id_in(&long), None);
         assert_eq!(
             id_in(r#"{"method":"x","id":"a\"b"}"#),

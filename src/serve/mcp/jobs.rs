@@ -13,7 +13,7 @@ use crate::journal::RunId;
 /// The longest time to wait for calls that have to end.
 const GRACE: Duration = Duration::from_secs(3);
 /// The largest number of jobs that go on at once.
-const MOST: usize = 16;
+const MAX_JOBS: usize = 16;
 /// The largest number of ended jobs that are kept until a client asks for them.
 const KEPT: usize = 64;
 
@@ -117,12 +117,12 @@ impl ToolJobs {
     /// That too many do.
     pub(super) fn keep(&self, job: &Arc<ToolJob>) -> Result<(), String> {
         let mut jobs = self.kept.lock();
-        if jobs.iter().filter(|job| !job.has_ended()).count() >= MOST {
+        if jobs.iter().filter(|job| !job.has_ended()).count() >= MAX_JOBS {
             return Err(format!(
-                "{MOST} jobs go on already, so this one was ended: end some with bash_kill"
+                "{MAX_JOBS} jobs go on already, so this one was ended: end some with bash_kill"
             ));
         }
-        while jobs.len() >= KEPT + MOST {
+        while jobs.len() >= KEPT + MAX_JOBS {
             match jobs.iter().position(|job| job.has_ended()) {
                 Some(oldest) => drop(jobs.remove(oldest)),
                 None => break,

@@ -11,7 +11,7 @@ use crate::exec::shell::Shell;
 use crate::journal::RunId;
 
 /// The largest number of sessions that are kept: the least recently used session is forgotten.
-const MOST: usize = 64;
+const MAX_SESSIONS: usize = 64;
 /// The largest number of runs of a session that are kept.
 const RUNS: usize = 10_000;
 
@@ -94,7 +94,7 @@ impl McpSessions {
     pub(super) fn begin(&self, workplace: &Arc<ServerHome>, limits: Limits) -> Arc<McpSession> {
         let made = Arc::new(McpSession::new(workplace, limits));
         let mut sessions = self.0.lock();
-        while sessions.len() >= MOST {
+        while sessions.len() >= MAX_SESSIONS {
             let idle = sessions.iter().enumerate();
             let oldest = idle.min_by_key(|(_, session)| *session.used.lock());
             let Some(at) = oldest.map(|(at, _)| at) else {

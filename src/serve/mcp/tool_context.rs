@@ -23,9 +23,9 @@ const OF_FILES: Duration = Duration::from_secs(45);
 /// The longest time that a line or a program may take if the call sets no time.
 pub(super) const USUAL: Duration = Duration::from_secs(600);
 /// The longest time that a call may set.
-pub(super) const LONGEST: Duration = Duration::from_secs(3600);
+pub(super) const MAX_TIME: Duration = Duration::from_secs(3600);
 /// The interval at which a call that waits for a session in use looks at it again.
-const LOOK: Duration = Duration::from_millis(20);
+const SESSION_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The largest number of bytes that a line may hold in memory.
 const MEMORY: u64 = 64 << 20;
@@ -79,7 +79,7 @@ impl ToolContext {
     /// Runs a line in the session's shell, once that is free. Nothing: the call was ended before.
     pub(super) fn line_in_session(&self, line: &str, time: Duration) -> Option<Outcome> {
         let mut shell = loop {
-            match self.session.shell.try_lock_for(LOOK) {
+            match self.session.shell.try_lock_for(SESSION_INTERVAL) {
                 Some(shell) => break shell,
                 None if self.cancel.ended().is_some() => return None,
                 None => {}

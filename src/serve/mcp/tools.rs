@@ -13,7 +13,7 @@ use super::arguments::{
     WriteFileArgs,
 };
 use super::server_home::ProgramInfo;
-use super::tool_context::{LONGEST, ToolContext, USUAL};
+use super::tool_context::{MAX_TIME, ToolContext, USUAL};
 use super::{file_tools, history, job_tools, result_schemas};
 use crate::exec::files::FileCall;
 use crate::exec::program::ProgramCommand;
@@ -309,10 +309,10 @@ fn time(seconds: Option<f64>) -> Result<Duration, String> {
         return Ok(USUAL);
     };
     match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if time <= LONGEST && !time.is_zero() => Ok(time),
+        Ok(time) if time <= MAX_TIME && !time.is_zero() => Ok(time),
         _ => Err(format!(
             "timeout: {seconds}: give seconds, up to {}",
-            LONGEST.as_secs()
+            MAX_TIME.as_secs()
         )),
     }
 }

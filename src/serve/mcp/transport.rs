@@ -27,15 +27,15 @@ use super::writer::{OutgoingMessage, UnreadOutput, write_all};
 use crate::error::{Error, Result};
 
 /// The largest length of a message, in bytes.
-const LONGEST: u64 = 8 << 20;
+const MAX_MESSAGE_BYTES: u64 = 8 << 20;
 /// The largest number of messages that wait on their way in, and on their way out.
-const WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 /// The interval at which the server checks whether a client that sends nothing more still listens.
-const LOOK: Duration = Duration::from_millis(100);
+const LISTEN_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time that the client has to read the last messages.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// The longest time that a client that sends nothing more may read nothing.
-const PATIENCE: Duration = Duration::from_secs(10);
+const UNREAD_LIMIT: Duration = Duration::from_secs(10);
 
 /// Ends a server from outside. Clones end together.
 #[derive(Debug, Clone, Default)]
@@ -68,8 +68,8 @@ impl StdioTransport {
     /// # Errors
     /// That there are no more threads.
     pub(super) fn start(admission: RequestAdmission, end: ServerEnd) -> Result<StdioTransport> {
-        let (to_server, incoming) = mpsc::channel(WAITING);
-        let (outgoing, from_server) = mpsc::channel(WAITING);
+        let (to_server, incoming) = mpsc::channel(MAX_WAITING);
+        let (outgoing, from_server) = mpsc::channel(MAX_WAITING);
         let reading = MessageReader {
             to_server,
             answers: outgoing.clone(),
@@ -109,8 +109,8 @@ async fn end_where_nobody_is_there(unread: UnreadOutput, end: ServerEnd) {
         ready(&stdin, PollFlags::RDHUP).intersects(silent)
     };
     loop {
-        tokio::time::sleep(PATIENCE / 10).await;
-        if unread.lasts().is_some_and(|lasts| lasts >= PATIENCE) && is_silent() {
+        tokio::time::sleep(UNREAD_LIMIT / 10).await;
+        if unread.lasts().is_some_and(|lasts| lasts >= UNREAD_LIMIT) && is_silent() {
             return end.end();
         }
     }
@@ -133,7 +133,7 @@ impl MessageReader {
             line.clear();
             let read = input
                 .by_ref()
-                .take(LONGEST + 1)
+                .take(MAX_MESSAGE_BYTES + 1)
                 .read_until(b'\n', &mut line);
             match read {
                 Ok(0) => return,
@@ -142,13 +142,13 @@ impl MessageReader {
                 Ok(_) => {}
             }
             let is_whole = line.last() == Some(&b'\n');
-            if !is_whole && line.len() as u64 > LONGEST {
+            if !is_whole && line.len() as u64 > MAX_MESSAGE_BYTES {
                 let mut scanner = IdScanner::new();
                 scanner.read(&line);
                 if skip_line(&mut input, &mut scanner).is_err() {
                     return;
                 }
-                let what = format!("the message is longer than {} MiB", LONGEST >> 20);
+                let what = format!("the message is longer than {} MiB", MAX_MESSAGE_BYTES >> 20);
                 self.refuse(ErrorData::invalid_request(what, None), scanner.finish());
                 continue;
             }
@@ -298,7 +298,7 @@ impl Transport<RoleServer> for StdioTransport {
                 }
                 None if self.admission.is_idle() => return None,
                 None if is_deaf() => self.end.end(),
-                None => tokio::time::sleep(LOOK).await,
+                None => tokio::time::sleep(LISTEN_INTERVAL).await,
             }
         }
     }
@@ -316,7 +316,7 @@ impl Transport<RoleServer> for StdioTransport {
                 let _ = is_done.await;
             }
         };
-        let _ = tokio::time::timeout(LAST_WORDS, flush).await;
+        let _ = tokio::time::timeout(FLUSH_LIMIT, flush).await;
         Ok(())
     }
 }

@@ -12,10 +12,10 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::worker_order::LONGEST;
+use super::worker_order::MAX_MESSAGE_BYTES;
 
 /// The largest number of descriptors of an order: two places with four each, and a lock.
-const MOST: usize = 9;
+const MAX_DESCRIPTORS: usize = 9;
 
 /// Makes both ends.
 ///
@@ -52,7 +52,7 @@ pub(in super::super) fn send_bytes(
     text: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> rustix::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(Errno::INVAL);
@@ -73,8 +73,8 @@ pub(in super::super) fn send_bytes(
 pub(in super::super) fn receive_bytes(
     socket: impl AsFd,
 ) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {
-    let mut text = vec![0; LONGEST];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut text = vec![0; MAX_MESSAGE_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         let mut data = [IoSliceMut::new(&mut text)];
@@ -88,7 +88,7 @@ pub(in super::super) fn receive_bytes(
     if received.bytes == 0 {
         return Ok(None);
     }
-    if received.bytes >= LONGEST {
+    if received.bytes >= MAX_MESSAGE_BYTES {
         return Err(Errno::BADMSG);
     }
     let descriptors = ancillary.drain().filter_map(|message| match message {

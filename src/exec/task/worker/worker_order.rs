@@ -13,7 +13,7 @@ use crate::world::{Meta, Run};
 pub(in super::super) const GO: &[u8] = b"go";
 
 /// The longest message, in bytes: two paths, escaped, and what belongs to them.
-pub(in super::super) const LONGEST: usize = 128 << 10;
+pub(in super::super) const MAX_MESSAGE_BYTES: usize = 128 << 10;
 
 /// The order of an operation, with everything that a worker knows of it. Behind the descriptors of the places comes
 /// that of the ledger's lock, which the worker holds as long as it lives.

@@ -16,7 +16,7 @@ const REFUSED: &str = "connection_refused";
 ///
 /// # Errors
 /// No thread can be started, or no pipe made; the program must not run then.
-pub(super) fn reach(
+pub(super) fn open_gateway(
     sockets: Option<NetworkSockets>,
     opened: Option<NetworkSetup>,
     audit: Option<Arc<dyn AuditLog>>,

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use super::gateway::open_gateway;
 use super::network::{Gateway, NetworkSettings};
 use super::policy::NetworkRule;
-use super::programs::ProgramHome;
-use super::reach::reach;
-use super::ready::RunnableCommand;
+use super::program_home::ProgramHome;
+use super::runnable::RunnableCommand;
 use super::sandbox::{
     ActiveLimit, LaunchError, NetworkAccess, ResourceLimits, SandboxPlan, SandboxService, Step,
     serve,
@@ -143,7 +143,7 @@ impl LineSandboxes {
             self.home.add_program(process.unsigned_abs());
         })?;
         let audit = self.programs.place().audit_log();
-        let gateway = reach(service.take_sockets(), opened, audit, self.run)?;
+        let gateway = open_gateway(service.take_sockets(), opened, audit, self.run)?;
         Ok((service, gateway))
     }
 

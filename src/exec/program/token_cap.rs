@@ -3,13 +3,13 @@
 //! A token is counted as four bytes, which is what English text and source code come to.
 
 /// The number of lines of standard output that are kept at first, from its start and its end.
-const MOST: (usize, usize) = (200, 50);
+const MAX_LINES: (usize, usize) = (200, 50);
 /// The least number of lines of standard output that are kept, if any are, from its start and its end.
-const LEAST: (usize, usize) = (20, 10);
+const MIN_LINES: (usize, usize) = (20, 10);
 /// The number of lines of standard error that are kept, from its start and its end.
-const OF_STDERR: (usize, usize) = (40, 10);
+const STDERR_LINES: (usize, usize) = (40, 10);
 /// Bytes of a token.
-const TOKEN: u64 = 4;
+const TOKEN_BYTES: u64 = 4;
 
 /// Both streams, within the cap.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,19 +32,19 @@ pub fn cap(stdout: &[u8], stderr: &[u8], tokens: u64) -> CappedOutput {
     if fits(&whole) {
         return whole;
     }
-    let (mut head, mut tail) = MOST;
+    let (mut head, mut tail) = MAX_LINES;
     loop {
         let capped = CappedOutput {
             stdout: ends(stdout, (head, tail)),
-            stderr: ends(stderr, OF_STDERR),
+            stderr: ends(stderr, STDERR_LINES),
         };
         if fits(&capped) {
             return capped;
         }
-        if (head, tail) == LEAST {
+        if (head, tail) == MIN_LINES {
             break;
         }
-        (head, tail) = ((head / 2).max(LEAST.0), (tail / 2).max(LEAST.1));
+        (head, tail) = ((head / 2).max(MIN_LINES.0), (tail / 2).max(MIN_LINES.1));
     }
     CappedOutput {
         stdout: left_out(stdout),
@@ -53,7 +53,7 @@ pub fn cap(stdout: &[u8], stderr: &[u8], tokens: u64) -> CappedOutput {
 }
 
 fn count(bytes: &[u8]) -> u64 {
-    (bytes.len() as u64).div_ceil(TOKEN)
+    (bytes.len() as u64).div_ceil(TOKEN_BYTES)
 }
 
 /// Keeps so many lines of the start and of the end.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::command::ProgramCommand;
 use super::decision::{HomeDecision, decide_at};
 use super::policy::{AllowedCommand, Policy, RootPaths};
-use super::ready::RunnableCommand;
+use super::runnable::RunnableCommand;
 use super::sandbox::{self, LaunchError, Launcher, NetworkAccess, SandboxPlan};
 use crate::client::{self, Client, DirectorySite, HomeHold, PinnedDir, state_dirs};
 use crate::error::{Error, Result};
