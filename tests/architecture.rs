@@ -547,8 +547,12 @@ const LAYOUT: &[&str] = &[
 fn the_layout_of_a_store_is_written_out_once() {
     let mut problems = Vec::new();
     for source in sources() {
-        // What cli prints and takes are words of its own.
-        if source.path == "world/store/layout.rs" || source.room() == "cli" {
+        // What cli prints and takes are words of its own, and so are the fields of records.
+        let is_of_records = matches!(
+            source.path.as_str(),
+            "journal/encoder.rs" | "journal/fields.rs"
+        );
+        if source.path == "world/store/layout.rs" || source.room() == "cli" || is_of_records {
             continue;
         }
         for (number, text) in source

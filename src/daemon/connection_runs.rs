@@ -69,7 +69,7 @@ impl<'s> ConnectionRuns<'s> {
     }
 
     fn begin(&mut self, run: Run, threads: &[u32]) -> Result<()> {
-        if matches!(run.kind, OriginKind::Process | OriginKind::Undo) {
+        if !run.origin().is_for_agent() {
             return Err(Error::refused(
                 format!("a run cannot be of the kind {}", run.kind.word()),
                 "An executor has runs of its own kind.",

@@ -46,6 +46,19 @@ pub enum KeepMethod {
 }
 
 impl KeepMethod {
+    const ALL: [KeepMethod; 5] = [
+        KeepMethod::Moved,
+        KeepMethod::Cloned,
+        KeepMethod::Copied,
+        KeepMethod::Blocks,
+        KeepMethod::Length,
+    ];
+
+    /// Returns the method that a word in records stands for.
+    pub(super) fn of_word(word: &str) -> Option<KeepMethod> {
+        KeepMethod::ALL.into_iter().find(|how| how.word() == word)
+    }
+
     /// Returns the method's word in records.
     pub fn word(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use super::header;
+use super::line_ends;
 
 /// The first schema whose lines have a checksum of the line before.
 pub(super) const SUMMED: u32 = 5;
@@ -37,7 +37,7 @@ impl ChainLink {
 
     /// Returns the link that the line after this one must have, by the schema of this one.
     pub fn of(line: &[u8]) -> ChainLink {
-        match header::schema(line) {
+        match line_ends::schema(line) {
             v if v >= SUMMED => ChainLink::by_sum(line),
             _ => ChainLink::by_hash(&Sha256::digest(line)),
         }

@@ -1,30 +1,55 @@
-//! The first fields of a line, read without parsing the line: most queries concern few of many records.
+//! The first fields of a line, read without parsing the line, and others on demand: most queries concern few of many
+//! records.
 //!
-//! Relies on the fixed order in which [`Record`](super::Record) writes its first fields. A line in another order
-//! (none that this program wrote) is parsed in full, so that the answer is the same.
+//! A field is found by its name in quotes before a colon: within a text each quote has a backslash before it, so a
+//! text cannot look like a field. A line in another form (none that this program wrote) is parsed in full, so that the
+//! answer is the same.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-use serde::Deserialize;
+use memchr::memmem::Finder;
 
+use super::fields::LineFields;
+use super::json_cursor::{JsonCursor, JsonText};
+use super::{fields, old_lines};
 use trumanfs_types::origin::{Origin, OriginKind};
 
+/// A search for a field by its name.
+type FieldFinder = LazyLock<Finder<'static>>;
+
+static PATH: FieldFinder = LazyLock::new(|| Finder::new("\"path\":"));
+static TO: FieldFinder = LazyLock::new(|| Finder::new("\"to\":"));
+static FROM: FieldFinder = LazyLock::new(|| Finder::new("\"from\":"));
+static PID: FieldFinder = LazyLock::new(|| Finder::new("\"pid\":"));
+static COMM: FieldFinder = LazyLock::new(|| Finder::new("\"comm\":"));
+static EXE: FieldFinder = LazyLock::new(|| Finder::new("\"exe\":"));
+static COMMAND: FieldFinder = LazyLock::new(|| Finder::new("\"command\":"));
+static NAME: FieldFinder = LazyLock::new(|| Finder::new("\"name\":"));
+static WHAT: FieldFinder = LazyLock::new(|| Finder::new("\"what\":"));
+static OF: FieldFinder = LazyLock::new(|| Finder::new("\"of\":"));
+static REPLACED: FieldFinder = LazyLock::new(|| Finder::new("\"replaced\":"));
+static KEPT: FieldFinder = LazyLock::new(|| Finder::new("\"kept\":"));
+static ORIGIN: FieldFinder = LazyLock::new(|| Finder::new("\"origin\":"));
+static UNDO: FieldFinder = LazyLock::new(|| Finder::new("\"undo\":"));
+
 /// The first fields of a record.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordHeader<'a> {
     /// The schema.
     pub v: u32,
     /// The record's number in the session.
     pub seq: u64,
     /// The time, RFC 3339.
-    #[serde(borrow)]
     pub time: Cow<'a, str>,
     /// The word of the operation.
-    #[serde(borrow)]
     pub op: Cow<'a, str>,
     /// The line, without its newline.
-    #[serde(skip)]
     pub line: &'a [u8],
+    /// The line in the form that [`LineFields`] reads.
+    fixed: Cow<'a, [u8]>,
+    /// The end of `op` in `fixed`.
+    op_end: usize,
 }
 
 impl<'a> RecordHeader<'a> {
@@ -33,129 +58,136 @@ impl<'a> RecordHeader<'a> {
     /// # Errors
     /// The syntax error of an invalid line.
     pub fn of(line: &'a [u8]) -> Result<RecordHeader<'a>, serde_json::Error> {
-        match ordered(line) {
-            Some(header) => Ok(header),
-            None => {
-                let parsed: RecordHeader<'a> = serde_json::from_slice(line)?;
-                Ok(RecordHeader { line, ..parsed })
-            }
+        if let Some(header) = first_fields(line) {
+            return Ok(header);
         }
+        let fixed = old_lines::in_fixed_form(line)?;
+        let invalid = || serde::de::Error::custom("not a record");
+        let first = first_fields(&fixed).ok_or_else(invalid)?;
+        Ok(RecordHeader {
+            op_end: first.op_end,
+            v: first.v,
+            seq: first.seq,
+            time: Cow::Owned(first.time.into_owned()),
+            op: Cow::Owned(first.op.into_owned()),
+            line,
+            fixed: Cow::Owned(fixed),
+        })
     }
 
-    /// Returns the first text value of a field, at any depth.
-    pub fn text(&self, field: &str) -> Option<Cow<'a, str>> {
-        let value = self.value(field)?;
-        let inside = value.strip_prefix(b"\"")?;
-        match plain(inside) {
-            Some((text, _)) => Some(Cow::Borrowed(text)),
-            None => {
-                let mut values = serde_json::Deserializer::from_slice(value).into_iter::<String>();
-                values.next()?.ok().map(Cow::Owned)
-            }
-        }
+    /// Returns the path of the subject, as written.
+    pub fn path(&self) -> Option<Cow<'_, str>> {
+        self.text(&PATH)
     }
 
-    /// Returns the first numeric value of a field, at any depth.
-    pub fn number(&self, field: &str) -> Option<u64> {
-        number(self.value(field)?).map(|(number, _)| number)
+    /// Returns the path after, as written.
+    pub fn to(&self) -> Option<Cow<'_, str>> {
+        // A size in some records, not a text.
+        self.text(&TO)
     }
 
-    /// Returns whether the line has a field, at any depth.
-    pub fn has(&self, field: &str) -> bool {
-        self.value(field).is_some()
+    /// Returns each path, as written.
+    pub fn paths(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let fields: [&FieldFinder; 3] = [&PATH, &TO, &FROM];
+        fields.into_iter().filter_map(|field| self.text(field))
+    }
+
+    /// Returns the process id of the actor.
+    pub fn pid(&self) -> Option<u64> {
+        self.number(&PID)
+    }
+
+    /// Returns the name of the actor's process; empty where it is unknown.
+    pub fn comm(&self) -> Cow<'_, str> {
+        self.text(&COMM).unwrap_or_default()
+    }
+
+    /// Returns the program of the actor, escaped; empty where it is unknown.
+    pub fn exe(&self) -> Cow<'_, str> {
+        self.text(&EXE).unwrap_or_default()
+    }
+
+    /// Returns the command of a run, escaped.
+    pub fn command(&self) -> Option<Cow<'_, str>> {
+        self.text(&COMMAND)
+    }
+
+    /// Returns the name of a checkpoint, or the words of an operator's command.
+    pub fn mark(&self) -> Cow<'_, str> {
+        let field = match &*self.op {
+            "checkpoint" => &NAME,
+            _ => &WHAT,
+        };
+        self.text(field).unwrap_or_default()
+    }
+
+    /// Returns the number of the record that an abort is about.
+    pub fn aborted(&self) -> Option<u64> {
+        self.number(&OF)
+    }
+
+    /// Returns whether the record names a replaced file.
+    pub fn has_replaced(&self) -> bool {
+        self.value(&REPLACED).is_some()
+    }
+
+    /// Returns whether the record names a former content.
+    pub fn has_kept(&self) -> bool {
+        self.value(&KEPT).is_some()
     }
 
     /// Returns the record's origin. Up to schema 2, a change of an undo has it in its actor.
     pub fn origin(&self) -> Origin {
-        let parsed = self.value("origin").and_then(|value| {
-            let mut values = serde_json::Deserializer::from_slice(value).into_iter::<Origin>();
-            values.next()?.ok()
-        });
-        let of_undo = || match self.has("undo") {
-            true => OriginKind::Undo.into(),
-            false => Origin::default(),
+        let value = self.value(&ORIGIN).map(JsonCursor);
+        let of_undo = || match self.value(&UNDO) {
+            Some(_) => OriginKind::Undo.into(),
+            None => Origin::default(),
         };
-        parsed.unwrap_or_else(of_undo)
+        value
+            .and_then(|mut value| fields::origin(&mut value))
+            .unwrap_or_else(of_undo)
     }
 
-    /// Returns the text after a field's name. Within a text each quote has a backslash before it, so a name with its
-    /// quotes and the colon cannot occur there.
-    fn value(&self, field: &str) -> Option<&'a [u8]> {
-        let mut rest = self.line;
-        loop {
-            let at = memchr::memmem::find(rest, field.as_bytes())?;
-            let before = rest.get(..at)?;
-            let after = rest.get(at + field.len()..)?;
-            match after.strip_prefix(b"\":") {
-                Some(value) if before.ends_with(b"\"") => return Some(value),
-                _ => rest = after,
-            }
-        }
+    /// Returns the fields after `op`.
+    pub(super) fn fields(&self) -> Option<LineFields<'_>> {
+        LineFields::after_op(&self.op, self.fixed.get(self.op_end..)?)
     }
-}
 
-/// Returns the `prev` at the end of a line, before the check of a seal; `None` where it is elsewhere.
-pub(super) fn prev(line: &[u8]) -> Option<&[u8]> {
-    let rest = match check(line) {
-        Some((before, _)) => before.strip_suffix(b"\"")?,
-        None => line.strip_suffix(b"\"}")?,
-    };
-    let prev = |digits| hash(rest, b",\"prev\":\"", digits).map(|(_, prev)| prev);
-    prev(16).or_else(|| prev(64))
-}
+    fn text(&self, field: &FieldFinder) -> Option<Cow<'_, str>> {
+        let mut value = JsonCursor(self.value(field)?);
+        value.text().and_then(JsonText::text)
+    }
 
-/// Splits off the check at the end of a line: a seal has one, and nothing else does.
-pub(super) fn check(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    hash(line.strip_suffix(b"\"}")?, b",\"check\":\"", 64)
-}
+    fn number(&self, field: &FieldFinder) -> Option<u64> {
+        JsonCursor(self.value(field)?).number()
+    }
 
-/// Returns the schema of a line; 0 if it cannot be determined.
-pub(super) fn schema(line: &[u8]) -> u32 {
-    let ordered = line.strip_prefix(b"{\"v\":").and_then(number);
-    match ordered {
-        Some((v, _)) => u32::try_from(v).unwrap_or(u32::MAX),
-        None => RecordHeader::of(line).map_or(0, |header| header.v),
+    /// Returns the text after a field's name.
+    fn value(&self, field: &FieldFinder) -> Option<&[u8]> {
+        let at = field.find(&self.fixed)?;
+        self.fixed.get(at + field.needle().len()..)
     }
 }
 
-/// Splits off a field with the given number of hexadecimal digits at the end of a text.
-fn hash<'a>(text: &'a [u8], field: &[u8], digits: usize) -> Option<(&'a [u8], &'a [u8])> {
-    let (before, hash) = text.split_at_checked(text.len().checked_sub(digits)?)?;
-    let before = before.strip_suffix(field)?;
-    hash.iter()
-        .all(u8::is_ascii_hexdigit)
-        .then_some((before, hash))
-}
-
-fn ordered(line: &[u8]) -> Option<RecordHeader<'_>> {
-    let rest = line.strip_prefix(b"{\"v\":")?;
-    let (v, rest) = number(rest)?;
-    let (seq, rest) = number(rest.strip_prefix(b",\"seq\":")?)?;
-    let (time, rest) = plain(rest.strip_prefix(b",\"time\":\"")?)?;
-    let (op, _) = plain(rest.strip_prefix(b",\"op\":\"")?)?;
+fn first_fields(line: &[u8]) -> Option<RecordHeader<'_>> {
+    let mut rest = JsonCursor(line);
+    rest.skip("{\"v\":")?;
+    let v = rest.number()?;
+    rest.skip(",\"seq\":")?;
+    let seq = rest.number()?;
+    rest.skip(",\"time\":")?;
+    let time = rest.text()?.plain()?;
+    rest.skip(",\"op\":")?;
+    let op = rest.text()?.plain()?;
     Some(RecordHeader {
-        v: u32::try_from(v).ok()?,
+        v,
         seq,
         time: Cow::Borrowed(time),
         op: Cow::Borrowed(op),
         line,
+        fixed: Cow::Borrowed(line),
+        op_end: line.len() - rest.0.len(),
     })
-}
-
-fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let end = text.iter().position(|b| !b.is_ascii_digit())?;
-    let (digits, rest) = text.split_at_checked(end)?;
-    Some((std::str::from_utf8(digits).ok()?.parse().ok()?, rest))
-}
-
-/// Reads a text without escapes.
-fn plain(text: &[u8]) -> Option<(&str, &[u8])> {
-    let end = text.iter().position(|b| *b == b'"')?;
-    let (word, rest) = text.split_at_checked(end)?;
-    let word = std::str::from_utf8(word)
-        .ok()
-        .filter(|word| !word.contains('\\'))?;
-    Some((word, rest.strip_prefix(b"\"")?))
 }
 
 #[cfg(test)]
@@ -166,57 +198,25 @@ mod tests {
     #[test]
     fn order_makes_no_difference() {
         let usual =
-            br#"{"v":1,"seq":7,"time":"2026-01-16T10:15:30.123460Z","op":"end","prev":"x"}"#;
+            br#"{"v":1,"seq":7,"time":"2026-01-16T10:15:30.123460Z","op":"abort","of":3,"error":"x","prev":"x"}"#;
         let other =
-            br#"{"seq":7,"op":"e\u006ed","v":1,"prev":"x","time":"2026-01-16T10:15:30.123460Z"}"#;
+            br#"{"seq":7,"op":"a\u0062ort","error":"x","v":1,"of":3,"prev":"x","time":"2026-01-16T10:15:30.123460Z"}"#;
         let (a, b) = (
             RecordHeader::of(usual).unwrap(),
             RecordHeader::of(other).unwrap(),
         );
-        assert!(ordered(usual).is_some() && ordered(other).is_none());
+        assert!(first_fields(usual).is_some() && first_fields(other).is_none());
         assert_eq!((a.v, a.seq, &a.time, &a.op), (b.v, b.seq, &b.time, &b.op));
+        assert_eq!((a.aborted(), b.aborted()), (Some(3), Some(3)));
         assert!(RecordHeader::of(b"{\"v\":1,\"seq\":}").is_err());
-        assert_eq!(
-            (a.seq, a.number("seq"), a.text("op")),
-            (7, Some(7), Some("end".into()))
-        );
     }
 
     #[test]
-    fn a_name_cannot_pretend_to_be_a_field() {
-        let op = crate::journal::Op::Mkdir {
-            path: crate::name::WorldPath::parse(b"\",\"comm\":\"x\",\"y\\").unwrap(),
-            mode: 7,
-        };
-        let line = serde_json::to_vec(&op).unwrap();
-        let header = RecordHeader {
-            v: 1,
-            seq: 1,
-            time: "".into(),
-            op: "".into(),
-            line: &line,
-        };
-        assert_eq!(header.text("comm"), None);
-        assert_eq!(header.text("path").unwrap(), "/\",\"comm\":\"x\",\"y\\\\");
-        assert_eq!(header.number("mode"), Some(7));
-        assert!(!header.has("pid") && header.text("mode").is_none());
-    }
-
-    #[test]
-    fn the_hash_is_found_at_the_end_only() {
-        let hash = "ab".repeat(32);
-        let line = format!("{{\"seq\":1,\"prev\":\"{hash}\"}}");
-        assert_eq!(prev(line.as_bytes()), Some(hash.as_bytes()));
-        assert_eq!(
-            prev(format!("{{\"prev\":\"{hash}\",\"seq\":1}}").as_bytes()),
-            None
-        );
-        assert_eq!(prev(b"\"}"), None);
-        let seal = format!(
-            "{{\"seq\":1,\"prev\":\"{hash}\",\"check\":\"{}\"}}",
-            "c".repeat(64)
-        );
-        assert_eq!(prev(seal.as_bytes()), Some(hash.as_bytes()));
-        assert!(check(seal.as_bytes()).is_some() && check(line.as_bytes()).is_none());
+    fn name_cannot_pretend_to_be_a_field() {
+        let line = br#"{"v":1,"seq":1,"time":"","op":"mkdir","path":"/\",\"comm\":\"x\",\"y\\\\","mode":7,"prev":""}"#;
+        let header = RecordHeader::of(line).unwrap();
+        assert_eq!(header.comm(), "");
+        assert_eq!(header.path().unwrap(), "/\",\"comm\":\"x\",\"y\\\\");
+        assert!(header.pid().is_none() && !header.has_kept());
     }
 }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use sha2::{Digest as _, Sha256};
 
 use super::hash::{ChainLink, hex};
-use super::header;
+use super::line_ends;
 use super::lines::LineReader;
 use super::read::parse;
 use super::record::Record;
@@ -98,13 +98,13 @@ impl<R: BufRead> LenientReader<R> {
             (Some(prev), None) => prev.is_first(),
             (None, _) => false,
         };
-        let by_end = header::prev(line).map(follows);
-        let what = match header::check(line) {
+        let by_end = line_ends::prev(line).map(follows);
+        let what = match line_ends::check(line) {
             Some(_) => match Seal::parse(line) {
                 Ok(seal) => {
                     let (covers, first) = self.covered.seal(&seal, self.number, line);
                     ParsedLine::Seal {
-                        whole: seal::is_whole(line),
+                        whole: seal::has_right_check(line),
                         seal: Box::new(seal),
                         covers,
                         first,

@@ -6,16 +6,20 @@
 
 mod actor;
 mod begin;
-mod fast_parse;
+mod encoder;
+mod fields;
 mod former;
 mod hash;
 mod header;
 mod ids;
 mod image;
+mod json_cursor;
 mod lenient;
-mod line_text;
+mod line_ends;
 mod lines;
+mod old_lines;
 mod op;
+mod parser;
 mod read;
 mod record;
 mod refs;
@@ -47,6 +51,14 @@ pub use subject::TrashedNode;
 pub use trumanfs_types::origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
 pub use writer::{Journal, PendingRecord, RecordListener};
 
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+mod form_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests;

@@ -7,7 +7,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use sha2::{Digest, Sha256};
 
 use super::hash::{ChainLink, hex};
-use super::header::{self, RecordHeader};
+use super::header::RecordHeader;
+use super::line_ends;
 use super::lines::{LONGEST, LineReader, too_long};
 use super::record::{Record, SCHEMA};
 use super::seal;
@@ -92,7 +93,7 @@ impl<R: BufRead> JournalReader<R> {
     pub fn advance(&mut self) -> Result<bool> {
         self.given = false;
         while self.step()? {
-            if header::check(&self.line).is_none() {
+            if line_ends::check(&self.line).is_none() {
                 self.given = true;
                 return Ok(true);
             }
@@ -111,7 +112,7 @@ impl<R: BufRead> JournalReader<R> {
         self.prev = self.link;
         if self.read_ahead()? {
             self.check_follows(self.number + 1)?;
-        } else if header::check(&self.line).is_some() {
+        } else if line_ends::check(&self.line).is_some() {
             check_seal(&self.line, &format!("line {}", self.number))?;
         } else {
             // No later line confirms the last one, so the last one must at least parse.
@@ -136,7 +137,7 @@ impl<R: BufRead> JournalReader<R> {
 
     /// Checks that the `prev` of the line ahead matches the line before it.
     fn check_follows(&self, number: u64) -> Result<()> {
-        let prev = match header::prev(&self.ahead) {
+        let prev = match line_ends::prev(&self.ahead) {
             Some(prev) => Cow::Borrowed(prev),
             // Not in this program's usual form: parsing it finds the error, or the field elsewhere.
             None => Cow::Owned(parse(&self.ahead, number)?.prev.into_bytes()),
@@ -187,9 +188,9 @@ impl<R: BufRead> Iterator for JournalReader<R> {
 }
 
 pub(super) fn parse(line: &[u8], number: u64) -> Result<Record> {
-    let record = Record::parse(line).map_err(|error| not_a_record(number, &error))?;
-    check_schema(record.v, number)?;
-    Ok(record)
+    // First, as a newer schema may have operations unknown to this one.
+    check_schema(line_ends::schema(line), number)?;
+    Record::parse(line).map_err(|error| not_a_record(number, &error))
 }
 
 fn not_a_record(number: u64, error: &serde_json::Error) -> Error {
@@ -276,7 +277,7 @@ fn last_in(bytes: &[u8], from: u64, damaged: bool) -> Result<Option<JournalTail>
         let line = before.get(start..).unwrap_or_default();
         let (link, hash) =
             *newest.get_or_insert_with(|| (ChainLink::of(line), hex(&Sha256::digest(line))));
-        let parsed = match header::check(line) {
+        let parsed = match line_ends::check(line) {
             Some(_) => None,
             None => Some(parse(line, 0)).filter(|parsed| parsed.is_ok() || !damaged),
         };

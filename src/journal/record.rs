@@ -12,10 +12,15 @@ use trumanfs_types::origin::{Origin, UndoId};
 /// The number of the schema, the field `v` of each record. Schema 2 added seals. Schema 3 added runs: a change refers
 /// to its undo by its origin, no longer by its actor, so an older release would take an operator's changes for an
 /// occupant's. Schema 4 added `accept`. Schema 5 has a checksum of the line before, where there was a SHA-256.
-pub const SCHEMA: u32 = 5;
+/// Schema 6 has a fixed form, room for fields that a reader does not know, and the origin `outside`.
+pub const SCHEMA: u32 = 6;
 
 /// The first schema with seals; an older journal gets none.
 pub const SEALED: u32 = 2;
+
+/// The first schema whose lines are only in the form that `encoder.rs` writes. Up to the one before, any JSON with the
+/// same fields is valid.
+pub(super) const FIXED_FORM: u32 = 6;
 
 /// A record: one line of a journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

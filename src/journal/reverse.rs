@@ -9,7 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::hash::ChainLink;
-use super::header::{self, RecordHeader};
+use super::header::RecordHeader;
+use super::line_ends;
 use super::lines::{BATCH, LONGEST, too_long};
 use super::read::{check_schema, check_seal};
 use super::record::Record;
@@ -97,7 +98,7 @@ impl ReverseReader {
             let damaged = |error: &serde_json::Error| {
                 Error::Damaged(format!("journal, at byte {at}: not a record: {error}"))
             };
-            if header::check(line).is_some() {
+            if line_ends::check(line).is_some() {
                 self.pass_seal(from, at)?;
                 continue;
             }
@@ -148,7 +149,7 @@ impl ReverseReader {
                 "journal, at byte {at}: the line was changed, or lines after it are missing: the next one does not follow it"
             )));
         }
-        let prev = match header::prev(line) {
+        let prev = match line_ends::prev(line) {
             Some(prev) => Cow::Borrowed(prev),
             None => {
                 let record: Record = Record::parse(line).map_err(|error| damaged(&error))?;

@@ -13,16 +13,16 @@ use std::os::unix::fs::FileExt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::hash::{ChainLink, hex};
-use super::header;
+use super::hash::hex;
 use super::ids::InodeNumbers;
+use super::line_ends;
 use crate::error::{Error, Result};
 
 /// The word in the field `op`.
 pub(super) const WORD: &str = "seal";
 
 /// A seal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Seal {
     /// The schema.
     pub v: u32,
@@ -82,47 +82,14 @@ pub enum DigestSubject {
     },
 }
 
-impl Seal {
-    /// Parses a line.
-    ///
-    /// # Errors
-    /// The syntax error of a line that is not a seal.
-    pub fn parse(line: &[u8]) -> serde_json::Result<Seal> {
-        let seal: Seal = serde_json::from_slice(line)?;
-        match seal.op == WORD {
-            true => Ok(seal),
-            false => Err(serde::de::Error::custom(format!(
-                "`{}` with a check, which only a seal has",
-                seal.op
-            ))),
-        }
-    }
-
-    /// Returns the line, with its check and without a newline, and the link that the line after it must have.
-    pub(super) fn line(&self) -> Result<(Vec<u8>, ChainLink)> {
-        let io = |_| Error::os("write")(rustix::io::Errno::IO);
-        let mut line = serde_json::to_vec(self).map_err(io)?;
-        // `check` is the hash of what precedes it.
-        let end = line
-            .len()
-            .saturating_sub(ENDING.len() + self.check.len() + 2);
-        line.truncate(end);
-        let check = hex(&Sha256::digest(&line));
-        line.extend_from_slice(ENDING);
-        line.extend_from_slice(&check);
-        line.extend_from_slice(b"\"}");
-        let link = ChainLink::of(&line);
-        Ok((line, link))
-    }
-}
-
-/// The text between the rest of a seal and its check.
-const ENDING: &[u8] = b",\"check\":\"";
-
 /// Returns whether a line is an intact seal, by its own check.
 pub(super) fn is_whole(line: &[u8]) -> bool {
-    header::check(line).is_some_and(|(before, check)| *check == hex(&Sha256::digest(before)))
-        && Seal::parse(line).is_ok()
+    has_right_check(line) && Seal::parse(line).is_ok()
+}
+
+/// Returns whether the check of a seal is that of its line.
+pub(super) fn has_right_check(line: &[u8]) -> bool {
+    line_ends::check(line).is_some_and(|(before, check)| *check == hex(&Sha256::digest(before)))
 }
 
 /// The lines since the last seal, hashed as far as they have been read.
@@ -158,7 +125,7 @@ impl UnsealedLines {
                     continue;
                 }
                 let bare = line.get(..line.len() - 1).unwrap_or_default();
-                if header::check(bare).is_some()
+                if line_ends::check(bare).is_some()
                     && let Ok(seal) = Seal::parse(bare)
                 {
                     this.covered = Sha256::new();

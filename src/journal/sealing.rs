@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::thread::Thread;
 use std::time::Duration;
 
-use super::hash::now;
+use super::hash::{ChainLink, now};
 use super::record::SEALED;
 use super::reserve::LinePriority;
 use super::seal::{ContentDigest, Seal, UnsealedLines, WORD};
@@ -87,7 +87,9 @@ impl Journal {
             prev: state.prev.to_string(),
             check: String::new(),
         };
-        let (line, link) = seal.line()?;
+        let line = seal.line();
+        let line = line.map_err(|_| Error::os("write")(rustix::io::Errno::IO))?;
+        let link = ChainLink::of(&line);
         state.line.clear();
         state.line.extend_from_slice(&line);
         state.line.push(b'\n');

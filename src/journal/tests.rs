@@ -504,7 +504,7 @@ fn a_seal_stands_by_itself_without_the_hashes_of_lines() {
     lines[1] = lines[1].replace("file 1", "file 7");
     for next in 2..lines.len() {
         let link = ChainLink::of(lines[next - 1].as_bytes()).to_string();
-        let prev = header::prev(lines[next].as_bytes()).unwrap().to_vec();
+        let prev = line_ends::prev(lines[next].as_bytes()).unwrap().to_vec();
         let prev = String::from_utf8(prev).unwrap();
         lines[next] = lines[next].replace(&prev, &link);
     }

@@ -17,8 +17,8 @@ use std::thread::Thread;
 use parking_lot::Mutex;
 
 use super::actor::Author;
+use super::encoder::{LineEncoder, RecordParts};
 use super::hash::ChainLink;
-use super::line_text::{LineEncoder, RecordParts};
 use super::op::Op;
 use super::read::{JournalTail, tail_of_damaged};
 use super::record::{Actor, SCHEMA};
@@ -286,7 +286,7 @@ impl Journal {
             at,
             actor,
             origin,
-            prev,
+            prev: prev.bytes(),
         };
         text.write(line, chrono::Utc::now(), &record)
             .map_err(|_| Error::os("write")(rustix::io::Errno::IO))?;

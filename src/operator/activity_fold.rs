@@ -170,14 +170,14 @@ impl Activity {
         } else {
             self.lines = Vec::new();
         }
-        let path = record.text("path").unwrap_or_default();
+        let path = record.path().unwrap_or_default();
         self.include_path(&path, dir_of(&record.op, &path));
         let replaces = match &*record.op {
             "rename" | "restore" => {
-                if let Some(to) = record.text("to") {
+                if let Some(to) = record.to() {
                     self.include_path(&to, parent(&to));
                 }
-                record.has("replaced")
+                record.has_replaced()
             }
             _ => false,
         };
@@ -283,8 +283,8 @@ impl ActivityFold {
     }
 
     fn activity(&mut self, session: &str, record: &RecordHeader<'_>, time: DateTime<Utc>) {
-        let pid = record.number("pid").unwrap_or(0);
-        let comm = record.text("comm").unwrap_or_default();
+        let pid = record.pid().unwrap_or(0);
+        let comm = record.comm();
         let origin = record.origin();
         // A run is one activity, whatever its processes.
         let is_of = |a: &Activity| {
@@ -305,7 +305,7 @@ impl ActivityFold {
         let (first, act) = match open {
             Some(activity) => (activity.first, activity.add(record, time)),
             None => {
-                let path = record.text("path").unwrap_or_default();
+                let path = record.path().unwrap_or_default();
                 let mut activity = Box::new(Activity {
                     dir: dir_of(&record.op, &path).to_owned(),
                     session: session.to_owned(),
@@ -338,7 +338,7 @@ impl ActivityFold {
 
     /// Uncounts an aborted record.
     fn uncount(&mut self, session: &str, record: &RecordHeader<'_>) {
-        let of = record.number("of");
+        let of = record.aborted();
         let known = self.recent.iter().rev().find(|(seq, ..)| Some(*seq) == of);
         let Some((of, first, act)) = known.copied() else {
             return self.single(session, record);

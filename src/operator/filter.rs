@@ -101,7 +101,7 @@ impl RecordFilter {
                 .is_none_or(|run| record.origin().run == Some(run.id))
             && self
                 .pid
-                .is_none_or(|pid| record.number("pid") == Some(u64::from(pid)))
+                .is_none_or(|pid| record.pid() == Some(u64::from(pid)))
             && self
                 .program
                 .as_deref()
@@ -150,17 +150,12 @@ impl RecordFilter {
 }
 
 fn is_of_program(record: &RecordHeader<'_>, program: &str) -> bool {
-    record.text("comm").is_some_and(|comm| comm == program)
-        || record
-            .text("exe")
-            .is_some_and(|exe| exe == program || exe.rsplit('/').next() == Some(program))
+    let exe = record.exe();
+    record.comm() == program || exe == program || exe.rsplit('/').next() == Some(program)
 }
 
 fn names_path(record: &RecordHeader<'_>, paths: &PathGlobs) -> bool {
-    // `to` is a size in some records, not a text.
-    ["path", "to", "from"]
-        .iter()
-        .any(|field| record.text(field).is_some_and(|path| paths.matches(&path)))
+    record.paths().any(|path| paths.matches(&path))
 }
 
 #[cfg(test)]

@@ -221,27 +221,23 @@ fn read_record(
             return Ok(true);
         }
         "checkpoint" | "undo" | "accept" => {
-            let field = match &*header.op {
-                "checkpoint" => "name",
-                _ => "what",
-            };
             session.marks.push(SessionMark {
                 seq: header.seq,
                 time: header.time.to_string(),
                 op: header.op.to_string(),
-                what: header.text(field).unwrap_or_default().into_owned(),
+                what: header.mark().into_owned(),
             });
             return Ok(true);
         }
         _ => {}
     }
     session.changes += 1;
-    session.kept += u64::from(header.has("kept"));
+    session.kept += u64::from(header.has_kept());
     match session.ops.get_mut(&*header.op) {
         Some(count) => *count += 1,
         None => drop(session.ops.insert(header.op.to_string(), 1)),
     }
-    let program = header.text("comm").unwrap_or_default();
+    let program = header.comm();
     match programs.get_mut(&*program) {
         Some(count) => *count += 1,
         None if program.is_empty() => {}

@@ -272,7 +272,7 @@ fn as_of_an_earlier_release(store: &Path) {
             if line.contains("\"op\":\"seal\"") {
                 continue;
             }
-            let mut line = line.replacen("\"v\":5", "\"v\":1", 1);
+            let mut line = line.replacen("\"v\":6", "\"v\":1", 1);
             if let (Some(from), None) = (line.find(",\"store\":{"), &prev) {
                 let end = from + line[from..].find('}').unwrap() + 1;
                 line.replace_range(from..end, "");

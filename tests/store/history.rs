@@ -194,7 +194,7 @@ fn a_damaged_session_is_reported_and_the_others_are_read() {
             "the seal was changed",
         ),
         (
-            whole.replacen("{\"v\":5,\"seq\":3", "{\"v\":9,\"seq\":3", 1),
+            whole.replacen("{\"v\":6,\"seq\":3", "{\"v\":9,\"seq\":3", 1),
             "newer release",
         ),
     ] {

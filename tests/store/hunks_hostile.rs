@@ -278,14 +278,14 @@ fn of_the_third_schema(journal: &Path) {
         .filter(|line| !line.contains("\"op\":\"seal\""))
     {
         let (record, _) = line.rsplit_once("\"prev\":\"").unwrap();
-        let record = record.replacen("\"v\":5", "\"v\":3", 1);
+        let record = record.replacen("\"v\":6", "\"v\":3", 1);
         let line = format!("{record}\"prev\":\"{prev}\"}}");
         let hash = Sha256::digest(&line);
         prev = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         whole.push_str(&line);
         whole.push('\n');
     }
-    assert!(!whole.contains("\"v\":5"));
+    assert!(!whole.contains("\"v\":6"));
     fs::write(journal, whole).unwrap();
 }
 

@@ -609,7 +609,7 @@ fn as_of_schema_2(journal: &std::path::Path) {
         if record["op"] == "seal" {
             continue;
         }
-        let mut line = line.replacen("\"v\":5", "\"v\":2", 1);
+        let mut line = line.replacen("\"v\":6", "\"v\":2", 1);
         if let Some(from) = line.find(",\"origin\":{") {
             let to = from + line[from..].find('}').unwrap() + 1;
             line.replace_range(from..to, "");

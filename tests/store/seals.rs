@@ -288,7 +288,7 @@ fn a_journal_without_seals_is_read_checked_and_undone() {
     assert_eq!(fs::read(&journal).unwrap(), before);
     let newest = lines(&newest_journal(store.path()));
     assert!(
-        newest[0].contains("\"v\":5")
+        newest[0].contains("\"v\":6")
             && newest[0].contains("\"after\":{\"session\":\"20261122T140110")
     );
 }

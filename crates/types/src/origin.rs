@@ -119,17 +119,20 @@ pub enum OriginKind {
     Tool,
     /// An operator's undo, restore or redo.
     Undo,
+    /// A change made outside the home. Readers know it; no record has it yet.
+    Outside,
 }
 
 impl OriginKind {
     /// All kinds.
-    pub const ALL: [OriginKind; 6] = [
+    pub const ALL: [OriginKind; 7] = [
         OriginKind::Process,
         OriginKind::Shell,
         OriginKind::Program,
         OriginKind::Task,
         OriginKind::Tool,
         OriginKind::Undo,
+        OriginKind::Outside,
     ];
 
     /// Returns the kind that a word stands for.
@@ -146,6 +149,7 @@ impl OriginKind {
             OriginKind::Task => "task",
             OriginKind::Tool => "tool",
             OriginKind::Undo => "undo",
+            OriginKind::Outside => "outside",
         }
     }
 }
@@ -182,7 +186,10 @@ impl Origin {
 
     /// Returns whether an executor acts for an agent: a line, a program in a sandbox, a tool, a task.
     pub fn is_for_agent(&self) -> bool {
-        !matches!(self.kind, OriginKind::Process | OriginKind::Undo)
+        !matches!(
+            self.kind,
+            OriginKind::Process | OriginKind::Undo | OriginKind::Outside
+        )
     }
 
     /// Returns whether it is a process without a run, which records leave out.

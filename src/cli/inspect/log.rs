@@ -223,7 +223,7 @@ impl LogPrinter {
     }
 
     fn print_record(&mut self, session: &str, line: &[u8]) -> Result<()> {
-        let record: Record = serde_json::from_slice(line)
+        let record = Record::parse(line)
             .map_err(|error| Error::Damaged(format!("session {session}: not a record: {error}")))?;
         if let Op::Begin { home, version, .. } = &record.op {
             let place = match home.as_ref().map(|home| escape(&home.0)) {

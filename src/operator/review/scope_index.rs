@@ -125,7 +125,7 @@ impl ScopeIndex {
             return;
         }
         if header.op == "run" {
-            if let Some((run, command)) = origin.run.zip(header.text("command")) {
+            if let Some((run, command)) = origin.run.zip(header.command()) {
                 self.commands.insert(run, command.into_owned());
             }
             return;
@@ -229,8 +229,13 @@ fn changes(op: &str) -> bool {
 
 /// Returns the name of the program that made a change.
 fn program(header: &RecordHeader<'_>) -> String {
-    let text = |field| header.text(field).filter(|text| !text.is_empty());
-    let comm = text("comm").map(|comm| comm.into_owned());
-    let exe = || text("exe").and_then(|exe| exe.rsplit('/').next().map(str::to_owned));
-    comm.or_else(exe).unwrap_or_default()
+    match header.comm() {
+        comm if comm.is_empty() => header
+            .exe()
+            .rsplit('/')
+            .next()
+            .map(str::to_owned)
+            .unwrap_or_default(),
+        comm => comm.into_owned(),
+    }
 }

@@ -298,7 +298,7 @@ impl DigestRound<'_> {
 fn removes(header: &RecordHeader<'_>) -> bool {
     match &*header.op {
         "unlink" | "rmdir" => true,
-        "rename" | "restore" => header.has("replaced"),
+        "rename" | "restore" => header.has_replaced(),
         _ => false,
     }
 }
