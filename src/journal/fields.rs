@@ -55,6 +55,9 @@ pub(super) struct LineFields<'a> {
     rare: RareFields<'a>,
 }
 
+/// Names of entries of the trash, each with the whole name that it shortens.
+pub(super) type TruncatedNames = Vec<(EscapedBytes, EscapedBytes)>;
+
 /// The file that a rename or a restoration replaced.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReplacedFields<'a> {
@@ -384,7 +387,7 @@ impl<'a> LineFields<'a> {
     }
 
     /// Returns the entries of the trash in a gathering or purge, and the names that its entries truncate.
-    pub(super) fn entries(&self) -> Option<(Vec<EscapedBytes>, Vec<(EscapedBytes, EscapedBytes)>)> {
+    pub(super) fn entries(&self) -> Option<(Vec<EscapedBytes>, TruncatedNames)> {
         Some((
             self.rare.or_default("entries")?,
             self.rare.or_default("names")?,

@@ -20,7 +20,11 @@ use trumanfs::world::store::layout::JOURNAL;
 
 /// The bytes of one piece of content: no two pieces are alike, and any of them can be made again from its name.
 fn piece(name: &str) -> Vec<u8> {
-    let length = 20 + name.bytes().map(usize::from).product::<usize>() % 6000;
+    // Of a fast storm, names are long enough for their product to overflow.
+    let product = name
+        .bytes()
+        .fold(1, |product: usize, byte| product.wrapping_mul(byte.into()));
+    let length = 20 + product % 6000;
     let line = format!("<{name}>");
     line.bytes().cycle().take(length.max(line.len())).collect()
 }
