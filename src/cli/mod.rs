@@ -169,7 +169,7 @@ pub fn run() -> ExitCode {
         start_log(as_json);
     }
     if reads_versions(&cli.command) {
-        crate::operator::past::open_many_files();
+        crate::operator::past::raise_open_file_limit();
     }
     match run_command(cli.command) {
         Ok(exit) => exit,

@@ -125,7 +125,7 @@ impl Client {
     /// Brings in what was changed in a fork of this store.
     ///
     /// # Errors
-    /// As [`merge::run`]; as [`Client::open`] where either store cannot be had.
+    /// As [`merge::perform`]; as [`Client::open`] where either store cannot be had.
     pub fn merge(&self, fork: &Client, request: &MergeRequest) -> Result<MergeReport> {
         // What programs have written counts as done.
         fork.flush()?;

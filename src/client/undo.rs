@@ -207,13 +207,13 @@ impl Client {
     /// Takes operations back.
     ///
     /// # Errors
-    /// As [`run`]; as [`Client::open`] where the store cannot be had.
+    /// As [`perform()`]; as [`Client::open`] where the store cannot be had.
     pub fn undo(&self, request: &UndoRequest) -> Result<UndoReport> {
         if request.dry_run {
             self.seal();
             return perform(&self.store, request, None, Caller::myself());
         }
-        self.refuse_early(|| {
+        self.try_dry_in_copy(|| {
             let dry = UndoRequest {
                 dry_run: true,
                 ..request.clone()
@@ -239,7 +239,7 @@ impl Client {
             self.seal();
             return restore(&self.store, request, None, Caller::myself());
         }
-        self.refuse_early(|| restore(&self.store, request, None, Caller::myself()).map(drop))?;
+        self.try_dry_in_copy(|| restore(&self.store, request, None, Caller::myself()).map(drop))?;
         self.make_change(
             &ControlRequest::Restore(request.clone()),
             |answer| match answer {
@@ -252,7 +252,7 @@ impl Client {
 
     /// In a copy of a store, much cannot be told. That is found out before a session begins in it: one that begins
     /// makes it a store of its own.
-    fn refuse_early(&self, dry: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn try_dry_in_copy(&self, dry: impl FnOnce() -> Result<()>) -> Result<()> {
         if self.store.served_by()?.is_none() && self.store.copy_origin()?.is_some() {
             dry()
         } else {

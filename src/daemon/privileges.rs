@@ -42,7 +42,7 @@ pub(super) fn harden() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior, umask};
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     umask(rustix::fs::Mode::empty());
-    crate::operator::past::open_many_files();
+    crate::operator::past::raise_open_file_limit();
 }
 
 /// Returns whether backing files can be registered, which takes CAP_SYS_ADMIN in the first user namespace

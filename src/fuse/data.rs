@@ -278,9 +278,9 @@ impl FileSystem {
         let handle = self.handle(fh);
         // A small file is there at once, and its reader goes on.
         let info = if handle.as_ref().is_ok_and(|handle| handle.cached) {
-            self.count_request(req, ino, counted!(read))
+            self.begin_request(req, ino, counted!(read))
         } else {
-            self.count_long_request(req, ino, counted!(read))
+            self.begin_long_request(req, ino, counted!(read))
         };
         let data = handle.and_then(|handle| self.read_from(&handle, offset, size));
         self.answer(info, reply, data);

@@ -40,32 +40,33 @@ pub(super) trait FuseReply<T> {
 }
 
 impl FileSystem {
-    /// Counts a request whose caller waits for the answer.
-    pub(super) fn count_request(
+    /// Begins a request whose caller waits for the answer: the worker acts as the owner, the request is counted, and the
+    /// observer told.
+    pub(super) fn begin_request(
         &self,
         req: &Request,
         number: INodeNo,
         counted: NamedCounter,
     ) -> RequestInfo {
-        let info = self.count_by_kind(req, number, counted);
+        let info = self.begin_counted(req, number, counted);
         self.shared.observer.note_request(Some(req.pid()));
         info
     }
 
-    /// Like [`FileSystem::count_request`], for a request that moves data or waits for a disk: the caller, or the page
+    /// Like [`FileSystem::begin_request`], for a request that moves data or waits for a disk: the caller, or the page
     /// cache for it, is busy with something else meanwhile.
-    pub(super) fn count_long_request(
+    pub(super) fn begin_long_request(
         &self,
         req: &Request,
         number: INodeNo,
         counted: NamedCounter,
     ) -> RequestInfo {
-        let info = self.count_by_kind(req, number, counted);
+        let info = self.begin_counted(req, number, counted);
         self.shared.observer.note_request(None);
         info
     }
 
-    fn count_by_kind(
+    fn begin_counted(
         &self,
         req: &Request,
         number: INodeNo,

@@ -23,7 +23,7 @@ impl Filesystem for FileSystem {
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let info = self.count_request(req, parent, counted!(lookup));
+        let info = self.begin_request(req, parent, counted!(lookup));
         self.answer(info, reply, self.look_up(parent.0, name));
     }
 
@@ -32,7 +32,7 @@ impl Filesystem for FileSystem {
     }
 
     fn getattr(&self, req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        let info = self.count_request(req, ino, counted!(getattr));
+        let info = self.begin_request(req, ino, counted!(getattr));
         self.answer(info, reply, self.get_attributes(ino.0));
     }
 
@@ -54,7 +54,7 @@ impl Filesystem for FileSystem {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let info = self.count_request(req, ino, counted!(setattr));
+        let info = self.begin_request(req, ino, counted!(setattr));
         let change = set_attrs((mode, uid, gid), size, (atime, mtime));
         let caller = self.caller_for_mode(req, mode.unwrap_or(0));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
@@ -63,7 +63,7 @@ impl Filesystem for FileSystem {
     }
 
     fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
-        let info = self.count_request(req, ino, counted!(readlink));
+        let info = self.begin_request(req, ino, counted!(readlink));
         self.answer(info, reply, self.target_of(ino.0));
     }
 
@@ -77,7 +77,7 @@ impl Filesystem for FileSystem {
         _rdev: u32,
         reply: ReplyEntry,
     ) {
-        let info = self.count_request(req, parent, counted!(mknod));
+        let info = self.begin_request(req, parent, counted!(mknod));
         let caller = self.caller_for_mode(req, mode);
         self.answer(info, reply, self.make_node(parent, name, mode, caller));
     }
@@ -91,19 +91,19 @@ impl Filesystem for FileSystem {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        let info = self.count_request(req, parent, counted!(mkdir));
+        let info = self.begin_request(req, parent, counted!(mkdir));
         let made = self.make_dir(parent, name, mode, self.caller(req));
         self.answer(info, reply, made);
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let info = self.count_request(req, parent, counted!(unlink));
+        let info = self.begin_request(req, parent, counted!(unlink));
         let removed = self.remove_file(parent, name, self.caller(req));
         self.answer(info, reply, removed);
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let info = self.count_request(req, parent, counted!(rmdir));
+        let info = self.begin_request(req, parent, counted!(rmdir));
         let removed = self.remove_dir(parent, name, self.caller(req));
         self.answer(info, reply, removed);
     }
@@ -116,7 +116,7 @@ impl Filesystem for FileSystem {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let info = self.count_request(req, parent, counted!(symlink));
+        let info = self.begin_request(req, parent, counted!(symlink));
         let made = self.make_symlink(parent, name, target, self.caller(req));
         self.answer(info, reply, made);
     }
@@ -131,7 +131,7 @@ impl Filesystem for FileSystem {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let info = self.count_request(req, parent, counted!(rename));
+        let info = self.begin_request(req, parent, counted!(rename));
         let (from, to) = ((parent, name), (newparent, newname));
         let moved = self.move_entry(from, to, flags, self.caller(req));
         self.answer(info, reply, moved);
@@ -145,7 +145,7 @@ impl Filesystem for FileSystem {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
-        let info = self.count_request(req, ino, counted!(link));
+        let info = self.begin_request(req, ino, counted!(link));
         let (caller, newname) = (self.caller(req), newname.to_owned());
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
             fs.link_to(ino.0, newparent, &newname, may_wait, caller)
@@ -153,7 +153,7 @@ impl Filesystem for FileSystem {
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let info = self.count_request(req, ino, counted!(open));
+        let info = self.begin_request(req, ino, counted!(open));
         let caller = self.caller_of_open(req, flags.0);
         self.at_once_or_aside(info, reply, move |fs, reply: &ReplyOpen, may_wait| {
             let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
@@ -171,7 +171,7 @@ impl Filesystem for FileSystem {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let info = self.count_request(req, parent, counted!(create));
+        let info = self.begin_request(req, parent, counted!(create));
         let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
         let caller = self.caller_for_mode(req, mode);
         let made = self.create_handle(parent, name, (flags, mode), caller, register);
@@ -204,7 +204,7 @@ impl Filesystem for FileSystem {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let info = self.count_long_request(req, ino, counted!(write));
+        let info = self.begin_long_request(req, ino, counted!(write));
         let written = self.write_at(
             ino.0,
             (fh, offset),
@@ -237,7 +237,7 @@ impl Filesystem for FileSystem {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.count_request(req, ino, counted!(release));
+        self.begin_request(req, ino, counted!(release));
         self.close_handle(ino.0, fh, reply);
     }
 
@@ -249,7 +249,7 @@ impl Filesystem for FileSystem {
         datasync: bool,
         reply: ReplyEmpty,
     ) {
-        let info = self.count_long_request(req, ino, counted!(fsync));
+        let info = self.begin_long_request(req, ino, counted!(fsync));
         self.sync_at_once_or_aside(info, reply, move |fs| fs.sync(ino.0, fh, datasync));
     }
 
@@ -266,7 +266,7 @@ impl Filesystem for FileSystem {
         offset: u64,
         reply: ReplyDirectory,
     ) {
-        let info = self.count_request(req, ino, counted!(readdir));
+        let info = self.begin_request(req, ino, counted!(readdir));
         self.list(info, ino, offset, reply);
     }
 
@@ -278,7 +278,7 @@ impl Filesystem for FileSystem {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        let info = self.count_request(req, ino, counted!(readdirplus));
+        let info = self.begin_request(req, ino, counted!(readdirplus));
         self.list_plus(info, ino, offset, reply);
     }
 
@@ -290,12 +290,12 @@ impl Filesystem for FileSystem {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        let info = self.count_long_request(req, ino, counted!(fsyncdir));
+        let info = self.begin_long_request(req, ino, counted!(fsyncdir));
         self.sync_at_once_or_aside(info, reply, move |fs| fs.sync_dir(ino.0));
     }
 
     fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
-        let info = self.count_request(req, ino, counted!(statfs));
+        let info = self.begin_request(req, ino, counted!(statfs));
         self.answer(info, reply, self.world().statfs());
     }
 
@@ -309,7 +309,7 @@ impl Filesystem for FileSystem {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let info = self.count_request(req, ino, counted!(setxattr));
+        let info = self.begin_request(req, ino, counted!(setxattr));
         let (name, value, caller) = (name.to_owned(), value.to_vec(), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
             fs.change_xattr(ino.0, &name, Some((&value, flags)), may_wait, caller)
@@ -317,17 +317,17 @@ impl Filesystem for FileSystem {
     }
 
     fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let info = self.count_request(req, ino, counted!(getxattr));
+        let info = self.begin_request(req, ino, counted!(getxattr));
         self.answer(info, (reply, size), self.get_xattr(ino.0, name));
     }
 
     fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let info = self.count_request(req, ino, counted!(listxattr));
+        let info = self.begin_request(req, ino, counted!(listxattr));
         self.answer(info, (reply, size), self.list_xattr(ino.0));
     }
 
     fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let info = self.count_request(req, ino, counted!(removexattr));
+        let info = self.begin_request(req, ino, counted!(removexattr));
         let (name, caller) = (name.to_owned(), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
             fs.change_xattr(ino.0, &name, None, may_wait, caller)
@@ -335,7 +335,7 @@ impl Filesystem for FileSystem {
     }
 
     fn access(&self, req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        let info = self.count_request(req, ino, counted!(access));
+        let info = self.begin_request(req, ino, counted!(access));
         self.answer(info, reply, self.may_access(ino.0, mask));
     }
 
@@ -364,7 +364,7 @@ impl Filesystem for FileSystem {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let info = self.count_long_request(req, ino, counted!(fallocate));
+        let info = self.begin_long_request(req, ino, counted!(fallocate));
         let (mode, caller) = (mode.cast_unsigned(), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
             fs.allocate(ino.0, fh, mode, (offset, length), may_wait, caller)
@@ -380,7 +380,7 @@ impl Filesystem for FileSystem {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let info = self.count_request(req, ino, counted!(lseek));
+        let info = self.begin_request(req, ino, counted!(lseek));
         self.answer(info, reply, self.seek_to(fh, offset, whence));
     }
 
@@ -397,7 +397,7 @@ impl Filesystem for FileSystem {
         flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let info = self.count_long_request(req, ino_out, counted!(copy_file_range));
+        let info = self.begin_long_request(req, ino_out, counted!(copy_file_range));
         let (from, to, caller) = ((fh_in, offset_in), (fh_out, offset_out), self.caller(req));
         self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
             fs.copy(ino_out, from, to, (len, flags), may_wait, caller)

@@ -132,7 +132,7 @@ pub enum Op {
         /// Its content before; absent where an earlier record of the same open file has it, or nothing was lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<VersionRef>,
-        /// The inode that took its place ([`How::Moved`](super::former::KeepMethod::Moved)).
+        /// The inode that took its place ([`KeepMethod::Moved`](super::former::KeepMethod::Moved)).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<InodeNumbers>,
     },
@@ -151,7 +151,7 @@ pub enum Op {
         /// Its content before; absent where it was empty.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<VersionRef>,
-        /// The inode that took its place ([`How::Moved`](super::former::KeepMethod::Moved)).
+        /// The inode that took its place ([`KeepMethod::Moved`](super::former::KeepMethod::Moved)).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         new: Option<InodeNumbers>,
     },

@@ -19,7 +19,7 @@ pub(super) enum LinePriority {
     /// A change by an operator, who may make room.
     Operator,
     /// An abort of a written record, or the session's end.
-    Truth,
+    Mandatory,
 }
 
 impl LinePriority {
@@ -29,7 +29,7 @@ impl LinePriority {
         match self {
             LinePriority::Occupant => 96 << 10,
             LinePriority::Operator => 48 << 10,
-            LinePriority::Truth => 0,
+            LinePriority::Mandatory => 0,
         }
     }
 }
@@ -75,7 +75,7 @@ impl SpaceReserve {
         end: u64,
         priority: LinePriority,
     ) -> Result<()> {
-        if self.cannot || priority == LinePriority::Truth {
+        if self.cannot || priority == LinePriority::Mandatory {
             return Ok(());
         }
         let enough = end + priority.bytes_left() <= self.until;

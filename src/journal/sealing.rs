@@ -94,7 +94,7 @@ impl Journal {
         state.line.extend_from_slice(&line);
         state.line.push(b'\n');
         // Not synced: if a power cut takes a seal away, the lines that it covers are still there.
-        state.write(false, LinePriority::Truth)?;
+        state.write(false, LinePriority::Mandatory)?;
         state.prev = link;
         unsealed.restart_after(state.seq, &state.line);
         sealing.digests.drain(..some);

@@ -202,7 +202,7 @@ fn a_failed_act_is_noted() {
     let failed: Result<()> = journal
         .begin(op, &[], None)
         .unwrap()
-        .settle(Err(Error::Exists));
+        .with_outcome(Err(Error::Exists));
     assert_eq!(failed, Err(Error::Exists));
     assert!(matches!(
         &read_all(&at).unwrap()[1].op,

@@ -225,7 +225,7 @@ impl Journal {
     fn append(&self, op: Op, at: &[DirTime], author: Option<&Author>) -> Result<u64> {
         let mut state = self.state.lock();
         self.write_queued_aborts(&mut state)?;
-        self.put(&mut state, op, at, author)
+        self.write_with_run(&mut state, op, at, author)
     }
 
     /// Writes an abort; where that fails, the abort stays queued.
@@ -239,13 +239,14 @@ impl Journal {
     /// of the last, which the next mount verifies.
     fn write_queued_aborts(&self, state: &mut WriterState) -> Result<()> {
         while let Some((of, error, origin)) = state.queued_aborts.first().cloned() {
-            self.put_one(state, Op::Abort { of, error }, &[], None, origin)?;
+            self.write_line(state, Op::Abort { of, error }, &[], None, origin)?;
             state.queued_aborts.remove(0);
         }
         Ok(())
     }
 
-    fn put(
+    /// Writes a record, and before the first one of a run the record of that run.
+    fn write_with_run(
         &self,
         state: &mut WriterState,
         op: Op,
@@ -260,13 +261,14 @@ impl Journal {
             && let Some(Some(first)) = state.runs.get(&run)
         {
             let first = first.clone();
-            self.put_one(state, first, &[], actor, origin)?;
+            self.write_line(state, first, &[], actor, origin)?;
             state.runs.insert(run, None);
         }
-        self.put_one(state, op, at, actor, origin)
+        self.write_line(state, op, at, actor, origin)
     }
 
-    fn put_one(
+    /// Writes one line.
+    fn write_line(
         &self,
         state: &mut WriterState,
         mut op: Op,
@@ -371,7 +373,7 @@ impl PendingRecord<'_> {
     ///
     /// # Errors
     /// The act's own error.
-    pub fn settle<T>(self, outcome: Result<T>) -> Result<T> {
+    pub fn with_outcome<T>(self, outcome: Result<T>) -> Result<T> {
         match &outcome {
             Ok(_) => self.done(),
             Err(error) => self.abort(error),
@@ -383,7 +385,7 @@ impl PendingRecord<'_> {
 /// Returns the priority of a record in the reserve.
 fn line_priority(op: &Op, origin: Origin) -> LinePriority {
     match op {
-        Op::Abort { .. } | Op::End => LinePriority::Truth,
+        Op::Abort { .. } | Op::End => LinePriority::Mandatory,
         Op::Begin { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }

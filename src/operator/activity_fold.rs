@@ -94,7 +94,7 @@ pub struct Activity {
     pub under: String,
     /// True if `under` is a single path.
     pub one_path: bool,
-    /// The records themselves, while there are few ([`FEW`]).
+    /// The records themselves, while there are few ([`MAX_SINGLE_RECORDS`]).
     lines: Vec<Vec<u8>>,
     /// The directory of the single path.
     dir: String,
@@ -106,7 +106,7 @@ pub struct Activity {
 /// The output of folding.
 #[derive(Debug)]
 pub enum FoldEvent {
-    /// An activity of more than [`FEW`] records.
+    /// An activity of more than [`MAX_SINGLE_RECORDS`] records.
     Activity(Box<Activity>),
     /// A record by itself: begin and end of a session, a checkpoint, an undo, a purge; and each record of a short
     /// activity.

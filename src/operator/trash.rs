@@ -13,7 +13,7 @@ use super::log::ForwardRecords;
 use super::past::{NodeAttributes, Past, PastContent};
 use super::point::{Operation, Point};
 use super::trash_size::{entries, shares, size_of};
-use super::undo::put_label;
+use super::undo::put_xattr_if_allowed;
 use crate::error::{Error, Result};
 use crate::journal::Actor;
 use crate::name::{EscapedBytes, Name, WorldPath, escape};
@@ -305,7 +305,7 @@ fn copy_back(
         };
         world.set_attr(&located, owner, None, &NoOpenState, caller)?;
         for (name, value) in &then.xattrs {
-            put_label(world, &located, (name, Some(value)), caller)?;
+            put_xattr_if_allowed(world, &located, (name, Some(value)), caller)?;
         }
         let change = SetAttrs {
             mode: Some(was.mode),

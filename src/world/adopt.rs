@@ -91,7 +91,7 @@ impl World {
             rename_noreplace(dir, name, &staged, written)?;
             Err(Error::NotFound)
         });
-        match pending.settle(moved) {
+        match pending.with_outcome(moved) {
             Err(Error::Exists) => Err(self.view.taken_error(dir, name)),
             settled => settled,
         }

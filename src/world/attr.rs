@@ -78,7 +78,7 @@ impl World {
             }
             let op = attr_op(&located.path, located.node.meta(), &change);
             let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
-            pending.settle(self.apply_attrs(located, change, caller))?;
+            pending.with_outcome(self.apply_attrs(located, change, caller))?;
         }
         located.node.stat()
     }
@@ -184,7 +184,7 @@ impl World {
             }
         };
         match pending {
-            Some(pending) => pending.settle(act()),
+            Some(pending) => pending.with_outcome(act()),
             None => act(),
         }?;
         located.node.stat()

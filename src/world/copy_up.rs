@@ -278,7 +278,7 @@ impl World {
         let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
         let version = copy.making.name();
         let from: &OwnedFd = self.versions.dir();
-        pending.settle(rename_noreplace(
+        pending.with_outcome(rename_noreplace(
             from,
             Name::new(version.as_bytes())?,
             dir,

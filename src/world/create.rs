@@ -64,7 +64,7 @@ impl World {
                 Mode::from_raw_mode(mode & 0o7777),
             )
         };
-        let made = pending.settle(made);
+        let made = pending.with_outcome(made);
         drop(names);
         match made {
             Ok(file) => {
@@ -228,7 +228,7 @@ impl World {
             let _acting = if is_link { None } else { self.act_as(caller) };
             act(dir)
         };
-        match pending.settle(outcome) {
+        match pending.with_outcome(outcome) {
             Ok(()) => dir.stat(name),
             Err(Error::Exists) => Err(self.view.taken_error(dir, name)),
             Err(error) => Err(error),

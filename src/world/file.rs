@@ -88,7 +88,7 @@ impl World {
         let op = truncate_op(located, 0, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
         let emptied = emptied.as_ref().unwrap_or(&file);
-        pending.settle(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
+        pending.with_outcome(rustix::fs::ftruncate(emptied, 0).map_err(Error::os("ftruncate")))?;
         keeping.confirm(open_state);
         self.drop_setid(located, caller)?;
         Ok(file)
@@ -134,7 +134,7 @@ impl World {
         let keeping = self.keep(located, destroys, open_state)?;
         let op = truncate_op(located, size, keeping.kept, None);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
-        pending.settle(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
+        pending.with_outcome(rustix::fs::ftruncate(file, size).map_err(Error::os("ftruncate")))?;
         keeping.confirm(open_state);
         self.drop_setid(located, caller)?;
         Ok(None)
@@ -184,7 +184,7 @@ impl World {
             &[],
             Some(&self.author(caller)),
         )?;
-        pending.settle(
+        pending.with_outcome(
             rustix::fs::fallocate(file, flags, range.0, range.1).map_err(Error::os("fallocate")),
         )?;
         keeping.confirm(open_state);

@@ -11,7 +11,7 @@ impl World {
     ///
     /// # Errors
     /// Any error from the journal's `write(2)`; the undo must then not act.
-    pub fn note_undo(
+    pub fn begin_undo_record(
         &self,
         what: String,
         of: Vec<(String, u64, u64)>,

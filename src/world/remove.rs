@@ -217,7 +217,7 @@ impl World {
             );
             let at = [found.dir.dir_time()?];
             let pending = self.journal.begin(record, &at, Some(author))?;
-            match pending.settle(self.move_verified(found, &trash, &entry)) {
+            match pending.with_outcome(self.move_verified(found, &trash, &entry)) {
                 // Only a clock that was ahead can have taken the name; the next microsecond is tried.
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),

@@ -148,7 +148,7 @@ impl World {
             rename_noreplace(dir, name, found.dir, found.name)?;
             Err(Error::NotFound)
         });
-        match pending.settle(act) {
+        match pending.with_outcome(act) {
             Ok(()) => {
                 self.links
                     .note_move(|| (found.path(), dir.path().join(name)));
@@ -183,7 +183,7 @@ impl World {
         };
         let at = times_before_swap(found, target)?;
         let pending = self.journal.begin(op, &at, Some(&self.author(caller)))?;
-        pending.settle(exchange_names(found, target))?;
+        pending.with_outcome(exchange_names(found, target))?;
         self.links.note_exchange(|| (found.path(), target.path()));
         Ok(RenameResult {
             id: found.meta.id,
@@ -231,7 +231,7 @@ impl World {
                         }
                     })
             });
-            match pending.settle(act) {
+            match pending.with_outcome(act) {
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {

@@ -139,7 +139,7 @@ impl World {
         };
         let op = xattr_op(located, name, was);
         let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
-        pending.settle(act(&path))
+        pending.with_outcome(act(&path))
     }
 
     /// Carries out a call that needs permission bits of a file or directory that this process's user has closed to

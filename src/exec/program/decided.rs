@@ -38,7 +38,7 @@ impl DecidedCommand {
     /// Decides about a command. A store is mounted for one that is allowed, for as long as this lives.
     ///
     /// # Errors
-    /// As [`client::unmounted`], [`open()`] and [`ProgramHome::open`].
+    /// As [`client::unmounted_store`], [`open()`] and [`ProgramHome::open`].
     pub fn new(
         target: &Path,
         policy: &Policy,

@@ -168,7 +168,7 @@ const LOOKED_AT: usize = 8000;
 pub enum TextPair {
     /// Both sides are text; a side without a file is an empty text.
     Text(Vec<u8>, Vec<u8>),
-    /// At least one side is not text, or is larger than [`LONGEST`].
+    /// At least one side is not text, or is larger than [`MAX_TEXT_BYTES`].
     Binary,
 }
 

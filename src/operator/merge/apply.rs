@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::{NodeId, PastTree};
 use crate::operator::undo::edit::PlainText;
-use crate::operator::undo::{ChangeBackend, FormerBytes, PastCopier, put_label};
+use crate::operator::undo::{ChangeBackend, FormerBytes, PastCopier, put_xattr_if_allowed};
 use crate::world::keep::replace::NewContent;
 use crate::world::{Caller, Dir, Id, LocatedNode, Meta, RenameMode, SetAttrs, xattrs};
 
@@ -255,7 +255,7 @@ impl<'t, 'a, 'h> MergeStepRunner<'t, 'a, 'h> {
                     .chain(now.keys().filter(|k| !then.contains_key(*k)))
                 {
                     let value = then.get(label).map(Vec::as_slice);
-                    put_label(world, located, (label, value), self.caller)?;
+                    put_xattr_if_allowed(world, located, (label, value), self.caller)?;
                 }
                 return Ok(());
             }

@@ -303,7 +303,9 @@ fn apply_plan(
     report: &mut MergeReport,
 ) -> Result<()> {
     let what = format!("merge {}", report.fork);
-    let begun = backend.world().note_undo(what, Vec::new(), false, caller)?;
+    let begun = backend
+        .world()
+        .begin_undo_record(what, Vec::new(), false, caller)?;
     let seq = begun.seq();
     let mut steps = MergeStepRunner::new(theirs, &planned.seen, backend, caller);
     let failed = steps.run(planned).err();

@@ -47,7 +47,7 @@ use records::path_filter::PathFilter;
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
 /// versions between it and now, each of which stays open meanwhile. Programs that it starts inherit the limit, and
 /// select(2) fails with descriptors from 1024 on.
-pub fn open_many_files() {
+pub fn raise_open_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -71,11 +71,11 @@ pub(super) fn other_xattrs(target: &PastTree<'_>, node: NodeId) -> Result<bool> 
     Ok(then.xattrs.iter().any(is_other))
 }
 
-/// Carries out a plan, under a record with the request. An empty plan leaves no record.
+/// Carries out a plan that no conflict stops, under a record with the request. An empty plan leaves no record.
 ///
 /// # Errors
-/// [`Error::Conflict`] where the plan has one that stops it; the errors of writing the first record, or of the first
-/// change. In these cases nothing was changed. Later failures are in the result.
+/// Those of writing the first record, or of the first change. In these cases nothing was changed. Later failures are in
+/// the result.
 pub fn apply(
     plan: &UndoPlan<'_>,
     selection: &RecordSelection,
@@ -95,7 +95,7 @@ pub fn apply(
     let of = selection.named_ranges();
     let begun = backend
         .world()
-        .note_undo(what.to_owned(), of, selection.redo, caller)?;
+        .begin_undo_record(what.to_owned(), of, selection.redo, caller)?;
     let record = begun.seq();
     let mut outcome = UndoOutcome {
         record: Some(record),

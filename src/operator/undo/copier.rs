@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use rustix::fs::{FileType, OFlags};
 
 use super::change_backend::ChangeBackend;
-use super::steps::put_label;
+use super::steps::put_xattr_if_allowed;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath, escape};
 use crate::operator::past::{FullAttributes, NodeId, PastContent, PastTree};
@@ -168,7 +168,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
             names.retain(|name| then.get(*name) != now.get(*name));
             for name in names {
                 let value = then.get(name).map(Vec::as_slice);
-                if put_label(world, &located, (name, value), self.caller)? {
+                if put_xattr_if_allowed(world, &located, (name, value), self.caller)? {
                     labelled = true;
                 } else {
                     self.notes.push(format!(

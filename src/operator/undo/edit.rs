@@ -212,7 +212,7 @@ pub fn edit_file(
     let caller = caller.for_undo();
     let world = backend.world();
     let look = EditTarget::read(request, world, caller)?;
-    let begun = world.note_undo(request.what.clone(), Vec::new(), false, caller)?;
+    let begun = world.begin_undo_record(request.what.clone(), Vec::new(), false, caller)?;
     let record = Operation {
         session: world.session().to_owned(),
         seq: begun.seq(),

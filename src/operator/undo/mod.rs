@@ -45,7 +45,7 @@ pub use select::{UndoScope, select};
 pub use selection::RecordSelection;
 pub use step_summary::in_words;
 pub(in crate::operator) use steps::FormerBytes;
-pub use steps::put_label;
+pub use steps::put_xattr_if_allowed;
 pub use undo_outcome::{SkippedSteps, UndoOutcome};
 
 #[cfg(test)]

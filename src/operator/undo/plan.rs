@@ -43,7 +43,7 @@ pub fn plan<'a>(
         beside: HashMap::new(),
         born: Vec::new(),
         kept: Vec::new(),
-        fixed: HashSet::new(),
+        unforcible: HashSet::new(),
         changed: HashMap::default(),
         changed_in_trash: HashSet::new(),
         moved_by_pair: BTreeMap::new(),
@@ -56,7 +56,7 @@ pub fn plan<'a>(
     if let Some(oldest) = &selection.oldest {
         planner.go_back(selection, oldest)?;
     }
-    planner.check_plan()?;
+    planner.complete_plan()?;
     let mut conflicts = std::mem::take(&mut planner.conflicts);
     super::conflicting_records::describe_conflicting_records(store, &mut conflicts)?;
     Ok(UndoPlan {
@@ -95,7 +95,7 @@ impl UndoPlanner<'_, '_> {
             begun = cancelled.filter(|undo| undo.is_older);
             let effects = self.past.tree_mut().effects(&record, &session)?;
             if selection.has(&session, record.seq) {
-                self.name_missing(&effects, (&session, &record))?;
+                self.report_missing_file(&effects, (&session, &record))?;
                 self.reverse_selected(effects, (&session, &record))?;
             } else {
                 for effect in effects {
@@ -112,7 +112,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Notes that a record cannot be taken back because its file is nowhere: once for each file.
-    fn name_missing(
+    fn report_missing_file(
         &mut self,
         effects: &[RecordEffect],
         (session, record): (&Arc<str>, &Record),

@@ -13,7 +13,7 @@ use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
 impl UndoPlanner<'_, '_> {
-    pub(super) fn check_plan(&mut self) -> Result<()> {
+    pub(super) fn complete_plan(&mut self) -> Result<()> {
         self.check_cancelled();
         self.keep_written_names()?;
         self.check_places()?;
@@ -85,7 +85,7 @@ impl UndoPlanner<'_, '_> {
                 continue;
             };
             let text = self.target.disk().text(name);
-            self.fixed_conflict(of, format!("{} {problem}", escape(&text)), by);
+            self.unforcible_conflict(of, format!("{} {problem}", escape(&text)), by);
             self.target.set_by_id(dir, name, now);
         }
         self.changed = changed;
@@ -207,7 +207,7 @@ impl UndoPlanner<'_, '_> {
                 let what = format!(
                     "{path} is another file now, and no record says how that came; `trumanfs restore` has what it held"
                 );
-                self.fixed_conflict(&layer.record.clone(), what, None);
+                self.unforcible_conflict(&layer.record.clone(), what, None);
                 continue;
             }
             if self.target.slot(node).is_none()
@@ -252,7 +252,7 @@ impl UndoPlanner<'_, '_> {
                 }
                 Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
                     let of = layer.record.clone();
-                    self.fixed_conflict(&of, format!("{}: {what}", self.name_of(node)), None);
+                    self.unforcible_conflict(&of, format!("{}: {what}", self.name_of(node)), None);
                     self.forget_content(node, &content);
                 }
                 // The step that needs the content reports that.
@@ -286,9 +286,9 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Adds a conflict that cannot be overridden; unless the choice is to stop, the change is skipped and reported.
-    fn fixed_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
+    fn unforcible_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
         if self.choice == OnConflict::Stop {
-            if self.fixed.insert(of.clone()) {
+            if self.unforcible.insert(of.clone()) {
                 self.conflicts.push((conflict(of, what, false), by));
             }
         } else {

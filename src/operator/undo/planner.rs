@@ -99,7 +99,7 @@ pub(super) struct UndoPlanner<'a, 'p> {
     /// Files created by selected records but kept, because they were written to later.
     pub(super) kept: Vec<NodeId>,
     /// Records already reported as impossible to undo.
-    pub(super) fixed: HashSet<RecordId>,
+    pub(super) unforcible: HashSet<RecordId>,
     /// The names that selected records changed.
     pub(super) changed: HashMap<NameSlot, RecordId, NumberHash>,
     /// The names among them that were in a directory in the trash: a node that comes back there needs no other place.
@@ -150,7 +150,7 @@ impl UndoPlanner<'_, '_> {
             return;
         }
         if !can_be_forced {
-            self.fixed.insert((session.clone(), record.seq));
+            self.unforcible.insert((session.clone(), record.seq));
         }
         let conflict = UndoConflict {
             session: session.to_string(),

@@ -143,7 +143,9 @@ fn attempt(
         format!("restore {} as at {at} to {to}", request.path)
     };
     let caller = caller.for_undo();
-    let begun = backend.world().note_undo(what, Vec::new(), false, caller)?;
+    let begun = backend
+        .world()
+        .begin_undo_record(what, Vec::new(), false, caller)?;
     restored.record = Some(Operation {
         session: backend.world().session().to_owned(),
         seq: begun.seq(),

@@ -218,7 +218,8 @@ impl SelectionPass {
 /// Selects the records of a request.
 ///
 /// # Errors
-/// [`Error::Refused`] for an operation that changed nothing; [`Error::Missing`] where nothing is selected.
+/// For operations by number: [`Error::Refused`] for one that changed nothing, [`Error::Missing`] for one that did not
+/// happen. Those of reading the journal.
 pub fn select(store: &Store, wanted: &UndoScope) -> Result<RecordSelection> {
     let mut selection = RecordSelection::default();
     let mut pass = match wanted {

@@ -283,7 +283,7 @@ impl UndoStepRunner<'_, '_> {
         for (name, value) in others {
             let named = format!("{path}: attribute {}", escape(name));
             let name_id = (name.as_slice(), value.as_deref());
-            match put_label(self.backend.world(), located, name_id, self.caller) {
+            match put_xattr_if_allowed(self.backend.world(), located, name_id, self.caller) {
                 Ok(put) => {
                     self.outcome.attributes =
                         before + u64::from(put || self.outcome.attributes > before)
@@ -374,7 +374,7 @@ impl NewContent for FormerBytes<'_> {
 ///
 /// # Errors
 /// As [`World::put_xattr`].
-pub fn put_label(
+pub fn put_xattr_if_allowed(
     world: &World,
     located: &LocatedNode,
     (name, value): (&[u8], Option<&[u8]>),

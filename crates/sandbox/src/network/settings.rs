@@ -57,7 +57,7 @@ pub struct NetworkSetup {
 }
 
 impl NetworkSetup {
-    /// Returns the ports that the sandbox listens at. Its programs want the variables of [`hint`], too.
+    /// Returns the ports that the sandbox listens at. Its programs want the variables of [`add_proxy_variables`], too.
     pub fn captured(&self) -> CapturedPorts {
         self.settings.captured()
     }

@@ -65,7 +65,7 @@ fn a_record_of_an_undo_that_changed_nothing_is_passed_over() {
     for (of, redo) in [(Vec::new(), false), (of, true)] {
         let begun = lab
             .world
-            .note_undo("nothing".to_owned(), of, redo, Caller::myself());
+            .begin_undo_record("nothing".to_owned(), of, redo, Caller::myself());
         begun.unwrap().done();
     }
     assert_eq!(last(&lab).unwrap().operation, lab.op(undo));
