@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::argument_values::seconds;
-use super::exit::{failed_in_json, report_failure};
+use super::exit::{report_failure, report_failure_as_json};
 use super::output::Printer;
 use crate::error::Result;
 use crate::exec::program::network::NetworkRequest;
@@ -106,7 +106,7 @@ pub(super) fn exec(args: &ExecArgs) -> ExitCode {
     };
     let failed = |error| {
         if args.json {
-            failed_in_json(error)
+            report_failure_as_json(error)
         } else {
             report_failure(&error)
         }

@@ -54,7 +54,7 @@ pub(super) fn report_failure(error: &Error) -> ExitCode {
 }
 
 /// Says what went wrong, as an object. Returns the exit code that stands for it.
-pub(super) fn failed_in_json(error: Error) -> ExitCode {
+pub(super) fn report_failure_as_json(error: Error) -> ExitCode {
     let kind = error.kind();
     let exit = ExitReason::of(kind);
     let (what, remedy) = error.into_words();
@@ -65,7 +65,7 @@ pub(super) fn failed_in_json(error: Error) -> ExitCode {
 }
 
 /// Adds to a failure of which part may have been done how to go on.
-pub(super) fn go_on(error: Error, next: &str) -> Error {
+pub(super) fn with_advice(error: Error, next: &str) -> Error {
     match error {
         Error::Partly { what, remedy } => Error::Partly {
             what,
@@ -76,7 +76,7 @@ pub(super) fn go_on(error: Error, next: &str) -> Error {
 }
 
 /// Returns what clap says, as one of our errors.
-pub(super) fn in_words(error: &clap::Error) -> Error {
+pub(super) fn from_clap(error: &clap::Error) -> Error {
     let text = error.to_string();
     let what = text.lines().next().unwrap_or_default();
     let what = what.strip_prefix("error: ").unwrap_or(what);

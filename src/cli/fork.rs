@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::escaping::print_error;
-use super::exit::{ExitReason, go_on};
+use super::exit::{ExitReason, with_advice};
 use super::output::{Printer, count, quote, warn};
 use crate::client::{Client, ForkMethod, ForkReport};
 use crate::error::Result;
@@ -118,7 +118,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<ExitReason> {
     );
     let report = client
         .merge(&fork, &request)
-        .map_err(|error| go_on(error, &next))?;
+        .map_err(|error| with_advice(error, &next))?;
     if args.json {
         Printer::new().json(&report)?
     } else {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::execute::with_policy;
-use super::exit::{ExitReason, in_words};
+use super::exit::{ExitReason, from_clap};
 use super::output::Printer;
 use crate::error::Result;
 use crate::exec::program::ProgramHome;
@@ -135,7 +135,7 @@ pub(super) fn answer_mistyped(error: &clap::Error) -> ExitCode {
         // An agent may take a hook for failed that does not read its event.
         read_event();
     }
-    let (why, _) = in_words(error).into_words();
+    let (why, _) = from_clap(error).into_words();
     let printed = Printer::new().json(&refusal(&format!("trumanfs {VERB}: {why}")));
     match printed {
         Ok(()) => ExitReason::Ok.into(),

@@ -38,7 +38,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::Result;
 use crate::helper;
-use exit::{failed_in_json, in_words, report_failure};
+use exit::{from_clap, report_failure, report_failure_as_json};
 
 pub use exit::ExitReason;
 
@@ -155,7 +155,9 @@ pub fn run() -> ExitCode {
     let cli = match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && is_hook() => return hook::answer_mistyped(&error),
-        Err(error) if error.use_stderr() && as_json => return failed_in_json(in_words(&error)),
+        Err(error) if error.use_stderr() && as_json => {
+            return report_failure_as_json(from_clap(&error));
+        }
         Err(error) => {
             let _ = error.print();
             return if error.use_stderr() {
@@ -173,7 +175,7 @@ pub fn run() -> ExitCode {
     }
     match run_command(cli.command) {
         Ok(exit) => exit,
-        Err(error) if as_json => failed_in_json(error),
+        Err(error) if as_json => report_failure_as_json(error),
         Err(error) => report_failure(&error),
     }
 }

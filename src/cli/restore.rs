@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::exit::{ExitReason, go_on};
+use super::exit::{ExitReason, with_advice};
 use super::output::{Printer, print_line, quote, time, warn};
 use crate::client::Client;
 use crate::error::Result;
@@ -81,7 +81,7 @@ pub(super) fn restore(args: &RestoreArgs) -> Result<ExitReason> {
     );
     let restored = client
         .restore(&request)
-        .map_err(|error| go_on(error, &next))?;
+        .map_err(|error| with_advice(error, &next))?;
     if args.json {
         Printer::new().json(&restored)?
     } else {
@@ -135,7 +135,7 @@ fn create(args: &CheckpointCreateArgs) -> Result<ExitReason> {
     let next = "`trumanfs checkpoint list` shows whether it was made.";
     let made = client
         .checkpoint(&args.name)
-        .map_err(|error| go_on(error, next))?;
+        .map_err(|error| with_advice(error, next))?;
     let mut printer = Printer::new();
     if args.json {
         printer.json(&made)?

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::exit::{ExitReason, failed_in_json, report_failure};
+use super::exit::{ExitReason, report_failure, report_failure_as_json};
 use super::output::Printer;
 use crate::error::{Error, Result};
 use crate::exec::task::envelope::PayloadType;
@@ -52,7 +52,7 @@ pub(super) fn result(command: &ResultCommand) -> ExitCode {
         // Three codes are promised, so that nobody takes a missing key for an answer about the result.
         Err(error) => {
             if args.json {
-                failed_in_json(as_usage(error))
+                report_failure_as_json(as_usage(error))
             } else {
                 report_failure(&as_usage(error))
             };

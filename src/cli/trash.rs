@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::exit::{ExitReason, go_on};
+use super::exit::{ExitReason, with_advice};
 use super::inspect::process_words;
 use super::output::{Printer, bytes, time};
 use super::purge;
@@ -104,7 +104,7 @@ fn restore(args: &TrashRestoreArgs) -> Result<ExitReason> {
         "`trumanfs trash list` shows whether the entry is still there; if it is, restore it again.";
     let restored = client
         .trash_restore(args.entry.as_bytes(), to.as_ref())
-        .map_err(|error| go_on(error, next))?;
+        .map_err(|error| with_advice(error, next))?;
     let mut printer = Printer::new();
     if args.json {
         printer.json(&restored)?

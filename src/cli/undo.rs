@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::escaping::print_error;
-use super::exit::{ExitReason, go_on};
+use super::exit::{ExitReason, with_advice};
 use super::output::{Printer, count, quote, warn};
 use crate::client::{Client, EVERY_SESSION, UndoOptions, UndoQuery};
 use crate::error::Result;
@@ -110,7 +110,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
             session: Some(session),
             ..
         },
-    ) = (is_narrowed, &request.wanted)
+    ) = (is_narrowed, &request.scope)
     {
         warn(
             args.how.json,
@@ -120,7 +120,7 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
         );
     }
     let target = quote(args.target.as_os_str().as_bytes());
-    let command = command_to_go_on(&target, &request.wanted, &args.how);
+    let command = command_to_go_on(&target, &request.scope, &args.how);
     let next = format!(
         "`{command}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
     );
@@ -135,9 +135,11 @@ pub(super) fn redo(args: &RedoArgs) -> Result<ExitReason> {
     let mut found = client.redo_request(args.run.as_deref(), &skipped, args.how.options())?;
     loop {
         let (request, last) = found;
-        let command = command_to_go_on(&target, &request.wanted, &args.how);
+        let command = command_to_go_on(&target, &request.scope, &args.how);
         let next = format!("`{command}` goes on, mounted or not.");
-        let report = client.undo(&request).map_err(|error| go_on(error, &next))?;
+        let report = client
+            .undo(&request)
+            .map_err(|error| with_advice(error, &next))?;
         if args.run.is_none() && is_empty(&report) {
             skipped.push(last.operation);
             if let Ok(before) = client.redo_request(None, &skipped, args.how.options()) {
@@ -151,7 +153,7 @@ pub(super) fn redo(args: &RedoArgs) -> Result<ExitReason> {
 
 /// Returns whether there was nothing to do.
 fn is_empty(report: &UndoReport) -> bool {
-    let extent = report.extent;
+    let extent = report.size;
     let planned = extent.names + extent.contents + extent.attributes;
     let has_messages = report.stopped || report.failed.is_some() || !report.notes.is_empty();
     report.record.is_none() && planned == 0 && !has_messages
@@ -216,7 +218,9 @@ pub(super) fn undo_agent_run(client: &Client, target: &str, run: &str) -> Result
     };
     let next = format!("`trumanfs undo {target} --run {run}` goes on, mounted or not.");
     let request = client.undo_request(&what, how)?;
-    let report = client.undo(&request).map_err(|error| go_on(error, &next))?;
+    let report = client
+        .undo(&request)
+        .map_err(|error| with_advice(error, &next))?;
     print(Printer::to_stderr(), &report, &next, None);
     Ok(exit_reason(&report))
 }
@@ -233,7 +237,9 @@ pub(super) fn undo_and_print(
     next: &str,
     taken_back: Option<&str>,
 ) -> Result<ExitReason> {
-    let report = client.undo(request).map_err(|error| go_on(error, next))?;
+    let report = client
+        .undo(request)
+        .map_err(|error| with_advice(error, next))?;
     print_report(&report, how, next, taken_back)
 }
 
@@ -281,7 +287,7 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
     if report.stopped {
         return;
     }
-    let deeds = in_words(&report.deeds);
+    let deeds = in_words(&report.steps);
     let operations = count(report.operations, "operation");
     match (report.dry_run, &report.record, &report.failed) {
         (true, ..) => printer.line(format_args!("would undo {operations}: {deeds}")),
@@ -293,7 +299,7 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
         )),
         (_, Some(_), Some(error)) => {
             printer.flush();
-            let (extent, (moves, contents, attributes)) = (report.extent, report.done);
+            let (extent, (moves, contents, attributes)) = (report.size, report.done);
             let done = format!(
                 "Done so far: {moves} of {}, {contents} of {}, {attributes} of {} with other attributes. {next}",
                 count(extent.names, "move"),

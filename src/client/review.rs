@@ -206,8 +206,8 @@ impl Client {
             paths => UndoScope::Operations(listed_operations(review, paths)?),
         };
         Ok(UndoRequest {
-            wanted,
-            choice: how.on_conflict,
+            scope: wanted,
+            on_conflict: how.on_conflict,
             dry_run: how.dry_run,
             what: request_words("reject", review, paths),
         })

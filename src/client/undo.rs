@@ -94,9 +94,9 @@ impl Client {
                 "Give operations, or --session, --run, --since, --to, --pid, --program or --path. `trumanfs log` shows what was done.",
             ));
         }
-        let request = |wanted| UndoRequest {
-            wanted,
-            choice: how.on_conflict,
+        let request = |scope| UndoRequest {
+            scope,
+            on_conflict: how.on_conflict,
             dry_run: how.dry_run,
             what: format!("undo{words}"),
         };
@@ -174,8 +174,8 @@ impl Client {
             }
         };
         let request = UndoRequest {
-            wanted: UndoScope::Operations(operations),
-            choice: how.on_conflict,
+            scope: UndoScope::Operations(operations),
+            on_conflict: how.on_conflict,
             dry_run: how.dry_run,
             what: format!("redo: takes back {} ({})", last.operation, last.what),
         };

@@ -106,7 +106,7 @@ impl FileSystem {
                 return Ok(());
             };
             let moving = self.inodes().begin_move();
-            moving.note_no_dir_moved();
+            moving.set_moves_no_dir();
             let moved = self.world().put_copy(copy, caller)?;
             let mut names = Vec::with_capacity(moved.len());
             for name in &moved {

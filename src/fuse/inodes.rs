@@ -77,7 +77,7 @@ impl InodeTable {
     /// Records a node's location, as reported to the kernel, and returns the node's number.
     pub fn record_lookup(&self, parent: u64, name: Name<'_>, id: Id, born: u64) -> u64 {
         let mut table = self.table.lock();
-        let spot = table.place_of((parent, name));
+        let place = table.place_of((parent, name));
         let number = table.number(id, born);
         if parent == ROOT && name.bytes() == TRASH {
             table.trash = Some(number);
@@ -85,8 +85,8 @@ impl InodeTable {
         match table.nodes.get_mut(&number) {
             Some(inode) => {
                 inode.lookups += 1;
-                if inode.spot != spot {
-                    table.seen_at(number, spot);
+                if inode.place != place {
+                    table.seen_at(number, place);
                 } else {
                     // What was removed has been looked up where it lies now: from here on it is an ordinary part of
                     // the trash.
@@ -94,8 +94,8 @@ impl InodeTable {
                 }
             }
             None => {
-                table.hold(number, &spot);
-                let mut inode = TableInode::new(id, born, spot);
+                table.hold(number, &place);
+                let mut inode = TableInode::new(id, born, place);
                 inode.lookups = 1;
                 table.nodes.insert(number, Box::new(inode));
             }
@@ -132,7 +132,7 @@ impl InodeTable {
         let nodes = table.nodes.iter().filter(|(number, _)| **number != ROOT);
         nodes
             .filter_map(|(number, inode)| {
-                let (parent, name) = table.known_as(&inode.spot)?;
+                let (parent, name) = table.known_as(&inode.place)?;
                 Some((parent, name, *number))
             })
             .collect()
@@ -142,9 +142,9 @@ impl InodeTable {
     pub fn names_of(&self, number: u64) -> Vec<(u64, Box<[u8]>)> {
         let table = self.table.lock();
         let inode = table.nodes.get(&number);
-        let spots = inode.map(|inode| std::iter::once(&inode.spot).chain(&inode.others));
+        let spots = inode.map(|inode| std::iter::once(&inode.place).chain(&inode.others));
         let spots = spots.into_iter().flatten();
-        spots.filter_map(|spot| table.known_as(spot)).collect()
+        spots.filter_map(|place| table.known_as(place)).collect()
     }
 
     /// Returns the location of a node.
@@ -166,19 +166,19 @@ impl InodeTable {
     /// where the file was removed to: whoever reaches it by a name looks that up, each time.
     pub fn next_place(&self, number: u64) -> bool {
         let mut table = self.table.lock();
-        let Some(spot) = table
+        let Some(place) = table
             .nodes
             .get_mut(&number)
             .and_then(|inode| inode.others.pop())
         else {
             return false;
         };
-        let removed = table.in_trash(&spot);
+        let removed = table.in_trash(&place);
         let Some(inode) = table.nodes.get_mut(&number) else {
             return false;
         };
         inode.removed = removed;
-        let old = std::mem::replace(&mut inode.spot, spot);
+        let old = std::mem::replace(&mut inode.place, place);
         table.release(number, &old);
         true
     }
@@ -241,7 +241,7 @@ impl InodeTable {
             table.release(number, &from);
         } else if let Some(at) = elsewhere {
             let other = inode.others.remove(at);
-            let old = std::mem::replace(&mut inode.spot, other);
+            let old = std::mem::replace(&mut inode.place, other);
             table.release(number, &old);
         } else {
             inode.removed = true;
@@ -354,7 +354,7 @@ impl InodeTable {
         let Some(inode) = table.nodes.get(&number) else {
             return false;
         };
-        match inode.spot.parent {
+        match inode.place.parent {
             // Only the daemon changes what lies in the trash.
             IN_TRASH => true,
             parent => table.nodes.get(&parent).is_some_and(|dir| dir.watched),

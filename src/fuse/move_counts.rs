@@ -13,19 +13,19 @@ use super::inodes::InodeTable;
 #[must_use = "the move lasts as long as this"]
 pub struct MoveGuard<'a> {
     inodes: &'a InodeTable,
-    of_files: Cell<bool>,
+    moves_no_dir: Cell<bool>,
 }
 
 impl MoveGuard<'_> {
-    /// Notes that no directory moved: those that were found before are still there.
-    pub fn note_no_dir_moved(&self) {
-        self.of_files.set(true);
+    /// Says that no directory moves: those that were found before are still there.
+    pub fn set_moves_no_dir(&self) {
+        self.moves_no_dir.set(true);
     }
 }
 
 impl Drop for MoveGuard<'_> {
     fn drop(&mut self) {
-        if !self.of_files.get() {
+        if !self.moves_no_dir.get() {
             self.inodes.dir_changed();
         }
         self.inodes.moved.fetch_add(1, Ordering::SeqCst);
@@ -39,7 +39,7 @@ impl InodeTable {
         self.moving.fetch_add(1, Ordering::SeqCst);
         MoveGuard {
             inodes: self,
-            of_files: Cell::new(false),
+            moves_no_dir: Cell::new(false),
         }
     }
 

@@ -121,7 +121,7 @@ impl FileSystem {
         let name = Name::new(name.as_bytes())?;
         let dir = self.dir(parent.0)?;
         let moving = self.inodes().begin_move();
-        moving.note_no_dir_moved();
+        moving.set_moves_no_dir();
         let removed = self.world().unlink(&dir, name, caller)?;
         self.inodes()
             .record_removal((parent.0, name), removed.id, removed.entry.bytes());
@@ -139,7 +139,7 @@ impl FileSystem {
         if let Ok(removed) = &outcome {
             // It was empty, so no other one moved with it.
             self.shared.dirs.forget(removed.id);
-            moving.note_no_dir_moved();
+            moving.set_moves_no_dir();
             self.inodes()
                 .record_removal((parent.0, name), removed.id, removed.entry.bytes());
             self.inodes()
@@ -185,7 +185,7 @@ impl FileSystem {
                 self.inodes().record_move(to, from, other);
             }
             if !moved.directory {
-                moving.note_no_dir_moved();
+                moving.set_moves_no_dir();
             }
         }
         outcome.map(|_| ())

@@ -42,7 +42,7 @@ pub(super) struct TableInode {
     pub(super) id: Id,
     /// Its time of birth ([`crate::world::Meta::born`]).
     pub(super) born: u64,
-    pub(super) spot: NodePlace,
+    pub(super) place: NodePlace,
     /// Further locations of a file with several hard links.
     pub(super) others: Vec<NodePlace>,
     pub(super) lookups: u64,
@@ -64,11 +64,11 @@ pub(super) struct NodePlace {
 
 impl TableInode {
     /// Creates a node that has not been reported to the kernel yet.
-    pub(super) fn new(id: Id, born: u64, spot: NodePlace) -> TableInode {
+    pub(super) fn new(id: Id, born: u64, place: NodePlace) -> TableInode {
         TableInode {
             id,
             born,
-            spot,
+            place,
             others: Vec::new(),
             lookups: 0,
             children: 0,
@@ -127,12 +127,12 @@ impl NodeTable {
     }
 
     /// Returns a location as the kernel knows it: its directory's number, if it has one, and its name.
-    pub(super) fn known_as(&self, spot: &NodePlace) -> Option<(u64, Box<[u8]>)> {
-        let parent = match spot.parent {
+    pub(super) fn known_as(&self, place: &NodePlace) -> Option<(u64, Box<[u8]>)> {
+        let parent = match place.parent {
             IN_TRASH => self.trash?,
             parent => parent,
         };
-        Some((parent, spot.name.clone()))
+        Some((parent, place.name.clone()))
     }
 
     pub(super) fn path(&self, number: u64) -> Result<WorldPath> {
@@ -144,8 +144,8 @@ impl NodeTable {
                 break;
             }
             let inode = self.nodes.get(&at).ok_or(Error::NotFound)?;
-            names.push(&inode.spot.name);
-            at = inode.spot.parent;
+            names.push(&inode.place.name);
+            at = inode.place.parent;
         }
         let mut path = WorldPath::root();
         for name in names.iter().rev() {
@@ -155,42 +155,42 @@ impl NodeTable {
     }
 
     /// Records another location of a known node: another hard link, or a move behind the mount.
-    pub(super) fn seen_at(&mut self, number: u64, spot: NodePlace) {
+    pub(super) fn seen_at(&mut self, number: u64, place: NodePlace) {
         /// The number of further locations kept for a file; the latest are as good as any.
         const MAX_EXTRA_PLACES: usize = 8;
-        self.hold(number, &spot);
+        self.hold(number, &place);
         // A location in the trash is used only if the file has no other: a file cannot be changed through it.
-        let worse = self.in_trash(&spot)
+        let worse = self.in_trash(&place)
             && self
                 .nodes
                 .get(&number)
-                .is_some_and(|inode| !inode.removed && !self.in_trash(&inode.spot));
+                .is_some_and(|inode| !inode.removed && !self.in_trash(&inode.place));
         let Some(inode) = self.nodes.get_mut(&number) else {
             return;
         };
         let mut dropped = Vec::new();
-        if let Some(at) = inode.others.iter().position(|other| *other == spot) {
+        if let Some(at) = inode.others.iter().position(|other| *other == place) {
             dropped.push(inode.others.swap_remove(at));
         }
         if worse {
-            inode.others.insert(0, spot);
+            inode.others.insert(0, place);
         } else {
             inode.removed = false;
             // What is found in the trash may be gathered at this moment, which nobody tells of a name that was not
             // known: then the file is found where it was known to be.
-            let old = std::mem::replace(&mut inode.spot, spot);
+            let old = std::mem::replace(&mut inode.place, place);
             inode.others.push(old);
         }
         if inode.others.len() > MAX_EXTRA_PLACES {
             dropped.push(inode.others.remove(0));
         }
-        for spot in dropped {
-            self.release(number, &spot);
+        for place in dropped {
+            self.release(number, &place);
         }
     }
 
-    pub(super) fn in_trash(&self, spot: &NodePlace) -> bool {
-        spot.parent == IN_TRASH || self.path(spot.parent).is_ok_and(|path| in_trash(&path))
+    pub(super) fn in_trash(&self, place: &NodePlace) -> bool {
+        place.parent == IN_TRASH || self.path(place.parent).is_ok_and(|path| in_trash(&path))
     }
 
     pub(super) fn replace_spot(&mut self, number: u64, old: &NodePlace, new: NodePlace) {
@@ -200,38 +200,38 @@ impl NodeTable {
         };
         let was = match inode.others.iter_mut().find(|other| *other == old) {
             Some(other) => std::mem::replace(other, new),
-            None => std::mem::replace(&mut inode.spot, new),
+            None => std::mem::replace(&mut inode.place, new),
         };
         self.release(number, &was);
     }
 
     /// Notes a location of a node where it leads through: at the directory, or at the trash entry.
-    pub(super) fn hold(&mut self, number: u64, spot: &NodePlace) {
-        if spot.parent == IN_TRASH {
-            let entry = self.trashed.entry(spot.name.clone());
+    pub(super) fn hold(&mut self, number: u64, place: &NodePlace) {
+        if place.parent == IN_TRASH {
+            let entry = self.trashed.entry(place.name.clone());
             entry.or_default().push(number);
-        } else if let Some(inode) = self.nodes.get_mut(&spot.parent) {
+        } else if let Some(inode) = self.nodes.get_mut(&place.parent) {
             inode.children += 1;
         }
     }
 
     /// Takes back what [`NodeTable::hold`] noted.
-    pub(super) fn release(&mut self, number: u64, spot: &NodePlace) {
-        self.unnote(number, spot);
-        self.drop_if_unused(spot.parent);
+    pub(super) fn release(&mut self, number: u64, place: &NodePlace) {
+        self.unnote(number, place);
+        self.drop_if_unused(place.parent);
     }
 
-    fn unnote(&mut self, number: u64, spot: &NodePlace) {
-        if spot.parent != IN_TRASH {
-            if let Some(inode) = self.nodes.get_mut(&spot.parent) {
+    fn unnote(&mut self, number: u64, place: &NodePlace) {
+        if place.parent != IN_TRASH {
+            if let Some(inode) = self.nodes.get_mut(&place.parent) {
                 inode.children = inode.children.saturating_sub(1);
             }
-        } else if let Some(numbers) = self.trashed.get_mut(&spot.name) {
+        } else if let Some(numbers) = self.trashed.get_mut(&place.name) {
             if let Some(at) = numbers.iter().position(|n| *n == number) {
                 numbers.swap_remove(at);
             }
             if numbers.is_empty() {
-                self.trashed.remove(&spot.name);
+                self.trashed.remove(&place.name);
             }
         }
     }
@@ -254,9 +254,9 @@ impl NodeTable {
             if self.trash == Some(number) {
                 self.trash = None;
             }
-            for spot in std::iter::once(&inode.spot).chain(&inode.others) {
-                self.unnote(number, spot);
-                pending.push(spot.parent);
+            for place in std::iter::once(&inode.place).chain(&inode.others) {
+                self.unnote(number, place);
+                pending.push(place.parent);
             }
         }
     }

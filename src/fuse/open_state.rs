@@ -167,7 +167,7 @@ impl OpenState for FileOpens<'_> {
         let opened = handles.reopen_handles(self.number, |flags| root.reopen(&node, flags))?;
         // A lookup that does not find the old inode meanwhile tries again.
         let moving = inodes.begin_move();
-        moving.note_no_dir_moved();
+        moving.set_moves_no_dir();
         inodes.expect_replacement(self.number, new.id);
         let outcome = act();
         inodes.record_replacement(self.number, new.id, outcome.is_ok().then_some(new.born));

@@ -80,7 +80,7 @@ impl World {
             dropped: None,
         };
         let author = self.author(caller);
-        let _names = self.names.read();
+        let _names = self.names_lock.read();
         let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
         let moved = rename_noreplace(&staged, written, dir, name).and_then(|()| {
             let arrived = stat_at(dir.as_fd(), name)?;

@@ -222,7 +222,7 @@ impl World {
         if old.meta.id != copy.original.id {
             return Err(Error::NotFound);
         }
-        let names = self.names.read();
+        let names = self.names_lock.read();
         let before = stat_fd(dir.as_fd())?.mtime;
         drop(names);
         let stem = name.bytes().get(..MAX_STEM_BYTES).unwrap_or(name.bytes());
@@ -274,7 +274,7 @@ impl World {
             dropped: None,
         };
         let author = self.author(caller);
-        let _names = self.names.read();
+        let _names = self.names_lock.read();
         let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
         let version = copy.making.name();
         let from: &OwnedFd = self.versions.dir();

@@ -49,7 +49,7 @@ impl World {
             mode,
             dropped,
         };
-        let names = self.names.read();
+        let names = self.names_lock.read();
         let pending = self
             .journal
             .begin(op, &[dir.dir_time()?], Some(&self.author(caller)))?;
@@ -219,7 +219,7 @@ impl World {
         act: impl FnOnce(&Dir) -> Result<()>,
     ) -> Result<Meta> {
         let is_link = matches!(op, Op::Link { .. });
-        let _names = self.names.read();
+        let _names = self.names_lock.read();
         let pending = self
             .journal
             .begin(op, &[dir.dir_time()?], Some(&self.author(caller)))?;

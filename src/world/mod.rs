@@ -100,12 +100,12 @@ pub struct World {
     /// True if a home is mounted on this world.
     mounted: bool,
     /// The reserved space that removals are given on a full disk.
-    spare: Option<std::fs::File>,
+    removal_reserve: Option<std::fs::File>,
     /// True if the scratch directory has been created.
     scratch: parking_lot::Mutex<bool>,
     /// Read-held from reading a directory's time until a name in it has moved, write-held while another inode takes a
     /// file's place (`replace.rs`).
-    names: parking_lot::RwLock<()>,
+    names_lock: parking_lot::RwLock<()>,
     /// The names of files with several hard links.
     links: store::link_index::LinkIndex,
     outside: outside_names::OutsideNames,

@@ -53,7 +53,7 @@ impl World {
     /// `EISDIR`; `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has
     /// changed.
     pub fn unlink(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
-        let _names = self.names.read();
+        let _names = self.names_lock.read();
         let found = self.view.admit(dir, name)?;
         // The kernel checks for a directory before permission to change it (may_delete), as in `rmdir`.
         if found.meta.is_dir() {
@@ -97,7 +97,7 @@ impl World {
         self.view.expect_changeable(&found.path(), true)?;
         self.expect_empty(&found, caller)?;
         let author = self.author(caller);
-        let names = self.names.read();
+        let names = self.names_lock.read();
         let entry = self.move_to_trash(
             &found,
             |path, ids, trash| Op::Rmdir { path, ids, trash },
@@ -121,7 +121,7 @@ impl World {
     /// # Errors
     /// `ENOENT`; `EROFS`; any error from `renameat2(2)` or the journal's `write(2)`. On failure nothing has changed.
     pub fn discard(&self, dir: &Dir, name: Name<'_>, caller: Caller) -> Result<RemovedNode> {
-        let mut names = Some(self.names.read());
+        let mut names = Some(self.names_lock.read());
         let found = self.view.admit_for(dir, name, caller)?;
         let directory = found.meta.is_dir();
         self.view
@@ -138,7 +138,7 @@ impl World {
             }
         };
         self.sync_entry_before_loss(&found, true)?;
-        let names = names.unwrap_or_else(|| self.names.read());
+        let names = names.unwrap_or_else(|| self.names_lock.read());
         let entry = self.move_to_trash(&found, op, &self.author(caller))?;
         drop(names);
         Ok(RemovedNode {
@@ -279,7 +279,7 @@ impl World {
 
     /// Moves an entry, including a directory that its owner may not write to. Moving a directory changes its `..`, for
     /// which the kernel requires write permission on the directory itself; removing one does not. So the permission is
-    /// granted for the moment of the move.
+    /// granted for the moment of the move. On a full disk a piece of the reserve is freed, and the move tried again.
     pub(super) fn move_lending_bits(
         &self,
         from: BorrowedFd<'_>,
@@ -289,7 +289,10 @@ impl World {
     ) -> Result<()> {
         let mut moved = rename_noreplace(from, name, to, new);
         while moved.as_ref().is_err_and(reserve::is_full)
-            && self.spare.as_ref().is_some_and(reserve::free_piece)
+            && self
+                .removal_reserve
+                .as_ref()
+                .is_some_and(reserve::free_piece)
         {
             moved = rename_noreplace(from, name, to, new);
         }

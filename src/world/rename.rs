@@ -60,7 +60,7 @@ impl World {
         how: RenameMode,
         caller: Caller,
     ) -> Result<RenameResult> {
-        let mut names = Some(self.names.read());
+        let mut names = Some(self.names_lock.read());
         let found = self.view.admit_for(dir, name, caller)?;
         let from_trash = in_trash(&found.path());
         if from_trash {
@@ -86,7 +86,7 @@ impl World {
             names = None;
             self.before_moving(&found, caller)?;
         }
-        let names = names.unwrap_or_else(|| self.names.read());
+        let names = names.unwrap_or_else(|| self.names_lock.read());
         let target = match self.view.admit_for(new_dir, new_name, caller) {
             Ok(target) => Some(target),
             Err(Error::NotFound) => None,

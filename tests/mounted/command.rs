@@ -814,7 +814,7 @@ fn the_log_as_json_parses_and_its_chain_holds() {
                 assert_eq!(format!("{{{rest}"), line);
             }
         }
-        assert_eq!(record["v"], 5, "{line}");
+        assert_eq!(record["v"], 6, "{line}");
         assert_eq!(record["seq"], seq, "{line}");
         assert_eq!(record["prev"], prev.as_str(), "{line}");
         chrono::DateTime::parse_from_rfc3339(record["time"].as_str().unwrap()).unwrap();

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
-use super::super::exit::{failed_in_json, report_failure};
+use super::super::exit::{report_failure, report_failure_as_json};
 use super::super::output::warn;
 use crate::error::{Error, Result, reason};
 use crate::exec::interrupt::SIGNALS;
@@ -55,7 +55,7 @@ pub(in crate::cli) fn print_outcome(outcome: &Outcome, as_json: bool) -> ExitCod
     }
     let unavailable = outcome.unavailable.as_ref().map(|error| {
         if as_json {
-            failed_in_json(error.clone())
+            report_failure_as_json(error.clone())
         } else {
             report_failure(error)
         }

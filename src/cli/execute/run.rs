@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::super::argument_values::{seconds, some_seconds};
-use super::super::exit::{failed_in_json, report_failure};
+use super::super::exit::{report_failure, report_failure_as_json};
 use super::super::output::{Printer, warn};
 use super::line::{print_outcome, stdin, take_signals};
 use super::with_policy::{self, make_launcher, watched_policy};
@@ -110,7 +110,7 @@ pub(in crate::cli) fn run(args: RunArgs) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             if as_json {
-                failed_in_json(error);
+                report_failure_as_json(error);
             } else {
                 report_failure(&error);
             }

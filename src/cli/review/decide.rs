@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::super::exit::{ExitReason, go_on};
+use super::super::exit::{ExitReason, with_advice};
 use super::super::output::{Printer, count, quote};
 use super::super::undo::{UndoModeArgs, print_report, undo_and_print};
 use crate::client::{Client, Review};
@@ -107,7 +107,7 @@ pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<ExitReason> {
         Some(path) => client.accept_hunks(&review, path, &args.which.hunk),
         None => client.accept(&review, &paths),
     };
-    let accepted = accepted.map_err(|error| go_on(error, next))?;
+    let accepted = accepted.map_err(|error| with_advice(error, next))?;
     let mut printer = Printer::new();
     if args.json {
         printer.json(&accepted)?

@@ -202,7 +202,7 @@ impl<'a> Past<'a> {
             (Some(next), _) => Some(next?),
             (None, None) => self.records.next_record()?,
             // The first record that is not wanted is read in any case: it ends the loop.
-            (None, Some(path_filter)) => self.records.next_of(|session, header| {
+            (None, Some(path_filter)) => self.records.next_where_in(|session, header| {
                 path_filter.has(session, header.seq) || !wanted(session, header.seq)
             })?,
         };
@@ -274,7 +274,9 @@ fn read_ahead(
     while ahead.len() < READ_AHEAD && !ahead.back().is_some_and(is_last) {
         let next = match path_filter {
             None => records.next_record(),
-            Some(filter) => records.next_of(|session, header| filter.has(session, header.seq)),
+            Some(filter) => {
+                records.next_where_in(|session, header| filter.has(session, header.seq))
+            }
         };
         let Some(next) = next.transpose() else { break };
         ahead.push_back(next);

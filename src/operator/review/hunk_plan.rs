@@ -101,11 +101,11 @@ impl Review<'_> {
             .iter()
             .map(|hunk| format!("take back {} of {path}", hunk.hunk));
         report.changes = changes.collect();
-        report.extent = PlanSize {
+        report.size = PlanSize {
             contents: 1,
             ..PlanSize::default()
         };
-        report.deeds = vec![StepSummary {
+        report.steps = vec![StepSummary {
             kind: StepKind::Content,
             count: 1,
             paths: vec![path.clone()],

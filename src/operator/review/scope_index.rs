@@ -76,7 +76,7 @@ impl ScopeIndex {
         let mut records = ReverseRecords::open_unchecked(store)?;
         loop {
             // `accept` records are parsed, and the first record before the scope ends the pass.
-            let next = records.next_of(|session, header| {
+            let next = records.next_where_in(|session, header| {
                 if scope.from.includes(session, header.seq) || header.op == "accept" {
                     return true;
                 }

@@ -117,7 +117,7 @@ impl UndoPlanner<'_, '_> {
         for (place, lies) in std::mem::take(&mut self.followed) {
             let dir = self.target.path(place.0);
             let by = self
-                .touched
+                .later_changes
                 .get(&ChangeKey::Name(place.0, place.1))
                 .cloned();
             if let (Some(by), true) = (by, dir.is_some_and(|dir| !in_trash(&dir))) {

@@ -30,7 +30,7 @@ impl UndoPlanner<'_, '_> {
             if self.is_equal_content(node, &before, &there)? {
                 return Ok(false);
             }
-            let by = self.touched.get(&ChangeKey::Content(node)).cloned();
+            let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
             self.conflict(record, self.name_of(node), "was written to later", by, true);
             if self.choice == OnConflict::KeepBoth {
                 self.beside.insert(node, (before, record.1.seq));
@@ -100,7 +100,7 @@ impl UndoPlanner<'_, '_> {
             if !asked {
                 return Ok(());
             }
-            let by = self.touched.get(&ChangeKey::Attribute(node)).cloned();
+            let by = self.later_changes.get(&ChangeKey::Attribute(node)).cloned();
             let what = "has other permissions or another owner since";
             self.conflict(record, self.name_of(node), what, by, true);
             if self.choice == OnConflict::KeepBoth {
@@ -133,7 +133,7 @@ impl UndoPlanner<'_, '_> {
             && there != after
             && there != *before
         {
-            let by = self.touched.get(&ChangeKey::Attribute(node)).cloned();
+            let by = self.later_changes.get(&ChangeKey::Attribute(node)).cloned();
             let what = "has another extended attribute since";
             self.conflict(record, self.name_of(node), what, by, true);
             if self.choice == OnConflict::KeepBoth {

@@ -123,7 +123,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
         for (_, dir, slot, node) in fills {
             let path = dir.join(Name::new(&slot.1)?);
             let filled = self.fill_place(slot, node);
-            skipped.or_end(path, filled)?;
+            skipped.value_or_note(path, filled)?;
         }
         for change in &changes {
             let Some(dir) = self.place_of(change.slot.0) else {
@@ -132,7 +132,7 @@ impl<'a, 'h> NodeMover<'a, 'h> {
             if change.then.is_none() && self.here.lookup(change.slot.0, &change.slot.1)?.is_some() {
                 let path = dir.join(Name::new(&change.slot.1)?);
                 let discarded = self.discard(&change.slot);
-                skipped.or_end(path, discarded)?;
+                skipped.value_or_note(path, discarded)?;
             }
         }
         Ok(())

@@ -17,9 +17,11 @@ use crate::world::Caller;
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct UndoRequest {
     /// The operations to undo.
-    pub wanted: UndoScope,
+    #[serde(rename = "wanted")]
+    pub scope: UndoScope,
     /// The resolution of conflicts.
-    pub choice: OnConflict,
+    #[serde(rename = "choice")]
+    pub on_conflict: OnConflict,
     /// True for a plan only.
     pub dry_run: bool,
     /// The command in words, for the record.
@@ -34,10 +36,11 @@ pub struct UndoReport {
     /// The number of operations selected.
     pub operations: u64,
     /// The planned changes by kind.
-    #[serde(default)]
-    pub deeds: Vec<StepSummary>,
+    #[serde(rename = "deeds", default)]
+    pub steps: Vec<StepSummary>,
     /// The size of the plan.
-    pub extent: PlanSize,
+    #[serde(rename = "extent")]
+    pub size: PlanSize,
     /// The undo's record; `None` where nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<Operation>,
@@ -100,8 +103,8 @@ impl UndoReport {
         let (one, two) = (first.done, self.done);
         UndoReport {
             operations: first.operations,
-            deeds: first.deeds.clone(),
-            extent: first.extent,
+            steps: first.steps.clone(),
+            size: first.size,
             record: self.record.or_else(|| first.record.clone()),
             run: self.run.or(first.run),
             done: (one.0 + two.0, one.1 + two.1, one.2 + two.2),
@@ -117,18 +120,18 @@ fn attempt(
     backend: Option<&dyn ChangeBackend>,
     caller: Caller,
 ) -> Result<(UndoReport, bool)> {
-    let selection = select(store, &request.wanted)?;
+    let selection = select(store, &request.scope)?;
     if selection.count == 0 {
-        return Err(nothing_selected(&request.wanted));
+        return Err(nothing_selected(&request.scope));
     }
-    let planned = plan(store, &selection, request.choice)?;
-    let stopped = request.choice == OnConflict::Stop && !planned.conflicts.is_empty();
-    let (deeds, changes) = summarize_plan(&planned)?;
+    let planned = plan(store, &selection, request.on_conflict)?;
+    let stopped = request.on_conflict == OnConflict::Stop && !planned.conflicts.is_empty();
+    let (steps, changes) = summarize_plan(&planned)?;
     let mut report = UndoReport {
         dry_run: request.dry_run,
-        deeds,
+        steps,
         operations: selection.count,
-        extent: plan_size(&planned)?,
+        size: plan_size(&planned)?,
         stopped,
         notes: planned.notes.clone(),
         ..UndoReport::default()
@@ -144,7 +147,7 @@ fn attempt(
             report.run = outcome.record.and(caller.origin.run);
             report.done = (outcome.moves, outcome.contents, outcome.attributes);
             was_denied = outcome.skipped.was_denied();
-            let end = outcome.skipped.end().map(|path| format!("{path}: "));
+            let end = outcome.skipped.ended_at().map(|path| format!("{path}: "));
             let end = end.unwrap_or_default();
             report.failed = outcome
                 .failed

@@ -38,7 +38,7 @@ pub fn plan<'a>(
         choice,
         conflicts: Vec::new(),
         notes: Vec::new(),
-        touched: HashMap::default(),
+        later_changes: HashMap::default(),
         instead: HashMap::default(),
         beside: HashMap::new(),
         born: Vec::new(),
@@ -99,7 +99,7 @@ impl UndoPlanner<'_, '_> {
                 self.reverse_selected(effects, (&session, &record))?;
             } else {
                 for effect in effects {
-                    self.note_touched(&effect, (&session, record.seq));
+                    self.note_later_change(&effect, (&session, record.seq));
                     if let Some(undo) = cancelled {
                         let pair = (selection, undo.pair);
                         self.follow_cancelled(pair, &effect, (&session, &record))?;
@@ -131,7 +131,7 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    fn note_touched(&mut self, effect: &RecordEffect, (session, seq): (&Arc<str>, u64)) {
+    fn note_later_change(&mut self, effect: &RecordEffect, (session, seq): (&Arc<str>, u64)) {
         let what = match effect {
             RecordEffect::Name { dir, name, .. } => ChangeKey::Name(*dir, *name),
             RecordEffect::Content { node, .. } => ChangeKey::Content(*node),
@@ -141,7 +141,7 @@ impl UndoPlanner<'_, '_> {
             | RecordEffect::Xattr(node, ..) => ChangeKey::Attribute(*node),
             RecordEffect::Time(..) | RecordEffect::Born(_) => return,
         };
-        self.touched.insert(what, (session.clone(), seq));
+        self.later_changes.insert(what, (session.clone(), seq));
     }
 
     fn reverse_selected(
@@ -192,7 +192,7 @@ impl UndoPlanner<'_, '_> {
             let after = content_of(self.past.tree(), node);
             let there = content_of(&self.target, node);
             if !is_same_layer(&after, &there) && !self.is_equal_content(node, &after, &there)? {
-                let by = self.touched.get(&ChangeKey::Content(node)).cloned();
+                let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
                 self.conflict(record, self.name_of(node), "was written to later", by, true);
                 if self.choice == OnConflict::KeepBoth {
                     self.kept.push(node);

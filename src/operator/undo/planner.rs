@@ -89,7 +89,7 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) conflicts: Vec<ConflictCause>,
     pub(super) notes: Vec<String>,
     /// For each change, the next later record that is not selected, on the way back from the newest.
-    pub(super) touched: HashMap<ChangeKey, RecordId, NumberHash>,
+    pub(super) later_changes: HashMap<ChangeKey, RecordId, NumberHash>,
     /// Names used instead, because something later has the original name.
     pub(super) instead: HashMap<NameSlot, NameId, NumberHash>,
     /// Contents to put beside their file.
@@ -131,7 +131,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     pub(super) fn conflicting_record(&self, (dir, name): NameSlot) -> Option<RecordId> {
-        self.touched.get(&ChangeKey::Name(dir, name)).cloned()
+        self.later_changes.get(&ChangeKey::Name(dir, name)).cloned()
     }
 
     pub(super) fn conflict(

@@ -303,7 +303,7 @@ fn by_number(
             break;
         }
         if named.contains(&(&session, record.seq)) {
-            check(&record)?;
+            expect_undoable(&record)?;
             found.push((session.clone(), record.seq));
         }
         let one = session.clone();
@@ -328,7 +328,7 @@ fn by_number(
     Ok(pass)
 }
 
-fn check(record: &Record) -> Result<()> {
+fn expect_undoable(record: &Record) -> Result<()> {
     let why = match &record.op {
         Op::Purge { .. } | Op::Evict { .. } => "it deleted for good",
         Op::Gather { .. } => "it belongs to the removal of a directory: undo that",

@@ -45,9 +45,9 @@ pub struct StepSummary {
 }
 
 /// Describes the changes and their files in a sentence.
-pub fn in_words(deeds: &[StepSummary]) -> String {
-    let words = deeds.iter().map(|deed| {
-        let verb = match deed.kind {
+pub fn in_words(steps: &[StepSummary]) -> String {
+    let words = steps.iter().map(|step| {
+        let verb = match step.kind {
             StepKind::BroughtBack => "brought back",
             StepKind::Removed => "removed",
             StepKind::Moved => "moved back",
@@ -55,8 +55,8 @@ pub fn in_words(deeds: &[StepSummary]) -> String {
             StepKind::Attributes => "put back the attributes of",
             StepKind::Time => "put back the time of",
         };
-        let paths: Vec<String> = deed.paths.iter().map(ToString::to_string).collect();
-        let more = deed.count - paths.len() as u64;
+        let paths: Vec<String> = step.paths.iter().map(ToString::to_string).collect();
+        let more = step.count - paths.len() as u64;
         let and = match more {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -81,16 +81,16 @@ type StepLine = (StepKind, WorldPath, String);
 pub(super) fn summarize_plan(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, Vec<String>)> {
     let mut changes = step_lines(plan)?;
     changes.sort_unstable();
-    let mut deeds: Vec<StepSummary> = Vec::new();
+    let mut steps: Vec<StepSummary> = Vec::new();
     for (kind, path, _) in &changes {
-        match deeds.last_mut().filter(|deed| deed.kind == *kind) {
-            Some(deed) => {
-                deed.count += 1;
-                if deed.paths.len() < MAX_NAMED_PATHS {
-                    deed.paths.push(path.clone());
+        match steps.last_mut().filter(|step| step.kind == *kind) {
+            Some(step) => {
+                step.count += 1;
+                if step.paths.len() < MAX_NAMED_PATHS {
+                    step.paths.push(path.clone());
                 }
             }
-            None => deeds.push(StepSummary {
+            None => steps.push(StepSummary {
                 kind: *kind,
                 count: 1,
                 paths: vec![path.clone()],
@@ -98,8 +98,8 @@ pub(super) fn summarize_plan(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, V
         }
     }
     // Directories get their times back whenever something in them changes.
-    if deeds.len() > 1 {
-        deeds.retain(|deed| deed.kind != StepKind::Time);
+    if steps.len() > 1 {
+        steps.retain(|step| step.kind != StepKind::Time);
     }
     let words = changes
         .into_iter()
@@ -111,7 +111,7 @@ pub(super) fn summarize_plan(plan: &UndoPlan<'_>) -> Result<(Vec<StepSummary>, V
         lines.truncate(MAX_LISTED_CHANGES);
         lines.push(format!("and {more} more"));
     }
-    Ok((deeds, lines))
+    Ok((steps, lines))
 }
 
 fn step_lines(plan: &UndoPlan<'_>) -> Result<Vec<StepLine>> {

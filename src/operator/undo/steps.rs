@@ -87,7 +87,7 @@ impl UndoStepRunner<'_, '_> {
             };
             if let Some(layer) = &then.content {
                 let put = self.put_content_at(node, &path, layer);
-                let put = self.outcome.skipped.or_end(&path, put)?;
+                let put = self.outcome.skipped.value_or_note(&path, put)?;
                 self.outcome.contents += u64::from(put == Some(true));
             }
             changed.push(node);
@@ -95,7 +95,7 @@ impl UndoStepRunner<'_, '_> {
         for (node, content, seq) in &plan.beside {
             if let Some(path) = self.path_of(*node) {
                 let put = self.put_beside(*node, &path, content.as_ref(), *seq);
-                self.outcome.skipped.or_end(&path, put)?;
+                self.outcome.skipped.value_or_note(&path, put)?;
             }
         }
         // Changes in a directory set its time, so directories come last; and a directory that gets a mode which closes
@@ -113,7 +113,7 @@ impl UndoStepRunner<'_, '_> {
                 continue;
             };
             let located = self.open_planned(node, &path);
-            if let Some(located) = self.outcome.skipped.or_end(&path, located)? {
+            if let Some(located) = self.outcome.skipped.value_or_note(&path, located)? {
                 let then = self.with_own_changes(node, then);
                 self.put_attributes(&path, &located, &then)?;
             }
@@ -261,7 +261,7 @@ impl UndoStepRunner<'_, '_> {
                 // Where one is refused, the others are still set.
                 all.extend(parts.into_iter().rev());
                 all.retain(|change| *change != SetAttrs::default());
-            } else if let Some(now) = self.outcome.skipped.or_end(path, set)? {
+            } else if let Some(now) = self.outcome.skipped.value_or_note(path, set)? {
                 self.outcome.attributes = before + 1;
                 if let Err(error) = check_set_gid(&change, &now) {
                     self.outcome.skipped.note(path, &error);
@@ -273,7 +273,7 @@ impl UndoStepRunner<'_, '_> {
             return Ok(());
         }
         let now = crate::world::xattrs(located.node.as_fd());
-        let Some(now) = self.outcome.skipped.or_end(path, now)? else {
+        let Some(now) = self.outcome.skipped.value_or_note(path, now)? else {
             return Ok(());
         };
         let other = |(name, value): &(&Vec<u8>, &Option<Vec<u8>>)| now.get(*name) != value.as_ref();

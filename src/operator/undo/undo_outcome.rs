@@ -45,7 +45,7 @@ impl SkippedSteps {
     ///
     /// # Errors
     /// An error that ends the undo; [`SkippedSteps::end`] has the path.
-    pub(super) fn or_end<T>(
+    pub(super) fn value_or_note<T>(
         &mut self,
         what: impl Display,
         outcome: Result<T>,
@@ -85,7 +85,7 @@ impl SkippedSteps {
     }
 
     /// Returns the path at which the undo ended, if it did.
-    pub fn end(&self) -> Option<&str> {
+    pub fn ended_at(&self) -> Option<&str> {
         self.end.as_deref()
     }
 

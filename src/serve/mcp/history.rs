@@ -199,10 +199,10 @@ fn said(report: &UndoReport, run: &RunSummary) -> ToolAnswer {
         (None, false, true) => format!(
             "would take back {} ({of}): {}\n",
             run.id,
-            in_words(&report.deeds)
+            in_words(&report.steps)
         ),
         (None, false, false) => {
-            format!("took back {} ({of}): {}\n", run.id, in_words(&report.deeds))
+            format!("took back {} ({of}): {}\n", run.id, in_words(&report.steps))
         }
     });
     let data = serde_json::to_value(report).unwrap_or_default();

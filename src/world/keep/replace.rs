@@ -179,7 +179,7 @@ impl World {
         // A second link could still change it after it became a version.
         let id = located.node.meta().id;
         let is_it = |meta: &Meta| meta.id == id && meta.nlink == 1;
-        let _names = self.names.write();
+        let _names = self.names_lock.write();
         let (tv_sec, nsec, _) = dir.dir_time()?;
         if !is_it(&dir.stat(name)?) {
             return Err(Error::NotFound);

@@ -75,7 +75,7 @@ impl World {
             }
             begun => begun.map(|(mut world, settled)| {
                 reserve::set_up(world.state.as_fd());
-                world.spare = reserve::open_spare(world.state.as_fd());
+                world.removal_reserve = reserve::open_spare(world.state.as_fd());
                 (world, settled)
             }),
         }
@@ -202,9 +202,9 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
         identity: options.identity,
         session,
         mounted,
-        spare: None,
+        removal_reserve: None,
         scratch: parking_lot::Mutex::default(),
-        names: parking_lot::RwLock::default(),
+        names_lock: parking_lot::RwLock::default(),
         links: LinkIndex::default(),
         outside: OutsideNames::default(),
         copies_up: options.copies_up,

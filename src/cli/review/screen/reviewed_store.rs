@@ -210,7 +210,7 @@ impl<'c> ReviewedStore<'_, 'c> {
             None => "nothing to do: it is as it was".to_owned(),
             Some(run) => format!(
                 "{}; u or `trumanfs redo {} --run {run}` takes that back",
-                in_words(&report.deeds),
+                in_words(&report.steps),
                 self.target
             ),
         }

@@ -67,7 +67,7 @@ impl PathFilter {
         // A session's newest record is parsed: no later line confirms it.
         while !over
             && records
-                .next_of(|session, header| {
+                .next_where_in(|session, header| {
                     over = until.is_some_and(|point| point.includes(session, header.seq));
                     over || names.note(session, header)
                 })?

@@ -19,7 +19,7 @@ pub struct ReverseRecords<'a> {
     waiting: Vec<String>,
     current: Option<SessionRecords>,
     trusting: bool,
-    acts: bool,
+    operations_only: bool,
 }
 
 /// The session being read, backwards.
@@ -50,7 +50,7 @@ impl<'a> ReverseRecords<'a> {
             waiting: sessions(store.state())?,
             current: None,
             trusting: false,
-            acts: false,
+            operations_only: false,
         })
     }
 
@@ -67,7 +67,10 @@ impl<'a> ReverseRecords<'a> {
 
     /// Returns records with empty actor, time and hashes.
     pub fn without_actors(self) -> ReverseRecords<'a> {
-        ReverseRecords { acts: true, ..self }
+        ReverseRecords {
+            operations_only: true,
+            ..self
+        }
     }
 
     /// Returns the next older record that was not aborted, with its session; `None` after the last.
@@ -89,14 +92,14 @@ impl<'a> ReverseRecords<'a> {
         &mut self,
         mut wanted: impl FnMut(&RecordHeader<'_>) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
-        self.next_of(|_, header| wanted(header))
+        self.next_where_in(|_, header| wanted(header))
     }
 
     /// As [`ReverseRecords::next_where`], passing the session too.
     ///
     /// # Errors
     /// As [`ReverseRecords::next_record`].
-    pub(in crate::operator) fn next_of(
+    pub(in crate::operator) fn next_where_in(
         &mut self,
         mut wanted: impl FnMut(&str, &RecordHeader<'_>) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
@@ -165,7 +168,7 @@ impl<'a> ReverseRecords<'a> {
             if self.trusting {
                 records = records.without_checks();
             }
-            if self.acts {
+            if self.operations_only {
                 records = records.operations_only();
             }
             Ok((records, is_long))
