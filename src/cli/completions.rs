@@ -44,7 +44,7 @@ pub(super) fn completions(args: &CompletionsArgs, mut command: Command) -> Resul
     Ok(ExitReason::Ok)
 }
 
-/// What the generated script lacks for bash: after some verbs stand directories only, and before any letter of theirs
+/// The part that the generated script lacks for bash: after some verbs stand directories only, and before any letter of theirs
 /// no options. ($2 is the word to complete, $3 the one before.)
 const BASH: &str = r#"
 _trumanfs_paths() {

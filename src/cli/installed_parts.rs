@@ -1,5 +1,5 @@
-//! What of trumanfs is installed beside the program, for `doctor`: nothing of it is needed to run, all of it is missed
-//! one day.
+//! The parts of trumanfs that are installed beside the program, for `doctor`: none is needed to run, each is missed one
+//! day.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -108,7 +108,7 @@ impl DaemonConnection {
     /// Asks. The answer is never [`ControlAnswer::Failed`].
     ///
     /// # Errors
-    /// What the daemon says that it could not do; [`Error::Refused`] where it is gone; [`Error::Partly`] where it goes
+    /// The daemon's own failure; [`Error::Refused`] where it is gone; [`Error::Partly`] where it goes
     /// away while it may be changing something.
     pub(super) fn ask(&mut self, request: &ControlRequest) -> Result<ControlAnswer> {
         let mut line = String::new();

@@ -236,7 +236,7 @@ fn print_whole(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) 
     }
 }
 
-/// What `--stat` says of a change. There can be many of them: numbers that do not fit are of files larger than are
+/// The row of a change in `--stat`. There can be many rows: numbers that do not fit are of files larger than are
 /// counted.
 enum StatRow {
     /// It is of a directory.

@@ -211,7 +211,13 @@ fn choice_key(r: &mut FieldReader<'_>, grammar: &mut ToolGrammar, field: &YamlFi
         ("scripts", "direct") => grammar.scripts = Some(ScriptWords::Direct),
         ("scripts", "dashed") => grammar.scripts = Some(ScriptWords::Dashed),
         ("arguments" | "words" | "scripts", _) => {
-            r.problem(field.node.line, format!("`{word}` is none of its words"));
+            let known = match field.key.as_str() {
+                "arguments" => "paths, texts, program or projects",
+                "words" => "git",
+                _ => "direct or dashed",
+            };
+            let problem = format!("`{word}` is unknown; write {known}");
+            r.problem(field.node.line, problem);
         }
         _ => return false,
     }

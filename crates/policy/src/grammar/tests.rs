@@ -65,7 +65,7 @@ fn mistakes_in_a_grammar_are_found() {
         ("a: { like: b }", "g.yaml:1: `b` has no grammar here"),
         (
             "a: { arguments: some }",
-            "g.yaml:1: a.arguments: `some` is none of its words",
+            "g.yaml:1: a.arguments: `some` is unknown; write paths, texts, program or projects",
         ),
         (
             "a: { clusters: no }",

@@ -1,4 +1,4 @@
-//! What the screen shows. Pure: keys and news change it in `events`, `navigation` and `prompts`, and what is to be done
+//! The state of the screen. Pure: keys and news change it in `events`, `navigation` and `prompts`, and what is to be done
 //! comes back as effects.
 
 use super::groups::{GroupBy, ListRow, PathGroup};
