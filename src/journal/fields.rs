@@ -70,7 +70,7 @@ pub(super) struct ReplacedFields<'a> {
 struct RareFields<'a>(Vec<(&'a [u8], &'a [u8])>);
 
 /// The names of the fields of rare operations.
-const RARE: [&[u8]; 25] = [
+const RARE: [&[u8]; 26] = [
     b"session",
     b"version",
     b"host",
@@ -96,6 +96,7 @@ const RARE: [&[u8]; 25] = [
     b"versions",
     b"error",
     b"digests",
+    b"stamps",
 ];
 
 impl<'a> LineFields<'a> {
@@ -381,6 +382,7 @@ impl<'a> LineFields<'a> {
             from: self.from_seq?,
             lines: self.rare.get("lines")?,
             digests: self.rare.or_default("digests")?,
+            stamps: self.rare.or_default("stamps")?,
             prev: text(self.prev)?,
             check: text(self.check)?,
         })

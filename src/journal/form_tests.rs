@@ -359,7 +359,7 @@ proptest! {
     }
 
     #[test]
-    fn seal_is_parsed_as_it_was(seq in any::<u64>(), lines in any::<String>(), digests in vec((of(any::<String>()), any::<u64>(), any::<bool>()), 0..3)) {
+    fn seal_is_parsed_as_it_was(seq in any::<u64>(), lines in any::<String>(), digests in vec((of(any::<String>()), any::<u64>(), any::<bool>()), 0..3), stamps in vec((of(any::<String>()), any::<[u64; 4]>(), any::<[FileTime; 2]>(), of(any::<u64>())), 0..3)) {
         let digest = |(session, n, is_version): (Option<String>, u64, bool)| ContentDigest {
             session,
             of: match is_version {
@@ -369,6 +369,10 @@ proptest! {
             size: n,
             sha256: "ab".repeat(32),
         };
+        let stamp = |(session, [seq, inode, born, size], [mtime, ctime], n): (Option<String>, [u64; 4], [FileTime; 2], Option<u64>)| LeftState {
+            sha256: n.map(|_| "cd".repeat(32)),
+            session, seq, ids: [0, inode], born, size, mtime, ctime, n,
+        };
         let seal = Seal {
             v: SCHEMA,
             seq,
@@ -377,6 +381,7 @@ proptest! {
             from: seq,
             lines,
             digests: digests.into_iter().map(digest).collect(),
+            stamps: stamps.into_iter().map(stamp).collect(),
             prev: "0".repeat(16),
             check: String::new(),
         };

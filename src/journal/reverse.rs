@@ -7,17 +7,25 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 
 use super::hash::ChainLink;
 use super::header::RecordHeader;
+use super::left_state::LeftState;
 use super::line_ends;
 use super::lines::{BATCH, LONGEST, too_long};
 use super::read::{check_schema, check_seal};
 use super::record::Record;
+use super::seal::Seal;
 use crate::error::{Error, Result};
 
 /// The number of bytes read at once.
 const BLOCK: u64 = 256 * 1024;
+
+/// Seals with stamps: only these are parsed for them.
+static STAMPS: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(",\"stamps\":"));
 
 /// A reader of records from the last to the first. Lines appended meanwhile are not seen.
 #[derive(Debug)]
@@ -33,6 +41,8 @@ pub struct ReverseReader {
     expected: Option<ChainLink>,
     checks: bool,
     parse: fn(&[u8]) -> serde_json::Result<Record>,
+    /// The stamps of the seals passed since they were taken last, if they are wanted.
+    stamps: Option<Vec<LeftState>>,
 }
 
 impl ReverseReader {
@@ -50,6 +60,7 @@ impl ReverseReader {
             expected: None,
             checks: true,
             parse: Record::parse,
+            stamps: None,
         };
         while backward.start > 0 && !backward.buffer.contains(&b'\n') {
             backward.read_more()?;
@@ -70,6 +81,18 @@ impl ReverseReader {
     pub fn operations_only(mut self) -> ReverseReader {
         self.parse = Record::parse_operation;
         self
+    }
+
+    /// Collects the stamps of the seals on the way, for [`ReverseReader::take_stamps`].
+    pub fn with_stamps(mut self) -> ReverseReader {
+        self.stamps = Some(Vec::new());
+        self
+    }
+
+    /// Returns the stamps of the seals passed since the last call, the newest seal's last: those that stand after the
+    /// record returned last and before the one returned before it. Empty without [`ReverseReader::with_stamps`].
+    pub fn take_stamps(&mut self) -> Vec<LeftState> {
+        self.stamps.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the previous record; `None` at the journal's start.
@@ -121,11 +144,19 @@ impl ReverseReader {
         Ok(None)
     }
 
-    /// Skips a seal.
+    /// Skips a seal, but for its stamps where they are wanted.
     fn pass_seal(&mut self, from: usize, at: u64) -> Result<()> {
+        let end = self.buffer.len().saturating_sub(1);
+        let line = self.buffer.get(from..end).unwrap_or_default();
+        if let Some(stamps) = &mut self.stamps
+            && STAMPS.find(line).is_some()
+        {
+            let seal = Seal::parse(line).map_err(|error| {
+                Error::Damaged(format!("journal, at byte {at}: not a seal: {error}"))
+            })?;
+            stamps.splice(0..0, seal.stamps);
+        }
         if self.checks {
-            let end = self.buffer.len().saturating_sub(1);
-            let line = self.buffer.get(from..end).unwrap_or_default();
             if self.expected.is_none() {
                 check_seal(line, &format!("at byte {at}"))?;
             }

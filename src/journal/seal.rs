@@ -1,7 +1,7 @@
 //! Seals: lines that authenticate the lines since the seal before.
 //!
 //! Owns the form of seals and what they authenticate: the lines that they cover, themselves, and the contents whose
-//! digests they have. A seal is not a record. It has the number of the record before it, so record numbers are the same
+//! digests they have; stamps of files that were left come with them. A seal is not a record. It has the number of the record before it, so record numbers are the same
 //! as without seals, and readers of records skip it. Each seal covers the line of the seal before it, so the seals form
 //! a chain of their own.
 //!
@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::hash::hex;
 use super::ids::InodeNumbers;
+use super::left_state::LeftState;
 use super::line_ends;
 use crate::error::{Error, Result};
 
@@ -40,6 +41,9 @@ pub struct Seal {
     /// The digests computed since the seal before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<ContentDigest>,
+    /// The states in which files were left since the seal before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stamps: Vec<LeftState>,
     /// The link to the line before, as in a record.
     pub prev: String,
     /// The SHA-256 (hex) of this line up to the comma before this field.
@@ -178,11 +182,12 @@ impl UnsealedLines {
     }
 }
 
-/// The lines and digests that the next seals cover.
+/// The lines, digests and stamps that the next seals cover.
 #[derive(Debug, Default)]
 pub(super) struct SealQueue {
     pub(super) unsealed: Option<UnsealedLines>,
     pub(super) digests: Vec<ContentDigest>,
+    pub(super) stamps: Vec<LeftState>,
 }
 
 /// A verifier of seals, which hashes the lines since the last seal.

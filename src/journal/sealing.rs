@@ -11,6 +11,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use super::hash::{ChainLink, now};
+use super::left_state::LeftState;
 use super::record::SEALED;
 use super::reserve::LinePriority;
 use super::seal::{ContentDigest, Seal, UnsealedLines, WORD};
@@ -23,6 +24,12 @@ const SOON: Duration = Duration::from_secs(1);
 /// The maximum number of digests in a seal, which bounds the length of its line.
 const DIGESTS: usize = 100;
 
+/// The maximum number of stamps in a seal.
+const STAMPS: usize = 500;
+
+/// The number of stamps that may wait for a seal, on a full disk; any more are left out, and their files are unstamped.
+const WAITING_STAMPS: usize = 1 << 16;
+
 /// The maximum number of bytes left to be hashed under the journal's lock.
 const LEFT: u64 = 16 << 10;
 
@@ -30,7 +37,7 @@ const LEFT: u64 = 16 << 10;
 const ROUNDS: usize = 8;
 
 impl Journal {
-    /// Seals the lines since the last seal, with the digests computed meanwhile. Returns whether there was anything
+    /// Seals the lines since the last seal, with the digests and stamps added meanwhile. Returns whether there was anything
     /// to seal. A journal with a schema without seals is left alone.
     ///
     /// # Errors
@@ -71,8 +78,9 @@ impl Journal {
             unsealed.hash_up_to(end)?;
         }
         let some = sealing.digests.len().min(DIGESTS);
+        let left = sealing.stamps.len().min(STAMPS);
         let mut state = self.state.lock();
-        if some == 0 && unsealed.from > state.seq && !in_any_case {
+        if some == 0 && left == 0 && unsealed.from > state.seq && !in_any_case {
             return Ok(false);
         }
         unsealed.hash_up_to(state.length)?;
@@ -84,6 +92,7 @@ impl Journal {
             from: unsealed.from,
             lines: text(&unsealed.lines()),
             digests: sealing.digests.get(..some).unwrap_or_default().to_vec(),
+            stamps: sealing.stamps.get(..left).unwrap_or_default().to_vec(),
             prev: state.prev.to_string(),
             check: String::new(),
         };
@@ -98,6 +107,7 @@ impl Journal {
         state.prev = link;
         unsealed.restart_after(state.seq, &state.line);
         sealing.digests.drain(..some);
+        sealing.stamps.drain(..left);
         Ok(true)
     }
 
@@ -124,6 +134,22 @@ impl Journal {
             self.wake();
         }
         waiting
+    }
+
+    /// Adds stamps to the next seal.
+    pub fn add_stamps(&self, stamps: impl IntoIterator<Item = LeftState>) {
+        if self.v < SEALED {
+            return;
+        }
+        let is_empty = {
+            let mut sealing = self.sealing.lock();
+            let room = WAITING_STAMPS.saturating_sub(sealing.stamps.len());
+            sealing.stamps.extend(stamps.into_iter().take(room));
+            sealing.stamps.is_empty()
+        };
+        if !is_empty {
+            self.wake();
+        }
     }
 
     /// Starts a thread that seals regularly, as long as this journal lives, and has records written out a second

@@ -575,3 +575,66 @@ fn digests_wait_for_a_seal_and_long_ones_are_shared_out() {
     let read: Vec<_> = seals.into_iter().flat_map(|seal| seal.digests).collect();
     assert_eq!(read, all);
 }
+
+fn stamp(n: u64) -> LeftState {
+    LeftState {
+        session: None,
+        seq: n,
+        ids: [0, n],
+        born: 0,
+        size: n,
+        mtime: (-1, 5),
+        ctime: (n.cast_signed(), 999_999_999),
+        sha256: n.is_multiple_of(2).then(|| "ab".repeat(32)),
+        n: n.is_multiple_of(2).then_some(n),
+    }
+}
+
+/// Each stamp comes with the record before its seal; a reader that wants none gets none.
+#[test]
+fn stamps_are_found_on_the_way_back_and_only_where_they_are_wanted() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("j");
+    let journal = Journal::new(open(&at), None, false, 9);
+    sample(&journal, 2);
+    journal.add_stamps((1..=1201).map(stamp));
+    journal.seal().unwrap();
+    sample(&journal, 1);
+    journal.add_stamps([stamp(1202)]);
+    journal.seal().unwrap();
+    journal.add_stamps([stamp(1203)]);
+    assert!(journal.seal().unwrap(), "a stamp alone is sealed, too");
+    assert!(!journal.seal().unwrap());
+    let seals = survey(&at).into_iter();
+    let seals = seals.filter(|line| {
+        matches!(
+            line.what,
+            ParsedLine::Seal {
+                whole: true,
+                covers: true,
+                ..
+            }
+        )
+    });
+    assert_eq!(seals.count(), 5);
+    let reader = || ReverseReader::new(File::open(&at).unwrap()).unwrap();
+    for mut back in [
+        reader().with_stamps(),
+        reader().without_checks().with_stamps(),
+    ] {
+        assert_eq!(back.next_record().unwrap().unwrap().seq, 3);
+        assert_eq!(back.take_stamps(), [stamp(1202), stamp(1203)]);
+        assert!(back.take_stamps().is_empty());
+        assert_eq!(back.next_record().unwrap().unwrap().seq, 2);
+        assert_eq!(
+            back.take_stamps(),
+            (1..=1201).map(stamp).collect::<Vec<_>>()
+        );
+        assert_eq!(back.next_record().unwrap().unwrap().seq, 1);
+        assert!(back.take_stamps().is_empty());
+    }
+    let mut back = reader();
+    while back.next_record().unwrap().is_some() {
+        assert!(back.take_stamps().is_empty());
+    }
+}

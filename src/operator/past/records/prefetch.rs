@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::journal::{Record, ReverseReader};
+use crate::journal::{LeftState, Record, ReverseReader};
 
 /// The number of records in a batch.
 const BATCH_RECORDS: usize = 256;
@@ -17,16 +17,21 @@ const MAX_WAITING_BATCHES: usize = 2;
 #[derive(Debug)]
 pub(super) struct JournalPrefetch {
     batches: Option<Receiver<RecordBatch>>,
-    batch: std::vec::IntoIter<Record>,
+    batch: std::vec::IntoIter<PrefetchedRecord>,
+    /// The stamps passed since they were taken last.
+    stamps: Vec<LeftState>,
     /// The result at the end, once it has been received.
     end: Option<Result<()>>,
     reader: Option<JoinHandle<()>>,
 }
 
+/// A record, and the stamps passed on the way to it.
+type PrefetchedRecord = (Vec<LeftState>, Record);
+
 /// A batch of parsed records; the last one has the result of reading.
 #[derive(Debug)]
 struct RecordBatch {
-    records: Vec<Record>,
+    records: Vec<PrefetchedRecord>,
     end: Option<Result<()>>,
 }
 
@@ -39,6 +44,7 @@ impl JournalPrefetch {
         Some(JournalPrefetch {
             batches: Some(batches),
             batch: Vec::new().into_iter(),
+            stamps: Vec::new(),
             end: None,
             reader: Some(reader),
         })
@@ -47,7 +53,9 @@ impl JournalPrefetch {
     /// As [`ReverseReader::next_record`].
     pub(super) fn next_record(&mut self) -> Result<Option<Record>> {
         loop {
-            if let Some(record) = self.batch.next() {
+            if let Some((mut stamps, record)) = self.batch.next() {
+                stamps.append(&mut self.stamps);
+                self.stamps = stamps;
                 return Ok(Some(record));
             }
             if let Some(end) = &self.end {
@@ -62,6 +70,11 @@ impl JournalPrefetch {
             self.batch = batch.records.into_iter();
             self.end = batch.end;
         }
+    }
+
+    /// As [`ReverseReader::take_stamps`].
+    pub(super) fn take_stamps(&mut self) -> Vec<LeftState> {
+        std::mem::take(&mut self.stamps)
     }
 }
 
@@ -83,7 +96,7 @@ fn read(mut records: ReverseReader, batches: &SyncSender<RecordBatch>) {
         };
         while batch.records.len() < BATCH_RECORDS && batch.end.is_none() {
             match records.next_record() {
-                Ok(Some(record)) => batch.records.push(record),
+                Ok(Some(record)) => batch.records.push((records.take_stamps(), record)),
                 Ok(None) => batch.end = Some(Ok(())),
                 Err(error) => batch.end = Some(Err(error)),
             }
@@ -158,6 +171,53 @@ mod tests {
                 assert_eq!(ahead.next_record().is_err(), ahead_all.1.is_err());
             }
         }
+    }
+
+    /// Each record brings the same stamps as it does without a second thread, over the ends of batches too.
+    #[test]
+    fn stamps_come_with_the_record_before_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("j");
+        let open = || {
+            std::fs::File::options()
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(&at)
+                .unwrap()
+        };
+        let journal = crate::journal::Journal::new(open().into(), None, false, 9);
+        for seq in 1..=BATCH_RECORDS as u64 + 9 {
+            let name = format!("{seq}");
+            journal
+                .note(crate::journal::Op::Checkpoint { name }, None)
+                .unwrap();
+            if seq % 3 == 0 {
+                journal.add_stamps([LeftState {
+                    session: None,
+                    seq,
+                    ids: [0, seq],
+                    born: 1,
+                    size: 2,
+                    mtime: (3, 4),
+                    ctime: (5, 6),
+                    sha256: None,
+                    n: None,
+                }]);
+                journal.seal().unwrap();
+            }
+        }
+        let reader = || ReverseReader::new(open()).unwrap().with_stamps();
+        let (mut ahead, mut here) = (JournalPrefetch::new(reader()).unwrap(), reader());
+        let mut found = 0;
+        while let Some(record) = here.next_record().unwrap() {
+            assert_eq!(ahead.next_record().unwrap(), Some(record.clone()));
+            let stamps = ahead.take_stamps();
+            assert_eq!(stamps, here.take_stamps());
+            assert!(stamps.iter().all(|stamp| stamp.seq == record.seq));
+            found += stamps.len();
+        }
+        assert_eq!(found, (BATCH_RECORDS + 9) / 3);
     }
 
     #[test]

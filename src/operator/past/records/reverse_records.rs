@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::journal::{Op, Record, RecordHeader, ReverseReader};
+use crate::journal::{LeftState, Op, Record, RecordHeader, ReverseReader};
 use crate::operator::Store;
 use crate::operator::past::records::prefetch::JournalPrefetch;
 use crate::world::store::settle::{open_journal, sessions};
@@ -20,6 +20,8 @@ pub struct ReverseRecords<'a> {
     current: Option<SessionRecords>,
     trusting: bool,
     operations_only: bool,
+    /// The stamps passed since they were taken last, if they are wanted.
+    stamps: Option<Vec<(Arc<str>, LeftState)>>,
 }
 
 /// The session being read, backwards.
@@ -39,6 +41,15 @@ enum RecordSource {
     Prefetch(JournalPrefetch),
 }
 
+impl RecordSource {
+    fn take_stamps(&mut self) -> Vec<LeftState> {
+        match self {
+            RecordSource::Here(records) => records.take_stamps(),
+            RecordSource::Prefetch(records) => records.take_stamps(),
+        }
+    }
+}
+
 impl<'a> ReverseRecords<'a> {
     /// Starts at the newest record.
     ///
@@ -51,6 +62,7 @@ impl<'a> ReverseRecords<'a> {
             current: None,
             trusting: false,
             operations_only: false,
+            stamps: None,
         })
     }
 
@@ -71,6 +83,21 @@ impl<'a> ReverseRecords<'a> {
             operations_only: true,
             ..self
         }
+    }
+
+    /// Collects the stamps on the way, for [`ReverseRecords::take_stamps`].
+    pub fn with_stamps(self) -> ReverseRecords<'a> {
+        ReverseRecords {
+            stamps: Some(Vec::new()),
+            ..self
+        }
+    }
+
+    /// Returns the stamps passed since the last call, each with the session that its numbers belong to, in the order
+    /// in which they were written: those that stand after the record returned last and before the one returned before
+    /// it. Empty without [`ReverseRecords::with_stamps`].
+    pub fn take_stamps(&mut self) -> Vec<(Arc<str>, LeftState)> {
+        self.stamps.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the next older record that was not aborted, with its session; `None` after the last.
@@ -141,6 +168,15 @@ impl<'a> ReverseRecords<'a> {
                 Error::Damaged(what) => Error::Damaged(format!("session {}: {what}", session.id)),
                 error => error,
             })?;
+            if let Some(stamps) = &mut self.stamps {
+                let device = self.store.root().id().0;
+                let passed = session.records.take_stamps().into_iter();
+                let passed = passed.map(|stamp| match &stamp.session {
+                    Some(other) => (other.as_str().into(), stamp.with_device(device)),
+                    None => (session.id.clone(), stamp.with_device(device)),
+                });
+                stamps.splice(0..0, passed);
+            }
             match record {
                 None => self.current = None,
                 Some(Record {
@@ -170,6 +206,9 @@ impl<'a> ReverseRecords<'a> {
             }
             if self.operations_only {
                 records = records.operations_only();
+            }
+            if self.stamps.is_some() {
+                records = records.with_stamps();
             }
             Ok((records, is_long))
         };

@@ -1,0 +1,45 @@
+//! The states in which the home left files: by them a reader finds what somebody else changed since.
+//!
+//! Owns the form of a stamp in a seal. A stamp is taken when a file is closed, waits in memory for the next seal, and
+//! is compared for equality only: the order of changes is that of the records.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::InodeNumbers;
+use super::stamp::FileTime;
+
+/// A stamp: the state that a file was left in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftState {
+    /// The session that `seq` and `n` belong to; absent if that is the journal's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The last record about the file before it was left; of a new file, the one that made it.
+    pub seq: u64,
+    /// The inode.
+    pub ids: InodeNumbers,
+    /// The inode's time of birth, in nanoseconds since 1970; 0 where the file system has none.
+    pub born: u64,
+    /// The size in bytes.
+    pub size: u64,
+    /// The modification time.
+    pub mtime: FileTime,
+    /// The time of the last change of the inode.
+    pub ctime: FileTime,
+    /// The plain SHA-256 (hex) of the content, where it was computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// The number of the version that holds this content as a whole, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u64>,
+}
+
+impl LeftState {
+    /// Returns the stamp with the device number given for 0, which stands for the store's own.
+    pub fn with_device(mut self, device: u64) -> LeftState {
+        if self.ids[0] == 0 {
+            self.ids[0] = device;
+        }
+        self
+    }
+}
