@@ -13,8 +13,9 @@ use rustix::io::Errno;
 
 use super::target::{Client, DirectorySite, site};
 use crate::control::{ControlAnswer, ControlRequest};
+use crate::daemon::expect_not_nested;
 use crate::error::{Error, Result};
-use crate::mounts::{nesting, table};
+use crate::mounts::table;
 use crate::name::{Name, escape};
 use crate::operator::fork::{self, ForkCounts};
 use crate::operator::merge::{self, MergeReport, MergeRequest};
@@ -200,7 +201,7 @@ impl ForkPlace {
                 "A store's own directories have the names .trumanfs and .trash. Choose another one.",
             ));
         }
-        nesting::check(&place, STATE).map_err(|error| match error {
+        expect_not_nested(&place).map_err(|error| match error {
             Error::Refused { what, .. } => Error::refused(
                 what,
                 "What changes in it would be recorded twice. Give a place beside the store.",

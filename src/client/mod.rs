@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod agent_directory;
 mod agents;
 mod change;
 mod check;
@@ -50,6 +51,7 @@ pub use crate::control::MountStatus;
 pub use crate::operator::review::Review;
 pub use crate::world::PurgeResult;
 pub use crate::world::store::forked::{ForkMethod, ForkOrigin};
+pub use agent_directory::AgentDirectory;
 pub use agents::{AgentPlace, UnsettledRun};
 pub use fork::ForkReport;
 pub use hold::{HomeHold, hold, unmounted_store};

@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use crate::daemon::expect_not_nested;
 use crate::error::{Error, Result};
-use crate::mounts::{nesting, registry, table};
+use crate::mounts::{registry, table};
 use crate::name::WorldPath;
 use crate::operator::Store;
 use crate::world::Root;
-use crate::world::store::layout::STATE;
 use crate::world::store::unused_store;
 
 /// A store, by the TARGET that stands for it.
@@ -142,7 +142,7 @@ pub enum DirectorySite {
 ///
 /// # Errors
 /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no directory, and for one in another store
-/// or around one ([`nesting::check`]).
+/// or around one ([`expect_not_nested`]).
 pub fn site(root: &Path) -> Result<DirectorySite> {
     let root = &*findable(root);
     let is_denied = std::fs::metadata(root)
@@ -161,7 +161,7 @@ pub fn site(root: &Path) -> Result<DirectorySite> {
     if table::holds(&meta) {
         Ok(DirectorySite::Home)
     } else {
-        nesting::check(root, STATE).map(|()| DirectorySite::Store)
+        expect_not_nested(root).map(|()| DirectorySite::Store)
     }
 }
 

@@ -19,6 +19,7 @@ mod mountpoint;
 pub mod preflight;
 mod privileges;
 mod session;
+mod user_homes;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -32,6 +33,7 @@ pub use crate::world::KeepOptions;
 pub use atime::{AccessTimeSetting, AccessTimes};
 pub use mount_options::MountOptions;
 pub use mountpoint::HomeMountFlags;
+pub use user_homes::{expect_not_nested, user_homes};
 
 /// The word that makes a program the background daemon: [`helper::run`](crate::helper::run) recognises it.
 pub const BACKGROUND_WORD: &str = "__daemon";

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::MountOptions;
 use super::atime::AccessTimeSetting;
+use super::user_homes::expect_not_nested;
 use crate::error::{Error, FailureKind, Result};
-use crate::mounts::{diagnosis, nesting, table};
+use crate::mounts::{diagnosis, table};
 use crate::sys::users::{self, UserEntry};
-use crate::world::store::layout::STATE;
 
 /// The results of the checks.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub fn check(wanted: &MountOptions) -> Result<PreflightResult> {
     }
     let store = directory(&wanted.store, "the store")?;
     let home = directory(&wanted.home, "the home")?;
-    nesting::check(&store, STATE)?;
+    expect_not_nested(&store)?;
     if is_within(&home, &store)? {
         return Err(Error::refused(
             format!(

@@ -1,6 +1,8 @@
 //! The user database: users for `--owner USER`, and the names of users and groups.
 
 use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 
 /// A user from the machine's user database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +80,20 @@ pub fn name(uid: u32) -> Option<Vec<u8>> {
         let failed = unsafe { libc::getpwuid_r(uid, &raw mut pwd, start, length, &raw mut result) };
         (failed, (!result.is_null()).then_some(pwd.pw_name))
     })
+}
+
+/// Returns a user's home directory; `None` if the database does not have it.
+pub fn home(uid: u32) -> Option<PathBuf> {
+    let path = text(|buf| {
+        // SAFETY: passwd is plain data of integers and pointers, for which zero is a valid value.
+        let mut pwd: libc::passwd = unsafe { std::mem::zeroed() };
+        let mut result = std::ptr::null_mut();
+        let (start, length) = (buf.as_mut_ptr(), buf.len());
+        // SAFETY: all pointers are valid for the length given.
+        let failed = unsafe { libc::getpwuid_r(uid, &raw mut pwd, start, length, &raw mut result) };
+        (failed, (!result.is_null()).then_some(pwd.pw_dir))
+    })?;
+    Some(PathBuf::from(std::ffi::OsString::from_vec(path)))
 }
 
 /// Returns a group's name; `None` if the database does not have it.

@@ -24,9 +24,13 @@ Everything that it changes in the store is recorded: `trumanfs log`, `diff` and 
 said at the end. Of its own directory only what the profile and --keep-state name is there the next time."
 )]
 pub(in crate::cli) struct AgentArgs {
-    /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs
-    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
-    pub(super) store: PathBuf,
+    /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs [default: the store
+    /// around the working directory, the top of its git repository, or itself]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) store: Option<PathBuf>,
+    /// Where the agent begins, from the home or below it [default: without --store, where this is called]
+    #[arg(long, value_name = "D")]
+    pub(super) cwd: Option<OsString>,
     /// What is known of the agent: a profile [default: that of the program, if there is one]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(profiles()))]
     pub(super) profile: Option<String>,

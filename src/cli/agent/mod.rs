@@ -22,7 +22,7 @@ use super::inspect;
 use super::output::{Printer, count, quote, warn};
 use super::review::{self, ScreenExit};
 use super::undo;
-use crate::client::{AgentPlace, Client, PinnedDir};
+use crate::client::{AgentDirectory, AgentPlace, Client, PinnedDir};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::policy::NetworkRule;
@@ -54,14 +54,21 @@ const MAX_LISTED_PATHS: usize = 40;
 
 /// Runs an agent. Returns its status.
 pub(super) fn agent(args: &AgentArgs) -> ExitCode {
+    let place = match directory(args) {
+        Ok(place) => place,
+        Err(error) => {
+            report_failure(&error);
+            return ExitCode::from(STATUS_NOT_RUN);
+        }
+    };
     // Looked up once: below another user's directory the path may be given to another one at any time. A home that this
     // user may not look at is no directory to be made a store.
-    let pinned = PinnedDir::open(&args.store).ok();
+    let pinned = PinnedDir::open(&place.store).ok();
     let was_store = pinned
         .as_ref()
         .is_none_or(|dir| dir.is_store().unwrap_or(true));
     let mut has_run = false;
-    let code = run_agent(args, pinned.as_ref(), &mut has_run).unwrap_or_else(|error| {
+    let code = run_agent(args, &place, pinned.as_ref(), &mut has_run).unwrap_or_else(|error| {
         report_failure(&error);
         ExitCode::from(STATUS_NOT_RUN)
     });
@@ -77,8 +84,23 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
     code
 }
 
+/// Returns the directory that was named, or the one that is chosen by the working directory.
+fn directory(args: &AgentArgs) -> Result<AgentDirectory> {
+    if let Some(store) = &args.store {
+        let (store, below) = (store.clone(), PathBuf::new());
+        return Ok(AgentDirectory { store, below });
+    }
+    let here = std::env::current_dir().map_err(|error| Error::io("getcwd", &error))?;
+    AgentDirectory::around(&here)
+}
+
 /// `has_run` becomes true once the program has been started.
-fn run_agent(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -> Result<ExitCode> {
+fn run_agent(
+    args: &AgentArgs,
+    directory: &AgentDirectory,
+    pinned: Option<&PinnedDir>,
+    has_run: &mut bool,
+) -> Result<ExitCode> {
     if args.ask && !std::io::stdin().is_terminal() {
         return Err(Error::usage(
             "--ask needs a terminal to ask at",
@@ -93,7 +115,7 @@ fn run_agent(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
     let (name, profile) = find_profile(args.profile.as_deref(), program)?;
     let (env, allow) = (environment(args, &profile)?, hosts(args, &profile)?);
     let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
-    let programs = ProgramHome::open(&args.store, pinned, launcher)?;
+    let programs = ProgramHome::open(&directory.store, pinned, launcher)?;
     let interrupt = take_signals()?;
     let target = quote(programs.client().path().as_os_str().as_bytes());
     say_before_start(&programs, &target)?;
@@ -104,6 +126,10 @@ fn run_agent(args: &AgentArgs, pinned: Option<&PinnedDir>, has_run: &mut bool) -
     let agent = AgentCommand {
         argv: command_words(args, &profile),
         path: std::env::var_os("PATH").unwrap_or_default(),
+        cwd: match &args.cwd {
+            Some(cwd) => cwd.as_bytes().to_vec(),
+            None => directory.below.as_os_str().as_bytes().to_vec(),
+        },
         env,
         bind_ro: args.bind_ro.clone(),
         network: NetworkRule {

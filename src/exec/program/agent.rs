@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::agent_extras::AgentExtras;
 use super::command::ProgramCommand;
+use super::decision::cwd_of;
 use super::executor::ProgramExecution;
 use super::network::NetworkSettings;
 use super::policy::{AllowedCommand, NetworkRule};
@@ -35,6 +36,8 @@ pub struct AgentCommand {
     pub argv: Vec<OsString>,
     /// Directories of this machine in which it is looked up, as `PATH` has them.
     pub path: OsString,
+    /// Where it begins, from the home or below it.
+    pub cwd: Vec<u8>,
     /// Its variables, beside those that every agent has.
     pub env: Vec<(OsString, OsString)>,
     /// Paths of the host that it may read besides system software.
@@ -77,7 +80,7 @@ impl ProgramHome {
                 .iter()
                 .map(|word| word.as_bytes().to_vec())
                 .collect(),
-            cwd: self.place.root().to_vec(),
+            cwd: cwd_of(self.place.root(), &agent.cwd),
             bind_ro: agent.bind_ro.clone(),
             ..ProgramCommand::default()
         };

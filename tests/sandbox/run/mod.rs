@@ -19,6 +19,7 @@ mod output;
 mod outside_links;
 mod owners;
 mod pins;
+mod place;
 mod scratch;
 mod set_ids;
 
