@@ -287,6 +287,10 @@ fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Opti
     if report.stopped {
         return;
     }
+    for merged in &report.merged {
+        let would = if report.dry_run { "would have " } else { "" };
+        printer.line(format_args!("{would}{merged}"));
+    }
     let deeds = in_words(&report.steps);
     let operations = count(report.operations, "operation");
     match (report.dry_run, &report.record, &report.failed) {

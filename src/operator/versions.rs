@@ -244,6 +244,7 @@ fn content_state(
 pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<PastContent> {
     let mut past = Past::about_path(store, path, Some(point))?;
     past.back_to(point)?;
+    past.compare_with_home(path, point)?;
     let node = past.tree().resolve(path)?.ok_or_else(|| Error::Missing {
         what: match point {
             Point::Now => format!("nothing is at {path}"),

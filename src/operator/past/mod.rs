@@ -39,9 +39,10 @@ pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
 use super::Store;
 use super::point::Point;
 use crate::error::Result;
-use crate::journal::{Op, Record};
+use crate::journal::{LeftState, Op, Record};
 use crate::name::WorldPath;
 use crate::world::store::moved_paths::moved_paths;
+use records::last_change::last_change;
 use records::path_filter::PathFilter;
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
@@ -70,13 +71,20 @@ pub struct ChangeSet {
     pub nodes: HashSet<NodeId>,
 }
 
+/// A record that was read ahead, or the error that ended the reading, and the stamps met on the way to it.
+#[derive(Debug)]
+struct RecordAhead {
+    record: Result<(Arc<str>, Record)>,
+    stamps: Vec<(Arc<str>, LeftState)>,
+}
+
 /// The way back through the records.
 #[derive(Debug)]
 pub struct Past<'a> {
     tree: PastTree<'a>,
     records: ReverseRecords<'a>,
     /// Records that were read but not taken back yet, the newest first, and the error that ended the reading.
-    ahead: VecDeque<Result<(Arc<str>, Record)>>,
+    ahead: VecDeque<RecordAhead>,
     /// The filter of the records to take back; `None` for all of them.
     path_filter: Option<PathFilter>,
     store: &'a Store,
@@ -90,7 +98,7 @@ impl<'a> Past<'a> {
     /// # Errors
     /// Those of listing the sessions.
     pub fn now(store: &'a Store) -> Result<Past<'a>> {
-        let records = ReverseRecords::open(store)?;
+        let records = ReverseRecords::open(store)?.with_stamps();
         Ok(Past {
             tree: PastTree::now(Rc::new(DiskTree::new(store))),
             records,
@@ -125,7 +133,7 @@ impl<'a> Past<'a> {
         }
         let inode = there.and_then(|node| past.tree.ids(node));
         past.path_filter = PathFilter::of(store, path, inode, until)?;
-        past.records = ReverseRecords::open_unchecked(store)?;
+        past.records = ReverseRecords::open_unchecked(store)?.with_stamps();
         Ok(past)
     }
 
@@ -199,18 +207,22 @@ impl<'a> Past<'a> {
         wanted: impl Fn(&str, u64) -> bool,
     ) -> Result<Option<(Arc<str>, Record)>> {
         let next = match (self.ahead.pop_front(), &self.path_filter) {
-            (Some(next), _) => Some(next?),
+            (Some(next), _) => {
+                self.tree.note_stamps(next.stamps);
+                Some(next.record?)
+            }
             (None, None) => self.records.next_record()?,
             // The first record that is not wanted is read in any case: it ends the loop.
             (None, Some(path_filter)) => self.records.next_where_in(|session, header| {
                 path_filter.has(session, header.seq) || !wanted(session, header.seq)
             })?,
         };
+        self.tree.note_stamps(self.records.take_stamps());
         match next {
             Some((session, record)) if wanted(&session, record.seq) => {
                 if self.trusted.as_ref() != Some(&session) {
                     if let Err(error) = self.store.expect_trusted(&session) {
-                        self.ahead.push_front(Ok((session, record)));
+                        self.ahead.push_front(RecordAhead::read((session, record)));
                         return Err(error);
                     }
                     self.trusted = Some(session.clone());
@@ -219,7 +231,9 @@ impl<'a> Past<'a> {
                 Ok(Some((session, record)))
             }
             next => {
-                self.ahead.extend(next.map(Ok));
+                if let Some(next) = next {
+                    self.ahead.push_front(RecordAhead::read(next));
+                }
                 Ok(None)
             }
         }
@@ -242,7 +256,7 @@ impl<'a> Past<'a> {
         let before: Vec<&Record> = self
             .ahead
             .iter()
-            .map_while(|next| next.as_ref().ok().filter(|(of, _)| of == session))
+            .map_while(|next| next.record.as_ref().ok().filter(|(of, _)| of == session))
             .map(|(_, record)| record)
             .collect();
         for to in moved_paths(path, &before) {
@@ -255,6 +269,30 @@ impl<'a> Past<'a> {
         Ok(record)
     }
 
+    /// Compares a file that no record since the point reached has changed with what the home left there before it: a
+    /// change outside the home may be older or newer than the point, so the content at the point is unknown then.
+    ///
+    /// # Errors
+    /// As [`ReverseRecords::next_record`].
+    pub fn compare_with_home(&mut self, path: &WorldPath, point: &Point) -> Result<()> {
+        let node = self.tree.resolve(path)?;
+        let Some((node, ids)) = node.and_then(|node| Some((node, self.tree.ids(node)?))) else {
+            return Ok(());
+        };
+        let is_settled = self
+            .tree
+            .difference(node)
+            .is_some_and(|then| then.content.is_some());
+        if *point == Point::Now || is_settled {
+            return Ok(());
+        }
+        if let Some(last) = last_change(self.store, (path, ids), point)? {
+            self.tree.note_stamps(last.stamps);
+            self.tree.effects(&last.record, &last.session)?;
+        }
+        Ok(())
+    }
+
     /// Returns the tree for taking records back one by one.
     pub fn tree_mut(&mut self) -> &mut PastTree<'a> {
         &mut self.tree
@@ -264,10 +302,10 @@ impl<'a> Past<'a> {
 /// Reads records ahead, to the beginning of their session at most.
 fn read_ahead(
     records: &mut ReverseRecords<'_>,
-    ahead: &mut VecDeque<Result<(Arc<str>, Record)>>,
+    ahead: &mut VecDeque<RecordAhead>,
     path_filter: Option<&PathFilter>,
 ) {
-    let is_last = |last: &Result<(Arc<str>, Record)>| match last {
+    let is_last = |last: &RecordAhead| match &last.record {
         Ok((_, record)) => matches!(record.op, Op::Begin { .. }),
         Err(_) => true,
     };
@@ -278,8 +316,23 @@ fn read_ahead(
                 records.next_where_in(|session, header| filter.has(session, header.seq))
             }
         };
-        let Some(next) = next.transpose() else { break };
-        ahead.push_back(next);
+        let Some(record) = next.transpose() else {
+            break;
+        };
+        ahead.push_back(RecordAhead {
+            record,
+            stamps: records.take_stamps(),
+        });
+    }
+}
+
+impl RecordAhead {
+    /// Returns a record whose stamps were noted already.
+    fn read(record: (Arc<str>, Record)) -> RecordAhead {
+        RecordAhead {
+            record: Ok(record),
+            stamps: Vec::new(),
+        }
     }
 }
 

@@ -30,8 +30,11 @@ impl UndoPlanner<'_, '_> {
             if self.is_equal_content(node, &before, &there)? {
                 return Ok(false);
             }
-            let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
-            self.conflict(record, self.name_of(node), "was written to later", by, true);
+            if self.merge_lines(node, (&after, &there), record)? {
+                return Ok(false);
+            }
+            let (what, by) = self.later_writer(node, &after);
+            self.conflict(record, self.name_of(node), what, by, true);
             if self.choice == OnConflict::KeepBoth {
                 self.beside.insert(node, (before, record.1.seq));
                 return Ok(false);

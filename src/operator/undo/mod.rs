@@ -18,6 +18,7 @@ mod content_changes;
 mod copier;
 pub mod edit;
 mod last_undo;
+mod later_lines;
 mod moves;
 mod node_equality;
 pub mod perform;

@@ -2,6 +2,7 @@
 
 use super::apply::{PlanSize, apply, plan_size};
 use super::change_backend::ChangeBackend;
+use super::later_lines::describe_merged;
 use super::plan::plan;
 use super::planner::{OnConflict, UndoConflict};
 use super::select::{UndoScope, select};
@@ -55,6 +56,9 @@ pub struct UndoReport {
     pub stopped: bool,
     /// The things that stay as they are, with reasons.
     pub notes: Vec<String>,
+    /// The texts of which lines were taken back beside later changes.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub merged: Vec<String>,
     /// Each change, for a dry run; each hunk that was taken back.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub changes: Vec<String>,
@@ -134,6 +138,11 @@ fn attempt(
         size: plan_size(&planned)?,
         stopped,
         notes: planned.notes.clone(),
+        merged: if stopped {
+            Vec::new()
+        } else {
+            describe_merged(&planned)
+        },
         ..UndoReport::default()
     };
     let mut was_denied = false;

@@ -41,6 +41,7 @@ pub fn plan<'a>(
         later_changes: HashMap::default(),
         instead: HashMap::default(),
         beside: HashMap::new(),
+        merged: HashMap::default(),
         born: Vec::new(),
         kept: Vec::new(),
         unforcible: HashSet::new(),
@@ -66,6 +67,7 @@ pub fn plan<'a>(
             .map(|(node, (content, seq))| (node, content, seq))
             .collect(),
         notes: planner.notes,
+        merged: planner.merged,
         target: planner.target,
         conflicts: conflicts
             .into_iter()
@@ -192,8 +194,8 @@ impl UndoPlanner<'_, '_> {
             let after = content_of(self.past.tree(), node);
             let there = content_of(&self.target, node);
             if !is_same_layer(&after, &there) && !self.is_equal_content(node, &after, &there)? {
-                let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
-                self.conflict(record, self.name_of(node), "was written to later", by, true);
+                let (what, by) = self.later_writer(node, &after);
+                self.conflict(record, self.name_of(node), what, by, true);
                 if self.choice == OnConflict::KeepBoth {
                     self.kept.push(node);
                     return Ok(true);

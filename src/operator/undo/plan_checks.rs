@@ -229,11 +229,7 @@ impl UndoPlanner<'_, '_> {
             let store = self.target.disk().store();
             match PastContent::open(store, Some(layer), || self.target.open_now(node)) {
                 Ok(then) => {
-                    let altered = then.missing_part().filter(|missing| missing.is_altered());
-                    if let Some(altered) = altered.filter(|_| self.choice == OnConflict::Stop) {
-                        let what =
-                            format!("{}: what it would get back: {altered}", self.name_of(node));
-                        self.forcible_conflict(&layer.record.clone(), what, None);
+                    if self.refuses_content(node, layer, &then) {
                         continue;
                     }
                     self.note_missing_part(node, layer, &then);
@@ -261,6 +257,30 @@ impl UndoPlanner<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Adds a conflict for a content of which too little is left. Returns whether it is not restored.
+    fn refuses_content(
+        &mut self,
+        node: NodeId,
+        layer: &Arc<ContentLayer>,
+        then: &PastContent,
+    ) -> bool {
+        let (Some(missing), of) = (then.missing_part(), layer.record.clone()) else {
+            return false;
+        };
+        if missing.is_outside() {
+            let what = format!("{}: {missing}", self.name_of(node));
+            self.unforcible_conflict(&of, what, None);
+            self.forget_content(node, &Some(layer.clone()));
+            return true;
+        }
+        let is_refused = missing.is_altered() && self.choice == OnConflict::Stop;
+        if is_refused {
+            let what = format!("{}: what it would get back: {missing}", self.name_of(node));
+            self.forcible_conflict(&of, what, None);
+        }
+        is_refused
     }
 
     /// Reports the part of a content that cannot be restored; the rest is restored.

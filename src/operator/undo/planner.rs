@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::later_lines::MergedLines;
 use crate::journal::{InodeNumbers, Record};
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::{NameId, NameSlot, NodeId, NumberHash, Past, PastTree, RecordId};
@@ -66,6 +67,8 @@ pub struct UndoPlan<'a> {
     pub conflicts: Vec<UndoConflict>,
     /// Changes that cannot be undone because nothing was kept; the files stay as they are.
     pub notes: Vec<String>,
+    /// The texts of which lines are taken back beside later changes.
+    pub(super) merged: HashMap<NodeId, MergedLines, NumberHash>,
     /// The number of records taken back.
     pub records: u64,
 }
@@ -94,6 +97,8 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) instead: HashMap<NameSlot, NameId, NumberHash>,
     /// Contents to put beside their file.
     pub(super) beside: HashMap<NodeId, (Option<Arc<ContentLayer>>, u64)>,
+    /// Texts of which lines are taken back beside later changes.
+    pub(super) merged: HashMap<NodeId, MergedLines, NumberHash>,
     /// Directories created by selected records, with their place and record.
     pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
     /// Files created by selected records but kept, because they were written to later.
@@ -134,6 +139,22 @@ impl UndoPlanner<'_, '_> {
         self.later_changes.get(&ChangeKey::Name(dir, name)).cloned()
     }
 
+    /// Returns how a content differs from what a record left, and the record that changed it; `None` where that
+    /// happened outside the home.
+    pub(super) fn later_writer(
+        &self,
+        node: NodeId,
+        after: &Option<Arc<ContentLayer>>,
+    ) -> (&'static str, Option<RecordId>) {
+        match after {
+            Some(layer) if layer.kind.is_outside() => ("was changed outside the home later", None),
+            _ => {
+                let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
+                ("was written to later", by)
+            }
+        }
+    }
+
     pub(super) fn conflict(
         &mut self,
         (session, record): (&Arc<str>, &Record),
@@ -167,9 +188,9 @@ impl UndoPlanner<'_, '_> {
 
 /// Returns whether a content is only known to have been different.
 pub(super) fn is_unknown(layer: &Option<Arc<ContentLayer>>) -> bool {
-    layer
-        .as_ref()
-        .is_some_and(|layer| layer.kind == LayerKind::Same && !layer.cuts)
+    layer.as_ref().is_some_and(|layer| {
+        layer.kind == LayerKind::Same && !layer.cuts || layer.kind == LayerKind::Outside
+    })
 }
 
 pub(super) fn content_of(tree: &PastTree<'_>, node: NodeId) -> Option<Arc<ContentLayer>> {

@@ -97,6 +97,7 @@ fn attempt(
     let at = match &request.at {
         Some(point) => {
             past.back_to(point)?;
+            past.compare_with_home(&request.path, point)?;
             point.clone()
         }
         None => before_last_change(&mut past, &request.path)?,

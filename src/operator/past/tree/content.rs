@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::operator::Store;
 use crate::operator::past::tree::copy::{copy_bytes, digest_of, each_data, io_error};
 use crate::operator::past::tree::layer::{
-    ContentLayer, OpenVersion, describe_record, layer_behind, version,
+    ContentLayer, LayerKind, OpenVersion, describe_record, layer_behind, version,
 };
-use crate::operator::past::tree::missing_part::{MissingPart, WHY};
+use crate::operator::past::tree::missing_part::{MissingPart, OUTSIDE, WHY};
 use crate::world::holes::{is_reserved_beyond_end, reserved_ranges};
 
 /// A content opened for reading.
@@ -27,6 +27,8 @@ pub struct PastContent {
     files: Vec<File>,
     size: u64,
     missing: Option<MissingPart>,
+    /// True if what is unknown was changed outside the home.
+    is_outside: bool,
 }
 
 /// A range of a content, and the file that holds it.
@@ -46,6 +48,7 @@ impl PastContent {
             files: Vec::new(),
             size: 0,
             missing: None,
+            is_outside: false,
         }
     }
 
@@ -103,8 +106,7 @@ impl PastContent {
             let opened = version(store, &layer.kind, &|| describe_record(layer))?;
             let list = opened.as_ref().map(|opened| opened.list.as_ref());
             past = list.flatten().and_then(|list| list.past.clone());
-            // The layers below are covered completely.
-            starts_whole = list.is_some_and(|list| list.is_none()) || layer.size == Some(0);
+            starts_whole = list.is_some_and(|list| list.is_none()) || layer.needs_nothing_below();
             layers.push((layer, opened));
             if starts_whole {
                 break;
@@ -145,10 +147,10 @@ impl PastContent {
         }
         let doubtful = doubtful && !vouched && content.size > 0;
         if !content.end_where_it_is_known(doubtful) {
-            let (session, seq) = top.map_or(("", 0), |layer| (&*layer.record.0, layer.record.1));
-            return Err(Error::Damaged(format!(
-                "nothing is left of the content before operation {session}:{seq}: {WHY}"
-            )));
+            if content.is_outside {
+                return Err(changed_outside(top));
+            }
+            return Err(nothing_left(top));
         }
         if altered && !vouched {
             content.note_altered();
@@ -169,6 +171,7 @@ impl PastContent {
                 of,
                 doubtful,
                 altered: false,
+                outside: self.is_outside,
             });
         }
         self.size > 0 || of == 0
@@ -181,6 +184,7 @@ impl PastContent {
             of: self.size,
             doubtful: false,
             altered: true,
+            outside: false,
         };
         self.missing.get_or_insert(none).altered = true;
     }
@@ -205,7 +209,18 @@ impl PastContent {
                 self.files.push(file);
                 self.map_ranges(&list.ranges, self.files.len() - 1, size);
             }
-            None => {}
+            None => match &layer.kind {
+                LayerKind::Merged(merged) => {
+                    let file = merged.0.try_clone().map_err(|e| io_error("dup", &e))?;
+                    self.become_file(file)?;
+                }
+                LayerKind::Outside => {
+                    self.is_outside = true;
+                    // Where even the size is unknown, at least one byte is.
+                    self.shorten_to(layer.size.unwrap_or(1));
+                }
+                _ => {}
+            },
         }
         if let Some(size) = layer.size {
             self.shorten_to(size);
@@ -441,6 +456,25 @@ impl Read for ContentReader<'_> {
         let read = read.map_err(|error| std::io::Error::from(error.errno()))?;
         self.offset += read as u64;
         Ok(read)
+    }
+}
+
+/// The error for a content of which no byte is left.
+fn nothing_left(top: Option<&Arc<ContentLayer>>) -> Error {
+    let (session, seq) = top.map_or(("", 0), |layer| (&*layer.record.0, layer.record.1));
+    Error::Damaged(format!(
+        "nothing is left of the content before operation {session}:{seq}: {WHY}"
+    ))
+}
+
+/// The error for a content of which nothing is known, because the file was changed outside the home.
+fn changed_outside(top: Option<&Arc<ContentLayer>>) -> Error {
+    let before = top.map_or_else(String::new, |layer| {
+        format!(" before {}", describe_record(layer))
+    });
+    Error::Missing {
+        what: format!("the content{before} is unknown: {OUTSIDE}"),
+        remedy: "`trumanfs versions` lists what was kept of the file.".to_owned(),
     }
 }
 

@@ -183,6 +183,9 @@ impl PastTree<'_> {
         kind: FileType,
     ) -> Result<NodeId> {
         let there = self.lookup_id(dir, name)?;
+        if let Some(ids) = ids {
+            self.tell_apart(ids, there)?;
+        }
         match (there, ids) {
             (Some(node), None) => return Ok(node),
             // A purged node has no inode any more: the record names the one it had.
@@ -190,11 +193,21 @@ impl PastTree<'_> {
                 if self.ids(node).is_none() {
                     self.set_ids(node, ids);
                 }
+                self.compare_with_stamp(node)?;
                 return Ok(node);
             }
             _ => {}
         }
         if let Some(node) = ids.and_then(|ids| self.by_ids(ids)) {
+            self.compare_with_stamp(node)?;
+            return Ok(node);
+        }
+        let is_file = matches!(kind, FileType::RegularFile | FileType::Unknown);
+        if let (Some(node), Some(ids)) = (there, ids)
+            && is_file
+            && self.may_succeed(dir, node)?
+        {
+            self.succeed(node, ids);
             return Ok(node);
         }
         let lost = self.disk().make_lost_node(kind);
@@ -212,13 +225,25 @@ impl PastTree<'_> {
         ids: InodeNumbers,
     ) -> Result<Option<NodeId>> {
         let there = self.resolve_near(path)?;
-        if there.is_some_and(|node| self.ids(node) == Some(ids)) {
-            return Ok(there);
+        self.tell_apart(ids, there)?;
+        let found = if there.is_some_and(|node| self.ids(node) == Some(ids)) {
+            there
+        } else {
+            match (self.find_elsewhere(ids)?, there) {
+                (known, there) if self.in_doubt => {
+                    return self.displaced_node(path, ids, (known, there)).map(Some);
+                }
+                (None, Some(node)) if self.may_succeed_at(path, node)? => {
+                    self.succeed(node, ids);
+                    Some(node)
+                }
+                (known, _) => known,
+            }
+        };
+        if let Some(node) = found {
+            self.compare_with_stamp(node)?;
         }
-        match (self.find_elsewhere(ids)?, self.in_doubt) {
-            (known, true) => self.displaced_node(path, ids, (known, there)).map(Some),
-            (known, false) => Ok(known),
-        }
+        Ok(found)
     }
 
     /// Returns whether a record's file is at its path, or known by its inode.

@@ -30,20 +30,7 @@ impl PastTree<'_> {
             | Op::Mkdir { path, .. }
             | Op::Mknod { path, .. }
             | Op::Symlink { path, .. } => {
-                let kind = match &record.op {
-                    Op::Mkdir { .. } => FileType::Directory,
-                    Op::Symlink { .. } => FileType::Symlink,
-                    Op::Mknod { mode, .. } => FileType::from_raw_mode(*mode),
-                    _ => FileType::RegularFile,
-                };
-                let (dir, name, there) = self.expect_node(path, at, None, kind)?;
-                let node = if self.is_born_later(there, record, session)? {
-                    self.disk().make_lost_node(kind)
-                } else {
-                    there
-                };
-                effects.push(name_given(dir, name, node));
-                effects.push(RecordEffect::Born(node));
+                self.add_creation(&mut effects, path, record, session)?;
             }
             Op::Link { path, from, ids } => {
                 // This makes the file's other name known in case the new one is gone.
@@ -100,6 +87,33 @@ impl PastTree<'_> {
         }
         self.add_dir_times(&mut effects, record)?;
         Ok(effects)
+    }
+
+    /// Adds the effects of making a node at a path.
+    fn add_creation(
+        &mut self,
+        effects: &mut Vec<RecordEffect>,
+        path: &WorldPath,
+        record: &Record,
+        session: &Arc<str>,
+    ) -> Result<()> {
+        let kind = match &record.op {
+            Op::Mkdir { .. } => FileType::Directory,
+            Op::Symlink { .. } => FileType::Symlink,
+            Op::Mknod { mode, .. } => FileType::from_raw_mode(*mode),
+            _ => FileType::RegularFile,
+        };
+        let made = self.made_inode();
+        let (dir, name, there) = self.expect_node(path, record.at.first(), made, kind)?;
+        let is_later = made.is_none() && self.is_born_later(there, record, session)?;
+        let node = if is_later {
+            self.disk().make_lost_node(kind)
+        } else {
+            there
+        };
+        effects.push(name_given(dir, name, node));
+        effects.push(RecordEffect::Born(node));
+        Ok(())
     }
 
     /// Adds the effects of a move of a name to another one, and of what stood there.

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -43,15 +44,56 @@ pub enum LayerKind {
     Ranges(Arc<str>, u64),
     /// The bytes are the same; the size may differ.
     Same,
+    /// The file was changed outside the home after this: nothing is known of the bytes before.
+    Outside,
+    /// As [`LayerKind::Outside`], and a copy of what the home had left there was kept: session and number of the
+    /// version.
+    Left(Arc<str>, u64),
+    /// A merge of lines, held in memory.
+    Merged(MergedText),
+}
+
+/// A content that was put together for an undo and is not on the disk yet.
+#[derive(Debug, Clone)]
+pub struct MergedText(pub(super) Arc<File>);
+
+impl PartialEq for MergedText {
+    fn eq(&self, other: &MergedText) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for MergedText {}
+
+impl MergedText {
+    /// Makes a content of bytes, in a file in memory (memfd_create(2)).
+    ///
+    /// # Errors
+    /// Those of the system calls, `ENOMEM` above all.
+    pub fn new(bytes: &[u8]) -> Result<MergedText> {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let file = rustix::fs::memfd_create(c"merged", flags).map_err(Error::os("memfd_create"))?;
+        let file = File::from(file);
+        file.write_all_at(bytes, 0)
+            .map_err(|error| Error::io("pwrite", &error))?;
+        Ok(MergedText(Arc::new(file)))
+    }
 }
 
 impl LayerKind {
     /// Returns the version that holds all or part of it.
     pub fn version(&self) -> Option<(&Arc<str>, u64)> {
         match self {
-            LayerKind::Whole(session, n) | LayerKind::Ranges(session, n) => Some((session, *n)),
-            LayerKind::Same => None,
+            LayerKind::Whole(session, n)
+            | LayerKind::Ranges(session, n)
+            | LayerKind::Left(session, n) => Some((session, *n)),
+            LayerKind::Same | LayerKind::Outside | LayerKind::Merged(_) => None,
         }
+    }
+
+    /// Returns whether this is a change outside the home.
+    pub fn is_outside(&self) -> bool {
+        matches!(self, LayerKind::Outside | LayerKind::Left(..))
     }
 }
 
@@ -83,6 +125,11 @@ impl ContentLayer {
             doubtful,
             below,
         })
+    }
+
+    /// Returns whether the content is known, or unknown, whatever the layers below say, though no version holds it.
+    pub(super) fn needs_nothing_below(&self) -> bool {
+        self.size == Some(0) || matches!(self.kind, LayerKind::Outside | LayerKind::Merged(_))
     }
 
     /// Returns the size of the content; `None` where it is that of the file on the disk.

@@ -13,11 +13,17 @@ pub struct MissingPart {
     pub(super) doubtful: bool,
     /// True if a version does not have the digest that it had when it was kept.
     pub(super) altered: bool,
+    /// True if the lost ranges were changed outside the home.
+    pub(super) outside: bool,
 }
 
 /// The reason for a certain loss.
 pub(super) const WHY: &str =
     "the power went before it was on the disk, or somebody cut what held it";
+
+/// The reason for a loss by somebody else's change.
+pub(super) const OUTSIDE: &str =
+    "the file was changed outside the home, and what it held before was not kept";
 
 /// The reason for a doubt without a visible loss.
 const DOUBT: &str = "was kept within a minute before the power went, without --durable: nothing says that all of it was on the disk";
@@ -37,6 +43,11 @@ impl MissingPart {
     /// Returns whether anything is certainly missing or wrong.
     pub fn is_certain(&self) -> bool {
         !self.ranges.is_empty() || self.altered
+    }
+
+    /// Returns whether what is missing was changed outside the home.
+    pub fn is_outside(&self) -> bool {
+        self.outside
     }
 
     /// Returns whether all bytes are there, and some of them are not those that were kept.
@@ -71,7 +82,7 @@ impl fmt::Display for MissingPart {
         {
             write!(f, ", and {more} more ranges")?;
         }
-        write!(f, "): {WHY}")?;
+        write!(f, "): {}", if self.outside { OUTSIDE } else { WHY })?;
         if self.doubtful {
             write!(f, "; and the rest {DOUBT}")?;
         }

@@ -24,6 +24,7 @@ use crate::operator::past::tree::dir_cache::DirCache;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::layered_content::LayeredContent;
 use crate::operator::past::tree::node_names::NodeNames;
+use crate::operator::past::tree::outside::PendingStamps;
 use crate::world::Xattrs;
 
 /// The attributes of a node at a point.
@@ -79,7 +80,7 @@ pub struct PastTree<'a> {
         HashMap<NodeId, HashMap<NameId, Option<NodeId>, NumberHash>, NumberHash>,
     nodes: HashMap<NodeId, Box<NodeOverlay>, NumberHash>,
     /// Inodes that mean another node than on the disk, or none.
-    by_ids: HashMap<CompactInode, Option<NodeId>, NumberHash>,
+    pub(super) by_ids: HashMap<CompactInode, Option<NodeId>, NumberHash>,
     /// Nodes that did not exist yet, so that their inodes on the disk were not theirs; `by_ids` takes precedence.
     unborn: NodeSet,
     /// Files that records name but whose place is taken by something else without a record.
@@ -88,6 +89,7 @@ pub struct PastTree<'a> {
     pub(in crate::operator::past) in_doubt: bool,
     /// The end of the current record's session, in nanoseconds since 1970, if it is known.
     pub(super) session_end: Option<u64>,
+    pub(super) stamps: PendingStamps,
     /// The names given to nodes.
     pub(super) parents: NodeNames,
     pub(super) dir_cache: DirCache,
@@ -108,6 +110,7 @@ impl<'a> PastTree<'a> {
             displaced: Vec::new(),
             in_doubt: false,
             session_end: None,
+            stamps: PendingStamps::default(),
             parents: NodeNames::default(),
             dir_cache: DirCache::default(),
             last: None,
@@ -303,16 +306,19 @@ impl<'a> PastTree<'a> {
     /// Ends the reversal of records: drops the data that only the reversal needs.
     pub(in crate::operator::past) fn end_reversal(&mut self) {
         self.by_ids = HashMap::default();
+        self.stamps = PendingStamps::default();
         self.dir_cache = DirCache::default();
         self.disk.forget_listings();
     }
 
     /// Notes that a node had another inode.
     pub fn set_ids(&mut self, node: NodeId, ids: InodeNumbers) {
+        let inode = self.disk.inode(ids);
         if let Some(now) = self.ids(node) {
             self.by_ids.insert(self.disk.inode(now), None);
         }
-        self.by_ids.insert(self.disk.inode(ids), Some(node));
+        self.stamps.forget_birth(inode);
+        self.by_ids.insert(inode, Some(node));
         self.difference_mut(node).ids = Some(ids);
     }
 
@@ -347,6 +353,7 @@ impl<'a> PastTree<'a> {
     /// Begins with another record: directories are looked up anew.
     pub(in crate::operator::past) fn begin(&mut self, record: &Record, session: &Arc<str>) {
         self.last = None;
+        self.stamps.begin(session, record.seq);
         self.note_session(record);
         self.in_doubt = self
             .disk

@@ -1,0 +1,230 @@
+//! Changes outside the home: files that are not as the home left them.
+//!
+//! Owns the comparison of a file with the stamp that the home left ([`LeftState`]). On the way back, a stamp is met
+//! before the records that it follows. A file that differs from it was changed by somebody else in between: that
+//! becomes a layer of its own over the file's content ([`LayerKind::Outside`]), before which nothing is known but what
+//! versions hold. A file that stands at the path of one that is gone, as after an editor's save, is its successor. An
+//! inode with another time of birth is another file that got the number.
+//!
+//! A difference in the time of change alone is none, because the home's own renames and links cause it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+
+use crate::error::{Error, Result};
+use crate::journal::{FileTime, InodeNumbers, LeftState};
+use crate::name::WorldPath;
+use crate::operator::past::disk::compact_inode::CompactInode;
+use crate::operator::past::disk::interner::NumberHash;
+use crate::operator::past::disk::node_id::{NodeId, ROOT};
+use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
+use crate::operator::past::tree::past_tree::PastTree;
+use crate::world::store::layout::TRASH;
+
+/// A record's session and number.
+type RecordKey = (Arc<str>, u64);
+
+/// The stamps met on the way back whose records are still to come.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PendingStamps {
+    /// The stamps of each inode: one, unless a seal has several.
+    by_inode: HashMap<CompactInode, Vec<PendingStamp>, NumberHash>,
+    /// The inode that each record made or left: the record of a creation does not name it.
+    made: HashMap<RecordKey, InodeNumbers>,
+    /// The births of inodes that are no longer on the disk, as later stamps have them.
+    births: HashMap<CompactInode, u64, NumberHash>,
+    /// The record that is being reversed.
+    pub(super) record: Option<RecordKey>,
+}
+
+/// A stamp whose records are still to come.
+#[derive(Debug, Clone)]
+struct PendingStamp {
+    /// The last record about the file before it was left.
+    after: RecordKey,
+    born: u64,
+    size: u64,
+    mtime: FileTime,
+    /// The number of the version that holds what was left.
+    version: Option<u64>,
+}
+
+impl PendingStamps {
+    /// Begins with another record, the next older one.
+    pub(super) fn begin(&mut self, session: &Arc<str>, seq: u64) {
+        if let Some(before) = self.record.replace((session.clone(), seq)) {
+            self.made.remove(&before);
+        }
+    }
+
+    /// Forgets the birth of an inode: the number is given to a node by a record, and may have been another's later.
+    pub(super) fn forget_birth(&mut self, inode: CompactInode) {
+        self.births.remove(&inode);
+    }
+
+    fn note(&mut self, inode: CompactInode, after: RecordKey, state: &LeftState) {
+        self.made.entry(after.clone()).or_insert(state.ids);
+        let stamps = self.by_inode.entry(inode).or_default();
+        // Of several closes after one record the last counts, and it is met first.
+        if stamps.iter().any(|later| later.after == after) {
+            return;
+        }
+        stamps.push(PendingStamp {
+            after,
+            born: state.born,
+            size: state.size,
+            mtime: state.mtime,
+            version: state.n,
+        });
+    }
+
+    /// Returns the latest stamp of an inode that follows the current record.
+    fn latest(&self, inode: CompactInode) -> Option<&PendingStamp> {
+        let record = self.record.as_ref()?;
+        let stamps = self.by_inode.get(&inode)?.iter();
+        stamps
+            .filter(|stamp| stamp.after >= *record)
+            .max_by(|one, two| one.after.cmp(&two.after))
+    }
+
+    /// Takes the latest stamp of an inode that follows the current record, and drops the others that do.
+    fn take(&mut self, inode: CompactInode) -> Option<PendingStamp> {
+        let latest = self.latest(inode)?.clone();
+        let record = self.record.as_ref()?;
+        let stamps = self.by_inode.get_mut(&inode)?;
+        stamps.retain(|stamp| stamp.after < *record);
+        if stamps.is_empty() {
+            self.by_inode.remove(&inode);
+        }
+        Some(latest)
+    }
+}
+
+impl PastTree<'_> {
+    /// Notes the stamps met on the way to the next older record, in the order in which they were written.
+    pub(in crate::operator::past) fn note_stamps(&mut self, stamps: Vec<(Arc<str>, LeftState)>) {
+        for (session, state) in stamps.into_iter().rev() {
+            let inode = self.disk.inode(state.ids);
+            self.stamps.note(inode, (session, state.seq), &state);
+        }
+    }
+
+    /// Returns the inode that the current record made, where a stamp tells.
+    pub(super) fn made_inode(&self) -> Option<InodeNumbers> {
+        self.stamps.made.get(self.stamps.record.as_ref()?).copied()
+    }
+
+    /// Dissociates an inode number from a node that has it and is not the file that the home left, unless that stands
+    /// at the record's path: there it is the successor.
+    pub(super) fn tell_apart(&mut self, ids: InodeNumbers, there: Option<NodeId>) -> Result<()> {
+        let inode = self.disk.inode(ids);
+        let (Some(stamp), Some(node)) = (self.stamps.latest(inode), self.by_ids(ids)) else {
+            return Ok(());
+        };
+        let born = stamp.born;
+        if Some(node) != there && is_other_birth(self.birth(node, ids)?, born) {
+            self.by_ids.insert(inode, None);
+        }
+        Ok(())
+    }
+
+    /// Returns the birth of the inode that a node is, or was; 0 if it is unknown.
+    fn birth(&self, node: NodeId, ids: InodeNumbers) -> Result<u64> {
+        if self.disk.ids(node) != Some(ids) {
+            let inode = self.disk.inode(ids);
+            return Ok(self.stamps.births.get(&inode).copied().unwrap_or(0));
+        }
+        match self.disk.stat(node) {
+            Ok(meta) => Ok(meta.born),
+            Err(Error::NotFound) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether a file may be the successor of one that is gone: it is a plain file outside the trash, and no
+    /// later record has given it another inode.
+    pub(super) fn may_succeed(&mut self, dir: NodeId, node: NodeId) -> Result<bool> {
+        let in_trash = self.lookup(ROOT, TRASH)? == Some(dir);
+        Ok(!in_trash
+            && self.kind(node) == FileType::RegularFile
+            && self.ids(node).is_some()
+            && self.disk.ids(node) == self.ids(node))
+    }
+
+    /// As [`PastTree::may_succeed`], for the file at a path.
+    pub(super) fn may_succeed_at(&mut self, path: &WorldPath, node: NodeId) -> Result<bool> {
+        match self.dir_near(path)? {
+            Some(dir) => self.may_succeed(dir, node),
+            None => Ok(false),
+        }
+    }
+
+    /// Makes a file the successor of one that the home left at its path and that is gone: somebody saved it anew.
+    pub(super) fn succeed(&mut self, node: NodeId, ids: InodeNumbers) {
+        let stamp = self.stamps.take(self.disk.inode(ids));
+        self.set_ids(node, ids);
+        self.lay_outside(node, stamp.as_ref());
+    }
+
+    /// Compares a file with the latest stamp that follows the current record.
+    ///
+    /// # Errors
+    /// Those of `statx(2)`.
+    pub(super) fn compare_with_stamp(&mut self, node: NodeId) -> Result<()> {
+        let Some(ids) = self.ids(node) else {
+            return Ok(());
+        };
+        let inode = self.disk.inode(ids);
+        let Some(stamp) = self.stamps.take(inode) else {
+            return Ok(());
+        };
+        if stamp.born != 0 && self.disk.ids(node) != Some(ids) {
+            self.stamps.births.insert(inode, stamp.born);
+        }
+        if !self.is_as_left(node, ids, &stamp)? {
+            self.lay_outside(node, Some(&stamp));
+        }
+        Ok(())
+    }
+
+    fn is_as_left(&self, node: NodeId, ids: InodeNumbers, stamp: &PendingStamp) -> Result<bool> {
+        if self.kind(node) != FileType::RegularFile {
+            return Ok(true);
+        }
+        let there = match self.meta(node) {
+            Ok(there) => there,
+            // Its absence is told where it is needed.
+            Err(Error::Missing { .. }) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        Ok(there.size == stamp.size
+            && there.mtime == stamp.mtime
+            && !is_other_birth(self.birth(node, ids)?, stamp.born))
+    }
+
+    /// Lays a change outside over a content. Before it the file was as the stamp says, if there is one.
+    fn lay_outside(&mut self, node: NodeId, stamp: Option<&PendingStamp>) {
+        let (session, seq) = match (stamp, &self.stamps.record) {
+            (Some(stamp), _) => stamp.after.clone(),
+            (None, Some(record)) => record.clone(),
+            (None, None) => (Arc::from(""), 0),
+        };
+        let kind = match stamp.and_then(|stamp| stamp.version) {
+            Some(n) => LayerKind::Left(session.clone(), n),
+            None => LayerKind::Outside,
+        };
+        let size = stamp.map(|stamp| stamp.size);
+        let then = self.difference_mut(node);
+        let below = then.content.take();
+        let of = ((session, seq), false);
+        then.content = Some(ContentLayer::lay_over(kind, size, of, below));
+        then.mtime = stamp.map(|stamp| stamp.mtime).or(then.mtime);
+    }
+}
+
+/// Returns whether two times of birth are known and differ.
+fn is_other_birth(one: u64, two: u64) -> bool {
+    one != 0 && two != 0 && one != two
+}

@@ -1,0 +1,102 @@
+//! Takes changes of a text back beside later changes of it: a merge by lines of what the record left, what it found,
+//! and what is there.
+//!
+//! Owns when that is possible: all three are known whole, are text, and the lines do not touch. Everything else is a
+//! conflict of the planner's.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use super::planner::{UndoPlan, UndoPlanner, content_of};
+use crate::error::{Error, Result};
+use crate::operator::past::effect::SessionRecord;
+use crate::operator::past::tree::layer::{ContentLayer, LayerKind, MergedText};
+use crate::operator::past::{NodeId, PastContent};
+use crate::operator::text::{MAX_TEXT_BYTES, TextComparison, merge};
+
+/// The lines of a file that were taken back beside later changes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct MergedLines {
+    /// The lines that go or come back.
+    lines: u64,
+    /// The later changes that stay.
+    later: u64,
+}
+
+type Layer = Option<Arc<ContentLayer>>;
+
+impl UndoPlanner<'_, '_> {
+    /// Takes a record's change of a text back beside later changes. Returns whether that was possible; the target has
+    /// the merged text then.
+    ///
+    /// # Errors
+    /// Those of reading the disk, and of making a file in memory.
+    pub(super) fn merge_lines(
+        &mut self,
+        node: NodeId,
+        (after, there): (&Layer, &Layer),
+        (session, record): SessionRecord<'_>,
+    ) -> Result<bool> {
+        let before = content_of(self.past.tree(), node);
+        let texts = (self.text(node, &before)?, self.text(node, after)?);
+        let ((Some(found), Some(left)), Some(now)) = (texts, self.text(node, there)?) else {
+            return Ok(false);
+        };
+        let Some(merged) = merge(&left, &now, &found) else {
+            return Ok(false);
+        };
+        let (size, content) = (merged.len() as u64, MergedText::new(&merged)?);
+        let of = ((session.clone(), record.seq), false);
+        let layer = ContentLayer::lay_over(LayerKind::Merged(content), Some(size), of, None);
+        self.target.difference_mut(node).content = Some(layer);
+        let known = self.merged.entry(node).or_default();
+        if known.later == 0 {
+            let changes = TextComparison::new(left.clone(), now);
+            known.later = changes.changed_lines().len() as u64;
+        }
+        let (gone, back) = TextComparison::new(left, found).counts();
+        known.lines += gone.max(back);
+        Ok(true)
+    }
+
+    /// Returns a content as text; `None` where it is not known whole, or cannot be merged.
+    fn text(&self, node: NodeId, layer: &Layer) -> Result<Option<Vec<u8>>> {
+        let store = self.target.disk().store();
+        let opened = PastContent::open(store, layer.as_ref(), || self.target.open_now(node));
+        let content = match opened {
+            Ok(content) => content,
+            Err(Error::Missing { .. } | Error::Damaged(_)) => return Ok(None),
+            Err(error) if error.is_denial() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if content.missing_part().is_some() || content.size() > MAX_TEXT_BYTES {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        let read = content.reader().read_to_end(&mut bytes);
+        read.map_err(|error| Error::io("read", &error))?;
+        Ok(Some(bytes))
+    }
+}
+
+/// Describes the merged files of a plan, a line each.
+pub(super) fn describe_merged(plan: &UndoPlan<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = plan
+        .merged
+        .iter()
+        .filter_map(|(node, merged)| {
+            let path = plan.target.disk().path(*node)?;
+            let MergedLines { lines, later } = merged;
+            let (s, es) = (plural(*lines), plural(*later));
+            Some(format!(
+                "took back {lines} line{s} of {path}; kept {later} later change{es}"
+            ))
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
