@@ -82,6 +82,37 @@ impl Client {
         })
     }
 
+    /// As [`Client::accept`], but flagged paths stay undecided where they are not named themselves.
+    ///
+    /// # Errors
+    /// As [`Client::accept`]; [`Error::Refused`] where only flagged paths are meant.
+    pub fn accept_unflagged(
+        &self,
+        review: &Review<'_>,
+        paths: &[WorldPath],
+    ) -> Result<AcceptReport> {
+        let all = [WorldPath::root()];
+        let meant = if paths.is_empty() { &all } else { paths };
+        let (operations, taken, left) = review.unflagged_operations(meant);
+        if left == 0 {
+            return self.accept(review, paths);
+        }
+        if operations.is_empty() {
+            return Err(Error::refused(
+                "each of these paths is flagged",
+                "Nothing was accepted: decide about each of them by itself.",
+            ));
+        }
+        let what = request_words("accept", review, paths);
+        let run = review.scope().run_id();
+        let request = AcceptRequest::of_operations(what, run, &operations);
+        Ok(AcceptReport {
+            paths: taken,
+            flagged: left,
+            ..self.record_accepted(&request)?
+        })
+    }
+
     fn record_accepted(&self, request: &AcceptRequest) -> Result<AcceptReport> {
         self.make_change(
             &ControlRequest::Accept(request.clone()),

@@ -20,6 +20,7 @@ mod answers;
 mod clocks;
 mod crash;
 mod disks;
+mod flagged;
 mod fork;
 mod fork_hostile;
 mod fork_users;

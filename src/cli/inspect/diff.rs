@@ -257,6 +257,16 @@ pub(in crate::cli) fn print_summary(
     most: usize,
 ) -> Result<()> {
     let mut unknown = UnknownContents(diff.unreadable().collect());
+    let flags = diff.flags()?;
+    for (number, flag) in flags.iter().take(most) {
+        if let Some((status, path)) = diff.nth_path(*number) {
+            let words = printer.style(TextStyle::Removed, flag.words());
+            printer.line(format_args!(" {} {path}  {words}", status.letter()));
+        }
+    }
+    if let Some(more) = flags.len().checked_sub(most).filter(|more| *more > 0) {
+        printer.line(format_args!(" {} more flagged", count(more as u64, "path")));
+    }
     if diff.len() > most {
         let number = diff.len() as u64;
         let differ = if number == 1 { "differs" } else { "differ" };

@@ -93,12 +93,15 @@ fn print_line(printer: &mut Printer, change: &ReviewedPath) {
     let rights = change.difference.rights();
     let rights = rights.iter().map(|words| format!("{words}, "));
     let rights: String = rights.collect();
+    let flag = change.flag.map(|flag| format!("{}, ", flag.words()));
+    let flag = flag.map(|words| printer.style(TextStyle::Removed, &words));
+    let flag = flag.unwrap_or_default();
     let line = printer.style(
         TextStyle::Faint,
         &format!("{rights}{time} by {}{accepted}", who.join(", ")),
     );
     printer.line(format_args!(
-        "{letter}  {}  {line}",
+        "{letter}  {}  {flag}{line}",
         path_of(&change.difference)
     ));
 }

@@ -8,6 +8,7 @@
 mod compact_change_set;
 mod compact_difference;
 mod difference;
+mod flagged;
 mod name_differ;
 mod paths;
 
@@ -25,6 +26,7 @@ use compact_change_set::CompactChangeSet;
 use compact_difference::{CompactDifference, PairDetails};
 pub use difference::{ChangeStatus, DiffSide, NodeBytes, PathDifference, TextPair};
 use difference::{InnerDifference, bytes};
+pub use flagged::PathFlag;
 use name_differ::NameDiffer;
 use paths::{PathTable, PlacedNode};
 

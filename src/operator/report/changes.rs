@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::MAX_LISTED;
 use super::html::{HtmlFragment, many, size};
 use super::hunks::hunks;
 use crate::name::escape;
@@ -61,6 +62,38 @@ pub(super) fn counts(diff: &Diff<'_>) -> [u64; 4] {
         ChangeStatus::Removed,
     ]
     .map(of)
+}
+
+/// Writes the flagged changes, if there are any.
+pub(super) fn write_flagged(html: &mut HtmlFragment, diff: &Diff<'_>) {
+    let flags = match diff.flags() {
+        Ok(flags) if flags.is_empty() => return,
+        Ok(flags) => flags,
+        Err(error) => {
+            html.raw("<p class=\"warn\">Changes to look at first cannot be found: ");
+            html.text(&error.to_string()).raw("</p>");
+            return;
+        }
+    };
+    html.raw("<div class=\"warn\"><h3>Look at these first</h3><ul>");
+    for (number, flag) in flags.iter().take(MAX_LISTED) {
+        if let Some((status, path)) = diff.nth_path(*number) {
+            html.raw("<li>");
+            badge(html, status);
+            html.raw("<bdi class=\"name\">").text(&path.to_string());
+            html.raw("</bdi> <span class=\"what\">")
+                .text(flag.words())
+                .raw("</span></li>");
+        }
+    }
+    html.raw("</ul>");
+    let more = flags.len().saturating_sub(MAX_LISTED) as u64;
+    if more > 0 {
+        html.raw("<p class=\"more\">")
+            .number(more)
+            .raw(" more.</p>");
+    }
+    html.raw("</div>");
 }
 
 /// Writes the tree of the listed changes.

@@ -290,6 +290,7 @@ impl PageData {
                 );
             }
             Ok((diff, listed)) => {
+                changes::write_flagged(html, diff);
                 html.raw("<p class=\"lead\">The home at the end against the start. Files with a triangle unfold.</p><p class=\"tools\"><label>Find <input type=\"search\" id=\"find\" placeholder=\"part of a path\" autocomplete=\"off\"></label> <button type=\"button\" id=\"open\">Unfold all</button> <button type=\"button\" id=\"close\">Fold all</button></p><div class=\"tree\">");
                 html.raw(&changes::tree(diff, listed)).raw("</div>");
             }

@@ -32,6 +32,9 @@ pub struct AcceptReport {
     /// The number of changed paths that left the list by it.
     #[serde(default)]
     pub paths: u64,
+    /// The number of flagged paths that were left out.
+    #[serde(skip)]
+    pub flagged: u64,
 }
 
 impl AcceptRequest {
@@ -91,5 +94,9 @@ pub fn accept(world: &World, request: &AcceptRequest, caller: Caller) -> Result<
         what: "nothing is there to be accepted".to_owned(),
         remedy: "`trumanfs review --json` lists what is.".to_owned(),
     })?;
-    Ok(AcceptReport { record, paths: 0 })
+    Ok(AcceptReport {
+        record,
+        paths: 0,
+        flagged: 0,
+    })
 }

@@ -1,6 +1,6 @@
 //! The second pass of a review: the changed paths, each with its authors.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::other_changes::OtherChanges;
 use super::scope::ReviewScope;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::journal::RunId;
 use crate::name::{SubtreeSet, WorldPath};
 use crate::operator::Store;
-use crate::operator::diff::{ChangeStatus, Diff, PathDifference};
+use crate::operator::diff::{ChangeStatus, Diff, PathDifference, PathFlag};
 use crate::operator::past::{NodeId, ROOT, RecordEffect};
 use crate::operator::point::{Operation, Point};
 
@@ -30,6 +30,9 @@ pub struct ReviewedPath {
     /// The difference between the oldest change that is not accepted and the point that the review was made at.
     #[serde(flatten)]
     pub difference: PathDifference,
+    /// Why its owner should look at it first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flag: Option<PathFlag>,
     /// The authors of its changes, the latest first.
     pub by: Vec<ChangeCause>,
     /// The last of these changes.
@@ -42,7 +45,7 @@ pub struct ReviewedPath {
     pub accepted: bool,
 }
 
-/// The changes of a scope that are not accepted yet, sorted by path.
+/// The changes of a scope that are not accepted yet: the flagged ones, then the others, each sorted by path.
 #[derive(Debug)]
 pub struct Review<'a> {
     pub(super) store: &'a Store,
@@ -56,6 +59,8 @@ pub struct Review<'a> {
     pub(super) others: OtherChanges,
     /// The places in `diff` of the listed paths.
     listed: Vec<usize>,
+    /// Flags by place in `diff`.
+    flags: BTreeMap<usize, PathFlag>,
 }
 
 impl<'a> Review<'a> {
@@ -107,9 +112,17 @@ impl<'a> Review<'a> {
             touched,
             others,
             listed,
+            flags: BTreeMap::new(),
         };
         if !all {
             review.leave_out_accepted()?;
+        }
+        if let Some(diff) = &review.diff {
+            review.flags = diff.flags()?;
+            let flags = &review.flags;
+            review
+                .listed
+                .sort_by_key(|place| !flags.contains_key(place));
         }
         Ok(review)
     }
@@ -171,11 +184,17 @@ impl<'a> Review<'a> {
         }
         Ok(Some(ReviewedPath {
             difference,
+            flag: self.flag(number),
             by,
             operation: newest.map(|record| self.seen.operation(record)),
             time: newest.and_then(|record| time(record.time)),
             accepted: !records.is_empty() && records.iter().all(|record| record.accepted),
         }))
+    }
+
+    /// Returns the flag of a path, by its place in the order.
+    pub fn flag(&self, number: usize) -> Option<PathFlag> {
+        self.flags.get(&self.place(number)?).copied()
     }
 
     /// Returns the author and the time of a path's last change, in microseconds since 1970.
@@ -207,6 +226,33 @@ impl<'a> Review<'a> {
         let records = found.into_iter().rev();
         let records = records.filter_map(|number| self.seen.record(number));
         records.map(|record| self.seen.operation(record)).collect()
+    }
+
+    /// As [`Review::operations`], without the flagged paths that are not named themselves. Returns as well how many
+    /// paths are meant, and how many of them are left out.
+    pub fn unflagged_operations(&self, paths: &[WorldPath]) -> (Vec<Operation>, u64, u64) {
+        let meant = SubtreeSet::of(paths);
+        let mut found: BTreeSet<u32> = BTreeSet::new();
+        let mut of_flagged: BTreeSet<u32> = BTreeSet::new();
+        let (mut taken, mut left) = (0, 0);
+        for number in 0..self.len() {
+            let Some((_, path)) = self.path(number).filter(|(_, path)| meant.contains(path)) else {
+                continue;
+            };
+            if self.flag(number).is_some() && !paths.contains(&path) {
+                of_flagged.extend(self.records_of(number));
+                left += 1;
+            } else {
+                found.extend(self.records_of(number));
+                found.extend(self.removals_above(number));
+                taken += 1;
+            }
+        }
+        found.retain(|record| !of_flagged.contains(record));
+        let records = found.into_iter().rev();
+        let records = records.filter_map(|number| self.seen.record(number));
+        let operations = records.map(|record| self.seen.operation(record));
+        (operations.collect(), taken, left)
     }
 
     /// Returns the records of the scope as ranges: all of them, since those of others lie between.

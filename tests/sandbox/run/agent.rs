@@ -459,6 +459,35 @@ fn asking_ends_in_a_review_of_the_run() {
     assert!(!is_mountpoint(&home), "{} is left", home.display());
 }
 
+/// What git would run on the host comes first in the summary and on the screen, and is accepted only by itself.
+#[test]
+fn flagged_path_stays_undecided_when_all_is_accepted() {
+    need_mount!();
+    need_tools!("setsid");
+    let store = Store::new();
+    fs::create_dir_all(store.store.join(".git/hooks")).unwrap();
+    let script = "echo new >Made; echo 'rm -r ~' >.git/hooks/pre-commit";
+    let mut person = agent_at_terminal(&store, "--ask", script);
+    person.wait_for("2 paths by path");
+    person.wait_for(">A ! /.git/hooks/pre-commit");
+    person.types("b");
+    person.wait_for("2 paths by run");
+    person.types("ka");
+    person.wait_for("accept everything that run");
+    person.confirms("");
+    person.wait_for("1 flagged path left");
+    person.wait_for("1 path by run");
+    person.types("ja");
+    person.wait_for("accept the changes of /.git/hooks/pre-commit?");
+    person.confirms("");
+    person.wait_for("Nothing is left to be reviewed.");
+    person.types("q");
+    assert_eq!(person.end().code(), Some(0), "{}", person.screen());
+    let summary = person.screen();
+    let first = "A /.git/hooks/pre-commit  runs on your machine";
+    assert!(summary.contains(first), "{summary}");
+}
+
 #[test]
 fn a_program_of_the_store_is_an_agent_too_and_keys_in_it_are_warned_of() {
     need_mount!();

@@ -111,6 +111,7 @@ fn heading_lines(change: &ReviewedPath) -> Vec<String> {
             command.unwrap_or_default()
         ));
     }
+    head.extend(change.flag.map(|flag| flag.words().to_owned()));
     head.extend(difference.rights());
     if difference.xattrs {
         head.push("extended attributes differ".to_owned());

@@ -74,7 +74,7 @@ fn heading(group: &PathGroup, styles: ScreenStyles, area: Rect, buffer: &mut Buf
     );
 }
 
-/// `M /src/main.rs            npm 4k2m 10:15`
+/// `M /src/main.rs            npm 4k2m 10:15`; a flagged path begins with `!`.
 fn line(
     state: &ScreenState,
     item: &ListedPath,
@@ -92,7 +92,8 @@ fn line(
         0
     };
     let room = area.width.saturating_sub(from + about + 1);
-    let path = expand_tabs_safely(item.path.to_string().as_bytes());
+    let mark = if item.flag.is_some() { "! " } else { "" };
+    let path = expand_tabs_safely(format!("{mark}{}", item.path).as_bytes());
     put(
         buffer,
         Rect {

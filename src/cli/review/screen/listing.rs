@@ -42,6 +42,7 @@ pub(super) fn make_listing(review: &Review<'_>, number: u64, at: Option<String>)
         listing.items.push(ListedPath {
             path,
             status,
+            flag: review.flag(place),
             who: who.unwrap_or(usize::MAX),
             time: last.map_or(0, |(_, time)| time),
         });

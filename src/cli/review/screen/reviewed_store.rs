@@ -38,16 +38,23 @@ impl<'c> ReviewedStore<'_, 'c> {
                 self.is_as_seen(path, *number, digest)?;
                 self.client.accept_hunks(self.review, path, &[*number])?
             }
-            ActionTarget::Paths(paths) => self.client.accept(self.review, paths)?,
-            ActionTarget::Run(run) => self.client.accept(&self.of_run(*run)?, &[])?,
+            ActionTarget::Paths(paths) => self.client.accept_unflagged(self.review, paths)?,
+            ActionTarget::Run(run) => self.client.accept_unflagged(&self.of_run(*run)?, &[])?,
         };
         let paths = match accepted.paths {
             0 => "the hunk".to_owned(),
             paths => count(paths, "path"),
         };
+        let left = match accepted.flagged {
+            0 => String::new(),
+            flagged => format!(
+                "; {} left, to be decided by itself",
+                count(flagged, "flagged path")
+            ),
+        };
         Ok(ActionOutcome {
             message: format!(
-                "accepted {paths} (operation {}): no file was changed",
+                "accepted {paths} (operation {}): no file was changed{left}",
                 accepted.record.seq
             ),
             accepted: true,

@@ -31,6 +31,7 @@ fn listing(number: u64, paths: &[&str]) -> WorkerEvent {
     let items = paths.iter().enumerate().map(|(at, name)| ListedPath {
         path: path(name),
         status: ChangeStatus::Modified,
+        flag: None,
         who: at % 2,
         time: TIME + i64::try_from(at).unwrap() * 60_000_000,
     });

@@ -2,7 +2,7 @@
 
 use crate::journal::RunId;
 use crate::name::WorldPath;
-use crate::operator::diff::ChangeStatus;
+use crate::operator::diff::{ChangeStatus, PathFlag};
 use crate::operator::point::Operation;
 
 /// A request to the worker.
@@ -68,7 +68,7 @@ pub(super) enum WorkerEvent {
 pub(super) struct ReviewListing {
     /// Which list it is: each has another number.
     pub(super) number: u64,
-    /// Sorted by path.
+    /// The flagged ones, then the others, each sorted by path.
     pub(super) items: Vec<ListedPath>,
     /// Those who changed something.
     pub(super) who: Vec<AuthorLabel>,
@@ -81,6 +81,8 @@ pub(super) struct ReviewListing {
 pub(super) struct ListedPath {
     pub(super) path: WorldPath,
     pub(super) status: ChangeStatus,
+    /// Why it should be looked at first.
+    pub(super) flag: Option<PathFlag>,
     /// The author of the last change: a place in [`ReviewListing::who`].
     pub(super) who: usize,
     /// The time of the last change: microseconds since 1970.
