@@ -26,9 +26,9 @@ use super::{MountOptions, handover};
 use crate::control::{HeldHomeInfo, MountStatus};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    CacheInvalidator, FailureLog, FileSystem, FuseOptions, HandleTable, HomeWriters, InodeTable,
-    ListingEnds, MountMechanisms, RecentDirs, RequestCounters, RequestObserver, RunMembers,
-    SharedState, StoreWatcher, SyncSlots,
+    CacheInvalidator, ClosedMaps, FailureLog, FileSystem, FuseOptions, HandleTable, HomeWriters,
+    InodeTable, ListingEnds, MountMechanisms, RecentDirs, RequestCounters, RequestObserver,
+    RunMembers, SharedState, StoreWatcher, SyncSlots,
 };
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
@@ -155,6 +155,7 @@ fn make_shared_state(
         ends: ListingEnds::default(),
         counters: RequestCounters::default(),
         syncs: SyncSlots::of_workers(worker_count()),
+        closed_maps: ClosedMaps::default(),
         failures: FailureLog::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         marking: parking_lot::Mutex::default(),
@@ -211,6 +212,8 @@ fn serve(
     shared.world.finalizer().start(Box::new(writers));
     let writers = HomeWriters(Arc::downgrade(&shared));
     shared.world.digests().start(Box::new(writers));
+    let writers = HomeWriters(Arc::downgrade(&shared));
+    shared.world.listen_to_seals(Box::new(writers));
     let listener = control::listen(&shared.world)?;
     shared.world.attend_records();
     gather_behind(&shared);

@@ -7,6 +7,7 @@
 //! what can be found out by looking.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
@@ -20,9 +21,11 @@ use super::local_open_state::LocalOpenState;
 use super::offline_store::OfflineStore;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
+use crate::world::root::stat_fd;
 use crate::world::store::lock::LOCK_TIMEOUT;
 use crate::world::{
-    Caller, Dir, Meta, NoOpenState, RenameMode, Root, Run, SetAttrs, StoreView, ViewOptions, World,
+    Caller, Dir, Id, Meta, NoOpenState, RenameMode, Root, Run, SetAttrs, StoreView, ViewOptions,
+    World,
 };
 
 /// A home that is a store of its own: a session of it, from the first change until the last of these values ends. Each
@@ -36,6 +39,9 @@ pub struct OfflineHome {
     /// The registration of the run with the world; it is done once.
     is_known: Once,
     changed: AtomicBool,
+    /// The files that the request made or opened for writing: nothing tells of their close, so they are left when the
+    /// request ends.
+    written: Mutex<Vec<(WorldPath, Id)>>,
     /// The reason that the request could not change anything.
     untold: Mutex<Option<Error>>,
 }
@@ -67,6 +73,7 @@ impl OfflineHome {
             run,
             is_known: Once::new(),
             changed: AtomicBool::new(false),
+            written: Mutex::default(),
             untold: Mutex::default(),
         }
     }
@@ -123,12 +130,36 @@ impl OfflineHome {
             }
             Err(error) => Err(error),
         }
-        .map(File::from)
+        .and_then(|file| {
+            let id = stat_fd(file.as_fd())?.id;
+            let path = dir.path().join(name);
+            self.written.lock().push((path, id));
+            Ok(File::from(file))
+        })
+    }
+
+    /// Takes the stamps of the files that the request wrote.
+    fn leave_files(&self) {
+        let mut written = std::mem::take(&mut *self.written.lock());
+        if written.is_empty() {
+            return;
+        }
+        let Ok(world) = self.shared.world() else {
+            return;
+        };
+        written.sort_unstable();
+        written.dedup();
+        for (path, id) in written {
+            if let Ok(node) = world.root().node_expecting(&path, id) {
+                world.note_left_as(node.meta());
+            }
+        }
     }
 }
 
 impl Drop for OfflineHome {
     fn drop(&mut self) {
+        self.leave_files();
         if let Some(run) = &self.run {
             if self.is_known.is_completed() {
                 self.shared.end_run(run.id);

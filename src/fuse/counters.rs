@@ -20,7 +20,7 @@ macro_rules! counters {
 }
 
 counters! {
-    lookup forget getattr setattr readlink mknod mkdir unlink rmdir symlink rename link open read write release fsync
+    lookup forget getattr setattr readlink mknod mkdir unlink rmdir symlink rename link open read write flush release fsync
     readdir readdirplus fsyncdir statfs setxattr getxattr listxattr removexattr access create fallocate lseek
     copy_file_range other
 }

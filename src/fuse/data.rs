@@ -24,7 +24,7 @@ use super::shared_maps::can_outlive;
 use super::{FileSystem, MountMechanisms, handle_flags};
 use crate::error::{Error, Result};
 use crate::world::root::stat_fd;
-use crate::world::{Caller, Origin, StartedVersion};
+use crate::world::{Caller, Meta, Origin, StartedVersion};
 
 /// The state of an open in progress: what has been kept of the file, and how it will be opened.
 #[derive(Debug, Default)]
@@ -230,7 +230,37 @@ impl FileSystem {
             // and the kernel compares mtimes (AUTO_INVAL_DATA).
             DataPath::Served => FopenFlags::FOPEN_KEEP_CACHE,
         };
-        (FileHandle(number), served | FopenFlags::FOPEN_NOFLUSH, way)
+        // Only what is written past the daemon is stamped when it is closed; the rest with each write.
+        let flush = match way.hides_writes(flags) {
+            true => FopenFlags::empty(),
+            false => FopenFlags::FOPEN_NOFLUSH,
+        };
+        (FileHandle(number), served | flush, way)
+    }
+
+    /// Takes a stamp of a file that was written past the daemon, before its close(2) returns: after that its owner may
+    /// change it.
+    pub(super) fn note_flushed(&self, fh: FileHandle) {
+        let handle = self.shared.handles.get(fh.0);
+        let Some(handle) = handle.filter(|handle| handle.hidden.is_some()) else {
+            return;
+        };
+        match stat_fd(handle.as_fd()) {
+            // A map of it may outlive the close.
+            Ok(left) if handle.maps => {
+                self.shared.closed_maps.note(handle.node(), left);
+                self.world().wake_sealing();
+            }
+            Ok(left) => self.world().note_left_as(&left),
+            Err(error) => log::debug!("a file that was closed has no stamp: {error}"),
+        }
+    }
+
+    /// Takes a stamp of a file after a write that came here.
+    pub(super) fn note_written(&self, handle: &Handle) -> Result<Meta> {
+        let left = stat_fd(handle.as_fd())?;
+        self.world().note_left_as(&left);
+        Ok(left)
     }
 
     /// Returns the run of a write: that which opened the file, where the page cache writes back without a process.
@@ -332,7 +362,8 @@ impl FileSystem {
                 Err(errno) => return Err(Error::os("pwritev2")(errno)),
             }
         }
-        if appends && stat_fd(handle.as_fd())?.size != offset + written as u64 {
+        let left = self.note_written(&handle)?;
+        if appends && left.size != offset + written as u64 {
             self.invalidate_attributes(number);
         }
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {

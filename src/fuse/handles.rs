@@ -38,6 +38,18 @@ pub enum DataPath {
     Served,
 }
 
+impl DataPath {
+    /// Returns whether what is written through an open with these flags, or through a map of it, bypasses the daemon.
+    pub fn hides_writes(&self, flags: OFlags) -> bool {
+        let access = flags & OFlags::RWMODE;
+        match self {
+            DataPath::Passthrough(_) => access != OFlags::RDONLY,
+            DataPath::Direct(_) => access != OFlags::RDONLY && access != OFlags::WRONLY,
+            DataPath::Served => false,
+        }
+    }
+}
+
 /// All open files.
 #[derive(Debug)]
 pub struct HandleTable {
@@ -202,12 +214,7 @@ impl HandleTable {
             (DataPath::Passthrough(id), true) => DataPath::Direct(id.clone()),
             (way, _) => way.clone(),
         };
-        let past = match way {
-            DataPath::Passthrough(_) => asked.writes,
-            DataPath::Direct(_) => asked.writes && !only_writes,
-            DataPath::Served => false,
-        };
-        let hidden = past.then_some(asked.by);
+        let hidden = way.hides_writes(asked.flags).then_some(asked.by);
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
         entry.hidden += u32::from(hidden.is_some());

@@ -50,6 +50,7 @@ pub use listing_ends::ListingEnds;
 pub use open_state::HomeWriters;
 pub use recent_dirs::RecentDirs;
 pub use run_members::RunMembers;
+pub use shared_maps::ClosedMaps;
 pub use sync_slots::SyncSlots;
 
 /// The time that the kernel may cache entries and attributes if changes behind the mount are noticed.
@@ -135,6 +136,8 @@ pub struct SharedState {
     pub counters: RequestCounters,
     /// The workers that wait for a disk.
     pub syncs: SyncSlots,
+    /// The files that were closed and may still be mapped.
+    pub closed_maps: ClosedMaps,
     /// The recent failures of the store's file system.
     pub failures: FailureLog,
     /// The mechanisms that the kernel has agreed to and the daemon may use.

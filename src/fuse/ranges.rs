@@ -33,7 +33,8 @@ impl FileSystem {
         let opens = FileOpens::for_request(self, number, Some(&handle), may_wait);
         let located = self.locate_held(number)?;
         self.world()
-            .allocate(&located, handle.as_fd(), mode, range, &opens, caller)
+            .allocate(&located, handle.as_fd(), mode, range, &opens, caller)?;
+        self.note_written(&handle).map(drop)
     }
 
     /// Finds the next data or hole in an open file.
@@ -86,6 +87,7 @@ impl FileSystem {
         );
         let copied = copied.map_err(Error::os("copy_file_range"))?;
         self.world().drop_setid(&self.locate(ino_out.0)?, caller)?;
+        self.note_written(&to)?;
         self.invalidate_attributes(ino_out.0);
         Ok(u32::try_from(copied).unwrap_or(u32::MAX))
     }

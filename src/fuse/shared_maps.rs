@@ -5,23 +5,84 @@
 //! through it is seen by nobody. So a file that was open for reading and writing past the daemon, without which there
 //! is no such map, counts as open for writing until nobody has its inode open. [`CacheKnowledge::Mapped`] says which
 //! files that may be; the kernel says whether it is so, when somebody needs to know it.
+//!
+//! So the stamp of such a file waits for the next seal. It is taken then if no map is left and nothing was changed
+//! since the close; else the file has none, since nobody knows whether the map changed it or somebody else.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
 use super::handles::DataPath;
+use super::open_state::HomeWriters;
 use super::page_cache::CacheKnowledge;
 use super::{FileSystem, SharedState};
 use crate::sys::fd::has_no_writer;
-use crate::world::Node;
+use crate::world::root::stat_fd;
+use crate::world::{Meta, Node, SealListener};
 
 /// Returns whether a file that is opened like this can be mapped so that the map outlives the descriptor.
 pub(super) fn can_outlive(flags: OFlags, way: &DataPath) -> bool {
     flags & OFlags::RWMODE == OFlags::RDWR && matches!(way, DataPath::Passthrough(_))
 }
 
+/// The files that were closed and may still be mapped, as they were at the close.
+#[derive(Debug, Default)]
+pub struct ClosedMaps(Mutex<HashMap<u64, Meta>>);
+
+impl ClosedMaps {
+    /// Notes the state of a node at a close.
+    pub(super) fn note(&self, number: u64, left: Meta) {
+        self.0.lock().insert(number, left);
+    }
+}
+
+impl SealListener for HomeWriters {
+    fn before_seal(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.stamp_closed_maps();
+        }
+    }
+}
+
 impl SharedState {
+    /// Takes the stamps of files that were closed and are mapped no more.
+    fn stamp_closed_maps(&self) {
+        let closed = std::mem::take(&mut *self.closed_maps.0.lock());
+        for (number, left) in closed {
+            if !self.stamp_if_unmapped(number, &left) {
+                self.closed_maps.0.lock().entry(number).or_insert(left);
+            }
+        }
+    }
+
+    /// Takes the stamp of a file that is as it was left. Returns false if that cannot be told yet.
+    fn stamp_if_unmapped(&self, number: u64, left: &Meta) -> bool {
+        let Ok(_turn) = self.handles.inode_lock(number, false) else {
+            return false;
+        };
+        if self.handles.is_open(number).1 {
+            return false;
+        }
+        let root = self.world.root();
+        let place = self.inodes.location(number);
+        let node = place.and_then(|place| root.node_expecting(&place.path, left.id));
+        let Ok(file) = node.and_then(|node| root.reopen_quietly(&node)) else {
+            return true;
+        };
+        if self.is_mapped_file(number, file.as_fd()) {
+            return false;
+        }
+        if let Ok(now) = stat_fd(file.as_fd())
+            && (now.size, now.mtime) == (left.size, left.mtime)
+        {
+            self.world.note_left_as(&now);
+        }
+        true
+    }
+
     /// Returns whether a node that nobody has open for writing may still be written to through a map. Needs its inode
     /// lock.
     pub(super) fn is_mapped(&self, number: u64, node: impl FnOnce() -> Option<Node>) -> bool {

@@ -14,6 +14,7 @@ mod header;
 mod ids;
 mod image;
 mod json_cursor;
+mod left_files;
 mod left_state;
 mod lenient;
 mod line_ends;
@@ -51,7 +52,7 @@ pub use seal::{ContentDigest, DigestSubject, Seal};
 pub use stamp::{DirTime, FileTime};
 pub use subject::TrashedNode;
 pub use trumanfs_types::origin::{NotARunId, Origin, OriginKind, Run, RunId, UndoId};
-pub use writer::{Journal, PendingRecord, RecordListener};
+pub use writer::{Journal, PendingRecord, RecordListener, SealListener};
 
 #[cfg(test)]
 #[allow(

@@ -11,7 +11,6 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use super::hash::{ChainLink, now};
-use super::left_state::LeftState;
 use super::record::SEALED;
 use super::reserve::LinePriority;
 use super::seal::{ContentDigest, Seal, UnsealedLines, WORD};
@@ -27,9 +26,6 @@ const DIGESTS: usize = 100;
 /// The maximum number of stamps in a seal.
 const STAMPS: usize = 500;
 
-/// The number of stamps that may wait for a seal, on a full disk; any more are left out, and their files are unstamped.
-const WAITING_STAMPS: usize = 1 << 16;
-
 /// The maximum number of bytes left to be hashed under the journal's lock.
 const LEFT: u64 = 16 << 10;
 
@@ -43,6 +39,9 @@ impl Journal {
     /// # Errors
     /// Those of `pread(2)` and `write(2)`; the journal is unchanged then, and can be sealed later.
     pub fn seal(&self) -> Result<bool> {
+        if let Some(listener) = self.seal_listener.get() {
+            listener.before_seal();
+        }
         let mut sealed = false;
         while self.seal_some(false)? {
             sealed = true;
@@ -78,6 +77,7 @@ impl Journal {
             unsealed.hash_up_to(end)?;
         }
         let some = sealing.digests.len().min(DIGESTS);
+        sealing.stamps.append(&mut self.left.lock().take());
         let left = sealing.stamps.len().min(STAMPS);
         let mut state = self.state.lock();
         if some == 0 && left == 0 && unsealed.from > state.seq && !in_any_case {
@@ -134,22 +134,6 @@ impl Journal {
             self.wake();
         }
         waiting
-    }
-
-    /// Adds stamps to the next seal.
-    pub fn add_stamps(&self, stamps: impl IntoIterator<Item = LeftState>) {
-        if self.v < SEALED {
-            return;
-        }
-        let is_empty = {
-            let mut sealing = self.sealing.lock();
-            let room = WAITING_STAMPS.saturating_sub(sealing.stamps.len());
-            sealing.stamps.extend(stamps.into_iter().take(room));
-            sealing.stamps.is_empty()
-        };
-        if !is_empty {
-            self.wake();
-        }
     }
 
     /// Starts a thread that seals regularly, as long as this journal lives, and has records written out a second

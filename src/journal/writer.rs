@@ -5,7 +5,8 @@
 //!
 //! Locks: one mutex over the chain of lines and the file, held during the one `write(2)`, since the order of lines is
 //! the order of checksums; only the [`RecordListener`] is called under it. Another mutex, over the queue of what the
-//! next seal covers (`sealing.rs`), is taken before it, and never while answering a request.
+//! next seal covers (`sealing.rs`), is taken before it, and never while answering a request. That over stamps
+//! (`left_files.rs`) is taken under both, for a few instructions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use super::actor::Author;
 use super::encoder::{LineEncoder, RecordParts};
 use super::hash::ChainLink;
+use super::left_files::LeftFiles;
 use super::op::Op;
 use super::read::{JournalTail, tail_of_damaged};
 use super::record::{Actor, SCHEMA};
@@ -38,12 +40,15 @@ pub struct Journal {
     /// The schema of its lines: a journal begun by an older release continues in its own.
     pub(super) v: u32,
     pub(super) sealing: Mutex<SealQueue>,
+    /// The files made or changed, with the stamps for the next seal.
+    pub(super) left: Mutex<LeftFiles>,
     /// True if there are records that the attending thread has not seen yet; `attendant` is that thread.
     pub(super) behind: AtomicBool,
     pub(super) attendant: OnceLock<Thread>,
     /// The thread that is unparked when there are records.
     pub(super) record_watcher: OnceLock<Thread>,
     pub(super) listener: OnceLock<Arc<dyn RecordListener>>,
+    pub(super) seal_listener: OnceLock<Box<dyn SealListener>>,
 }
 
 /// A listener to records as they are written.
@@ -51,6 +56,12 @@ pub trait RecordListener: Send + Sync + std::fmt::Debug {
     /// Called when a record has been written, before its act. Runs under the journal's lock, so in the order of the
     /// records: it must be quick and must not write a record.
     fn recorded(&self, seq: u64, op: &Op);
+}
+
+/// A listener to seals that are about to be written.
+pub trait SealListener: Send + Sync + std::fmt::Debug {
+    /// Called before the lines and stamps for a seal are gathered, under no lock: the stamps that are due can be taken.
+    fn before_seal(&self);
 }
 
 #[derive(Debug)]
@@ -103,16 +114,23 @@ impl Journal {
             device,
             v,
             sealing: Mutex::default(),
+            left: Mutex::default(),
             behind: AtomicBool::new(false),
             attendant: OnceLock::new(),
             record_watcher: OnceLock::new(),
             listener: OnceLock::new(),
+            seal_listener: OnceLock::new(),
         }
     }
 
     /// Sets the listener, of which there can be one.
     pub fn listen(&self, listener: Arc<dyn RecordListener>) {
         let _ = self.listener.set(listener);
+    }
+
+    /// Sets the listener to seals, of which there can be one.
+    pub fn listen_to_seals(&self, listener: Box<dyn SealListener>) {
+        let _ = self.seal_listener.set(listener);
     }
 
     /// Stops all writing: another process has the store's lock by now.
@@ -214,7 +232,7 @@ impl Journal {
     }
 
     /// Wakes the sealing thread.
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         if !self.behind.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.attendant.get()
         {
@@ -298,6 +316,7 @@ impl Journal {
         self.wake();
         state.seq += 1;
         state.prev = link;
+        self.left.lock().note_record(state.seq, &op);
         if let Some(listener) = self.listener.get() {
             listener.recorded(state.seq, &op);
         }

@@ -296,6 +296,7 @@ fn copy_back(
     let flags = OFlags::RDWR | OFlags::EXCL;
     let made = world.create(dir, name, flags, 0o600, &NoOpenState, caller)?;
     let filled = then.content.copy_to(made.file.as_fd()).and_then(|()| {
+        world.note_left(&made.file);
         let was = &then.attributes;
         let located = world.locate(dir, name)?;
         let owner = SetAttrs {

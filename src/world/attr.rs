@@ -71,7 +71,9 @@ impl World {
                     Err(error) if error.errno() == Errno::PERM => {}
                     applied => applied?,
                 }
-                return located.node.stat();
+                let after = located.node.stat()?;
+                self.journal.note_left(&after);
+                return Ok(after);
             }
             if change.uid.is_some() || change.gid.is_some() {
                 self.note_capability(located, caller)?;
@@ -80,7 +82,13 @@ impl World {
             let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
             pending.with_outcome(self.apply_attrs(located, change, caller))?;
         }
-        located.node.stat()
+        let after = located.node.stat()?;
+        if change.size.is_none() {
+            self.journal.note_attributes(located.node.meta(), &after);
+        } else {
+            self.journal.note_left(&after);
+        }
+        Ok(after)
     }
 
     fn apply_attrs(&self, located: &LocatedNode, change: SetAttrs, caller: Caller) -> Result<()> {

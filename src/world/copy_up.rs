@@ -278,12 +278,11 @@ impl World {
         let pending = self.journal.begin(op, &[dir.dir_time()?], Some(&author))?;
         let version = copy.making.name();
         let from: &OwnedFd = self.versions.dir();
-        pending.with_outcome(rename_noreplace(
-            from,
-            Name::new(version.as_bytes())?,
-            dir,
-            name,
-        ))
+        let seq = pending.seq();
+        let version = Name::new(version.as_bytes())?;
+        pending.with_outcome(rename_noreplace(from, version, dir, name))?;
+        self.journal.note_made(seq, &dir.stat(name)?);
+        Ok(())
     }
 
     /// Changes a file in process. If the file has a name outside the store and must not, a copy takes its place first.

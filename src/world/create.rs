@@ -53,6 +53,7 @@ impl World {
         let pending = self
             .journal
             .begin(op, &[dir.dir_time()?], Some(&self.author(caller)))?;
+        let seq = pending.seq();
         let made = {
             let _acting = self.act_as(caller);
             let exclusive =
@@ -74,6 +75,7 @@ impl World {
                     rustix::fs::fchmod(&file, mode).map_err(Error::os("fchmod"))?;
                     meta = stat_fd(file.as_fd())?;
                 }
+                self.journal.note_made(seq, &meta);
                 Ok(CreatedFile { file, meta })
             }
             Err(Error::Exists) if !flags.contains(OFlags::EXCL) => {
@@ -219,17 +221,25 @@ impl World {
         act: impl FnOnce(&Dir) -> Result<()>,
     ) -> Result<Meta> {
         let is_link = matches!(op, Op::Link { .. });
+        let is_node = matches!(op, Op::Mknod { .. });
         let _names = self.names_lock.read();
         let pending = self
             .journal
             .begin(op, &[dir.dir_time()?], Some(&self.author(caller)))?;
+        let seq = pending.seq();
         let outcome = {
             // A link creates no inode: the owner stays.
             let _acting = if is_link { None } else { self.act_as(caller) };
             act(dir)
         };
         match pending.with_outcome(outcome) {
-            Ok(()) => dir.stat(name),
+            Ok(()) => {
+                let meta = dir.stat(name)?;
+                if is_node && meta.kind == FileType::RegularFile {
+                    self.journal.note_made(seq, &meta);
+                }
+                Ok(meta)
+            }
             Err(Error::Exists) => Err(self.view.taken_error(dir, name)),
             Err(error) => Err(error),
         }

@@ -75,9 +75,10 @@ pub use view::{SymlinkPolicy, View, ViewOptions, VisibleEntry};
 
 use crate::error::{Error, Result};
 use crate::journal::{ActorCache, Author, Journal};
-pub use crate::journal::{Caller, Origin, OriginKind, Run, RunId, VersionRef};
+pub use crate::journal::{Caller, Origin, OriginKind, Run, RunId, SealListener, VersionRef};
 use crate::name::{Name, WorldPath};
 use keep::versions::VersionStore;
+use root::stat_fd;
 use store::state::StateDir;
 use trash::gatherer::GatherQueue;
 use trash::trash_entries::Trash;
@@ -129,6 +130,29 @@ impl World {
         if let Err(error) = self.journal.seal() {
             log::warn!("the journal could not be sealed: {error}");
         }
+    }
+
+    /// Takes a stamp of a file, open as `file`, that the home made or changed and leaves now.
+    pub fn note_left(&self, file: impl AsFd) {
+        match stat_fd(file.as_fd()) {
+            Ok(meta) => self.note_left_as(&meta),
+            Err(error) => log::debug!("a file that was left has no stamp: {error}"),
+        }
+    }
+
+    /// Has the journal sealed soon, as if there were a record.
+    pub fn wake_sealing(&self) {
+        self.journal.wake();
+    }
+
+    /// Sets the listener to seals, which takes the stamps that are due.
+    pub fn listen_to_seals(&self, listener: Box<dyn SealListener>) {
+        self.journal.listen_to_seals(listener);
+    }
+
+    /// As [`World::note_left`], of a file that was just looked at.
+    pub fn note_left_as(&self, meta: &Meta) {
+        self.journal.note_left(meta);
     }
 
     /// Returns the session's digests.

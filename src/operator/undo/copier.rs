@@ -116,6 +116,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
                 let made = world.create(dir, name, flags, meta.mode, &NoOpenState, caller)?;
                 self.made += 1;
                 content.copy_to(made.file.as_fd())?;
+                world.note_left(&made.file);
                 self.backend.note_new_entry(dir, name);
                 self.known.insert(node, dir.path().join(name));
             }

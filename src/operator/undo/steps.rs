@@ -221,6 +221,7 @@ impl UndoStepRunner<'_, '_> {
         let made = world.create(&dir, name, flags, mode, &NoOpenState, self.caller)?;
         self.outcome.contents += 1;
         content.copy_to(made.file.as_fd())?;
+        world.note_left(&made.file);
         self.backend.note_new_entry(&dir, name);
         Ok(())
     }

@@ -281,7 +281,9 @@ impl World {
                 Ok(()) => {
                     pending.done();
                     fresh.making.confirm();
-                    return stat_fd(fresh.file.as_fd());
+                    let after = stat_fd(fresh.file.as_fd())?;
+                    self.journal.note_left(&after);
+                    return Ok(after);
                 }
                 Err(error) => pending.abort(&error),
             }
@@ -301,7 +303,9 @@ impl World {
         pending.done();
         keeping.confirm(open_state);
         written.map_err(half_written)?;
-        located.node.stat()
+        let after = located.node.stat()?;
+        self.journal.note_left(&after);
+        Ok(after)
     }
 
     /// Writes a content to a file without a name.

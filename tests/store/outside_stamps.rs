@@ -1,0 +1,236 @@
+//! Stamps: the states in which the home leaves files are in the journal soon after, and no state that it did not see.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::{Home, describe, need_mount, need_passthrough, need_tools, trumanfs};
+
+/// All stamps in a store's seals, oldest first, after the last journal was sealed.
+fn stamps(store: &Path) -> Vec<Value> {
+    let logged = trumanfs(&["log", store.to_str().unwrap()]);
+    assert!(logged.status.success(), "{}", describe(&logged));
+    let listed = fs::read_dir(store.join(".trumanfs/sessions")).unwrap();
+    let mut sessions: Vec<_> = listed.map(|entry| entry.unwrap().path()).collect();
+    sessions.sort();
+    let mut stamps = Vec::new();
+    for session in sessions {
+        let text = fs::read_to_string(session.join("journal.jsonl")).unwrap();
+        for line in text.lines().filter(|line| line.contains("\"stamps\":")) {
+            let seal: Value = serde_json::from_str(line).unwrap();
+            stamps.extend(seal["stamps"].as_array().unwrap().iter().cloned());
+        }
+    }
+    stamps
+}
+
+/// The last stamp of a file that lies in the store.
+fn stamp_of(store: &Path, name: &str) -> Option<Value> {
+    let inode = fs::metadata(store.join(name)).unwrap().ino();
+    let mut all = stamps(store).into_iter().rev();
+    all.find(|stamp| stamp["ids"][1].as_u64() == Some(inode))
+}
+
+/// Expects that the last stamp of a file says how the file is.
+#[track_caller]
+fn expect_stamped(store: &Path, name: &str) -> u64 {
+    let stamp = stamp_of(store, name).unwrap_or_else(|| panic!("{name} has no stamp"));
+    let meta = fs::metadata(store.join(name)).unwrap();
+    assert_eq!(stamp["size"].as_u64(), Some(meta.size()), "{name}: {stamp}");
+    let time = |field: &str| (stamp[field][0].as_i64(), stamp[field][1].as_i64());
+    let (mtime, ctime) = (
+        (Some(meta.mtime()), Some(meta.mtime_nsec())),
+        (Some(meta.ctime()), Some(meta.ctime_nsec())),
+    );
+    assert_eq!(time("mtime"), mtime, "{name}: {stamp}");
+    assert_eq!(time("ctime"), ctime, "{name}: {stamp}");
+    stamp["seq"].as_u64().unwrap()
+}
+
+/// The number of a file's last record.
+fn last_record(home: &Home, path: &str) -> u64 {
+    let records = home.journal();
+    let mut of = records.iter().rev();
+    of.find(|record| record["path"] == path).unwrap()["seq"]
+        .as_u64()
+        .unwrap()
+}
+
+#[test]
+fn file_that_was_closed_has_a_stamp() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::prepared(
+            |store| {
+                for name in ["old", "cut", "appended"] {
+                    fs::write(store.join(name), "former").unwrap();
+                }
+            },
+            options,
+        );
+        fs::write(home.path("new"), "new").unwrap();
+        fs::write(home.path("old"), "longer than before").unwrap();
+        let cut = fs::File::options().write(true).open(home.path("cut"));
+        cut.unwrap().write_all_at(b"F", 0).unwrap();
+        rustix::fs::ftruncate(
+            fs::File::options()
+                .write(true)
+                .open(home.path("cut"))
+                .unwrap(),
+            3,
+        )
+        .unwrap();
+        let appended = fs::File::options().append(true).open(home.path("appended"));
+        appended.unwrap().write_all(b"more").unwrap();
+        fs::File::create(home.path("empty")).unwrap();
+        fs::File::create(home.path("mode")).unwrap();
+        fs::set_permissions(home.path("mode"), fs::Permissions::from_mode(0o600)).unwrap();
+        for name in ["new", "old", "cut", "appended", "empty", "mode"] {
+            let seq = expect_stamped(home.store(), name);
+            assert_eq!(
+                seq,
+                last_record(&home, &format!("/{name}")),
+                "{name} {options:?}"
+            );
+        }
+    }
+}
+
+/// Also where another record about the file came before the close.
+#[test]
+fn record_of_a_new_file_has_a_stamp_that_names_the_inode() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::with(options);
+        let mut file = fs::File::create(home.path("f")).unwrap();
+        fs::set_permissions(home.path("f"), fs::Permissions::from_mode(0o600)).unwrap();
+        file.write_all(b"text").unwrap();
+        drop(file);
+        fs::rename(home.path("f"), home.path("g")).unwrap();
+        let records = home.journal();
+        let made = records.iter().find(|record| record["op"] == "create");
+        let seq = &made.unwrap()["seq"];
+        let inode = fs::metadata(home.store().join("g")).unwrap().ino();
+        let all = stamps(home.store());
+        let made: Vec<_> = all.iter().filter(|stamp| stamp["seq"] == *seq).collect();
+        assert!(!made.is_empty());
+        assert!(
+            made.iter()
+                .all(|stamp| stamp["ids"][1] == inode && stamp["ids"][0] == 0)
+        );
+    }
+}
+
+#[test]
+fn file_whose_daemon_is_killed_has_no_stamp() {
+    need_mount!();
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "former").unwrap(), &[]);
+    need_passthrough!(home);
+    let file = fs::File::options()
+        .write(true)
+        .open(home.path("f"))
+        .unwrap();
+    file.write_all_at(b"longer than before", 0).unwrap();
+    home.kill_daemon_only();
+    drop(file);
+    home.detach();
+    assert_eq!(stamp_of(home.store(), "f"), None);
+    let again = home.mount_again();
+    assert!(again.status.success(), "{}", describe(&again));
+    assert_eq!(stamp_of(home.store(), "f"), None);
+}
+
+/// What is written after the stamp through a map would look like somebody else's change.
+#[test]
+fn file_that_is_mapped_after_its_close_has_no_stamp() {
+    const PROGRAM: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+fd = os.open(sys.argv[1], os.O_RDWR)
+os.write(fd, b'a')
+at = libc.mmap(None, 8192, 3, 1, fd, 0)
+os.close(fd)
+print('mapped', flush=True)
+sys.stdin.readline()
+ctypes.memmove(at + 5000, b'b', 1)
+print('stored', flush=True)
+sys.stdin.readline()
+";
+    need_mount!();
+    need_tools!("python3");
+    let home = Home::prepared(
+        |store| fs::write(store.join("f"), [b'x'; 8192]).unwrap(),
+        &[],
+    );
+    need_passthrough!(home);
+    let mut program = Command::new("python3")
+        .args(["-c", PROGRAM])
+        .arg(home.path("f"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut tell = program.stdin.take().unwrap();
+    let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "mapped");
+    assert_eq!(stamp_of(home.store(), "f"), None);
+    tell.write_all(b"\n").unwrap();
+    assert_eq!(said.next().unwrap().unwrap(), "stored");
+    assert_eq!(stamp_of(home.store(), "f"), None);
+    tell.write_all(b"\n").unwrap();
+    assert!(program.wait().unwrap().success());
+    // Nobody knows who changed it since the close.
+    assert_eq!(stamp_of(home.store(), "f"), None);
+    let both = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(home.path("f"))
+        .unwrap();
+    both.write_all_at(b"c", 0).unwrap();
+    drop(both);
+    expect_stamped(home.store(), "f");
+}
+
+#[test]
+fn files_of_an_unmounted_store_have_stamps() {
+    let store = tempfile::tempdir().unwrap();
+    let run = |line: &str| {
+        let store = store.path().to_str().unwrap();
+        let done = trumanfs(&["exec", "--root", store, "--", line]);
+        assert!(done.status.success(), "{}", describe(&done));
+    };
+    run("mkdir d && echo 1 > d/f && cp d/f d/g");
+    expect_stamped(store.path(), "d/f");
+    expect_stamped(store.path(), "d/g");
+    run("echo 2 >> d/f && echo 3 > d/g");
+    expect_stamped(store.path(), "d/f");
+    expect_stamped(store.path(), "d/g");
+}
+
+/// An operator's changes are the home's, too.
+#[test]
+fn contents_that_an_operator_puts_back_have_stamps() {
+    need_mount!();
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "former").unwrap(), &[]);
+    fs::write(home.path("f"), "1").unwrap();
+    for mounted in [true, false] {
+        if !mounted {
+            fs::write(home.path("f"), "2").unwrap();
+            home.umount();
+        }
+        let store = home.store().to_str().unwrap();
+        let undo = trumanfs(&["undo", store, "--session", "last"]);
+        assert!(undo.status.success(), "{}", describe(&undo));
+        assert_eq!(
+            fs::read_to_string(home.store().join("f")).unwrap(),
+            "former"
+        );
+        expect_stamped(home.store(), "f");
+    }
+}
