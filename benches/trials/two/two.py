@@ -89,9 +89,11 @@ class Seed:
         self.base = os.path.join(top, f"seed-{seed}")
         for path in ["", "home", "run", "state"]:
             os.mkdir(os.path.join(self.base, path))
-        self.store = disk.store(f"s{seed}")
+        self.top = disk.store(f"s{seed}")
+        self.store = os.path.join(self.top, "store")
+        os.mkdir(self.store)
         if args.user != "root":
-            for path in [self.base, self.store, *(os.path.join(self.base, name) for name in ["home", "run", "state"])]:
+            for path in [self.base, self.top, self.store, *(os.path.join(self.base, name) for name in ["home", "run", "state"])]:
                 os.chown(path, USER, USER)
         self.binary = os.path.join(top, "trumanfs")
 
@@ -158,7 +160,7 @@ class Seed:
             pass
         if home in open("/proc/self/mountinfo", encoding="utf-8").read():
             subprocess.run(["umount", "-l", home], capture_output=True, check=False)
-        for path in [self.store, self.store + ".fork", self.base]:
+        for path in [self.top, self.base]:
             shutil.rmtree(path, ignore_errors=True)
 
 
