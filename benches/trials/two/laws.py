@@ -187,9 +187,10 @@ class Recorder:
             lines = self.persons_lines(path) if thing.is_file else []
             if new is None and thing.inode in by_inode and self.made.get(path) != PERSON:
                 continue  # One of the names of a file, or a name that it has no more; no person gave it that.
-            if lines and (new is None or thing.inode in self.moved_inodes):
+            moved = self.was_moved(path)
+            if lines and (new is None or moved):
                 lost = [line for line in lines if line not in everywhere]
-                if lost or thing.inode not in self.moved_inodes:
+                if lost or not moved:
                     raise Differs("1 lost", f"/{path}: {show(lost or lines)}")
             elif lines:
                 kept = [line for line in new.lines() if line in set(lines)]
@@ -205,6 +206,14 @@ class Recorder:
             made_up = [line for line in new.lines() if line not in self.lines]
             if made_up:
                 raise Differs("1 made up", f"/{path} has lines that nobody wrote:\n{show(made_up)}")
+
+    def was_moved(self, path):
+        """Whether an agent moved a thing or a directory above it, so that what a person wrote there goes with it."""
+        while path:
+            if self.now()[path].inode in self.moved_inodes:
+                return True
+            path = os.path.dirname(path)
+        return False
 
     def judge_untouched(self, path, thing, new):
         above = path
@@ -236,7 +245,7 @@ class Recorder:
             if any(is_near(path, other) for other in alien):
                 continue
             old, new = self.moments[first - 1].tree.get(path), after.get(path)
-            inodes = {thing.inode for moment in self.moments[first:] for thing in [moment.tree.get(path)] if thing}
+            inodes = {thing.inode for moment in self.moments[first - 1 :] for thing in [moment.tree.get(path)] if thing}
             if inodes & self.person_inodes:
                 continue
             if (old is None) != (new is None) or (old and old.state() != new.state()):

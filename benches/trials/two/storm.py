@@ -33,7 +33,7 @@ class Storm:
         self.home = os.path.join(base, "home")
         self.log, self.runs, self.failed = [], [], []
         self.agent, self.run_number, self.held = None, 0, None
-        self.mounted, self.is_sandboxed = False, True
+        self.mounted = False
         self.recorder, self.before_undo, self.step = None, None, 0
         self.environment = dict(os.environ, HOME=base, XDG_RUNTIME_DIR=base + "/run", XDG_STATE_HOME=base + "/state")
 
@@ -93,7 +93,8 @@ class Storm:
     def build(self):
         draw = random.Random(f"start {self.seed}")
         self.options = draw.choice(OPTIONS)
-        self.is_sandboxed = draw.random() < 0.8
+        self.way = draw.choice(["run"] * 11 + ["agent"] * 6 + ["program"] * 3)
+        self.discards = draw.random() < 0.4
         for path, content in choices.start_tree(draw).items():
             at = os.path.join(self.store, path)
             if content is None:
@@ -107,6 +108,8 @@ class Storm:
             self.say(f"{path}: {laws.brief(thing)}")
 
     def do_mount(self):
+        if self.way == "agent":
+            return
         self.call("mount", self.store, self.home, *self.options)
         self.mounted = True
         self.note(None)
@@ -129,6 +132,7 @@ class Storm:
         os.chdir(self.store)
         failed = deeds.do(deed)
         os.chdir("/")
+        self.before_undo = None
         self.say(f"{self.step} person: {told(deed)}{failed and '   FAILED ' + failed}")
         self.pause()
         self.note(PERSON)
@@ -137,20 +141,23 @@ class Storm:
         time.sleep(self.draw.choice([0, 0, 0, 0.01, 0.05, 0.3]))
 
     def do_run(self):
-        if not self.mounted or self.agent:
+        if self.agent or not (self.mounted or self.way == "agent"):
             return
-        code = open(deeds.__file__, encoding="utf-8").read() + "\nserve()\n"
-        if self.is_sandboxed:
-            policy = os.path.join(self.base, "policy.yaml")
-            words = [self.binary, "run", "--root", self.home, "--policy", policy, "--", "python3", "-c", code]
-        else:
-            words = [sys.executable, "-c", code]
+        with open(deeds.__file__, encoding="utf-8") as file:
+            code = file.read() + "\nserve()\n"
+        policy, python = os.path.join(self.base, "policy.yaml"), "/usr/bin/python3"
+        words = {
+            "run": [self.binary, "run", "--root", self.home, "--policy", policy, "--", "python3", "-c", code],
+            "agent": [self.binary, "agent", "--store", self.store, "--net", "none", self.end(), "--", python, "-c", code],
+            "program": [python, "-c", code],
+        }[self.way]
         self.agent = subprocess.Popen(
-            words, cwd="/" if self.is_sandboxed else self.home, env=self.environment,
+            words, cwd=self.home if self.way == "program" else "/", env=self.environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self.run_number += 1
-        self.say(f"{self.step} run {self.run_number} begins" + ("" if self.is_sandboxed else " (no run: a program in the home)"))
+        self.before_undo = None
+        self.say(f"{self.step} run {self.run_number} begins: {self.way} {self.end() if self.way == 'agent' else ''}")
         self.hear()
 
     def hear(self):
@@ -188,23 +195,42 @@ class Storm:
         if deed[0] == "held_close":
             self.held = None
 
+    def end(self):
+        return "--discard" if self.discards else "--keep"
+
     def do_end(self):
         if not self.agent:
             return
-        self.agent.stdin.close()
-        self.agent.wait(LIMIT)
-        self.agent, self.held = None, None
-        run = self.newest_run() if self.is_sandboxed else None
+        before, code, out, err = self.recorder.now(), *self.let_end()
+        run = self.newest_run() if self.way != "program" else None
         if run and run not in [known for _, known in self.runs]:
             self.runs.append((self.run_number, run))
-        self.say(f"{self.step} run {self.run_number} ends: {run}")
+        self.say(f"{self.step} run {self.run_number} ends: {run}   # {code}\n" + indented(out + err))
         self.pause()
-        self.note(AGENT, self.run_number)
+        after = laws.look(self.store)
+        if self.way != "agent" or not self.discards:
+            self.recorder.note(after, self.point(), AGENT, self.run_number)
+            return
+        self.recorder.judge_persons(after)
+        if code == 0 and "conflict" not in err:
+            self.recorder.judge_run(self.run_number, after)
+        self.recorder.note(after, self.point(), VERB, "discard")
+        self.before_undo = before if code == 0 and "conflict" not in err else None
+
+    def let_end(self):
+        """Lets the agent end by itself. Returns its code, and what was said."""
+        agent, self.agent, self.held = self.agent, None, None
+        try:
+            out, err = agent.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+            raise
+        return agent.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
     def newest_run(self):
         _, out, _ = self.call("log", self.store, "--json", "--op", "run", codes=(0, 1, 3), quiet=True)
         runs = [json.loads(text) for text in out.splitlines()]
-        runs = [record["origin"]["run"] for record in runs if record["origin"]["kind"] == "program"]
+        runs = [record["origin"]["run"] for record in runs if record["origin"]["kind"] != "undo"]
         return runs[-1] if runs else None
 
     # Verbs
@@ -224,7 +250,7 @@ class Storm:
         self.do_end()
         before = self.before_undo
         code = self.verb(["redo", self.store])
-        if code == 0 and before:
+        if code == 0 and before is not None:
             path = next(laws.changed_states(before, self.recorder.now()), None)
             if path:
                 was, now = laws.brief(before.get(path)), laws.brief(self.recorder.now().get(path))
@@ -354,10 +380,10 @@ class Storm:
                 self.judge_cat(point, path)
         paths = sorted({path for moment in self.recorder.moments for path, thing in moment.tree.items() if thing.is_file})
         path = self.draw.choice(paths)
-        for point in self.versions(path)[:3]:
-            code, out, _ = self.call("cat", self.store, "/" + path, "--at", point, codes=None, quiet=True)
-            if code == 0 and out not in self.recorder.contents:
-                raise Differs("2 versions", f"/{path} at {point} is shown as {out[:600]!r}\nwhich no file ever was")
+        # What lies between two steps, such as the middle of a save, was seen by nobody.
+        points = {moment.point for moment in self.recorder.moments}
+        for point in [point for point in self.versions(path) if point in points][:3]:
+            self.judge_cat(point, path)
         self.judge_patches()
 
     def judge_cat(self, point, path):

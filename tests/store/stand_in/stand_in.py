@@ -80,6 +80,11 @@ class StandIn(pyfuse3.Operations):
                 if path == old or path.startswith(old + b"/"):
                     known[at] = new + path[len(old):]
 
+    def give(self, path, ctx):
+        """What is new belongs to who made it."""
+        if os.geteuid() == 0:
+            call(os.lchown, path, ctx.uid, ctx.gid)
+
     async def lookup(self, parent, name, ctx=None):
         return self.shown(self.below(parent, name))
 
@@ -109,11 +114,13 @@ class StandIn(pyfuse3.Operations):
     async def mknod(self, parent, name, mode, rdev, ctx):
         path = self.below(parent, name)
         call(os.mknod, path, mode=mode & ~ctx.umask, device=rdev)
+        self.give(path, ctx)
         return self.shown(path)
 
     async def mkdir(self, parent, name, mode, ctx):
         path = self.below(parent, name)
         call(os.mkdir, path, mode & ~ctx.umask)
+        self.give(path, ctx)
         return self.shown(path)
 
     async def unlink(self, parent, name, ctx):
@@ -146,6 +153,7 @@ class StandIn(pyfuse3.Operations):
     async def create(self, parent, name, mode, flags, ctx):
         path = self.below(parent, name)
         fh = call(os.open, path, flags | os.O_CREAT, mode & ~ctx.umask)
+        self.give(path, ctx)
         entry = self.shown(path)
         self.opened[fh] = (entry.st_ino, flags)
         return pyfuse3.FileInfo(fh=fh), entry
