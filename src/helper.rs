@@ -1,4 +1,4 @@
-//! The processes that the library starts from the program it is part of: the daemon behind a home, the worker of file tasks,
+//! The processes that the library starts from the program it is part of: the daemon behind a home and its keeper, the worker of file tasks,
 //! and, where the library could not carry a program of its own for that, the first process of a sandbox.
 //!
 //! Each is the running program started anew with a word of the library's as its first argument. A program that mounts homes,
@@ -32,6 +32,10 @@ pub fn run() -> Option<ExitCode> {
     }
     if word == task::WORKER {
         return Some(task::run_worker());
+    }
+    if word == daemon::KEEPER_WORD {
+        daemon::run_keeper();
+        return Some(ExitCode::SUCCESS);
     }
     if word == daemon::BACKGROUND_WORD {
         daemon::run_in_background();

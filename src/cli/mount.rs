@@ -145,6 +145,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<ExitReason> {
         follow: !args.no_follow,
         passthrough: !args.no_passthrough,
         while_held: false,
+        only_in_sandboxes: false,
     };
     let report = |settled: &[String]| {
         settled

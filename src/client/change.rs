@@ -49,15 +49,21 @@ impl Client {
     /// a signal would end it.
     pub(super) fn flush(&self) -> Result<()> {
         use rustix::fs::{Mode, OFlags};
-        if let Err(error) = self.status()
-            && is_silence(&error)
-        {
-            return Err(error);
-        }
+        let status = match self.status() {
+            Err(error) if is_silence(&error) => return Err(error),
+            status => status.ok().flatten(),
+        };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        if let Some(home) = self.home()
-            && let Ok(home) = rustix::fs::open(home, flags, Mode::empty())
-        {
+        let opened = match status.is_some_and(|status| status.only_in_sandboxes) {
+            true => {
+                let tree = self.take_tree().ok();
+                tree.and_then(|tree| rustix::fs::openat(tree, ".", flags, Mode::empty()).ok())
+            }
+            false => self
+                .home()
+                .and_then(|home| rustix::fs::open(home, flags, Mode::empty()).ok()),
+        };
+        if let Some(home) = opened {
             let _ = rustix::fs::syncfs(home);
         }
         Ok(())

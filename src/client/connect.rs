@@ -3,14 +3,17 @@
 //! The one place that says what it means that the daemon does not answer, or goes away before it has.
 
 use std::io::{BufRead, BufReader, ErrorKind};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
+    SocketFlags, SocketType, recvmsg,
+};
 
 use crate::control::{ControlAnswer, ControlRequest, send, socket_path};
 use crate::error::{Error, Result};
@@ -103,6 +106,41 @@ impl DaemonConnection {
             let [fd] = fds;
             fd.revents().intersects(gone)
         })
+    }
+
+    /// Has the daemon hand over a mount of a home that is at no path.
+    ///
+    /// # Errors
+    /// As [`DaemonConnection::ask`].
+    pub(super) fn take_tree(mut self) -> Result<OwnedFd> {
+        let request = ControlRequest::Tree;
+        send(self.stream.get_ref(), &request).map_err(unreachable_error)?;
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut first = [0; 1];
+        let mut data = [std::io::IoSliceMut::new(&mut first)];
+        // The descriptor comes with the first byte.
+        let received = rustix::io::retry_on_intr(|| {
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            recvmsg(self.stream.get_ref(), &mut data, &mut control, flags)
+        });
+        received.map_err(|errno| match errno {
+            Errno::AGAIN => silent_error(),
+            _ => lost_error(&request),
+        })?;
+        let tree = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        let mut line = String::from_utf8_lossy(&first).into_owned();
+        let _ = self.stream.read_line(&mut line);
+        match (tree, serde_json::from_str(&line)) {
+            (Some(tree), _) => Ok(tree),
+            (None, Ok(ControlAnswer::Failed { kind, what, remedy })) => {
+                Err(kind.error(what, remedy))
+            }
+            _ => Err(lost_error(&request)),
+        }
     }
 
     /// Asks. The answer is never [`ControlAnswer::Failed`].

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 
 use super::connect::{DaemonConnection, is_silence};
 use super::target::{Client, DirectorySite, PinnedDir, findable, site};
@@ -27,6 +27,16 @@ const KILLED_END_LIMIT: Duration = Duration::from_secs(2);
 const MAX_MOUNT_ATTEMPTS: u32 = 3;
 /// The pause between two attempts.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// The programs that enter a home that is mounted for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldFor {
+    /// This process and its children, by a path.
+    Host,
+    /// Sandboxes, which take a mount as a descriptor, so that no path of the host leads there. Where this user may have
+    /// no mount namespace, it is mounted at a path nevertheless.
+    Sandboxes,
+}
 
 /// A home that stays mounted while this lives.
 #[derive(Debug)]
@@ -61,7 +71,11 @@ impl Drop for HomeHold {
         let store = &self.client.store;
         let home = self.mounted_at();
         let end = Instant::now() + UNMOUNT_LIMIT;
-        while table::find(&home).is_none()
+        let is_there = || match self.held.only_in_sandboxes {
+            true => home.exists(),
+            false => table::find(&home).is_some(),
+        };
+        while !is_there()
             && store.served_by().is_ok_and(|holder| holder.is_some())
             && Instant::now() < end
         {
@@ -76,7 +90,24 @@ impl HomeHold {
         &self.client
     }
 
-    /// Returns where the home is mounted.
+    /// Returns whether the home is at no path: only sandboxes enter it.
+    pub fn only_in_sandboxes(&self) -> bool {
+        self.held.only_in_sandboxes
+    }
+
+    /// Opens the home's root. If the home is at no path, this is a mount of its own that is nowhere yet, for one sandbox.
+    ///
+    /// # Errors
+    /// What the daemon and open(2) say.
+    pub fn open_home(&self) -> Result<OwnedFd> {
+        if self.held.only_in_sandboxes {
+            return self.client.take_tree();
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(CWD, self.mounted_at(), flags, Mode::empty()).map_err(Error::os("open"))
+    }
+
+    /// Returns where the home is mounted; of a home at no path, a directory that exists as long.
     pub fn mounted_at(&self) -> PathBuf {
         PathBuf::from(std::ffi::OsString::from_vec(self.held.home.0.clone()))
     }
@@ -118,6 +149,7 @@ impl HomeHold {
 pub fn hold(
     target: &Path,
     pinned: Option<&PinnedDir>,
+    entered: HeldFor,
     fits: &dyn Fn(&Path) -> Result<()>,
 ) -> Result<HomeHold> {
     let target = &*findable(target);
@@ -140,7 +172,9 @@ pub fn hold(
                 };
                 match served_client(dir)? {
                     Some(client) => client.hold(),
-                    None => match fits(&held_home_path(target)).and_then(|()| mount(target, dir)) {
+                    None => match fits(&held_home_path(target))
+                        .and_then(|()| mount(target, dir, entered))
+                    {
                         // Another request has mounted it meanwhile.
                         Err(_) if served_client(dir)?.is_some() => continue,
                         // Or had, and its home has ended since: what refuses it for another reason does so again.
@@ -248,6 +282,11 @@ impl Client {
 }
 
 impl Client {
+    /// Has the daemon hand over a mount of a home that is at no path.
+    pub(super) fn take_tree(&self) -> Result<OwnedFd> {
+        DaemonConnection::open_within(self.store.state(), UNMOUNT_LIMIT)?.take_tree()
+    }
+
     /// Opens the scratch directory of the session that has this store mounted. Nothing: it is not mounted, or no
     /// program has run in the session yet.
     ///
@@ -287,7 +326,7 @@ fn as_ending(error: Error) -> Error {
 }
 
 /// Mounts a store for as long as somebody holds it, for the store's owner.
-fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
+fn mount(store: &Path, dir: &PinnedDir, entered: HeldFor) -> Result<()> {
     let store = std::path::absolute(store).map_err(|error| Error::io("getcwd", &error))?;
     // What somebody left behind who was killed together with the daemon.
     for home in registry::temporary_homes_of(&held_home_path(&store)) {
@@ -317,6 +356,7 @@ fn mount(store: &Path, dir: &PinnedDir) -> Result<()> {
         follow: true,
         passthrough: true,
         while_held: true,
+        only_in_sandboxes: entered == HeldFor::Sandboxes,
         ..MountOptions::default()
     };
     daemon::start(&wanted).map(drop).inspect_err(|_| {

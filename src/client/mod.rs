@@ -54,7 +54,7 @@ pub use crate::world::store::forked::{ForkMethod, ForkOrigin};
 pub use agent_directory::AgentDirectory;
 pub use agents::{AgentPlace, UnsettledRun};
 pub use fork::ForkReport;
-pub use hold::{HomeHold, hold, unmounted_store};
+pub use hold::{HeldFor, HomeHold, hold, unmounted_store};
 pub use home_descriptors::HomeDescriptors;
 pub use purge::FreedCallback;
 pub use read::ReportPage;

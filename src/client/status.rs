@@ -35,7 +35,17 @@ pub fn mounts() -> Vec<KnownMount> {
             Err(error) => KnownMount::Unknown(home.path, error),
         }
     };
-    table::mounted().into_iter().map(status).collect()
+    let in_sandboxes = |entry: registry::MountInfo| {
+        let status = Client::open(&entry.store()).and_then(|client| client.status());
+        let status = status
+            .ok()
+            .flatten()
+            .filter(|found| found.only_in_sandboxes);
+        status.map(|status| KnownMount::Served(Box::new(status)))
+    };
+    let homes = table::mounted().into_iter().map(status);
+    let others = registry::in_sandboxes().into_iter();
+    homes.chain(others.filter_map(in_sandboxes)).collect()
 }
 
 /// Returns the state directories of this store and of all that are mounted here, as far as this user may know of them.

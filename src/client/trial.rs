@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::hold::{HomeHold, hold, unmounted_store};
+use super::hold::{HeldFor, HomeHold, hold, unmounted_store};
 use super::target::Client;
 use crate::error::{Error, FailureKind, Result};
 use crate::mounts::unmount::unmount;
@@ -109,7 +109,7 @@ fn mount_store(store: &Path) -> Result<HomeHold> {
             "Set TMPDIR to a directory outside of homes.",
         ));
     }
-    hold(store, None, &|_| Ok(())).map_err(|error| match error.kind() {
+    hold(store, None, HeldFor::Host, &|_| Ok(())).map_err(|error| match error.kind() {
         // What the disk of the temporary directory cannot do says nothing of other disks.
         FailureKind::System => {
             let (what, _) = error.into_words();

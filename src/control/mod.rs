@@ -55,6 +55,8 @@ pub enum ControlRequest {
     Seal,
     /// Keep the home mounted for this connection, which stays open, and have a scratch directory for it.
     Hold,
+    /// Hand over a mount of a home that is at no path, as a descriptor beside the answer.
+    Tree,
     /// Say what works for a run. Such requests come one after the other on one connection, and end with it.
     Run(RunRequest),
 }
@@ -63,7 +65,10 @@ impl ControlRequest {
     /// Returns whether it asks for a change.
     pub fn changes(&self) -> bool {
         match self {
-            ControlRequest::Status | ControlRequest::Seal | ControlRequest::Hold => false,
+            ControlRequest::Status
+            | ControlRequest::Seal
+            | ControlRequest::Hold
+            | ControlRequest::Tree => false,
             ControlRequest::Run(request) => matches!(request, RunRequest::Adopt { .. }),
             _ => true,
         }
@@ -179,6 +184,9 @@ pub struct HeldHomeInfo {
     pub gid: u32,
     /// True if nothing in it can be changed.
     pub read_only: bool,
+    /// True if it is at no path: only sandboxes enter it.
+    #[serde(default)]
+    pub only_in_sandboxes: bool,
 }
 
 /// The state of a mount.
@@ -186,6 +194,9 @@ pub struct HeldHomeInfo {
 pub struct MountStatus {
     /// The home, escaped.
     pub home: String,
+    /// True if the home is at no path: only sandboxes enter it.
+    #[serde(default)]
+    pub only_in_sandboxes: bool,
     /// The store, escaped.
     pub store: String,
     /// The daemon's process.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::connection::{each_line, peer};
 use super::connection_runs::ConnectionRuns;
 use super::home_holders::HomeHolders;
+use super::home_keeper;
 use super::live_backend::LiveBackend;
 use crate::control::{ControlAnswer, ControlRequest, MountStatus, RunRequest, send, socket_path};
 use crate::error::{Error, FailureKind, Result};
@@ -114,6 +115,7 @@ fn serve_one(
                 }
                 Err(error) => error.into(),
             },
+            Ok(ControlRequest::Tree) => return send_tree(connection, holders).map(|()| false),
             Ok(request) => answer(request, caller, &mut runs),
             Err(error) => ControlAnswer::Failed {
                 kind: FailureKind::System,
@@ -123,6 +125,17 @@ fn serve_one(
         };
         send(connection, &answer).map(|()| goes_on)
     })
+}
+
+/// Answers with a mount of a home that is at no path.
+fn send_tree(connection: &UnixStream, holders: &HomeHolders) -> Result<()> {
+    let tree = match holders.tree() {
+        Ok(tree) => tree,
+        Err(error) => return send(connection, &ControlAnswer::from(error)),
+    };
+    let mut line = serde_json::to_vec(&ControlAnswer::Done).unwrap_or_default();
+    line.push(b'\n');
+    home_keeper::send(connection, &line, tree.as_ref()).map_err(Error::os("sendmsg"))
 }
 
 fn answer_request(
@@ -147,7 +160,7 @@ fn answer_request(
             .answer_request(request)
             .unwrap_or_else(ControlAnswer::from),
         ControlRequest::Status => ControlAnswer::Status(Box::new(status())),
-        ControlRequest::Seal | ControlRequest::Hold => ControlAnswer::Done,
+        ControlRequest::Seal | ControlRequest::Hold | ControlRequest::Tree => ControlAnswer::Done,
         ControlRequest::Undo(request) => {
             let report = store()
                 .and_then(|store| operator::undo::perform(&store, &request, Some(&live), caller));
@@ -202,7 +215,10 @@ fn gather_and_seal_before(request: &ControlRequest, shared: &SharedState) {
     // A run looks at nothing that lies in the trash, and has gathered when it ends.
     if !matches!(
         request,
-        ControlRequest::Status | ControlRequest::Hold | ControlRequest::Run(_)
+        ControlRequest::Status
+            | ControlRequest::Hold
+            | ControlRequest::Tree
+            | ControlRequest::Run(_)
     ) {
         shared.world.gather_now();
     }

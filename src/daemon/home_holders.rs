@@ -8,15 +8,14 @@
 //!
 //! Lock: one over the count, held for no system call but those that make the scratch directory.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::home_mount::HomeMount;
 use crate::control::HeldHomeInfo;
 use crate::error::{Error, Result};
-use crate::mounts::unmount::unmount;
 use crate::world::World;
 
 /// The time that a home that was mounted for a request waits for its first holder.
@@ -26,7 +25,7 @@ const FIRST_HOLDER_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct HomeHolders {
     held: HeldHomeInfo,
-    home: PathBuf,
+    mount: Arc<HomeMount>,
     /// The owner of files that the daemon makes, if that is not its own user.
     owner: Option<(u32, u32)>,
     while_held: bool,
@@ -44,13 +43,13 @@ impl HomeHolders {
     /// Starts without any. `while_held`: the home ends when there are none any more.
     pub(super) fn new(
         held: HeldHomeInfo,
-        home: PathBuf,
+        mount: Arc<HomeMount>,
         owner: Option<(u32, u32)>,
         while_held: bool,
     ) -> Arc<HomeHolders> {
         Arc::new(HomeHolders {
             held,
-            home,
+            mount,
             owner,
             while_held,
             count: Mutex::default(),
@@ -77,6 +76,11 @@ impl HomeHolders {
         Ok((HolderGuard(self.clone()), self.held.clone()))
     }
 
+    /// Returns a mount of a home that is at no path.
+    pub(super) fn tree(&self) -> Result<Option<std::os::fd::OwnedFd>> {
+        self.mount.tree()
+    }
+
     /// Ends a home that nobody has come to hold in time. Blocks so long.
     pub(super) fn await_first(&self) {
         if self.while_held {
@@ -93,7 +97,11 @@ impl HomeHolders {
             }
         }
         // A process that still runs in the home has lost its executor.
-        if let Err(error) = unmount(&self.home, false).or_else(|_| unmount(&self.home, true)) {
+        if let Err(error) = self
+            .mount
+            .unmount(false)
+            .or_else(|_| self.mount.unmount(true))
+        {
             log::warn!("{error}");
         }
     }

@@ -47,6 +47,10 @@ pub struct MountOptions {
     /// True if the home ends with the last connection that holds it, and its directory with it.
     #[serde(default)]
     pub while_held: bool,
+    /// True if the home shall be at no path, where that is possible, so that only sandboxes enter it. All symlinks exist
+    /// then.
+    #[serde(default)]
+    pub only_in_sandboxes: bool,
 }
 
 /// JSON encoding of paths, which may be any bytes; JSON is UTF-8.

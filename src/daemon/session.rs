@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use super::daemon_log::{LogTarget, start_log, trim_log};
 use super::dir_watcher::DirWatcher;
 use super::follow::{Follower, NoObserver};
 use super::home_holders::HomeHolders;
+use super::home_mount::HomeMount;
 use super::lock_watch::watch_lock;
-use super::mountpoint::mount;
 use super::preflight::{self, PreflightResult};
-use super::privileges::{harden, may_pass_through, try_owner};
+use super::privileges::{harden, may_pass_through};
 use super::{MountOptions, handover};
 use crate::control::{HeldHomeInfo, MountStatus};
 use crate::error::{Error, Result};
@@ -30,8 +30,7 @@ use crate::fuse::{
     InodeTable, ListingEnds, MountMechanisms, RecentDirs, RequestCounters, RequestObserver,
     RunMembers, SharedState, StoreWatcher, SyncSlots,
 };
-use crate::mounts::unmount::unmount;
-use crate::mounts::{registry, table};
+use crate::mounts::registry;
 use crate::name::{EscapedBytes, WorldPath, escape};
 use crate::world::store::state::refuse_strangers;
 use crate::world::{
@@ -54,48 +53,42 @@ pub(super) fn run(
     }?
     .made_usable()?;
     refuse_strangers(&root, &checked.store)?;
-    let (world, settled) = World::begin_session((root, None), world_options(wanted, &checked))?;
+    // Nobody knows the path of a home that only sandboxes enter: nobody waits for it in vain meanwhile.
+    let early = wanted
+        .only_in_sandboxes
+        .then(|| HomeMount::mount(wanted, &checked));
+    let early = early.transpose()?;
+    let detached = early.as_ref().is_some_and(|(mount, _)| mount.is_detached());
+    let options = world_options(wanted, &checked, detached);
+    let (world, settled) = World::begin_session((root, None), options)?;
     let log = start_log(log_to, &world);
     let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
+    if let Some(refusal) = early.as_ref().and_then(|(mount, _)| mount.refusal()) {
+        world.notices().set("sandboxes", refusal);
+    }
     let notices = world.notices().all();
     settled
         .iter()
         .chain(&notices)
         .for_each(|line| log::warn!("{line}"));
 
-    let (uid, gid) = checked.ids();
-    let device = try_owner(&checked)
-        .and_then(|()| mount(&checked.home, &wanted.mount, checked.access, uid, gid))
-        .inspect_err(|_| world.abandon())?;
-    let mounted = MountGuard {
-        home: checked.home.clone(),
+    let (mount, device) = match early {
+        Some(early) => early,
+        None => HomeMount::mount(wanted, &checked).inspect_err(|_| world.abandon())?,
     };
+    let mount = Arc::new(mount);
     let messages = settled.into_iter().chain(notices).collect();
-    serve(wanted, &checked, world, device, || ready(messages))?;
-    drop(mounted);
-    if wanted.while_held {
-        let _ = std::fs::remove_dir(&checked.home);
-    }
+    serve(wanted, &checked, world, (&mount, device), || {
+        ready(messages)
+    })?;
+    mount.clear();
     if let Some(log) = log {
         trim_log(&log);
     }
     Ok(())
 }
 
-/// A mount that is unmounted when dropped, so that an error leaves no dead mount behind.
-struct MountGuard {
-    home: PathBuf,
-}
-
-impl Drop for MountGuard {
-    fn drop(&mut self) {
-        if table::find(&self.home).is_some() {
-            let _ = unmount(&self.home, true);
-        }
-    }
-}
-
-fn world_options(wanted: &MountOptions, checked: &PreflightResult) -> WorldOptions {
+fn world_options(wanted: &MountOptions, checked: &PreflightResult, detached: bool) -> WorldOptions {
     WorldOptions {
         view: ViewOptions {
             hide: wanted.hide.clone(),
@@ -106,6 +99,7 @@ fn world_options(wanted: &MountOptions, checked: &PreflightResult) -> WorldOptio
             } else {
                 SymlinkPolicy::Hidden
             },
+            all_symlinks: detached,
             list_trash: wanted.list_trash,
         },
         identity: if wanted.mount.allow_other {
@@ -204,7 +198,7 @@ fn serve(
     wanted: &MountOptions,
     checked: &PreflightResult,
     world: World,
-    device: OwnedFd,
+    (mount, device): (&Arc<HomeMount>, OwnedFd),
     ready: impl FnOnce(),
 ) -> Result<()> {
     let (shared, watcher) = make_shared_state(wanted, checked, world)?;
@@ -230,10 +224,10 @@ fn serve(
         let (shared, kernel) = (shared.clone(), KernelNotifier(kernel.clone()));
         spawn_thread("watch", move || watcher.run(&shared, &kernel))?;
     }
-    let status = status_of(checked, &shared, watcher);
+    let status = status_of(checked, mount, &shared, watcher);
     let (for_control, for_count) = (shared.clone(), shared.clone());
     let turn = Arc::new(control::OperatorLock::default());
-    let holders = holders_of(wanted, checked);
+    let holders = holders_of(wanted, checked, mount);
     let of_holders = holders.clone();
     let of_control = turn.clone();
     spawn_thread("control", move || {
@@ -256,8 +250,8 @@ fn serve(
     })?;
     spawn_thread("holders", move || holders.await_first())?;
     watch_lock(&shared)?;
-    let registered = register_mount(checked);
-    let signals = end_on_signals(checked.home.clone(), turn.clone())?;
+    let registered = mount.register(checked);
+    let signals = end_on_signals(mount.clone(), turn.clone())?;
 
     ready();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
@@ -297,28 +291,26 @@ fn spawn_thread<T: Send + 'static>(
     })
 }
 
-fn holders_of(wanted: &MountOptions, checked: &PreflightResult) -> Arc<HomeHolders> {
+fn holders_of(
+    wanted: &MountOptions,
+    checked: &PreflightResult,
+    mount: &Arc<HomeMount>,
+) -> Arc<HomeHolders> {
     let (uid, gid) = checked.ids();
     let held = HeldHomeInfo {
         home: EscapedBytes(checked.home.as_os_str().as_bytes().to_vec()),
         uid,
         gid,
         read_only: wanted.mount.read_only,
+        only_in_sandboxes: mount.is_detached(),
     };
     let owner = checked.owner.as_ref().map(|_| (uid, gid));
-    HomeHolders::new(held, checked.home.clone(), owner, wanted.while_held)
-}
-
-fn register_mount(checked: &PreflightResult) -> Option<PathBuf> {
-    let mounted = table::find(&checked.home)?;
-    let entry = registry::MountInfo::new(&checked.store, &checked.home);
-    registry::write(&mounted.device, &entry)
-        .inspect_err(|error| log::warn!("the home can only be named by its store: {error}"))
-        .ok()
+    HomeHolders::new(held, mount.clone(), owner, wanted.while_held)
 }
 
 fn status_of(
     checked: &PreflightResult,
+    mount: &HomeMount,
     shared: &Arc<SharedState>,
     watcher: Option<Arc<DirWatcher>>,
 ) -> impl Fn() -> MountStatus + use<> {
@@ -326,10 +318,12 @@ fn status_of(
     let (home, store) = (text(&checked.home), text(&checked.store));
     let since = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
     let shared = shared.clone();
+    let only_in_sandboxes = mount.is_detached();
     move || {
         let mechanisms = *shared.mechanisms.lock();
         MountStatus {
             home: home.clone(),
+            only_in_sandboxes,
             store: store.clone(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -356,7 +350,7 @@ fn status_of(
 /// Unmounts on SIGTERM and SIGINT. A home in use disappears from view at once and ends with its last user, or shortly
 /// after.
 fn end_on_signals(
-    home: PathBuf,
+    mount: Arc<HomeMount>,
     turn: Arc<control::OperatorLock>,
 ) -> Result<signal_hook::iterator::Handle> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -365,13 +359,14 @@ fn end_on_signals(
     let handle = signals.handle();
     spawn_thread("signals", move || {
         for _ in signals.forever() {
-            if unmount(&home, false).is_ok() {
+            // One with a keeper is in use as long as a sandbox has it.
+            if mount.unmount(false).is_ok() && !mount.is_detached() {
                 continue;
             }
             log::warn!(
                 "the home is in use; it is taken out of sight, and ends in ten seconds at the latest"
             );
-            let _ = unmount(&home, true);
+            let _ = mount.unmount(true);
             std::thread::sleep(Duration::from_secs(10));
             let _last = turn.end();
             // Files that are still open return ENOTCONN from now on. All written data is in the store.

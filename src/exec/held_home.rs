@@ -7,14 +7,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Gid, Mode, OFlags, Uid};
+use rustix::fs::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::audit::StoreAuditLog;
 use super::home::Home;
 use super::home_context::HomeContext;
 use super::mounted_home::MountedHome;
-use crate::client::{HomeHold, PinnedDir, RunRegistry, hold};
+use crate::client::{HeldFor, HomeHold, PinnedDir, RunRegistry, hold};
 use crate::error::{Error, Result};
 use crate::world::Root;
 
@@ -29,24 +29,23 @@ pub struct HeldHome {
 }
 
 impl HeldHome {
-    /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home. `pinned` and
-    /// `fits` are as for [`hold()`]; `begin` is called once it is mounted, before anything else.
+    /// Opens the home behind a TARGET: a store, which is mounted for this where it is not, or a mounted home. `pinned`,
+    /// `entered` and `fits` are as for [`hold()`]; `begin` is called once it is mounted, before anything else.
     ///
     /// # Errors
     /// As [`hold()`]; those of opening the home.
     pub fn open(
         target: &Path,
         pinned: Option<&PinnedDir>,
+        entered: HeldFor,
         fits: &dyn Fn(&Path) -> Result<()>,
         begin: &dyn Fn(&HomeHold),
     ) -> Result<HeldHome> {
-        let hold = hold(target, pinned, fits)?;
+        let hold = hold(target, pinned, entered, fits)?;
         begin(&hold);
         // Not by the mountpoint: just after mounting, the registry of mounts may not have it yet.
         let client = hold.client();
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let home = rustix::fs::openat(CWD, hold.mounted_at(), flags, Mode::empty())
-            .map_err(Error::os("open"))?;
+        let home = hold.open_home()?;
         let again = rustix::io::fcntl_dupfd_cloexec(&home, 0).map_err(Error::os("fcntl"))?;
         let root = as_owner(hold.owner(), || Root::from_fd(again))?;
         let runs = RunRegistry::new(client)?;

@@ -57,6 +57,7 @@ impl OfflineStore {
             hide: [mounted.hide, view.hide].concat(),
             read_only: [mounted.read_only, view.read_only].concat(),
             symlinks: SymlinkPolicy::Hidden,
+            all_symlinks: false,
             list_trash: mounted.list_trash || view.list_trash,
             all_read_only: view.all_read_only,
         };

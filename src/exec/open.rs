@@ -17,7 +17,7 @@ use super::home_with_scratch::HomeWithScratch;
 use super::mounted_home::MountedHome;
 use super::offline_home::OfflineHome;
 use super::program::ProgramHome;
-use crate::client::{self, Client, DirectorySite, RunRegistry};
+use crate::client::{self, Client, DirectorySite, HeldFor, RunRegistry};
 use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
 use crate::world::{Root, ViewOptions};
@@ -110,7 +110,7 @@ pub fn open(root: &Path, access: &StoreAccess) -> Result<HomeContext> {
 pub fn open_held(root: &Path) -> Result<(HomeContext, Option<HeldHome>, Option<Error>)> {
     let mut unmounted = None;
     if client::site(root)? == DirectorySite::Store {
-        match HeldHome::open(root, None, &|_| Ok(()), &|_| ()) {
+        match HeldHome::open(root, None, HeldFor::Host, &|_| Ok(()), &|_| ()) {
             Ok(held) => return Ok((let_in(root, held.place())?, Some(held), None)),
             Err(why) => unmounted = Some(why),
         }
@@ -131,7 +131,7 @@ fn not_let_in(home: &Path, error: Error) -> Error {
     if error.errno() != Errno::ACCESS {
         return error;
     }
-    let owner = client::hold(home, None, &|_| Ok(())).map(|hold| hold.owner());
+    let owner = client::hold(home, None, HeldFor::Host, &|_| Ok(())).map(|hold| hold.owner());
     let whom = owner.map_or_else(
         |_| "another user".to_owned(),
         |(uid, _)| format!("user {uid}"),

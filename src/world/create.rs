@@ -146,7 +146,7 @@ impl World {
         caller: Caller,
     ) -> Result<Meta> {
         let path = self.view.admit_vacant_for(dir, name, false, caller)?;
-        if !self.view.target_stays_inside(dir.path(), target) {
+        if !self.view.admits_target(dir.path(), target) {
             return Err(Error::NotOffered);
         }
         let op = Op::Symlink {
@@ -183,7 +183,7 @@ impl World {
         if file.node.meta().kind == FileType::Symlink {
             // A symlink that leads out from its new place could be created and would then be hidden.
             let target = self.read_link(file)?;
-            if !self.view.target_stays_inside(dir.path(), &target) {
+            if !self.view.admits_target(dir.path(), &target) {
                 return Err(Error::NotOffered);
             }
         }

@@ -223,7 +223,7 @@ impl World {
         let target = rustix::fs::readlinkat(&located.node, c"", Vec::with_capacity(256))
             .map_err(Error::os("readlinkat"))?;
         let dir = located.path.parent().unwrap_or_default();
-        if self.view.target_stays_inside(&dir, target.as_bytes()) {
+        if self.view.admits_target(&dir, target.as_bytes()) {
             Ok(target.into_bytes())
         } else {
             Err(Error::NotFound)

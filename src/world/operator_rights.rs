@@ -109,7 +109,7 @@ impl World {
         }
         let target = rustix::fs::readlinkat(found.dir, found.name.bytes(), Vec::new());
         let target = target.map_err(Error::os("readlinkat"))?;
-        Ok(self.view.target_stays_inside(dir.path(), target.as_bytes()))
+        Ok(self.view.admits_target(dir.path(), target.as_bytes()))
     }
 
     /// Refuses to move a directory that contains protected paths, unless an operator acts.

@@ -87,6 +87,7 @@ impl WorldOptions {
                 } else {
                     SymlinkPolicy::Hidden
                 },
+                all_symlinks: false,
                 list_trash: with.list_trash,
             },
             durable: with.durable,

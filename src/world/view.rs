@@ -40,6 +40,9 @@ pub struct ViewOptions {
     pub all_read_only: bool,
     /// The treatment of symlinks.
     pub symlinks: SymlinkPolicy,
+    /// True if all symlinks exist and any can be made, whatever [`ViewOptions::symlinks`] says: only sandboxes enter this
+    /// home, so a link is text that the sandbox's kernel resolves in the sandbox's own tree.
+    pub all_symlinks: bool,
     /// True if `.trash` is listed in the root.
     pub list_trash: bool,
 }
@@ -221,11 +224,15 @@ impl View {
         self.admit(dir, name).is_ok()
     }
 
-    /// Returns whether a symlink at this path with this target exists: it must be relative and unable to climb out.
+    /// Returns whether a symlink in this directory with this target exists. Unless all do, it must be relative and unable
+    /// to climb out.
     ///
     /// `..` may only stand at the beginning. After a name it would be resolved from wherever that name leads (which
     /// may itself be a link), so counting levels would prove nothing.
-    pub fn target_stays_inside(&self, dir: &WorldPath, target: &[u8]) -> bool {
+    pub fn admits_target(&self, dir: &WorldPath, target: &[u8]) -> bool {
+        if self.options.all_symlinks {
+            return true;
+        }
         if self.options.symlinks == SymlinkPolicy::Hidden
             || target.is_empty()
             || target.starts_with(b"/")
@@ -247,7 +254,7 @@ impl View {
 
     /// Returns whether the occupant can make symlinks at all.
     pub fn offers_symlinks(&self) -> bool {
-        self.options.symlinks == SymlinkPolicy::Inside
+        self.options.all_symlinks || self.options.symlinks == SymlinkPolicy::Inside
     }
 
     /// Returns whether moving a directory can change what is hidden or read-only in it, so that its tree must be
@@ -285,9 +292,10 @@ impl View {
     }
 
     fn link_exists(&self, dir: &Dir, name: Name<'_>) -> bool {
-        self.options.symlinks == SymlinkPolicy::Inside
-            && rustix::fs::readlinkat(dir, name.bytes(), Vec::with_capacity(256))
-                .is_ok_and(|target| self.target_stays_inside(dir.path(), target.as_bytes()))
+        self.options.all_symlinks
+            || self.options.symlinks == SymlinkPolicy::Inside
+                && rustix::fs::readlinkat(dir, name.bytes(), Vec::with_capacity(256))
+                    .is_ok_and(|target| self.admits_target(dir.path(), target.as_bytes()))
     }
 }
 
@@ -382,7 +390,7 @@ mod tests {
             ("/a", "", false),
         ] {
             assert_eq!(
-                view.target_stays_inside(&path(dir), target.as_bytes()),
+                view.admits_target(&path(dir), target.as_bytes()),
                 inside,
                 "{dir} → {target}"
             );

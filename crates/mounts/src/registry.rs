@@ -199,6 +199,11 @@ pub fn is_temporary(home: &Path) -> bool {
     places.any(|place| home.parent() == Some(&place.join(TEMPORARY)))
 }
 
+/// Returns whether a path is that of a home that was mounted for a request of any user, and has not ended.
+pub fn is_temporary_of_any(home: &Path) -> bool {
+    home.parent().is_some_and(|dir| dir.ends_with(TEMPORARY)) && home.is_dir()
+}
+
 /// Takes the entry of a mount of this process away. The number of its device may be another mount's by now, and so the entry.
 pub fn remove(file: &Path) {
     let _alone = file.parent().and_then(alone);
@@ -228,6 +233,17 @@ pub fn find(device: &str) -> Option<MountInfo> {
 /// Returns the entries of all mounts that this user may know of and whose daemon lives.
 pub fn all() -> Vec<MountInfo> {
     entries().filter(MountInfo::is_alive).collect()
+}
+
+/// Returns the entries of homes that are at no path: only sandboxes enter them.
+pub fn in_sandboxes() -> Vec<MountInfo> {
+    let mounted = super::table::mounted();
+    let mut homes = all();
+    homes.retain(|entry| {
+        let home = entry.home();
+        is_temporary(&home) && !mounted.iter().any(|mounted| mounted.path == home)
+    });
+    homes
 }
 
 /// Returns where a store was mounted for requests, as far as there are entries of it; the daemons may be dead.

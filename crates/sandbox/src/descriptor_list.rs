@@ -12,6 +12,9 @@ use super::layout::{HostMount, is_shown, path_of};
 use super::plan::SandboxPlan;
 use trumanfs_init::orders::BindSource;
 
+/// Another launcher has the home for its sandboxes.
+const NO_PATH: &str = "bwrap needs the home at a path, and programs run in it that have it without: wait until they have ended";
+
 /// A descriptor that is sent: the plan's, or one made for sending.
 pub(super) enum SentDescriptor<'a> {
     Ours(BorrowedFd<'a>),
@@ -30,6 +33,8 @@ impl SentDescriptor<'_> {
 /// The descriptors that the first process gets.
 pub(super) struct DescriptorList<'a> {
     pub(super) fds: Vec<SentDescriptor<'a>>,
+    /// True if the first process takes mounts that are nowhere yet.
+    takes_mounts: bool,
     /// True if mounts can be cloned here, and need not be found again as the home's owner, who may not get there.
     clones: bool,
 }
@@ -39,6 +44,7 @@ impl<'a> DescriptorList<'a> {
     pub(super) fn new(clones: bool) -> Self {
         Self {
             fds: Vec::new(),
+            takes_mounts: clones,
             clones: clones && rustix::process::geteuid().is_root(),
         }
     }
@@ -46,6 +52,21 @@ impl<'a> DescriptorList<'a> {
     pub(super) fn push(&mut self, fd: SentDescriptor<'a>) -> u32 {
         self.fds.push(fd);
         u32::try_from(self.fds.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Says where the home comes from.
+    ///
+    /// # Errors
+    /// A home that is at no path cannot be shown by bubblewrap.
+    pub(super) fn home_source(&mut self, plan: &'a SandboxPlan) -> Result<BindSource, LaunchError> {
+        if !plan.home_is_detached {
+            return self.bind_source(plan.home.as_fd(), false);
+        }
+        if !self.takes_mounts {
+            return Err(LaunchError::refused(Step::Source, NO_PATH));
+        }
+        let home = SentDescriptor::Ours(plan.home.as_fd());
+        Ok(BindSource::Detached(self.push(home)))
     }
 
     /// Says where a directory comes from that a descriptor stands for.

@@ -84,12 +84,18 @@ impl Launcher {
         }
     }
 
+    /// Returns whether sandboxes find the home by its path alone: bubblewrap makes them.
+    #[must_use]
+    pub fn needs_paths(&self) -> bool {
+        self.choice == BackendChoice::Only(Backend::Bwrap) || self.is_refused.get().is_some()
+    }
+
     /// Starts the first process of the next sandbox ahead, for this user and group; returns at once. The next launch
     /// for them takes it, and one for somebody else ends it. One waits at a time, and none where bubblewrap makes the
     /// sandboxes. What fails here fails at the launch.
     pub fn prepare(&self, uid: u32, gid: u32) {
         let user = (uid, gid);
-        if self.choice == BackendChoice::Only(Backend::Bwrap) || self.is_refused.get().is_some() {
+        if self.needs_paths() {
             return;
         }
         let mut ahead = self.ahead.lock();
@@ -248,7 +254,7 @@ fn prepare<'p>(
     given.fds.extend(
         [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(SentDescriptor::Ours),
     );
-    let home = given.bind_source(plan.home.as_fd(), false)?;
+    let home = given.home_source(plan)?;
     let scratch = given.bind_source(plan.scratch.as_fd(), false)?;
     let tree = tree_of(
         &plan.argv,

@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct SandboxPlan {
     /// The root of the mounted home, `O_PATH` will do.
     pub home: OwnedFd,
+    /// True if that is a mount that is nowhere yet, which only this sandbox takes; no path leads there.
+    pub home_is_detached: bool,
     /// The path of the home in the sandbox: absolute, as outside.
     pub home_path: PathBuf,
     /// The working directory in the sandbox.

@@ -12,6 +12,7 @@ pub mod file_lease;
 pub mod fileattr;
 pub mod identity;
 pub mod locks;
+pub mod namespaces;
 pub mod process;
 pub mod sched;
 pub mod seccomp;

@@ -220,10 +220,7 @@ fn say_before_start(programs: &ProgramHome, target: &str) -> Result<()> {
             RunDecision::Stays,
         );
     }
-    let home = programs.mounted_at();
-    let private = PRIVATE_FILES
-        .iter()
-        .filter(|name| home.join(name).symlink_metadata().is_ok());
+    let private = PRIVATE_FILES.iter().filter(|name| programs.has_entry(name));
     for name in private {
         warn(
             false,

@@ -184,7 +184,11 @@ fn say_dead(home: &Path, as_json: bool) {
 }
 
 fn print_status(status: &MountStatus) {
-    print_line(format_args!("{}", status.home));
+    if status.only_in_sandboxes {
+        print_line(format_args!("a home at no path: only sandboxes enter it"));
+    } else {
+        print_line(format_args!("{}", status.home));
+    }
     print_line(format_args!("  store       {}", status.store));
     print_line(format_args!(
         "  session     {} since {}, process {}",

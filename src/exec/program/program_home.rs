@@ -4,14 +4,16 @@
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use rustix::fs::AtFlags;
 
 use super::command::ProgramCommand;
 use super::decision::{HomeDecision, decide_at};
 use super::policy::{AllowedCommand, Policy, RootPaths};
 use super::runnable::RunnableCommand;
-use super::sandbox::{self, LaunchError, Launcher, NetworkAccess, SandboxPlan};
-use crate::client::{self, Client, DirectorySite, HomeHold, PinnedDir, state_dirs};
+use super::sandbox::{self, LaunchError, Launcher, NetworkAccess, SandboxPlan, Step};
+use crate::client::{self, Client, DirectorySite, HeldFor, HomeHold, PinnedDir, state_dirs};
 use crate::error::{Error, Result};
 use crate::exec::held_home::HeldHome;
 use crate::exec::home_context::HomeContext;
@@ -44,8 +46,15 @@ impl ProgramHome {
         let fits = |home: &Path| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
         };
+        // Bubblewrap finds the home by its path.
+        let entered = match launcher.needs_paths() {
+            true => HeldFor::Host,
+            false => HeldFor::Sandboxes,
+        };
         // A program will run, and its sandbox begins beside the rest of this.
-        let held = HeldHome::open(target, pinned, &fits, &|hold| prepare(&launcher, hold))?;
+        let held = HeldHome::open(target, pinned, entered, &fits, &|hold| {
+            prepare(&launcher, hold)
+        })?;
         // The daemon answers, so its home can be looked at.
         ProgramHome::is_for(target)?;
         let HeldHome { place, home, hold } = held;
@@ -146,9 +155,9 @@ impl ProgramHome {
         self.hold.owner()
     }
 
-    /// Returns where the home is mounted.
-    pub fn mounted_at(&self) -> PathBuf {
-        self.hold.mounted_at()
+    /// Returns whether the home's root has an entry of this name.
+    pub fn has_entry(&self, name: &str) -> bool {
+        rustix::fs::statat(&self.home, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
     /// Returns the home's path as programs in it see it.
@@ -171,8 +180,17 @@ impl ProgramHome {
     ) -> std::result::Result<SandboxPlan, LaunchError> {
         let again = |fd: &OwnedFd| Ok::<_, LaunchError>(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
         let (uid, gid) = self.hold.owner();
+        let detached = self.hold.only_in_sandboxes();
+        let home = match detached {
+            true => self
+                .hold
+                .open_home()
+                .map_err(|error| LaunchError::refused(Step::Source, error.to_string()))?,
+            false => again(&self.home)?,
+        };
         Ok(SandboxPlan {
-            home: again(&self.home)?,
+            home,
+            home_is_detached: detached,
             home_path: self.hold.path().to_owned(),
             cwd: self.hold.path().to_owned(),
             read_only: self.is_read_only(),

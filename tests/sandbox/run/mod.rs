@@ -12,6 +12,7 @@ mod held;
 mod history;
 mod json;
 mod killed;
+mod links;
 mod loads;
 mod lookup;
 mod metrics;
