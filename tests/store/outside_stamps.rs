@@ -234,3 +234,20 @@ fn contents_that_an_operator_puts_back_have_stamps() {
         expect_stamped(home.store(), "f");
     }
 }
+
+/// As git writes an index: with its creation and its rename a new file has stamps, and what is written in between, which
+/// no record tells, is no change of somebody else.
+#[test]
+fn file_written_before_its_rename_is_undone() {
+    need_mount!();
+    let mut home = Home::prepared(
+        |store| fs::write(store.join("index"), "former").unwrap(),
+        &[],
+    );
+    let store = home.store().to_owned();
+    home.sh("exec 3<>index.lock; echo one >&3; mv index.lock index; echo two >&3; exec 3>&-");
+    home.umount();
+    let undone = trumanfs(&["undo", store.to_str().unwrap(), "--session", "last"]);
+    assert!(undone.status.success(), "{}", describe(&undone));
+    assert_eq!(fs::read(store.join("index")).unwrap(), b"former");
+}

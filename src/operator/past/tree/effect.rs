@@ -110,6 +110,9 @@ impl PastTree<'_> {
                 was,
             } => {
                 let doubtful = self.disk.is_doubtful(session, &record.time, &kind);
+                if let Some(ids) = self.ids(node) {
+                    self.stamps.reopen(self.disk.inode(ids));
+                }
                 let then = self.difference_mut(node);
                 let below = then.content.take();
                 let of = ((session.clone(), record.seq), doubtful);

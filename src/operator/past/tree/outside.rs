@@ -8,7 +8,7 @@
 //!
 //! A difference in the time of change alone is none, because the home's own renames and links cause it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rustix::fs::FileType;
@@ -35,6 +35,9 @@ pub(super) struct PendingStamps {
     made: HashMap<RecordKey, InodeNumbers>,
     /// The births of inodes that are no longer on the disk, as later stamps have them.
     births: HashMap<CompactInode, u64, NumberHash>,
+    /// The inodes of which a stamp was met, and after it no record of their content: with an earlier stamp the home
+    /// still had the file open, and what it wrote then has no record.
+    settled: HashSet<CompactInode>,
     /// The record that is being reversed.
     pub(super) record: Option<RecordKey>,
 }
@@ -62,6 +65,11 @@ impl PendingStamps {
     /// Forgets the birth of an inode: the number is given to a node by a record, and may have been another's later.
     pub(super) fn forget_birth(&mut self, inode: CompactInode) {
         self.births.remove(&inode);
+    }
+
+    /// Notes that a record's change of a content, or a creation, is reversed.
+    pub(super) fn reopen(&mut self, inode: CompactInode) {
+        self.settled.remove(&inode);
     }
 
     fn note(&mut self, inode: CompactInode, after: RecordKey, state: &LeftState) {
@@ -98,7 +106,7 @@ impl PendingStamps {
         if stamps.is_empty() {
             self.by_inode.remove(&inode);
         }
-        Some(latest)
+        self.settled.insert(inode).then_some(latest)
     }
 }
 

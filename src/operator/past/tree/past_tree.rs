@@ -328,6 +328,7 @@ impl<'a> PastTree<'a> {
             return;
         };
         let inode = self.disk.inode(ids);
+        self.stamps.reopen(inode);
         if self.disk.ids(node) == Some(ids) && !self.by_ids.contains_key(&inode) {
             self.unborn.insert(node);
         } else {
