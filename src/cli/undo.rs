@@ -350,6 +350,7 @@ pub(super) fn conflict_lines(report: &UndoReport) -> Vec<String> {
     for conflict in conflicts.iter().take(MAX_PRINTED_CONFLICTS) {
         let by = match (&conflict.by, &conflict.by_what) {
             (Some(by), Some(what)) => format!(": operation {by}, {what}"),
+            (None, Some(what)) => format!(": {what}"),
             _ => ": outside the home, without a record".to_owned(),
         };
         lines.push(format!(

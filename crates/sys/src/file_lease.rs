@@ -5,6 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
+/// The command that sets the signal of a lease (fcntl(2)), which libc does not have for glibc.
+const F_SETSIG: i32 = 10;
+
 /// Takes a read lease. Ends when the file is closed.
 ///
 /// # Errors
@@ -12,6 +15,16 @@ use rustix::io::Errno;
 /// belongs to another user.
 pub fn take(file: BorrowedFd<'_>) -> Result<(), Errno> {
     control(file, libc::F_SETLEASE, libc::F_RDLCK).map(drop)
+}
+
+/// As [`take`], for a process that goes on with other work: the signal that tells of a breaking is one that does nothing
+/// unless the process asked for it (SIGURG).
+///
+/// # Errors
+/// As [`take`].
+pub fn take_quietly(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    control(file, F_SETSIG, libc::SIGURG)?;
+    take(file)
 }
 
 /// Returns whether the read lease still holds: nobody has tried to open the file for writing, or to cut it.

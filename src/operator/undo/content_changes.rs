@@ -33,8 +33,7 @@ impl UndoPlanner<'_, '_> {
             if self.merge_lines(node, (&after, &there), record)? {
                 return Ok(false);
             }
-            let (what, by) = self.later_writer(node, &after);
-            self.conflict(record, self.name_of(node), what, by, true);
+            self.content_conflict(record, node, &after);
             if self.choice == OnConflict::KeepBoth {
                 self.beside.insert(node, (before, record.1.seq));
                 return Ok(false);

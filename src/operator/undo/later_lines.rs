@@ -7,6 +7,8 @@
 use std::io::Read;
 use std::sync::Arc;
 
+use rustix::fs::FileType;
+
 use super::planner::{UndoPlan, UndoPlanner, content_of};
 use crate::error::{Error, Result};
 use crate::operator::past::effect::SessionRecord;
@@ -35,10 +37,49 @@ impl UndoPlanner<'_, '_> {
         &mut self,
         node: NodeId,
         (after, there): (&Layer, &Layer),
-        (session, record): SessionRecord<'_>,
+        record: SessionRecord<'_>,
     ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
-        let texts = (self.text(node, &before)?, self.text(node, after)?);
+        self.merge_from((node, after, there), (node, &before), record)
+    }
+
+    /// Takes a new file away that a program had put in the place of an older one, and gives its later changes to the
+    /// older one, which comes back: so editors, `sed -i` and git write files. Returns whether that was possible.
+    ///
+    /// # Errors
+    /// As [`UndoPlanner::merge_lines`].
+    pub(super) fn merge_into_former(
+        &mut self,
+        node: NodeId,
+        (after, there): (&Layer, &Layer),
+        record: SessionRecord<'_>,
+    ) -> Result<bool> {
+        let disk = self.target.disk().clone();
+        for place in disk.every_place(node) {
+            let Some(former) = self.target.lookup_id(place.0, place.1)? else {
+                continue;
+            };
+            let is_file = disk.kind(former) == FileType::RegularFile;
+            if former == node || !is_file || self.target.is_lost(former) {
+                continue;
+            }
+            let before = content_of(&self.target, former);
+            if self.merge_from((node, after, there), (former, &before), record)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Merges what a node held after a record and holds now with what a node held before, and gives that to the
+    /// latter.
+    fn merge_from(
+        &mut self,
+        (node, after, there): (NodeId, &Layer, &Layer),
+        (former, before): (NodeId, &Layer),
+        (session, record): SessionRecord<'_>,
+    ) -> Result<bool> {
+        let texts = (self.text(former, before)?, self.text(node, after)?);
         let ((Some(found), Some(left)), Some(now)) = (texts, self.text(node, there)?) else {
             return Ok(false);
         };
@@ -48,8 +89,8 @@ impl UndoPlanner<'_, '_> {
         let (size, content) = (merged.len() as u64, MergedText::new(&merged)?);
         let of = ((session.clone(), record.seq), false);
         let layer = ContentLayer::lay_over(LayerKind::Merged(content), Some(size), of, None);
-        self.target.difference_mut(node).content = Some(layer);
-        let known = self.merged.entry(node).or_default();
+        self.target.difference_mut(former).content = Some(layer);
+        let known = self.merged.entry(former).or_default();
         if known.later == 0 {
             let changes = TextComparison::new(left.clone(), now);
             known.later = changes.changed_lines().len() as u64;
@@ -85,7 +126,7 @@ pub(super) fn describe_merged(plan: &UndoPlan<'_>) -> Vec<String> {
         .merged
         .iter()
         .filter_map(|(node, merged)| {
-            let path = plan.target.disk().path(*node)?;
+            let path = plan.target.path(*node)?;
             let MergedLines { lines, later } = merged;
             let (s, es) = (plural(*lines), plural(*later));
             Some(format!(

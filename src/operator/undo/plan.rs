@@ -193,9 +193,11 @@ impl UndoPlanner<'_, '_> {
         {
             let after = content_of(self.past.tree(), node);
             let there = content_of(&self.target, node);
-            if !is_same_layer(&after, &there) && !self.is_equal_content(node, &after, &there)? {
-                let (what, by) = self.later_writer(node, &after);
-                self.conflict(record, self.name_of(node), what, by, true);
+            if !is_same_layer(&after, &there)
+                && !self.is_equal_content(node, &after, &there)?
+                && !self.merge_into_former(node, (&after, &there), record)?
+            {
+                self.content_conflict(record, node, &after);
                 if self.choice == OnConflict::KeepBoth {
                     self.kept.push(node);
                     return Ok(true);

@@ -139,19 +139,21 @@ impl UndoPlanner<'_, '_> {
         self.later_changes.get(&ChangeKey::Name(dir, name)).cloned()
     }
 
-    /// Returns how a content differs from what a record left, and the record that changed it; `None` where that
-    /// happened outside the home.
-    pub(super) fn later_writer(
-        &self,
+    /// Adds a conflict with a later content.
+    pub(super) fn content_conflict(
+        &mut self,
+        record: (&Arc<str>, &Record),
         node: NodeId,
         after: &Option<Arc<ContentLayer>>,
-    ) -> (&'static str, Option<RecordId>) {
-        match after {
-            Some(layer) if layer.kind.is_outside() => ("was changed outside the home later", None),
-            _ => {
-                let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
-                ("was written to later", by)
-            }
+    ) {
+        let outside = after.as_ref().filter(|layer| layer.kind.is_outside());
+        let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
+        let by = by.filter(|_| outside.is_none());
+        self.conflict(record, self.name_of(node), "was written to later", by, true);
+        if let (Some(layer), Some((conflict, _))) = (outside, self.conflicts.last_mut()) {
+            let (session, seq) = &layer.record;
+            let who = format!("by somebody outside the home, after operation {session}:{seq}");
+            conflict.by_what = Some(who);
         }
     }
 

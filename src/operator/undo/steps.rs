@@ -151,6 +151,7 @@ impl UndoStepRunner<'_, '_> {
         layer: &Arc<ContentLayer>,
     ) -> Result<bool> {
         let located = self.open_planned(node, path)?;
+        self.expect_as_planned(node, &located)?;
         // Where only the length differs, truncating is enough and costs nothing.
         let mut at = Some(layer);
         let mut only_shorter = true;
@@ -294,6 +295,23 @@ impl UndoStepRunner<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that nobody has written to a file since the plan was made.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] where somebody has.
+    fn expect_as_planned(&self, node: NodeId, located: &LocatedNode) -> Result<()> {
+        let (planned, now) = (self.here.disk().stat(node), located.node.meta());
+        match planned {
+            Ok(planned) if (planned.size, planned.mtime) != (now.size, now.mtime) => {
+                Err(Error::Conflict {
+                    what: "it was written to just now".to_owned(),
+                    remedy: "Try again.".to_owned(),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Opens a node, verifying that it is the one that was planned for.

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::journal::{KeepMethod, Op, VersionRef};
-use crate::name::Name;
-use crate::name::quoted;
+use crate::name::{Name, WorldPath, quoted};
+use crate::sys::file_lease;
 use crate::world::attr::{SET_IDS, set_times, without_setid};
 use crate::world::keep::choice::DestroyScope;
 use crate::world::keep::likeness::make_alike;
@@ -266,6 +266,10 @@ impl World {
             self.create_replacement(located, old.as_fd(), OFlags::RDWR, mode, open_state)?
         {
             content.write_to(fresh.file.as_fd())?;
+            // From here on nobody opens the file to write to it: such an open waits until `old` is closed.
+            if !open_state.is_open() {
+                expect_no_writer(old.as_fd(), &located.path)?;
+            }
             content.check(old.as_fd())?;
             if let Some(mut was) = content.made_of() {
                 let mut to = content.size();
@@ -359,6 +363,21 @@ impl World {
                 Ok(None)
             }
         }
+    }
+}
+
+/// Checks that no program outside the home has a file open for writing, and keeps it so while `file` is open, where the
+/// file system has leases and the file is ours.
+///
+/// # Errors
+/// [`Error::Conflict`] where a program has.
+fn expect_no_writer(file: BorrowedFd<'_>, path: &WorldPath) -> Result<()> {
+    match file_lease::take_quietly(file) {
+        Err(Errno::AGAIN) => Err(Error::Conflict {
+            what: format!("{path} is open for writing in another program"),
+            remedy: "Close it there (`fuser -v` names the program), then try again.".to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 
