@@ -351,6 +351,7 @@ pub(super) fn conflict_lines(report: &UndoReport) -> Vec<String> {
         let by = match (&conflict.by, &conflict.by_what) {
             (Some(by), Some(what)) => format!(": operation {by}, {what}"),
             (None, Some(what)) => format!(": {what}"),
+            _ if conflict.what.contains("outside the home") => String::new(),
             _ => ": outside the home, without a record".to_owned(),
         };
         lines.push(format!(

@@ -38,7 +38,10 @@ impl LeftFiles {
     /// Notes the file that a record made.
     pub(super) fn note_made(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
         self.remember(ids, seq);
-        self.note_left(ids, meta);
+        self.add(LeftState {
+            made: true,
+            ..stamp(seq, ids, meta)
+        });
     }
 
     /// Notes a record: a change of a content lets its file be stamped.
@@ -131,6 +134,7 @@ fn stamp(seq: u64, ids: InodeNumbers, meta: &Meta) -> LeftState {
         size: meta.size,
         mtime: (meta.mtime.sec, meta.mtime.nsec),
         ctime: (meta.ctime.sec, meta.ctime.nsec),
+        made: false,
         sha256: None,
         n: None,
     }

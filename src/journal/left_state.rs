@@ -26,6 +26,9 @@ pub struct LeftState {
     pub mtime: FileTime,
     /// The time of the last change of the inode.
     pub ctime: FileTime,
+    /// True if the file was only just made: it may have been written to since, and the stamp tells which inode it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub made: bool,
     /// The plain SHA-256 (hex) of the content, where it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,

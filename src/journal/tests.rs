@@ -585,6 +585,7 @@ fn stamp(n: u64) -> LeftState {
         size: n,
         mtime: (-1, 5),
         ctime: (n.cast_signed(), 999_999_999),
+        made: n.is_multiple_of(3),
         sha256: n.is_multiple_of(2).then(|| "ab".repeat(32)),
         n: n.is_multiple_of(2).then_some(n),
     }

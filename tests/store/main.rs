@@ -36,6 +36,7 @@ mod merge;
 mod merge_beside;
 mod merge_shapes;
 mod offline;
+mod outside;
 mod outside_stamps;
 mod partly;
 mod prepared;

@@ -201,6 +201,7 @@ mod tests {
                     size: 2,
                     mtime: (3, 4),
                     ctime: (5, 6),
+                    made: false,
                     sha256: None,
                     n: None,
                 }]);

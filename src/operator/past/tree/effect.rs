@@ -210,7 +210,7 @@ impl PastTree<'_> {
             && is_file
             && self.may_succeed(dir, node)?
         {
-            self.succeed(node, ids);
+            self.succeed(node, ids)?;
             return Ok(node);
         }
         let lost = self.disk().make_lost_node(kind);
@@ -237,7 +237,7 @@ impl PastTree<'_> {
                     return self.displaced_node(path, ids, (known, there)).map(Some);
                 }
                 (None, Some(node)) if self.may_succeed_at(path, node)? => {
-                    self.succeed(node, ids);
+                    self.succeed(node, ids)?;
                     Some(node)
                 }
                 (known, _) => known,

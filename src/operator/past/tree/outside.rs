@@ -9,6 +9,7 @@
 //! A difference in the time of change alone is none, because the home's own renames and links cause it.
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::FileType;
@@ -19,6 +20,7 @@ use crate::name::WorldPath;
 use crate::operator::past::disk::compact_inode::CompactInode;
 use crate::operator::past::disk::interner::NumberHash;
 use crate::operator::past::disk::node_id::{NodeId, ROOT};
+use crate::operator::past::tree::copy::{digest_of, io_error};
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::store::layout::TRASH;
@@ -52,6 +54,8 @@ struct PendingStamp {
     mtime: FileTime,
     /// The number of the version that holds what was left.
     version: Option<u64>,
+    /// The SHA-256 (hex) of what was left.
+    digest: Option<Box<str>>,
 }
 
 impl PendingStamps {
@@ -74,6 +78,9 @@ impl PendingStamps {
 
     fn note(&mut self, inode: CompactInode, after: RecordKey, state: &LeftState) {
         self.made.entry(after.clone()).or_insert(state.ids);
+        if state.made {
+            return;
+        }
         let stamps = self.by_inode.entry(inode).or_default();
         // Of several closes after one record the last counts, and it is met first.
         if stamps.iter().any(|later| later.after == after) {
@@ -85,6 +92,7 @@ impl PendingStamps {
             size: state.size,
             mtime: state.mtime,
             version: state.n,
+            digest: state.sha256.as_deref().map(Box::from),
         });
     }
 
@@ -170,10 +178,17 @@ impl PastTree<'_> {
     }
 
     /// Makes a file the successor of one that the home left at its path and that is gone: somebody saved it anew.
-    pub(super) fn succeed(&mut self, node: NodeId, ids: InodeNumbers) {
+    ///
+    /// # Errors
+    /// Those of reading the file.
+    pub(super) fn succeed(&mut self, node: NodeId, ids: InodeNumbers) -> Result<()> {
         let stamp = self.stamps.take(self.disk.inode(ids));
         self.set_ids(node, ids);
-        self.lay_outside(node, stamp.as_ref());
+        let holds = stamp.as_ref().map(|stamp| self.holds(node, stamp));
+        if !holds.transpose()?.unwrap_or(false) {
+            self.lay_outside(node, stamp.as_ref());
+        }
+        Ok(())
     }
 
     /// Compares a file with the latest stamp that follows the current record.
@@ -207,9 +222,33 @@ impl PastTree<'_> {
             Err(Error::Missing { .. }) => return Ok(true),
             Err(error) => return Err(error),
         };
-        Ok(there.size == stamp.size
+        let is_same = there.size == stamp.size
             && there.mtime == stamp.mtime
-            && !is_other_birth(self.birth(node, ids)?, stamp.born))
+            && !is_other_birth(self.birth(node, ids)?, stamp.born);
+        Ok(is_same || self.holds(node, stamp)?)
+    }
+
+    /// Returns whether a file on the disk has the bytes that the home left, by their digest: somebody may have saved
+    /// the same again.
+    fn holds(&self, node: NodeId, stamp: &PendingStamp) -> Result<bool> {
+        let has_layers = self
+            .difference(node)
+            .is_some_and(|then| then.content.is_some());
+        let Some(digest) = stamp.digest.as_deref().filter(|_| !has_layers) else {
+            return Ok(false);
+        };
+        let file = match self.open_now(node) {
+            Ok(file) => file,
+            Err(Error::Missing { .. }) => return Ok(false),
+            Err(error) if error.is_denial() => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if self.disk.stat(node)?.size != stamp.size {
+            return Ok(false);
+        }
+        let read =
+            |buffer: &mut [u8], at| file.read_at(buffer, at).map_err(|e| io_error("read", &e));
+        Ok(digest_of(stamp.size, read)? == digest)
     }
 
     /// Lays a change outside over a content. Before it the file was as the stamp says, if there is one.

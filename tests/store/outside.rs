@@ -1,0 +1,188 @@
+//! A store that its owner edits beside the home: what is taken back then, what is a conflict, and that no former content
+//! is made up.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::common::{Home, describe, need_mount, trumanfs};
+
+const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+
+/// The ways in which people's programs save a file.
+const SAVES: [(&str, fn(&Path, &str)); 4] = [
+    ("in place", |path, text| fs::write(path, text).unwrap()),
+    ("in place without emptying it first", |path, text| {
+        let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+        file.write_all_at(text.as_bytes(), 0).unwrap();
+        file.set_len(text.len() as u64).unwrap();
+    }),
+    ("as a new file that is moved into place", |path, text| {
+        let new = path.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, path).unwrap();
+    }),
+    (
+        "as a new file, after the old one is a backup",
+        |path, text| {
+            let backup = path.with_extension("bak");
+            fs::rename(path, &backup).unwrap();
+            fs::write(path, text).unwrap();
+            fs::remove_file(backup).unwrap();
+        },
+    ),
+];
+
+fn home_with(text: &str) -> Home {
+    Home::prepared(|store| fs::write(store.join("f"), text).unwrap(), &[])
+}
+
+fn undo(home: &Home, how: &[&str], code: i32) -> String {
+    let mut args = vec!["undo", home.store().to_str().unwrap(), "--session", "all"];
+    args.extend(how);
+    let output = trumanfs(&args);
+    let told = describe(&output);
+    assert_eq!(output.status.code(), Some(code), "{told}");
+    told
+}
+
+fn text(home: &Home, name: &str) -> String {
+    fs::read_to_string(home.store().join(name)).unwrap()
+}
+
+/// The content before the first session, as `cat --at` tells it; `None` where it says that it is unknown.
+fn content_before(home: &Home, name: &str) -> Option<String> {
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let sessions = sessions.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let (path, at) = (format!("/{name}"), format!("{}:1", sessions.min().unwrap()));
+    let output = trumanfs(&["cat", home.store().to_str().unwrap(), &path, "--at", &at]);
+    match output.status.code() {
+        Some(0) => Some(String::from_utf8(output.stdout).unwrap()),
+        Some(_) => None,
+        None => panic!("{}", describe(&output)),
+    }
+}
+
+/// Changes of other lines are kept, and those of the home go.
+#[test]
+fn changes_are_taken_back_beside_those_of_other_lines() {
+    need_mount!();
+    for (how, save) in SAVES {
+        for change in [
+            "sed -i s/2/agent/ f",
+            "echo agent >> f",
+            "sed s/2/agent/ f > g; cat g > f; rm g",
+        ] {
+            let mut home = home_with(LINES);
+            home.sh(change);
+            home.umount();
+            let left = text(&home, "f");
+            save(
+                &home.store().join("f"),
+                &left.replace('7', "seven, by the owner"),
+            );
+            let told = undo(&home, &[], 0);
+            assert!(told.contains("of /f; kept 1 later change"), "{how}: {told}");
+            let wanted = LINES.replace('7', "seven, by the owner");
+            assert_eq!(text(&home, "f"), wanted, "{change}, saved {how}: {told}");
+            assert_eq!(content_before(&home, "f").as_deref(), Some(LINES), "{how}");
+        }
+    }
+}
+
+/// Where the same lines were changed, nothing is, and the path is named.
+#[test]
+fn changes_of_the_same_lines_are_a_conflict() {
+    need_mount!();
+    for (how, save) in SAVES {
+        for change in [
+            "printf 'new\n' > f",
+            "sed -i s/2/agent/ f",
+            "echo agent >> f",
+        ] {
+            let mut home = home_with(LINES);
+            home.sh(change);
+            home.umount();
+            save(&home.store().join("f"), "all of it is the owner's\n");
+            let told = undo(&home, &[], 4);
+            assert!(
+                told.contains("/f was written to later: by somebody outside the home"),
+                "{how}: {told}"
+            );
+            assert_eq!(text(&home, "f"), "all of it is the owner's\n", "{how}");
+            undo(&home, &["--force"], 0);
+            assert_eq!(text(&home, "f"), LINES, "{change}, saved {how}");
+        }
+    }
+}
+
+/// As long as the home is mounted, no copy of what was left is kept.
+#[test]
+fn changes_in_a_mounted_home_are_taken_back_or_are_a_conflict() {
+    need_mount!();
+    for (how, save) in SAVES {
+        let home = home_with(LINES);
+        home.sh("sed -i s/2/agent/ f");
+        let owners = LINES.replace('2', "agent").replace('7', "seven");
+        save(&home.store().join("f"), &owners);
+        let told = undo(&home, &[], 4);
+        assert!(
+            told.contains("/f was written to later: by somebody outside the home"),
+            "{how}: {told}"
+        );
+        assert_eq!(text(&home, "f"), owners, "{how}");
+    }
+}
+
+#[test]
+fn new_file_that_the_owner_saved_stays() {
+    need_mount!();
+    for (how, save) in SAVES {
+        let mut home = home_with(LINES);
+        home.sh("echo x > n");
+        home.umount();
+        save(&home.store().join("n"), "the owner's\n");
+        let told = undo(&home, &[], 4);
+        assert!(
+            told.contains("/n was written to later: by somebody outside the home"),
+            "{how}: {told}"
+        );
+        assert_eq!(text(&home, "n"), "the owner's\n", "{how}");
+        assert!(home.trash().is_empty(), "{how}");
+    }
+}
+
+/// An append keeps the whole content once, so that a change of earlier bytes does not alter the past.
+#[test]
+fn former_content_is_not_what_the_owner_made_of_it() {
+    need_mount!();
+    for (how, save) in SAVES {
+        for change in [
+            "echo x >> f",
+            "printf agent | dd of=f conv=notrunc status=none",
+        ] {
+            let mut home = home_with(LINES);
+            home.sh(change);
+            home.umount();
+            save(&home.store().join("f"), "a much longer first line\n2\n");
+            let before = content_before(&home, "f");
+            assert_eq!(before.as_deref(), Some(LINES), "{change}, saved {how}");
+        }
+    }
+}
+
+/// A byte of a longer file is changed in place: only its block would be kept, and the rest is the owner's then.
+#[test]
+fn content_of_a_longer_file_is_given_back_whole() {
+    need_mount!();
+    let long: String = (0..20_000).map(|n| format!("{n}\n")).collect();
+    for (how, save) in SAVES {
+        let mut home = home_with(&long);
+        home.sh("printf X | dd of=f bs=1 seek=50000 conv=notrunc status=none");
+        home.umount();
+        save(&home.store().join("f"), &long.replace('9', "neun"));
+        undo(&home, &[], 4);
+        undo(&home, &["--force"], 0);
+        assert!(text(&home, "f") == long, "{how}");
+    }
+}
