@@ -17,12 +17,24 @@ use crate::operator::text::TextComparison;
 
 const TAKES_LONG: &str = "takes longer than two seconds to compare line by line";
 
+const OUTSIDE: &str = "was changed outside the home later, and what the run left was not kept";
+
 /// The contents of a path at the points that matter.
 struct PathContents {
     texts: TextPair,
     now: Option<Vec<u8>>,
     /// A change of another author between the first two points.
     between: Option<RecordId>,
+}
+
+impl PathContents {
+    fn of(texts: TextPair) -> PathContents {
+        PathContents {
+            texts,
+            now: None,
+            between: None,
+        }
+    }
 }
 
 impl Review<'_> {
@@ -38,14 +50,16 @@ impl Review<'_> {
         let mut others = nodes.into_iter().flatten();
         let by = others.find_map(|node| self.others.latest(node).cloned());
         let mut whole = no_hunks_reason(&change);
-        let contents = if by.is_some() && whole.is_none() {
-            self.contents(number, &change)?
-        } else {
-            PathContents {
-                texts: diff.texts(&change)?,
-                now: None,
-                between: None,
-            }
+        let outside = nodes[0].is_some_and(|node| diff.trees().0.is_changed_outside(node));
+        let contents = match (by.is_some() || outside) && whole.is_none() {
+            true => match self.contents(number, &change) {
+                Err(Error::Missing { .. }) if outside => {
+                    whole = Some(OUTSIDE);
+                    PathContents::of(TextPair::Binary)
+                }
+                contents => contents?,
+            },
+            false => PathContents::of(diff.texts(&change)?),
         };
         let comparison = match contents.texts {
             TextPair::Text(before, after) => TextComparison::new(before, after),
@@ -110,8 +124,12 @@ impl Review<'_> {
         let mut past = Past::now(self.store)?;
         past.back_to(&self.until)?;
         let is_node = past.tree().resolve(&change.path)?;
-        past.back_to(&Point::After(self.seen.operation(last)))?;
+        let end = Point::After(self.seen.operation(last));
+        past.back_to(&end)?;
         let meant = node(past.tree(), is_node, &change.path)?;
+        if let Some(path) = meant.and_then(|meant| past.tree().path(meant)) {
+            past.compare_with_home(&path, &end)?;
+        }
         let later = content(past.tree(), meant)?;
         let mut between = None;
         past.back_noting(&Point::After(start), |session, record, effect| {
@@ -132,9 +150,8 @@ impl Review<'_> {
             Some(TextPair::Text(_, now)) => now,
             _ => {
                 return Ok(PathContents {
-                    texts: TextPair::Binary,
-                    now: None,
                     between,
+                    ..PathContents::of(TextPair::Binary)
                 });
             }
         };
@@ -158,8 +175,17 @@ fn node(tree: &PastTree<'_>, same: Option<NodeId>, path: &WorldPath) -> Result<O
 }
 
 fn content(tree: &PastTree<'_>, node: Option<NodeId>) -> Result<Option<NodeBytes>> {
-    node.map(|node| tree.content(node).map(NodeBytes::File))
-        .transpose()
+    let open = |node| {
+        let content = tree.content(node)?;
+        match content.missing_part().filter(|part| part.is_outside()) {
+            Some(part) => Err(Error::Missing {
+                what: part.to_string(),
+                remedy: String::new(),
+            }),
+            None => Ok(NodeBytes::File(content)),
+        }
+    };
+    node.map(open).transpose()
 }
 
 /// Returns the reason why a change has no hunks, if it has none.

@@ -127,6 +127,13 @@ impl PastTree<'_> {
         }
     }
 
+    /// Returns whether a file was changed outside the home since the point reached.
+    pub fn is_changed_outside(&self, node: NodeId) -> bool {
+        let top = self.difference(node).and_then(|then| then.content.as_ref());
+        std::iter::successors(top, |layer| layer.below.as_ref())
+            .any(|layer| layer.kind.is_outside())
+    }
+
     /// Returns the inode that the current record made, where a stamp tells.
     pub(super) fn made_inode(&self) -> Option<InodeNumbers> {
         self.stamps.made.get(self.stamps.record.as_ref()?).copied()
