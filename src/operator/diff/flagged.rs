@@ -2,7 +2,7 @@
 //!
 //! Owns what is flagged and why. By path, in any directory that git takes for a repository (`.git`, or one with `HEAD`
 //! beside): hooks, those of `core.hooksPath` included, configuration, attributes with drivers, what leads git to
-//! another directory. Git runs programs that these name, fsmonitor and filters among them, as the owner who types
+//! another directory; and links that lead out (`outward_links`). Git runs programs that these name, fsmonitor and filters among them, as the owner who types
 //! `git status`. What was removed is not flagged.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,8 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 pub enum PathFlag {
     /// Git runs it, or programs that it names, on the host.
     RunsOnHost,
+    /// A link leads out of the project there, or one below a directory that was moved.
+    LeadsOut,
 }
 
 impl PathFlag {
@@ -27,6 +29,7 @@ impl PathFlag {
     pub fn words(self) -> &'static str {
         match self {
             PathFlag::RunsOnHost => "runs on your machine",
+            PathFlag::LeadsOut => "leads out of the project",
         }
     }
 }
@@ -43,11 +46,14 @@ impl Diff<'_> {
             let Some((_, path)) = self.nth_path(number) else {
                 continue;
             };
-            if status != ChangeStatus::Removed
-                && (hook_dirs.iter().any(|dir| dir.contains(&path))
-                    || self.runs_on_host(number, status, &path)?)
-            {
+            if status == ChangeStatus::Removed {
+                continue;
+            }
+            let is_hook = hook_dirs.iter().any(|dir| dir.contains(&path));
+            if is_hook || self.runs_on_host(number, status, &path)? {
                 flags.insert(number, PathFlag::RunsOnHost);
+            } else if self.leads_out(number, &path)? {
+                flags.insert(number, PathFlag::LeadsOut);
             }
         }
         Ok(flags)

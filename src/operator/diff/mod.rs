@@ -10,6 +10,7 @@ mod compact_difference;
 mod difference;
 mod flagged;
 mod name_differ;
+mod outward_links;
 mod paths;
 
 use std::collections::BTreeSet;

@@ -171,6 +171,65 @@ fn no_path_of_the_host_leads_into_it() {
     assert!(!home.exists());
 }
 
+/// Links that lead out of the project on the host are what its owner looks at first.
+#[test]
+fn links_that_lead_out_are_flagged() {
+    need_mount!();
+    let store = repository();
+    need_detached!(&store);
+    for dir in ["deep/dir", "kept/dir"] {
+        fs::create_dir_all(store.store.join(dir)).unwrap();
+    }
+    symlink("../../AGENTS.md", store.store.join("deep/dir/reaimed")).unwrap();
+    symlink("/etc/hosts", store.store.join("deep/dir/as-before")).unwrap();
+    symlink("/etc/hosts", store.store.join("kept/dir/as-before")).unwrap();
+    symlink("../beside", store.store.join("kept/dir/inside")).unwrap();
+    let script = r#"
+        echo text >a-file; ln -s AGENTS.md a-in; ln -s /etc/passwd out; ln -s ../.. dir/climbs
+        ln -s dir/climbs/x via; ln -s "$PWD/dir" absolute; ln -s .trumanfs/lock state; ln -s loop loop
+        ln -sfn /etc/shadow CLAUDE.md; rm hosts; mv deep/dir moved; mv kept/dir dir/moved
+    "#;
+    let output = run(&store.store, script);
+    assert!(output.status.success(), "{}", describe(&output));
+    let flagged = [
+        "/CLAUDE.md",
+        "/dir/climbs",
+        "/moved",
+        "/out",
+        "/state",
+        "/via",
+    ];
+    // At the end of the agent, in the review, and on the page.
+    let said = err(&output);
+    let words = "leads out of the project";
+    let first: Vec<&str> = said.lines().take(flagged.len()).collect();
+    assert!(first.iter().all(|line| line.contains(words)), "{said}");
+    assert_eq!(said.matches(words).count(), flagged.len(), "{said}");
+    let path = store.store.to_str().unwrap();
+    let review = trumanfs(&["review", path, "--run", "last", "--json"]);
+    let listed = String::from_utf8_lossy(&review.stdout).into_owned();
+    let listed = listed.lines().map(|line| {
+        let change: serde_json::Value = serde_json::from_str(line).unwrap();
+        let flag = change["flag"].as_str().map(str::to_owned);
+        (change["path"].as_str().unwrap().to_owned(), flag)
+    });
+    let listed: Vec<_> = listed.collect();
+    let (first, others) = listed.split_at(flagged.len());
+    let is_flagged = |(path, flag): &(String, Option<String>)| {
+        flag.as_deref() == Some("leads-out") && flagged.contains(&path.as_str())
+    };
+    assert!(first.iter().all(is_flagged), "{listed:?}");
+    assert!(others.iter().all(|(_, flag)| flag.is_none()), "{listed:?}");
+    let page = store.base.join("page.html");
+    let page_path = page.to_str().unwrap();
+    let report = trumanfs(&["report", path, "--run", "last", "--html", page_path]);
+    assert!(report.status.success(), "{}", describe(&report));
+    let html = fs::read_to_string(&page).unwrap();
+    let list = html.split("Look at these first").nth(1).unwrap();
+    let list = list.split("</ul>").next().unwrap();
+    assert_eq!(list.matches(words).count(), flagged.len(), "{list}");
+}
+
 /// The processes that a process has started.
 fn children(parent: u64) -> Vec<u64> {
     let path = format!("/proc/{parent}/task");
