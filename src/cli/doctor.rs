@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::exit::ExitReason;
 use super::installed_parts::{InstalledPart, find_installed_parts};
-use super::output::{Printer, TextStyle};
-use crate::client::trial;
+use super::output::{Printer, TextStyle, count};
+use crate::client::{self, trial};
 use crate::error::Result;
 use crate::exec::program::sandbox::{Backend, Launcher, MachineCapability, probe};
 
@@ -30,6 +30,9 @@ struct DoctorReport {
     mounting: Vec<MachineCapability>,
     /// The trials for sandboxes.
     capabilities: Vec<MachineCapability>,
+    /// The links that git tracks in the repository around the working directory, and a mounted home hides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden_links: Option<usize>,
     /// The parts that are installed beside the program.
     installed: Vec<InstalledPart>,
 }
@@ -45,6 +48,7 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
         backend: found.backend.map(Backend::name),
         mounting,
         capabilities: found.capabilities,
+        hidden_links: hidden_links(),
         installed: find_installed_parts(),
     };
     let mut out = Printer::new();
@@ -58,6 +62,13 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
     } else {
         ExitReason::Nothing
     })
+}
+
+/// Counts the links that git tracks here, and that a mounted home hides.
+fn hidden_links() -> Option<usize> {
+    let here = std::env::current_dir().ok()?;
+    let (_, hidden) = client::hidden_around(&here)?;
+    Some(hidden.links)
 }
 
 /// Tries what a home needs, one after the other: the kernel, the device, and a home itself.
@@ -133,6 +144,18 @@ fn print(report: &DoctorReport, out: &mut Printer) {
         };
         let found = one.found.as_deref().unwrap_or("not found");
         print_entry(out, sign, one.name, found, one.remedy.as_deref());
+    }
+    if let Some(links) = report.hidden_links.filter(|links| *links > 0) {
+        let links = count(links as u64, "link");
+        let found = format!("{links} of the repository here: a mounted home hides them");
+        let remedy = "git in a home takes them for deleted. `trumanfs agent` shows all, `mount --symlinks inside` some.";
+        print_entry(
+            out,
+            ("without", TextStyle::Changed),
+            "links",
+            &found,
+            Some(remedy),
+        );
     }
     let homes = if report.mount {
         "Homes can be mounted."

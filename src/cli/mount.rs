@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::argument_values::ByteSize;
 use super::escaping::print_error;
 use super::exit::ExitReason;
-use crate::client;
+use super::output::count;
+use crate::client::{self, HiddenFromGit};
 use crate::daemon::{self, AccessTimes, HomeMountFlags, KeepOptions, MountOptions};
 use crate::error::{Error, Result};
 
@@ -154,11 +155,32 @@ pub(super) fn mount(mut args: MountArgs) -> Result<ExitReason> {
     };
     if args.foreground {
         // The log, which goes to stderr, says what was settled.
-        daemon::run_in_foreground(&wanted, |_| {})?;
+        daemon::run_in_foreground(&wanted, |_| say_hidden_from_git(&wanted))?;
     } else {
         report(&daemon::start(&wanted)?);
+        say_hidden_from_git(&wanted);
     }
     Ok(ExitReason::Ok)
+}
+
+/// Says how many files of a repository would be deleted by `git add -A` in the home.
+fn say_hidden_from_git(wanted: &MountOptions) {
+    let hidden = client::hidden_from_git(&wanted.store, &wanted.hide, wanted.symlinks_inside);
+    let words = hidden_files(hidden);
+    if !words.is_empty() {
+        print_error(format_args!(
+            "trumanfs: git tracks {words} that this home hides, and takes for deleted in it"
+        ));
+    }
+}
+
+/// Writes `2 links and 1 file that --hide names`; nothing if there are none.
+pub(super) fn hidden_files(hidden: HiddenFromGit) -> String {
+    let links = (hidden.links > 0).then(|| count(hidden.links as u64, "link"));
+    let by_pattern = hidden.by_pattern as u64;
+    let others = (by_pattern > 0).then(|| format!("{} of --hide", count(by_pattern, "file")));
+    let parts: Vec<String> = links.into_iter().chain(others).collect();
+    parts.join(" and ")
 }
 
 /// The daemon's working directory is `/`, so paths are made absolute here; links are resolved there.

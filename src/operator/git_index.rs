@@ -14,16 +14,26 @@ const ID_LENGTHS: [usize; 2] = [20, 32];
 /// An entry has a second word of flags (skip-worktree, intent-to-add).
 const EXTENDED: u16 = 0x4000;
 
+/// The mode of a symlink, 120000.
+const SYMLINK: [u8; 4] = [0, 0, 0xa0, 0];
+
 /// The part of the flags that has the length of the name.
 const NAME_LENGTH: u16 = 0x0fff;
 
 /// Returns whether two index files have the same entries. False where either cannot be read as an index, or has a
 /// mandatory extension other than `sdir` (a split index has its entries elsewhere).
-pub(in crate::operator) fn same_entries(one: &[u8], two: &[u8]) -> bool {
+pub fn same_entries(one: &[u8], two: &[u8]) -> bool {
     match (IndexEntries::read(one), IndexEntries::read(two)) {
         (Some(one), Some(two)) => one == two,
         _ => false,
     }
+}
+
+/// Returns the paths of an index, each with whether it is a symlink's. Nothing if it cannot be read.
+pub fn tracked_files(index: &[u8]) -> Option<Vec<(Vec<u8>, bool)>> {
+    let entries = IndexEntries::read(index)?.0.into_iter();
+    let tracked = |entry: IndexEntry<'_>| (entry.path, entry.mode == SYMLINK);
+    Some(entries.map(tracked).collect())
 }
 
 /// An entry without its stat data.

@@ -16,8 +16,8 @@ pub mod ephemeral;
 pub mod filter;
 pub mod fork;
 pub mod fsck;
-#[cfg(test)]
-mod git_index;
+pub mod git_index;
+
 pub mod kept_versions;
 pub mod log;
 pub mod merge;

@@ -265,6 +265,36 @@ fn a_keeper_that_is_killed_leaves_nothing() {
     assert!(good(&run(&store.store, "readlink hosts")).contains("/etc/hosts"));
 }
 
+/// What a mounted home hides of a repository is said, as git would commit its deletion.
+#[test]
+fn links_that_a_mounted_home_hides_are_counted() {
+    need_mount!();
+    need_tools!("git");
+    let store = repository();
+    let (path, home) = (store.store.to_str().unwrap(), store.base.join("home"));
+    fs::create_dir(&home).unwrap();
+    let home = home.to_str().unwrap();
+    for (options, wanted) in [
+        (&[][..], "git tracks 3 links that"),
+        (&["--symlinks", "inside"], "git tracks 2 links that"),
+        (
+            &["--hide", "AGENTS.md"],
+            "git tracks 3 links and 1 file of --hide that",
+        ),
+    ] {
+        let output = trumanfs(&[&["mount", path, home], options].concat());
+        let unmounted = trumanfs(&["umount", home]);
+        assert!(unmounted.status.success(), "{}", describe(&unmounted));
+        assert_eq!(err(&output).lines().count(), 1, "{}", err(&output));
+        assert!(err(&output).contains(wanted), "{}", err(&output));
+    }
+    let mut doctor = Command::new(binary());
+    doctor.arg("doctor").current_dir(store.store.join("dir"));
+    let said = run_limited(doctor, LIMIT);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("3 links of the repository here"), "{said}");
+}
+
 /// A mounted home is at a path of the host: whoever joins has its links.
 #[test]
 fn a_mounted_home_keeps_its_links() {
