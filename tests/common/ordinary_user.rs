@@ -18,6 +18,7 @@ const USER: u32 = 65534;
 /// What may be missing besides: the kernel offers it to root alone, or it lies where the user cannot go.
 const LACKING: &[&str] = &[
     "mcp-clients",
+    "package-tools",
     "pynacl",
     "stand-in",
     "root",

@@ -19,6 +19,7 @@ mod metrics;
 mod output;
 mod outside_links;
 mod owners;
+mod package_tools;
 mod pins;
 mod place;
 mod scratch;
