@@ -127,6 +127,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<ExitReason> {
     let wanted = MountOptions {
         store: absolute(&args.store),
         store_id: None,
+        state: None,
         home: absolute(&args.home),
         mount: flags,
         owner: args.owner,

@@ -1,4 +1,4 @@
-//! The files that a store keeps for agents: a directory for each agent (login, settings, history), and a mark for each
+//! The files that are kept for agents of a store: a directory for each agent (login, settings, history), and a mark for each
 //! run, by which the next run learns of runs that were killed.
 //!
 //! A mark is locked while its run is under way. It is called after the agent and the run, `NAME.RUN`.
@@ -15,8 +15,9 @@ use super::target::Client;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::closed_nodes::make_usable;
-use crate::world::root::open_beneath;
+use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::{AGENT_RUNS, AGENTS};
+use crate::world::store::place;
 use crate::world::trash::erase::erase;
 use crate::world::{Root, RunId};
 
@@ -56,8 +57,7 @@ impl Client {
             ));
         }
         let state = self.store.state().as_fd();
-        let homes = directory(state, AGENTS, None)?;
-        let home = directory(homes.as_fd(), name, Some(owner))?;
+        let home = self.agent_home(name, owner)?;
         // An earlier run may have closed it, or what stays in it, to the user that both run as.
         make_usable(root_of(&home)?)?;
         let marks = directory(state, AGENT_RUNS, None)?;
@@ -76,6 +76,20 @@ impl Client {
             name: name.to_owned(),
             run,
         })
+    }
+
+    /// Opens an agent's own directory: in the state home of the store's owner, but for one that lies in the store's state
+    /// from before, or where no directory can be made there.
+    fn agent_home(&self, name: &str, owner: (u32, u32)) -> Result<OwnedFd> {
+        let state = self.store.state().as_fd();
+        let known = open(state, AGENTS).and_then(|homes| open(homes.as_fd(), name));
+        if !matches!(known, Err(Error::NotFound)) {
+            let homes = directory(state, AGENTS, None)?;
+            return directory(homes.as_fd(), name, Some(owner));
+        }
+        let homes = place::agent_homes(&stat_fd(self.store.root().as_fd())?);
+        let homes = homes.or_else(|_| directory(state, AGENTS, None))?;
+        directory(homes.as_fd(), name, Some(owner))
     }
 
     /// Returns the runs of agents that were killed, and forgets them.

@@ -58,7 +58,7 @@ impl Client {
     /// As [`Client::open`], and those of making its `.trumanfs`.
     pub fn open_or_begin(target: &Path) -> Result<Client> {
         let is_new = matches!(site(target)?, DirectorySite::Store)
-            && open_unlocked(&Root::open(target)?.for_operator())?.is_none();
+            && open_unlocked(&Root::open_store(target)?.for_operator())?.is_none();
         if is_new {
             let (world, _) = World::open_offline(target)?;
             world.close();

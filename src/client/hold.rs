@@ -1,7 +1,7 @@
 //! Holding a home: it stays mounted while a request uses it. An unmounted store is mounted for that.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use crate::daemon::{self, MountOptions};
 use crate::error::{Error, FailureKind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{registry, table};
+use crate::name::EscapedBytes;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::SCRATCH;
 use crate::world::store::state::refuse_strangers;
@@ -335,6 +336,9 @@ fn mount(store: &Path, dir: &PinnedDir, entered: HeldFor) -> Result<()> {
     let root = dir.root().duplicate_for_changes()?;
     refuse_strangers(&root, &store)?;
     let (id, owner) = (root.id(), stat_fd(root.as_fd())?.uid);
+    let state = root
+        .state_path()
+        .map(|path| EscapedBytes(path.as_os_str().as_bytes().to_vec()));
     let is_root = rustix::process::geteuid().is_root();
     let options = WorldOptions::as_last_mounted(new_session_id(), last_mounted_with(&root)?);
     // A daemon that finds a closed directory open grants itself nothing, and must not lose the way when this one closes
@@ -345,6 +349,7 @@ fn mount(store: &Path, dir: &PinnedDir, entered: HeldFor) -> Result<()> {
     let wanted = MountOptions {
         store,
         store_id: Some((id.0, id.1)),
+        state,
         home: home.clone(),
         owner: (is_root && owner != 0).then(|| owner.to_string()),
         hide: options.view.hide,

@@ -1,14 +1,17 @@
 //! The state of all mounts.
 
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::connect::{ask, misunderstood_error, silence_of};
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest, MountStatus};
 use crate::error::Result;
 use crate::mounts::{registry, table};
+use crate::world::root::stat_fd;
 use crate::world::store::layout;
+use crate::world::store::place::StateHome;
 
 /// A mounted home of this machine, and what could be found out about it.
 #[derive(Debug)]
@@ -50,12 +53,22 @@ pub fn mounts() -> Vec<KnownMount> {
 
 /// Returns the state directories of this store and of all that are mounted here, as far as this user may know of them.
 pub fn state_dirs(own: &Client) -> Vec<PathBuf> {
-    let own = std::fs::canonicalize(own.path()).unwrap_or_else(|_| own.path().to_owned());
+    let own_path = std::fs::canonicalize(own.path()).unwrap_or_else(|_| own.path().to_owned());
     let others = registry::all().into_iter().map(|entry| entry.store());
     let name = std::ffi::OsStr::from_bytes(layout::STATE);
-    std::iter::once(own)
-        .chain(others)
+    let in_stores = std::iter::once(own_path).chain(others);
+    let elsewhere = own.root().ok().and_then(|root| {
+        let store = stat_fd(root.as_fd()).ok()?;
+        let homes = [StateHome::of_store(&store), StateHome::own()];
+        let homes = homes.into_iter().flatten().map(|home| home.path);
+        let homes = homes.filter(|home| home.is_dir());
+        let named = root.state_path().map(Path::to_owned);
+        Some(homes.chain(named).collect::<Vec<_>>())
+    });
+    in_stores
         .map(|store| store.join(name))
+        .chain(elsewhere.into_iter().flatten())
+        .map(|dir| std::fs::canonicalize(&dir).unwrap_or(dir))
         .collect()
 }
 

@@ -91,7 +91,7 @@ impl PinnedDir {
     /// # Errors
     /// As [`Root::open`].
     pub fn open(path: &Path) -> Result<PinnedDir> {
-        let root = Root::open(path)?;
+        let root = Root::open_store(path)?;
         let path = path.to_owned();
         Ok(PinnedDir { path, root })
     }
@@ -102,6 +102,19 @@ impl PinnedDir {
     /// As [`unused_store::is_store`].
     pub fn is_store(&self) -> Result<bool> {
         unused_store::is_store(&self.root)
+    }
+
+    /// Gives a directory that is to become a store a place for its own directories in the state home of its owner, where
+    /// it can have one there. A store, and a home, stays as it is.
+    ///
+    /// # Errors
+    /// As [`site`]; any error from the system calls.
+    pub fn with_new_place(self) -> Result<PinnedDir> {
+        if site(&self.path)? == DirectorySite::Home {
+            return Ok(self);
+        }
+        let root = self.root.with_new_place(&self.path)?;
+        Ok(PinnedDir { root, ..self })
     }
 
     /// Makes it a directory like any other again, as [`unused_store::unmake`].

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::mountpoint::HomeMountFlags;
+use crate::name::EscapedBytes;
 use crate::world::KeepOptions;
 
 /// The options of one mount.
@@ -17,6 +18,9 @@ pub struct MountOptions {
     /// Device and inode of the directory that the store's path was looked up to, if it was.
     #[serde(default)]
     pub store_id: Option<(u64, u64)>,
+    /// The directory that has the store's own directories, where that was made for a new store outside it.
+    #[serde(default)]
+    pub state: Option<EscapedBytes>,
     /// The home's path.
     #[serde(with = "any_bytes")]
     pub home: PathBuf,

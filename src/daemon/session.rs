@@ -47,11 +47,7 @@ pub(super) fn run(
     let _claimed = handover::claim(&checked.home)?;
     handover::wait_for_store(&checked.store)?;
     harden();
-    let root = match wanted.store_id {
-        Some((device, inode)) => Root::open_expecting(&checked.store, Id(device, inode)),
-        None => Root::open(&checked.store),
-    }?
-    .made_usable()?;
+    let root = open_root(wanted, &checked.store)?.made_usable()?;
     refuse_strangers(&root, &checked.store)?;
     // Nobody knows the path of a home that only sandboxes enter: nobody waits for it in vain meanwhile.
     let early = wanted
@@ -86,6 +82,20 @@ pub(super) fn run(
         trim_log(&log);
     }
     Ok(())
+}
+
+/// Opens the store that was looked up before, with its own directories where they are or are to be.
+fn open_root(wanted: &MountOptions, store: &Path) -> Result<Root> {
+    let root = match wanted.store_id {
+        Some((device, inode)) => Root::open_expecting(store, Id(device, inode))?,
+        None => Root::open_store(store)?,
+    };
+    match &wanted.state {
+        Some(place) if !root.has_state_elsewhere() => {
+            root.with_place_at(Path::new(OsStr::from_bytes(&place.0)))
+        }
+        _ => Ok(root),
+    }
 }
 
 fn world_options(wanted: &MountOptions, checked: &PreflightResult, detached: bool) -> WorldOptions {

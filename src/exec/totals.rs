@@ -90,7 +90,7 @@ impl AuditTotals {
     /// What `open(2)` and `read(2)` say; [`Error::Refused`] where something else stands in the log's place.
     pub fn read(store: &Path) -> Result<AuditTotals> {
         let mut totals = AuditTotals::default();
-        for file in LOG.files(&Root::open(store)?)? {
+        for file in LOG.files(&Root::open_store(store)?)? {
             let mut reader = BufReader::new(file);
             let mut line = Vec::new();
             loop {

@@ -147,20 +147,26 @@ fn list(
 ) -> Result<()> {
     let dir = root.dir(path)?;
     let fd = root.read_dir(&dir)?;
-    for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
-        let entry = entry.map_err(Error::os("getdents64"))?;
-        let Ok(name) = Name::new(entry.file_name().to_bytes()) else {
-            continue; // `.` and `..`
-        };
+    let mut visit = |name: Name<'_>| {
         if except == Some(name.bytes()) {
-            continue;
+            return;
         }
-        let Ok(node) = dir.node(name) else { continue };
+        let Ok(node) = dir.node(name) else { return };
         let below = path.join(name);
         visit(&below, &node);
         if node.meta().is_dir() {
             pending.push(below);
         }
+    };
+    for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
+        let entry = entry.map_err(Error::os("getdents64"))?;
+        // `.` and `..` are no names.
+        if let Ok(name) = Name::new(entry.file_name().to_bytes()) {
+            visit(name);
+        }
+    }
+    if let Some(name) = root.unlisted_name(&dir) {
+        visit(Name::new(name)?);
     }
     Ok(())
 }

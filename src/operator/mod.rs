@@ -67,7 +67,7 @@ impl Store {
     /// `ENOENT`; [`Error::Refused`] where the directory has never been a store; [`Error::System`] where this user may
     /// not read it.
     pub fn open(path: &Path) -> Result<Store> {
-        Store::from_root(Root::open(path)?, path)
+        Store::from_root(Root::open_store(path)?, path)
     }
 
     /// Opens a store whose directory is open, for reading. `at` is its path, for messages.

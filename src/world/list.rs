@@ -9,6 +9,8 @@ use rustix::fs::{FileType, RawDir, SeekFrom};
 
 use super::root::{Dir, Root};
 use crate::error::{Error, Result};
+use crate::name::Name;
+use crate::world::store::layout::is_own_name;
 
 /// An entry of a directory, as listed.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +25,9 @@ pub struct DirEntry<'a> {
     pub next: u64,
 }
 
+/// The position after the trash where that lies elsewhere: it comes last. No file system is known to use it.
+const AFTER_TRASH: u64 = i64::MAX.cast_unsigned() - 1;
+
 /// Passes all entries of the store's directory from a position on to `visit`, until it returns false.
 pub(super) fn list_raw(
     root: &Root,
@@ -30,6 +35,10 @@ pub(super) fn list_raw(
     from: u64,
     mut visit: impl FnMut(DirEntry<'_>) -> bool,
 ) -> Result<()> {
+    if from == AFTER_TRASH {
+        return Ok(());
+    }
+    let unlisted = root.unlisted_name(dir);
     let fd = root.read_dir(dir)?;
     if from != 0 {
         rustix::fs::seek(&fd, SeekFrom::Start(from)).map_err(Error::os("lseek"))?;
@@ -44,9 +53,23 @@ pub(super) fn list_raw(
             kind: entry.file_type(),
             next: entry.next_entry_cookie(),
         };
-        if !visit(given) {
-            break;
+        // What lies at the place of the store's own directories is not theirs.
+        if unlisted.is_some() && is_own_name(given.name) {
+            continue;
         }
+        if !visit(given) {
+            return Ok(());
+        }
+    }
+    if let Some(name) = unlisted
+        && let Ok(meta) = dir.stat(Name::new(name)?)
+    {
+        visit(DirEntry {
+            name,
+            ino: meta.id.1,
+            kind: meta.kind,
+            next: AFTER_TRASH,
+        });
     }
     Ok(())
 }

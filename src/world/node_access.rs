@@ -88,10 +88,10 @@ pub struct BitLender {
 }
 
 impl BitLender {
-    /// Creates the lender of a store, from its directory.
-    pub(super) fn new(fd: OwnedFd, top: Id) -> BitLender {
+    /// Creates the lender of a store, from its directory and the one that has its state.
+    pub(super) fn new(fd: OwnedFd, state_in: OwnedFd, top: Id) -> BitLender {
         BitLender {
-            record: LentRecord::new(fd, top.0),
+            record: LentRecord::new(fd, state_in, top.0),
             top,
             has_taken_over: AtomicBool::new(false),
         }

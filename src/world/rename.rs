@@ -259,6 +259,9 @@ impl World {
     /// Prepares a directory's move: nodes that a pattern hides must stay hidden at the new place, and a protected node
     /// cannot move away from under its pattern.
     pub(super) fn before_moving(&self, found: &VisibleEntry<'_>, caller: Caller) -> Result<()> {
+        if self.view.holds_hidden_dir(&found.path()) {
+            return Err(Error::os("renameat2")(rustix::io::Errno::BUSY));
+        }
         if !self.view.depends_on_place() {
             return Ok(());
         }

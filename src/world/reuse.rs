@@ -13,7 +13,7 @@ impl Root {
     /// # Errors
     /// As [`Root::open`]; [`Error::Refused`] if the path leads to another directory by now.
     pub fn open_expecting(path: &std::path::Path, id: Id) -> Result<Root> {
-        let root = Root::open(path)?;
+        let root = Root::open_store(path)?;
         if root.id() == id {
             return Ok(root);
         }
@@ -33,7 +33,13 @@ impl Root {
     /// As [`Root::from_fd`] and [`Root::made_usable`].
     pub fn duplicate_for_changes(&self) -> Result<Root> {
         let fd = rustix::io::fcntl_dupfd_cloexec(self, 0).map_err(Error::os("fcntl"))?;
-        Root::from_fd(fd)?.made_usable()
+        let hidden = self.hidden.as_deref().cloned();
+        let root = Root::from_fd(fd)?.hiding(hidden);
+        match &self.elsewhere {
+            Some(place) => root.with_state_in(place.clone())?,
+            None => root,
+        }
+        .made_usable()
     }
 }
 
@@ -46,6 +52,7 @@ impl Dir {
             path: self.path.clone(),
             id: self.id,
             reach: self.reach.clone(),
+            elsewhere: self.elsewhere.clone(),
         }
     }
 

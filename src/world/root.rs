@@ -18,6 +18,7 @@ pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
 use super::node_access::{BitGrant, BitLender, NodeAccess};
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
+use crate::world::store::layout::{TRASH, is_own_name};
 use trumanfs_types::meta::{Id, Meta};
 
 /// The longest path that one `openat2` is given; deeper ones are resolved in several steps (`PATH_MAX` is 4096).
@@ -27,6 +28,10 @@ const MAX_OPEN_PATH: usize = 3800;
 #[derive(Debug)]
 pub struct Root {
     fd: OwnedFd,
+    /// The directory in which the store's own directories lie, where that is not the store itself.
+    pub(super) elsewhere: Option<Arc<StatePlace>>,
+    /// The directory of states of stores, where that lies in the store.
+    pub(super) hidden: Option<Arc<HiddenDir>>,
     /// `/proc/self/fd`, for reopening a node that an `O_PATH` descriptor has verified. Opened once, so that a later
     /// mount over `/proc` cannot redirect it.
     proc_fd: OwnedFd,
@@ -37,6 +42,22 @@ pub struct Root {
     pub(super) usable: Option<Arc<BitGrant<OwnedFd>>>,
 }
 
+/// A directory that has a store's own directories, and is not the store.
+#[derive(Debug)]
+pub struct StatePlace {
+    pub(super) fd: OwnedFd,
+    pub(super) path: std::path::PathBuf,
+}
+
+/// A directory that exists in no home although it lies in the store: there are the states of stores.
+#[derive(Debug, Clone)]
+pub struct HiddenDir {
+    /// Its identity.
+    pub id: Id,
+    /// Where it lies.
+    pub path: WorldPath,
+}
+
 /// A directory below the root, open for one operation.
 #[derive(Debug)]
 pub struct Dir {
@@ -44,6 +65,8 @@ pub struct Dir {
     pub(super) path: WorldPath,
     pub(super) id: Id,
     pub(super) reach: NodeAccess,
+    /// As of the root, in the root itself.
+    pub(super) elsewhere: Option<Arc<StatePlace>>,
 }
 
 /// A verified node below the root (an `O_PATH` descriptor), open for one operation.
@@ -64,6 +87,50 @@ impl Root {
         Root::from_fd(fd)
     }
 
+    /// Returns the root of a store whose own directories lie in another directory, on the same mount.
+    ///
+    /// # Errors
+    /// Any error from `fcntl(2)`.
+    pub fn with_state_in(self, place: Arc<StatePlace>) -> Result<Root> {
+        let dup_fd =
+            |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(Error::os("fcntl"));
+        let lender = BitLender::new(dup_fd(&self.fd)?, dup_fd(&place.fd)?, self.id);
+        Ok(Root {
+            elsewhere: Some(place),
+            lender: Arc::new(lender),
+            ..self
+        })
+    }
+
+    /// Returns the directory in which `.trumanfs` and `.trash` lie: the store's own, or another one.
+    pub fn state_place(&self) -> BorrowedFd<'_> {
+        self.elsewhere
+            .as_ref()
+            .map_or(self.fd.as_fd(), |place| place.fd.as_fd())
+    }
+
+    /// Returns the path of the directory in which the store's own directories lie, if that is not the store.
+    pub fn state_path(&self) -> Option<&std::path::Path> {
+        self.elsewhere.as_ref().map(|place| place.path.as_path())
+    }
+
+    /// Returns whether the store's own directories lie elsewhere.
+    pub fn has_state_elsewhere(&self) -> bool {
+        self.elsewhere.is_some()
+    }
+
+    /// Returns the root of a store in which a directory is hidden.
+    #[must_use]
+    pub fn hiding(self, hidden: Option<HiddenDir>) -> Root {
+        let hidden = hidden.map(Arc::new);
+        Root { hidden, ..self }
+    }
+
+    /// Returns the name in a directory that reading its entries does not find.
+    pub fn unlisted_name(&self, dir: &Dir) -> Option<&'static [u8]> {
+        dir.elsewhere.as_ref().map(|_| TRASH)
+    }
+
     /// Creates a root from the descriptor of a directory.
     ///
     /// # Errors
@@ -77,13 +144,16 @@ impl Root {
             )
         })?;
         let id = stat_fd(fd.as_fd())?.id;
-        let top = rustix::io::fcntl_dupfd_cloexec(&fd, 0).map_err(Error::os("fcntl"))?;
+        let dup_fd = || rustix::io::fcntl_dupfd_cloexec(&fd, 0).map_err(Error::os("fcntl"));
+        let (top, state_in) = (dup_fd()?, dup_fd()?);
         Ok(Root {
             fd,
+            elsewhere: None,
+            hidden: None,
             proc_fd,
             id,
             reach: NodeAccess::Permitted,
-            lender: Arc::new(BitLender::new(top, id)),
+            lender: Arc::new(BitLender::new(top, state_in, id)),
             usable: None,
         })
     }
@@ -113,6 +183,8 @@ impl Root {
         let dup_fd = |fd: &OwnedFd| rustix::io::fcntl_dupfd_cloexec(fd, 0);
         Ok(Root {
             fd: dup_fd(&self.fd).map_err(Error::os("fcntl"))?,
+            elsewhere: self.elsewhere.clone(),
+            hidden: self.hidden.clone(),
             proc_fd: dup_fd(&self.proc_fd).map_err(Error::os("fcntl"))?,
             id: self.id,
             reach: self.reach.clone(),
@@ -158,6 +230,7 @@ impl Root {
             path: path.clone(),
             id: meta.id,
             reach: self.reach.clone(),
+            elsewhere: self.elsewhere.clone().filter(|_| path.is_root()),
         })
     }
 
@@ -292,7 +365,7 @@ impl Root {
             Some(at) => path.split_at(at),
             None => (&[][..], path),
         };
-        let mut here = open(self.fd.as_fd(), b".", above)?;
+        let mut here = open(self.start_of(path), b".", above)?;
         for dir in dirs
             .split(|byte| *byte == b'/')
             .filter(|dir| !dir.is_empty())
@@ -305,6 +378,7 @@ impl Root {
     }
 
     fn descend_at_once(&self, path: &[u8], last: OFlags) -> Result<OwnedFd> {
+        let start = self.start_of(path);
         let mut rest = if path.is_empty() { &b"."[..] } else { path };
         let mut located: Option<OwnedFd> = None;
         while rest.len() > MAX_OPEN_PATH {
@@ -315,16 +389,25 @@ impl Root {
                 .ok_or(Error::NameTooLong)?;
             let step = rest.get(..cut).unwrap_or_default();
             rest = rest.get(cut + 1..).unwrap_or_default();
-            let from = located.as_ref().unwrap_or(&self.fd);
+            let from = located.as_ref().map_or(start, |fd| fd.as_fd());
             located = Some(open_beneath(
-                from.as_fd(),
+                from,
                 step,
                 OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
                 Mode::empty(),
             )?);
         }
-        let from = located.as_ref().unwrap_or(&self.fd);
-        open_beneath(from.as_fd(), rest, last, Mode::empty())
+        let from = located.as_ref().map_or(start, |fd| fd.as_fd());
+        open_beneath(from, rest, last, Mode::empty())
+    }
+
+    /// Returns the directory from which a path is resolved.
+    fn start_of(&self, path: &[u8]) -> BorrowedFd<'_> {
+        let first = path.split(|byte| *byte == b'/').next();
+        match &self.elsewhere {
+            Some(place) if first.is_some_and(is_own_name) => place.fd.as_fd(),
+            _ => self.fd.as_fd(),
+        }
     }
 }
 

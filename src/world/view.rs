@@ -7,12 +7,13 @@
 //! Lock: a read-write lock over the set of pinned inodes, never held over a system call.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use parking_lot::RwLock;
 use rustix::fs::FileType;
 
-use super::root::Dir;
+use super::root::{Dir, HiddenDir, Root};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::store::layout::{STATE, TRASH};
@@ -55,6 +56,10 @@ pub struct View {
     options: ViewOptions,
     /// The state directory; absent if the store had none when this view was made.
     state: Option<Id>,
+    /// True if the state directory lies outside the store: then nothing of its name exists in the root.
+    is_state_elsewhere: bool,
+    /// The directory of states of stores, if that lies in the store.
+    hidden: Option<Arc<HiddenDir>>,
     /// Nodes that a pattern with a slash hid and whose directory has moved since: they stay hidden.
     pinned: RwLock<HashSet<Id>>,
 }
@@ -105,8 +110,31 @@ impl View {
             read_only: PathPatterns::new("--read-only", &options.read_only)?,
             options,
             state,
+            is_state_elsewhere: false,
+            hidden: None,
             pinned: RwLock::new(pinned),
         })
+    }
+
+    /// Returns the view of a store with its own directories where this root has them.
+    #[must_use]
+    pub(super) fn of_root(self, root: &Root) -> View {
+        View {
+            is_state_elsewhere: root.has_state_elsewhere(),
+            hidden: root.hidden.clone(),
+            ..self
+        }
+    }
+
+    /// Returns whether a directory, or one in it, is hidden as the place of stores' states: it stays where it is.
+    pub(super) fn holds_hidden_dir(&self, path: &WorldPath) -> bool {
+        let hidden = self.hidden.as_ref();
+        hidden.is_some_and(|hidden| path.contains(&hidden.path))
+    }
+
+    /// Returns the directory of states that lies in the store.
+    pub(super) fn hidden_dir(&self) -> Option<&HiddenDir> {
+        self.hidden.as_deref()
     }
 
     /// Returns an entry that exists for the occupant.
@@ -196,15 +224,19 @@ impl View {
     /// Returns whether a node is the state directory or a pinned inode, hidden wherever it goes.
     fn is_kept_out(&self, in_root: bool, name: Name<'_>, meta: &Meta) -> bool {
         let is_state = match self.state {
-            Some(id) => meta.id == id,
-            None => in_root && name.bytes() == STATE,
+            Some(id) if !self.is_state_elsewhere => meta.id == id,
+            Some(id) if meta.id == id => true,
+            _ => in_root && name.bytes() == STATE,
         };
-        is_state || self.pinned.read().contains(&meta.id)
+        let is_hidden = |hidden: &Arc<HiddenDir>| hidden.id == meta.id;
+        is_state
+            || self.hidden.as_ref().is_some_and(is_hidden)
+            || self.pinned.read().contains(&meta.id)
     }
 
     /// Returns whether readdir shows an entry. `kind` is the entry's type according to the directory.
     pub fn is_listed(&self, dir: &Dir, name: Name<'_>, kind: FileType, ino: u64) -> bool {
-        let may_be_state = self.state.is_none_or(|id| id.1 == ino);
+        let may_be_state = self.is_state_elsewhere || self.state.is_none_or(|id| id.1 == ino);
         if may_be_state && name.bytes() == STATE && dir.path().is_root() {
             return false;
         }
@@ -213,6 +245,9 @@ impl View {
         }
         if state_files::is_git_ignore(dir.path(), name.bytes()) {
             return false;
+        }
+        if self.hidden_dir().is_some_and(|hidden| hidden.id.1 == ino) {
+            return self.admit(dir, name).is_ok();
         }
         let plain = matches!(
             kind,
@@ -267,7 +302,11 @@ impl View {
     /// the root.
     pub fn hides_no_directory(&self, path: &WorldPath) -> bool {
         let state = path.components().next().map(Name::bytes) == Some(STATE);
-        !state && !self.hide.any() && self.pinned.read().is_empty()
+        let is_in = |hidden: &HiddenDir| hidden.path.contains(path);
+        !state
+            && !self.hidden_dir().is_some_and(is_in)
+            && !self.hide.any()
+            && self.pinned.read().is_empty()
     }
 
     /// Returns whether `--hide` matches this path.

@@ -26,7 +26,8 @@ pub(super) struct InodeLists {
 pub(super) fn check_layout(store: &Store, report: &mut FsckReport) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (root, name) = (&store.root, TRASH);
-    let trash = root.with_top_access(|| open_beneath(root.as_fd(), name, flags, Mode::empty()));
+    let trash =
+        root.with_top_access(|| open_beneath(root.state_place(), name, flags, Mode::empty()));
     let sessions = open_beneath(
         store.state.as_fd(),
         SESSIONS.as_bytes(),
@@ -170,6 +171,9 @@ fn still_there(store: &Store, wanted: &HashSet<Id>) -> Result<HashSet<Id>> {
             if is_dir && !(path.is_root() && name.bytes() == STATE) {
                 pending.push(path.join(name));
             }
+        }
+        if let Some(name) = store.root.unlisted_name(&dir) {
+            pending.push(path.join(Name::new(name)?));
         }
     }
     Ok(found)

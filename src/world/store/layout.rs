@@ -7,6 +7,11 @@ pub const TRASH: &[u8] = b".trash";
 /// The state directory, an entry of the store's root.
 pub const STATE: &[u8] = b".trumanfs";
 
+/// Returns whether an entry of the store's root has the name of one of the store's own directories.
+pub fn is_own_name(name: &[u8]) -> bool {
+    name == TRASH || name == STATE
+}
+
 /// The file that keeps git on the host from adding the trash and the state directory; one lies in each.
 pub const GIT_IGNORE: &str = ".gitignore";
 

@@ -27,6 +27,8 @@ const LENDABLE_BITS: u32 = 0o700;
 pub(in crate::world) struct LentRecord {
     /// The store's directory.
     top: OwnedFd,
+    /// The directory that has the state directory.
+    state_in: OwnedFd,
     /// The store's device.
     device: u64,
     file: Mutex<Option<RecordFile>>,
@@ -50,9 +52,13 @@ struct LentLine {
 }
 
 impl LentRecord {
-    pub(in crate::world) fn new(top: OwnedFd, device: u64) -> LentRecord {
-        let file = Mutex::default();
-        LentRecord { top, device, file }
+    pub(in crate::world) fn new(top: OwnedFd, state_in: OwnedFd, device: u64) -> LentRecord {
+        LentRecord {
+            top,
+            state_in,
+            device,
+            file: Mutex::default(),
+        }
     }
 
     /// Returns the store's directory.
@@ -67,7 +73,7 @@ impl LentRecord {
     pub(in crate::world) fn prepare(&self) -> Result<()> {
         let mut file = self.file.lock();
         if file.is_none() {
-            *file = Some(RecordFile::make(&self.top)?);
+            *file = Some(RecordFile::make(&self.state_in)?);
         }
         Ok(())
     }
@@ -86,7 +92,7 @@ impl LentRecord {
         let mut file = self.file.lock();
         let record = match &mut *file {
             Some(record) => record,
-            none => none.insert(RecordFile::make(&self.top)?),
+            none => none.insert(RecordFile::make(&self.state_in)?),
         };
         let known = record.lines.get(&(id, wide)).copied();
         if let Some(known) = known.filter(|known| known.mode == mode) {
@@ -150,9 +156,9 @@ impl Drop for LentRecord {
 }
 
 impl RecordFile {
-    fn make(top: &OwnedFd) -> Result<RecordFile> {
+    fn make(state_in: &OwnedFd) -> Result<RecordFile> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let state = rustix::fs::openat2(top, STATE, flags, Mode::empty(), BENEATH);
+        let state = rustix::fs::openat2(state_in, STATE, flags, Mode::empty(), BENEATH);
         let state = state.map_err(Error::os("openat2"))?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;

@@ -290,8 +290,21 @@ fn served_error(holder: &StoreHolder) -> Error {
     )
 }
 
+/// Returns whether another process of this program has a lock.
+pub(in crate::world) fn is_held_by_another(file: &File) -> bool {
+    let is_other = |pid: &u32| {
+        let name = crate::sys::process::name(*pid);
+        *pid != std::process::id() && name.as_deref() == Some("trumanfs")
+    };
+    locks::holders(file.as_fd()).iter().any(is_other)
+}
+
 /// Returns the error that names the present holder after the wait.
-fn busy_error(file: &File, holder: Option<&StoreHolder>, patience: Duration) -> Error {
+pub(in crate::world) fn busy_error(
+    file: &File,
+    holder: Option<&StoreHolder>,
+    patience: Duration,
+) -> Error {
     let mut who: Vec<String> = locks::holders(file.as_fd())
         .iter()
         .map(|pid| format!("process {pid}"))

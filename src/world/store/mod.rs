@@ -17,6 +17,7 @@ pub(in crate::world) mod open;
 pub(in crate::world) mod open_as_owner;
 pub mod origin;
 pub mod outage;
+pub mod place;
 pub(in crate::world) mod probe;
 pub mod read_only;
 pub(in crate::world) mod reserve;

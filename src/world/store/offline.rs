@@ -30,7 +30,7 @@ impl World {
     /// # Errors
     /// As [`World::open`].
     pub fn open_offline(store: &Path) -> Result<(World, Vec<StoreFinding>)> {
-        let root = Root::open(store)?.made_usable()?;
+        let root = Root::open_store(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         World::open_offline_root(root)
     }

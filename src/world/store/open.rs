@@ -51,7 +51,7 @@ impl World {
         store: &std::path::Path,
         options: WorldOptions,
     ) -> Result<(World, Vec<StoreFinding>)> {
-        let root = Root::open(store)?.made_usable()?;
+        let root = Root::open_store(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         World::begin_session((root, None), options)
     }
@@ -156,7 +156,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
     }
     let last = settle::last_session(&root, &state)?;
     let session = state.session().to_owned();
-    let view = View::new(options.view.clone(), Some(state.id()), state.pinned()?)?;
+    let view = View::new(options.view.clone(), Some(state.id()), state.pinned()?)?.of_root(&root);
     if !(options.view.hide.is_empty() && options.view.read_only.is_empty()) {
         probe::expect_no_case_folding(&root, state.as_fd())?;
     }

@@ -69,7 +69,7 @@ impl ReadOnlyStore {
         narrow: impl FnOnce(ViewOptions) -> ViewOptions,
         patience: Duration,
     ) -> Result<(ReadOnlyStore, Vec<StoreFinding>)> {
-        let root = Root::open(store)?.made_usable()?;
+        let root = Root::open_store(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         let with = |last| {
             let options = WorldOptions::as_last_mounted(String::new(), last);
@@ -80,9 +80,10 @@ impl ReadOnlyStore {
         };
         let Some(state) = open_unlocked(&root)? else {
             let options = with(None);
+            let view = View::new(options.view.clone(), None, HashSet::new())?.of_root(&root);
             let reading = ReadOnlyStore {
                 root,
-                view: View::new(options.view.clone(), None, HashSet::new())?,
+                view,
                 state: None,
                 links: HashMap::new(),
                 lock: None,
@@ -107,9 +108,10 @@ impl ReadOnlyStore {
             inode_lists::read(state, root.id().0)?
         };
         let id = stat_fd(state)?.id;
+        let view = View::new(options.view.clone(), Some(id), pinned)?.of_root(&root);
         let reading = ReadOnlyStore {
             root,
-            view: View::new(options.view.clone(), Some(id), pinned)?,
+            view,
             state: Some(id),
             links,
             lock,

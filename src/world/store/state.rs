@@ -23,6 +23,7 @@ use crate::world::store::lent_record::id_line;
 use crate::world::store::lock;
 use crate::world::store::notices::StoreFinding;
 use crate::world::store::origin::{self, CopyOrigin};
+use crate::world::store::place;
 use crate::world::store::probe;
 use crate::world::store::sessions;
 use crate::world::store::state_files;
@@ -30,6 +31,9 @@ use trumanfs_types::meta::Id;
 
 /// The space that a session's log has on a disk that gets full, in bytes.
 const LOG_SPACE: u64 = 8 << 10;
+
+/// The number of times that a directory is made again that was removed meanwhile.
+const MAX_OPENINGS: u32 = 20;
 
 /// The open and locked `.trumanfs` of a store.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ pub struct StateDir {
     shown: usize,
     /// Kept open for its lock.
     pub(in crate::world) lock: File,
+    /// The store's own directory, locked where the state lies elsewhere: others keep theirs in another place.
+    project: Option<File>,
     links: Mutex<LinkCounts>,
     pub(in crate::world) pinned: Mutex<File>,
 }
@@ -62,7 +68,8 @@ struct LinkCounts {
 /// [`Error::Refused`] if `.trumanfs` is not a directory of this store.
 pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let open = || match rustix::fs::openat2(root, STATE, flags, Mode::empty(), BENEATH) {
+    let place = root.state_place();
+    let open = || match rustix::fs::openat2(place, STATE, flags, Mode::empty(), BENEATH) {
         Ok(fd) => Ok(Some(fd)),
         Err(rustix::io::Errno::NOENT) => Ok(None),
         Err(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR | rustix::io::Errno::XDEV) => {
@@ -84,20 +91,21 @@ pub fn open_unlocked(root: &Root) -> Result<Option<OwnedFd>> {
 pub fn refuse_strangers(root: &Root, at: &std::path::Path) -> Result<()> {
     let may = Access::READ_OK | Access::EXEC_OK;
     let flags = AtFlags::EACCESS | AtFlags::SYMLINK_NOFOLLOW;
-    let denied = |name: &[u8], may| {
+    let denied = |dir: BorrowedFd<'_>, name: &[u8], may| {
         let look = || {
-            let looked = rustix::fs::accessat(root, name, may, flags);
+            let looked = rustix::fs::accessat(dir, name, may, flags);
             looked.map_err(Error::os("faccessat2"))
         };
         let looked = root.with_top_access(look);
         looked.is_err_and(|error| error.errno() == rustix::io::Errno::ACCESS)
     };
-    let (what, owner) = if denied(b".", Access::EXEC_OK) {
+    let place = root.state_place();
+    let (what, owner) = if denied(root.as_fd(), b".", Access::EXEC_OK) {
         ("this directory", stat_fd(root.as_fd())?.uid)
     } else {
         let name = Name::new(STATE)?;
-        match root.with_top_access(|| stat_at(root.as_fd(), name)) {
-            Ok(meta) if meta.is_dir() && denied(STATE, may) => ("its .trumanfs", meta.uid),
+        match root.with_top_access(|| stat_at(place, name)) {
+            Ok(meta) if meta.is_dir() && denied(place, STATE, may) => ("its .trumanfs", meta.uid),
             _ => return Ok(()),
         }
     };
@@ -126,33 +134,40 @@ impl StateDir {
     /// # Errors
     /// [`Error::Refused`] naming the process that serves the store, or what its file system cannot do; any error from
     /// the system calls.
-    pub fn open(root: &Root, mut holder: StoreHolder, located: Option<File>) -> Result<StateDir> {
-        let made = match rustix::fs::mkdirat(root, STATE, Mode::RWXU) {
-            Ok(()) => true,
-            Err(rustix::io::Errno::EXIST) => false,
-            Err(errno) => {
-                let error = Error::os("mkdirat")(errno);
-                return Err(Error::refused(
-                    format!("cannot keep a journal in the store: {error}"),
-                    "The store must be writable for whoever mounts it, and have space left.",
-                ));
+    pub fn open(root: &Root, holder: StoreHolder, mut located: Option<File>) -> Result<StateDir> {
+        for _ in 0..MAX_OPENINGS {
+            match StateDir::open_present(root, holder.clone(), located.take()) {
+                Err(Error::NotFound) => {}
+                opened => return opened,
             }
-        };
+        }
+        Err(Error::NotFound)
+    }
+
+    /// As [`StateDir::open`]; [`Error::NotFound`] if another process has removed the directory meanwhile, which had
+    /// made it for nothing.
+    fn open_present(
+        root: &Root,
+        mut holder: StoreHolder,
+        located: Option<File>,
+    ) -> Result<StateDir> {
+        let state_place = root.state_place();
+        let made = make(root)?;
         let fd = open_unlocked(root)?.ok_or(Error::NotFound)?;
         let meta = stat_fd(fd.as_fd())?;
         if !made {
             let me = rustix::process::geteuid().as_raw();
             state_files::expect_made_by(STATE, &meta, &[me])?;
         }
+        let undo = |_: &Error| unmake(root, &fd, made);
+        let project = lock_project(root, made).inspect_err(undo)?;
         let mut lock = lock::take_exclusive(fd.as_fd(), located)?;
+        if !stat_at(state_place, Name::new(STATE)?).is_ok_and(|now| now.id == meta.id) {
+            return Err(Error::NotFound);
+        }
         if let Err(error) = probe::check_file_system(fd.as_fd(), made) {
-            // A refused file system keeps nothing half-made. On a network file system an open file keeps its name
-            // until it is closed, so the lock is dropped first.
-            if made {
-                drop(lock);
-                let _ = rustix::fs::unlinkat(&fd, LOCK, AtFlags::empty());
-                let _ = rustix::fs::unlinkat(root, STATE, AtFlags::REMOVEDIR);
-            }
+            drop(lock);
+            undo(&error);
             return Err(error);
         }
         let before = read_holder(&mut lock);
@@ -202,6 +217,7 @@ impl StateDir {
             is_new: made,
             shown,
             lock,
+            project,
             links,
             pinned: Mutex::new(pinned),
         })
@@ -377,6 +393,63 @@ impl StateDir {
     /// Releases the lock. The file still names the last holder.
     pub fn close(&self) {
         lock::release(&self.lock);
+        if let Some(project) = &self.project {
+            lock::release(project);
+        }
+    }
+}
+
+/// Makes the directory if it is not there. Returns whether it was made.
+fn make(root: &Root) -> Result<bool> {
+    match rustix::fs::mkdirat(root.state_place(), STATE, Mode::RWXU) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::EXIST) => Ok(false),
+        Err(errno) => {
+            let error = Error::os("mkdirat")(errno);
+            Err(Error::refused(
+                format!("cannot keep a journal in the store: {error}"),
+                "The store must be writable for whoever mounts it, and have space left.",
+            ))
+        }
+    }
+}
+
+/// Removes a directory that was `made` for nothing. On a network file system an open file keeps its name until it is
+/// closed, so the lock is to be dropped first.
+fn unmake(root: &Root, state: &OwnedFd, made: bool) {
+    if !made {
+        return;
+    }
+    let _ = rustix::fs::unlinkat(state, LOCK, AtFlags::empty());
+    let _ = rustix::fs::unlinkat(root.state_place(), STATE, AtFlags::REMOVEDIR);
+}
+
+/// Locks the directory of a store whose state lies elsewhere, so that users with a place each exclude one another. A new
+/// state in the store is refused while such a store is in use.
+fn lock_project(root: &Root, is_new: bool) -> Result<Option<File>> {
+    place::expect_one_mount(root)?;
+    let is_elsewhere = root.has_state_elsewhere();
+    if !is_elsewhere && !is_new {
+        return Ok(None);
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(root, ".", flags, Mode::empty()).map_err(Error::os("openat"));
+    // Who may not read it has no lock there, like others on file systems without such locks.
+    let Ok(dir) = root.with_top_access(open) else {
+        return Ok(None);
+    };
+    if is_elsewhere {
+        return match lock::lock_directory(dir, lock::LOCK_TIMEOUT.into()) {
+            Err(Error::Os { .. }) => Ok(None),
+            locked => locked.map(Some),
+        };
+    }
+    let dir = File::from(dir);
+    let is_used = !lock::share(&dir).unwrap_or(true) && lock::is_held_by_another(&dir);
+    lock::release(&dir);
+    match is_used {
+        true => Err(lock::busy_error(&dir, None, std::time::Duration::ZERO)),
+        false => Ok(None),
     }
 }
 

@@ -66,7 +66,7 @@ pub fn give_to_owners_of(made: &Root, other: &Root) -> Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let at = Name::new(name)?;
         let owner = |of: &Root| {
-            let meta = of.with_top_access(|| stat_at(of.as_fd(), at))?;
+            let meta = of.with_top_access(|| stat_at(of.state_place(), at))?;
             Ok((meta.uid, meta.gid))
         };
         let (now, owner) = match (owner(made), owner(other)) {
@@ -76,7 +76,12 @@ pub fn give_to_owners_of(made: &Root, other: &Root) -> Result<()> {
         if now == owner {
             continue;
         }
-        let mut waiting = vec![open_beneath(made.as_fd(), name, flags, Mode::empty())?];
+        let mut waiting = vec![open_beneath(
+            made.state_place(),
+            name,
+            flags,
+            Mode::empty(),
+        )?];
         while let Some(dir) = waiting.pop() {
             for entry in rustix::fs::Dir::read_from(&dir).map_err(Error::os("getdents64"))? {
                 let entry = entry.map_err(Error::os("getdents64"))?;

@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::world::list::{DirEntry, list_raw};
 use crate::world::located::LocatedNode;
-use crate::world::root::{Dir, Root, stat_at, stat_fd};
-use crate::world::store::layout::STATE;
+use crate::world::root::{Dir, HiddenDir, Root, stat_at, stat_fd};
+use crate::world::store::layout::{STATE, is_own_name};
 use crate::world::view::{View, VisibleEntry};
 use trumanfs_types::meta::{Id, Meta};
 
@@ -59,10 +59,19 @@ impl<'s> StoreView<'s> {
         let state = || stat_at(self.root.as_fd(), Name::new(STATE)?);
         let in_place = || match self.state {
             // No component precedes the root.
-            Some(id) => path.is_root() || state().is_ok_and(|meta| meta.id == id),
+            Some(id) => {
+                let is_apart = path.is_root() || self.root.has_state_elsewhere();
+                is_apart || state().is_ok_and(|meta| meta.id == id)
+            }
             None => true,
         };
-        self.view.hides_no_directory(path) && in_place()
+        let hidden = |hidden: &HiddenDir| {
+            let node = self.root.node(&hidden.path);
+            path.is_root() || node.is_ok_and(|node| node.meta().id == hidden.id)
+        };
+        self.view.hides_no_directory(path)
+            && in_place()
+            && self.view.hidden_dir().is_none_or(hidden)
     }
 
     /// Resolves the directory that holds a path, and the path's last name.
@@ -87,7 +96,11 @@ impl<'s> StoreView<'s> {
         };
         if parent.is_root() {
             // The root is already open.
-            let meta = stat_at(self.root.as_fd(), name)?;
+            let from = match is_own_name(name.bytes()) {
+                true => self.root.state_place(),
+                false => self.root.as_fd(),
+            };
+            let meta = stat_at(from, name)?;
             match self.view.exists_in_root(name, &meta) {
                 Some(true) => return Ok(meta),
                 Some(false) => return Err(Error::NotFound),
@@ -169,7 +182,8 @@ impl<'s> StoreView<'s> {
         if meta.is_dir() {
             // A directory's count is two plus its sub-directories; the root also has the trash and the state
             // directory.
-            return if meta.id == self.root.id() && self.state.is_some() {
+            let has_own = self.state.is_some() && !self.root.has_state_elsewhere();
+            return if meta.id == self.root.id() && has_own {
                 meta.nlink.saturating_sub(2).max(2)
             } else {
                 meta.nlink

@@ -58,15 +58,17 @@ pub fn unmake(root: &Root) -> Result<()> {
 pub(in crate::world) fn remove(root: &Root) -> Result<()> {
     let name = |name| Name::new(name);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match open_beneath(root.as_fd(), TRASH, flags, Mode::empty()) {
+    let place = root.state_place();
+    match open_beneath(place, TRASH, flags, Mode::empty()) {
         Ok(trash) => {
             remove_file(trash.as_fd(), GIT_IGNORE)?;
-            rustix::fs::unlinkat(root, TRASH, AtFlags::REMOVEDIR).map_err(Error::os("unlinkat"))?;
+            rustix::fs::unlinkat(place, TRASH, AtFlags::REMOVEDIR)
+                .map_err(Error::os("unlinkat"))?;
         }
         Err(Error::NotFound) => {}
         Err(error) => return Err(error),
     }
-    erase(root, root.as_fd(), name(STATE)?, &mut |_| {})
+    erase(root, place, name(STATE)?, &mut |_| {})
 }
 
 fn remove_file(dir: BorrowedFd<'_>, name: &str) -> Result<()> {

@@ -99,14 +99,15 @@ pub fn open(root: &Root) -> Result<OwnedFd> {
             "Removals would not be safe there. Move it away (it may hold something of value) and mount again.",
         )
     };
-    match rustix::fs::mkdirat(root, TRASH, Mode::RWXU) {
+    let place = root.state_place();
+    match rustix::fs::mkdirat(place, TRASH, Mode::RWXU) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
         // A read-only store can still be read; nothing will be removed from it.
         Err(rustix::io::Errno::ROFS) => {}
         Err(errno) => return Err(Error::os("mkdirat")(errno)),
     }
     match rustix::fs::openat2(
-        root,
+        place,
         TRASH,
         flags,
         Mode::empty(),
@@ -161,7 +162,7 @@ impl Trash {
     /// Any error from `openat2(2)` or `mkdirat(2)`.
     pub fn open_anew(&self, root: &Root) -> Result<Arc<OwnedFd>> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let dir = match open_beneath(root.as_fd(), TRASH, flags, Mode::empty()) {
+        let dir = match open_beneath(root.state_place(), TRASH, flags, Mode::empty()) {
             Err(Error::NotFound) => open(root),
             result => result,
         };
@@ -264,7 +265,7 @@ impl Trash {
 pub(in crate::world) fn has_arrived(root: &Root, entry: &EntryName, id: Id) -> bool {
     let path = [TRASH, b"/", entry.bytes()].concat();
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    let found = rustix::fs::statx(root, path.as_slice(), flags, StatxFlags::INO);
+    let found = rustix::fs::statx(root.state_place(), path.as_slice(), flags, StatxFlags::INO);
     found.is_ok_and(|found| Meta::from_statx(&found).id == id)
 }
 

@@ -10,6 +10,7 @@ mod closed;
 mod ends;
 mod held;
 mod history;
+mod history_place;
 mod json;
 mod killed;
 mod links;

@@ -1,5 +1,5 @@
 //! `trumanfs agent` without `--store`: which directory becomes the store, where the agent begins, and what a store in a
-//! user's home directory means for the projects below it.
+//! user's home directory means for the projects below it. `history_place.rs` has where the history lies.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -172,28 +172,35 @@ impl<'a> DiskTree<'a> {
         let opened = self.dir(dir)?;
         let fd = self.store.root().read_dir(&opened)?;
         let mut index = self.index.borrow_mut();
-        for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
-            let entry = entry.map_err(Error::os("getdents64"))?;
-            let bytes = entry.file_name().to_bytes();
+        let mut note = |bytes: &[u8], kind: FileType, ino: u64| {
             let Ok(name) = Name::new(bytes) else {
-                continue; // `.` and `..`
+                return Ok(()); // `.` and `..`
             };
             let name_id = index.interner.name_id(bytes);
             if index.known(dir, name_id).is_some() {
-                continue;
+                return Ok(());
             }
-            let (ids, kind) = match entry.file_type() {
+            let (ids, kind) = match kind {
                 // Some file systems do not report the type; and a directory may be a mount point, with another inode.
                 FileType::Unknown | FileType::Directory => match opened.stat(name) {
                     Ok(meta) => ([meta.id.0, meta.id.1], meta.kind),
-                    Err(Error::NotFound) => continue,
+                    Err(Error::NotFound) => return Ok(()),
                     Err(error) => return Err(error),
                 },
-                kind => ([opened.id().0, entry.ino()], kind),
+                kind => ([opened.id().0, ino], kind),
             };
             let node = index.intern(ids, kind, (dir, name_id));
             let entries = index.entries.entry(dir).or_default();
             entries.known.insert(name_id, Some(node));
+            Ok(())
+        };
+        for entry in rustix::fs::Dir::new(fd).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            let (kind, ino) = (entry.file_type(), entry.ino());
+            note(entry.file_name().to_bytes(), kind, ino)?;
+        }
+        if let Some(name) = self.store.root().unlisted_name(&opened) {
+            note(name, FileType::Unknown, 0)?;
         }
         index.entries.entry(dir).or_default().whole = true;
         Ok(())

@@ -67,6 +67,9 @@ impl DiskTree<'_> {
                     pending.push(path.join(name));
                 }
             }
+            if let Some(name) = self.store().root().unlisted_name(&dir) {
+                pending.push(path.join(Name::new(name)?));
+            }
         }
         Ok(())
     }

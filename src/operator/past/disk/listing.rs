@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
+use crate::name::Name;
 use crate::operator::past::disk::disk_tree::DiskTree;
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::listings::{DirListing, ListedInode, ListingCache};
@@ -82,6 +83,12 @@ impl DiskTree<'_> {
                 kind => kind,
             };
             entries.push((hash, entry.ino(), kind));
+        }
+        if let Some(name) = self.store().root().unlisted_name(opened) {
+            let hash = index.listings.hasher.hash_one(name);
+            let ino = opened.stat(Name::new(name)?).map(|meta| meta.id.1);
+            entries.retain(|(known, ..)| *known != hash);
+            entries.extend(ino.map(|ino| (hash, ino, FileType::Unknown)));
         }
         entries.sort_unstable_by_key(|(hash, ..)| *hash);
         let listing = DirListing {
