@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LIMIT, Place, Store, begin, err, good, parsed, until};
+use crate::common::tree::tree;
 use crate::common::watch::is_mountpoint;
 use crate::common::{
     binary, describe, need_mount, need_root, need_tools, run_limited, skip, trumanfs,
@@ -356,4 +357,96 @@ fn root_mounts_for_the_owner_of_the_store() {
         "id -u; readlink hosts; ln -s /etc/shadow s; git status --short",
     ));
     assert_eq!(said, "12345\n/etc/hosts\n?? s\n");
+}
+
+/// Puts links to outside where a directory and a file of a project are, and keeps those beside it.
+fn swap(store: &Store, outside: &Path) {
+    for (name, target) in [("d", outside.to_owned()), ("g", outside.join("f"))] {
+        let at = store.store.join(name);
+        if !at.is_symlink() {
+            let kept = (0..).map(|n| store.base.join(format!("{name}-{n}")));
+            let kept = { kept }.find(|kept| !kept.exists()).unwrap();
+            let _ = fs::rename(&at, kept);
+            symlink(target, at).unwrap();
+        }
+    }
+}
+
+/// Every verb of an operator, in a project in which somebody has put links to outside where a directory and a file were.
+#[test]
+fn operators_follow_no_link_that_was_swapped_in() {
+    need_mount!();
+    for mounted in [false, true] {
+        let store = Store::new();
+        let (outside, home) = (store.base.join("outside"), store.base.join("home"));
+        for dir in [&outside, &home, &store.store.join("d")] {
+            fs::create_dir(dir).unwrap();
+        }
+        for (path, text) in [
+            (outside.join("f"), "SECRET\n"),
+            (store.store.join("d/f"), "one\n"),
+            (store.store.join("d/gone"), "gone\n"),
+            (store.store.join("g"), "one\n"),
+        ] {
+            fs::write(path, text).unwrap();
+        }
+        let (at, home) = (store.store.to_str().unwrap(), home.to_str().unwrap());
+        let fork = store.base.join("fork");
+        let fork = fork.to_str().unwrap();
+        let done = |words: &[&str]| {
+            let output = trumanfs(words);
+            assert!(output.status.success(), "{words:?}: {}", describe(&output));
+        };
+        done(&["fork", "--copy", at, "fork"]);
+        for line in ["echo fork >d/f", "echo fork >g", "echo fork >d/other"] {
+            done(&["exec", "--root", fork, "--", line]);
+        }
+        let script = "echo two >>d/f; echo two >>g; rm d/gone; chmod 600 d/f g; mkdir d/new";
+        good(&run(&store.store, script));
+        if mounted {
+            done(&["mount", at, home]);
+        }
+        let trash = trumanfs(&["trash", "list", at, "--json"]);
+        let trash: Vec<serde_json::Value> = String::from_utf8_lossy(&trash.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let gone = trash.iter().find(|entry| entry["path"] == "/d/gone");
+        let entry = gone.unwrap()["entry"].as_str().unwrap();
+        let before = tree(&outside);
+        for words in [
+            &["review", at, "--run", "last", "--patch"][..],
+            &["diff", at, "--run", "last", "--patch"],
+            &["diff", at, "--patch"],
+            &["report", at, "--run", "last", "--html", "-"],
+            &["cat", at, "d/f"],
+            &["cat", at, "g"],
+            &["versions", at, "d/f"],
+            &["undo", at, "--run", "last", "--dry-run"],
+            &["undo", at, "--run", "last"],
+            &["reject", at, "last"],
+            &["trash", "restore", at, entry],
+            &["trash", "restore", at, entry, "--to", "d/f2"],
+            &["restore", at, "d/f"],
+            &["restore", at, "g"],
+            &["restore", at, "d"],
+            &["merge", at, fork],
+            &["merge", "--keep-both", at, fork],
+            &["merge", "--force", at, fork],
+            &["undo", at, "--run", "last", "--force"],
+            &["redo", at],
+            &["fsck", at],
+        ] {
+            swap(&store, &outside);
+            let output = trumanfs(words);
+            let said = describe(&output);
+            assert_ne!(output.status.code(), Some(2), "{words:?}: {said}");
+            assert!(!said.contains("SECRET"), "{words:?}: {said}");
+            assert!(!said.contains("panicked"), "{words:?}: {said}");
+            assert_eq!(tree(&outside), before, "{words:?}: {said}");
+        }
+        if mounted {
+            done(&["umount", home]);
+        }
+    }
 }
