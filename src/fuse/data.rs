@@ -146,11 +146,16 @@ impl FileSystem {
         if handle.maps {
             self.invalidate_attributes(number);
         }
+        if !ends_writing {
+            return;
+        }
         let finalizer = self.world().finalizer();
-        if ends_writing
-            && finalizer.waiting_count() > 0
-            && let Ok(meta) = stat_fd(handle.as_fd())
-        {
+        let seen = handle.seen.lock().take();
+        let Ok(meta) = seen.map_or_else(|| stat_fd(handle.as_fd()), Ok) else {
+            return;
+        };
+        self.world().note_closed(&meta, handle.hidden.is_none());
+        if finalizer.waiting_count() > 0 {
             finalizer.note_closed(meta.id);
         }
     }
@@ -245,22 +250,28 @@ impl FileSystem {
         let Some(handle) = handle.filter(|handle| handle.hidden.is_some()) else {
             return;
         };
-        match stat_fd(handle.as_fd()) {
+        let left = match stat_fd(handle.as_fd()) {
+            Ok(left) => left,
+            Err(error) => return log::debug!("a file that was closed has no stamp: {error}"),
+        };
+        *handle.seen.lock() = Some(left);
+        if handle.maps {
             // A map of it may outlive the close.
-            Ok(left) if handle.maps => {
-                self.shared.closed_maps.note(handle.node(), left);
-                self.world().wake_sealing();
-            }
-            Ok(left) => self.world().note_left_as(&left),
-            Err(error) => log::debug!("a file that was closed has no stamp: {error}"),
+            self.shared.closed_maps.note(handle.node(), left);
+            self.world().wake_sealing();
+        } else if self.shared.handles.writer_count(handle.node()) > 1 {
+            self.world().note_state(&left);
+        } else {
+            self.world().note_left_as(&left);
         }
     }
 
-    /// Takes a stamp of a file after a write that came here.
+    /// Notes the state of a file after a write that came here.
     pub(super) fn note_written(&self, handle: &Handle) -> Result<Meta> {
-        let left = stat_fd(handle.as_fd())?;
-        self.world().note_left_as(&left);
-        Ok(left)
+        let now = stat_fd(handle.as_fd())?;
+        *handle.seen.lock() = Some(now);
+        self.world().note_state(&now);
+        Ok(now)
     }
 
     /// Returns the run of a write: that which opened the file, where the page cache writes back without a process.

@@ -3,9 +3,10 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 
-use crate::world::{Origin, StartedVersion};
+use crate::world::{Meta, Origin, StartedVersion};
 
 /// An open file.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub struct Handle {
     pub cached: bool,
     /// True if its reads and writes come to the daemon past the page cache.
     pub uncached: bool,
+    /// The state of the file after the latest write through it that was seen, or at the latest close(2).
+    pub(super) seen: Mutex<Option<Meta>>,
 }
 
 impl Handle {

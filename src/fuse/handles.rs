@@ -248,6 +248,7 @@ impl HandleTable {
                 appends_from: asked.appends_from.unwrap_or(0),
                 cached: asked.cached,
                 uncached: asked.uncached || matches!(way, DataPath::Direct(_)),
+                seen: Mutex::default(),
             }),
         );
         (number, way)
@@ -289,6 +290,12 @@ impl HandleTable {
         let open = self.open.lock();
         let node = open.by_node.get(&node);
         node.map_or((false, false), |node| (true, node.writers > 0))
+    }
+
+    /// Returns how many opens for writing a node has.
+    pub fn writer_count(&self, node: u64) -> u32 {
+        let open = self.open.lock();
+        open.by_node.get(&node).map_or(0, |node| node.writers)
     }
 
     /// Returns whether a process writes to a node past the daemon, or did recently, if its first thread opened the
@@ -339,6 +346,7 @@ impl HandleTable {
                     file,
                     node,
                     covered: AtomicBool::new(true),
+                    seen: Mutex::default(),
                     ..**handle
                 });
             }

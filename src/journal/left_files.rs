@@ -1,14 +1,17 @@
 //! The files that were made or changed in a session: the last record about each, and the stamps that wait for a seal.
 //!
-//! Owns the numbers in stamps, and that a stamp is taken anew only of a file that is as the last one says: else it
-//! would call somebody else's change the home's. Of two stamps after the same record the later one is written.
+//! Owns the numbers in stamps, and their time: none is written while the home has the file open for writing, since
+//! what changes then has no record of its own. A stamp is taken anew only of a file that is as the last one says: else
+//! it would call somebody else's change the home's. Of two stamps after the same record the later one counts. Where
+//! other records about a file come before its last close, stamps after them are taken anew.
 
 use std::collections::HashMap;
 
 use super::ids::InodeNumbers;
 use super::left_state::LeftState;
 use super::op::Op;
-use trumanfs_types::meta::{Id, Meta};
+use super::stamp::FileTime;
+use trumanfs_types::meta::{Id, Meta, Time};
 
 /// The number of files whose last record is remembered; those with the oldest are forgotten, and get no stamp.
 const MAX_FILES: usize = 1 << 16;
@@ -30,14 +33,90 @@ pub(super) struct LeftFiles {
 struct LeftFile {
     /// The last record about it.
     seq: u64,
+    /// True if it may be open for writing.
+    writing: bool,
+    /// The size and modification time when it was opened, if nothing is known to have changed it since.
+    opened: Option<(u64, FileTime)>,
     /// The stamp taken last.
     stamp: Option<LeftState>,
+    /// The stamp that was added last.
+    left: Option<LeftState>,
+    /// The records since the content was kept last that a stamp followed, each with the state that the next one has
+    /// from before it.
+    stamped: Vec<(u64, Option<StateBefore>)>,
 }
+
+/// The size, where it is known, and the modification time that a record has from before it.
+type StateBefore = (Option<u64>, FileTime);
+
+/// A change of a content by a record.
+struct ContentChange {
+    ids: InodeNumbers,
+    /// True if the content before is known: the stamps of it are true. Else the record goes on with an earlier one.
+    begins: bool,
+    /// The size before.
+    size: u64,
+    before: StateBefore,
+}
+
+impl ContentChange {
+    fn of(op: &Op) -> Option<ContentChange> {
+        let (ids, size, mtime, kept, grows) = match op {
+            Op::Write {
+                ids,
+                size,
+                mtime,
+                kept,
+                ..
+            } => (ids, size, mtime, kept, false),
+            Op::Truncate {
+                ids,
+                size,
+                to,
+                mtime,
+                kept,
+                new,
+                ..
+            }
+            | Op::Content {
+                ids,
+                size,
+                to,
+                mtime,
+                kept,
+                new,
+                ..
+            } => (new.as_ref().unwrap_or(ids), size, mtime, kept, to >= size),
+            Op::Allocate {
+                ids,
+                size,
+                mode,
+                mtime,
+                kept,
+                ..
+            } => (ids, size, mtime, kept, *mode <= 1),
+            _ => return None,
+        };
+        Some(ContentChange {
+            ids: *ids,
+            begins: kept.is_some() || *size == 0,
+            size: *size,
+            before: (grows.then_some(*size), *mtime),
+        })
+    }
+}
+
+/// The number of such records for each file; of more, the first ones keep their stamps.
+const MAX_STAMPED: usize = 64;
 
 impl LeftFiles {
     /// Notes the file that a record made.
     pub(super) fn note_made(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
         self.remember(ids, seq);
+        if let Some(file) = self.files.get_mut(&ids) {
+            file.opened = Some((meta.size, time(meta.mtime)));
+            file.stamped.push((seq, None));
+        }
         self.add(LeftState {
             made: true,
             ..stamp(seq, ids, meta)
@@ -46,45 +125,122 @@ impl LeftFiles {
 
     /// Notes a record: a change of a content lets its file be stamped.
     pub(super) fn note_record(&mut self, seq: u64, op: &Op) {
-        let changed = match op {
-            Op::Write { ids, .. } | Op::Allocate { ids, .. } => Some(*ids),
-            Op::Truncate { ids, new, .. } | Op::Content { ids, new, .. } => {
-                Some(new.unwrap_or(*ids))
-            }
-            _ => None,
-        };
-        if let Some(ids) = changed {
-            self.remember(ids, seq);
+        let change = ContentChange::of(op);
+        if let Some(change) = &change
+            && (change.begins || !self.files.contains_key(&change.ids))
+        {
+            self.end_writing(change);
+            self.remember(change.ids, seq);
         }
         if self.files.is_empty() {
             return;
         }
+        let before = match op {
+            Op::Attr { was, .. } => Some((None, was.mtime)),
+            _ => change.map(|change| change.before),
+        };
         for ids in op.ids() {
-            if let Some(file) = self.files.get_mut(ids) {
-                file.seq = seq;
+            let Some(file) = self.files.get_mut(ids) else {
+                continue;
+            };
+            file.seq = seq;
+            if let Some(before) = before {
+                let open = file.stamped.iter_mut().filter(|(_, then)| then.is_none());
+                open.for_each(|(_, then)| *then = Some(before));
+            }
+            if let Op::Write { size, mtime, .. } = op {
+                file.opened = Some((*size, *mtime));
+                (file.writing, file.stamp) = (true, None);
             }
         }
     }
 
-    /// Takes a stamp of a file.
+    /// Notes the state of a file that is still open for writing.
+    pub(super) fn note_state(&mut self, ids: InodeNumbers, meta: &Meta) {
+        if let Some(file) = self.files.get_mut(&ids) {
+            file.stamp = Some(stamp(file.seq, ids, meta));
+        }
+    }
+
+    /// Takes a stamp of a file that is left.
     pub(super) fn note_left(&mut self, ids: InodeNumbers, meta: &Meta) {
+        self.note_state(ids, meta);
+        self.leave(ids);
+    }
+
+    /// Notes that the last open for writing of a file has ended. `unwritten` has its state if every write was seen.
+    pub(super) fn note_closed(&mut self, ids: InodeNumbers, unwritten: Option<&Meta>) {
         let Some(file) = self.files.get_mut(&ids) else {
             return;
         };
-        let stamp = stamp(file.seq, ids, meta);
-        if file.stamp.as_ref() == Some(&stamp) {
+        if let Some(meta) = unwritten
+            && file.stamp.is_none()
+            && file.opened == Some((meta.size, time(meta.mtime)))
+        {
+            file.stamp = Some(stamp(file.seq, ids, meta));
+        }
+        self.leave(ids);
+    }
+
+    /// Adds the stamp of a file that is left to those that wait, and those after earlier records since its opening.
+    fn leave(&mut self, ids: InodeNumbers) {
+        let Some(file) = self.files.get_mut(&ids) else {
+            return;
+        };
+        file.writing = false;
+        let Some(last) = file.stamp.clone() else {
+            return;
+        };
+        if file.stamped.last().is_none_or(|(seq, _)| *seq != last.seq) {
+            if file.stamped.len() == MAX_STAMPED {
+                file.stamped.remove(0);
+            }
+            file.stamped.push((last.seq, None));
+        } else if file.left.as_ref() == Some(&last) {
             return;
         }
-        file.stamp = Some(stamp.clone());
-        self.add(stamp);
+        file.left = Some(last.clone());
+        let stamped = file.stamped.clone();
+        self.add_all(&stamped, &last);
+    }
+
+    /// Adds stamps after records. `last` is the state now.
+    fn add_all(&mut self, stamped: &[(u64, Option<StateBefore>)], last: &LeftState) {
+        for (seq, then) in stamped {
+            self.add(LeftState {
+                seq: *seq,
+                size: then.and_then(|(size, _)| size).unwrap_or(last.size),
+                mtime: then.map_or(last.mtime, |(_, mtime)| mtime),
+                ..last.clone()
+            });
+        }
+    }
+
+    /// Takes stamps anew that a file got while it was open for writing: now a record tells its state.
+    fn end_writing(&mut self, change: &ContentChange) {
+        let Some(file) = self.files.get(&change.ids).filter(|file| file.writing) else {
+            return;
+        };
+        if let (Some(last), (_, mtime)) = (&file.left, change.before) {
+            let last = LeftState {
+                size: change.size,
+                mtime,
+                ..last.clone()
+            };
+            let stamped = file.stamped.clone();
+            self.add_all(&stamped, &last);
+        }
     }
 
     /// Takes a stamp anew after an act of the home on the attributes, if the file was as the last one says.
     pub(super) fn note_attributes(&mut self, ids: InodeNumbers, before: &Meta, after: &Meta) {
         let file = self.files.get(&ids);
         let is_same = |last: &LeftState| *last == stamp(last.seq, ids, before);
-        if file.is_some_and(|file| file.stamp.as_ref().is_some_and(is_same)) {
-            self.note_left(ids, after);
+        if let Some(file) = file.filter(|file| file.stamp.as_ref().is_some_and(is_same)) {
+            match file.writing {
+                true => self.note_state(ids, after),
+                false => self.note_left(ids, after),
+            }
         }
     }
 
@@ -121,8 +277,20 @@ impl LeftFiles {
             let middle = *middle;
             self.files.retain(|_, file| file.seq > middle);
         }
-        self.files.insert(ids, LeftFile { seq, stamp: None });
+        let file = LeftFile {
+            seq,
+            writing: true,
+            opened: None,
+            stamp: None,
+            left: None,
+            stamped: Vec::new(),
+        };
+        self.files.insert(ids, file);
     }
+}
+
+fn time(time: Time) -> FileTime {
+    (time.sec, time.nsec)
 }
 
 fn stamp(seq: u64, ids: InodeNumbers, meta: &Meta) -> LeftState {
@@ -132,8 +300,8 @@ fn stamp(seq: u64, ids: InodeNumbers, meta: &Meta) -> LeftState {
         ids,
         born: meta.born,
         size: meta.size,
-        mtime: (meta.mtime.sec, meta.mtime.nsec),
-        ctime: (meta.ctime.sec, meta.ctime.nsec),
+        mtime: time(meta.mtime),
+        ctime: time(meta.ctime),
         made: false,
         sha256: None,
         n: None,
@@ -147,10 +315,23 @@ impl super::Journal {
         self.with_left(|left| left.note_made(seq, ids, meta));
     }
 
+    /// Notes the state of a file that is still open for writing.
+    pub fn note_state(&self, meta: &Meta) {
+        let ids = self.ids(meta.id);
+        self.with_left(|left| left.note_state(ids, meta));
+    }
+
     /// Takes a stamp of a file that the session made or changed, as it is left now.
     pub fn note_left(&self, meta: &Meta) {
         let ids = self.ids(meta.id);
         self.with_left(|left| left.note_left(ids, meta));
+    }
+
+    /// Notes that the last open for writing of a file has ended. `was_seen` is true if every write through it came to
+    /// the home.
+    pub fn note_closed(&self, meta: &Meta, was_seen: bool) {
+        let ids = self.ids(meta.id);
+        self.with_left(|left| left.note_closed(ids, Some(meta).filter(|_| was_seen)));
     }
 
     /// Takes a stamp anew after a change of a file's attributes, unless somebody else had changed the file.

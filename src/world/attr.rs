@@ -72,7 +72,7 @@ impl World {
                     applied => applied?,
                 }
                 let after = located.node.stat()?;
-                self.journal.note_left(&after);
+                self.note_content_changed(&after, open_state);
                 return Ok(after);
             }
             if change.uid.is_some() || change.gid.is_some() {
@@ -86,7 +86,7 @@ impl World {
         if change.size.is_none() {
             self.journal.note_attributes(located.node.meta(), &after);
         } else {
-            self.journal.note_left(&after);
+            self.note_content_changed(&after, open_state);
         }
         Ok(after)
     }

@@ -281,7 +281,9 @@ impl World {
         let seq = pending.seq();
         let version = Name::new(version.as_bytes())?;
         pending.with_outcome(rename_noreplace(from, version, dir, name))?;
-        self.journal.note_made(seq, &dir.stat(name)?);
+        let meta = dir.stat(name)?;
+        self.journal.note_made(seq, &meta);
+        self.journal.note_left(&meta);
         Ok(())
     }
 

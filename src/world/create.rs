@@ -237,6 +237,7 @@ impl World {
                 let meta = dir.stat(name)?;
                 if is_node && meta.kind == FileType::RegularFile {
                     self.journal.note_made(seq, &meta);
+                    self.journal.note_left(&meta);
                 }
                 Ok(meta)
             }

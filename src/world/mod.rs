@@ -140,6 +140,25 @@ impl World {
         }
     }
 
+    /// Takes a stamp of a file after a change of its content, unless the home has it open for writing.
+    fn note_content_changed(&self, meta: &Meta, open_state: &dyn OpenState) {
+        match open_state.is_written() {
+            true => self.journal.note_state(meta),
+            false => self.journal.note_left(meta),
+        }
+    }
+
+    /// Notes the state of a file that is still open for writing: its stamp is taken at the last close.
+    pub fn note_state(&self, meta: &Meta) {
+        self.journal.note_state(meta);
+    }
+
+    /// Notes that the last open for writing of a file has ended, and whether all writes through it were seen. `meta` is
+    /// what was seen of it last.
+    pub fn note_closed(&self, meta: &Meta, was_seen: bool) {
+        self.journal.note_closed(meta, was_seen);
+    }
+
     /// Has the journal sealed soon, as if there were a record.
     pub fn wake_sealing(&self) {
         self.journal.wake();

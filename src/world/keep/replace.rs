@@ -286,7 +286,7 @@ impl World {
                     pending.done();
                     fresh.making.confirm();
                     let after = stat_fd(fresh.file.as_fd())?;
-                    self.journal.note_left(&after);
+                    self.note_content_changed(&after, open_state);
                     return Ok(after);
                 }
                 Err(error) => pending.abort(&error),
@@ -308,7 +308,7 @@ impl World {
         keeping.confirm(open_state);
         written.map_err(half_written)?;
         let after = located.node.stat()?;
-        self.journal.note_left(&after);
+        self.note_content_changed(&after, open_state);
         Ok(after)
     }
 
