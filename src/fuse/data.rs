@@ -158,6 +158,11 @@ impl FileSystem {
         if finalizer.waiting_count() > 0 {
             finalizer.note_closed(meta.id);
         }
+        if handle.maps {
+            // Its own descriptor must not count as somebody who writes.
+            drop(handle);
+            self.shared.stamp_closed_map(number);
+        }
     }
 
     /// Waits until an open file is on disk.

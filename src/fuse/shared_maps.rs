@@ -6,8 +6,9 @@
 //! is no such map, counts as open for writing until nobody has its inode open. [`CacheKnowledge::Mapped`] says which
 //! files that may be; the kernel says whether it is so, when somebody needs to know it.
 //!
-//! So the stamp of such a file waits for the next seal. It is taken then if no map is left and nothing was changed
-//! since the close; else the file has none, since nobody knows whether the map changed it or somebody else.
+//! So the stamp of such a file is taken when its last descriptor is gone, if no map is left then, or with a seal. What
+//! was changed since the close while there was no map is somebody else's; else the file has no stamp, since nobody
+//! knows whether the map changed it.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -48,18 +49,29 @@ impl SealListener for HomeWriters {
 }
 
 impl SharedState {
+    /// Takes the stamp of a file whose descriptor is gone, if it is not mapped.
+    pub(super) fn stamp_closed_map(&self, number: u64) {
+        let Some(left) = self.closed_maps.0.lock().remove(&number) else {
+            return;
+        };
+        if !self.stamp_if_unmapped(number, &left, true) {
+            self.closed_maps.0.lock().entry(number).or_insert(left);
+        }
+    }
+
     /// Takes the stamps of files that were closed and are mapped no more.
     fn stamp_closed_maps(&self) {
         let closed = std::mem::take(&mut *self.closed_maps.0.lock());
         for (number, left) in closed {
-            if !self.stamp_if_unmapped(number, &left) {
+            if !self.stamp_if_unmapped(number, &left, false) {
                 self.closed_maps.0.lock().entry(number).or_insert(left);
             }
         }
     }
 
-    /// Takes the stamp of a file that is as it was left. Returns false if that cannot be told yet.
-    fn stamp_if_unmapped(&self, number: u64, left: &Meta) -> bool {
+    /// Takes the stamp of a file as it was left. Returns false if that cannot be told yet. `at_close`: nothing but its
+    /// last descriptor can have changed it, so a difference is somebody else's.
+    fn stamp_if_unmapped(&self, number: u64, left: &Meta, at_close: bool) -> bool {
         let Ok(_turn) = self.handles.inode_lock(number, false) else {
             return false;
         };
@@ -75,10 +87,9 @@ impl SharedState {
         if self.is_mapped_file(number, file.as_fd()) {
             return false;
         }
-        if let Ok(now) = stat_fd(file.as_fd())
-            && (now.size, now.mtime) == (left.size, left.mtime)
-        {
-            self.world.note_left_as(&now);
+        let is_as_left = |now: &Meta| (now.size, now.mtime) == (left.size, left.mtime);
+        if at_close || stat_fd(file.as_fd()).is_ok_and(|now| is_as_left(&now)) {
+            self.world.note_left_as(left);
         }
         true
     }

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use rustix::fs::FileType;
+
 use super::ids::InodeNumbers;
 use super::left_state::LeftState;
 use super::op::Op;
@@ -50,7 +52,7 @@ struct LeftFile {
 type StateBefore = (Option<u64>, FileTime);
 
 /// A change of a content by a record.
-struct ContentChange {
+struct RecordedWrite {
     ids: InodeNumbers,
     /// True if the content before is known: the stamps of it are true. Else the record goes on with an earlier one.
     begins: bool,
@@ -59,8 +61,8 @@ struct ContentChange {
     before: StateBefore,
 }
 
-impl ContentChange {
-    fn of(op: &Op) -> Option<ContentChange> {
+impl RecordedWrite {
+    fn of(op: &Op) -> Option<RecordedWrite> {
         let (ids, size, mtime, kept, grows) = match op {
             Op::Write {
                 ids,
@@ -97,7 +99,7 @@ impl ContentChange {
             } => (ids, size, mtime, kept, *mode <= 1),
             _ => return None,
         };
-        Some(ContentChange {
+        Some(RecordedWrite {
             ids: *ids,
             begins: kept.is_some() || *size == 0,
             size: *size,
@@ -125,7 +127,7 @@ impl LeftFiles {
 
     /// Notes a record: a change of a content lets its file be stamped.
     pub(super) fn note_record(&mut self, seq: u64, op: &Op) {
-        let change = ContentChange::of(op);
+        let change = RecordedWrite::of(op);
         if let Some(change) = &change
             && (change.begins || !self.files.contains_key(&change.ids))
         {
@@ -159,6 +161,14 @@ impl LeftFiles {
     pub(super) fn note_state(&mut self, ids: InodeNumbers, meta: &Meta) {
         if let Some(file) = self.files.get_mut(&ids) {
             file.stamp = Some(stamp(file.seq, ids, meta));
+        }
+    }
+
+    /// Takes a stamp of a file that a record moved: one that the session has not changed has none yet.
+    pub(super) fn note_moved(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
+        if !self.files.contains_key(&ids) {
+            self.remember(ids, seq);
+            self.note_left(ids, meta);
         }
     }
 
@@ -217,7 +227,7 @@ impl LeftFiles {
     }
 
     /// Takes stamps anew that a file got while it was open for writing: now a record tells its state.
-    fn end_writing(&mut self, change: &ContentChange) {
+    fn end_writing(&mut self, change: &RecordedWrite) {
         let Some(file) = self.files.get(&change.ids).filter(|file| file.writing) else {
             return;
         };
@@ -235,7 +245,12 @@ impl LeftFiles {
     /// Takes a stamp anew after an act of the home on the attributes, if the file was as the last one says.
     pub(super) fn note_attributes(&mut self, ids: InodeNumbers, before: &Meta, after: &Meta) {
         let file = self.files.get(&ids);
-        let is_same = |last: &LeftState| *last == stamp(last.seq, ids, before);
+        // The time of change is the home's own too: of a rename, say.
+        let is_same = |last: &LeftState| {
+            let mut before = stamp(last.seq, ids, before);
+            before.ctime = last.ctime;
+            *last == before
+        };
         if let Some(file) = file.filter(|file| file.stamp.as_ref().is_some_and(is_same)) {
             match file.writing {
                 true => self.note_state(ids, after),
@@ -319,6 +334,14 @@ impl super::Journal {
     pub fn note_state(&self, meta: &Meta) {
         let ids = self.ids(meta.id);
         self.with_left(|left| left.note_state(ids, meta));
+    }
+
+    /// Takes a stamp of a file that a record moved, as it was found.
+    pub fn note_moved(&self, seq: u64, meta: &Meta) {
+        if meta.kind == FileType::RegularFile {
+            let ids = self.ids(meta.id);
+            self.with_left(|left| left.note_moved(seq, ids, meta));
+        }
     }
 
     /// Takes a stamp of a file that the session made or changed, as it is left now.

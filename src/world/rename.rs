@@ -148,8 +148,10 @@ impl World {
             rename_noreplace(dir, name, found.dir, found.name)?;
             Err(Error::NotFound)
         });
+        let seq = pending.seq();
         match pending.with_outcome(act) {
             Ok(()) => {
+                self.journal.note_moved(seq, &found.meta);
                 self.links
                     .note_move(|| (found.path(), dir.path().join(name)));
                 Ok(RenameResult {
@@ -183,7 +185,10 @@ impl World {
         };
         let at = times_before_swap(found, target)?;
         let pending = self.journal.begin(op, &at, Some(&self.author(caller)))?;
+        let seq = pending.seq();
         pending.with_outcome(exchange_names(found, target))?;
+        self.journal.note_moved(seq, &found.meta);
+        self.journal.note_moved(seq, &target.meta);
         self.links.note_exchange(|| (found.path(), target.path()));
         Ok(RenameResult {
             id: found.meta.id,
@@ -231,10 +236,12 @@ impl World {
                         }
                     })
             });
+            let seq = pending.seq();
             match pending.with_outcome(act) {
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
+                    self.journal.note_moved(seq, &found.meta);
                     self.count_arrival(&target.meta);
                     let replaced = RemovedNode {
                         id: target.meta.id,

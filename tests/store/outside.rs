@@ -186,3 +186,59 @@ fn content_of_a_longer_file_is_given_back_whole() {
         assert!(text(&home, "f") == long, "{how}");
     }
 }
+
+/// A file that the home only moved, or that an undo brought back, has a stamp as well.
+#[test]
+fn files_that_were_only_moved_are_recognised() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        for (change, name) in [
+            ("mv f n; printf XY | dd of=n conv=notrunc status=none", "n"),
+            ("echo n > m; mv m n", "n"),
+            ("printf '1\\nx\\n' > t; chmod 600 t; mv t f", "f"),
+        ] {
+            let mut home =
+                Home::prepared(|store| fs::write(store.join("f"), LINES).unwrap(), options);
+            home.sh(change);
+            let at = home.store().join(name);
+            let file = fs::OpenOptions::new().write(true).open(at).unwrap();
+            file.write_all_at(b"O", 0).unwrap();
+            drop(file);
+            let owners = text(&home, name);
+            home.umount();
+            let told = undo(&home, &[], 4);
+            assert!(
+                told.contains("by somebody outside the home"),
+                "{change}: {told}"
+            );
+            assert_eq!(text(&home, name), owners, "{change}, {options:?}");
+        }
+        let mut home = Home::prepared(|store| fs::write(store.join("f"), LINES).unwrap(), options);
+        home.sh("mv f n");
+        fs::write(home.store().join("n"), "the owner's\n").unwrap();
+        home.umount();
+        assert_eq!(content_before(&home, "f"), None, "{options:?}");
+    }
+}
+
+#[test]
+fn redo_does_not_take_away_what_the_owner_wrote_to_a_file_that_came_back() {
+    need_mount!();
+    for change in ["rm f", "sed -i s/2/agent/ f"] {
+        for (how, save) in SAVES {
+            let mut home = home_with(LINES);
+            home.sh(change);
+            home.umount();
+            undo(&home, &[], 0);
+            save(&home.store().join("f"), "the owner's\n");
+            let output = trumanfs(&["redo".as_ref(), home.store().as_os_str()]);
+            assert_eq!(
+                output.status.code(),
+                Some(4),
+                "{change}, {how}: {}",
+                describe(&output)
+            );
+            assert_eq!(text(&home, "f"), "the owner's\n", "{change}, {how}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use rustix::fs::FileType;
 use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, is_same_layer};
 use super::selection::{CancelledUndo, RecordSelection};
 use crate::error::Result;
-use crate::journal::Record;
+use crate::journal::{Op, Record};
 use crate::name::escape;
 use crate::operator::Store;
 use crate::operator::past::effect::SessionRecord;
@@ -188,27 +188,42 @@ impl UndoPlanner<'_, '_> {
             RecordEffect::Born(node) => Some(*node),
             _ => None,
         });
-        if let Some(node) = born
+        if let Some(node) = born.or_else(|| restored_node(effects, record.1))
             && self.past.tree().kind(node) == FileType::RegularFile
+            && self.is_written_later(node, born, record)?
+            && self.choice == OnConflict::KeepBoth
         {
-            let after = content_of(self.past.tree(), node);
-            let there = content_of(&self.target, node);
-            if !is_same_layer(&after, &there)
-                && !self.is_equal_content(node, &after, &there)?
-                && !self.merge_into_former(node, (&after, &there), record)?
-            {
-                self.content_conflict(record, node, &after);
-                if self.choice == OnConflict::KeepBoth {
-                    self.kept.push(node);
-                    return Ok(true);
-                }
-            }
+            self.kept.push(node);
+            return Ok(true);
         }
         let trash = self.past.tree().lookup(ROOT, TRASH)?;
         if let Some(forced) = self.compare_names(effects, trash, record)? {
             self.reverse_names(effects, (born, trash, forced), record)?;
         }
         Ok(false)
+    }
+
+    /// Returns whether a file that a record made, or took out of the trash, was written to later, which is a conflict;
+    /// not if its later lines can be given to the file that it took the place of.
+    fn is_written_later(
+        &mut self,
+        node: NodeId,
+        born: Option<NodeId>,
+        record: SessionRecord<'_>,
+    ) -> Result<bool> {
+        let after = content_of(self.past.tree(), node);
+        let there = content_of(&self.target, node);
+        // What the home itself wrote to a file that an undo brought back goes with it, and is in the trash.
+        let is_outside = after.as_ref().is_some_and(|layer| layer.kind.is_outside());
+        if is_same_layer(&after, &there)
+            || born.is_none() && !is_outside
+            || self.is_equal_content(node, &after, &there)?
+            || self.merge_into_former(node, (&after, &there), record)?
+        {
+            return Ok(false);
+        }
+        self.content_conflict(record, node, &after);
+        Ok(true)
     }
 
     /// Compares names with the state that the record left. Returns whether they are taken back, and then whether by
@@ -358,4 +373,16 @@ impl UndoPlanner<'_, '_> {
     fn alias(&self, place: NameSlot) -> NameId {
         self.instead.get(&place).copied().unwrap_or(place.1)
     }
+}
+
+/// Returns the file that a record took out of the trash.
+fn restored_node(effects: &[RecordEffect], record: &Record) -> Option<NodeId> {
+    let is_restore = matches!(record.op, Op::Restore { .. });
+    effects
+        .iter()
+        .filter(|_| is_restore)
+        .find_map(|effect| match effect {
+            RecordEffect::Name { before, after, .. } if before != after => *after,
+            _ => None,
+        })
 }

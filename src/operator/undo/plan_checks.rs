@@ -112,8 +112,7 @@ impl UndoPlanner<'_, '_> {
             };
             let disk = self.target.disk();
             let by = self.conflicting_record((node, disk.name_id(&child)));
-            let text = disk.text(name);
-            let what = format!("{} has {} in it since", escape(&text), escape(&child));
+            let what = format!("{} has {} in it since", self.name_of(node), escape(&child));
             self.forcible_conflict(&of, what, by);
             if self.choice == OnConflict::KeepBoth {
                 self.target.set_by_id(dir, name, Some(node));
