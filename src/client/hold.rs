@@ -26,6 +26,8 @@ const UNMOUNT_LIMIT: Duration = Duration::from_secs(10);
 const KILLED_END_LIMIT: Duration = Duration::from_secs(2);
 /// The number of times that a refused mount is tried again at once.
 const MAX_MOUNT_ATTEMPTS: u32 = 3;
+/// The number of times that a store's state may vanish while it is opened.
+const MAX_VANISHED_STATES: u32 = 50;
 /// The pause between two attempts.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -155,7 +157,7 @@ pub fn hold(
 ) -> Result<HomeHold> {
     let target = &*findable(target);
     let end = Instant::now() + UNMOUNT_LIMIT;
-    let mut attempts = 0;
+    let (mut attempts, mut vanished) = (0, 0);
     let mut own = None;
     loop {
         let held = match site_unless_served(target)? {
@@ -194,6 +196,13 @@ pub fn hold(
         match held {
             // Another one's home is ending, or two of us have tried to mount the store.
             Err(error) if error.kind() == FailureKind::Conflict && Instant::now() < end => {
+                std::thread::sleep(ATTEMPT_PAUSE);
+            }
+            // An agent that could not start has just removed the state that it had made.
+            Err(error)
+                if error.kind() == FailureKind::Missing && vanished < MAX_VANISHED_STATES =>
+            {
+                vanished += 1;
                 std::thread::sleep(ATTEMPT_PAUSE);
             }
             held => return held,
