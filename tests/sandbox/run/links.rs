@@ -2,7 +2,7 @@
 //! into such a home.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -229,6 +229,28 @@ fn links_that_lead_out_are_flagged() {
     let list = html.split("Look at these first").nth(1).unwrap();
     let list = list.split("</ul>").next().unwrap();
     assert_eq!(list.matches(words).count(), flagged.len(), "{list}");
+}
+
+/// What its owner may not look at stops no review.
+#[test]
+fn closed_directories_are_reviewed() {
+    need_mount!();
+    let store = Store::new();
+    fs::create_dir_all(store.store.join("moved/closed")).unwrap();
+    fs::create_dir(store.store.join("closed")).unwrap();
+    let script = "chmod 0 moved/closed closed; mv moved elsewhere; ln -s closed/x l";
+    let output = run(&store.store, script);
+    let path = store.store.to_str().unwrap();
+    let review = trumanfs(&["review", path, "--run", "last", "--json"]);
+    let listed = String::from_utf8_lossy(&review.stdout).into_owned();
+    for dir in ["elsewhere/closed", "closed"] {
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(store.store.join(dir), open).unwrap();
+    }
+    assert!(listed.contains("/elsewhere"), "{}", describe(&review));
+    let said = err(&output);
+    assert!(said.contains("what is different: "), "{said}");
+    assert!(!said.contains("cannot be told"), "{said}");
 }
 
 /// The processes that a process has started.
