@@ -66,7 +66,7 @@ class Moment:
 
     def __init__(self, tree, point, who, run, paths, held):
         self.tree, self.point, self.who, self.run = tree, point, who, run
-        self.all_paths, self.paths = paths, paths - set(held)
+        self.all_paths, self.paths, self.held = paths, paths - set(held), set(held)
 
 
 class Recorder:
@@ -110,8 +110,8 @@ class Recorder:
                 self.made[path] = who
             if old is None or old.mode != new.mode:
                 self.modes[path] = who
-            source = source_of(path, before, tree)
-            if source and who != PERSON:
+            source = source_of(path, before, tree) or linked_to(path, before, tree)
+            if source and source not in tree and who != PERSON:
                 self.moved_inodes.add(new.inode)
             owners[path] = {line: self.owner(line, path, source, who, run) for line in new.lines()}
         self.owners = owners
@@ -151,6 +151,9 @@ class Recorder:
             last += 1
         things = [self.moments[number].tree.get(path) for number in range(first, last + 1)]
         inodes = {thing.inode for thing in things if thing}
+        # What a program writes through a descriptor that it has for long has no record of its own.
+        for moment in self.moments:
+            things += [thing for path, thing in moment.tree.items() if path in moment.held and thing.inode in inodes]
         for number in at:
             things += [thing for thing in self.moments[number].tree.values() if thing.inode in inodes]
         return things
@@ -200,7 +203,8 @@ class Recorder:
                 raise Differs("1 mode", f"/{path}: {oct(thing.mode)} became {oct(new.mode)}")
             self.judge_untouched(path, thing, new)
         for path, who in self.gone.items():
-            if who == PERSON and path in after and path not in free:
+            # What had been moved away from there before may come back to a name that is free.
+            if who == PERSON and path in after and path not in free and not source_of(path, before, after):
                 raise Differs("1 removed", f"/{path} is back, which the person removed or moved away")
         for path, new in after.items():
             made_up = [line for line in new.lines() if line not in self.lines]
@@ -261,6 +265,12 @@ def source_of(path, before, after):
         if thing.inode == new.inode and (other not in after or after[other].inode != new.inode):
             return other
     return None
+
+
+def linked_to(path, before, after):
+    """Of a new further name of a file: a name that it had before."""
+    inode = after[path].inode
+    return next((other for other, thing in before.items() if thing.inode == inode and other != path), None)
 
 
 def is_near(path, other):

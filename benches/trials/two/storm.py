@@ -190,7 +190,7 @@ class Storm:
             self.held = deed[1]
         self.pause()
         tree = laws.look(self.store)
-        held = list(laws.changed(self.recorder.now(), tree)) if deed[0] == "held_write" else []
+        held = list(laws.changed(self.recorder.now(), tree)) if deed[0].startswith("held") else []
         self.recorder.note(tree, self.point(), AGENT, self.run_number, held)
         if deed[0] == "held_close":
             self.held = None
@@ -209,7 +209,7 @@ class Storm:
         self.pause()
         after = laws.look(self.store)
         if self.way != "agent" or not self.discards:
-            self.recorder.note(after, self.point(), AGENT, self.run_number)
+            self.recorder.note(after, self.point(), AGENT, self.run_number, list(laws.changed(before, after)))
             return
         self.recorder.judge_persons(after)
         if code == 0 and "conflict" not in err:
