@@ -23,6 +23,7 @@ class Thing:
     def __init__(self, path):
         found = os.lstat(path)
         self.inode, self.mode, self.mtime, self.links = found.st_ino, found.st_mode, found.st_mtime_ns, found.st_nlink
+        self.changed = found.st_ctime_ns
         self.is_file = stat.S_ISREG(found.st_mode)
         self.content, self.extended = None, {}
         if self.is_file:
@@ -94,6 +95,9 @@ class Recorder:
     def note(self, tree, point, who, run=None, held=()):
         """Takes a step down. `held`: paths at which a file that is open changes without a record of its own."""
         before = self.now()
+        if who == PERSON:
+            touched = [path for path in tree if path in before and before[path].changed != tree[path].changed]
+            self.person_paths.update(path for path in touched if tree[path].is_file)
         paths = set(changed(before, tree))
         owners = {path: lines for path, lines in self.owners.items() if path not in paths}
         for path in paths:
@@ -154,8 +158,10 @@ class Recorder:
         # What a program writes through a descriptor that it has for long has no record of its own.
         for moment in self.moments:
             things += [thing for path, thing in moment.tree.items() if path in moment.held and thing.inode in inodes]
+        names = {name for moment in self.moments for name, thing in moment.tree.items() if thing.inode in inodes}
         for number in at:
-            things += [thing for thing in self.moments[number].tree.values() if thing.inode in inodes]
+            tree = self.moments[number].tree
+            things += [thing for name, thing in tree.items() if thing.inode in inodes or name in names]
         return things
 
     def is_border(self, number, path):

@@ -176,7 +176,9 @@ class Storm:
             kind = self.draw.choice(["held_write", "held_write", "held_close"])
             deed = [kind, self.held] + ([choice.line().decode()] if kind == "held_write" else [])
         else:
-            deed = choice.deed([kind for kind in choices.AGENT_KINDS if kind != "hold" or not self.held])
+            # What is held is written at its close, and is not seen if that is taken back at once.
+            holds = not self.held and not (self.way == "agent" and self.discards)
+            deed = choice.deed([kind for kind in choices.AGENT_KINDS if kind != "hold" or holds])
         self.tell_agent(deed)
 
     def tell_agent(self, deed):
