@@ -51,6 +51,7 @@ mod swapped;
 mod task_keys;
 mod task_vectors;
 mod trash;
+mod two;
 mod undo;
 mod undo_by_user;
 mod undo_editors;

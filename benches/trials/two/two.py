@@ -213,7 +213,7 @@ def add_up(files):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="0..20", help="A..B without B, or one")
+    parser.add_argument("--seeds", default="0..20", help="A..B without B, or some with commas")
     parser.add_argument("--binary", default=os.path.join(HERE, "../../../target/release/trumanfs"))
     parser.add_argument("--label", default="", help="what results go by; the commit if not said")
     parser.add_argument("--results", help="a file that gets a line for each seed")
@@ -231,7 +231,7 @@ def parse():
 
 def seeds_of(args):
     first, dots, end = args.seeds.partition("..")
-    seeds = range(int(first), int(end)) if dots else [int(first)]
+    seeds = range(int(first), int(end)) if dots else [int(seed) for seed in args.seeds.split(",")]
     known = set()
     if args.results and os.path.exists(args.results):
         with open(args.results, encoding="utf-8") as lines:

@@ -350,12 +350,7 @@ impl UndoPlanner<'_, '_> {
         trash: Option<NodeId>,
         record: SessionRecord<'_>,
     ) {
-        let name = self.target.disk().text(name_id);
-        let at = match self.target.path(dir).or_else(|| self.past.tree().path(dir)) {
-            Some(path) if path.is_root() => format!("/{}", escape(&name)),
-            Some(path) => format!("{path}/{}", escape(&name)),
-            None => escape(&name),
-        };
+        let at = self.whole_name(dir, name_id);
         let lost = after.is_some_and(|node| self.past.tree().is_lost(node));
         let is_replaced = lost && there.is_some();
         let what = match (after, there) {
@@ -368,6 +363,16 @@ impl UndoPlanner<'_, '_> {
         };
         let by = self.conflicting_record((dir, name_id));
         self.conflict(record, at, what, by, !lost || is_replaced);
+    }
+
+    /// Where a name is: a bare one would not say which of several is meant.
+    pub(super) fn whole_name(&self, dir: NodeId, name: NameId) -> String {
+        let name = self.target.disk().text(name);
+        match self.target.path(dir).or_else(|| self.past.tree().path(dir)) {
+            Some(path) if path.is_root() => format!("/{}", escape(&name)),
+            Some(path) => format!("{path}/{}", escape(&name)),
+            None => escape(&name),
+        }
     }
 
     fn alias(&self, place: NameSlot) -> NameId {

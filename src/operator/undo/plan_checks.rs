@@ -84,8 +84,8 @@ impl UndoPlanner<'_, '_> {
             } else {
                 continue;
             };
-            let text = self.target.disk().text(name);
-            self.unforcible_conflict(of, format!("{} {problem}", escape(&text)), by);
+            let at = self.whole_name(dir, name);
+            self.unforcible_conflict(of, format!("{at} {problem}"), by);
             self.target.set_by_id(dir, name, now);
         }
         self.changed = changed;

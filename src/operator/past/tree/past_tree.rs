@@ -276,7 +276,11 @@ impl<'a> PastTree<'a> {
     fn lost_node(&self, node: NodeId) -> Error {
         let name = match (self.path(node), self.slot(node)) {
             (Some(path), _) => path.to_string(),
-            (None, Some((_, name))) => escape(&name),
+            (None, Some((dir, name))) => match self.path(dir) {
+                Some(path) if path.is_root() => format!("/{}", escape(&name)),
+                Some(path) => format!("{path}/{}", escape(&name)),
+                None => escape(&name),
+            },
             (None, None) => "it".to_owned(),
         };
         Error::Missing {
