@@ -23,6 +23,7 @@ use super::reply::OpenReply;
 use super::shared_maps::can_outlive;
 use super::{FileSystem, MountMechanisms, handle_flags};
 use crate::error::{Error, Result};
+use crate::sys::process_maps::may_write_through_a_map;
 use crate::world::root::stat_fd;
 use crate::world::{Caller, Meta, Origin, StartedVersion};
 
@@ -250,7 +251,7 @@ impl FileSystem {
 
     /// Takes a stamp of a file that was written past the daemon, before its close(2) returns: after that its owner may
     /// change it.
-    pub(super) fn note_flushed(&self, fh: FileHandle) {
+    pub(super) fn note_flushed(&self, fh: FileHandle, process: u32) {
         let handle = self.shared.handles.get(fh.0);
         let Some(handle) = handle.filter(|handle| handle.hidden.is_some()) else {
             return;
@@ -260,7 +261,7 @@ impl FileSystem {
             Err(error) => return log::debug!("a file that was closed has no stamp: {error}"),
         };
         *handle.seen.lock() = Some(left);
-        if handle.maps {
+        if handle.maps && may_write_through_a_map(process) {
             // A map of it may outlive the close.
             self.shared.closed_maps.note(handle.node(), left);
             self.world().wake_sealing();

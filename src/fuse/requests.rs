@@ -228,7 +228,7 @@ impl Filesystem for FileSystem {
             return reply.error(Errno::ENOSYS);
         }
         self.begin_request(req, ino, counted!(flush));
-        self.note_flushed(fh);
+        self.note_flushed(fh, req.pid());
         reply.ok();
     }
 

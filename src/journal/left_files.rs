@@ -13,6 +13,7 @@ use super::ids::InodeNumbers;
 use super::left_state::LeftState;
 use super::op::Op;
 use super::stamp::FileTime;
+use crate::name::WorldPath;
 use trumanfs_types::meta::{Id, Meta, Time};
 
 /// The number of files whose last record is remembered; those with the oldest are forgotten, and get no stamp.
@@ -35,6 +36,10 @@ pub(super) struct LeftFiles {
 struct LeftFile {
     /// The last record about it.
     seq: u64,
+    /// The path that the last record has of it after it.
+    path: Option<WorldPath>,
+    /// True if a former content was kept, or a file replaced.
+    had_former: bool,
     /// True if it may be open for writing.
     writing: bool,
     /// The size and modification time when it was opened, if nothing is known to have changed it since.
@@ -141,6 +146,7 @@ impl LeftFiles {
             Op::Attr { was, .. } => Some((None, was.mtime)),
             _ => change.map(|change| change.before),
         };
+        self.note_place(op);
         for ids in op.ids() {
             let Some(file) = self.files.get_mut(ids) else {
                 continue;
@@ -155,6 +161,39 @@ impl LeftFiles {
                 (file.writing, file.stamp) = (true, None);
             }
         }
+    }
+
+    /// Notes where a record leaves its file, and whether something was there before.
+    fn note_place(&mut self, op: &Op) {
+        let (path, ids, had_former) = match op {
+            Op::Rename {
+                to, ids, replaced, ..
+            }
+            | Op::Restore {
+                to, ids, replaced, ..
+            } => (to, *ids, replaced.is_some()),
+            op => match (op.changed_file(), op.content()) {
+                (Some((path, ids)), Some((kept, _))) => (path, ids, kept.is_some()),
+                _ => return,
+            },
+        };
+        if let Some(file) = self.files.get_mut(&ids) {
+            file.path = Some(path.clone());
+            file.had_former |= had_former;
+        }
+    }
+
+    /// Returns the files that were left and had a former content, with their paths and last stamps.
+    fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
+        let left = self
+            .files
+            .values()
+            .filter(|file| file.had_former && !file.writing);
+        let mut left: Vec<(WorldPath, LeftState)> = left
+            .filter_map(|file| Some((file.path.clone()?, file.left.clone()?)))
+            .collect();
+        left.sort_unstable_by_key(|(_, left)| left.seq);
+        left
     }
 
     /// Notes the state of a file that is still open for writing.
@@ -292,8 +331,11 @@ impl LeftFiles {
             let middle = *middle;
             self.files.retain(|_, file| file.seq > middle);
         }
+        let before = self.files.remove(&ids);
         let file = LeftFile {
             seq,
+            path: before.as_ref().and_then(|file| file.path.clone()),
+            had_former: before.is_some_and(|file| file.had_former),
             writing: true,
             opened: None,
             stamp: None,
@@ -328,6 +370,11 @@ impl super::Journal {
     pub fn note_made(&self, seq: u64, meta: &Meta) {
         let ids = self.ids(meta.id);
         self.with_left(|left| left.note_made(seq, ids, meta));
+    }
+
+    /// Returns the files that were left and had a former content, with their paths and last stamps.
+    pub fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
+        self.left.lock().left_texts()
     }
 
     /// Notes the state of a file that is still open for writing.

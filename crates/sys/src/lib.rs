@@ -14,6 +14,7 @@ pub mod identity;
 pub mod locks;
 pub mod namespaces;
 pub mod process;
+pub mod process_maps;
 pub mod sched;
 pub mod seccomp;
 pub mod signal;

@@ -162,6 +162,11 @@ impl<'a> JournalPass<'a> {
                 first,
             } => {
                 self.check_seal(here, (line.number, first), &seal, (whole, covers));
+                for n in seal.stamps.iter().filter_map(|stamp| stamp.n) {
+                    if let Some((_, known)) = here.versions.get_mut(&n) {
+                        *known = true;
+                    }
+                }
                 // The digests of a tampered seal mean nothing.
                 if whole {
                     self.sums.digests(seal.digests);

@@ -124,6 +124,7 @@ impl World {
         }
         self.gatherer.end();
         self.gather_now();
+        self.keep_left_texts();
         self.finalizer.finish(&NoWriters(&self.root), END_LIMIT);
         self.digests.finish(&NoWriters(&self.root), self.mounted);
         self.drop_scratch();

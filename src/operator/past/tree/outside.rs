@@ -166,14 +166,10 @@ impl PastTree<'_> {
         }
     }
 
-    /// Returns whether a file may be the successor of one that is gone: it is a plain file outside the trash, and no
-    /// later record has given it another inode.
+    /// Returns whether a file may be the successor of one that is gone: it is a plain file outside the trash.
     pub(super) fn may_succeed(&mut self, dir: NodeId, node: NodeId) -> Result<bool> {
         let in_trash = self.lookup(ROOT, TRASH)? == Some(dir);
-        Ok(!in_trash
-            && self.kind(node) == FileType::RegularFile
-            && self.ids(node).is_some()
-            && self.disk.ids(node) == self.ids(node))
+        Ok(!in_trash && self.kind(node) == FileType::RegularFile && self.ids(node).is_some())
     }
 
     /// As [`PastTree::may_succeed`], for the file at a path.

@@ -1,0 +1,104 @@
+//! Copies of the texts that a session leaves, made at its end.
+//!
+//! Owns which files get one: texts that had a former content, so that what the session changed in them can be taken
+//! back line by line beside what their owner changes later; and the indexes of git, which are compared by their
+//! entries. A copy is a version that no record names: the stamp in the last seal does. It is made only of a file that
+//! is as its stamp says, before and after.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::journal::LeftState;
+use crate::name::WorldPath;
+use crate::world::World;
+use crate::world::root::stat_fd;
+use trumanfs_types::meta::{Id, Meta};
+
+/// The size in bytes of the largest text of which a copy is kept.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// The size in bytes of the largest index of git of which a copy is kept.
+const MAX_INDEX_BYTES: u64 = 16 << 20;
+
+/// The bytes that the copies of a session may have.
+const MAX_SESSION_BYTES: u64 = 64 << 20;
+
+/// The time after which no more copies are made: an unmount waits for them.
+const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+impl World {
+    /// Keeps copies of the texts that the session leaves.
+    pub(in crate::world) fn keep_left_texts(&self) {
+        if !self.versions.options().versions {
+            return;
+        }
+        let until = Instant::now() + TIME_LIMIT;
+        let mut room = MAX_SESSION_BYTES;
+        for (path, left) in self.journal.left_texts() {
+            let largest = match is_git_index(&path) {
+                true => MAX_INDEX_BYTES,
+                false => MAX_TEXT_BYTES,
+            };
+            if left.size == 0 || left.size > largest.min(room) || Instant::now() >= until {
+                continue;
+            }
+            match self.keep_left(&path, &left) {
+                Ok(Some(copied)) => {
+                    room -= left.size;
+                    self.journal.add_stamps([copied]);
+                }
+                Ok(None) => {}
+                Err(error) => log::debug!("{path}: what was left is not kept: {error}"),
+            }
+        }
+    }
+
+    fn keep_left(&self, path: &WorldPath, left: &LeftState) -> Result<Option<LeftState>> {
+        let device = self.root.id().0;
+        let id = match left.ids {
+            [0, inode] => Id(device, inode),
+            [device, inode] => Id(device, inode),
+        };
+        let node = self.root.node_expecting(path, id)?;
+        let is_as_left = |meta: &Meta| {
+            (meta.size, meta.mtime.sec, meta.mtime.nsec) == (left.size, left.mtime.0, left.mtime.1)
+        };
+        if !is_as_left(node.meta()) {
+            return Ok(None);
+        }
+        let file = self.root.open_to_read(&node)?;
+        let mut bytes = Vec::new();
+        let read = std::fs::File::from(file.try_clone().map_err(|e| Error::io("dup", &e))?)
+            .take(left.size + 1)
+            .read_to_end(&mut bytes);
+        read.map_err(|error| Error::io("read", &error))?;
+        let is_text = is_git_index(path) || !bytes.contains(&0);
+        if !is_text || bytes.len() as u64 != left.size || !is_as_left(&stat_fd(file.as_fd())?) {
+            return Ok(None);
+        }
+        let mut guard = self.versions.reserve_version(left.size)?;
+        let version = self.versions.create(&guard.name(), OFlags::WRONLY)?;
+        let version = std::fs::File::from(version);
+        version
+            .write_all_at(&bytes, 0)
+            .map_err(|error| Error::io("pwrite", &error))?;
+        guard.confirm();
+        Ok(Some(LeftState {
+            sha256: Some(base16ct::lower::encode_string(&Sha256::digest(&bytes))),
+            n: Some(guard.number()),
+            ..left.clone()
+        }))
+    }
+}
+
+/// Returns whether a path is that of the index of a repository, or of one of its worktrees or submodules.
+fn is_git_index(path: &WorldPath) -> bool {
+    let is_in_git = path.components().any(|name| name.bytes() == b".git");
+    is_in_git && path.name().is_some_and(|name| name.bytes() == b"index")
+}
