@@ -9,8 +9,11 @@ use crate::common::{Home, describe, need_mount, trumanfs};
 
 const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
+/// Saves a text at a path.
+type EditorSave = fn(&Path, &str);
+
 /// The ways in which people's programs save a file.
-const SAVES: [(&str, fn(&Path, &str)); 4] = [
+const SAVES: [(&str, EditorSave); 4] = [
     ("in place", |path, text| fs::write(path, text).unwrap()),
     ("in place without emptying it first", |path, text| {
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
