@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::git_index::tracked_files;
+use crate::world::git_index::tracked_files;
 use crate::world::root::open_beneath;
 use crate::world::{Root, SymlinkPolicy, View, ViewOptions};
 

@@ -44,6 +44,7 @@ impl SealListener for HomeWriters {
     fn before_seal(&self) {
         if let Some(shared) = self.0.upgrade() {
             shared.stamp_closed_maps();
+            shared.world.stamp_indexes();
         }
     }
 }

@@ -362,6 +362,7 @@ fn stamp(seq: u64, ids: InodeNumbers, meta: &Meta) -> LeftState {
         made: false,
         sha256: None,
         n: None,
+        entries: None,
     }
 }
 
@@ -431,7 +432,8 @@ impl super::Journal {
         }
     }
 
-    fn ids(&self, Id(device, inode): Id) -> InodeNumbers {
+    /// Returns a node's numbers as stamps have them: the store's own device is 0.
+    pub fn ids(&self, Id(device, inode): Id) -> InodeNumbers {
         [if device == self.device { 0 } else { device }, inode]
     }
 }

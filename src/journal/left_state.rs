@@ -35,6 +35,9 @@ pub struct LeftState {
     /// The number of the version that holds this content as a whole, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
+    /// Of a git index, the SHA-256 (hex) of its entries. Such a stamp follows no record: `seq` is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<String>,
 }
 
 impl LeftState {

@@ -16,8 +16,6 @@ pub mod ephemeral;
 pub mod filter;
 pub mod fork;
 pub mod fsck;
-pub mod git_index;
-
 pub mod kept_versions;
 pub mod log;
 pub mod merge;

@@ -18,9 +18,11 @@ mod create;
 mod durable;
 mod entries;
 mod file;
+pub mod git_index;
 mod granted_modes;
 pub mod holes;
 pub mod keep;
+mod left_indexes;
 mod list;
 mod located;
 mod marker_records;
@@ -110,6 +112,8 @@ pub struct World {
     /// The names of files with several hard links.
     links: store::link_index::LinkIndex,
     outside: outside_names::OutsideNames,
+    /// The git indexes that came since the last seal.
+    left_indexes: left_indexes::LeftIndexes,
     /// True if files with names outside the store are copied for every program, not only for those of an executor.
     copies_up: bool,
     notices: SessionNotices,

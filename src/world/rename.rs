@@ -120,6 +120,7 @@ impl World {
             (None, _) => self.move_plainly(&found, new_dir, new_name, caller),
         }?;
         drop(names);
+        self.left_indexes.note_rename(new_dir, new_name, &moved);
         if from_trash {
             self.count_departure(&found, &new_dir.path().join(new_name))?;
         }

@@ -30,6 +30,9 @@ impl UndoPlanner<'_, '_> {
             if self.is_equal_content(node, &before, &there)? {
                 return Ok(false);
             }
+            if self.yields_content(node) {
+                return Ok(false);
+            }
             if self.merge_lines(node, (&after, &there), record)? {
                 return Ok(false);
             }
@@ -147,19 +150,22 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    /// Compares two contents of a node byte by byte. An unreadable content equals no other.
+    /// Compares two contents of a node byte by byte, those of an index by entries. An unreadable content equals no other.
     pub(super) fn is_equal_content(
         &self,
         node: NodeId,
         one: &Option<Arc<ContentLayer>>,
         two: &Option<Arc<ContentLayer>>,
     ) -> Result<bool> {
+        if self.is_left_index(node, one, two)? {
+            return Ok(true);
+        }
         let disk = self.target.disk();
         let open = |layer: &Option<Arc<ContentLayer>>| {
             PastContent::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
         };
         match (open(one), open(two)) {
-            (Ok(one), Ok(two)) => one.equals(&two),
+            (Ok(one), Ok(two)) => Ok(one.equals(&two)? || self.is_same_index(node, &one, &two)?),
             (Err(Error::Missing { .. } | Error::Damaged(_)), _)
             | (_, Err(Error::Missing { .. } | Error::Damaged(_))) => Ok(false),
             (Err(error), _) | (_, Err(error)) if error.is_denial() => Ok(false),

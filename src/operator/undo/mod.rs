@@ -17,6 +17,8 @@ mod conflicting_records;
 mod content_changes;
 mod copier;
 pub mod edit;
+mod git_changes;
+mod git_files;
 mod last_undo;
 mod later_lines;
 mod moves;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
+use super::git_files::{GitFile, git_file};
 use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, is_same_layer};
 use super::selection::{CancelledUndo, RecordSelection};
 use crate::error::Result;
@@ -16,7 +17,9 @@ use crate::journal::{Op, Record};
 use crate::name::escape;
 use crate::operator::Store;
 use crate::operator::past::effect::SessionRecord;
-use crate::operator::past::{NameId, NameSlot, NodeId, Past, ROOT, RecordEffect, RecordId};
+use crate::operator::past::{
+    NameId, NameSlot, NodeId, NodeSet, Past, ROOT, RecordEffect, RecordId,
+};
 use crate::operator::point::{Operation, Point};
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
@@ -53,6 +56,8 @@ pub fn plan<'a>(
         followed: Vec::new(),
         purged: HashMap::default(),
         missing: HashSet::new(),
+        selected_nodes: NodeSet::default(),
+        since: i64::MAX,
     };
     if let Some(oldest) = &selection.oldest {
         planner.go_back(selection, oldest)?;
@@ -97,6 +102,7 @@ impl UndoPlanner<'_, '_> {
             begun = cancelled.filter(|undo| undo.is_older);
             let effects = self.past.tree_mut().effects(&record, &session)?;
             if selection.has(&session, record.seq) {
+                self.note_selected(&effects, (&session, &record));
                 self.report_missing_file(&effects, (&session, &record))?;
                 self.reverse_selected(effects, (&session, &record))?;
             } else {
@@ -124,6 +130,7 @@ impl UndoPlanner<'_, '_> {
         }
         if let Some((path, ids)) = record.op.changed_file()
             && self.missing.insert(ids)
+            && git_file(path).is_none_or(|role| role == GitFile::Other)
         {
             self.notes.push(format!(
                 "operation {session}:{}: {path} is not in the store: no record names its removal",
@@ -188,6 +195,9 @@ impl UndoPlanner<'_, '_> {
             RecordEffect::Born(node) => Some(*node),
             _ => None,
         });
+        if self.leaves_later_content(effects)? {
+            return Ok(true);
+        }
         if let Some(node) = born.or_else(|| restored_node(effects, record.1))
             && self.past.tree().kind(node) == FileType::RegularFile
             && self.is_written_later(node, born, record)?
@@ -271,6 +281,8 @@ impl UndoPlanner<'_, '_> {
                 let name = escape(&self.target.disk().text(name));
                 self.conflict(record, name, what, Some(by), false);
             }
+            None
+        } else if self.yields_names(effects, trash) {
             None
         } else if let Some(way) = in_the_way {
             self.name_conflict(way, trash, record);

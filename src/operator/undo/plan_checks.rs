@@ -15,6 +15,7 @@ use crate::world::view::in_trash;
 impl UndoPlanner<'_, '_> {
     pub(super) fn complete_plan(&mut self) -> Result<()> {
         self.check_cancelled();
+        self.keep_git_objects()?;
         self.keep_written_names()?;
         self.check_places()?;
         self.check_made_directories()?;

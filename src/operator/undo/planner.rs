@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::git_files;
 use super::later_lines::MergedLines;
 use crate::journal::{InodeNumbers, Record};
+use crate::name::WorldPath;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
-use crate::operator::past::{NameId, NameSlot, NodeId, NumberHash, Past, PastTree, RecordId};
+use crate::operator::past::{
+    NameId, NameSlot, NodeId, NodeSet, NumberHash, Past, PastTree, RecordId,
+};
 use crate::operator::point::Operation;
 use crate::world::view::in_trash;
 
@@ -122,17 +126,24 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) purged: HashMap<NodeId, RecordId, NumberHash>,
     /// Files of selected records that are nowhere and were reported.
     pub(super) missing: HashSet<InodeNumbers>,
+    /// The nodes that selected records changed.
+    pub(super) selected_nodes: NodeSet,
+    /// The time of the oldest selected record that was met, in microseconds since 1970.
+    pub(super) since: i64,
 }
 
 impl UndoPlanner<'_, '_> {
     /// Returns the name by which a user knows a node now, not a name that it had briefly in between.
     pub(super) fn name_of(&self, node: NodeId) -> String {
-        let seen = self.target.disk().path(node);
-        let path = seen
-            .filter(|path| !in_trash(path))
-            .or_else(|| self.target.path(node))
-            .or_else(|| self.past.tree().path(node));
+        let path = self.known_path(node);
         path.map_or_else(|| "a file".to_owned(), |path| path.to_string())
+    }
+
+    pub(super) fn known_path(&self, node: NodeId) -> Option<WorldPath> {
+        let seen = self.target.disk().path(node);
+        seen.filter(|path| !in_trash(path))
+            .or_else(|| self.target.path(node))
+            .or_else(|| self.past.tree().path(node))
     }
 
     pub(super) fn conflicting_record(&self, (dir, name): NameSlot) -> Option<RecordId> {
@@ -179,7 +190,7 @@ impl UndoPlanner<'_, '_> {
             session: session.to_string(),
             seq: record.seq,
             word: record.op.word().to_owned(),
-            what: format!("{place} {what}"),
+            what: format!("{place} {what}{}", git_files::remedy(&place)),
             by: None,
             by_what: None,
             can_be_forced,

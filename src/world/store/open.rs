@@ -17,6 +17,7 @@ use crate::world::keep::finalize::Finalizer;
 use crate::world::keep::open_writers::NoWriters;
 use crate::world::keep::quota::VersionQuota;
 use crate::world::keep::versions::VersionStore;
+use crate::world::left_indexes::LeftIndexes;
 use crate::world::outside_names::OutsideNames;
 use crate::world::root::Root;
 use crate::world::store::holder::StoreHolder;
@@ -208,6 +209,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
         names_lock: parking_lot::RwLock::default(),
         links: LinkIndex::default(),
         outside: OutsideNames::default(),
+        left_indexes: LeftIndexes::default(),
         copies_up: options.copies_up,
         notices,
         lost: AtomicBool::new(false),

@@ -204,6 +204,7 @@ mod tests {
                     made: false,
                     sha256: None,
                     n: None,
+                    entries: None,
                 }]);
                 journal.seal().unwrap();
             }

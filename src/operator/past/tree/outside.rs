@@ -40,8 +40,18 @@ pub(super) struct PendingStamps {
     /// The inodes of which a stamp was met, and after it no record of their content: with an earlier stamp the home
     /// still had the file open, and what it wrote then has no record.
     settled: HashSet<CompactInode>,
+    /// The digests of the entries of git indexes, each with the size and time of the index.
+    indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
     /// The record that is being reversed.
     pub(super) record: Option<RecordKey>,
+}
+
+/// A git index that the home left.
+#[derive(Debug, Clone)]
+struct LeftIndex {
+    size: u64,
+    mtime: FileTime,
+    entries: Box<str>,
 }
 
 /// A stamp whose records are still to come.
@@ -77,6 +87,15 @@ impl PendingStamps {
     }
 
     fn note(&mut self, inode: CompactInode, after: RecordKey, state: &LeftState) {
+        if let Some(entries) = &state.entries {
+            let left = LeftIndex {
+                size: state.size,
+                mtime: state.mtime,
+                entries: Box::from(entries.as_str()),
+            };
+            self.indexes.entry(inode).or_insert(left);
+            return;
+        }
         self.made.entry(after.clone()).or_insert(state.ids);
         if state.made {
             return;
@@ -132,6 +151,17 @@ impl PastTree<'_> {
         let top = self.difference(node).and_then(|then| then.content.as_ref());
         std::iter::successors(top, |layer| layer.below.as_ref())
             .any(|layer| layer.kind.is_outside())
+    }
+
+    /// Returns the digest of the entries of the git index that the home left at a node, which was changed outside the
+    /// home since.
+    pub fn left_index(&self, node: NodeId) -> Option<&str> {
+        let layer = self.difference(node)?.content.as_ref()?;
+        let left = self.stamps.indexes.get(&self.disk.inode(self.ids(node)?))?;
+        let then = self.difference(node)?.mtime;
+        let is_it =
+            layer.kind.is_outside() && layer.size() == Some(left.size) && then == Some(left.mtime);
+        is_it.then_some(&*left.entries)
     }
 
     /// Returns the inode that the current record made, where a stamp tells.

@@ -4,6 +4,8 @@
 //! same index. Entries count here: path, stage, mode, object id and flags. Stat data, optional extensions and the
 //! checksum are caches. Reads versions 2, 3 and 4 with SHA-1 or SHA-256 ids, and never panics on other bytes.
 
+use sha2::{Digest, Sha256};
+
 /// The bytes of an entry's stat data before and after its mode.
 const STAT_BEFORE_MODE: usize = 24;
 const STAT_AFTER_MODE: usize = 12;
@@ -34,6 +36,20 @@ pub fn tracked_files(index: &[u8]) -> Option<Vec<(Vec<u8>, bool)>> {
     let entries = IndexEntries::read(index)?.0.into_iter();
     let tracked = |entry: IndexEntry<'_>| (entry.path, entry.mode == SYMLINK);
     Some(entries.map(tracked).collect())
+}
+
+/// Returns the SHA-256 (hex) of an index's entries; `None` where [`same_entries`] would compare nothing.
+pub fn entries_digest(index: &[u8]) -> Option<String> {
+    let mut hash = Sha256::new();
+    for entry in IndexEntries::read(index)?.0 {
+        let length = (entry.path.len() as u64).to_le_bytes();
+        let (first, second) = entry.flags;
+        for part in [&length[..], &entry.path, entry.mode, entry.id] {
+            hash.update(part);
+        }
+        hash.update([first.to_le_bytes(), second.to_le_bytes()].concat());
+    }
+    Some(base16ct::lower::encode_string(&hash.finalize()))
 }
 
 /// An entry without its stat data.
