@@ -43,6 +43,9 @@ const EXAMPLES: &[(&str, &str)] = &[
         "trash purge",
         "trumanfs trash purge ~/project --older-than 30d --dry-run",
     ),
+    ("stores", "trumanfs stores"),
+    ("stores forget", "trumanfs stores forget ~/project"),
+    ("stores move", "trumanfs stores move ~/project"),
     ("report", "trumanfs report ~/project --html session.html"),
     ("fsck", "trumanfs fsck ~/project"),
     (

@@ -28,6 +28,7 @@ mod result;
 mod review;
 #[cfg(feature = "mcp")]
 mod serve;
+mod stores;
 mod task;
 mod trash;
 mod undo;
@@ -97,6 +98,8 @@ enum CliCommand {
     /// Looks into the trash, and takes things out of it
     #[command(subcommand)]
     Trash(trash::TrashCommand),
+    /// Lists the stores whose state lies in the state home, forgets one, or moves the state of one there
+    Stores(stores::StoresArgs),
     /// Writes a session down as a page: what happened, what is different, how to get things back
     Report(report::ReportArgs),
     /// Checks that journal, trash and former contents of a store agree with each other
@@ -252,6 +255,7 @@ fn run_command(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Fork(args) => fork::fork(&args),
         CliCommand::Merge(args) => fork::merge(&args),
         CliCommand::Trash(command) => trash::trash(command),
+        CliCommand::Stores(args) => stores::stores(&args),
         CliCommand::Report(args) => report::report(&args),
         CliCommand::Fsck(args) => fsck::fsck(&args),
         CliCommand::Doctor(args) => doctor::doctor(&args),

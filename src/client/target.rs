@@ -105,15 +105,15 @@ impl PinnedDir {
     }
 
     /// Gives a directory that is to become a store a place for its own directories in the state home of its owner, where
-    /// it can have one there. A store, and a home, stays as it is.
+    /// it can have one there, or in the directory `named`. A store, and a home, stays as it is.
     ///
     /// # Errors
-    /// As [`site`]; any error from the system calls.
-    pub fn with_new_place(self) -> Result<PinnedDir> {
+    /// As [`site`] and [`Root::with_new_place`].
+    pub fn with_new_place(self, named: Option<&Path>) -> Result<PinnedDir> {
         if site(&self.path)? == DirectorySite::Home {
             return Ok(self);
         }
-        let root = self.root.with_new_place(&self.path)?;
+        let root = self.root.with_new_place(&self.path, named)?;
         Ok(PinnedDir { root, ..self })
     }
 

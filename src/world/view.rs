@@ -16,7 +16,7 @@ use rustix::fs::FileType;
 use super::root::{Dir, HiddenDir, Root};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
-use crate::world::store::layout::{STATE, TRASH};
+use crate::world::store::layout::{SESSIONS, STATE, TRASH};
 use crate::world::store::state_files;
 use trumanfs_types::meta::{Id, Meta};
 
@@ -201,6 +201,9 @@ impl View {
         {
             return false;
         }
+        if name.bytes() == STATE && meta.is_dir() && is_state_in(dir) {
+            return false;
+        }
         let by_kind = match meta.kind {
             FileType::Symlink => self.link_exists(dir, name),
             kind => is_ordinary(kind),
@@ -246,7 +249,8 @@ impl View {
         if state_files::is_git_ignore(dir.path(), name.bytes()) {
             return false;
         }
-        if self.hidden_dir().is_some_and(|hidden| hidden.id.1 == ino) {
+        let is_hidden = |hidden: &HiddenDir| hidden.id.1 == ino;
+        if name.bytes() == STATE || self.hidden_dir().is_some_and(is_hidden) {
             return self.admit(dir, name).is_ok();
         }
         let plain = matches!(
@@ -301,7 +305,7 @@ impl View {
     /// Returns whether no directory on a path can be hidden: nothing is hidden or pinned except the state directory in
     /// the root.
     pub fn hides_no_directory(&self, path: &WorldPath) -> bool {
-        let state = path.components().next().map(Name::bytes) == Some(STATE);
+        let state = path.components().any(|name| name.bytes() == STATE);
         let is_in = |hidden: &HiddenDir| hidden.path.contains(path);
         !state
             && !self.hidden_dir().is_some_and(is_in)
@@ -336,6 +340,13 @@ impl View {
                 && rustix::fs::readlinkat(dir, name.bytes(), Vec::with_capacity(256))
                     .is_ok_and(|target| self.admits_target(dir.path(), target.as_bytes()))
     }
+}
+
+/// Returns whether the `.trumanfs` in a directory is the state of a store that lies further in.
+fn is_state_in(dir: &Dir) -> bool {
+    let sessions = [STATE, SESSIONS.as_bytes()].join(&b'/');
+    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::statat(dir, sessions, flags).is_ok()
 }
 
 /// Returns whether nodes of a kind exist wherever they are.

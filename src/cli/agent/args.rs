@@ -28,6 +28,10 @@ pub(in crate::cli) struct AgentArgs {
     /// around the working directory, the top of its git repository, or itself]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) store: Option<PathBuf>,
+    /// Where the history of a new store lies, and its trash: a directory on the same mount [default: the state home of
+    /// the project's owner, ~/.local/state/trumanfs, where it can be there, else the store]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) state: Option<PathBuf>,
     /// Where the agent begins, from the home or below it [default: without --store, where this is called]
     #[arg(long, value_name = "D")]
     pub(super) cwd: Option<OsString>,

@@ -63,9 +63,13 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
     };
     // Looked up once: below another user's directory the path may be given to another one at any time. A home that this
     // user may not look at is no directory to be made a store.
-    let pinned = PinnedDir::open(&place.store)
-        .and_then(PinnedDir::with_new_place)
-        .ok();
+    let pinned =
+        PinnedDir::open(&place.store).and_then(|dir| dir.with_new_place(args.state.as_deref()));
+    if let (Err(error), Some(_)) = (&pinned, &args.state) {
+        report_failure(error);
+        return ExitCode::from(STATUS_NOT_RUN);
+    }
+    let pinned = pinned.ok();
     let was_store = pinned
         .as_ref()
         .is_none_or(|dir| dir.is_store().unwrap_or(true));

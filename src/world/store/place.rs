@@ -6,6 +6,7 @@
 //! between them by one `renameat2(2)`; a file system without births has no such places. A place is never removed here:
 //! whoever has just found it would work in nothing. One that somebody else may have made is not believed.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -17,12 +18,13 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::name::{EscapedBytes, WorldPath};
+use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::sys::users;
 use crate::world::RunId;
 use crate::world::root::{HiddenDir, Root, StatePlace, stat_fd};
 use crate::world::store::layout::{AGENTS, STATE, TRASH};
 use crate::world::store::state_files::give_to;
+use crate::world::trash::erase::erase;
 use trumanfs_types::meta::Meta;
 
 /// The directory of all states of a user, in the user's state home.
@@ -99,6 +101,29 @@ impl StateHome {
         let is_safe = [me, store.uid].contains(&meta.uid) && meta.permissions() & 0o022 == 0;
         let is_of_store = read_note(&fd).is_some_and(|note| note.id == id);
         (is_safe && is_of_store && meta.id.0 == store.id.0).then_some(StatePlace { fd, path })
+    }
+
+    /// Returns all places here, with their notes.
+    ///
+    /// # Errors
+    /// Those of reading the directory, if it is there.
+    pub fn notes(&self) -> Result<Vec<(PathBuf, PlaceNote)>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = match rustix::fs::openat(CWD, &self.path, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
+            dir => dir.map_err(Error::os("openat"))?,
+        };
+        let mut found = Vec::new();
+        for entry in rustix::fs::Dir::new(dir).map_err(Error::os("getdents64"))? {
+            let entry = entry.map_err(Error::os("getdents64"))?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let place = self.path.join(name);
+            let opened = rustix::fs::openat(CWD, &place, DIR_FLAGS, Mode::empty());
+            let note = opened.ok().and_then(|fd| read_note(&fd));
+            let is_of_name = |note: &PlaceNote| OsStr::new(&note.id) == name;
+            found.extend(note.filter(is_of_name).map(|note| (place, note)));
+        }
+        Ok(found)
     }
 
     /// Makes the directory.
@@ -231,18 +256,32 @@ impl Root {
     }
 
     /// Returns the root of a directory that is to become a store, with a place in its owner's state home if it can have
-    /// one. One that is a store already keeps its place.
+    /// one, or in the directory `named`, where the state home gets a link to it. One that is a store already keeps its
+    /// place.
     ///
     /// # Errors
-    /// Any error from the system calls on the root.
-    pub fn with_new_place(self, at: &Path) -> Result<Root> {
+    /// Any error from the system calls on the root; [`Error::Refused`] if the named directory cannot have it.
+    pub fn with_new_place(self, at: &Path, named: Option<&Path>) -> Result<Root> {
         let store = stat_fd(self.as_fd())?;
         let (home, id) = (StateHome::of_store(&store), id_of(&store));
         let (Some(home), Some(id)) = (home, id) else {
-            return Ok(self);
+            return match named {
+                Some(named) => Err(unfit_error(
+                    named,
+                    "a state home and births of files are needed",
+                )),
+                None => Ok(self),
+            };
         };
         let has_own = || [STATE, TRASH].iter().any(|name| has_entry(&self, name));
-        if self.elsewhere.is_none() && has_own() {
+        let is_store = self.elsewhere.is_some() || has_own();
+        if let Some(named) = named.filter(|_| is_store) {
+            return Err(unfit_error(
+                named,
+                "this is a store already, and its state stays where it is",
+            ));
+        }
+        if self.elsewhere.is_none() && is_store {
             return Ok(self);
         }
         let at = std::fs::canonicalize(at).unwrap_or_else(|_| at.to_owned());
@@ -252,6 +291,11 @@ impl Root {
             // It may have been moved.
             let _ = write_note(&place.fd, &note, home.owner);
             return Ok(self);
+        }
+        if let Some(named) = named {
+            let made = make_named_place(named, &home, &note, (&self, &store), &at);
+            let made = made.map_err(|error| unfit_error(named, &error.to_string()))?;
+            return self.with_state_in(Arc::new(made));
         }
         // A directory for states in the store itself would be in the way of `git clean` there, and more.
         if home.path.starts_with(&at) {
@@ -307,6 +351,125 @@ pub fn agent_homes(store: &Meta) -> Result<OwnedFd> {
         .map_err(Error::os("openat"))?;
     let agents = make_dir(&above, AGENTS.as_bytes(), 0o700, home.owner)?;
     make_dir(&agents, id.as_bytes(), 0o700, home.owner)
+}
+
+/// Moves the state that lies in a store into a place in its owner's state home, under the store's lock. Returns where it
+/// is.
+///
+/// # Errors
+/// [`Error::Refused`] where nothing can be moved there by one rename, or something lies there.
+pub(in crate::world) fn take_state(root: &Root, at: &Path) -> Result<PathBuf> {
+    let refused = |what: String| Error::refused(what, "Its state stays where it is.");
+    let store = stat_fd(root.as_fd())?;
+    let (home, id) = (StateHome::of_store(&store), id_of(&store));
+    let (Some(home), Some(id)) = (home, id) else {
+        return Err(refused("there is no state home for this store".to_owned()));
+    };
+    let at = std::fs::canonicalize(at).unwrap_or_else(|_| at.to_owned());
+    if home.path.starts_with(&at) {
+        return Err(refused(format!(
+            "{} lies in the store",
+            home.path.display()
+        )));
+    }
+    let path = EscapedBytes(at.as_os_str().as_bytes().to_vec());
+    let place = make_place(&home, &PlaceNote { id, path }, root, &store).map_err(|error| {
+        refused(format!(
+            "nothing can be moved to {}: {error}",
+            home.path.display()
+        ))
+    })?;
+    let how = RenameFlags::NOREPLACE;
+    let put = |name: &[u8]| rustix::fs::renameat_with(root, name, &place.fd, name, how);
+    match put(TRASH) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(Error::os("renameat2")(errno)),
+    }
+    put(STATE).map_err(|errno| {
+        let _ = rustix::fs::renameat_with(&place.fd, TRASH, root, TRASH, how);
+        Error::os("renameat2")(errno)
+    })?;
+    Ok(place.path)
+}
+
+/// Removes an empty place, and the agents' own directories for the store of this ID. `store` has the owner.
+///
+/// # Errors
+/// Any error from the system calls, but that something is not there.
+pub fn forget(place: Option<&Path>, id: Option<&str>, store: &Meta) -> Result<()> {
+    let there = |done: Result<()>| match done {
+        Err(Error::NotFound) => Ok(()),
+        done => done,
+    };
+    if let Some(place) = place {
+        let unlink = |path: &Path, flags| {
+            rustix::fs::unlinkat(CWD, path, flags).map_err(Error::os("unlinkat"))
+        };
+        let whole = std::fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
+        there(unlink(&whole.join(NOTE), AtFlags::empty()))?;
+        there(unlink(&whole, AtFlags::REMOVEDIR))?;
+        // Of one in a directory that was named.
+        if let (Some(home), Some(id)) = (StateHome::of_store(store), id) {
+            let _ = unlink(&home.path.join(id), AtFlags::empty());
+        }
+    }
+    let (Some(home), Some(id)) = (StateHome::of_store(store), id) else {
+        return Ok(());
+    };
+    let Ok(agents) = Root::open(&home.path.join(AGENTS)) else {
+        return Ok(());
+    };
+    let agents = agents.for_operator();
+    there(erase(
+        &agents,
+        agents.as_fd(),
+        Name::new(id.as_bytes())?,
+        &mut |_| {},
+    ))
+}
+
+fn unfit_error(named: &Path, why: &str) -> Error {
+    Error::refused(
+        format!(
+            "{}: the state of this store cannot lie there: {why}",
+            named.display()
+        ),
+        "Name a directory on the mount that the store lies on, outside the store.",
+    )
+}
+
+/// Makes a store's place in a directory that was named, and a link to it in the state home, by which it is found.
+fn make_named_place(
+    named: &Path,
+    home: &StateHome,
+    note: &PlaceNote,
+    (root, store): (&Root, &Meta),
+    at: &Path,
+) -> Result<StatePlace> {
+    let io = |error: std::io::Error| Error::io("realpath", &error);
+    if std::path::absolute(named).map_err(io)?.starts_with(at) {
+        return Err(Error::Invalid);
+    }
+    std::fs::create_dir_all(named).map_err(io)?;
+    let path = std::fs::canonicalize(named).map_err(io)?;
+    if path.starts_with(at) {
+        return Err(Error::Invalid);
+    }
+    home.make()?;
+    let there = StateHome {
+        path,
+        owner: home.owner,
+    };
+    let place = make_place(&there, note, root, store)?;
+    let link = home.path.join(&note.id);
+    // One that an agent has made that could not start.
+    let _ = rustix::fs::unlinkat(CWD, link.join(NOTE), AtFlags::empty());
+    let _ = rustix::fs::unlinkat(CWD, &link, AtFlags::REMOVEDIR);
+    let _ = rustix::fs::unlinkat(CWD, &link, AtFlags::empty());
+    let linked = rustix::fs::symlinkat(&place.path, CWD, &link);
+    linked.map_err(Error::os("symlinkat"))?;
+    write_note(&place.fd, note, home.owner)?;
+    Ok(place)
 }
 
 /// Makes a store's place, if things can be moved there and back.

@@ -3,8 +3,10 @@
 //! Owns the criterion: no session has a record except of its beginning and its end, and the trash is empty. The store's
 //! lock is held exclusively meanwhile.
 
+use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -15,6 +17,7 @@ use crate::name::Name;
 use crate::world::root::{Root, open_beneath};
 use crate::world::store::layout::{GIT_IGNORE, STATE, TRASH};
 use crate::world::store::lock;
+use crate::world::store::place;
 use crate::world::store::sessions::{open_journal, sessions};
 use crate::world::store::state::open_unlocked;
 use crate::world::trash::erase::erase;
@@ -49,6 +52,41 @@ pub fn unmake(root: &Root) -> Result<()> {
         }
     }
     remove(&root)
+}
+
+/// Deletes a store's own directories, whatever is in them.
+///
+/// # Errors
+/// [`Error::Refused`] if it is no store, or in use; any error from the system calls.
+pub fn forget(root: &Root) -> Result<()> {
+    let root = root.duplicate_for_changes()?.for_operator();
+    let _lock = lock_alone(&root)?;
+    let place = root.state_place();
+    for name in [TRASH, STATE] {
+        match erase(&root, place, Name::new(name)?, &mut |_| {}) {
+            Err(Error::NotFound) => {}
+            erased => erased?,
+        }
+    }
+    Ok(())
+}
+
+/// Moves a store's own directories into the state home of its owner. Returns where they are.
+///
+/// # Errors
+/// [`Error::Refused`] if it is no store, or in use, or nothing can be moved there; any error from the system calls.
+pub fn move_state(root: &Root, at: &Path) -> Result<PathBuf> {
+    let _lock = lock_alone(root)?;
+    place::take_state(root, at)
+}
+
+fn lock_alone(root: &Root) -> Result<File> {
+    let state = open_unlocked(root)?;
+    let lock = match &state {
+        Some(state) => lock::for_changes(state.as_fd(), lock::LOCK_TIMEOUT.into())?,
+        None => None,
+    };
+    lock.ok_or_else(|| Error::refused("this is no store", "Give a store."))
 }
 
 /// Removes the store's own directories, if the trash is empty.

@@ -299,11 +299,14 @@ fn no_home_shows_the_state_home() {
         "{}",
         describe(&bound)
     );
-    // A home around it.
+    // A home around it, and around a store with its own state.
+    let inner = project.base().join("inner");
+    fs::create_dir(&inner).unwrap();
+    good(&project.trumanfs(&["exec", "--root", inner.to_str().unwrap(), "--", "touch a"]));
     let base = project.base();
     project.path = base.clone();
     let named = ["agent", "--store", base.to_str().unwrap(), "--", "sh", "-c"];
-    let script = "ls -a state; ls state/trumanfs 2>&1; mv state other 2>&1; rmdir state 2>&1; rm -rf state 2>&1; mkdir state/trumanfs 2>&1; find . -name .trumanfs; true";
+    let script = "ls -a state inner inner/.trumanfs; ls state/trumanfs 2>&1; mv state other 2>&1; rmdir state 2>&1; rm -rf state 2>&1; mkdir state/trumanfs 2>&1; find . -name .trumanfs; true";
     let output = project.trumanfs(&[&named[..], &[script]].concat());
     let said = good(&output);
     assert!(
@@ -311,7 +314,38 @@ fn no_home_shows_the_state_home() {
         "{said}"
     );
     assert_eq!(said.matches("busy").count(), 3, "{said}");
+    assert!(!said.contains("sessions"), "{said}");
     assert!(place.join(".trumanfs").exists());
+}
+
+#[test]
+fn state_lies_where_it_was_named() {
+    need_mount!();
+    let project = Project::new();
+    let named = project.base().join("named");
+    let at = named.to_str().unwrap();
+    good(&project.trumanfs(&["agent", "--state", at, "--", "sh", "-c", "rm f"]));
+    assert_eq!(fs::read_dir(&named).unwrap().count(), 1);
+    assert!(!project.has_own_state());
+    good(&project.trumanfs(&["undo", ".", "--run", "last"]));
+    assert!(project.path.join("f").exists());
+    good(&project.agent("rm f"));
+    assert!(good(&project.trumanfs(&["stores"])).contains("project"));
+    // It stays there, and cannot lie in the store.
+    for state in [at, "sub"] {
+        let output = project.trumanfs(&["agent", "--state", state, "--", "true"]);
+        assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    }
+    good(&project.trumanfs(&["stores", "forget", "."]));
+    assert_eq!(fs::read_dir(&named).unwrap().count(), 0);
+    assert!(project.places().is_empty());
+    let output = project.trumanfs(&["agent", "--state", "sub", "--", "true"]);
+    assert!(!project.path.join("sub").exists());
+    assert!(
+        err(&output).contains("cannot lie there"),
+        "{}",
+        describe(&output)
+    );
 }
 
 #[test]
@@ -394,4 +428,60 @@ fn project_on_another_mount_is_refused_by_name() {
         describe(&output)
     );
     good(&project.trumanfs(&["undo", ".", "--run", "last"]));
+}
+
+#[test]
+fn stores_are_listed_forgotten_and_moved() {
+    need_mount!();
+    let mut project = Project::new();
+    assert_eq!(project.trumanfs(&["stores"]).status.code(), Some(1));
+    // A state in the project comes over with its history.
+    good(&project.trumanfs(&["exec", "--root", ".", "--", "rm f"]));
+    assert!(project.has_own_state());
+    good(&project.trumanfs(&["stores", "move", "."]));
+    assert!(!project.has_own_state());
+    assert!(!project.trumanfs(&["stores", "move", "."]).status.success());
+    good(&project.trumanfs(&["undo", ".", "--session", "last"]));
+    assert!(project.path.join("f").exists());
+    good(&project.trumanfs(&[
+        "agent",
+        "--keep-state",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "rm f; echo 1 >~/x",
+    ]));
+    let listed = good(&project.trumanfs(&["stores"]));
+    assert!(
+        listed.starts_with(&format!("{}\n", project.path.display())),
+        "{listed}"
+    );
+    assert!(!listed.contains("not at its path"), "{listed}");
+    // One that is mounted stays; one that is gone is known by the path that it had.
+    let gate = project.path.join("end");
+    let script = "touch begun; while [ ! -e end ]; do sleep 0.05; done";
+    let mut running = begin(project.command(&["agent", "--", "sh", "-c", script]));
+    until("the agent begins", || project.path.join("begun").exists());
+    let refused = project.trumanfs(&["stores", "forget", "."]);
+    fs::write(gate, "").unwrap();
+    assert!(running.wait().unwrap().success());
+    assert_eq!(refused.status.code(), Some(6), "{}", describe(&refused));
+    let gone = project.path.clone();
+    project.path = project.base().join("moved");
+    fs::rename(&gone, &project.path).unwrap();
+    let listed = good(&project.trumanfs(&["stores", "--json"]));
+    assert!(listed.contains("\"is_at_path\":false"), "{listed}");
+    good(&project.trumanfs(&["stores", "forget", gone.to_str().unwrap()]));
+    assert!(project.places().is_empty());
+    let left = good(&shell(&project.state, "find . -mindepth 2"));
+    assert_eq!(left.trim(), "./trumanfs/agents");
+    // A state in the project is forgotten no less.
+    good(&project.trumanfs(&["exec", "--root", ".", "--", "mkdir d; touch d/e; rm -r d"]));
+    good(&project.trumanfs(&["stores", "forget", "."]));
+    assert!(!project.has_own_state());
+    assert_eq!(
+        project.trumanfs(&["stores", "forget", "."]).status.code(),
+        Some(6)
+    );
 }
