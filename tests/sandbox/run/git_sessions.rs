@@ -2,7 +2,8 @@
 //! run the repository is as it was before it, with what its owner did since, or the undo was a conflict and has changed
 //! nothing.
 //!
-//! A few sessions run by default, all with `GIT_SESSIONS=all`, which prints a table.
+//! A few sessions run by default, all with `GIT_SESSIONS=all`, which prints a table, or those whose name has a text:
+//! `GIT_SESSIONS='After gc'`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -234,7 +235,7 @@ const DEFAULT_SESSIONS: [(&str, &str, OwnerMoment, UndoResult); 5] = [
     ("commit", "add", OwnerMoment::After, UndoResult::Conflict),
     ("commit", "commit", OwnerMoment::After, UndoResult::Conflict),
     ("gc", "status", OwnerMoment::After, UndoResult::Undone),
-    ("stash", "status", OwnerMoment::During, UndoResult::Undone),
+    ("rebase", "stash", OwnerMoment::After, UndoResult::Undone),
 ];
 
 #[test]
@@ -250,15 +251,19 @@ fn undo_beside_the_owners_git() {
 
 #[test]
 fn all_sessions_of_two_in_a_repository() {
-    if std::env::var_os("GIT_SESSIONS").is_none_or(|value| value != "all") {
+    let Ok(chosen) = std::env::var("GIT_SESSIONS") else {
         return;
-    }
+    };
     need_mount!();
     need_tools!("git");
     let (mut undone, mut conflicts, mut wrong) = (0, 0, 0);
     for moment in [OwnerMoment::After, OwnerMoment::During] {
         for (agent, agent_script) in AGENT_ACTIONS {
             for (owner, owner_script) in OWNER_ACTIONS {
+                let name = format!("{moment:?} {agent} × {owner}");
+                if chosen != "all" && !name.contains(&chosen) {
+                    continue;
+                }
                 let (result, said) = session(agent_script, owner_script, moment);
                 let said = said.lines().take(3).collect::<Vec<_>>().join(" | ");
                 match &result {
@@ -266,7 +271,7 @@ fn all_sessions_of_two_in_a_repository() {
                     Ok(UndoResult::Conflict) => conflicts += 1,
                     Err(_) => wrong += 1,
                 }
-                eprintln!("{moment:?} {agent} × {owner}: {result:?}: {said}");
+                eprintln!("{name}: {result:?}: {said}");
             }
         }
     }
