@@ -282,7 +282,15 @@ impl LeftFiles {
     }
 
     /// Takes a stamp anew after an act of the home on the attributes, if the file was as the last one says.
-    pub(super) fn note_attributes(&mut self, ids: InodeNumbers, before: &Meta, after: &Meta) {
+    pub(super) fn note_attributes(
+        &mut self,
+        (seq, ids): (u64, InodeNumbers),
+        before: &Meta,
+        after: &Meta,
+    ) {
+        if !self.files.contains_key(&ids) {
+            return self.note_moved(seq, ids, after);
+        }
         let file = self.files.get(&ids);
         // The time of change is the home's own too: of a rename, say.
         let is_same = |last: &LeftState| {
@@ -406,10 +414,10 @@ impl super::Journal {
     }
 
     /// Takes a stamp anew after a change of a file's attributes, unless somebody else had changed the file.
-    pub fn note_attributes(&self, before: &Meta, after: &Meta) {
-        if before.id == after.id {
+    pub fn note_attributes(&self, seq: u64, before: &Meta, after: &Meta) {
+        if before.id == after.id && after.kind == FileType::RegularFile {
             let ids = self.ids(after.id);
-            self.with_left(|left| left.note_attributes(ids, before, after));
+            self.with_left(|left| left.note_attributes((seq, ids), before, after));
         }
     }
 

@@ -80,12 +80,17 @@ impl World {
             }
             let op = attr_op(&located.path, located.node.meta(), &change);
             let pending = self.journal.begin(op, &[], Some(&self.author(caller)))?;
+            let seq = pending.seq();
             pending.with_outcome(self.apply_attrs(located, change, caller))?;
+            if change.size.is_none() {
+                let after = located.node.stat()?;
+                let before = located.node.meta();
+                self.journal.note_attributes(seq, before, &after);
+                return Ok(after);
+            }
         }
         let after = located.node.stat()?;
-        if change.size.is_none() {
-            self.journal.note_attributes(located.node.meta(), &after);
-        } else {
+        if change.size.is_some() {
             self.note_content_changed(&after, open_state);
         }
         Ok(after)

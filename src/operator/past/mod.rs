@@ -42,7 +42,7 @@ use crate::error::Result;
 use crate::journal::{LeftState, Op, Record};
 use crate::name::WorldPath;
 use crate::world::store::moved_paths::moved_paths;
-use records::last_change::last_change;
+use records::file_records::FileRecords;
 use records::path_filter::PathFilter;
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
@@ -286,9 +286,13 @@ impl<'a> Past<'a> {
         if *point == Point::Now || is_settled {
             return Ok(());
         }
-        if let Some(last) = last_change(self.store, (path, ids), point)? {
-            self.tree.note_stamps(last.stamps);
-            self.tree.effects(&last.record, &last.session)?;
+        let mut records = FileRecords::new(self.store, (path, ids), point)?;
+        while let Some(next) = records.next()? {
+            self.tree.note_stamps(next.stamps);
+            self.tree.effects(&next.record, &next.session)?;
+            if next.record.op.content().is_some() || self.tree.is_settled(ids) {
+                break;
+            }
         }
         Ok(())
     }

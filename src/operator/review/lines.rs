@@ -50,7 +50,9 @@ impl Review<'_> {
         let mut others = nodes.into_iter().flatten();
         let by = others.find_map(|node| self.others.latest(node).cloned());
         let mut whole = no_hunks_reason(&change);
-        let outside = nodes[0].is_some_and(|node| diff.trees().0.is_changed_outside(node));
+        let earlier = diff.trees().0;
+        let mut both = nodes.into_iter().flatten();
+        let outside = both.any(|node| earlier.is_changed_outside(node));
         let contents = match (by.is_some() || outside) && whole.is_none() {
             true => match self.contents(number, &change) {
                 Err(Error::Missing { .. }) if outside => {

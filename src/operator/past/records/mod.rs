@@ -1,6 +1,6 @@
 //! The records of all sessions, read from the newest to the oldest.
 
-pub(super) mod last_change;
+pub(super) mod file_records;
 pub(super) mod path_filter;
 mod prefetch;
 pub(super) mod reverse_records;

@@ -42,6 +42,8 @@ pub(super) struct PendingStamps {
     settled: HashSet<CompactInode>,
     /// The digests of the entries of git indexes, each with the size and time of the index.
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
+    /// The files that were changed outside the home.
+    changed: HashSet<NodeId, NumberHash>,
     /// The record that is being reversed.
     pub(super) record: Option<RecordKey>,
 }
@@ -146,11 +148,14 @@ impl PastTree<'_> {
         }
     }
 
-    /// Returns whether a file was changed outside the home since the point reached.
+    /// Returns whether a file was changed outside the home since the point reached, also if it did not exist there.
     pub fn is_changed_outside(&self, node: NodeId) -> bool {
-        let top = self.difference(node).and_then(|then| then.content.as_ref());
-        std::iter::successors(top, |layer| layer.below.as_ref())
-            .any(|layer| layer.kind.is_outside())
+        self.stamps.changed.contains(&node)
+    }
+
+    /// Returns whether a file was compared with the stamp that follows the next older record of its content.
+    pub(in crate::operator::past) fn is_settled(&self, ids: InodeNumbers) -> bool {
+        self.stamps.settled.contains(&self.disk.inode(ids))
     }
 
     /// Returns the digest of the entries of the git index that the home left at a node, which was changed outside the
@@ -296,6 +301,7 @@ impl PastTree<'_> {
             None => LayerKind::Outside,
         };
         let size = stamp.map(|stamp| stamp.size);
+        self.stamps.changed.insert(node);
         let then = self.difference_mut(node);
         let below = then.content.take();
         let of = ((session, seq), false);

@@ -1,0 +1,93 @@
+//! The records about a file up to a point, and the stamps after them: they tell whether the file is still as
+//! the home left it, although no record since the point names it.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::journal::{InodeNumbers, LeftState, Op, Record, RecordRef};
+use crate::name::WorldPath;
+use crate::operator::Store;
+use crate::operator::past::records::reverse_records::ReverseRecords;
+use crate::operator::point::Point;
+
+/// A record about a file.
+pub(in crate::operator::past) struct FileRecord {
+    pub(in crate::operator::past) session: Arc<str>,
+    pub(in crate::operator::past) record: Record,
+    /// The stamps that were left since the record returned before.
+    pub(in crate::operator::past) stamps: Vec<(Arc<str>, LeftState)>,
+}
+
+/// The records about a file up to a point, the newest first: those that name its inode, and until one of them moved
+/// it, those that made or changed a file at its path.
+pub(in crate::operator::past) struct FileRecords<'a> {
+    records: ReverseRecords<'a>,
+    path: WorldPath,
+    ids: InodeNumbers,
+    point: Point,
+    was_moved: bool,
+}
+
+impl<'a> FileRecords<'a> {
+    /// Starts at a point.
+    ///
+    /// # Errors
+    /// Those of listing the sessions.
+    pub(in crate::operator::past) fn new(
+        store: &'a Store,
+        (path, ids): (&WorldPath, InodeNumbers),
+        point: &Point,
+    ) -> Result<FileRecords<'a>> {
+        Ok(FileRecords {
+            records: ReverseRecords::open_unchecked(store)?.with_stamps(),
+            path: path.clone(),
+            ids,
+            point: point.clone(),
+            was_moved: false,
+        })
+    }
+
+    /// Returns the next older record.
+    ///
+    /// # Errors
+    /// As [`ReverseRecords::next_record`].
+    pub(in crate::operator::past) fn next(&mut self) -> Result<Option<FileRecord>> {
+        let mut stamps = Vec::new();
+        while let Some((session, record)) = self.next_candidate()? {
+            stamps.splice(0..0, self.records.take_stamps());
+            let op = &record.op;
+            let names_it = op.ids().any(|ids| *ids == self.ids)
+                || op.changed_file().is_some_and(|of| of.1 == self.ids);
+            let is_at_path = match op {
+                Op::Create { path, .. } | Op::Mknod { path, .. } => *path == self.path,
+                op => {
+                    op.content().is_some() && op.changed_file().is_some_and(|of| *of.0 == self.path)
+                }
+            };
+            if !names_it && (self.was_moved || !is_at_path) {
+                continue;
+            }
+            self.was_moved |= names_it && op.content().is_none();
+            return Ok(Some(FileRecord {
+                session,
+                record,
+                stamps,
+            }));
+        }
+        Ok(None)
+    }
+
+    fn next_candidate(&mut self) -> Result<Option<(Arc<str>, Record)>> {
+        let name = self.path.name().map(|name| name.bytes().to_vec());
+        let (point, inode) = (&self.point, self.ids[1]);
+        self.records.next_where_in(|session, header| {
+            let mut names = false;
+            let read = header.refs(|word| match word {
+                RecordRef::Changed(changed) => names |= name.as_deref() == Some(changed),
+                RecordRef::Inode(number) => names |= number == inode,
+                RecordRef::Through(_) => {}
+            });
+            point.includes(session, header.seq) && (names || read.is_err())
+        })
+    }
+}
