@@ -79,6 +79,7 @@ class Recorder:
         self.modes, self.gone, self.made, self.run_of_line = {}, {}, {}, {}
         self.lines, self.contents = set(), set()
         self.person_inodes, self.other_inodes, self.moved_inodes = set(), set(), set()
+        self.moved_to = set()
         self.person_paths, self.other_paths = set(), set()
         self.moments = []
         self.add(tree, point, None, None, set(), ())
@@ -117,6 +118,7 @@ class Recorder:
             source = source_of(path, before, tree) or linked_to(path, before, tree)
             if source and source not in tree and who != PERSON:
                 self.moved_inodes.add(new.inode)
+                self.moved_to.add(path)
             owners[path] = {line: self.owner(line, path, source, who, run) for line in new.lines()}
         self.owners = owners
         self.add(tree, point, who, run, paths, held)
@@ -220,7 +222,7 @@ class Recorder:
     def was_moved(self, path):
         """Whether an agent moved a thing or a directory above it, so that what a person wrote there goes with it."""
         while path:
-            if self.now()[path].inode in self.moved_inodes:
+            if path in self.moved_to or self.now()[path].inode in self.moved_inodes:
                 return True
             path = os.path.dirname(path)
         return False
