@@ -90,7 +90,7 @@ pub(super) struct MountArgs {
     #[arg(long, requires = "keep_max")]
     keep_evict: bool,
     /// Files up to this size are copied when they are opened for writing; of bigger ones only what is overwritten is
-    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    #[arg(long, value_name = "SIZE", default_value = "4M")]
     copy_up_to: ByteSize,
     /// Leave it to the kernel where requests are answered, even while one program sends many
     #[arg(long)]

@@ -155,7 +155,7 @@ impl FileSystem {
         let Ok(meta) = seen.map_or_else(|| stat_fd(handle.as_fd()), Ok) else {
             return;
         };
-        self.world().note_closed(&meta, handle.hidden.is_none());
+        self.note_last_close(&handle, &meta);
         if finalizer.waiting_count() > 0 {
             finalizer.note_closed(meta.id);
         }
@@ -163,6 +163,21 @@ impl FileSystem {
             // Its own descriptor must not count as somebody who writes.
             drop(handle);
             self.shared.stamp_closed_map(number);
+        }
+    }
+
+    /// Has a file stamped whose last open for writing has ended, if nobody has opened it again.
+    fn note_last_close(&self, handle: &Handle, meta: &Meta) {
+        match self.shared.handles.inode_lock(handle.node(), false) {
+            Ok(_turn) => {
+                if !self.shared.handles.is_open(handle.node()).1 {
+                    self.world().note_closed(meta, handle.hidden.is_none());
+                }
+            }
+            Err(_) => {
+                self.shared.closed_maps.note(handle.node(), *meta);
+                self.world().wake_sealing();
+            }
         }
     }
 
@@ -261,14 +276,16 @@ impl FileSystem {
             Err(error) => return log::debug!("a file that was closed has no stamp: {error}"),
         };
         *handle.seen.lock() = Some(left);
-        if handle.maps && may_write_through_a_map(process) {
-            // A map of it may outlive the close.
+        // A map of it may outlive the close. Who opens it at this moment has the lock.
+        let maps = handle.maps && may_write_through_a_map(process);
+        let turn = self.shared.handles.inode_lock(handle.node(), false);
+        if maps || turn.is_err() {
             self.shared.closed_maps.note(handle.node(), left);
             self.world().wake_sealing();
         } else if self.shared.handles.writer_count(handle.node()) > 1 {
             self.world().note_state(&left);
         } else {
-            self.world().note_left_as(&left);
+            self.world().note_closing(&left);
         }
     }
 

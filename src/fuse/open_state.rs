@@ -183,7 +183,7 @@ impl OpenState for FileOpens<'_> {
 pub struct HomeWriters(pub std::sync::Weak<SharedState>);
 
 impl OpenWriters for HomeWriters {
-    fn write_status(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
+    fn write_status(&self, id: Id, path: &WorldPath) -> WriteStatus {
         let Some(shared) = self.0.upgrade() else {
             return WriteStatus::Busy;
         };
@@ -193,7 +193,6 @@ impl OpenWriters for HomeWriters {
             return WriteStatus::Busy;
         };
         if shared.handles.is_open(number).1 {
-            look(false);
             return WriteStatus::Written;
         }
         let place = shared.inodes.location(number).map(|place| place.path);
@@ -205,13 +204,26 @@ impl OpenWriters for HomeWriters {
             Some(file) => shared.is_mapped_file(number, file.as_fd()),
             None => shared.is_mapped(number, || None),
         };
-        look(!is_mapped);
         drop(turn);
         if is_mapped {
             WriteStatus::Mapped
         } else {
             WriteStatus::AtRest(file)
         }
+    }
+
+    fn if_unwritten(&self, id: Id, look: &mut dyn FnMut()) -> bool {
+        let Some(shared) = self.0.upgrade() else {
+            return false;
+        };
+        let number = shared.inodes.peek_or_reserve(id);
+        let Ok(_turn) = shared.handles.inode_lock(number, false) else {
+            return false;
+        };
+        if !shared.handles.is_open(number).1 {
+            look();
+        }
+        true
     }
 }
 

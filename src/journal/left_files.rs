@@ -214,6 +214,12 @@ impl LeftFiles {
     /// Takes a stamp of a file that is left.
     pub(super) fn note_left(&mut self, ids: InodeNumbers, meta: &Meta) {
         self.note_state(ids, meta);
+        self.note_closed(ids, None);
+    }
+
+    /// Takes a stamp of a file that is about to be closed.
+    pub(super) fn note_closing(&mut self, ids: InodeNumbers, meta: &Meta) {
+        self.note_state(ids, meta);
         self.leave(ids);
     }
 
@@ -228,6 +234,7 @@ impl LeftFiles {
         {
             file.stamp = Some(stamp(file.seq, ids, meta));
         }
+        file.writing = false;
         self.leave(ids);
     }
 
@@ -236,7 +243,6 @@ impl LeftFiles {
         let Some(file) = self.files.get_mut(&ids) else {
             return;
         };
-        file.writing = false;
         let Some(last) = file.stamp.clone() else {
             return;
         };
@@ -398,6 +404,12 @@ impl super::Journal {
             let ids = self.ids(meta.id);
             self.with_left(|left| left.note_moved(seq, ids, meta));
         }
+    }
+
+    /// Takes a stamp of a file that is about to be closed by its only writer.
+    pub fn note_closing(&self, meta: &Meta) {
+        let ids = self.ids(meta.id);
+        self.with_left(|left| left.note_closing(ids, meta));
     }
 
     /// Takes a stamp of a file that the session made or changed, as it is left now.

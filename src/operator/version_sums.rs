@@ -75,7 +75,11 @@ fn read_sums(state: &OwnedFd) -> Result<HashMap<VersionId, SizedDigest>> {
             for digest in seal.digests {
                 if let DigestSubject::Version { n } = digest.of {
                     let session = digest.session.unwrap_or_else(|| session.clone());
-                    sums.insert((session, n), (digest.size, digest.sha256));
+                    // Empty where it held for the version before that gave back what a later one has.
+                    match digest.sha256.is_empty() {
+                        true => drop(sums.remove(&(session, n))),
+                        false => drop(sums.insert((session, n), (digest.size, digest.sha256))),
+                    }
                 }
             }
         }

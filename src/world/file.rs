@@ -9,7 +9,7 @@ use super::open_state::OpenState;
 use super::root::{Dir, Node};
 use super::{Caller, LocatedNode, World, holes};
 use crate::error::{Error, Result};
-use crate::journal::{InodeNumbers, Op, VersionRef};
+use crate::journal::{InodeNumbers, KeepMethod, Op, VersionRef};
 use crate::world::keep::choice::DestroyScope;
 
 impl World {
@@ -51,16 +51,18 @@ impl World {
         self.note_capability(located, caller)?;
         if !truncates {
             let appends = access == OFlags::WRONLY && flags.contains(OFlags::APPEND);
-            let destroys = if appends {
-                DestroyScope::Nothing
+            let keeping = if appends {
+                self.keep_before_append(located, open_state, caller.origin.run)?
             } else {
-                DestroyScope::Anything
+                self.keep(located, DestroyScope::Anything, open_state)?
             };
-            let keeping = self.keep(located, destroys, open_state)?;
             let op = write_op(located, keeping.kept);
+            let grows = keeping
+                .kept
+                .is_none_or(|kept| kept.how == KeepMethod::Length);
             self.journal.note(op, Some(&self.author(caller)))?;
             keeping.confirm(open_state);
-            if appends {
+            if appends && grows {
                 open_state.note_length_kept(located.node.meta().size);
             }
             self.drop_setid_at_open(located, caller)?;

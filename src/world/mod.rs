@@ -157,6 +157,11 @@ impl World {
         self.journal.note_state(meta);
     }
 
+    /// Takes a stamp of a file that is about to be closed by its only writer.
+    pub fn note_closing(&self, meta: &Meta) {
+        self.journal.note_closing(meta);
+    }
+
     /// Notes that the last open for writing of a file has ended, and whether all writes through it were seen. `meta` is
     /// what was seen of it last.
     pub fn note_closed(&self, meta: &Meta, was_seen: bool) {

@@ -40,7 +40,7 @@ pub struct WorldOptions {
 }
 
 /// The default size limit, in bytes, for copying files when they are opened for writing.
-pub(super) const COPIED_UP_TO: u64 = 1 << 20;
+pub(super) const COPIED_UP_TO: u64 = 4 << 20;
 
 /// Options for keeping contents.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -763,7 +763,7 @@ fn what_two_wrote_at_random_is_undone() {
 #[test]
 fn emptying_an_open_file_is_kept_once() {
     need_mount!();
-    for size in [70_000, 3_000_000] {
+    for size in [70_000, 6_000_000] {
         let original = content(size);
         let mut home = Home::prepared(
             |store| fs::write(store.join("f"), &original).unwrap(),
@@ -799,7 +799,7 @@ fn emptying_an_open_file_is_kept_once() {
                 _ => None,
             })
             .expect("a record of the cut");
-        let how = if size > 1 << 20 {
+        let how = if size > 4 << 20 {
             KeepMethod::Moved
         } else {
             KeepMethod::Copied

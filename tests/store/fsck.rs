@@ -54,7 +54,7 @@ fn sessions(store: &Path) -> Vec<PathBuf> {
 fn worked_in() -> Home {
     // Made before, so that nobody has it open any more when it is changed: it is kept block by block then.
     let big = |store: &Path| {
-        let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..6_000_000_u32).map(|n| (n % 251) as u8).collect();
         fs::write(store.join("big"), bytes).unwrap();
     };
     let mut home = Home::prepared(big, &[]);

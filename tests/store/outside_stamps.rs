@@ -194,8 +194,7 @@ sys.stdin.readline()
     assert_eq!(stamp_of(home.store(), "f"), None);
     tell.write_all(b"\n").unwrap();
     assert!(program.wait().unwrap().success());
-    // Nobody knows who changed it since the close.
-    assert_eq!(stamp_of(home.store(), "f"), None);
+    expect_stamped(home.store(), "f");
     let both = fs::File::options()
         .read(true)
         .write(true)

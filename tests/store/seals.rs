@@ -355,7 +355,7 @@ fn with_a_bit_flipped(file: &Path, act: impl FnOnce()) {
 
 const EVERYTHING: &str = "mkdir -p d/e; for i in 1 2 3; do echo $i >d/$i; echo $i >d/e/$i; done; rm -r d
     echo small >a; echo other >a; echo one >r1; echo two >r2; mv r1 r2; echo gone >g; rm g
-    head -c 3000000 /dev/urandom >big; : >big; head -c 3000000 /dev/urandom >blocks
+    head -c 3000000 /dev/urandom >big; : >big; head -c 6000000 /dev/urandom >blocks
     printf mid | dd of=blocks bs=1 seek=500000 conv=notrunc status=none
     head -c 900000 /dev/urandom >part; printf mid | dd of=part bs=1 seek=5000 conv=notrunc status=none
     truncate -s 5G sparse; echo end >>sparse; : >sparse";

@@ -95,7 +95,8 @@ fn one_byte_changed_costs_a_block() {
         }
         settle(&home);
         let took = taken(home.store());
-        assert!(took < 40 * 20_000, "{took} bytes for forty bytes");
+        // The last one is whole: the file itself is no place for what was kept, as its owner may change it.
+        assert!(took < 900_000 + 40 * 20_000, "{took} bytes for forty bytes");
         let told = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
         assert!(told.abs_diff(took) < 64 * 1024, "{told} told, {took} taken");
         home.umount();
@@ -111,9 +112,9 @@ fn one_byte_changed_costs_a_block() {
     }
 }
 
-/// Rewritten with nearly the same bytes: the old inode moves aside, and gives back what the new one has as well.
+/// Rewritten with nearly the same bytes: the old inode moves aside, and gives back what the next one has as well.
 #[test]
-fn rewriting_with_the_same_bytes_costs_next_to_nothing() {
+fn rewriting_with_the_same_bytes_costs_one_content() {
     need_mount!();
     let mut chance = Chance(11);
     let original = chance.bytes(3_000_000);
@@ -125,7 +126,7 @@ fn rewriting_with_the_same_bytes_costs_next_to_nothing() {
     }
     settle(&home);
     let took = taken(home.store());
-    assert!(took < 5 * 20_000, "{took} bytes for five");
+    assert!(took < 3_000_000 + 5 * 20_000, "{took} bytes for five");
     home.umount();
     assert!(at(home.store(), "/f", 0) == original);
     let undo =
@@ -134,24 +135,25 @@ fn rewriting_with_the_same_bytes_costs_next_to_nothing() {
     assert!(fs::read(home.store().join("f")).unwrap() == original);
 }
 
-/// The same, written over in place: the blocks that were saved and came back as they were are given back.
+/// The same, written over in place: the blocks that were saved twice are given back.
 #[test]
-fn overwriting_with_the_same_bytes_costs_next_to_nothing() {
+fn overwriting_with_the_same_bytes_costs_one_content() {
     need_mount!();
     let mut chance = Chance(19);
     let original = chance.bytes(5_000_000);
     let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
     let mut now = original.clone();
-    now[2_000_000] ^= 0x55;
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(home.path("f"))
-        .unwrap();
-    file.write_all_at(&now, 0).unwrap();
-    drop(file);
+    for round in 0..3 {
+        now[2_000_000 + round] ^= 0x55;
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .open(home.path("f"))
+            .unwrap();
+        file.write_all_at(&now, 0).unwrap();
+    }
     settle(&home);
     let took = taken(home.store());
-    assert!(took < 20_000, "{took} bytes for one");
+    assert!(took < 5_000_000 + 3 * 20_000, "{took} bytes for three");
     home.umount();
     assert!(at(home.store(), "/f", 0) == original);
     let undo =
@@ -160,9 +162,9 @@ fn overwriting_with_the_same_bytes_costs_next_to_nothing() {
     assert!(fs::read(home.store().join("f")).unwrap() == original);
 }
 
-/// What was saved around the writes to a big file is given back, however big the file is.
+/// What was saved around the writes to a big file is given back once it was saved again, however big the file is.
 #[test]
-fn what_was_saved_ahead_is_given_back() {
+fn what_was_saved_twice_is_given_back() {
     need_mount!();
     let size = 300 << 20;
     let original = Chance(5).bytes(1 << 20);
@@ -176,31 +178,35 @@ fn what_was_saved_ahead_is_given_back() {
         },
         &[],
     );
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(home.path("f"))
-        .unwrap();
-    for at in [0, 20 << 20, size - (1 << 20)] {
-        for block in [3, 9, 11] {
-            file.write_all_at(b"\0", at + block * 4096).unwrap();
+    let write = |text: &[u8]| {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(home.path("f"))
+            .unwrap();
+        for at in [0, 20 << 20, size - (1 << 20)] {
+            for block in [3, 9, 11] {
+                file.write_all_at(text, at + block * 4096).unwrap();
+            }
         }
-    }
-    let before = taken(home.store());
-    assert!((3 << 16..4 << 16).contains(&before), "{before}");
+    };
+    write(b"\0");
+    settle(&home);
+    let once = taken(home.store());
+    assert!((3 << 16..4 << 16).contains(&once), "{once}");
     // While somebody reads a version, nothing goes.
     let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
     let session = sessions.last().unwrap().unwrap().path();
     let reader = fs::File::open(session.join("versions/00000001")).unwrap();
     rustix::fs::flock(&reader, rustix::fs::FlockOperation::LockShared).unwrap();
-    drop(file);
+    write(b"\x01");
     std::thread::sleep(Duration::from_millis(700));
-    assert!(taken(home.store()) >= before);
+    assert!(taken(home.store()) >= 2 * once);
     drop(reader);
     settle(&home);
     let after = taken(home.store());
     // Nine blocks, the list of them, and what the file system needs to find so many pieces.
-    assert!(after <= 12 * 4096, "{after}");
+    assert!(after <= once + 12 * 4096, "{after}");
     let told = home.status().unwrap()["kept_bytes"].as_u64().unwrap();
     assert!(told.abs_diff(after) <= 8192, "{told} told, {after} taken");
     home.umount();
@@ -293,7 +299,8 @@ fn a_big_version_gives_back_what_it_shares_without_being_read() {
     let versions = sessions.next().unwrap().unwrap().path().join("versions");
     let list = fs::read_to_string(versions.join("00000001.map")).unwrap();
     assert_eq!(list, format!("4096 4096\ncontent {} -\n", original.len()));
-    assert!(taken(home.store()) < 1 << 20, "{}", taken(home.store()));
+    // The last one counts in full, though it shares its blocks with the file.
+    assert!(taken(home.store()) < 9 << 20, "{}", taken(home.store()));
     for (n, content) in contents.iter().enumerate() {
         // The session's first record says only that it begins.
         assert!(at(home.store(), "/f", n as u64 + 1) == *content, "{n}");
@@ -335,40 +342,49 @@ fn a_hole_of_a_kilobyte_takes_nothing_with_it() {
                 })
                 .mount();
             let file = fs::OpenOptions::new().write(true).open(home.path("f"));
-            file.unwrap().write_all_at(b"over", hole + 1100).unwrap();
+            file.as_ref()
+                .unwrap()
+                .write_all_at(b"over", hole + 1100)
+                .unwrap();
+            drop(file);
             settle(&home);
-            assert!(taken(home.store()) < 64 << 10, "{mkfs:?} {small}");
+            let file = fs::OpenOptions::new().write(true).open(home.path("f"));
+            file.unwrap().write_all_at(b"more", hole + 1200).unwrap();
+            settle(&home);
+            let taken = taken(home.store());
+            assert!(
+                taken < small as u64 + (64 << 10),
+                "{mkfs:?} {small}: {taken}"
+            );
             assert!(at(home.store(), "/f", 0) == original, "{mkfs:?} {small}");
         }
     }
 }
 
-/// What a former content shares with the file is gone where the file is changed behind the mount; that is told, and no
-/// other bytes are given out for it.
+/// What was kept does not depend on the file, which its owner may change.
 #[test]
-fn what_was_changed_behind_the_mount_is_not_passed_off() {
+fn what_was_changed_behind_the_mount_was_kept_whole() {
     need_mount!();
     let mut chance = Chance(13);
     let original = chance.bytes(100_000);
     let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(home.path("f"))
-        .unwrap();
-    file.write_all_at(b"\0", 5).unwrap();
-    drop(file);
-    settle(&home);
+    let mut contents = vec![original];
+    for place in [5, 6] {
+        let file = fs::OpenOptions::new().write(true).open(home.path("f"));
+        file.unwrap().write_all_at(b"\0", place).unwrap();
+        settle(&home);
+        let mut now = contents.last().unwrap().clone();
+        now[place as usize] = 0;
+        contents.push(now);
+    }
     home.umount();
     let behind = fs::OpenOptions::new()
         .write(true)
         .open(home.store().join("f"))
         .unwrap();
     behind.write_all_at(b"\0", 50_000).unwrap();
-    let store = home.store().to_str().unwrap();
-    let cat = crate::common::trumanfs(&["cat", store, "/f", "--at", "0"]);
-    assert!(!cat.status.success() && cat.stdout.is_empty(), "{cat:?}");
-    let said = String::from_utf8_lossy(&cat.stderr).into_owned();
-    assert!(said.contains("behind the mount"), "{said}");
+    assert!(at(home.store(), "/f", 1) == contents[0]);
+    assert!(at(home.store(), "/f", 2) == contents[1]);
 }
 
 /// A range that was a hole is one again, whatever was done to it.

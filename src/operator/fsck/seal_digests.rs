@@ -98,6 +98,10 @@ impl SealDigests {
             };
             let sum = (digest.size, digest.sha256);
             match digest.of {
+                // The version gave back what a later one has: what held before does no more.
+                DigestSubject::Version { n } if sum.1.is_empty() => {
+                    self.versions.remove(&(session, n));
+                }
                 DigestSubject::Version { n } => {
                     self.versions.insert((session, n), sum);
                 }

@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::journal::{KeepMethod, VersionRef};
+use crate::journal::{KeepMethod, RunId, VersionRef};
 use crate::world::World;
 use crate::world::keep::blocks::{BlockVersion, SMALL_COPY_BYTES, copy_range};
 use crate::world::keep::versions::{KeptContent, VersionGuard, VersionStore};
@@ -94,6 +95,33 @@ impl World {
         expect_time_to_copy(content.allocated, open_state)?;
         content.copy(versions, &mut guard, &version)?;
         Ok(KeptContent::new(KeepMethod::Copied, guard, None))
+    }
+
+    /// Keeps a content before an append: all of it before the first one of a run, or of the session for who is in none,
+    /// if it is small; else its length. The length alone would leave the content to the file, which its owner may
+    /// change.
+    ///
+    /// # Errors
+    /// As [`World::keep`]. A full disk or quota refuses no append.
+    pub(in crate::world) fn keep_before_append(
+        &self,
+        located: &LocatedNode,
+        open_state: &dyn OpenState,
+        run: Option<RunId>,
+    ) -> Result<KeptContent<'_>> {
+        let (id, size) = (located.node.meta().id, located.node.meta().size);
+        let is_small = size <= self.versions.options().copied_up_to;
+        if is_small && !self.versions.append_bases().has(run, id) {
+            match self.keep(located, DestroyScope::Range(0, size), open_state) {
+                Ok(keeping) => {
+                    self.versions.append_bases().add(run, id);
+                    return Ok(keeping);
+                }
+                Err(error) if matches!(error.errno(), Errno::NOSPC | Errno::DQUOT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.keep(located, DestroyScope::Nothing, open_state)
     }
 
     /// Returns whether a second record may name a version: not after anything has been punched out of it.

@@ -212,7 +212,7 @@ impl DigestRound<'_> {
         if !mine || !fit(node.meta()) {
             return Ok(None);
         }
-        let file = match self.writers.write_status(id, path, &mut |_| {}) {
+        let file = match self.writers.write_status(id, path) {
             WriteStatus::AtRest(Some(file)) => file,
             WriteStatus::AtRest(None) => return Ok(None),
             WriteStatus::Written | WriteStatus::Mapped | WriteStatus::Busy => {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::journal::Journal;
+use crate::journal::{ContentDigest, DigestSubject, Journal};
 use crate::world::keep::digest_round::{ContinueCheck, DigestProgress, DigestRound, DigestSource};
 use crate::world::keep::finalize::{FinalListener, FinalVersion};
 use crate::world::keep::hashing::{HashWorker, YieldingThread};
@@ -159,5 +159,20 @@ impl FinalListener for Arc<SessionDigests> {
         }
         drop(versions);
         self.contents.journal.wake_record_watcher();
+    }
+
+    fn will_shorten(&self, n: u64) {
+        self.contents.versions.lock().remove(&n);
+        // A daemon that is killed before there is another digest must not leave one that tells of damage.
+        let none = ContentDigest {
+            session: None,
+            of: DigestSubject::Version { n },
+            size: 0,
+            sha256: String::new(),
+        };
+        self.contents.journal.add_digests(Some(none));
+        if let Err(error) = self.contents.journal.seal() {
+            log::debug!("the journal could not be sealed: {error}");
+        }
     }
 }

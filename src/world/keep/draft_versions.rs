@@ -1,4 +1,4 @@
-//! The versions that are not final yet, and their successors.
+//! The versions that are not final yet, and each file's last one, which its next one may shorten.
 //!
 //! Receives each record as it is written, in journal order ([`crate::journal::RecordListener`]), so it knows exactly
 //! what a later reader of the journal will know about a file's versions. Keeps nothing about files without such
@@ -11,8 +11,9 @@ use std::collections::{HashMap, VecDeque};
 use parking_lot::Mutex;
 
 use crate::journal::{InodeNumbers, KeepMethod, Op, RecordListener, VersionRef};
-use crate::name::{EscapedBytes, Name, WorldPath};
-use crate::world::store::layout::TRASH;
+
+/// The number of final versions that a next one may still shorten; of more files, the last ones stay whole.
+const MAX_LAST_VERSIONS: usize = 1 << 14;
 
 /// A version that is not final.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub(in crate::world) struct DraftVersion {
     pub(in crate::world) limit: u64,
     /// The later version up to which all have been evicted.
     pub(in crate::world) past: Option<u64>,
+    /// True if it was final once, as the file's last version.
+    pub(in crate::world) rested: bool,
     /// The former inode, if another took the file's place.
     was: Option<InodeNumbers>,
 }
@@ -34,12 +37,8 @@ pub(in crate::world) struct DraftVersion {
 /// A file with versions that are not final.
 #[derive(Debug, Clone, Default)]
 pub(in crate::world) struct DraftFile {
-    /// The file's last known path.
-    pub(in crate::world) path: WorldPath,
     /// The file's versions, in the order of their records.
     pub(in crate::world) versions: VecDeque<DraftVersion>,
-    /// The number of records that have changed it.
-    pub(in crate::world) changes: u64,
 }
 
 /// The versions of this session that are not final.
@@ -51,6 +50,10 @@ pub(in crate::world) struct DraftVersions {
 #[derive(Debug, Default)]
 struct DraftState {
     files: HashMap<InodeNumbers, DraftFile>,
+    /// The files whose only version here is final, and whole until there is a next one.
+    last: HashMap<InodeNumbers, DraftFile>,
+    /// The same files, the oldest first. A file may be there twice, or be gone.
+    oldest: VecDeque<InodeNumbers>,
     /// The files to inspect, in order. A file may be queued twice, or be gone.
     queue: VecDeque<InodeNumbers>,
     /// The records about versions since the last query, if they are remembered.
@@ -58,14 +61,6 @@ struct DraftState {
 }
 
 impl DraftVersions {
-    /// Notes that a file was closed for writing and may be at rest now. Returns whether it has versions to look at.
-    pub(in crate::world) fn note_closed(&self, ids: InodeNumbers) -> bool {
-        if let Some(file) = self.inner.lock().files.get_mut(&ids) {
-            file.changes += 1;
-        }
-        self.queue(ids)
-    }
-
     /// Queues a file if it has versions to look at, and returns whether it has.
     pub(in crate::world) fn queue(&self, ids: InodeNumbers) -> bool {
         let mut inner = self.inner.lock();
@@ -107,7 +102,8 @@ impl DraftVersions {
     /// Notes that a version is being evicted. The previous version is then compared with the one after it.
     pub(in crate::world) fn note_evicted(&self, n: u64) {
         let mut inner = self.inner.lock();
-        for file in inner.files.values_mut() {
+        let inner = &mut *inner;
+        for file in inner.files.values_mut().chain(inner.last.values_mut()) {
             let Some(at) = file.versions.iter().position(|v| v.kept.n == n) else {
                 continue;
             };
@@ -116,8 +112,8 @@ impl DraftVersions {
                 before.past = Some(n);
                 before.limit = limit;
             }
-            file.changes += 1;
         }
+        inner.last.retain(|_, file| !file.versions.is_empty());
     }
 
     pub(in crate::world) fn len(&self) -> usize {
@@ -134,32 +130,55 @@ impl DraftVersions {
         self.inner.lock().files.get(&ids).cloned()
     }
 
-    /// Removes a file's oldest version: it is now final. `changes` requires that the file has not been changed since
-    /// that count; without it, the file may have changed. Returns whether the version was removed.
-    pub(in crate::world) fn take(&self, ids: InodeNumbers, n: u64, changes: Option<u64>) -> bool {
+    /// Removes a file's oldest version: it is now final, and as short as it will be. Returns whether it was removed.
+    pub(in crate::world) fn take(&self, ids: InodeNumbers, n: u64) -> bool {
         let mut inner = self.inner.lock();
         let Some(file) = inner.files.get_mut(&ids) else {
             return false;
         };
-        let same = changes.is_none_or(|changes| file.changes == changes)
-            && file.versions.front().is_some_and(|v| v.kept.n == n);
-        if same {
+        let is_oldest = file.versions.front().is_some_and(|v| v.kept.n == n);
+        if is_oldest {
             file.versions.pop_front();
             if file.versions.is_empty() {
                 inner.files.remove(&ids);
             }
         }
-        same
+        is_oldest
+    }
+
+    /// Notes that a file's only version is final, and whole until there is a next one. Returns whether it is the only
+    /// one.
+    pub(in crate::world) fn rest(&self, ids: InodeNumbers, n: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let file = inner.files.get(&ids);
+        let is_only = file.is_some_and(|file| {
+            file.versions.len() == 1 && file.versions.iter().all(|v| v.kept.n == n)
+        });
+        if is_only && let Some(mut file) = inner.files.remove(&ids) {
+            file.versions
+                .iter_mut()
+                .for_each(|version| version.rested = true);
+            inner.last.insert(ids, file);
+            inner.oldest.push_back(ids);
+            while inner.oldest.len() > MAX_LAST_VERSIONS
+                && let Some(oldest) = inner.oldest.pop_front()
+            {
+                inner.last.remove(&oldest);
+            }
+        }
+        is_only
+    }
+
+    /// Returns whether a version is its file's last one.
+    pub(in crate::world) fn is_last(&self, ids: InodeNumbers, n: u64) -> bool {
+        let inner = self.inner.lock();
+        let file = inner.files.get(&ids);
+        file.is_some_and(|file| file.versions.back().is_some_and(|last| last.kept.n == n))
     }
 
     /// Claims a version for a second record, which is allowed while it is its file's last and not final.
     pub(in crate::world) fn claim(&self, ids: InodeNumbers, n: u64) -> bool {
-        let mut inner = self.inner.lock();
-        let file = inner.files.get_mut(&ids);
-        file.is_some_and(|file| {
-            file.changes += 1;
-            file.versions.back().is_some_and(|last| last.kept.n == n)
-        })
+        self.is_last(ids, n)
     }
 
     fn note_abort(&self, of: u64) {
@@ -171,24 +190,31 @@ impl DraftVersions {
         };
         if let Some(mut file) = inner.files.remove(&ids) {
             let was = file.versions.pop_back().and_then(|version| version.was);
-            file.changes += 1;
             if !file.versions.is_empty() {
                 inner.files.insert(was.unwrap_or(ids), file);
             }
         }
     }
 
-    fn note_content(&self, seq: u64, change: &ContentChange<'_>) {
+    fn note_content(&self, seq: u64, change: &ContentChange) {
         let mut inner = self.inner.lock();
+        let inner = &mut *inner;
         let version = change.kept.filter(|kept| kept.how != KeepMethod::Length);
-        let Some(file) = (match version {
+        if version.is_some()
+            && let Some(file) = inner.last.remove(&change.ids)
+        {
+            inner.files.insert(change.ids, file);
+        }
+        let known = match version {
             Some(_) => Some(inner.files.entry(change.ids).or_default()),
-            None => inner.files.get_mut(&change.ids),
-        }) else {
+            None => match inner.files.get_mut(&change.ids) {
+                None => inner.last.get_mut(&change.ids),
+                file => file,
+            },
+        };
+        let Some(file) = known else {
             return;
         };
-        file.changes += 1;
-        file.path.clone_from(change.path);
         match version {
             Some(kept) if file.versions.back().is_some_and(|v| v.kept.n == kept.n) => {}
             Some(kept) => file.versions.push_back(DraftVersion {
@@ -197,6 +223,7 @@ impl DraftVersions {
                 size: change.size,
                 limit: u64::MAX,
                 past: None,
+                rested: false,
                 was: change.new.map(|_| change.ids),
             }),
             None => {
@@ -206,16 +233,14 @@ impl DraftVersions {
             }
         }
         let ids = change.new.unwrap_or(change.ids);
-        if let Some(file) = change.new.and_then(|_| inner.files.remove(&change.ids)) {
-            inner.files.insert(ids, file);
+        if change.new.is_some() {
+            for files in [&mut inner.files, &mut inner.last] {
+                if let Some(file) = files.remove(&change.ids) {
+                    files.insert(ids, file);
+                }
+            }
         }
         inner.queue.push_back(ids);
-    }
-
-    fn note_move(&self, ids: InodeNumbers, to: Option<WorldPath>) {
-        if let (Some(file), Some(to)) = (self.inner.lock().files.get_mut(&ids), to) {
-            file.path = to;
-        }
     }
 }
 
@@ -230,14 +255,8 @@ fn tells_of_versions(op: &Op) -> bool {
     }
 }
 
-fn in_trash(entry: &EscapedBytes) -> Option<WorldPath> {
-    let trash = WorldPath::parse(TRASH).ok()?;
-    Some(trash.join(Name::new(&entry.0).ok()?))
-}
-
 /// A record's data about a content.
-struct ContentChange<'a> {
-    path: &'a WorldPath,
+struct ContentChange {
     ids: InodeNumbers,
     size: u64,
     kept: Option<VersionRef>,
@@ -253,16 +272,11 @@ impl RecordListener for DraftVersions {
         {
             history.push((seq, op.clone()));
         }
-        let (path, ids, size, kept, new, cuts) = match op {
+        let (ids, size, kept, new, cuts) = match op {
             Op::Write {
-                path,
-                ids,
-                size,
-                kept,
-                ..
-            } => (path, ids, size, kept, None, false),
+                ids, size, kept, ..
+            } => (ids, size, kept, None, false),
             Op::Truncate {
-                path,
                 ids,
                 size,
                 to,
@@ -271,42 +285,27 @@ impl RecordListener for DraftVersions {
                 ..
             }
             | Op::Content {
-                path,
                 ids,
                 size,
                 to,
                 kept,
                 new,
                 ..
-            } => (path, ids, size, kept, *new, to >= size),
+            } => (ids, size, kept, *new, to >= size),
             Op::Allocate {
-                path,
                 ids,
                 size,
                 mode,
                 kept,
                 ..
-            } => (path, ids, size, kept, None, *mode <= 1),
+            } => (ids, size, kept, None, *mode <= 1),
             Op::Abort { of, .. } => return self.note_abort(*of),
-            Op::Rename {
-                to, ids, replaced, ..
-            }
-            | Op::Restore {
-                to, ids, replaced, ..
-            } => {
-                if let Some(replaced) = replaced {
-                    self.note_move(replaced.ids, in_trash(&replaced.trash));
-                }
-                return self.note_move(*ids, Some(to.clone()));
-            }
-            Op::Unlink { ids, trash, .. } => return self.note_move(*ids, in_trash(trash)),
             _ => return,
         };
         let length = kept.is_some_and(|kept| kept.how == KeepMethod::Length);
         self.note_content(
             seq,
             &ContentChange {
-                path,
                 ids: *ids,
                 size: *size,
                 kept: *kept,

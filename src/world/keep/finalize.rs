@@ -1,22 +1,20 @@
-//! Makes versions final: gives back the parts of a version that its successor has in common, once neither can change.
+//! Makes versions final, and gives back the parts of a version that the next one has in common.
 //!
-//! A version's *successor* is the content that came after it: the file's later versions, and the file. A version
-//! becomes *final* when the last open for writing of its file has ended and no shared map is left of one (with
-//! passthrough, a map outlives them, and its end is not reported: such a file is inspected again and again), or when
-//! the file's next version has been made: then its successor is known. [`Finalizer`] is the one place where this
-//! happens, on a thread of its own. It finally reports a [`FinalVersion`], so that is where to hook in work on versions
-//! that no longer change, such as digests.
+//! A version becomes *final* when the last open for writing of its file has ended. It is whole then, and stays so until
+//! the file's next version is final, too: then it gives back what it shares with its *successor*, the later versions of
+//! the file. It never relies on the file itself, which its owner may change at any time; only what was not saved of a
+//! version kept by blocks is read there. [`Finalizer`] is the one place where this happens, on a thread of its own. It
+//! reports each [`FinalVersion`], again when it is shorter, so that is where to hook in work on versions that no longer
+//! change, such as digests.
 //!
-//! **Who may change a final version**: only eviction and purging, which fold a deleted version into the next older one
+//! **Who else may change a final version**: only eviction and purging, which fold a deleted version into the next older one
 //! of the same file and then put a new list of ranges beside that (`evict.rs`). The list (`{n}.map`) always says what
 //! the version has, and is in place before anything is punched out, so a daemon that dies at any point leaves a
 //! readable version. Versions that are not final when the session ends stay whole, which costs only space.
 //!
-//! Why it is safe: a record is written before any change that it announces, and [`DraftVersions`] receives it at that
-//! moment. So if no record about the file came during the comparison, and the file was not open for writing when it
-//! began (which is checked under the file's inode lock), all bytes were those of the successor; and every later write
-//! first keeps those bytes. A reader of a version locks it (`flock`, shared) before it looks for a list, and a version
-//! that is being read is punched later.
+//! Why it is safe: a final version does not change, so what was read of it is there. An act that fails takes its version
+//! along; that is not final yet, since its file's inode lock is held, and no other one relies on it. A reader of a
+//! version locks it (`flock`, shared) before it looks for a list, and a version that is being read is punched later.
 //!
 //! Locks: none is held over a system call. The file's inode lock is only tried, never waited for.
 
@@ -37,18 +35,15 @@ use crate::journal::{InodeNumbers, KeepMethod};
 use crate::world::keep::compare::{CompareTarget, ComparedRanges};
 use crate::world::keep::draft_versions::{DraftVersion, DraftVersions};
 use crate::world::keep::extents::BLOCK;
-use crate::world::keep::open_writers::{OpenWriters, WriteStatus};
+use crate::world::keep::open_writers::OpenWriters;
 use crate::world::keep::quota::VersionQuota;
 use crate::world::keep::ranges::{self, RangeList, complement};
-use crate::world::keep::successor::{VersionSuccessor, open};
+use crate::world::keep::successor::open;
 use crate::world::root::stat_fd;
 use trumanfs_types::meta::Id;
 
 /// The delay between a file's close and its comparison: files are often reopened at once.
 const CLOSE_DELAY: Duration = Duration::from_millis(200);
-
-/// The delay before a file that may be written to through a map is inspected again.
-const MAPPED_DELAY: Duration = Duration::from_secs(5);
 
 /// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
 const MIN_GAIN: u64 = 2 * BLOCK;
@@ -70,6 +65,8 @@ pub struct FinalVersion<'a> {
 pub trait FinalListener: Send + Sync + std::fmt::Debug {
     /// Reports a version that has become final, with its redundant ranges already punched out.
     fn became_final(&self, version: &FinalVersion<'_>);
+    /// Reports that a final version is about to be shortened: what was known of its file does not hold any more.
+    fn will_shorten(&self, n: u64);
 }
 
 /// The outcome of inspecting a file.
@@ -78,8 +75,6 @@ enum FinalizeOutcome {
     Done,
     /// Another thread had the file's inode lock.
     Busy,
-    /// The file may be written to through a map.
-    Mapped,
 }
 
 /// The finalizer of one session's versions.
@@ -96,8 +91,6 @@ pub struct Finalizer {
     finals: OnceLock<Box<dyn FinalListener>>,
     /// Versions that have a list and are still whole, because they were being read.
     read: Mutex<HashSet<u64>>,
-    /// True if a file in the queue may be written to through a map.
-    mapped: AtomicBool,
     /// Held during work.
     working: Mutex<()>,
     woken: AtomicBool,
@@ -124,7 +117,6 @@ impl Finalizer {
             writers: OnceLock::new(),
             finals: OnceLock::new(),
             read: Mutex::default(),
-            mapped: AtomicBool::new(false),
             working: Mutex::default(),
             woken: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -138,13 +130,8 @@ impl Finalizer {
         let weak = Arc::downgrade(self);
         let run = move || {
             let _ = rustix::process::setpriority_process(None, 10);
-            let mut mapped = false;
             loop {
-                if mapped {
-                    std::thread::park_timeout(MAPPED_DELAY)
-                } else {
-                    std::thread::park()
-                }
+                std::thread::park();
                 std::thread::sleep(CLOSE_DELAY);
                 let Some(finalizer) = weak.upgrade() else {
                     return;
@@ -154,7 +141,6 @@ impl Finalizer {
                 }
                 finalizer.woken.store(false, Ordering::Release);
                 finalizer.work(None);
-                mapped = finalizer.mapped.load(Ordering::Acquire);
             }
         };
         let thread = std::thread::Builder::new().name("final".to_owned());
@@ -172,7 +158,7 @@ impl Finalizer {
 
     /// Reports that the last open for writing of a file has ended.
     pub fn note_closed(&self, id: Id) {
-        if self.pending.note_closed(self.ids(id)) {
+        if self.pending.queue(self.ids(id)) {
             self.wake();
         }
     }
@@ -237,7 +223,7 @@ impl Finalizer {
         for n in read {
             self.punch_as_listed(n);
         }
-        let (mut busy, mut mapped) = (Vec::new(), Vec::new());
+        let mut busy = Vec::new();
         while let Some(ids) = self.pending.next() {
             if over() {
                 return;
@@ -245,13 +231,10 @@ impl Finalizer {
             match self.finalize_file(ids, writers, &over) {
                 Ok(FinalizeOutcome::Done) => {}
                 Ok(FinalizeOutcome::Busy) => busy.push(ids),
-                Ok(FinalizeOutcome::Mapped) => mapped.push(ids),
                 Err(Error::TakesLong) => return, // The end of the session takes it up again, or leaves it whole.
                 Err(error) => log::warn!("a version stays whole: {error}"),
             }
         }
-        let later = mapped.into_iter().filter(|ids| self.pending.queue(*ids));
-        self.mapped.store(later.count() > 0, Ordering::Release);
         let requeued = busy.into_iter().filter(|ids| self.pending.queue(*ids));
         if requeued.count() > 0 || !self.read.lock().is_empty() {
             self.wake();
@@ -272,82 +255,70 @@ impl Finalizer {
         writers: &dyn OpenWriters,
         over: &dyn Fn() -> bool,
     ) -> Result<FinalizeOutcome> {
-        let Some(known) = self.pending.file(ids) else {
+        let Some(file) = self.pending.file(ids) else {
             return Ok(FinalizeOutcome::Done);
         };
         let id = Id(if ids[0] == 0 { self.device } else { ids[0] }, ids[1]);
-        let mut seen = None;
-        let rest = writers.write_status(id, &known.path, &mut |_| seen = self.pending.file(ids));
-        let Some(file) = seen else {
-            return Ok(match rest {
-                WriteStatus::Busy => FinalizeOutcome::Busy,
-                _ => FinalizeOutcome::Done,
-            });
-        };
-        let (now, unless_done) = match rest {
-            WriteStatus::AtRest(now) => (now, FinalizeOutcome::Done),
-            WriteStatus::Mapped => (None, FinalizeOutcome::Mapped),
-            WriteStatus::Written | WriteStatus::Busy => (None, FinalizeOutcome::Done),
-        };
         let versions: Vec<DraftVersion> = file.versions.into_iter().collect();
-        // The successor of the version at hand, as far as an earlier one had to be compared with it, too.
-        let mut after = VersionSuccessor::new(&self.dir);
+        let Some(last) = versions.last().filter(|last| !self.grows(last)) else {
+            return Ok(FinalizeOutcome::Done);
+        };
+        let mut is_final = false;
+        if !writers.if_unwritten(id, &mut || {
+            is_final = self.pending.is_last(ids, last.kept.n)
+        }) {
+            return Ok(FinalizeOutcome::Busy);
+        }
+        if !is_final {
+            // Its close, or the next version, queues the file again.
+            return Ok(FinalizeOutcome::Done);
+        }
         for (i, version) in versions.iter().enumerate() {
-            let later = versions.get(i + 1..).unwrap_or_default();
             if over() {
                 return Err(Error::TakesLong);
             }
-            let saved = self.worth_comparing(version)?;
-            if saved.is_none() && !later.is_empty() && !self.grows(version) {
-                // The version keeps all its ranges, whatever its successor has.
-                if !self.pending.take(ids, version.kept.n, None) {
-                    return Ok(FinalizeOutcome::Done);
+            let later = versions.get(i + 1..).unwrap_or_default();
+            if later.is_empty() {
+                if self.pending.rest(ids, version.kept.n) {
+                    self.finalize_version(version, None)?;
                 }
-                self.finalize_version(version, None)?;
-                after.next();
-                continue;
+                break;
             }
-            if after.is_empty() {
-                match self.successor(later, now.as_ref())? {
-                    Some(successor) => after = successor,
-                    // The successor is still being written, or is gone. The same holds for all later versions.
-                    None => return Ok(unless_done),
-                }
-            }
-            // A version never changes; the file may have changed while it was read.
-            let with_file = after.has_file();
-            let changes = with_file.then_some(file.changes);
-            let take = |at_rest: bool| {
-                (at_rest || !with_file) && self.pending.take(ids, version.kept.n, changes)
-            };
-            let against = CompareTarget {
-                after: &after,
-                limit: version.limit,
-                over,
-            };
-            let found = saved.map(|saved| self.compare_with_successor(version, &saved, against));
-            let found = found.transpose()?.flatten();
-            let mut taken = !with_file && take(true);
-            if with_file {
-                let mut look = |at_rest| taken = take(at_rest);
-                if let WriteStatus::Busy = writers.write_status(id, &known.path, &mut look) {
-                    return Ok(FinalizeOutcome::Busy);
-                }
-            }
-            // Not taken: the file changed meanwhile, and the change has queued it again, or will.
-            if !taken {
-                return Ok(FinalizeOutcome::Done);
-            }
-            if found.is_some() && self.durable {
-                after.sync_to_disk()?;
+            let found = self.compare_with_later(version, later, over)?;
+            if !self.pending.take(ids, version.kept.n) {
+                break;
             }
             self.finalize_version(version, found)?;
-            after.next();
         }
         Ok(FinalizeOutcome::Done)
     }
 
-    /// Gives back what a version has in common with its successor, and reports it as final.
+    /// Compares a version with the later ones; `None` if it is to stay whole.
+    fn compare_with_later(
+        &self,
+        version: &DraftVersion,
+        later: &[DraftVersion],
+        over: &dyn Fn() -> bool,
+    ) -> Result<Option<(OwnedFd, ComparedRanges)>> {
+        let Some(saved) = self.worth_comparing(version)? else {
+            return Ok(None);
+        };
+        let Some(after) = self.successor(later)? else {
+            return Ok(None);
+        };
+        let against = CompareTarget {
+            after: &after,
+            limit: version.limit,
+            over,
+        };
+        let found = self.compare_with_successor(version, &saved, against)?;
+        if found.is_some() && self.durable {
+            after.sync_to_disk()?;
+        }
+        Ok(found)
+    }
+
+    /// Gives back what was found in common of a version and its successor, and reports it as final.
     fn finalize_version(
         &self,
         version: &DraftVersion,
@@ -363,6 +334,9 @@ impl Finalizer {
                         .then_some((version.size, found.digest)),
                     past: version.past.map(|n| (self.session.clone(), n)),
                 };
+                if let Some(finals) = self.finals.get().filter(|_| version.rested) {
+                    finals.will_shorten(n);
+                }
                 let before = ranges::space(self.dir.as_fd(), n)?;
                 let took = list.put(self.dir.as_fd(), n, self.durable)?;
                 self.quota.give_back(before);

@@ -21,9 +21,11 @@ pub enum WriteStatus {
 
 /// The table of files that are open for writing.
 pub trait OpenWriters: Send + Sync + std::fmt::Debug {
-    /// Calls `look` with whether the file is at rest, under the file's inode lock, unless the file is busy. `path` is
-    /// its last known path.
-    fn write_status(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus;
+    /// Returns the status of a file's writers. `path` is its last known path.
+    fn write_status(&self, id: Id, path: &WorldPath) -> WriteStatus;
+    /// Calls `look` under a file's inode lock, unless the file is open for writing. Returns false if another thread
+    /// holds the lock.
+    fn if_unwritten(&self, id: Id, look: &mut dyn FnMut()) -> bool;
 }
 
 /// The table of a world used in process, once it has closed all its own files.
@@ -31,9 +33,13 @@ pub trait OpenWriters: Send + Sync + std::fmt::Debug {
 pub(in crate::world) struct NoWriters<'a>(pub(in crate::world) &'a Root);
 
 impl OpenWriters for NoWriters<'_> {
-    fn write_status(&self, id: Id, path: &WorldPath, look: &mut dyn FnMut(bool)) -> WriteStatus {
-        look(true);
+    fn write_status(&self, id: Id, path: &WorldPath) -> WriteStatus {
         let node = self.0.node_expecting(path, id);
         WriteStatus::AtRest(node.and_then(|node| self.0.reopen_quietly(&node)).ok())
+    }
+
+    fn if_unwritten(&self, _id: Id, look: &mut dyn FnMut()) -> bool {
+        look();
+        true
     }
 }

@@ -1,9 +1,9 @@
-//! The successor of a version: the later versions of its file up to one that is whole, or else the file.
+//! The successor of a version: the later versions of its file up to one that is whole. Never the file: its owner may
+//! change that at any time.
 //!
 //! Reads only. Later versions are opened one at a time: a file has as many of them as it was opened for writing, more
 //! than a process may have open.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -13,16 +13,16 @@ use crate::error::{Error, Result};
 use crate::world::root::open_beneath;
 use crate::world::store::layout::version_name;
 
-/// The content that came after a version.
+/// The content that came after a version, as far as it was kept.
 #[derive(Debug)]
 pub(in crate::world) struct VersionSuccessor<'a> {
     /// The directory of the versions.
     dir: &'a OwnedFd,
-    /// The parts, the earliest first: the last one has all bytes.
-    parts: VecDeque<SuccessorPart>,
+    /// The parts, the earliest first.
+    parts: Vec<SuccessorPart>,
 }
 
-/// A later version, or the file.
+/// A later version.
 #[derive(Debug)]
 pub(in crate::world) struct SuccessorPart {
     pub(in crate::world) of: PartBytes,
@@ -39,8 +39,6 @@ pub(in crate::world) enum PartBytes {
     Version(u64),
     /// In a version that is whole.
     Whole(OwnedFd),
-    /// In the file.
-    File(OwnedFd),
 }
 
 impl<'a> VersionSuccessor<'a> {
@@ -48,35 +46,19 @@ impl<'a> VersionSuccessor<'a> {
     pub(in crate::world) fn new(dir: &'a OwnedFd) -> VersionSuccessor<'a> {
         VersionSuccessor {
             dir,
-            parts: VecDeque::new(),
+            parts: Vec::new(),
         }
     }
 
     /// Adds a later part.
     pub(in crate::world) fn push_part(&mut self, part: SuccessorPart) {
-        self.parts.push_back(part);
-    }
-
-    /// Returns whether there is no part.
-    pub(in crate::world) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
-    }
-
-    /// Becomes the successor of the next version: the earliest part no longer belongs to it.
-    pub(in crate::world) fn next(&mut self) {
-        self.parts.pop_front();
-    }
-
-    /// Returns whether the last part is the file, which may change.
-    pub(in crate::world) fn has_file(&self) -> bool {
-        let last = self.parts.back();
-        last.is_some_and(|part| matches!(part.of, PartBytes::File(_)))
+        self.parts.push(part);
     }
 
     /// Returns the earliest part, if that has all bytes.
     pub(in crate::world) fn whole(&self) -> Option<BorrowedFd<'_>> {
-        match &self.parts.front()?.of {
-            PartBytes::Whole(file) | PartBytes::File(file) => Some(file.as_fd()),
+        match &self.parts.first()?.of {
+            PartBytes::Whole(file) => Some(file.as_fd()),
             PartBytes::Version(_) => None,
         }
     }
@@ -138,7 +120,7 @@ impl<'a> VersionSuccessor<'a> {
     fn read_part(&self, of: &PartBytes, buffer: &mut [u8], at: u64) -> bool {
         let length = buffer.len();
         let read = match of {
-            PartBytes::Whole(file) | PartBytes::File(file) => read_at(file.as_fd(), buffer, at),
+            PartBytes::Whole(file) => read_at(file.as_fd(), buffer, at),
             PartBytes::Version(n) => {
                 open(self.dir, *n, OFlags::RDONLY).and_then(|file| match file {
                     Some(file) => read_at(file.as_fd(), buffer, at),
@@ -156,9 +138,7 @@ impl<'a> VersionSuccessor<'a> {
     /// Any error from `fdatasync(2)`.
     pub(in crate::world) fn sync_to_disk(&self) -> Result<()> {
         self.parts.iter().try_for_each(|part| match &part.of {
-            PartBytes::Whole(file) | PartBytes::File(file) => {
-                rustix::fs::fdatasync(file).map_err(Error::os("fdatasync"))
-            }
+            PartBytes::Whole(file) => rustix::fs::fdatasync(file).map_err(Error::os("fdatasync")),
             PartBytes::Version(_) => Ok(()),
         })
     }

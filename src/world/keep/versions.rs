@@ -8,15 +8,17 @@
 //! With kernel passthrough writes bypass the daemon, so the decision is made when a file is opened for writing.
 //! [`OpenState`] reports the other opens, as far as the caller knows them.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::journal::{KeepMethod, VersionRef};
+use crate::journal::{KeepMethod, RunId, VersionRef};
 use crate::world::keep::blocks::{BlockVersion, same_content};
 use crate::world::keep::draft_versions::DraftVersions;
 use crate::world::keep::quota::VersionQuota;
@@ -24,6 +26,7 @@ use crate::world::open_state::{OpenState, StartedVersion};
 use crate::world::options::{COPIED_UP_TO, KeepOptions};
 use crate::world::root::open_beneath;
 use crate::world::store::layout::version_name;
+use trumanfs_types::meta::Id;
 
 /// The versions of the present session.
 #[derive(Debug)]
@@ -37,6 +40,30 @@ pub struct VersionStore {
     /// True if the store's file system is known not to share blocks.
     cannot_clone: AtomicBool,
     pending: Arc<DraftVersions>,
+    append_bases: AppendBases,
+}
+
+/// The number of files whose first append is remembered; then all are forgotten, and copied once more.
+const MAX_APPENDED: usize = 1 << 14;
+
+/// The files that were copied before their first append, by run.
+#[derive(Debug, Default)]
+pub(in crate::world) struct AppendBases(Mutex<HashSet<(Option<RunId>, Id)>>);
+
+impl AppendBases {
+    /// Returns whether a file was copied before an append of a run, or of the session.
+    pub(in crate::world) fn has(&self, run: Option<RunId>, id: Id) -> bool {
+        self.0.lock().contains(&(run, id))
+    }
+
+    /// Notes that a file was copied.
+    pub(in crate::world) fn add(&self, run: Option<RunId>, id: Id) {
+        let mut copied = self.0.lock();
+        if copied.len() >= MAX_APPENDED {
+            copied.clear();
+        }
+        copied.insert((run, id));
+    }
 }
 
 /// A version that is deleted unless its record stands.
@@ -120,6 +147,7 @@ impl VersionStore {
             options,
             quota,
             cannot_clone: AtomicBool::new(false),
+            append_bases: AppendBases::default(),
         }
     }
 
@@ -130,6 +158,10 @@ impl VersionStore {
 
     pub(in crate::world) fn pending(&self) -> &DraftVersions {
         &self.pending
+    }
+
+    pub(in crate::world) fn append_bases(&self) -> &AppendBases {
+        &self.append_bases
     }
 
     pub(in crate::world) fn options(&self) -> &KeepOptions {

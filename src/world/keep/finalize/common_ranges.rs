@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::OFlags;
 
 use super::{Finalizer, MIN_GAIN};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::journal::KeepMethod;
 use crate::world::keep::compare::{
     CompareTarget, ComparedRanges, MAX_COMPARED_BYTES, compare, compare_ranges, compare_shared,
@@ -16,6 +16,10 @@ use crate::world::keep::extents::length;
 use crate::world::keep::ranges::{self, RangeList};
 use crate::world::keep::successor::{PartBytes, SuccessorPart, VersionSuccessor, open};
 use crate::world::options::COPIED_UP_TO;
+
+/// The number of later versions in which the bytes of one are looked for: a file that is opened again and again has
+/// thousands.
+const MAX_PARTS: usize = 16;
 
 /// A version that is worth comparing with its successor.
 pub(super) struct CompareCandidate {
@@ -33,21 +37,16 @@ impl Finalizer {
         version.kept.how == KeepMethod::Blocks && self.quota.is_live(version.kept.n)
     }
 
-    /// Opens a version's successor: the later versions up to one that is whole, or else the file. `None` if one of
-    /// them may still change.
-    pub(super) fn successor(
-        &self,
-        later: &[DraftVersion],
-        now: Option<&OwnedFd>,
-    ) -> Result<Option<VersionSuccessor<'_>>> {
+    /// Opens a version's successor: the later versions up to one that is whole. `None` if one of them may still change.
+    pub(super) fn successor(&self, later: &[DraftVersion]) -> Result<Option<VersionSuccessor<'_>>> {
         // Before anything is read: a file that is opened again and again has many.
         let whole = later.iter().position(|v| v.kept.how != KeepMethod::Blocks);
-        let chain = later.get(..whole.unwrap_or(later.len()));
-        if chain.into_iter().flatten().any(|v| self.grows(v)) || whole.is_none() && now.is_none() {
+        let chain = later.get(..whole.unwrap_or(later.len()).min(MAX_PARTS));
+        if chain.into_iter().flatten().any(|v| self.grows(v)) {
             return Ok(None);
         }
         let mut successor = VersionSuccessor::new(&self.dir);
-        for next in later {
+        for next in later.iter().take(MAX_PARTS) {
             let n = next.kept.n;
             let list = ranges::read(self.dir.as_fd(), n)?;
             let is_whole = list.is_none();
@@ -68,15 +67,6 @@ impl Finalizer {
                 return Ok(Some(successor));
             }
         }
-        let Some(now) = now else {
-            return Ok(None);
-        };
-        let file = rustix::io::fcntl_dupfd_cloexec(now, 0).map_err(Error::os("fcntl"))?;
-        successor.push_part(SuccessorPart {
-            of: PartBytes::File(file),
-            ranges: None,
-            limit: u64::MAX,
-        });
         Ok(Some(successor))
     }
 
