@@ -6,9 +6,9 @@
 //! is no such map, counts as open for writing until nobody has its inode open. [`CacheKnowledge::Mapped`] says which
 //! files that may be; the kernel says whether it is so, when somebody needs to know it.
 //!
-//! So the stamp of such a file is taken when its last descriptor is gone, if no map is left then, or with a seal. What
-//! was changed since the close while there was no map is somebody else's; else the file has no stamp, since nobody
-//! knows whether the map changed it.
+//! So the stamp of a file that its process still maps at a close waits until its last descriptor is gone, or for a seal.
+//! It is taken then if no map is left and nothing was changed since the close; else the file has none, since nobody
+//! knows whether the map changed it or somebody else.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -55,7 +55,7 @@ impl SharedState {
         let Some(left) = self.closed_maps.0.lock().remove(&number) else {
             return;
         };
-        if !self.stamp_if_unmapped(number, &left, true) {
+        if !self.stamp_if_unmapped(number, &left) {
             self.closed_maps.0.lock().entry(number).or_insert(left);
         }
     }
@@ -64,15 +64,14 @@ impl SharedState {
     fn stamp_closed_maps(&self) {
         let closed = std::mem::take(&mut *self.closed_maps.0.lock());
         for (number, left) in closed {
-            if !self.stamp_if_unmapped(number, &left, false) {
+            if !self.stamp_if_unmapped(number, &left) {
                 self.closed_maps.0.lock().entry(number).or_insert(left);
             }
         }
     }
 
-    /// Takes the stamp of a file as it was left. Returns false if that cannot be told yet. `at_close`: nothing but its
-    /// last descriptor can have changed it, so a difference is somebody else's.
-    fn stamp_if_unmapped(&self, number: u64, left: &Meta, at_close: bool) -> bool {
+    /// Takes the stamp of a file that is as it was left. Returns false if that cannot be told yet.
+    fn stamp_if_unmapped(&self, number: u64, left: &Meta) -> bool {
         let Ok(_turn) = self.handles.inode_lock(number, false) else {
             return false;
         };
@@ -89,7 +88,7 @@ impl SharedState {
             return false;
         }
         let is_as_left = |now: &Meta| (now.size, now.mtime) == (left.size, left.mtime);
-        if at_close || stat_fd(file.as_fd()).is_ok_and(|now| is_as_left(&now)) {
+        if stat_fd(file.as_fd()).is_ok_and(|now| is_as_left(&now)) {
             self.world.note_left_as(left);
         }
         true
