@@ -175,7 +175,9 @@ impl FileSystem {
                 }
             }
             Err(_) => {
-                self.shared.closed_maps.note(handle.node(), *meta);
+                // A stamp of what was seen, unless something was recorded since.
+                let since = self.world().newest_for_stamps();
+                self.shared.closed_maps.note(handle.node(), (*meta, since));
                 self.world().wake_sealing();
             }
         }
@@ -271,19 +273,20 @@ impl FileSystem {
         let Some(handle) = handle.filter(|handle| handle.hidden.is_some()) else {
             return;
         };
+        // Who opens or changes it at this moment has the lock.
+        let turn = self.shared.handles.inode_lock(handle.node(), false);
+        let since = self.world().newest_for_stamps();
         let left = match stat_fd(handle.as_fd()) {
             Ok(left) => left,
             Err(error) => return log::debug!("a file that was closed has no stamp: {error}"),
         };
         *handle.seen.lock() = Some(left);
-        // A map of it may outlive the close. Who opens it at this moment has the lock.
-        let maps = handle.maps && may_write_through_a_map(process);
-        let turn = self.shared.handles.inode_lock(handle.node(), false);
-        if maps || turn.is_err() {
-            self.shared.closed_maps.note(handle.node(), left);
+        // A map of it may outlive the close.
+        if turn.is_err() || handle.maps && may_write_through_a_map(process) {
+            self.shared.closed_maps.note(handle.node(), (left, since));
             self.world().wake_sealing();
         } else if self.shared.handles.writer_count(handle.node()) > 1 {
-            self.world().note_state(&left);
+            let _ = self.world().note_state(&*handle);
         } else {
             self.world().note_closing(&left);
         }
@@ -291,9 +294,8 @@ impl FileSystem {
 
     /// Notes the state of a file after a write that came here.
     pub(super) fn note_written(&self, handle: &Handle) -> Result<Meta> {
-        let now = stat_fd(handle.as_fd())?;
+        let now = self.world().note_state(handle)?;
         *handle.seen.lock() = Some(now);
-        self.world().note_state(&now);
         Ok(now)
     }
 

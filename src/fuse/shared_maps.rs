@@ -31,11 +31,14 @@ pub(super) fn can_outlive(flags: OFlags, way: &DataPath) -> bool {
 
 /// The files that were closed and may still be mapped, as they were at the close.
 #[derive(Debug, Default)]
-pub struct ClosedMaps(Mutex<HashMap<u64, Meta>>);
+pub struct ClosedMaps(Mutex<HashMap<u64, LeftAfter>>);
+
+/// The state of a file at a close, and the last record then.
+type LeftAfter = (Meta, u64);
 
 impl ClosedMaps {
     /// Notes the state of a node at a close.
-    pub(super) fn note(&self, number: u64, left: Meta) {
+    pub(super) fn note(&self, number: u64, left: LeftAfter) {
         self.0.lock().insert(number, left);
     }
 }
@@ -71,7 +74,7 @@ impl SharedState {
     }
 
     /// Takes the stamp of a file that is as it was left. Returns false if that cannot be told yet.
-    fn stamp_if_unmapped(&self, number: u64, left: &Meta) -> bool {
+    fn stamp_if_unmapped(&self, number: u64, (left, since): &LeftAfter) -> bool {
         let Ok(_turn) = self.handles.inode_lock(number, false) else {
             return false;
         };
@@ -89,7 +92,7 @@ impl SharedState {
         }
         let is_as_left = |now: &Meta| (now.size, now.mtime) == (left.size, left.mtime);
         if stat_fd(file.as_fd()).is_ok_and(|now| is_as_left(&now)) {
-            self.world.note_left_as(left);
+            self.world.note_left_since(left, *since);
         }
         true
     }

@@ -25,6 +25,8 @@ const MAX_WAITING: usize = 1 << 16;
 /// The files of a session.
 #[derive(Debug, Default)]
 pub(super) struct LeftFiles {
+    /// The number of the last record.
+    newest: u64,
     files: HashMap<InodeNumbers, LeftFile>,
     waiting: Vec<LeftState>,
     /// The place in `waiting` of each file's stamp after a record.
@@ -34,6 +36,8 @@ pub(super) struct LeftFiles {
 /// A file.
 #[derive(Debug)]
 struct LeftFile {
+    /// The last record of a change of its content or attributes.
+    changed: u64,
     /// The last record about it.
     seq: u64,
     /// The path that the last record has of it after it.
@@ -132,6 +136,7 @@ impl LeftFiles {
 
     /// Notes a record: a change of a content lets its file be stamped.
     pub(super) fn note_record(&mut self, seq: u64, op: &Op) {
+        self.newest = seq;
         let change = RecordedWrite::of(op);
         if let Some(change) = &change
             && (change.begins || !self.files.contains_key(&change.ids))
@@ -153,6 +158,7 @@ impl LeftFiles {
             };
             file.seq = seq;
             if let Some(before) = before {
+                file.changed = seq;
                 let open = file.stamped.iter_mut().filter(|(_, then)| then.is_none());
                 open.for_each(|(_, then)| *then = Some(before));
             }
@@ -201,6 +207,13 @@ impl LeftFiles {
         if let Some(file) = self.files.get_mut(&ids) {
             file.stamp = Some(stamp(file.seq, ids, meta));
         }
+    }
+
+    /// Returns whether no record has changed a file after a given one.
+    fn is_unchanged(&self, ids: InodeNumbers, since: u64) -> bool {
+        self.files
+            .get(&ids)
+            .is_none_or(|file| file.changed <= since)
     }
 
     /// Takes a stamp of a file that a record moved: one that the session has not changed has none yet.
@@ -287,28 +300,27 @@ impl LeftFiles {
         }
     }
 
-    /// Takes a stamp anew after an act of the home on the attributes, if the file was as the last one says.
+    /// Takes a stamp anew after an act of the home on the attributes, if the file was as the last one says, or the home
+    /// still writes to it.
     pub(super) fn note_attributes(
         &mut self,
         (seq, ids): (u64, InodeNumbers),
         before: &Meta,
         after: &Meta,
     ) {
-        if !self.files.contains_key(&ids) {
+        let Some(file) = self.files.get(&ids) else {
             return self.note_moved(seq, ids, after);
-        }
-        let file = self.files.get(&ids);
-        // The time of change is the home's own too: of a rename, say.
-        let is_same = |last: &LeftState| {
-            let mut before = stamp(last.seq, ids, before);
-            before.ctime = last.ctime;
-            *last == before
         };
-        if let Some(file) = file.filter(|file| file.stamp.as_ref().is_some_and(is_same)) {
-            match file.writing {
-                true => self.note_state(ids, after),
-                false => self.note_left(ids, after),
-            }
+        let Some(last) = &file.stamp else {
+            return;
+        };
+        if file.writing {
+            self.note_state(ids, after);
+        } else if (last.born, last.size, last.mtime)
+            == (before.born, before.size, time(before.mtime))
+        {
+            // The time of change is the home's own too: of a rename, say.
+            self.note_left(ids, after);
         }
     }
 
@@ -348,6 +360,7 @@ impl LeftFiles {
         let before = self.files.remove(&ids);
         let file = LeftFile {
             seq,
+            changed: seq,
             path: before.as_ref().and_then(|file| file.path.clone()),
             had_former: before.is_some_and(|file| file.had_former),
             writing: true,
@@ -392,10 +405,39 @@ impl super::Journal {
         self.left.lock().left_texts()
     }
 
-    /// Notes the state of a file that is still open for writing.
-    pub fn note_state(&self, meta: &Meta) {
+    /// Notes the state of a file that is still open for writing, as `stat` gives it, while no record changes it.
+    ///
+    /// # Errors
+    /// Those of `stat`.
+    pub fn note_state<E>(
+        &self,
+        stat: impl Fn() -> std::result::Result<Meta, E>,
+    ) -> std::result::Result<Meta, E> {
+        loop {
+            let since = self.newest_for_stamps();
+            let meta = stat()?;
+            let ids = self.ids(meta.id);
+            let mut left = self.left.lock();
+            if left.is_unchanged(ids, since) {
+                left.note_state(ids, &meta);
+                return Ok(meta);
+            }
+        }
+    }
+
+    /// Returns the number of the last record, for [`Journal::note_left_since`](super::Journal::note_left_since).
+    pub fn newest_for_stamps(&self) -> u64 {
+        self.left.lock().newest
+    }
+
+    /// Takes a stamp of a file as it was left after a record, unless a later one has changed it.
+    pub fn note_left_since(&self, meta: &Meta, since: u64) {
         let ids = self.ids(meta.id);
-        self.with_left(|left| left.note_state(ids, meta));
+        self.with_left(|left| {
+            if left.is_unchanged(ids, since) {
+                left.note_left(ids, meta);
+            }
+        });
     }
 
     /// Takes a stamp of a file that a record moved, as it was found.

@@ -147,14 +147,27 @@ impl World {
     /// Takes a stamp of a file after a change of its content, unless the home has it open for writing.
     fn note_content_changed(&self, meta: &Meta, open_state: &dyn OpenState) {
         match open_state.is_written() {
-            true => self.journal.note_state(meta),
+            true => drop(self.journal.note_state(|| Ok::<_, Error>(*meta))),
             false => self.journal.note_left(meta),
         }
     }
 
-    /// Notes the state of a file that is still open for writing: its stamp is taken at the last close.
-    pub fn note_state(&self, meta: &Meta) {
-        self.journal.note_state(meta);
+    /// Notes the state of a file, open as `file`, that the home still writes to: its stamp is taken at the last close.
+    ///
+    /// # Errors
+    /// Those of `fstat(2)`.
+    pub fn note_state(&self, file: impl AsFd) -> Result<Meta> {
+        self.journal.note_state(|| stat_fd(file.as_fd()))
+    }
+
+    /// Returns the number of the last record, for [`World::note_left_since`].
+    pub fn newest_for_stamps(&self) -> u64 {
+        self.journal.newest_for_stamps()
+    }
+
+    /// Takes a stamp of a file as it was left after a record, unless a later one has changed it.
+    pub fn note_left_since(&self, meta: &Meta, since: u64) {
+        self.journal.note_left_since(meta, since);
     }
 
     /// Takes a stamp of a file that is about to be closed by its only writer.
