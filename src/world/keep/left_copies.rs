@@ -1,8 +1,7 @@
 //! Copies of the texts that a session leaves, made at its end.
 //!
 //! Owns which files get one: texts that had a former content, so that what the session changed in them can be taken
-//! back line by line beside what their owner changes later; and the indexes of git, which are compared by their
-//! entries. A copy is a version that no record names: the stamp in the last seal does. It is made only of a file that
+//! back line by line beside what their owner changes later. A copy is a version that no record names: the stamp in the last seal does. It is made only of a file that
 //! is as its stamp says, before and after.
 
 use std::io::Read;
@@ -23,9 +22,6 @@ use trumanfs_types::meta::{Id, Meta};
 /// The size in bytes of the largest text of which a copy is kept.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// The size in bytes of the largest index of git of which a copy is kept.
-const MAX_INDEX_BYTES: u64 = 16 << 20;
-
 /// The bytes that the copies of a session may have.
 const MAX_SESSION_BYTES: u64 = 64 << 20;
 
@@ -41,11 +37,8 @@ impl World {
         let until = Instant::now() + TIME_LIMIT;
         let mut room = MAX_SESSION_BYTES;
         for (path, left) in self.journal.left_texts() {
-            let largest = match is_git_index(&path) {
-                true => MAX_INDEX_BYTES,
-                false => MAX_TEXT_BYTES,
-            };
-            if left.size == 0 || left.size > largest.min(room) || Instant::now() >= until {
+            let largest = MAX_TEXT_BYTES.min(room);
+            if left.size == 0 || left.size > largest || Instant::now() >= until {
                 continue;
             }
             match self.keep_left(&path, &left) {
@@ -78,8 +71,7 @@ impl World {
             .take(left.size + 1)
             .read_to_end(&mut bytes);
         read.map_err(|error| Error::io("read", &error))?;
-        let is_text = is_git_index(path) || !bytes.contains(&0);
-        if !is_text || bytes.len() as u64 != left.size || !is_as_left(&stat_fd(file.as_fd())?) {
+        if bytes.contains(&0) || bytes.len() as u64 != left.size || !is_as_left(&stat_fd(file.as_fd())?) {
             return Ok(None);
         }
         let mut guard = self.versions.reserve_version(left.size)?;
@@ -95,10 +87,4 @@ impl World {
             ..left.clone()
         }))
     }
-}
-
-/// Returns whether a path is that of the index of a repository, or of one of its worktrees or submodules.
-fn is_git_index(path: &WorldPath) -> bool {
-    let is_in_git = path.components().any(|name| name.bytes() == b".git");
-    is_in_git && path.name().is_some_and(|name| name.bytes() == b"index")
 }
