@@ -281,11 +281,12 @@ impl FileSystem {
             Err(error) => return log::debug!("a file that was closed has no stamp: {error}"),
         };
         *handle.seen.lock() = Some(left);
-        // A map of it may outlive the close.
-        if turn.is_err() || handle.maps && may_write_through_a_map(process) {
+        if handle.maps && may_write_through_a_map(process) {
+            // A map of it may outlive the close: what was seen before is no state to stamp.
+            self.world().forget_state(left.id);
             self.shared.closed_maps.note(handle.node(), (left, since));
             self.world().wake_sealing();
-        } else if self.shared.handles.writer_count(handle.node()) > 1 {
+        } else if turn.is_err() || self.shared.handles.writer_count(handle.node()) > 1 {
             let _ = self.world().note_state(&*handle);
         } else {
             self.world().note_closing(&left);

@@ -425,6 +425,14 @@ impl super::Journal {
         }
     }
 
+    /// Forgets the state of a file that was noted last.
+    pub fn forget_state(&self, id: Id) {
+        let ids = self.ids(id);
+        if let Some(file) = self.left.lock().files.get_mut(&ids) {
+            file.stamp = None;
+        }
+    }
+
     /// Returns the number of the last record, for [`Journal::note_left_since`](super::Journal::note_left_since).
     pub fn newest_for_stamps(&self) -> u64 {
         self.left.lock().newest

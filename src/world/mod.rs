@@ -160,6 +160,11 @@ impl World {
         self.journal.note_state(|| stat_fd(file.as_fd()))
     }
 
+    /// Forgets the state of a file that was noted last.
+    pub fn forget_state(&self, id: Id) {
+        self.journal.forget_state(id);
+    }
+
     /// Returns the number of the last record, for [`World::note_left_since`].
     pub fn newest_for_stamps(&self) -> u64 {
         self.journal.newest_for_stamps()

@@ -36,28 +36,26 @@ fn stamp_of(store: &Path, name: &str) -> Option<Value> {
     stamps(store).into_iter().rev().find(is_it)
 }
 
-/// Expects that the last stamp of a file says how the file is.
+/// Expects that the last stamp of a file says how the file is. Returns the record that it follows.
 #[track_caller]
 fn expect_stamped(store: &Path, name: &str) -> u64 {
+    let meta = fs::metadata(store.join(name)).unwrap();
+    let time = |stamp: &Value, field: &str| (stamp[field][0].as_i64(), stamp[field][1].as_i64());
+    let is_so = |stamp: &Value| {
+        stamp["size"].as_u64() == Some(meta.size())
+            && time(stamp, "mtime") == (Some(meta.mtime()), Some(meta.mtime_nsec()))
+            && time(stamp, "ctime") == (Some(meta.ctime()), Some(meta.ctime_nsec()))
+    };
     // Without passthrough the stamp is due when the kernel tells of the close, which close(2) does not wait for.
     let limit = Instant::now() + Duration::from_secs(20);
-    let stamp = loop {
-        match stamp_of(store, name) {
-            Some(stamp) => break stamp,
-            None => assert!(Instant::now() < limit, "{name} has no stamp"),
+    loop {
+        let stamp = stamp_of(store, name);
+        match stamp.as_ref().filter(|stamp| is_so(stamp)) {
+            Some(stamp) => return stamp["seq"].as_u64().unwrap(),
+            None => assert!(Instant::now() < limit, "{name}: {stamp:?}, {meta:?}"),
         }
         std::thread::sleep(Duration::from_millis(20));
-    };
-    let meta = fs::metadata(store.join(name)).unwrap();
-    assert_eq!(stamp["size"].as_u64(), Some(meta.size()), "{name}: {stamp}");
-    let time = |field: &str| (stamp[field][0].as_i64(), stamp[field][1].as_i64());
-    let (mtime, ctime) = (
-        (Some(meta.mtime()), Some(meta.mtime_nsec())),
-        (Some(meta.ctime()), Some(meta.ctime_nsec())),
-    );
-    assert_eq!(time("mtime"), mtime, "{name}: {stamp}");
-    assert_eq!(time("ctime"), ctime, "{name}: {stamp}");
-    stamp["seq"].as_u64().unwrap()
+    }
 }
 
 /// The number of a file's last record.

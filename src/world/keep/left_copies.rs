@@ -13,9 +13,10 @@ use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::journal::LeftState;
+use crate::journal::{KeepMethod, LeftState};
 use crate::name::WorldPath;
 use crate::world::World;
+use crate::world::keep::finalize::{FinalListener, FinalVersion};
 use crate::world::root::stat_fd;
 use trumanfs_types::meta::{Id, Meta};
 
@@ -81,6 +82,12 @@ impl World {
             .write_all_at(&bytes, 0)
             .map_err(|error| Error::io("pwrite", &error))?;
         guard.confirm();
+        self.digests.became_final(&FinalVersion {
+            dir: self.versions.dir(),
+            n: guard.number(),
+            how: KeepMethod::Copied,
+            size: left.size,
+        });
         Ok(Some(LeftState {
             sha256: Some(base16ct::lower::encode_string(&Sha256::digest(&bytes))),
             n: Some(guard.number()),

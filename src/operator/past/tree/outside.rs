@@ -188,9 +188,16 @@ impl PastTree<'_> {
         Ok(())
     }
 
+    /// Returns whether a node's inode is that on the disk. One that a record gave it may have the same number: the number
+    /// of a content that was evicted is free again.
+    fn is_on_disk(&self, node: NodeId, ids: InodeNumbers) -> bool {
+        let given = self.nodes.get(&node).and_then(|then| then.ids);
+        given.is_none() && self.disk.ids(node) == Some(ids)
+    }
+
     /// Returns the birth of the inode that a node is, or was; 0 if it is unknown.
     fn birth(&self, node: NodeId, ids: InodeNumbers) -> Result<u64> {
-        if self.disk.ids(node) != Some(ids) {
+        if !self.is_on_disk(node, ids) {
             let inode = self.disk.inode(ids);
             return Ok(self.stamps.births.get(&inode).copied().unwrap_or(0));
         }
@@ -241,7 +248,7 @@ impl PastTree<'_> {
         let Some(stamp) = self.stamps.take(inode) else {
             return Ok(());
         };
-        if stamp.born != 0 && self.disk.ids(node) != Some(ids) {
+        if stamp.born != 0 && !self.is_on_disk(node, ids) {
             self.stamps.births.insert(inode, stamp.born);
         }
         if !self.is_as_left(node, ids, &stamp)? {

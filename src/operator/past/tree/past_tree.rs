@@ -78,7 +78,7 @@ pub struct PastTree<'a> {
     pub(in crate::operator::past) disk: Rc<DiskTree<'a>>,
     pub(in crate::operator::past) names:
         HashMap<NodeId, HashMap<NameId, Option<NodeId>, NumberHash>, NumberHash>,
-    nodes: HashMap<NodeId, Box<NodeOverlay>, NumberHash>,
+    pub(super) nodes: HashMap<NodeId, Box<NodeOverlay>, NumberHash>,
     /// Inodes that mean another node than on the disk, or none.
     pub(super) by_ids: HashMap<CompactInode, Option<NodeId>, NumberHash>,
     /// Nodes that did not exist yet, so that their inodes on the disk were not theirs; `by_ids` takes precedence.
