@@ -270,6 +270,13 @@ fn as_of_an_earlier_release(store: &Path) {
         let (mut text, mut prev) = (String::new(), None::<ChainLink>);
         for line in fs::read_to_string(&journal).unwrap().lines() {
             if line.contains("\"op\":\"seal\"") {
+                // Copies that seals alone name were not made either.
+                let seal: serde_json::Value = serde_json::from_str(line).unwrap();
+                let stamps = seal["stamps"].as_array().into_iter().flatten();
+                for n in stamps.filter_map(|stamp| stamp["n"].as_u64()) {
+                    let versions = journal.with_file_name("versions");
+                    fs::remove_file(versions.join(format!("{n:08}"))).unwrap();
+                }
                 continue;
             }
             let mut line = line.replacen("\"v\":6", "\"v\":1", 1);

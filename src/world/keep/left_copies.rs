@@ -72,7 +72,10 @@ impl World {
             .take(left.size + 1)
             .read_to_end(&mut bytes);
         read.map_err(|error| Error::io("read", &error))?;
-        if bytes.contains(&0) || bytes.len() as u64 != left.size || !is_as_left(&stat_fd(file.as_fd())?) {
+        if bytes.contains(&0)
+            || bytes.len() as u64 != left.size
+            || !is_as_left(&stat_fd(file.as_fd())?)
+        {
             return Ok(None);
         }
         let mut guard = self.versions.reserve_version(left.size)?;
