@@ -49,7 +49,7 @@ const LACKING: &[&str] = &[
 
 const SCRIPT: &str = r#"
     cd "$1"
-    { grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | xargs -r -n1 umount --lazy
+    { grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | while read -r at; do umount --lazy "$at" 2>/dev/null || ! mountpoint -q "$at"; done
     mkdir dev; mount -t tmpfs none dev; mknod -m 666 dev/fuse c 10 229; mount --bind dev/fuse /dev/fuse
     # Those who may let others in are ordinary users, too.
     { cat /etc/fuse.conf; echo user_allow_other; } >fuse.conf; mount --bind fuse.conf /etc/fuse.conf

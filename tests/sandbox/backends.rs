@@ -106,7 +106,7 @@ fn run_filtered(refused: &str, options: &[&str], words: &[&str]) -> std::process
 /// A verb with its options behind `--root` and `--policy`, likewise.
 fn filtered(refused: &str, words: &[&str]) -> std::process::Output {
     let script = r#"
-        { grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | xargs -r -n1 umount --lazy
+        { grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | while read -r at; do umount --lazy "$at" 2>/dev/null || ! mountpoint -q "$at"; done
         mount -t tmpfs -o mode=755 none /mnt
         mkdir /mnt/home /mnt/store /mnt/bin /mnt/tmp
         chown "$1" /mnt/home /mnt/store /mnt/tmp

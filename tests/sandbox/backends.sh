@@ -4,7 +4,7 @@
 tests=$1 trumanfs=$2 repository=$3 user=$4 backend=$5
 shift 5
 # The homes of other tests came along, and would not end as long as this lasts.
-{ grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | xargs -r -n1 umount --lazy
+{ grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | while read -r at; do umount --lazy "$at" 2>/dev/null || ! mountpoint -q "$at"; done
 mount -t tmpfs -o mode=755 none /mnt
 mkdir /mnt/dev /mnt/dev/pts /mnt/dev/shm /mnt/bin
 mkdir -p /mnt/repository/tests

@@ -18,7 +18,7 @@ use crate::common::{
 const SCRIPT: &str = r#"
     cd "$1"; user=$2 prepare=$3 before=$4; shift 4
     setpriv=$(command -v setpriv) helper=$(command -v fusermount3) python=$(command -v python3) unshare=$(command -v unshare)
-    { grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | xargs -r -n1 umount --lazy
+    { grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | while read -r at; do umount --lazy "$at" 2>/dev/null || ! mountpoint -q "$at"; done
     mkdir dev bin home store; mount -t tmpfs none dev; mknod -m 666 dev/fuse c 10 229; mount --bind dev/fuse /dev/fuse
     cp -p /etc/fuse.conf . 2>/dev/null || : >fuse.conf
     chown "$user" tmp home store

@@ -79,7 +79,7 @@ const NAME_WHAT_FAILS: &str = r#"trap 'echo "failed ($?): $BASH_COMMAND" >&2' ER
 
 /// What a script does first in a mount namespace of its own: the homes of other tests came along, and would not end as
 /// long as it lasts.
-pub(crate) const LEAVE_OTHERS: &str = "{ grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | xargs -r -n1 umount --lazy";
+pub(crate) const LEAVE_OTHERS: &str = r#"{ grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | while read -r at; do umount --lazy "$at" 2>/dev/null || ! mountpoint -q "$at"; done"#;
 
 /// Runs a bash script, expects it to succeed, and returns what it printed.
 pub(crate) fn bash(dir: &Path, base: &Path, script: &str) -> String {
