@@ -121,7 +121,8 @@ fn fill(home: &Home) -> Vec<String> {
 fn on_a_full_disk_a_write_saves_no_more_than_it_must() {
     need_mount!();
     let small = Small::tmpfs("size=16m");
-    let original = content("f", 4 << 20);
+    // Too big to copy.
+    let original = content("f", 5 << 20);
     let mut home = Home::plan()
         .on(&small.path())
         .prepare(|store| fs::write(store.join("f"), &original).unwrap())

@@ -661,7 +661,7 @@ fn each_former_content_is_listed_and_its_command_gives_it() {
     need_mount!();
     let home = Home::prepared(|store| fs::write(store.join("f"), "zero\n").unwrap(), &[]);
     let contents = ["zero\n", "one\n", "one\nmore\n", "by rename\n", "over it\n"];
-    home.sh("echo one >f; echo more >>f; echo by rename >g; mv g f; python3 -c 'open(\"f\",\"r+\").write(\"over it\\n\")'; truncate -s 8 f; rm f; mkdir f; rmdir f; echo last >f");
+    home.sh("echo one >f; echo more >>f; echo yet >>f; echo by rename >g; mv g f; python3 -c 'open(\"f\",\"r+\").write(\"over it\\n\")'; truncate -s 8 f; rm f; mkdir f; rmdir f; echo last >f");
 
     everywhere(home, |target| {
         let found = objects(target, &["versions"], &["/f"]);

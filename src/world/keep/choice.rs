@@ -117,6 +117,8 @@ impl World {
                     self.versions.append_bases().add(run, id);
                     return Ok(keeping);
                 }
+                // Appending needs no right to read.
+                Err(error) if error.is_denial() => {}
                 Err(error) if matches!(error.errno(), Errno::NOSPC | Errno::DQUOT) => {}
                 Err(error) => return Err(error),
             }

@@ -44,6 +44,10 @@ pub(super) struct PendingStamps {
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
     /// The files that were changed outside the home.
     changed: HashSet<NodeId, NumberHash>,
+    /// True if the session of the record ended as it should.
+    pub(super) is_ended: bool,
+    /// The newest session, which may be live.
+    newest: Option<Arc<str>>,
     /// The record that is being reversed.
     pub(super) record: Option<RecordKey>,
 }
@@ -73,6 +77,7 @@ struct PendingStamp {
 impl PendingStamps {
     /// Begins with another record, the next older one.
     pub(super) fn begin(&mut self, session: &Arc<str>, seq: u64) {
+        self.newest.get_or_insert_with(|| session.clone());
         if let Some(before) = self.record.replace((session.clone(), seq)) {
             self.made.remove(&before);
         }
@@ -248,6 +253,11 @@ impl PastTree<'_> {
         let Some(stamp) = self.stamps.take(inode) else {
             return Ok(());
         };
+        // Of a session that did not end, the power may have gone before or after what a stamp says was on the disk.
+        let is_live = self.stamps.newest.as_ref() == Some(&stamp.after.0);
+        if !self.stamps.is_ended && !is_live {
+            return Ok(());
+        }
         if stamp.born != 0 && !self.is_on_disk(node, ids) {
             self.stamps.births.insert(inode, stamp.born);
         }
