@@ -247,3 +247,26 @@ fn redo_does_not_take_away_what_the_owner_wrote_to_a_file_that_came_back() {
         }
     }
 }
+
+/// The numbers of hunks are those of what the run left, whoever changed the file since.
+#[test]
+fn hunks_are_those_of_the_run() {
+    need_mount!();
+    for (how, save) in SAVES {
+        let mut home = home_with(LINES);
+        home.sh("sed s/9/agent/ f > g; cat g > f; rm g");
+        home.umount();
+        let owners = LINES.replace('1', "one").replace('9', "agent");
+        save(&home.store().join("f"), &owners);
+        let store = home.store().to_str().unwrap();
+        let reject = |hunk| {
+            let words = ["reject", store, "--session", "last", "f", "--hunk", hunk];
+            trumanfs(&words)
+        };
+        let output = reject("2");
+        assert!(!output.status.success(), "{how}: {}", describe(&output));
+        let output = reject("1");
+        assert!(output.status.success(), "{how}: {}", describe(&output));
+        assert_eq!(text(&home, "f"), LINES.replace('1', "one"), "{how}");
+    }
+}

@@ -83,6 +83,14 @@ impl PendingStamps {
         }
     }
 
+    /// Drops all but which files were changed.
+    pub(super) fn end_reversal(&mut self) {
+        *self = PendingStamps {
+            changed: std::mem::take(&mut self.changed),
+            ..PendingStamps::default()
+        };
+    }
+
     /// Forgets the birth of an inode: the number is given to a node by a record, and may have been another's later.
     pub(super) fn forget_birth(&mut self, inode: CompactInode) {
         self.births.remove(&inode);

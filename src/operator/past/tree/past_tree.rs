@@ -310,7 +310,7 @@ impl<'a> PastTree<'a> {
     /// Ends the reversal of records: drops the data that only the reversal needs.
     pub(in crate::operator::past) fn end_reversal(&mut self) {
         self.by_ids = HashMap::default();
-        self.stamps = PendingStamps::default();
+        self.stamps.end_reversal();
         self.dir_cache = DirCache::default();
         self.disk.forget_listings();
     }
