@@ -330,7 +330,8 @@ impl LeftFiles {
         let is_own = stamp.session.is_none();
         match self.places.get(&place).filter(|_| is_own) {
             Some(at) => {
-                if let Some(waiting) = self.waiting.get_mut(*at) {
+                // One that names a copy stays, or nothing would name the copy.
+                if let Some(waiting) = self.waiting.get_mut(*at).filter(|at| at.n.is_none()) {
                     *waiting = stamp;
                 }
             }

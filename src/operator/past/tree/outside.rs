@@ -8,6 +8,7 @@
 //!
 //! A difference in the time of change alone is none, because the home's own renames and links cause it.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use crate::error::{Error, Result};
-use crate::journal::{FileTime, InodeNumbers, LeftState};
+use crate::journal::{FileTime, InodeNumbers, LeftState, Op, tail};
 use crate::name::WorldPath;
 use crate::operator::past::disk::compact_inode::CompactInode;
 use crate::operator::past::disk::interner::NumberHash;
@@ -24,6 +25,7 @@ use crate::operator::past::tree::copy::{digest_of, io_error};
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::store::layout::TRASH;
+use crate::world::store::settle::open_journal;
 
 /// A record's session and number.
 type RecordKey = (Arc<str>, u64);
@@ -44,8 +46,8 @@ pub(super) struct PendingStamps {
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
     /// The files that were changed outside the home.
     changed: HashSet<NodeId, NumberHash>,
-    /// True if the session of the record ended as it should.
-    pub(super) is_ended: bool,
+    /// The sessions that were looked up: true for one that ended as it should.
+    ended: RefCell<HashMap<Arc<str>, bool>>,
     /// The newest session, which may be live.
     newest: Option<Arc<str>>,
     /// The record that is being reversed.
@@ -182,8 +184,30 @@ impl PastTree<'_> {
         is_it.then_some(&*left.entries)
     }
 
+    /// Returns whether the current record's session tells how files were left: where it did not end, the power may have
+    /// gone before or after what a stamp or a record says was on the disk. The newest may be live.
+    fn is_evidence(&self) -> bool {
+        let Some((session, _)) = &self.stamps.record else {
+            return false;
+        };
+        let look = || {
+            let file = open_journal(self.disk.store().state(), session).ok()?;
+            Some(tail(&file).ok()??.record.op == Op::End)
+        };
+        self.stamps.newest.as_ref() == Some(session)
+            || *self
+                .stamps
+                .ended
+                .borrow_mut()
+                .entry(session.clone())
+                .or_insert_with(|| look().unwrap_or(false))
+    }
+
     /// Returns the inode that the current record made, where a stamp tells.
     pub(super) fn made_inode(&self) -> Option<InodeNumbers> {
+        if !self.is_evidence() {
+            return None;
+        }
         self.stamps.made.get(self.stamps.record.as_ref()?).copied()
     }
 
@@ -224,7 +248,10 @@ impl PastTree<'_> {
     /// Returns whether a file may be the successor of one that is gone: it is a plain file outside the trash.
     pub(super) fn may_succeed(&mut self, dir: NodeId, node: NodeId) -> Result<bool> {
         let in_trash = self.lookup(ROOT, TRASH)? == Some(dir);
-        Ok(!in_trash && self.kind(node) == FileType::RegularFile && self.ids(node).is_some())
+        Ok(self.is_evidence()
+            && !in_trash
+            && self.kind(node) == FileType::RegularFile
+            && self.ids(node).is_some())
     }
 
     /// As [`PastTree::may_succeed`], for the file at a path.
@@ -261,9 +288,7 @@ impl PastTree<'_> {
         let Some(stamp) = self.stamps.take(inode) else {
             return Ok(());
         };
-        // Of a session that did not end, the power may have gone before or after what a stamp says was on the disk.
-        let is_live = self.stamps.newest.as_ref() == Some(&stamp.after.0);
-        if !self.stamps.is_ended && !is_live {
+        if !self.is_evidence() {
             return Ok(());
         }
         if stamp.born != 0 && !self.is_on_disk(node, ids) {
