@@ -25,6 +25,7 @@ pub(super) struct MergedLines {
     later: u64,
 }
 
+/// A content of a file at a point, as a layer; `None` for the one on the disk now.
 type Layer = Option<Arc<ContentLayer>>;
 
 impl UndoPlanner<'_, '_> {
