@@ -330,6 +330,9 @@ impl LineBuffer<'_> {
                 self.present("store", store)?.present("copied", copied)?;
                 self.present("mounted", mounted)?;
             }
+            Op::End { settled } => {
+                self.word(if *settled { ",\"settled\":true" } else { "" });
+            }
             Op::Run {
                 command,
                 length,

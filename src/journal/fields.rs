@@ -70,7 +70,8 @@ pub(super) struct ReplacedFields<'a> {
 struct RareFields<'a>(Vec<(&'a [u8], &'a [u8])>);
 
 /// The names of the fields of rare operations.
-const RARE: [&[u8]; 26] = [
+const RARE: [&[u8]; 27] = [
+    b"settled",
     b"session",
     b"version",
     b"host",
@@ -340,7 +341,9 @@ impl<'a> LineFields<'a> {
                 copied: rare.or_default("copied")?,
                 mounted: rare.or_default("mounted")?,
             },
-            "end" => Op::End,
+            "end" => Op::End {
+                settled: rare.or_default("settled")?,
+            },
             "run" => Op::Run {
                 command: rare.get("command")?,
                 length: rare.or_default("length")?,

@@ -243,7 +243,7 @@ fn session_op() -> impl Strategy<Value = Op> {
     type Ranges = Vec<(String, u64, u64)>;
     prop_oneof![
         begin(),
-        Just(Op::End),
+        any::<bool>().prop_map(|settled| Op::End { settled }),
         (name(), any::<Option<u64>>(), path()).prop_map(|(command, length, cwd)| Op::Run {
             command,
             length,

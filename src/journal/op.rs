@@ -40,8 +40,12 @@ pub enum Op {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mounted: Option<Box<MountSettings>>,
     },
-    /// The session ended cleanly.
-    End,
+    /// The session ended.
+    End {
+        /// True if its daemon had died, and the next one settled the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        settled: bool,
+    },
     /// A run is about to change something: the records that it causes follow, each with its origin.
     Run {
         /// The command: a line of the shell, or the words of a program; only its beginning if it is very long.

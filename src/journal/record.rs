@@ -66,7 +66,7 @@ impl Record {
         !matches!(
             self.op,
             Op::Begin { .. }
-                | Op::End
+                | Op::End { .. }
                 | Op::Run { .. }
                 | Op::Gather { .. }
                 | Op::Checkpoint { .. }

@@ -40,7 +40,7 @@ macro_rules! ids_of {
             }
             Op::Exchange { ids, other, .. } => [Some(ids), Some(other)],
             Op::Begin { .. }
-            | Op::End
+            | Op::End { .. }
             | Op::Run { .. }
             | Op::Create { .. }
             | Op::Mkdir { .. }
@@ -98,7 +98,7 @@ impl Op {
             | Op::Exchange { path, .. }
             | Op::Restore { path, .. } => Some(path),
             Op::Begin { .. }
-            | Op::End
+            | Op::End { .. }
             | Op::Run { .. }
             | Op::Checkpoint { .. }
             | Op::Undo { .. }
@@ -218,7 +218,7 @@ impl Op {
             | Op::Attr { .. }
             | Op::Xattr { .. }
             | Op::Begin { .. }
-            | Op::End
+            | Op::End { .. }
             | Op::Run { .. }
             | Op::Checkpoint { .. }
             | Op::Undo { .. }

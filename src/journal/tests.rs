@@ -374,7 +374,7 @@ fn a_line_is_parsed_as_serde_does() {
             .unwrap()
             .done();
     }
-    journal.note(Op::End, None).unwrap();
+    journal.note(Op::End { settled: false }, None).unwrap();
     for line in std::fs::read_to_string(&at).unwrap().lines() {
         let slow: Record = serde_json::from_str(line).unwrap();
         assert_eq!(Record::parse(line.as_bytes()).unwrap(), slow);

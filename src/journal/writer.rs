@@ -404,7 +404,7 @@ impl PendingRecord<'_> {
 /// Returns the priority of a record in the reserve.
 fn line_priority(op: &Op, origin: Origin) -> LinePriority {
     match op {
-        Op::Abort { .. } | Op::End => LinePriority::Mandatory,
+        Op::Abort { .. } | Op::End { .. } => LinePriority::Mandatory,
         Op::Begin { .. }
         | Op::Checkpoint { .. }
         | Op::Undo { .. }

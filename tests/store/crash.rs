@@ -889,7 +889,7 @@ fn check_journals_lightly(home: &Home) {
         .into_iter()
         .find(|(session, _)| session.starts_with("2999"))
         .unwrap();
-    assert!(matches!(last.1.last().unwrap().op, Op::End));
+    assert!(matches!(last.1.last().unwrap().op, Op::End { .. }));
 }
 
 #[test]

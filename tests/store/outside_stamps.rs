@@ -151,6 +151,29 @@ fn file_whose_daemon_is_killed_has_no_stamp() {
     assert_eq!(stamp_of(home.store(), "f"), None);
 }
 
+/// The power may have taken what the home wrote, and left the stamp: the next session settles this one, but that is no
+/// end of its own.
+#[test]
+fn stamps_of_a_session_that_was_settled_are_no_evidence() {
+    need_mount!();
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "former").unwrap(), &[]);
+    fs::write(home.path("f"), "longer than before").unwrap();
+    let written = expect_stamped(home.store(), "f").to_string();
+    home.kill_daemon_only();
+    home.detach();
+    fs::write(home.store().join("f"), "longer").unwrap();
+    let again = home.mount_again();
+    assert!(again.status.success(), "{}", describe(&again));
+    home.umount();
+    let store = home.store().to_str().unwrap();
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let first = sessions.map(|entry| entry.unwrap().file_name()).min();
+    let operation = format!("{}:{written}", first.unwrap().to_str().unwrap());
+    let undone = trumanfs(&["undo", store, &operation]);
+    assert!(undone.status.success(), "{}", describe(&undone));
+    assert_eq!(fs::read(home.store().join("f")).unwrap(), b"former");
+}
+
 /// What is written after the stamp through a map would look like somebody else's change.
 #[test]
 fn file_that_is_mapped_after_its_close_has_no_stamp() {

@@ -10,7 +10,7 @@ use crate::operator::review::ChangeAuthor;
 pub(super) fn describe(op: &Op) -> String {
     let word = op.word();
     match op {
-        Op::Begin { .. } | Op::End => word.to_owned(),
+        Op::Begin { .. } | Op::End { .. } => word.to_owned(),
         Op::Run {
             command, length, ..
         } => {

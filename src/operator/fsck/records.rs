@@ -37,7 +37,7 @@ impl JournalPass<'_> {
                     self.check_previous_end(here, after);
                 }
             }
-            Op::End => here.ended = true,
+            Op::End { .. } => here.ended = true,
             Op::Unlink { ids, trash, .. } | Op::Rmdir { ids, trash, .. } => {
                 self.expect(here, seq, trash, *ids);
             }

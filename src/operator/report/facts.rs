@@ -126,7 +126,7 @@ impl SessionFacts {
         self.last = Some(time);
         self.last_seq = record.seq;
         let mark = match &record.op {
-            Op::Begin { .. } | Op::End => return self.take_frame(record.op),
+            Op::Begin { .. } | Op::End { .. } => return self.take_frame(record.op),
             Op::Abort { .. } => {
                 self.not_done += 1;
                 return;
@@ -184,7 +184,7 @@ impl SessionFacts {
                 self.home = home.map(|home| escape(&home.0));
                 (self.host, self.release) = (host, version);
             }
-            Op::End => self.ended = true,
+            Op::End { .. } => self.ended = true,
             _ => {}
         }
     }

@@ -129,7 +129,7 @@ impl World {
         self.finalizer.finish(&NoWriters(&self.root), END_LIMIT);
         self.digests.finish(&NoWriters(&self.root), self.mounted);
         self.drop_scratch();
-        if let Err(error) = self.journal.note(Op::End, None) {
+        if let Err(error) = self.journal.note(Op::End { settled: false }, None) {
             log::warn!("the end of the session could not be recorded: {error}");
         }
         self.seal();

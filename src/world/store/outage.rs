@@ -66,7 +66,8 @@ pub fn doubtful_since(
         Err(Error::NotFound) if last.is_none_or(|last| last.session == session) => {
             let file = open_journal(state, session).ok()?;
             let tail = crate::journal::tail(&file).ok()??;
-            let open = tail.record.op != Op::End && machine_went_down(state, session, last);
+            let ended = matches!(tail.record.op, Op::End { .. });
+            let open = !ended && machine_went_down(state, session, last);
             open.then_some(tail.record.time)?
         }
         Err(_) => return None,

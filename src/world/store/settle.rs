@@ -58,7 +58,7 @@ pub fn end_damaged_session(root: &Root, state: impl AsFd, session: &str) -> Resu
     let file = open_session_file(state, session, OFlags::RDWR | OFlags::APPEND)?;
     let tail = crate::journal::tail_of_damaged(&file)?;
     let journal = Journal::new(file.into(), tail.as_ref(), false, root.id().0);
-    journal.note(Op::End, None)?;
+    journal.note(Op::End { settled: true }, None)?;
     journal.seal().map(|_| ())
 }
 
@@ -91,7 +91,7 @@ fn end(session: &str, file: &File) -> Result<(Option<JournalTail>, u64, bool)> {
     let tail = crate::journal::tail(file).map_err(|error| damaged_error(session, &error))?;
     let clean = match &tail {
         None => length == 0,
-        Some(tail) => tail.record.op == Op::End && tail.length == length,
+        Some(tail) => matches!(tail.record.op, Op::End { .. }) && tail.length == length,
     };
     Ok((tail, length, clean))
 }
@@ -170,7 +170,7 @@ pub fn last_session(root: &Root, state: &StateDir) -> Result<LastSession> {
                 .to_owned(),
         ));
     }
-    journal.note(Op::End, None)?;
+    journal.note(Op::End { settled: true }, None)?;
     if let Err(error) = journal.seal() {
         log::warn!("the journal of session {session} could not be sealed: {error}");
     }
@@ -359,7 +359,7 @@ fn find_outcome(
         // Gathering is a convenience: each entry is either on its own or under its directory.
         Op::Gather { .. }
         | Op::Begin { .. }
-        | Op::End
+        | Op::End { .. }
         | Op::Run { .. }
         | Op::Abort { .. }
         | Op::Checkpoint { .. }

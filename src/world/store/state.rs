@@ -459,7 +459,7 @@ fn has_ended(state: BorrowedFd<'_>, session: &str) -> bool {
     let tail = journal.and_then(|file| crate::journal::tail(&file));
     tail.ok()
         .flatten()
-        .is_none_or(|tail| tail.record.op == crate::journal::Op::End)
+        .is_none_or(|tail| matches!(tail.record.op, crate::journal::Op::End { .. }))
 }
 
 impl AsFd for StateDir {

@@ -24,7 +24,7 @@ impl PastTree<'_> {
     /// Notes the end of a session, and its beginning, on the way back.
     pub(super) fn note_session(&mut self, record: &Record) {
         match record.op {
-            Op::End => self.session_end = nanoseconds(&record.time),
+            Op::End { .. } => self.session_end = nanoseconds(&record.time),
             Op::Begin { .. } => self.session_end = None,
             _ => {}
         }

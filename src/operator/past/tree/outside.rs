@@ -46,10 +46,8 @@ pub(super) struct PendingStamps {
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
     /// The files that were changed outside the home.
     changed: HashSet<NodeId, NumberHash>,
-    /// The sessions that were looked up: true for one that ended as it should.
-    ended: RefCell<HashMap<Arc<str>, bool>>,
-    /// The newest session, which may be live.
-    newest: Option<Arc<str>>,
+    /// The sessions that were looked up: true for one whose stamps are evidence.
+    witnesses: RefCell<HashMap<Arc<str>, bool>>,
     /// The record that is being reversed.
     pub(super) record: Option<RecordKey>,
 }
@@ -79,7 +77,6 @@ struct PendingStamp {
 impl PendingStamps {
     /// Begins with another record, the next older one.
     pub(super) fn begin(&mut self, session: &Arc<str>, seq: u64) {
-        self.newest.get_or_insert_with(|| session.clone());
         if let Some(before) = self.record.replace((session.clone(), seq)) {
             self.made.remove(&before);
         }
@@ -184,23 +181,25 @@ impl PastTree<'_> {
         is_it.then_some(&*left.entries)
     }
 
-    /// Returns whether the current record's session tells how files were left: where it did not end, the power may have
-    /// gone before or after what a stamp or a record says was on the disk. The newest may be live.
+    /// Returns whether the current record's session tells how files were left: it goes on, or its daemon ended it. Where
+    /// the daemon died, the power may have gone before or after what a stamp or a record says was on the disk.
     fn is_evidence(&self) -> bool {
         let Some((session, _)) = &self.stamps.record else {
             return false;
         };
-        let look = || {
-            let file = open_journal(self.disk.store().state(), session).ok()?;
-            Some(tail(&file).ok()??.record.op == Op::End)
+        let store = self.disk.store();
+        let has_ended = || {
+            let file = open_journal(store.state(), session).ok()?;
+            Some(tail(&file).ok()??.record.op == Op::End { settled: false })
         };
-        self.stamps.newest.as_ref() == Some(session)
-            || *self
-                .stamps
-                .ended
-                .borrow_mut()
-                .entry(session.clone())
-                .or_insert_with(|| look().unwrap_or(false))
+        let is_live = || Some(store.served_by().ok()??.session == **session);
+        let look = || has_ended().unwrap_or(false) || is_live().unwrap_or(false);
+        *self
+            .stamps
+            .witnesses
+            .borrow_mut()
+            .entry(session.clone())
+            .or_insert_with(look)
     }
 
     /// Returns the inode that the current record made, where a stamp tells.
@@ -218,6 +217,9 @@ impl PastTree<'_> {
         let (Some(stamp), Some(node)) = (self.stamps.latest(inode), self.by_ids(ids)) else {
             return Ok(());
         };
+        if !self.is_evidence() {
+            return Ok(());
+        }
         let born = stamp.born;
         if Some(node) != there && is_other_birth(self.birth(node, ids)?, born) {
             self.by_ids.insert(inode, None);
