@@ -150,14 +150,10 @@ impl FileSystem {
         if !ends_writing {
             return;
         }
-        let finalizer = self.world().finalizer();
         let seen = handle.seen.lock().take();
-        let Ok(meta) = seen.map_or_else(|| stat_fd(handle.as_fd()), Ok) else {
-            return;
-        };
-        self.note_last_close(&handle, &meta);
-        if finalizer.waiting_count() > 0 {
-            finalizer.note_closed(meta.id);
+        if let Err(Error::TakesLong) = self.end_writing(&handle, seen, false) {
+            let handle = handle.clone();
+            self.spawn_blocking(move |fs| drop(fs.end_writing(&handle, seen, true)));
         }
         if handle.maps {
             // Its own descriptor must not count as somebody who writes.
@@ -166,21 +162,24 @@ impl FileSystem {
         }
     }
 
-    /// Has a file stamped whose last open for writing has ended, if nobody has opened it again.
-    fn note_last_close(&self, handle: &Handle, meta: &Meta) {
-        match self.shared.handles.inode_lock(handle.node(), false) {
-            Ok(_turn) => {
-                if !self.shared.handles.is_open(handle.node()).1 {
-                    self.world().note_closed(meta, handle.hidden.is_none());
-                }
-            }
-            Err(_) => {
-                // A stamp of what was seen, unless something was recorded since.
-                let since = self.world().newest_for_stamps();
-                self.shared.closed_maps.note(handle.node(), (*meta, since));
-                self.world().wake_sealing();
-            }
+    /// Has a file stamped whose last open for writing has ended, if nobody has opened it again. `seen` is its state when
+    /// it was last looked at through the handle.
+    ///
+    /// # Errors
+    /// As [`HandleTable::inode_lock`](super::handles::HandleTable::inode_lock); those of `fstat(2)`.
+    fn end_writing(&self, handle: &Handle, seen: Option<Meta>, may_wait: bool) -> Result<()> {
+        let handles = &self.shared.handles;
+        let turn = handles.inode_lock(handle.node(), may_wait)?;
+        let meta = seen.map_or_else(|| stat_fd(handle.as_fd()), Ok)?;
+        if !handles.is_open(handle.node()).1 {
+            self.world().note_closed(&meta, handle.hidden.is_none());
         }
+        drop(turn);
+        let finalizer = self.world().finalizer();
+        if finalizer.waiting_count() > 0 {
+            finalizer.note_closed(meta.id);
+        }
+        Ok(())
     }
 
     /// Waits until an open file is on disk.

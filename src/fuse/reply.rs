@@ -165,7 +165,7 @@ impl FileSystem {
     }
 
     /// Runs an action that takes long on a thread of its own.
-    fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
+    pub(super) fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
         let fs = self.clone();
         // If no thread can be started, the closure and its reply are dropped, and fuser then answers EIO.
         let spawned = std::thread::Builder::new()

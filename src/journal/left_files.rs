@@ -308,10 +308,14 @@ impl LeftFiles {
         before: &Meta,
         after: &Meta,
     ) {
-        let Some(file) = self.files.get(&ids) else {
+        let Some(file) = self.files.get_mut(&ids) else {
             return self.note_moved(seq, ids, after);
         };
         let Some(last) = &file.stamp else {
+            // The close of a file that was only opened may be told after this.
+            if file.opened == Some((before.size, time(before.mtime))) {
+                file.opened = Some((after.size, time(after.mtime)));
+            }
             return;
         };
         if file.writing {

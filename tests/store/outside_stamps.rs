@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
@@ -102,6 +102,48 @@ fn file_that_was_closed_has_a_stamp() {
                 seq,
                 last_record(&home, &format!("/{name}")),
                 "{name} {options:?}"
+            );
+        }
+    }
+}
+
+/// The kernel tells of a close when it likes: another request about the file may come first, or hold its lock.
+#[test]
+fn file_whose_attributes_change_as_it_is_closed_has_a_stamp() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::with(options);
+        let names: Vec<String> = (0..400).map(|n| format!("f{n}")).collect();
+        std::thread::scope(|scope| {
+            for some in names.chunks(50) {
+                let home = &home;
+                scope.spawn(move || {
+                    for name in some {
+                        let path = home.path(name);
+                        fs::File::create(&path).unwrap();
+                        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+                        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+                        let open = fs::File::open(&path).unwrap();
+                        open.set_modified(time).unwrap();
+                    }
+                });
+            }
+        });
+        for name in ["f0", "f399"] {
+            expect_stamped(home.store(), name);
+        }
+        let stamps = stamps(home.store());
+        for name in &names {
+            let meta = fs::metadata(home.store().join(name)).unwrap();
+            let is_it = |stamp: &&Value| {
+                stamp["ids"][1].as_u64() == Some(meta.ino()) && stamp["made"] != true
+            };
+            let last = stamps.iter().rfind(is_it);
+            let times = last.map(|last| last["mtime"][0].as_i64());
+            assert_eq!(
+                times,
+                Some(Some(meta.mtime())),
+                "{name} {options:?}: {last:?}"
             );
         }
     }
