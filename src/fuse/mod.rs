@@ -214,7 +214,8 @@ impl FileSystem {
         let dir = self.retry_while_moving(|| {
             let place = self.location(number)?;
             self.world().root().dir_expecting(&place.path, place.id)
-        })?;
+        });
+        let dir = dir.map_err(|error| self.replaced(number, error))?;
         self.shared.dirs.put(number, &dir, changes);
         Ok(dir)
     }
@@ -282,8 +283,23 @@ impl FileSystem {
             match located {
                 // A file with several hard links may still be found by another one.
                 Err(Error::NotFound) if self.inodes().next_place(number) => {}
+                // The kernel may know the node by a name that somebody has removed, and a program may be creating it.
+                Err(Error::NotFound) => return Err(Error::Replaced),
                 located => return located,
             }
+        }
+    }
+
+    /// Returns [`Error::Replaced`] for the absence of a directory at whose name somebody has put another one.
+    fn replaced(&self, number: u64, error: Error) -> Error {
+        let stands = || {
+            let place = self.inodes().location(number).ok()?;
+            let there = !place.removed && self.world().root().node(&place.path).is_ok();
+            there.then_some(())
+        };
+        match error {
+            Error::NotFound | Error::NotDirectory if stands().is_some() => Error::Replaced,
+            error => error,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Requests about names: lookup, creation, removal, rename.
 
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -22,6 +23,9 @@ impl FileSystem {
         let name = Name::new(name.as_bytes())?;
         let (dir, ttl) = self.listed_dir(parent)?;
         let found = match self.world().lookup(&dir, name) {
+            Err(Error::NotFound) if self.has_gone(&dir) => {
+                return Err(self.replaced(parent, Error::NotFound));
+            }
             Err(Error::NotFound) if !ttl.is_zero() => return Ok((ttl, negative_attributes())),
             found => found?,
         };
@@ -32,6 +36,15 @@ impl FileSystem {
             self.entry_ttl(ttl, &attr)
         };
         Ok((ttl, attr))
+    }
+
+    /// Returns whether a directory that was found lately is removed by now, and lets go of it then.
+    fn has_gone(&self, dir: &Dir) -> bool {
+        let has_gone = rustix::fs::fstat(dir.as_fd()).is_ok_and(|dir| dir.st_nlink == 0);
+        if has_gone {
+            self.shared.dirs.forget(dir.id());
+        }
+        has_gone
     }
 
     /// Subtracts lookups of a node that the kernel has forgotten.
@@ -52,7 +65,10 @@ impl FileSystem {
     ) -> Result<(Duration, FileAttr)> {
         let name = Name::new(name.as_bytes())?;
         let (dir, ttl) = self.listed_dir(parent.0)?;
-        let meta = act(&dir, name)?;
+        let meta = act(&dir, name).map_err(|error| match error {
+            Error::NotFound if self.has_gone(&dir) => self.replaced(parent.0, error),
+            error => error,
+        })?;
         let attr = self.record_entry(parent.0, name, &meta);
         Ok((self.entry_ttl(ttl, &attr), attr))
     }

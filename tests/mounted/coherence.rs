@@ -281,6 +281,49 @@ fn changes_behind_the_mount_show_with_a_short_life() {
     report("--cache-ttl 0.2", &changes_behind(&["--cache-ttl", "0.2"]));
 }
 
+/// What the kernel knows of a name is of the node that stood there: what is there now is looked up, and never absent.
+#[test]
+fn what_was_replaced_behind_the_mount_is_never_absent() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        let home = Home::prepared(
+            |store| {
+                fs::write(store.join("f"), "0").unwrap();
+                fs::create_dir(store.join("d")).unwrap();
+                fs::write(store.join("d/f"), "0").unwrap();
+            },
+            options,
+        );
+        let (here, there) = (home.path("f"), home.store().join("f"));
+        let (dir, sub) = (home.store().join("d"), home.path("d/f"));
+        for round in 1..=40 {
+            fs::metadata(&here).unwrap();
+            fs::metadata(&sub).unwrap();
+            let text = round.to_string();
+            let aside = home.store().join("f~");
+            // As Vim does with `backupcopy=no`, and as a build does with its directory.
+            fs::rename(&there, &aside).unwrap();
+            fs::write(&there, &text).unwrap();
+            fs::remove_file(&aside).unwrap();
+            fs::remove_dir_all(&dir).unwrap();
+            fs::create_dir(&dir).unwrap();
+            fs::write(dir.join("f"), &text).unwrap();
+            match round % 4 {
+                0 => assert_eq!(fs::read_to_string(&here).unwrap(), text),
+                1 => assert_eq!(fs::metadata(&here).unwrap().len(), text.len() as u64),
+                2 => fs::set_permissions(&here, fs::Permissions::from_mode(0o640)).unwrap(),
+                _ => drop(fs::OpenOptions::new().append(true).open(&here).unwrap()),
+            }
+            let fresh = home.path(format!("d/new{round}"));
+            match round % 3 {
+                0 => assert_eq!(fs::read_to_string(&sub).unwrap(), text),
+                1 => fs::write(fresh, "new").unwrap(),
+                _ => drop(fs::metadata(&sub).unwrap()),
+            }
+        }
+    }
+}
+
 /// Nobody has asked for anything in the directory, so it has no mark of its own; and the kernel may forget it at any time.
 #[test]
 fn a_directory_that_was_only_looked_at_shows_its_changes() {

@@ -39,6 +39,9 @@ pub enum Error {
     TakesLong,
     /// The file may have a name outside the store, or has another inode by now: it has to be looked up again.
     LinkedOutside,
+    /// The node that the kernel knows is gone from its name: that has to be looked up again, which Linux does with every
+    /// path after ESTALE (fs/namei.c, `LOOKUP_REVAL`).
+    Replaced,
     /// A system call on the store failed.
     Os {
         /// The system call.
@@ -247,6 +250,7 @@ impl Error {
             | Error::CrossDevice
             | Error::TakesLong
             | Error::LinkedOutside
+            | Error::Replaced
             | Error::Os { .. }
             | Error::System { .. }
             | Error::Damaged(_) => FailureKind::System,
@@ -285,7 +289,7 @@ impl Error {
             Error::Unsupported => Errno::OPNOTSUPP,
             Error::CrossDevice => Errno::XDEV,
             Error::TakesLong => Errno::AGAIN,
-            Error::LinkedOutside => Errno::STALE,
+            Error::LinkedOutside | Error::Replaced => Errno::STALE,
             Error::Os { errno, .. } => *errno,
             // These are for operators; if one reaches a system call, the occupant learns nothing from it.
             Error::Usage { .. }
