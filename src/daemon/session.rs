@@ -271,6 +271,7 @@ fn serve(
     signals.close();
     // An operator's change is finished first: the end is the last record.
     let _last = turn.end();
+    FileSystem::new(shared.clone()).close_all();
     shared.world.close();
     if let Some(file) = registered {
         registry::remove(&file);

@@ -162,6 +162,24 @@ impl FileSystem {
         }
     }
 
+    /// Closes what is still open when the home has ended: by then the kernel drops the closes that it has not told of
+    /// (fuse_abort_conn). Where the connection was cut, a program may still write past the daemon.
+    pub fn close_all(&self) {
+        for number in self.shared.handles.numbers() {
+            let Some((handle, ends_writing)) = self.shared.handles.remove(number) else {
+                continue;
+            };
+            if handle.hidden.is_some() {
+                let knowledge = CacheKnowledge::Mapped;
+                self.inodes().set_cache_knowledge(handle.node(), knowledge);
+            }
+            if ends_writing {
+                let seen = handle.seen.lock().take();
+                let _ = self.end_writing(&handle, seen, true);
+            }
+        }
+    }
+
     /// Has a file stamped whose last open for writing has ended, if nobody has opened it again. `seen` is its state when
     /// it was last looked at through the handle.
     ///

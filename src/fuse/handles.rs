@@ -259,6 +259,11 @@ impl HandleTable {
         self.open.lock().by_handle.get(&number).cloned()
     }
 
+    /// Returns the numbers of all open files.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.open.lock().by_handle.keys().copied().collect()
+    }
+
     /// Removes and returns an open file; the last one of a node takes the backing file with it. Also returns whether
     /// it was the last one open for writing.
     pub fn remove(&self, number: u64) -> Option<(Arc<Handle>, bool)> {
