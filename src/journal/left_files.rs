@@ -279,6 +279,7 @@ impl LeftFiles {
                 seq: *seq,
                 size: then.and_then(|(size, _)| size).unwrap_or(last.size),
                 mtime: then.map_or(last.mtime, |(_, mtime)| mtime),
+                mode: last.mode.filter(|_| then.is_none()),
                 ..last.clone()
             });
         }
@@ -390,6 +391,7 @@ fn stamp(seq: u64, ids: InodeNumbers, meta: &Meta) -> LeftState {
         born: meta.born,
         size: meta.size,
         mtime: time(meta.mtime),
+        mode: Some(meta.permissions()),
         ctime: time(meta.ctime),
         made: false,
         sha256: None,

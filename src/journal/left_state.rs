@@ -24,6 +24,9 @@ pub struct LeftState {
     pub size: u64,
     /// The modification time.
     pub mtime: FileTime,
+    /// The permission bits, where no record has changed the file since the one that the stamp follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
     /// The time of the last change of the inode.
     pub ctime: FileTime,
     /// True if the file was only just made: it may have been written to since, and the stamp tells which inode it is.

@@ -584,6 +584,7 @@ fn stamp(n: u64) -> LeftState {
         born: 0,
         size: n,
         mtime: (-1, 5),
+        mode: n.is_multiple_of(2).then_some(0o644),
         ctime: (n.cast_signed(), 999_999_999),
         made: n.is_multiple_of(3),
         sha256: n.is_multiple_of(2).then(|| "ab".repeat(32)),

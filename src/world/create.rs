@@ -239,6 +239,9 @@ impl World {
                     self.journal.note_made(seq, &meta);
                     self.journal.note_left(&meta);
                 }
+                if is_link {
+                    self.journal.note_moved(seq, &meta);
+                }
                 Ok(meta)
             }
             Err(Error::Exists) => Err(self.view.taken_error(dir, name)),

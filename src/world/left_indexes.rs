@@ -74,6 +74,7 @@ impl World {
             born: meta.born,
             size: meta.size,
             mtime: (meta.mtime.sec, meta.mtime.nsec),
+            mode: None,
             ctime: (meta.ctime.sec, meta.ctime.nsec),
             made: false,
             sha256: None,

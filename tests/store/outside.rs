@@ -2,8 +2,9 @@
 //! is made up.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::common::{Home, describe, need_mount, trumanfs};
 
@@ -218,11 +219,15 @@ fn files_that_were_only_moved_are_recognised() {
             );
             assert_eq!(text(&home, name), owners, "{change}, {options:?}");
         }
-        let mut home = Home::prepared(|store| fs::write(store.join("f"), LINES).unwrap(), options);
-        home.sh("mv f n");
-        fs::write(home.store().join("n"), "the owner's\n").unwrap();
-        home.umount();
-        assert_eq!(content_before(&home, "f"), None, "{options:?}");
+        for change in ["mv f n", "ln f n"] {
+            let mut home =
+                Home::prepared(|store| fs::write(store.join("f"), LINES).unwrap(), options);
+            home.sh(change);
+            fs::write(home.store().join("n"), "the owner's\n").unwrap();
+            home.umount();
+            let before = content_before(&home, "f");
+            assert_eq!(before, None, "{change}, {options:?}");
+        }
     }
 }
 
@@ -268,5 +273,79 @@ fn hunks_are_those_of_the_run() {
         let output = reject("1");
         assert!(output.status.success(), "{how}: {}", describe(&output));
         assert_eq!(text(&home, "f"), LINES.replace('1', "one"), "{how}");
+    }
+}
+
+/// A person makes a file executable that the agent has saved, or changes what the agent had set.
+#[test]
+fn mode_that_the_owner_set_stays() {
+    need_mount!();
+    let mode = |home: &Home| {
+        let there = fs::metadata(home.store().join("f")).unwrap();
+        there.permissions().mode() & 0o7777
+    };
+    let set = |home: &Home, mode| {
+        fs::set_permissions(home.store().join("f"), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for change in [
+        "echo x >> f",
+        "cp f g; echo x >> g; mv g f",
+        "sed -i s/2/x/ f",
+    ] {
+        let mut home = home_with(LINES);
+        set(&home, 0o644);
+        home.sh(change);
+        home.umount();
+        set(&home, 0o755);
+        undo(&home, &[], 0);
+        assert_eq!(
+            (text(&home, "f").as_str(), mode(&home)),
+            (LINES, 0o755),
+            "{change}"
+        );
+    }
+    let mut home = home_with(LINES);
+    set(&home, 0o644);
+    home.sh("chmod 600 f");
+    home.umount();
+    set(&home, 0o640);
+    let told = undo(&home, &[], 4);
+    assert!(told.contains("other permissions"), "{told}");
+    assert_eq!(mode(&home), 0o640);
+    undo(&home, &["--force"], 0);
+    assert_eq!(mode(&home), 0o644);
+}
+
+/// A directory goes into the trash again with what the owner has done in it, so that is asked first.
+#[test]
+fn directory_that_the_owner_changed_is_not_removed_again() {
+    need_mount!();
+    for (name, written) in [("/d/e/f", "e/f"), ("/d/e", "e/new"), ("/d", "new")] {
+        let mut home = Home::prepared(
+            |store| {
+                fs::create_dir_all(store.join("d/e")).unwrap();
+                fs::write(store.join("d/e/f"), "former").unwrap();
+            },
+            &[],
+        );
+        home.sh("rm -r d");
+        home.umount();
+        let (store, dir) = (home.store().to_str().unwrap(), home.store().join("d"));
+        undo(&home, &[], 0);
+        let redo = |how: &[&str], code| {
+            let output = trumanfs(&[&["redo", store], how].concat());
+            let told = describe(&output);
+            assert_eq!(output.status.code(), Some(code), "{told}");
+            told
+        };
+        // Inodes have the time of the kernel's last tick.
+        std::thread::sleep(Duration::from_millis(20));
+        fs::write(dir.join(written), "owner").unwrap();
+        let told = redo(&[], 4);
+        let expected = format!("{name} was changed later: by somebody outside the home");
+        assert!(told.contains(&expected), "{told}");
+        assert!(dir.exists());
+        redo(&["--force"], 0);
+        assert!(!dir.exists());
     }
 }

@@ -106,8 +106,13 @@ impl UndoPlanner<'_, '_> {
                 return Ok(());
             }
             let by = self.later_changes.get(&ChangeKey::Attribute(node)).cloned();
-            let what = "has other permissions or another owner since";
-            self.conflict(record, self.name_of(node), what, by, true);
+            if by.is_none() && self.past.tree().mode_outside(node).is_some() {
+                let of = (record.0.clone(), record.1.seq);
+                self.later_modes.push((node, of));
+            } else {
+                let what = "has other permissions or another owner since";
+                self.conflict(record, self.name_of(node), what, by, true);
+            }
             if self.choice == OnConflict::KeepBoth {
                 return Ok(());
             }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use chrono::DateTime;
 use rustix::fs::FileType;
 
 use super::git_files::{GitFile, git_file};
@@ -21,6 +22,7 @@ use crate::operator::past::{
     NameId, NameSlot, NodeId, NodeSet, Past, ROOT, RecordEffect, RecordId,
 };
 use crate::operator::point::{Operation, Point};
+use crate::world::Time;
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
@@ -46,6 +48,8 @@ pub fn plan<'a>(
         beside: HashMap::new(),
         merged: HashMap::default(),
         born: Vec::new(),
+        replaced: Vec::new(),
+        later_modes: Vec::new(),
         kept: Vec::new(),
         unforcible: HashSet::new(),
         changed: HashMap::default(),
@@ -206,6 +210,16 @@ impl UndoPlanner<'_, '_> {
             self.kept.push(node);
             return Ok(true);
         }
+        if let Some(dir) = restored_node(effects, record.1)
+            && self.past.tree().kind(dir) == FileType::Directory
+            && let Some(node) = self.changed_below(dir, record.1)?
+        {
+            let after = (record.0.clone(), record.1.seq);
+            self.conflict_outside(record, self.name_of(node), "was changed later", &after);
+            if self.choice == OnConflict::KeepBoth {
+                return Ok(true);
+            }
+        }
         let trash = self.past.tree().lookup(ROOT, TRASH)?;
         if let Some(forced) = self.compare_names(effects, trash, record)? {
             self.reverse_names(effects, (born, trash, forced), record)?;
@@ -234,6 +248,46 @@ impl UndoPlanner<'_, '_> {
         }
         self.content_conflict(record, node, &after);
         Ok(true)
+    }
+
+    /// Returns a node in a directory, or the directory, that was changed after a record took that out of the trash, and
+    /// not by the home. The contents of a directory that only moves have no stamps, so their times tell.
+    fn changed_below(&self, dir: NodeId, record: &Record) -> Result<Option<NodeId>> {
+        let Ok(since) = DateTime::parse_from_rfc3339(&record.time) else {
+            return Ok(None);
+        };
+        let since = (since.timestamp(), since.timestamp_subsec_nanos());
+        let is_later = |node: NodeId| {
+            let is_since = |time: Time| (time.sec, time.nsec) > since;
+            // A time of modification may have been set to one to come.
+            let there = self.target.disk().stat(node);
+            there.is_ok_and(|there| is_since(there.mtime) && is_since(there.ctime))
+        };
+        let changed_by_home: HashSet<NodeId> = self
+            .later_changes
+            .keys()
+            .map(|key| match key {
+                ChangeKey::Name(at, _) => *at,
+                ChangeKey::Content(node) | ChangeKey::Attribute(node) => *node,
+            })
+            .collect();
+        if !changed_by_home.contains(&dir) && is_later(dir) {
+            return Ok(Some(dir));
+        }
+        let mut dirs = vec![dir];
+        while let Some(dir) = dirs.pop() {
+            for node in self.target.children(dir)?.into_values() {
+                let kind = self.target.kind(node);
+                let may_tell = matches!(kind, FileType::Directory | FileType::RegularFile);
+                if may_tell && !changed_by_home.contains(&node) && is_later(node) {
+                    return Ok(Some(node));
+                }
+                if kind == FileType::Directory {
+                    dirs.push(node);
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Compares names with the state that the record left. Returns whether they are taken back, and then whether by
@@ -340,6 +394,11 @@ impl UndoPlanner<'_, '_> {
                 self.instead.insert((*dir, *name), alias);
             }
             self.target.set_by_id(*dir, alias, *before);
+            if let (Some(former), Some(left)) = (*before, *after)
+                && !matches!(record.1.op, Op::Exchange { .. })
+            {
+                self.replaced.push((former, left));
+            }
             let of = (record.0.clone(), record.1.seq);
             self.changed.insert((*dir, alias), of.clone());
             if self.was_in_trash(*dir) {

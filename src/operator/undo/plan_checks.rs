@@ -15,6 +15,7 @@ use crate::world::view::in_trash;
 impl UndoPlanner<'_, '_> {
     pub(super) fn complete_plan(&mut self) -> Result<()> {
         self.check_cancelled();
+        self.keep_later_modes();
         self.keep_git_objects()?;
         self.keep_written_names()?;
         self.check_places()?;
@@ -22,6 +23,22 @@ impl UndoPlanner<'_, '_> {
         self.remove_surplus_names()?;
         self.find_other_names()?;
         self.check_contents()
+    }
+
+    /// Gives the permission bits that somebody outside the home set later to the file that comes back in place of the one
+    /// that has them. Where a file stays, they are a conflict with those that selected records had set.
+    fn keep_later_modes(&mut self) {
+        for (former, left) in std::mem::take(&mut self.replaced) {
+            if let Some(mode) = self.past.tree().mode_outside(left) {
+                self.target.difference_mut(former).mode = Some(mode);
+            }
+        }
+        for (node, of) in std::mem::take(&mut self.later_modes) {
+            if self.target.slot(node).is_some() {
+                let what = format!("{} has other permissions since", self.name_of(node));
+                self.forcible_conflict(&of, what, None);
+            }
+        }
     }
 
     /// Leaves files that selected records created and that were written to later under their current names: a program

@@ -105,6 +105,10 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) merged: HashMap<NodeId, MergedLines, NumberHash>,
     /// Directories created by selected records, with their place and record.
     pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
+    /// Files that come back, each with the one that selected records put in its place.
+    pub(super) replaced: Vec<(NodeId, NodeId)>,
+    /// Files with permissions from outside the home, each with the selected record that had set others.
+    pub(super) later_modes: Vec<(NodeId, RecordId)>,
     /// Files created by selected records but kept, because they were written to later.
     pub(super) kept: Vec<NodeId>,
     /// Records already reported as impossible to undo.
@@ -157,12 +161,26 @@ impl UndoPlanner<'_, '_> {
         node: NodeId,
         after: &Option<Arc<ContentLayer>>,
     ) {
-        let outside = after.as_ref().filter(|layer| layer.kind.is_outside());
-        let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
-        let by = by.filter(|_| outside.is_none());
-        self.conflict(record, self.name_of(node), "was written to later", by, true);
-        if let (Some(layer), Some((conflict, _))) = (outside, self.conflicts.last_mut()) {
-            let (session, seq) = &layer.record;
+        let (place, what) = (self.name_of(node), "was written to later");
+        match after.as_ref().filter(|layer| layer.kind.is_outside()) {
+            Some(layer) => self.conflict_outside(record, place, what, &layer.record),
+            None => {
+                let by = self.later_changes.get(&ChangeKey::Content(node)).cloned();
+                self.conflict(record, place, what, by, true);
+            }
+        }
+    }
+
+    /// Notes a conflict with what somebody did outside the home after an operation.
+    pub(super) fn conflict_outside(
+        &mut self,
+        record: (&Arc<str>, &Record),
+        place: String,
+        what: &str,
+        (session, seq): &RecordId,
+    ) {
+        self.conflict(record, place, what, None, true);
+        if let Some((conflict, _)) = self.conflicts.last_mut() {
             let who = format!("by somebody outside the home, after operation {session}:{seq}");
             conflict.by_what = Some(who);
         }

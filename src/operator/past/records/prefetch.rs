@@ -200,6 +200,7 @@ mod tests {
                     born: 1,
                     size: 2,
                     mtime: (3, 4),
+                    mode: None,
                     ctime: (5, 6),
                     made: false,
                     sha256: None,

@@ -46,6 +46,8 @@ pub(super) struct PendingStamps {
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
     /// The files that were changed outside the home.
     changed: HashSet<NodeId, NumberHash>,
+    /// The permission bits that somebody outside the home gave to files.
+    modes: HashMap<NodeId, u32, NumberHash>,
     /// The sessions that were looked up: true for one whose stamps are evidence.
     witnesses: RefCell<HashMap<Arc<str>, bool>>,
     /// The record that is being reversed.
@@ -68,6 +70,7 @@ struct PendingStamp {
     born: u64,
     size: u64,
     mtime: FileTime,
+    mode: Option<u32>,
     /// The number of the version that holds what was left.
     version: Option<u64>,
     /// The SHA-256 (hex) of what was left.
@@ -86,6 +89,7 @@ impl PendingStamps {
     pub(super) fn end_reversal(&mut self) {
         *self = PendingStamps {
             changed: std::mem::take(&mut self.changed),
+            modes: std::mem::take(&mut self.modes),
             ..PendingStamps::default()
         };
     }
@@ -124,6 +128,7 @@ impl PendingStamps {
             born: state.born,
             size: state.size,
             mtime: state.mtime,
+            mode: state.mode,
             version: state.n,
             digest: state.sha256.as_deref().map(Box::from),
         });
@@ -163,6 +168,11 @@ impl PastTree<'_> {
     /// Returns whether a file was changed outside the home since the point reached, also if it did not exist there.
     pub fn is_changed_outside(&self, node: NodeId) -> bool {
         self.stamps.changed.contains(&node)
+    }
+
+    /// Returns the permission bits that somebody outside the home gave to a file since the point reached, if so.
+    pub fn mode_outside(&self, node: NodeId) -> Option<u32> {
+        self.stamps.modes.get(&node).copied()
     }
 
     /// Returns whether a file was compared with the stamp that follows the next older record of its content.
@@ -271,6 +281,9 @@ impl PastTree<'_> {
     pub(super) fn succeed(&mut self, node: NodeId, ids: InodeNumbers) -> Result<()> {
         let stamp = self.stamps.take(self.disk.inode(ids));
         self.set_ids(node, ids);
+        if let Some(stamp) = &stamp {
+            self.compare_mode(node, stamp)?;
+        }
         let holds = stamp.as_ref().map(|stamp| self.holds(node, stamp));
         if !holds.transpose()?.unwrap_or(false) {
             self.lay_outside(node, stamp.as_ref());
@@ -296,8 +309,25 @@ impl PastTree<'_> {
         if stamp.born != 0 && !self.is_on_disk(node, ids) {
             self.stamps.births.insert(inode, stamp.born);
         }
+        self.compare_mode(node, &stamp)?;
         if !self.is_as_left(node, ids, &stamp)? {
             self.lay_outside(node, Some(&stamp));
+        }
+        Ok(())
+    }
+
+    /// Gives a file the permission bits that the home left it with.
+    fn compare_mode(&mut self, node: NodeId, stamp: &PendingStamp) -> Result<()> {
+        let Some(mode) = stamp.mode else {
+            return Ok(());
+        };
+        match self.meta(node) {
+            Ok(there) if there.mode != mode => {
+                self.stamps.modes.entry(node).or_insert(there.mode);
+                self.difference_mut(node).mode = Some(mode);
+            }
+            Ok(_) | Err(Error::Missing { .. }) => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }
