@@ -168,7 +168,7 @@ mod tests {
                 .get_subcommands()
                 .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
         };
-        // One with subcommands may be a verb by itself.
+        // A command with subcommands may be a verb by itself.
         if subs().next().is_none() || !command.is_subcommand_required_set() {
             let help = command.get_after_help().map(ToString::to_string);
             found.push((path.trim_start().to_owned(), help.unwrap_or_default()));

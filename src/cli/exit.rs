@@ -1,11 +1,11 @@
-//! How a command ends: exit codes, and what is said of a failure.
+//! Ends of commands: exit codes, and messages of failures.
 
 use std::process::ExitCode;
 
 use super::escaping::{print_error, print_error_json};
 use crate::error::{Error, FailureKind};
 
-/// What a command's end means, for scripts. A public contract: numbers never change their meaning.
+/// The meaning of a command's end, for scripts. A public contract: numbers never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitReason {
@@ -13,7 +13,7 @@ pub enum ExitReason {
     Ok = 0,
     /// Nothing was found; or, of a comparison, something differs.
     Nothing = 1,
-    /// It was typed wrongly.
+    /// The command was typed wrongly.
     Usage = 2,
     /// The thing is not there.
     Missing = 3,
@@ -21,7 +21,7 @@ pub enum ExitReason {
     Conflict = 4,
     /// Part of it was done.
     Partly = 5,
-    /// It was refused before anything was done.
+    /// The command was refused before anything was done.
     Refused = 6,
     /// The system could not.
     System = 7,

@@ -141,7 +141,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<ExitReason> {
 }
 
 fn print_merge(report: &MergeReport, next: &str) {
-    /// How many are told one by one.
+    /// The maximum of conflicts that are printed one by one.
     const MAX_PRINTED: usize = 20;
     let conflicts = &report.conflicts;
     if !conflicts.is_empty() {

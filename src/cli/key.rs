@@ -18,7 +18,7 @@ pub(super) enum KeyCommand {
     New(KeyNewArgs),
 }
 
-/// What a key's signatures stand for.
+/// The meaning of a key's signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KeyRole {
     /// Signs leases and lists of revoked ones

@@ -1,4 +1,4 @@
-//! How results are written: lines for people, in colour on a terminal only, or JSON.
+//! The output of results: lines for people, in colour on a terminal only, or JSON.
 //!
 //! Owns standard output. A reader that has gone (`| head`) ends the program quietly, as it does every Unix tool. No
 //! pager is started: a line is a line, so that `less -R`, `grep` and `head` work.
@@ -16,13 +16,13 @@ use crate::name::is_deceptive;
 pub(super) enum TextStyle {
     /// Headings.
     Heading,
-    /// What is of less interest.
+    /// Text of less interest.
     Faint,
-    /// What came to be.
+    /// Something new.
     Added,
-    /// What was taken away.
+    /// Something removed.
     Removed,
-    /// What is neither.
+    /// Any other text.
     Changed,
 }
 

@@ -1,4 +1,4 @@
-//! What is shown on a terminal, and nowhere else, while something takes long.
+//! Progress of long work, shown on a terminal and nowhere else.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

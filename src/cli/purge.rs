@@ -293,7 +293,7 @@ fn print_forecast(plan: &PurgePlan, as_json: bool) -> Result<ExitReason> {
     })
 }
 
-/// How much on disk is chosen, in bytes.
+/// Returns the bytes on disk of all that is chosen.
 fn bytes_on_disk(plan: &PurgePlan) -> u64 {
     let entries = plan.entries.iter().map(|entry| entry.disk);
     let versions = plan.versions.iter().map(|version| version.disk);

@@ -14,7 +14,7 @@ use crate::exec::task::log_audit::{expect_head, verify_log};
 use crate::exec::task::stream_request::{MAX_REQUEST_BYTES, StreamRequest};
 use crate::exec::task::{TaskAnswer, TaskExecutor};
 
-/// How much of a file is read: more than any may have, so that what is too long is told as such.
+/// The bytes of a file that are read: more than any may have, so that a longer file is named as such.
 const MAX_READ_BYTES: u64 = 1 << 20;
 
 /// Arguments of `trumanfs task`.

@@ -95,7 +95,7 @@ impl Client {
     /// Returns the runs of agents that were killed, and forgets them.
     ///
     /// # Errors
-    /// What reading the directory of marks says.
+    /// Errors of reading the directory of marks.
     pub fn settle_agents(&self) -> Result<Vec<UnsettledRun>> {
         let state = self.store.state().as_fd();
         let marks = match open(state, AGENT_RUNS) {

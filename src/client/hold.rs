@@ -101,7 +101,7 @@ impl HomeHold {
     /// Opens the home's root. If the home is at no path, this is a mount of its own that is nowhere yet, for one sandbox.
     ///
     /// # Errors
-    /// What the daemon and open(2) say.
+    /// Errors of the daemon and of open(2).
     pub fn open_home(&self) -> Result<OwnedFd> {
         if self.held.only_in_sandboxes {
             return self.client.take_tree();

@@ -38,7 +38,7 @@ impl RunRegistry {
     /// Makes ready; nothing is said before the first run.
     ///
     /// # Errors
-    /// What `fcntl(2)` says.
+    /// Errors of `fcntl(2)`.
     pub fn new(client: &Client) -> Result<Arc<RunRegistry>> {
         let state = rustix::io::fcntl_dupfd_cloexec(client.store.state(), 0);
         Ok(RunRegistry::from_state_dir(

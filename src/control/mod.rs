@@ -247,7 +247,7 @@ pub fn socket_path(state: impl AsFd) -> String {
 /// Sends one message.
 ///
 /// # Errors
-/// What `write(2)` says.
+/// Errors of `write(2)`.
 pub fn send(mut connection: &UnixStream, message: &impl Serialize) -> Result<()> {
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');

@@ -38,7 +38,7 @@ impl OperatorLock {
 /// Listens on the socket of a store.
 ///
 /// # Errors
-/// What making the socket says.
+/// Errors of making the socket.
 pub(super) fn listen(world: &World) -> Result<UnixListener> {
     let path = socket_path(world.state().as_fd());
     let _ = rustix::fs::unlinkat(world.state(), SOCKET, rustix::fs::AtFlags::empty());

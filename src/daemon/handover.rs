@@ -101,7 +101,7 @@ fn is_ending(holder: &StoreHolder) -> bool {
     use std::os::unix::ffi::OsStringExt;
     let home = std::path::PathBuf::from(std::ffi::OsString::from_vec(home));
     match table::find(&home) {
-        // What only sandboxes enter is at no path.
+        // A home that only sandboxes enter is at no path.
         None => !registry::is_temporary_of_any(&home),
         // Another home is mounted at the same path.
         Some(mounted) => registry::find(&mounted.device).is_some_and(|e| e.pid != holder.pid),

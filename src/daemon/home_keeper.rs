@@ -68,7 +68,7 @@ impl HomeKeeper {
     /// Hands over the home that is mounted at a path, which may be unmounted there afterwards.
     ///
     /// # Errors
-    /// What the system calls say: `EPERM` where a user may have no mount namespace.
+    /// Errors of the system calls: `EPERM` where a user may have no mount namespace.
     pub(super) fn take(&self, home: &Path) -> Result<()> {
         self.ask(home.as_os_str().as_bytes()).map(drop)
     }
@@ -118,7 +118,7 @@ fn has_ended() -> Error {
 /// Does the keeper's work, until the other end of its standard input is closed.
 pub fn run_keeper() {
     let _ = rustix::thread::set_name(c"trumanfs");
-    // Nobody of this user enters by /proc.
+    // Closes /proc/PID/root and cwd to processes of this user.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let socket = rustix::stdio::stdin();
     let Ok((path, _)) = receive(socket) else {

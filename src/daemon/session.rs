@@ -49,7 +49,7 @@ pub(super) fn run(
     harden();
     let root = open_root(wanted, &checked.store)?.made_usable()?;
     refuse_strangers(&root, &checked.store)?;
-    // Nobody knows the path of a home that only sandboxes enter: nobody waits for it in vain meanwhile.
+    // No process knows the path of a home that only sandboxes enter, so none waits for it in vain meanwhile.
     let early = wanted
         .only_in_sandboxes
         .then(|| HomeMount::mount(wanted, &checked));
@@ -370,7 +370,7 @@ fn end_on_signals(
     let handle = signals.handle();
     spawn_thread("signals", move || {
         for _ in signals.forever() {
-            // One with a keeper is in use as long as a sandbox has it.
+            // A home with a keeper is in use as long as a sandbox has it.
             if mount.unmount(false).is_ok() && !mount.is_detached() {
                 continue;
             }

@@ -30,7 +30,7 @@ impl InterruptSignals {
     /// Installs the handlers of these signals.
     ///
     /// # Errors
-    /// What `sigaction(2)` says.
+    /// Errors of `sigaction(2)`.
     pub fn on(signals: &[i32]) -> io::Result<InterruptSignals> {
         let cancelled = Arc::new(AtomicUsize::new(0));
         let ends_process = Arc::new(AtomicBool::new(true));
@@ -60,7 +60,7 @@ impl InterruptSignals {
     /// Has another signal end the request that is under way, and do no more than that.
     ///
     /// # Errors
-    /// What `sigaction(2)` says.
+    /// Errors of `sigaction(2)`.
     pub fn add(&self, signal: i32) -> io::Result<()> {
         flag::register_usize(signal, self.cancelled.clone(), number(signal)).map(drop)
     }

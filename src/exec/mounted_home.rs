@@ -55,7 +55,7 @@ impl MountedHome {
     /// Opens a directory of a mounted home as the root of what exists.
     ///
     /// # Errors
-    /// What `open(2)` says; `ENOTDIR`.
+    /// Errors of `open(2)`; `ENOTDIR`.
     pub fn open(path: &Path) -> Result<MountedHome> {
         MountedHome::with(path, None)
     }

@@ -87,7 +87,7 @@ impl AuditTotals {
     /// Reads the audit log of a store. There may be none yet.
     ///
     /// # Errors
-    /// What `open(2)` and `read(2)` say; [`Error::Refused`] where something else stands in the log's place.
+    /// Errors of `open(2)` and `read(2)`; [`Error::Refused`] where something else stands in the log's place.
     pub fn read(store: &Path) -> Result<AuditTotals> {
         let mut totals = AuditTotals::default();
         for file in LOG.files(&Root::open_store(store)?)? {

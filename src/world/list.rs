@@ -53,7 +53,7 @@ pub(super) fn list_raw(
             kind: entry.file_type(),
             next: entry.next_entry_cookie(),
         };
-        // What lies at the place of the store's own directories is not theirs.
+        // An entry with a name of the store's own directories is not one of them: they lie elsewhere.
         if unlisted.is_some() && is_own_name(given.name) {
             continue;
         }

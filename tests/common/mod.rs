@@ -47,12 +47,12 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 pub(crate) use child::{as_user, in_child};
 use watch::Deadline;
 
-/// How long mounting, unmounting and other short commands of the binary may take.
+/// The time limit of mounting, unmounting and other short commands of the binary.
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(60);
-/// How long a home may stay busy when it is taken down: a process that another test forks at that moment holds copies of this
+/// The time that a home may stay busy when it is taken down: a process that another test forks at that moment holds copies of this
 /// test's descriptors until it runs another program or ends.
 const BUSY_LIMIT: Duration = Duration::from_secs(3);
-/// How long a mounted test may take unless it asks for another limit.
+/// The time limit of a mounted test that asks for no other.
 pub(crate) const TEST_LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) use crate::need::skip;
@@ -145,10 +145,10 @@ pub(crate) fn why_not_mountable() -> Option<String> {
     }
 }
 
-/// What fills a store before it is mounted.
+/// Fills a store before it is mounted.
 type Prepare<'a> = Box<dyn FnOnce(&Path) + 'a>;
 
-/// How a home is to be mounted; [`Home::plan`] makes one.
+/// A plan for mounting a home; [`Home::plan`] makes one.
 pub(crate) struct Plan<'a> {
     base: Option<PathBuf>,
     options: Vec<OsString>,
@@ -309,7 +309,7 @@ impl Home {
         Self::plan().on(base).options(options).mount()
     }
 
-    /// Whether it is mounted with an option.
+    /// True if the home is mounted with an option.
     pub(crate) fn has_option(&self, option: &str) -> bool {
         self.options.iter().any(|given| given == option)
     }
@@ -461,7 +461,7 @@ impl Home {
         }
     }
 
-    /// What the daemon of the newest session had to say.
+    /// Returns the messages of the newest session's daemon.
     pub(crate) fn log(&self) -> String {
         log_of(self.store())
     }
@@ -721,7 +721,7 @@ pub(crate) fn wait_readable(fd: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-/// What the daemon of a store's newest session had to say.
+/// Returns the messages of the daemon of a store's newest session.
 pub(crate) fn log_of(store: &Path) -> String {
     let sessions = fs::read_dir(store.join(".trumanfs/sessions")).expect("sessions");
     let mut sessions: Vec<PathBuf> = sessions

@@ -1,5 +1,5 @@
 //! Keeps the documents true: runs the examples of the semantics (`docs/SEMANTICS.md` and `docs/semantics/`) on mounted
-//! homes, and checks that the files and tests named in any document exist.
+//! homes, and the README's that begin with `mkdir`, and checks that the files and tests named in any document exist.
 //!
 //! An example is a block fenced as `console`, followed by flags of `trumanfs mount`. Each runs in a home of its own
 //! over an empty store, in one bash whose working directory is the home; `$STORE` is the store. Lines that begin with
@@ -58,10 +58,20 @@ fn document_name(document: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Returns the examples of every page of the semantics, with the page's name.
-fn semantics_examples() -> Vec<(String, Example)> {
+/// The page whose examples run beside a home: they make their own stores.
+const README: &str = "README.md";
+
+/// Returns the examples of every page of the semantics and of the README, with the page's name.
+fn runnable_examples() -> Vec<(String, Example)> {
     let docs = repository().join("docs");
-    let mut found = Vec::new();
+    let readme = fs::read_to_string(repository().join(README)).unwrap();
+    // The README's other blocks have ids and times in them.
+    let mut found: Vec<(String, Example)> = examples(&readme)
+        .into_iter()
+        .filter(|one| one.steps[0].command.starts_with("mkdir "))
+        .map(|one| (README.to_owned(), one))
+        .collect();
+    assert!(found.len() > 1, "the README's examples were not found");
     for page in documents() {
         if page == docs.join("SEMANTICS.md") || page.starts_with(docs.join("semantics")) {
             let name = document_name(&page);
@@ -120,11 +130,18 @@ fn run(page: &str, example: &Example) -> Vec<Vec<String>> {
         let _ = write!(script, "{{ {}\n}} 2>&1\nprintf '{MARK}\\n'\n", step.command);
     }
     let home = Home::plan().options(&example.flags).mount();
+    let scratch = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
+    let dir = if page == README {
+        scratch.path()
+    } else {
+        home.home()
+    };
     let binary = Path::new(crate::common::binary());
     let path = std::env::var("PATH").unwrap_or_default();
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", &script])
-        .current_dir(home.home())
+        .current_dir(dir)
+        .env("XDG_STATE_HOME", scratch.path().join("state"))
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
         .env("STORE", home.store())
@@ -208,7 +225,7 @@ fn the_examples_of_the_semantics_are_true() {
     need_root!(
         "for passthrough: without it the times that the kernel writes back are recorded, too"
     );
-    let examples = semantics_examples();
+    let examples = runnable_examples();
     assert!(examples.len() > 10, "the examples were not found");
     let show = std::env::var_os("SEMANTICS_SHOW").is_some();
     let mut problems = String::new();

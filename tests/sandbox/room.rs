@@ -1,7 +1,7 @@
 //! A directory that plays the home, one for `/tmp`, and programs that run in a sandbox there.
 //!
-//! What does not depend on the file system of the home runs in an ordinary directory; a really mounted home has its own
-//! tests (`surroundings::a_mounted_home_is_the_writable_place`).
+//! Tests that do not depend on the file system of the home use an ordinary directory; a really mounted home has its own
+//! (`surroundings::a_mounted_home_is_the_writable_place`).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use trumanfs::exec::program::sandbox::{
 
 use crate::common;
 
-/// How long a program may take before the test fails.
+/// The time limit of a program.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The variable that names the backend of all sandboxes of this process.
@@ -35,7 +35,7 @@ pub(crate) struct Room {
     pub(crate) uid: u32,
 }
 
-/// What a program printed, and how it ended.
+/// The output and the end of a program.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) ended: ProgramOutcome,
@@ -44,7 +44,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What was printed, of a program that succeeded.
+    /// Returns the output of a program, which must have succeeded.
     pub(crate) fn good(self) -> String {
         use trumanfs::exec::program::sandbox::ProgramEnd;
         assert_eq!(self.ended.end, ProgramEnd::Exited(0), "{self:?}");
@@ -72,7 +72,7 @@ impl Room {
         Self { dir, home, uid }
     }
 
-    /// What `/tmp` is.
+    /// The directory that `/tmp` is.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.dir.path().join("scratch")
     }

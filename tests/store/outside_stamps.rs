@@ -216,7 +216,7 @@ fn stamps_of_a_session_that_was_settled_are_no_evidence() {
     assert_eq!(fs::read(home.store().join("f")).unwrap(), b"former");
 }
 
-/// What is written after the stamp through a map would look like somebody else's change.
+/// A write through a map after the stamp would look like a change outside the home.
 #[test]
 fn file_that_is_mapped_after_its_close_has_no_stamp() {
     const PROGRAM: &str = "
@@ -257,7 +257,7 @@ sys.stdin.readline()
     assert_eq!(stamp_of(home.store(), "f"), None);
     tell.write_all(b"\n").unwrap();
     assert!(program.wait().unwrap().success());
-    // Nobody knows who changed it since the close.
+    // Either side may have changed the file since the close.
     assert_eq!(stamp_of(home.store(), "f"), None);
     let both = fs::File::options()
         .read(true)

@@ -162,7 +162,7 @@ fn overwriting_with_the_same_bytes_costs_one_content() {
     assert!(fs::read(home.store().join("f")).unwrap() == original);
 }
 
-/// What was saved around the writes to a big file is given back once it was saved again, however big the file is.
+/// Neighbours saved around the writes to a big file are given back once saved again, however big the file is.
 #[test]
 fn what_was_saved_twice_is_given_back() {
     need_mount!();
@@ -361,7 +361,7 @@ fn a_hole_of_a_kilobyte_takes_nothing_with_it() {
     }
 }
 
-/// What was kept does not depend on the file, which its owner may change.
+/// Kept contents do not depend on the file, which its owner may change.
 #[test]
 fn what_was_changed_behind_the_mount_was_kept_whole() {
     need_mount!();

@@ -36,7 +36,7 @@ fn conflicts_name_whole_paths() {
     named_after("mv d/g d/g~; echo x > d/g", "rm -r d", gone);
 }
 
-/// What an undo says of a change of the home and one of its owner's.
+/// Checks how an undo names a change of the home after one of its owner's.
 #[track_caller]
 fn named_after(change: &str, by_owner: &str, wanted: &str) {
     let prepare = |store: &Path| {

@@ -47,7 +47,7 @@ impl YamlNode {
 /// Reads a file's text. A file without a value has none.
 ///
 /// # Errors
-/// What is wrong, with its line.
+/// The fault, with its line.
 pub(super) fn read(text: &[u8], file: &str) -> Result<Option<YamlNode>, PolicyError> {
     if text.len() > LONGEST {
         let message = format!("the file has more than {LONGEST} bytes; a policy is shorter");

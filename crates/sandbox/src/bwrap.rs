@@ -100,7 +100,7 @@ pub(super) struct PendingBwrap {
 /// `program`: this program's file. `channel`: the first process's end.
 ///
 /// # Errors
-/// What could not be started.
+/// The step that could not be started.
 pub(super) fn begin(
     bwrap: BorrowedFd<'_>,
     program: BorrowedFd<'_>,
@@ -158,7 +158,7 @@ impl PendingBwrap {
     /// bubblewrap's complaints from.
     ///
     /// # Errors
-    /// What bubblewrap says.
+    /// Errors of bubblewrap.
     pub(super) fn go_on(
         self,
         started: &ClonedChild,

@@ -6,7 +6,7 @@ use rustix::io::{Errno, Result};
 /// user clone mounts. The process must have one thread.
 ///
 /// # Errors
-/// What unshare(2) says: `EPERM` where a user may have no user namespace.
+/// Errors of unshare(2): `EPERM` where a user may have no user namespace.
 pub fn leave_mounts() -> Result<()> {
     let flags = if rustix::process::geteuid().is_root() {
         libc::CLONE_NEWNS

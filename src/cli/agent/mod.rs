@@ -33,7 +33,7 @@ use crate::name::WorldPath;
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
 const AGENT_DIRS: [&str; 2] = ["/home/agent", "/agent"];
 
-/// What has somebody's keys and passwords, where it lies in the root of a store.
+/// Names in the root of a store that hold keys and passwords.
 const PRIVATE_FILES: [&str; 6] = [
     ".aws",
     ".gnupg",
@@ -49,7 +49,7 @@ const STATUS_NOT_RUN: u8 = 125;
 /// As of `run`: the program was not started.
 const STATUSES_NOT_STARTED: std::ops::RangeInclusive<u8> = 125..=127;
 
-/// How many changed paths are listed at the end, at most.
+/// The maximum of changed paths listed at the end.
 const MAX_LISTED_PATHS: usize = 40;
 
 /// Runs an agent. Returns its status.
@@ -201,7 +201,7 @@ fn prune_place(place: AgentPlace, args: &AgentArgs, profile: &AgentProfile) {
     }
 }
 
-/// How what comes after the agent has ended.
+/// The result of the work after the agent's end.
 enum AgentEnd {
     Exit(ExitReason),
     /// Of whoever was asked.
@@ -285,7 +285,7 @@ fn user_terminal() -> Option<UserTerminal> {
     is_one.then(stdin).flatten().and_then(UserTerminal::of)
 }
 
-/// Whether what a run has changed is there.
+/// The decision about the changes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RunDecision {
     Stays,

@@ -134,7 +134,7 @@ impl ProgramHome {
     /// Opens the scratch directory of the session.
     ///
     /// # Errors
-    /// What `fcntl(2)` and `statx(2)` say.
+    /// Errors of `fcntl(2)` and `statx(2)`.
     pub fn scratch(&self) -> Result<Root> {
         let again = rustix::io::fcntl_dupfd_cloexec(self.hold.scratch(), 0);
         Root::from_fd(again.map_err(Error::os("fcntl"))?)

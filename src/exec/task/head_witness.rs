@@ -53,7 +53,7 @@ impl HeadWitness {
     /// Opens the file of a state directory in the vault's, and makes it where it is absent.
     ///
     /// # Errors
-    /// What the system calls say.
+    /// Errors of the system calls.
     pub(super) fn open(vault_dir: &Path, state_dir: &Path) -> Result<HeadWitness> {
         let mode = Mode::RUSR | Mode::WUSR;
         HeadWitness::with((vault_dir, state_dir), OFlags::RDWR | OFlags::CREATE, mode)

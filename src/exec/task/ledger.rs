@@ -57,7 +57,7 @@ impl Ledger {
     /// Opens the ledger of a state directory, and makes it where it is absent. `vault_dir`: where its head is noted as well.
     ///
     /// # Errors
-    /// What the system calls say.
+    /// Errors of the system calls.
     pub(super) fn open(state_dir: &Path, vault_dir: &Path) -> Result<Ledger> {
         let dir = Root::open(state_dir)?;
         let make = |name: &str, flags: OFlags| {
@@ -84,7 +84,7 @@ impl Ledger {
     /// worker is gone, and with it the system call that it is in.
     ///
     /// # Errors
-    /// What `fcntl(2)` says.
+    /// Errors of `fcntl(2)`.
     pub(super) fn lock(&self) -> Result<OwnedFd> {
         rustix::io::fcntl_dupfd_cloexec(&self.lock, 0).map_err(Error::os("fcntl"))
     }
@@ -295,7 +295,7 @@ impl LedgerGuard<'_> {
 /// Reads a whole ledger, line by line, for somebody who looks at it.
 ///
 /// # Errors
-/// What reading says.
+/// Errors of reading.
 pub(super) fn each_line(
     state_dir: &Path,
     mut take: impl FnMut(u64, &[u8], bool) -> Result<()>,

@@ -80,7 +80,7 @@ impl TaskChecker<'_> {
     /// Checks a request. `said` gets what could be read of it.
     ///
     /// # Errors
-    /// How it ends here.
+    /// A failure that ends the request here.
     pub(super) fn check(
         &self,
         asked: &RequestBytes<'_>,

@@ -231,7 +231,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectOnly<T> {
 /// For `deserialize_with`: a member that is an object.
 ///
 /// # Errors
-/// It is something else.
+/// A member that is something else.
 pub fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -243,7 +243,7 @@ where
 /// For `deserialize_with`: a member that is an array of objects.
 ///
 /// # Errors
-/// It is something else.
+/// A member that is something else.
 pub fn objects<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -256,7 +256,7 @@ where
 /// For `deserialize_with` and `default`: an object that may be left out, but is not `null`.
 ///
 /// # Errors
-/// It is something else.
+/// A member that is something else.
 pub fn object_if_there<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -268,7 +268,7 @@ where
 /// For `deserialize_with` and `default`: a value that may be left out, but is not `null`.
 ///
 /// # Errors
-/// It is something else.
+/// A member that is something else.
 pub fn if_there<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -280,7 +280,7 @@ where
 /// For `deserialize_with`: a value that may be `null`, but is not left out.
 ///
 /// # Errors
-/// It is something else.
+/// A member that is something else.
 pub fn nullable<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -68,7 +68,7 @@ impl WorkerProcess {
     /// Gives it its order.
     ///
     /// # Errors
-    /// What `sendmsg(2)` says.
+    /// Errors of `sendmsg(2)`.
     pub(super) fn order(&mut self, order: &WorkerOrder, places: &[BorrowedFd<'_>]) -> Result<()> {
         self.quota = order.quota;
         send(&self.socket, order, places).map_err(Error::os("sendmsg"))
@@ -77,7 +77,7 @@ impl WorkerProcess {
     /// Lets it go on.
     ///
     /// # Errors
-    /// What `sendmsg(2)` says.
+    /// Errors of `sendmsg(2)`.
     pub(super) fn go(&self) -> Result<()> {
         send_bytes(&self.socket, GO, &[]).map_err(Error::os("sendmsg"))
     }

@@ -330,7 +330,7 @@ mod tests {
         (blocks, quota)
     }
 
-    /// What the list has, each range of which must be in the version.
+    /// Returns the ranges of the list, each of which must be in the version.
     fn listed(dir: &tempfile::TempDir) -> Vec<(u64, u64)> {
         let read = |name| std::fs::read(dir.path().join(name)).unwrap();
         let (source, mut version) = (read("source"), read("version"));

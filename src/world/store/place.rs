@@ -134,7 +134,7 @@ impl StateHome {
             let made = dirs.recursive(true).mode(0o700).create(&self.path);
             return made.map_err(refused);
         };
-        // What lies in another user's directory may be a link: none is followed on the way.
+        // Another user's directory may hold links: none is followed on the way.
         let base = users::home(uid).filter(|home| self.path.starts_with(home));
         let base = base.as_deref().or(self.path.parent());
         let base = base.ok_or(Error::NotFound)?;
@@ -288,7 +288,7 @@ impl Root {
         let path = EscapedBytes(at.as_os_str().as_bytes().to_vec());
         let note = PlaceNote { id, path };
         if let Some(place) = &self.elsewhere {
-            // It may have been moved.
+            // The project may have been moved since.
             let _ = write_note(&place.fd, &note, home.owner);
             return Ok(self);
         }
@@ -462,7 +462,7 @@ fn make_named_place(
     };
     let place = make_place(&there, note, root, store)?;
     let link = home.path.join(&note.id);
-    // One that an agent has made that could not start.
+    // An agent that could not start leaves a place with no state.
     let _ = rustix::fs::unlinkat(CWD, link.join(NOTE), AtFlags::empty());
     let _ = rustix::fs::unlinkat(CWD, &link, AtFlags::REMOVEDIR);
     let _ = rustix::fs::unlinkat(CWD, &link, AtFlags::empty());

@@ -434,7 +434,7 @@ fn lock_project(root: &Root, is_new: bool) -> Result<Option<File>> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = || rustix::fs::openat(root, ".", flags, Mode::empty()).map_err(Error::os("openat"));
-    // Who may not read it has no lock there, like others on file systems without such locks.
+    // A user who may not read the directory has no lock there, as on file systems without such locks.
     let Ok(dir) = root.with_top_access(open) else {
         return Ok(None);
     };

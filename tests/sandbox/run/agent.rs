@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -23,6 +23,33 @@ fn agent(store: &Store, options: &[&str], words: &[&str]) -> Command {
 
 fn run(store: &Store, options: &[&str], script: &str) -> Output {
     run_limited(agent(store, options, &["bash", "-c", script]), LIMIT)
+}
+
+/// Begins an agent whose script makes the file `ready`, and waits for that.
+fn begin_ready(store: &Store, options: &[&str], script: &str) -> Child {
+    let child = begin(agent(store, options, &["bash", "-c", script]));
+    until("it runs", || store.store.join("ready").exists());
+    child
+}
+
+/// Returns the number of the store's daemon, and its home.
+fn daemon_and_home(store: &Store) -> (Pid, PathBuf) {
+    let status = trumanfs(&["status", store.store.to_str().unwrap(), "--json"]);
+    let status = parsed(&status);
+    let pid = i32::try_from(status["pid"].as_i64().unwrap()).unwrap();
+    let home = PathBuf::from(status["home"].as_str().unwrap());
+    (Pid::from_raw(pid).unwrap(), home)
+}
+
+fn text(store: &Store, name: &str) -> String {
+    fs::read_to_string(store.store.join(name)).unwrap()
+}
+
+#[track_caller]
+fn assert_names(said: &str, wanted: &[&str]) {
+    for wanted in wanted {
+        assert!(said.contains(wanted), "{wanted} is not in {said}");
+    }
 }
 
 fn filled() -> Store {
@@ -49,16 +76,15 @@ fn what_it_changes_is_listed_and_stays() {
     let path = store.store.display().to_string();
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{path}\n"));
     let said = err(&output);
-    for wanted in [
+    let wanted = [
         "/a ",
         "/new ",
         "/dir/b ",
         "/x/y/z ",
         "mode 755 → 600",
         "files differ",
-    ] {
-        assert!(said.contains(wanted), "{wanted} is not in {said}");
-    }
+    ];
+    assert_names(&said, &wanted);
     store.is_left_alone();
     // The commands that it names work as they stand.
     let commands: Vec<&str> = said
@@ -88,10 +114,7 @@ fn what_it_changes_is_listed_and_stays() {
             );
         }
     }
-    assert_eq!(
-        fs::read_to_string(store.store.join("a")).unwrap(),
-        "one\ntwo\n"
-    );
+    assert_eq!(text(&store, "a"), "one\ntwo\n");
 }
 
 #[test]
@@ -114,25 +137,14 @@ fn what_somebody_changed_later_is_not_discarded() {
     need_mount!();
     let store = filled();
     let outer = store.store.join("go");
-    let mut child = begin(agent(
-        &store,
-        &["--discard"],
-        &[
-            "bash",
-            "-c",
-            "echo agent >a; echo x >new; echo >ready; while ! [ -e go ]; do sleep 0.02; done",
-        ],
-    ));
-    until("it runs", || store.store.join("ready").exists());
+    let script = "echo agent >a; echo x >new; echo >ready; while ! [ -e go ]; do sleep 0.02; done";
+    let mut child = begin_ready(&store, &["--discard"], script);
     let other = run(&store, &[], "echo person >a; echo >go");
     assert!(other.status.success(), "{}", describe(&other));
     let code = child.wait().unwrap().code();
     assert_eq!(code, Some(4), "a conflict");
     assert!(outer.exists());
-    assert_eq!(
-        fs::read_to_string(store.store.join("a")).unwrap(),
-        "person\n"
-    );
+    assert_eq!(text(&store, "a"), "person\n");
 }
 
 #[test]
@@ -235,21 +247,19 @@ fn one_that_was_killed_is_settled_by_the_next() {
     need_mount!();
     let store = filled();
     let script = "echo agent >a; echo x >new; echo >ready; sleep 1234";
-    let mut child = begin(agent(&store, &["--discard"], &["bash", "-c", script]));
-    until("it runs", || store.store.join("ready").exists());
+    let mut child = begin_ready(&store, &["--discard"], script);
     let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     child.wait().unwrap();
     store.is_left_alone();
     let said = err(&run(&store, &[], "true"));
-    for wanted in [
+    let wanted = [
         "was killed",
         "/new ",
         "trumanfs undo ",
         "nothing was changed",
-    ] {
-        assert!(said.contains(wanted), "{wanted} is not in {said}");
-    }
+    ];
+    assert_names(&said, &wanted);
     // Once.
     let said = err(&run(&store, &[], "true"));
     assert!(!said.contains("was killed"), "{said}");
@@ -260,20 +270,14 @@ fn a_daemon_that_dies_loses_nothing() {
     need_mount!();
     let store = filled();
     let script = "echo agent >a; echo >ready; sleep 1234";
-    let mut child = begin(agent(&store, &[], &["bash", "-c", script]));
-    until("it runs", || store.store.join("ready").exists());
-    let status = trumanfs(&["status", store.store.to_str().unwrap(), "--json"]);
-    let daemon = i32::try_from(parsed(&status)["pid"].as_i64().unwrap()).unwrap();
-    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
-    let home = PathBuf::from(parsed(&status)["home"].as_str().unwrap());
+    let mut child = begin_ready(&store, &[], script);
+    let (daemon, home) = daemon_and_home(&store);
+    kill_process(daemon, Signal::KILL).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(125));
     assert!(!is_mountpoint(&home), "{} is left", home.display());
     let said = err(&run(&store, &["--discard"], "echo b >later"));
     assert!(said.contains("undone"), "{said}");
-    assert_eq!(
-        fs::read_to_string(store.store.join("a")).unwrap(),
-        "agent\n"
-    );
+    assert_eq!(text(&store, "a"), "agent\n");
     assert!(!store.store.join("later").exists());
 }
 
@@ -283,28 +287,16 @@ fn launcher_and_daemon_killed_together_lose_nothing_and_leave_no_mount() {
     need_mount!();
     let store = filled();
     let script = "echo agent >a; echo >ready; sleep 1234";
-    let mut child = begin(agent(&store, &[], &["bash", "-c", script]));
-    until("it runs", || store.store.join("ready").exists());
-    let status = parsed(&trumanfs(&[
-        "status",
-        store.store.to_str().unwrap(),
-        "--json",
-    ]));
-    let daemon = i32::try_from(status["pid"].as_i64().unwrap()).unwrap();
-    let home = PathBuf::from(status["home"].as_str().unwrap());
+    let mut child = begin_ready(&store, &[], script);
+    let (daemon, home) = daemon_and_home(&store);
     let launcher = Pid::from_raw(child.id().cast_signed()).unwrap();
     kill_process(launcher, Signal::STOP).unwrap();
-    kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
+    kill_process(daemon, Signal::KILL).unwrap();
     kill_process(launcher, Signal::KILL).unwrap();
     child.wait().unwrap();
     let said = err(&run(&store, &[], "cat a >b"));
-    for wanted in ["was killed", "/a ", "/b "] {
-        assert!(said.contains(wanted), "{wanted} is not in {said}");
-    }
-    assert_eq!(
-        fs::read_to_string(store.store.join("b")).unwrap(),
-        "agent\n"
-    );
+    assert_names(&said, &["was killed", "/a ", "/b "]);
+    assert_eq!(text(&store, "b"), "agent\n");
     assert!(!is_mountpoint(&home), "{} is left", home.display());
 }
 
@@ -430,19 +422,12 @@ fn asking_ends_in_a_review_of_the_run() {
         said.contains("1 path not accepted and not taken back"),
         "{said}"
     );
-    assert_eq!(
-        fs::read_to_string(store.store.join("mine")).unwrap(),
-        "before\n"
-    );
-    assert_eq!(
-        fs::read_to_string(store.store.join("made")).unwrap(),
-        "new\n"
-    );
+    assert_eq!(text(&store, "mine"), "before\n");
+    assert_eq!(text(&store, "made"), "new\n");
     // A signal gives the terminal back, unmounts, and takes nothing back.
     let mut person = agent_at_terminal(&store, "--ask", script);
     person.wait_for("M /mine");
-    let status = trumanfs(&["status", store.store.to_str().unwrap(), "--json"]);
-    let home = PathBuf::from(parsed(&status)["home"].as_str().unwrap());
+    let (_, home) = daemon_and_home(&store);
     person.signal(Signal::TERM);
     let status = person.end();
     assert_eq!(
@@ -452,14 +437,11 @@ fn asking_ends_in_a_review_of_the_run() {
         person.screen()
     );
     person.is_as_before();
-    assert_eq!(
-        fs::read_to_string(store.store.join("mine")).unwrap(),
-        "before\nagent\n"
-    );
+    assert_eq!(text(&store, "mine"), "before\nagent\n");
     assert!(!is_mountpoint(&home), "{} is left", home.display());
 }
 
-/// What git would run on the host comes first in the summary and on the screen, and is accepted only by itself.
+/// Files that git would run on the host come first in the summary and on the screen, and are accepted only by themselves.
 #[test]
 fn flagged_path_stays_undecided_when_all_is_accepted() {
     need_mount!();

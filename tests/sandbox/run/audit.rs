@@ -1,4 +1,4 @@
-//! What is written down of each request, whatever became of it.
+//! The audit log: a line for each request, whatever became of it.
 
 use std::fs;
 

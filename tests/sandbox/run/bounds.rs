@@ -1,4 +1,4 @@
-//! What a program may not have, however the operator's slip looks that would give it: the store's state, and more of a home than
+//! Bounds that no slip of the operator's opens to a program: the store's state, and more of a home than
 //! the root that its caller has.
 
 use serde_json::json;
@@ -132,7 +132,7 @@ fn state_of_a_store_that_is_mounted_elsewhere_is_hidden() {
     }
 }
 
-/// Where a mount shows the store elsewhere, no path says so.
+/// A mount that shows the store elsewhere has no path that says so.
 #[test]
 fn a_program_that_reaches_the_socket_all_the_same_is_refused() {
     need_mount!();

@@ -1,5 +1,5 @@
-//! What an agent closes to the user that it runs as, by `chmod 0`, is no obstacle for that user's undo, nor for whatever
-//! looks at the store afterwards. As root nothing is closed; the run of these tests as an ordinary user is the one that
+//! Files that an agent closes to the user that it runs as, by `chmod 0`, are no obstacle for that user's undo, nor for
+//! other verbs. As root nothing is closed; the run of these tests as an ordinary user is the one that
 //! shows it.
 
 use std::fs;
@@ -11,7 +11,7 @@ use super::{LIMIT, Store, err, good};
 use crate::common::tree::tree;
 use crate::common::{binary, describe, need_mount, run_limited, trumanfs};
 
-/// What agents do, each in a store of its own.
+/// Scripts of agents, each for a store of its own.
 const ATTACKS: [&str; 9] = [
     "echo EVIL >a; mkdir n; chmod 0 n",
     "echo EVIL >a; echo x >n; chmod 0 a n",
@@ -163,7 +163,7 @@ fn verbs_look_into_closed_directories_and_leave_their_modes() {
         }
         assert_eq!(all_modes(&store), modes, "{words:?}");
     }
-    // What was restored is the only difference.
+    // The restored file is the only difference.
     for words in [
         &["restore", at, "/dir/b", "--at", "last"][..],
         &["reject", at, "--session", "last", "/dir/deep/c"],
@@ -237,7 +237,7 @@ fn agent_directories_are_usable_again_for_the_next_run() {
     assert_eq!(left, 0, "the scratch directories are deleted");
 }
 
-/// What `diff` does not show was not taken back.
+/// Times and link counts, which `diff` does not show, are taken back, too.
 #[test]
 fn discard_takes_back_times_and_link_counts() {
     need_mount!();

@@ -1,4 +1,4 @@
-//! How a request ends: codes and signals; and what a program begins with: streams, directory, environment.
+//! Ends of requests, by codes and signals, and beginnings of programs: streams, directory, environment.
 
 use std::fs;
 use std::io::Write;

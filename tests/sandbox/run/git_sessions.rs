@@ -14,7 +14,7 @@ use super::{LIMIT, Store, err, good};
 use crate::common::tree::{contents, tree};
 use crate::common::{binary, describe, need_mount, need_tools, run_limited, trumanfs};
 
-/// What the agent does to the repository.
+/// Actions of the agent on the repository, by name.
 const AGENT_ACTIONS: [(&str, &str); 9] = [
     ("commit", "echo agent >>README; git commit -qam agent"),
     (
@@ -30,7 +30,7 @@ const AGENT_ACTIONS: [(&str, &str); 9] = [
     ("tag", "git tag -a v1 -m v1"),
 ];
 
-/// What its owner does.
+/// Actions of the repository's owner, by name.
 const OWNER_ACTIONS: [(&str, &str); 6] = [
     ("status", "touch -d 2001-01-01 src/c; git status >/dev/null"),
     ("add", "echo mine >mine; git add mine"),
@@ -43,7 +43,7 @@ const OWNER_ACTIONS: [(&str, &str); 6] = [
     ("edit", "echo mine >>src/c"),
 ];
 
-/// What the agent does after its owner, where that was in between.
+/// The agent's further action, after an owner who acts during the run.
 const AGENT_GOES_ON: &str = "echo more >>src/b; git commit -qm more src/b";
 
 /// When the owner acts.
@@ -55,7 +55,7 @@ enum OwnerMoment {
     After,
 }
 
-/// What came of an undo.
+/// The result of an undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UndoResult {
     Undone,
@@ -103,7 +103,7 @@ const SETUP: &str = "
     cd ..; rm -rf other; cd store; echo note >note
 ";
 
-/// What git says of a repository, but where its owner has put refs since.
+/// The state of a repository by git, without the refs that its owner has moved since.
 #[derive(Debug, PartialEq, Eq)]
 struct RepositoryState {
     head: String,
@@ -162,7 +162,7 @@ fn act(store: &Store, agent: &str, owner: &str, moment: OwnerMoment) {
     assert_eq!(line, "ready\n");
     sh(&store.store, owner);
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
-    // What the agent is hindered from by its owner's work is no matter of the undo.
+    // The owner's work may make the agent fail, which is no matter of the undo.
     child.wait().unwrap();
 }
 
@@ -196,7 +196,7 @@ fn check(
     }
 }
 
-/// One session. Returns what the undo said as well.
+/// Plays one session and returns the result of its undo, with the output.
 fn session(agent: &str, owner: &str, moment: OwnerMoment) -> (Result<UndoResult, String>, String) {
     let store = Store::new();
     sh(&store.store, SETUP);
@@ -212,7 +212,7 @@ fn session(agent: &str, owner: &str, moment: OwnerMoment) -> (Result<UndoResult,
         .keys()
         .filter(|name| refs_before.get(*name) != owners.get(*name));
     let left = refs(&store.store);
-    // What the owner's refs are called depends on what was there.
+    // The names of the owner's refs depend on those that were there.
     for name in owners.filter(|name| !name.starts_with("refs/heads/")) {
         if let Some(id) = left.get(name) {
             wanted.refs.insert(name.clone(), id.clone());

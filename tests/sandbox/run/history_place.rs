@@ -1,4 +1,4 @@
-//! Where the history of an agent's project lies: in the state home of the project's owner, out of the way of what cleans,
+//! The place of the history of an agent's project: in the state home of the project's owner, out of the way of what cleans,
 //! packs and copies projects; else in the project. Verbs find it by the project.
 
 use std::fs;
@@ -10,14 +10,14 @@ use super::{LIMIT, begin, err, good, until};
 use crate::common::{binary, describe, need_mount, need_root, need_tools, run_limited};
 
 /// A project, and a state home beside it.
-struct Project {
+struct AgentProject {
     dir: tempfile::TempDir,
     state: PathBuf,
     path: PathBuf,
 }
 
-impl Project {
-    fn new() -> Project {
+impl AgentProject {
+    fn new() -> AgentProject {
         let dir = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
         let base = dir.path().canonicalize().unwrap();
         use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ impl Project {
         fs::create_dir(&state).unwrap();
         fs::create_dir(&path).unwrap();
         fs::write(path.join("f"), "one\ntwo\n").unwrap();
-        Project { dir, state, path }
+        AgentProject { dir, state, path }
     }
 
     fn base(&self) -> PathBuf {
@@ -87,7 +87,7 @@ fn shell(dir: &Path, script: &str) -> Output {
 fn cleaning_packing_and_copying_a_project_leaves_its_history_alone() {
     need_mount!();
     need_tools!("git", "tar");
-    let project = Project::new();
+    let project = AgentProject::new();
     let init = "git init -q; echo build >.gitignore; mkdir build; echo x >build/out; git add -A; git commit -qm a";
     good(&shell(&project.path, init));
     let names = ["f", ".gitignore", "build/out"];
@@ -107,7 +107,7 @@ fn cleaning_packing_and_copying_a_project_leaves_its_history_alone() {
     good(&project.trumanfs(&["undo", ".", "--run", "last"]));
     assert_eq!(files(), before);
     good(&project.trumanfs(&["fsck", "."]));
-    // What an agent has made and `git clean` removes is kept no less.
+    // `git clean` removes a file of the agent's, whose record stays.
     good(&project.agent("echo new >made"));
     good(&shell(&project.path, "git clean -ffdxq"));
     assert!(!project.path.join("made").exists());
@@ -117,7 +117,7 @@ fn cleaning_packing_and_copying_a_project_leaves_its_history_alone() {
 #[test]
 fn home_is_as_with_a_history_in_the_project() {
     need_mount!();
-    let project = Project::new();
+    let project = AgentProject::new();
     let script = "ls -a; rm f; ls .trash; mkdir .trumanfs 2>&1; stat -c %h .; touch .trash/x 2>&1; cat .trash/*_f";
     let said = good(&project.agent(&format!("{script}; true")));
     let lines: Vec<&str> = said.lines().collect();
@@ -142,7 +142,7 @@ fn home_is_as_with_a_history_in_the_project() {
 #[test]
 fn project_is_known_after_it_moved_and_a_copy_is_another() {
     need_mount!();
-    let mut project = Project::new();
+    let mut project = AgentProject::new();
     good(&project.agent("echo three >>f"));
     let moved = project.base().join("moved");
     fs::rename(&project.path, &moved).unwrap();
@@ -180,8 +180,8 @@ fn project_is_known_after_it_moved_and_a_copy_is_another() {
 #[test]
 fn history_lies_in_the_project_where_it_did_and_where_nothing_else_can_be() {
     need_mount!();
-    let mut project = Project::new();
-    // It was one before.
+    let mut project = AgentProject::new();
+    // A store that has its state in the project keeps it there.
     good(&project.trumanfs(&["exec", "--root", ".", "--", "touch old"]));
     good(&project.agent("touch new"));
     assert!(project.has_own_state() && project.places().is_empty());
@@ -215,7 +215,7 @@ fn history_lies_in_the_project_where_it_did_and_where_nothing_else_can_be() {
 #[test]
 fn state_homes_exclude_each_other() {
     need_mount!();
-    let mut project = Project::new();
+    let mut project = AgentProject::new();
     let gate = project.path.join("end");
     let mut first = begin(project.command(&[
         "agent",
@@ -246,12 +246,12 @@ fn state_homes_exclude_each_other() {
     good(&project.agent("true"));
 }
 
-/// One that failed removed what the other was about to use.
+/// An agent that fails does not remove the directory that another one is about to use.
 #[test]
 fn agents_that_begin_at_once_in_a_new_project() {
     need_mount!();
     for round in 0..3 {
-        let project = Project::new();
+        let project = AgentProject::new();
         let run = |program: &'static str| {
             let project = &project;
             move || project.trumanfs(&["agent", "--", program])
@@ -275,7 +275,7 @@ fn agents_that_begin_at_once_in_a_new_project() {
         }
         assert!(!project.has_own_state());
     }
-    let project = Project::new();
+    let project = AgentProject::new();
     assert_eq!(
         project
             .trumanfs(&["agent", "--", "no-such-program"])
@@ -290,7 +290,7 @@ fn agents_that_begin_at_once_in_a_new_project() {
 #[test]
 fn no_home_shows_the_state_home() {
     need_mount!();
-    let mut project = Project::new();
+    let mut project = AgentProject::new();
     good(&project.agent("touch new"));
     let place = project.places().remove(0);
     let bound = project.trumanfs(&["agent", "--bind-ro", place.to_str().unwrap(), "--", "true"]);
@@ -321,7 +321,7 @@ fn no_home_shows_the_state_home() {
 #[test]
 fn state_lies_where_it_was_named() {
     need_mount!();
-    let project = Project::new();
+    let project = AgentProject::new();
     let named = project.base().join("named");
     let at = named.to_str().unwrap();
     good(&project.trumanfs(&["agent", "--state", at, "--", "sh", "-c", "rm f"]));
@@ -331,7 +331,7 @@ fn state_lies_where_it_was_named() {
     assert!(project.path.join("f").exists());
     good(&project.agent("rm f"));
     assert!(good(&project.trumanfs(&["stores"])).contains("project"));
-    // It stays there, and cannot lie in the store.
+    // The state stays where it is, and cannot lie in the store.
     for state in [at, "sub"] {
         let output = project.trumanfs(&["agent", "--state", state, "--", "true"]);
         assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
@@ -351,7 +351,7 @@ fn state_lies_where_it_was_named() {
 #[test]
 fn login_lies_in_the_state_home() {
     need_mount!();
-    let mut project = Project::new();
+    let mut project = AgentProject::new();
     let agent = ["agent", "--keep-state", "login", "--", "sh", "-c"];
     good(&project.trumanfs(&[&agent[..], &["echo secret >~/login"]].concat()));
     let agents = project.state.join("trumanfs/agents");
@@ -380,7 +380,7 @@ fn state_belongs_to_the_owner_of_the_project() {
     need_mount!();
     need_root!("to work on another user's project");
     use std::os::unix::fs::chown;
-    let project = Project::new();
+    let project = AgentProject::new();
     for path in [&project.state, &project.path, &project.path.join("f")] {
         chown(path, Some(65534), Some(65534)).unwrap();
     }
@@ -396,7 +396,7 @@ fn state_belongs_to_the_owner_of_the_project() {
     }
     // A directory of root's is no state home of that user, who has no home directory.
     chown(&project.state, Some(0), Some(0)).unwrap();
-    let other = Project {
+    let other = AgentProject {
         state: project.base().join("state"),
         path: project.base().join("other"),
         dir: tempfile::tempdir().unwrap(),
@@ -413,7 +413,7 @@ fn project_on_another_mount_is_refused_by_name() {
     need_mount!();
     need_root!("to mount");
     need_tools!("unshare", "mount");
-    let project = Project::new();
+    let project = AgentProject::new();
     good(&project.agent("rm f"));
     let script = "mkdir other; mount --bind project other; cd other; exec \"$0\" undo . --run last";
     let mut command = Command::new("unshare");
@@ -433,7 +433,7 @@ fn project_on_another_mount_is_refused_by_name() {
 #[test]
 fn stores_are_listed_forgotten_and_moved() {
     need_mount!();
-    let mut project = Project::new();
+    let mut project = AgentProject::new();
     assert_eq!(project.trumanfs(&["stores"]).status.code(), Some(1));
     // A state in the project comes over with its history.
     good(&project.trumanfs(&["exec", "--root", ".", "--", "rm f"]));
@@ -458,7 +458,7 @@ fn stores_are_listed_forgotten_and_moved() {
         "{listed}"
     );
     assert!(!listed.contains("not at its path"), "{listed}");
-    // One that is mounted stays; one that is gone is known by the path that it had.
+    // A mounted store is not forgotten; a store that is gone is known by the path that it had.
     let gate = project.path.join("end");
     let script = "touch begun; while [ ! -e end ]; do sleep 0.05; done";
     let mut running = begin(project.command(&["agent", "--", "sh", "-c", script]));

@@ -161,7 +161,7 @@ fn a_daemon_that_does_not_answer_lets_nobody_in_and_says_so() {
     assert!(err(&output).contains("does not answer"), "{}", err(&output));
 }
 
-/// Where the disk is full, a program sees that, and the request ends and is told like any.
+/// On a full disk a program sees that, and the request ends and is told like any.
 #[test]
 fn a_full_disk_is_the_program_s_own_failure() {
     need_mount!();

@@ -15,7 +15,7 @@ use crate::common::{
     binary, describe, need_mount, need_root, need_tools, run_limited, skip, trumanfs,
 };
 
-/// What git needs to commit, wherever it runs.
+/// The environment in which git can commit, wherever it runs.
 const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n";
 
 /// Says that it runs, and waits until it is told to go on.
@@ -130,7 +130,7 @@ fn a_link_shows_what_the_sandbox_has() {
     );
     let target = fs::read_link(store.store.join("dir/any")).unwrap();
     assert_eq!(target, Path::new("/nowhere"));
-    // What a policy lets run in a home of its own sees the same.
+    // A program under a policy, in a home of its own, sees the same.
     let script = "readlink hosts; ln -s /etc/shadow s; cat s 2>&1 || true";
     let said = good(&store.run(&[], &["sh", "-c", script]));
     assert_eq!(said, "/etc/hosts\ncat: s: No such file or directory\n");
@@ -152,7 +152,7 @@ fn no_path_of_the_host_leads_into_it() {
     let [keeper] = keeper.as_slice() else {
         panic!("{keeper:?}");
     };
-    // It has nothing of the host in use, and its owner does not get in by it.
+    // The keeper has nothing of the host in use, and its owner does not get in by it.
     let mounts = fs::read_to_string(format!("/proc/{keeper}/mountinfo")).unwrap();
     assert_eq!(mounts.lines().count(), 2, "{mounts}");
     if !rustix::process::geteuid().is_root() {
@@ -231,7 +231,7 @@ fn links_that_lead_out_are_flagged() {
     assert_eq!(list.matches(words).count(), flagged.len(), "{list}");
 }
 
-/// What its owner may not look at stops no review.
+/// A directory that its owner may not look into stops no review.
 #[test]
 fn closed_directories_are_reviewed() {
     need_mount!();
@@ -288,7 +288,7 @@ fn a_keeper_that_is_killed_leaves_nothing() {
     assert!(good(&run(&store.store, "readlink hosts")).contains("/etc/hosts"));
 }
 
-/// What a mounted home hides of a repository is said, as git would commit its deletion.
+/// Tracked links that a mounted home hides are named, as git would commit their deletion.
 #[test]
 fn links_that_a_mounted_home_hides_are_counted() {
     need_mount!();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{command, good};
 use crate::common::{Home, need_mount, need_tools, run_limited, tool};
 
-/// How long one piece of work may take: two processors build, and other tests run beside it.
+/// The time limit of one piece of work: two processors build, and other tests run beside it.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// A home in which packages' links work, and a policy for shell scripts that see these directories of the host.
@@ -32,7 +32,7 @@ impl Work {
         Work { home, policy }
     }
 
-    /// What a script printed; it must succeed.
+    /// Returns the output of a script, which must succeed.
     #[track_caller]
     fn sh(&self, script: &str) -> String {
         let run = command(

@@ -1,4 +1,4 @@
-//! Where the program of a command comes from: a file of the home is not one that the policy allows, whatever its name.
+//! The lookup of a command's program: a file of the home is not one that the policy allows, whatever its name.
 
 use std::fs;
 
@@ -67,7 +67,7 @@ fn programs_of_the_home_are_not_those_of_the_policy() {
     }
 }
 
-/// What a program of the machine starts may well be the project's own.
+/// A program of the machine may start the project's own.
 #[test]
 fn children_find_programs_of_the_project() {
     need_mount!();

@@ -37,7 +37,7 @@ use serde_json::Value;
 
 use crate::common::{Home, binary, describe, run_limited, trumanfs};
 
-/// How long one request may take before the test fails.
+/// The time limit of one request.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Programs that the tests run. What they are given is no path that the policy judges.
@@ -73,7 +73,7 @@ impl Place {
         Place::with(&[])
     }
 
-    /// Where it is mounted.
+    /// Returns the mountpoint.
     pub(crate) fn home(&self) -> &Path {
         self.home.home()
     }
@@ -97,7 +97,7 @@ impl Place {
         run_limited(self.command(options, words), LIMIT)
     }
 
-    /// What a shell script printed; it must succeed.
+    /// Returns the output of a shell script, which must succeed.
     #[track_caller]
     pub(crate) fn sh(&self, script: &str) -> String {
         good(&self.run(&[], &["sh", "-ec", script]))
@@ -129,7 +129,7 @@ fn command(target: &Path, policy: &Path, options: &[&str], words: &[&str]) -> Co
     command
 }
 
-/// What a command printed that succeeded.
+/// Returns the output of a command, which must have succeeded.
 #[track_caller]
 fn good(output: &Output) -> String {
     assert!(output.status.success(), "{}", describe(output));
@@ -205,7 +205,7 @@ impl Store {
         run_limited(self.command(options, words), LIMIT)
     }
 
-    /// Whether somebody serves it, or is about to stop.
+    /// True if the store is served, or its daemon is about to stop.
     fn is_mounted(&self) -> bool {
         let output = trumanfs(&[
             OsStr::new("status"),
@@ -225,7 +225,7 @@ impl Store {
         until("the store is unmounted", || !self.is_mounted());
     }
 
-    /// How many sessions there were.
+    /// Returns the number of sessions.
     fn sessions(&self) -> usize {
         fs::read_dir(self.store.join(".trumanfs/sessions")).map_or(0, Iterator::count)
     }

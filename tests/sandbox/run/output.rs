@@ -1,4 +1,4 @@
-//! What leaves of a program's output: caps, ends, tokens, and what is suppressed.
+//! The output of a program: caps, ends, tokens, and what is suppressed.
 
 use std::fs;
 use std::io::Read;
@@ -215,7 +215,7 @@ fn a_reader_that_goes_away_ends_nothing_and_hangs_nothing() {
     );
 }
 
-/// What is no UTF-8 leaves as it is, and is replaced in JSON.
+/// Output that is not UTF-8 leaves as it is, and is replaced in JSON.
 #[test]
 fn bytes_are_bytes() {
     need_mount!();

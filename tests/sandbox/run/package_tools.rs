@@ -14,7 +14,7 @@ use crate::common::{
     binary, describe, need_mount, need_tools, repository, run_limited, skip, trumanfs,
 };
 
-/// How long one agent may take.
+/// The time limit of an agent.
 const LIMIT: Duration = Duration::from_secs(100);
 
 /// The Python that every sandbox shows.
@@ -38,16 +38,16 @@ with zipfile.ZipFile("wheels/dep-1.0-py3-none-any.whl", "w") as wheel:
 "#;
 
 /// A project in a directory that nobody has mounted.
-struct Project {
+struct ToolProject {
     store: Store,
     /// The tools that sandboxes see besides.
     tools: Option<PathBuf>,
 }
 
-impl Project {
-    fn new(tools: Option<PathBuf>) -> Project {
+impl ToolProject {
+    fn new(tools: Option<PathBuf>) -> ToolProject {
         let store = Store::new();
-        Project { store, tools }
+        ToolProject { store, tools }
     }
 
     /// Runs a script on the host, in the project.
@@ -116,7 +116,7 @@ macro_rules! need_system_python {
     };
 }
 
-/// Where uv and pnpm are, if somebody has got them, and this user may run them.
+/// Returns the directory of uv and pnpm, if they are installed and this user may run them.
 fn package_tools() -> Option<PathBuf> {
     let place = repository().join("target/package-tools");
     let runs = |name: &str| {
@@ -146,7 +146,7 @@ macro_rules! need_package_tools {
 fn an_environment_that_is_there_works() {
     need_mount!();
     need_system_python!();
-    let project = Project::new(None);
+    let project = ToolProject::new(None);
     need_all_links!(project);
     project.host(&format!("{PYTHON} -m venv --without-pip .venv"));
     let said = project.done_and_undone(
@@ -161,7 +161,7 @@ fn an_environment_that_is_there_works() {
 fn python_makes_an_environment() {
     need_mount!();
     need_system_python!();
-    let project = Project::new(None);
+    let project = ToolProject::new(None);
     need_all_links!(project);
     project.host(&format!("mkdir wheels; {PYTHON} - <<'END'{WHEEL}END"));
     let said = project.done_and_undone(&format!(
@@ -175,7 +175,7 @@ fn python_makes_an_environment() {
 fn uv_makes_environments() {
     need_mount!();
     need_system_python!();
-    let project = Project::new(Some(need_package_tools!()));
+    let project = ToolProject::new(Some(need_package_tools!()));
     need_all_links!(project);
     project.host(&format!("mkdir wheels; {PYTHON} - <<'END'{WHEEL}END"));
     let text = "[project]\nname = \"app\"\nversion = \"1.0\"\nrequires-python = \">=3.8\"\ndependencies = [\"dep==1.0\"]\n\
@@ -192,7 +192,7 @@ fn uv_makes_environments() {
         "{settings}; uv sync -q; .venv/bin/python -c 'import dep'; uv run -q python -c 'import dep'; ls uv.lock",
     ));
     assert_eq!(said, "from dep\nfrom dep\nuv.lock\n");
-    // What its owner has made by uv is taken back to, modes and links included.
+    // An environment of the owner's is restored, modes and links included.
     project.host(&format!("{PYTHON} -m venv --without-pip .venv"));
     let said = project.done_and_undone(&format!(
         "{settings}; uv sync -q; .venv/bin/python -c 'import dep'; rm -r .venv; uv venv -q",
@@ -214,7 +214,7 @@ const NODE_PROJECT: &str = r#"
 fn npm_makes_links_to_programs() {
     need_mount!();
     need_tools!("npm", "node");
-    let project = Project::new(None);
+    let project = ToolProject::new(None);
     need_all_links!(project);
     project.host(NODE_PROJECT);
     let settings = "export npm_config_update_notifier=false npm_config_audit=false npm_config_fund=false npm_config_offline=true";
@@ -229,7 +229,7 @@ fn npm_makes_links_to_programs() {
 fn pnpm_links_its_store_into_the_project() {
     need_mount!();
     need_tools!("node");
-    let project = Project::new(Some(need_package_tools!()));
+    let project = ToolProject::new(Some(need_package_tools!()));
     need_all_links!(project);
     project.host(NODE_PROJECT);
     let said = project.done_and_undone(

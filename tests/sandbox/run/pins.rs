@@ -5,7 +5,7 @@ use std::fs;
 use super::*;
 use crate::common::{need_mount, need_tools};
 
-/// What a configuration names, each of which leaves its name behind. (Nothing but the home can be written.)
+/// Programs that a configuration names, each of which leaves its name behind. (Nothing but the home can be written.)
 const CONFIG: &str = r#"
 [user]
     name = a

@@ -37,7 +37,7 @@ pub(super) enum BodyLength {
 /// Reads a head. `Ok(None)`: there must be more.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the request.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, &'static str> {
     // A line break before the request is to be ignored (RFC 9112, 2.2).
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };

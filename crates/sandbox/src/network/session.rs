@@ -385,7 +385,7 @@ impl<'s> ProxiedConnection<'s> {
 /// Checks that a request to a server names the decided host.
 ///
 /// # Errors
-/// What it names instead.
+/// A request that names another host.
 fn named_itself(head: &RequestHead<'_>, host: &Host, port: u16) -> Result<(), HostDenial> {
     let deny = |reason: String| Err(HostDenial::new("network: HTTP Host", reason));
     if !head.target.starts_with('/') && head.target != "*" {

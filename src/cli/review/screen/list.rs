@@ -120,7 +120,7 @@ fn line(
     }
 }
 
-/// Who changed a path, and when, in [`ABOUT`] columns.
+/// The author and time of a path's change, in [`ABOUT`] columns.
 fn about_item(who: Option<&AuthorLabel>, time: i64, newest: Option<i64>) -> String {
     let nobody = AuthorLabel::default();
     let who = who.unwrap_or(&nobody);

@@ -68,7 +68,7 @@ impl ScreenTerminal {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// What the terminal says.
+    /// Errors of the terminal.
     pub(super) fn take(styles: ScreenStyles) -> Result<ScreenTerminal> {
         let (read, write) = UnixStream::pair().map_err(|error| Error::io("socketpair", &error))?;
         let signals = [SIGWINCH, SIGTSTP, SIGCONT, SIGTERM, SIGINT, SIGHUP];
@@ -214,7 +214,7 @@ impl ScreenTerminal {
     /// Stops this process as ^Z stops a program, until somebody has it go on. Where nobody could, nothing happens.
     ///
     /// # Errors
-    /// What the terminal says.
+    /// Errors of the terminal.
     pub(super) fn stop(&mut self) -> Result<()> {
         if !has_shell() {
             return Ok(());
@@ -228,7 +228,7 @@ impl ScreenTerminal {
     /// Makes the terminal the screen's once more, after something else had it.
     ///
     /// # Errors
-    /// What the terminal says.
+    /// Errors of the terminal.
     pub(super) fn retake(&mut self) -> Result<()> {
         self.enter()
     }

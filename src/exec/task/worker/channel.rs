@@ -20,7 +20,7 @@ const MAX_DESCRIPTORS: usize = 9;
 /// Makes both ends.
 ///
 /// # Errors
-/// What `socketpair(2)` says.
+/// Errors of `socketpair(2)`.
 pub(in super::super) fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -33,7 +33,7 @@ pub(in super::super) fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
 /// Sends one message, with descriptors.
 ///
 /// # Errors
-/// What `sendmsg(2)` says: `EPIPE` where the other end is gone.
+/// Errors of `sendmsg(2)`: `EPIPE` where the other end is gone.
 pub(in super::super) fn send(
     socket: impl AsFd,
     message: &impl Serialize,
@@ -69,7 +69,7 @@ pub(in super::super) fn send_bytes(
 /// Receives one message; nothing where the other end is gone.
 ///
 /// # Errors
-/// What `recvmsg(2)` says; `EBADMSG` for a message that is too long.
+/// Errors of `recvmsg(2)`; `EBADMSG` for a message that is too long.
 pub(in super::super) fn receive_bytes(
     socket: impl AsFd,
 ) -> rustix::io::Result<Option<(Vec<u8>, Vec<OwnedFd>)>> {

@@ -17,7 +17,7 @@ const DESCRIPTORS: u64 = 64;
 /// end it.
 ///
 /// # Errors
-/// What `prctl(2)` says.
+/// Errors of `prctl(2)`.
 pub(super) fn tie() -> rustix::io::Result<()> {
     crate::sys::file_lease::ignore_breaking();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -28,7 +28,7 @@ pub(super) fn tie() -> rustix::io::Result<()> {
 /// finer.
 ///
 /// # Errors
-/// What `setrlimit(2)` says.
+/// Errors of `setrlimit(2)`.
 pub(super) fn limit(quota: Option<&TaskQuota>) -> rustix::io::Result<()> {
     let set_both = |resource, soft, hard| {
         let limit = Rlimit {

@@ -88,7 +88,7 @@ impl WorkerPlace {
     /// Returns copies of the descriptors of all directories that the worker may work in.
     ///
     /// # Errors
-    /// What `fcntl(2)` says.
+    /// Errors of `fcntl(2)`.
     pub(super) fn directories(&self) -> Result<Vec<OwnedFd>> {
         let staged = self.home.iter().map(|home| home.staged.as_fd());
         let all = [self.root.as_fd(), self.kept.as_fd()]
