@@ -20,7 +20,7 @@ const MAX_SEARCHED_ENTRIES: usize = 1000;
 pub struct AgentDirectory {
     /// The store, or the home.
     pub store: PathBuf,
-    /// Where the agent begins, from there.
+    /// The directory in which the agent begins, from there.
     pub below: PathBuf,
 }
 

@@ -17,7 +17,7 @@ use crate::world::store::unused_store;
 /// A store whose state lies in this user's state home.
 #[derive(Debug, serde::Serialize)]
 pub struct KnownStore {
-    /// Where it was when an agent last began there.
+    /// The store's path when an agent last began there.
     pub path: EscapedBytes,
     /// False if another directory is there by now, or none.
     pub is_at_path: bool,

@@ -30,7 +30,7 @@ pub const KEEPER_WORD: &str = "__home";
 /// The longest message: a path.
 const MAX_MESSAGE: usize = 4096;
 
-/// Where the keeper's own root is mounted until it is the root: a directory that every system has.
+/// The directory on which the keeper's own root is mounted until it is the root: a directory that every system has.
 const ROOT_MOUNT_POINT: &str = "/tmp";
 
 /// The daemon's end: the home exists while this does, and while a sandbox has a clone of it.

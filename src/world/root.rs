@@ -54,7 +54,7 @@ pub struct StatePlace {
 pub struct HiddenDir {
     /// Its identity.
     pub id: Id,
-    /// Where it lies.
+    /// The path at which it lies.
     pub path: WorldPath,
 }
 

@@ -1,6 +1,6 @@
 //! The socket between a launcher and the first process of its sandbox: descriptors and orders in, words out.
 //!
-//! It is also the tie between the two: when one end is closed, the other one hears of it.
+//! The channel is also the tie between the two: when one end is closed, the other one hears of it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,6 +1,6 @@
 //! Looking at what the processes of a sandbox use, where the kernel does not count it for all of them together.
 //!
-//! What cannot be measured counts as too much: a program that hides what it uses ends as one that uses it.
+//! A use that cannot be measured counts as too much: a program that hides what it uses ends as one that uses it.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -243,7 +243,7 @@ impl LimitWatcher {
     }
 
     /// A process's fair share of what it has in common with others; all of it where the process does not let us see.
-    /// What lies in /dev/shm or belongs to System V is left out: it counts by itself.
+    /// Memory in /dev/shm or of System V is left out: it counts by itself.
     fn fair_share(&self, pid: u64) -> Result<u64> {
         let Some((dir, used)) = self.memory_of(pid, u64::MAX)? else {
             return Ok(0);

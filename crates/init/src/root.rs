@@ -1,6 +1,6 @@
 //! The root of a sandbox: a file system in memory, on which parts of the host are mounted read-only, and the home.
 //!
-//! What is shown is cloned from the host's tree before anything is covered. Places in the new root are found without
+//! The paths that are shown are cloned from the host's tree before anything is covered. Places in the new root are found without
 //! following a link, for the scratch directory and the home are the occupant's.
 
 use std::os::fd::{AsFd, OwnedFd};

@@ -82,7 +82,7 @@ pub(super) fn stamp(path: &Path) -> Option<FileStamp> {
 /// Reads a policy file.
 ///
 /// # Errors
-/// It cannot be read, or is no regular file.
+/// The file cannot be read, or is no regular file.
 pub(super) fn read(path: &Path) -> std::result::Result<PolicyText, PolicyError> {
     read_if_there(path)?
         .ok_or_else(|| PolicyError::whole(&path.display().to_string(), "there is no such file"))

@@ -19,7 +19,7 @@ const SYSTEM: &str = "/etc/trumanfs/policy.yaml";
 /// The name of a store's own policy.
 const OF_STORE: &str = "policy.yaml";
 
-/// Where a policy comes from.
+/// The origin of a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicySource {
     /// A policy that is shipped with this program, by this name.
@@ -56,7 +56,7 @@ impl std::fmt::Display for PolicySource {
     }
 }
 
-/// Where policies are looked for, in this order.
+/// The places in which policies are looked for, in this order.
 #[derive(Debug, Clone)]
 pub(super) struct PolicySearch<'s> {
     /// The value of `--policy`.

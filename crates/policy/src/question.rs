@@ -21,7 +21,7 @@ pub struct CommandRequest<'a> {
     pub paths: &'a dyn PathResolver,
 }
 
-/// Where a path leads.
+/// The place to which a path leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathPlace {
     /// To something in the home.

@@ -52,7 +52,7 @@ impl<'g> FlagGrammar<'g> {
     }
 }
 
-/// Where a scan ends.
+/// The end of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScanEnd {
     /// At the last word.
@@ -88,7 +88,7 @@ pub(super) struct ParsedArgument<'w> {
 pub(super) struct ScanResult<'w> {
     pub(super) flags: Vec<ParsedFlag>,
     pub(super) arguments: Vec<ParsedArgument<'w>>,
-    /// Where `--` stands.
+    /// The place of `--`.
     pub(super) dashes: Option<usize>,
     /// The number of the first word that was not looked at.
     pub(super) end: usize,

@@ -16,7 +16,7 @@ pub struct AllowedCommand {
     pub cwd: Vec<u8>,
     /// The whole environment, sorted by name.
     pub env: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Where the program is looked up, in the form of PATH; its children look in the PATH of `env`.
+    /// The directories in which the program is looked up, in the form of PATH; its children look in the PATH of `env`.
     pub search_path: Vec<u8>,
     /// The time that the command may run.
     pub timeout: Duration,

@@ -55,7 +55,7 @@ impl HomeBounds<'_> {
     /// Checks a word that may name a file.
     ///
     /// # Errors
-    /// What it names lies outside the home.
+    /// The path that it names lies outside the home.
     pub(super) fn check(&self, word: &[u8]) -> Result<(), CommandRefusal> {
         match self.leads_out(word) {
             false => Ok(()),
@@ -67,7 +67,7 @@ impl HomeBounds<'_> {
     /// `-o../x`.
     ///
     /// # Errors
-    /// What it names lies outside the home.
+    /// The path that it names lies outside the home.
     pub(super) fn check_unknown(&self, word: &[u8]) -> Result<(), CommandRefusal> {
         self.check(word)?;
         match word {

@@ -93,7 +93,7 @@ impl<'a> DescriptorList<'a> {
     /// in every sandbox, or in the home, is not shown once more.
     ///
     /// # Errors
-    /// It cannot be opened, or would show what is private.
+    /// The path cannot be opened, or would show something private.
     pub(super) fn add_shown(
         &mut self,
         path: &Path,

@@ -119,7 +119,7 @@ impl Launcher {
 /// is told by [`RunningProgram::wait`], because the home, which may hang, is involved in that.
 ///
 /// # Errors
-/// What could not be set up. Nothing runs then, and nothing is left behind.
+/// The step that could not be set up. Nothing runs then, and nothing is left behind.
 pub fn launch(plan: SandboxPlan, launcher: &Launcher) -> Result<RunningProgram, LaunchError> {
     launch_with(plan, launcher, |_| {})
 }

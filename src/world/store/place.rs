@@ -45,14 +45,14 @@ const DIR_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 pub struct PlaceNote {
     /// The store's ID.
     pub id: String,
-    /// Where the store was when an agent last began there. A hint: the ID decides.
+    /// The store's path when an agent last began there. A hint: the ID decides.
     pub path: EscapedBytes,
 }
 
 /// The directory of all states of one user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateHome {
-    /// Where it is, or would be.
+    /// The path of the place, which may not exist yet.
     pub path: PathBuf,
     /// The user and the group that it belongs to, where that is not this process's user.
     owner: Option<(u32, u32)>,

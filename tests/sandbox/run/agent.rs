@@ -126,7 +126,7 @@ fn what_is_discarded_is_as_it_was_byte_for_byte() {
     assert!(output.status.success(), "{}", describe(&output));
     assert!(err(&output).contains("undone"), "{}", err(&output));
     assert_eq!(tree(&store.store), before);
-    // It can be had back.
+    // `redo` brings the changes back.
     let output = trumanfs(&["redo", store.store.to_str().unwrap()]);
     assert!(output.status.success(), "{}", describe(&output));
     assert!(store.store.join("x/y/z").exists());
@@ -209,7 +209,7 @@ fn nothing_of_the_environment_is_passed_on_but_what_is_named() {
     );
     assert!(said.contains("TERM=xterm-256color\n"), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
-    // What a profile knows as a credential is named, and not passed on.
+    // A variable that a profile knows as a credential is named, and not passed on.
     let mut command = agent(&store, &["--profile", "claude"], &["env"]);
     command.env("ANTHROPIC_API_KEY", "s3cret");
     let output = run_limited(command, LIMIT);
@@ -350,7 +350,7 @@ fn signals_give_the_terminal_back() {
     }
 }
 
-/// So does a second one, which ends it at once. Both wait for a process that is stopped.
+/// A second signal, which ends the launcher at once, gives the terminal back, too. Both wait for a process that is stopped.
 #[test]
 fn second_signal_gives_the_terminal_back() {
     need_mount!();
@@ -382,7 +382,7 @@ fn answers_of_the_terminal_decide_nothing() {
     person.types(answers);
     person.types("ayay");
     person.wait_for("1 path by path");
-    // What comes late has letters in its sequences alone, or comes at once.
+    // Late answers have letters in their sequences alone, or come at once.
     person.types(answers);
     person.types("ay");
     person.wait_for("accept the changes of /mine? [y/n]");
@@ -503,7 +503,7 @@ fn a_program_of_the_store_is_an_agent_too_and_keys_in_it_are_warned_of() {
         .map(|one| one.file_name())
         .collect();
     assert_eq!(left, ["kept"]);
-    // What comes by a pipe is its input.
+    // A pipe is the program's input.
     let mut command = Command::new("sh");
     command.args([
         "-c",

@@ -138,7 +138,7 @@ impl<'q> CommandCase<'q> {
     /// Returns nothing where there are flags alone.
     ///
     /// # Errors
-    /// It is denied, disabled or not listed; or a flag before it is not allowed; or `--` stands before it.
+    /// The sub-command is denied, disabled or not listed; or a flag before it is not allowed; or `--` stands before it.
     pub(super) fn subcommand(
         &self,
     ) -> Result<(Option<SubCommandMatch<'q>>, ScanResult<'q>), CommandRefusal> {

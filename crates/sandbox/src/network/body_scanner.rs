@@ -1,6 +1,6 @@
 //! [`BodyScanner`]: how much of what follows the head of an HTTP/1 request is its body (RFC 9112, 6 and 7.1).
 //!
-//! What follows the body would be the next request, and is nobody's: it has not been decided about.
+//! Bytes after the body would be the next request, which no policy decision covers.
 
 use super::http::BodyLength;
 

@@ -67,7 +67,7 @@ impl NetworkSettings {
     /// Puts together what a policy says and what a command asks for. Nothing: there is no network at all.
     ///
     /// # Errors
-    /// What of it means nothing, contradicts itself, or is more than the policy allows. Nothing may run then.
+    /// A part that means nothing, contradicts another, or is more than the policy allows. Nothing may run then.
     pub fn new(
         rule: &NetworkRule,
         asked: Option<&NetworkRequest>,
