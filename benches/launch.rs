@@ -191,6 +191,7 @@ fn pipeline(service: &SandboxService) {
 fn plan(home: &Path, scratch: &Path, limits: ResourceLimits) -> SandboxPlan {
     SandboxPlan {
         home: File::open(home).unwrap().into(),
+        further_homes: Vec::new(),
         home_is_detached: false,
         home_path: home.to_owned(),
         cwd: home.to_owned(),

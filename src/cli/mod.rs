@@ -15,6 +15,7 @@ mod fsck;
 mod hook;
 mod inspect;
 mod installed_parts;
+mod joint_undo;
 mod key;
 mod lease;
 mod mount;

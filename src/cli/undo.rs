@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::escaping::print_error;
 use super::exit::{ExitReason, with_advice};
+use super::joint_undo::{name_other_parts, undo_in_all, undo_parts};
 use super::output::{Printer, count, quote, warn};
 use crate::client::{Client, EVERY_SESSION, UndoOptions, UndoQuery};
 use crate::error::Result;
@@ -74,7 +75,7 @@ pub(super) struct UndoModeArgs {
     force: bool,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl UndoModeArgs {
@@ -83,6 +84,16 @@ impl UndoModeArgs {
         UndoOptions {
             on_conflict: OnConflict::chosen(self.keep_both, self.force),
             dry_run: self.dry_run,
+        }
+    }
+
+    /// Returns how it is said what came of it.
+    pub(super) fn output<'o>(&self, next: &'o str, taken_back: Option<&'o str>) -> UndoOutput<'o> {
+        UndoOutput {
+            next,
+            taken_back,
+            json: self.json,
+            to_stderr: false,
         }
     }
 }
@@ -124,7 +135,21 @@ pub(super) fn undo(args: &UndoArgs) -> Result<ExitReason> {
     let next = format!(
         "`{command}` goes on, mounted or not; `trumanfs redo {target}` takes back what was done. Both are safe."
     );
-    undo_and_print(&client, &request, &args.how, &next, None)
+    let others = args.run.as_deref().map(|run| client.other_parts(run));
+    let others = others
+        .transpose()?
+        .filter(|others| !others.parts.is_empty());
+    let Some(others) = others else {
+        return undo_and_print(&client, &request, &args.how, &next, None);
+    };
+    if !args.path.is_empty() || args.pid.is_some() || args.program.is_some() {
+        name_other_parts(&others, "undo", args.how.json);
+        return undo_and_print(&client, &request, &args.how, &next, None);
+    }
+    let of_other =
+        |other: &Client, run: &str| other.undo_request(&whole_run(run), args.how.options());
+    let output = args.how.output(&next, None);
+    undo_in_all(&client, request, &others, &of_other, &output)
 }
 
 /// Takes the last undo or restore back; where nothing of it is left to take back, the one before.
@@ -137,6 +162,18 @@ pub(super) fn redo(args: &RedoArgs) -> Result<ExitReason> {
         let (request, last) = found;
         let command = command_to_go_on(&target, &request.scope, &args.how);
         let next = format!("`{command}` goes on, mounted or not.");
+        let others = last.run.map(|run| client.other_parts(&run.to_string()));
+        let others = others
+            .transpose()?
+            .filter(|others| !others.parts.is_empty());
+        if let Some(others) = others {
+            let of_other = |other: &Client, run: &str| {
+                let request = other.redo_request(Some(run), &[], args.how.options());
+                request.map(|(request, _)| request)
+            };
+            let output = args.how.output(&next, Some(&last.what));
+            return undo_in_all(&client, request, &others, &of_other, &output);
+        }
         let report = client
             .undo(&request)
             .map_err(|error| with_advice(error, &next))?;
@@ -203,26 +240,53 @@ fn command_to_go_on(target: &str, wanted: &UndoScope, how: &UndoModeArgs) -> Str
     command
 }
 
-/// Takes a run back, and says on standard error what came of it.
+/// Takes a run back in the stores where it changed something, and says on standard error what came of it.
 ///
 /// # Errors
-/// As [`Client::undo`].
-pub(super) fn undo_agent_run(client: &Client, target: &str, run: &str) -> Result<ExitReason> {
-    let what = UndoQuery {
-        run: Some(run.to_owned()),
-        ..UndoQuery::default()
-    };
+/// As [`undo_parts`].
+pub(super) fn undo_agent_run(clients: &[&Client], target: &str, run: &str) -> Result<ExitReason> {
     let how = UndoOptions {
         on_conflict: OnConflict::Stop,
         dry_run: false,
     };
     let next = format!("`trumanfs undo {target} --run {run}` goes on, mounted or not.");
-    let request = client.undo_request(&what, how)?;
-    let report = client
-        .undo(&request)
-        .map_err(|error| with_advice(error, &next))?;
-    print(Printer::to_stderr(), &report, &next, None);
-    Ok(exit_reason(&report))
+    let mut parts = Vec::with_capacity(clients.len());
+    for client in clients {
+        parts.push((*client, client.undo_request(&whole_run(run), how)?));
+    }
+    let output = UndoOutput {
+        next: &next,
+        taken_back: None,
+        json: false,
+        to_stderr: true,
+    };
+    undo_parts(&parts, &output)
+}
+
+fn whole_run(run: &str) -> UndoQuery {
+    UndoQuery {
+        run: Some(run.to_owned()),
+        ..UndoQuery::default()
+    }
+}
+
+/// How it is said what came of an undo.
+pub(super) struct UndoOutput<'o> {
+    /// How to go on where it stopped half-way.
+    pub(super) next: &'o str,
+    /// What a redo takes back, in the words of its command.
+    pub(super) taken_back: Option<&'o str>,
+    pub(super) json: bool,
+    to_stderr: bool,
+}
+
+impl UndoOutput<'_> {
+    pub(super) fn printer(&self) -> Printer {
+        match self.to_stderr {
+            true => Printer::to_stderr(),
+            false => Printer::new(),
+        }
+    }
 }
 
 /// Takes something back, and says what came of it. `next`: how to go on where it stopped half-way. `taken_back`: what a
@@ -261,7 +325,7 @@ pub(super) fn print_report(
     Ok(exit_reason(report))
 }
 
-fn exit_reason(report: &UndoReport) -> ExitReason {
+pub(super) fn exit_reason(report: &UndoReport) -> ExitReason {
     if report.stopped {
         ExitReason::Conflict
     } else if report.failed.is_some() || !report.notes.is_empty() {
@@ -274,7 +338,12 @@ fn exit_reason(report: &UndoReport) -> ExitReason {
 }
 
 /// `next`: how to go on where it stopped half-way. `taken_back`: what a redo takes back, in the words of its command.
-fn print(mut printer: Printer, report: &UndoReport, next: &str, taken_back: Option<&str>) {
+pub(super) fn print(
+    mut printer: Printer,
+    report: &UndoReport,
+    next: &str,
+    taken_back: Option<&str>,
+) {
     print_conflicts(report);
     for note in &report.notes {
         warn(false, note);

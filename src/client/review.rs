@@ -241,6 +241,7 @@ impl Client {
             on_conflict: how.on_conflict,
             dry_run: how.dry_run,
             what: request_words("reject", review, paths),
+            joint: None,
         })
     }
 }

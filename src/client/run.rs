@@ -2,14 +2,17 @@
 //! change belongs to the run.
 //!
 //! One connection carries all runs of a store, from the first on, and is shared by all threads; what has begun on it
-//! ends with it. Where nothing is mounted there is nothing to register: the callers of the world have the run
+//! ends with it. A run that works in further stores is registered with the daemon of each, under the same id. Where
+//! nothing is mounted there is nothing to register: the callers of the world have the run
 //! ([`Caller::for_run`]).
 //!
-//! Lock: one mutex over the connection, held for a request and its answer.
+//! Locks: one mutex over the connection, held for a request and its answer; one over the list of further registries.
 //!
 //! [`Caller::for_run`]: crate::world::Caller::for_run
 
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,7 +23,7 @@ use super::connect::DaemonConnection;
 use super::target::Client;
 use crate::control::{ControlAnswer, ControlRequest, RunRequest};
 use crate::error::{Error, Result};
-use crate::name::WorldPath;
+use crate::name::{EscapedBytes, WorldPath};
 use crate::world::{Run, RunId};
 
 /// The time that the daemon may take to note something of a run: it answers at once, or it hangs.
@@ -31,7 +34,11 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 pub struct RunRegistry {
     /// The store's own directory, where the socket is.
     state: OwnedFd,
+    /// The store's path, as records of other stores name it.
+    path: PathBuf,
     connection: Mutex<Option<DaemonConnection>>,
+    /// The registries of the further stores that runs work in.
+    further: Mutex<Vec<Arc<RunRegistry>>>,
 }
 
 impl RunRegistry {
@@ -41,17 +48,29 @@ impl RunRegistry {
     /// Errors of `fcntl(2)`.
     pub fn new(client: &Client) -> Result<Arc<RunRegistry>> {
         let state = rustix::io::fcntl_dupfd_cloexec(client.store.state(), 0);
-        Ok(RunRegistry::from_state_dir(
-            state.map_err(Error::os("fcntl"))?,
-        ))
+        Ok(Arc::new(RunRegistry {
+            path: client.whole_path(),
+            ..RunRegistry::of(state.map_err(Error::os("fcntl"))?)
+        }))
     }
 
     /// Makes ready by the descriptor of a store's state directory.
     pub fn from_state_dir(state: OwnedFd) -> Arc<RunRegistry> {
-        Arc::new(RunRegistry {
+        Arc::new(RunRegistry::of(state))
+    }
+
+    fn of(state: OwnedFd) -> RunRegistry {
+        RunRegistry {
             state,
+            path: PathBuf::new(),
             connection: Mutex::new(None),
-        })
+            further: Mutex::default(),
+        }
+    }
+
+    /// Has the runs that begin from now on work in another store as well.
+    pub fn add_further(&self, further: Arc<RunRegistry>) {
+        self.further.lock().push(further);
     }
 
     /// Begins a run. The calling thread works for it from now on.
@@ -61,6 +80,35 @@ impl RunRegistry {
     /// namespace); [`Error::Conflict`] where this thread works for another run, or there was a run of this id. Then
     /// there is no run, and what is done all the same belongs to none.
     pub fn begin(self: &Arc<RunRegistry>, run: &Run) -> Result<LiveRun> {
+        let further = self.further.lock().clone();
+        if further.is_empty() {
+            return self.begin_here(run);
+        }
+        let stores: Vec<&Path> = std::iter::once(self)
+            .chain(&further)
+            .map(|registry| &*registry.path)
+            .collect();
+        let in_store = |path: &Path| {
+            let others = stores.iter().filter(|other| **other != path);
+            let also = others.map(|other| EscapedBytes(other.as_os_str().as_bytes().to_vec()));
+            Run {
+                also: also.collect(),
+                ..run.clone()
+            }
+        };
+        let mut live = self.begin_here(&in_store(&self.path))?;
+        for registry in &further {
+            let beside = Run {
+                // Where it begins lies in the first store.
+                cwd: WorldPath::root(),
+                ..in_store(&registry.path)
+            };
+            live.further.push(registry.begin_here(&beside)?);
+        }
+        Ok(live)
+    }
+
+    fn begin_here(self: &Arc<RunRegistry>, run: &Run) -> Result<LiveRun> {
         let begin = RunRequest::Begin {
             run: run.clone(),
             threads: vec![own_thread()],
@@ -70,6 +118,7 @@ impl RunRegistry {
             runs: self.clone(),
             id: run.id,
             has_ended: AtomicBool::new(false),
+            further: Vec::new(),
         })
     }
 
@@ -108,6 +157,8 @@ pub struct LiveRun {
     runs: Arc<RunRegistry>,
     id: RunId,
     has_ended: AtomicBool,
+    /// The same run in further stores.
+    further: Vec<LiveRun>,
 }
 
 impl LiveRun {
@@ -140,7 +191,9 @@ impl LiveRun {
             id: self.id,
             process,
         };
-        self.runs.ask(namespace, false).map(drop)
+        self.runs.ask(namespace, false)?;
+        let mut further = self.further.iter();
+        further.try_for_each(|further| further.add_program(process))
     }
 
     /// Has a file that was written beside the home come into it, at a path at which nothing is.
@@ -164,7 +217,13 @@ impl LiveRun {
     pub fn end(&self) -> Result<bool> {
         self.has_ended.store(true, Ordering::Relaxed);
         let end = RunRequest::End { id: self.id };
-        self.runs.ask(end, false)
+        let recorded = self.runs.ask(end, false);
+        let further: Vec<Result<bool>> = self.further.iter().map(LiveRun::end).collect();
+        further
+            .into_iter()
+            .try_fold(recorded?, |recorded, further| {
+                further.map(|further| recorded | further)
+            })
     }
 }
 

@@ -99,6 +99,7 @@ impl Client {
             on_conflict: how.on_conflict,
             dry_run: how.dry_run,
             what: format!("undo{words}"),
+            joint: None,
         };
         if !what.operations.is_empty() {
             let operations = what.operations.iter();
@@ -178,6 +179,7 @@ impl Client {
             on_conflict: how.on_conflict,
             dry_run: how.dry_run,
             what: format!("redo: takes back {} ({})", last.operation, last.what),
+            joint: None,
         };
         Ok((request, last))
     }

@@ -22,6 +22,7 @@ use super::home_mount::HomeMount;
 use super::lock_watch::watch_lock;
 use super::preflight::{self, PreflightResult};
 use super::privileges::{harden, may_pass_through};
+use super::user_homes::expect_not_nested;
 use super::{MountOptions, handover};
 use crate::control::{HeldHomeInfo, MountStatus};
 use crate::error::{Error, Result};
@@ -263,8 +264,14 @@ fn serve(
     let registered = mount.register(checked);
     let signals = end_on_signals(mount.clone(), turn.clone())?;
 
-    ready();
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    // Of two stores that lie in each other, each may have looked before the other was known.
+    let nested = expect_not_nested(&checked.store);
+    if nested.is_ok() {
+        ready();
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    } else {
+        mount.unmount(true)?;
+    }
     let outcome = requests
         .join()
         .unwrap_or_else(|_| Err(Error::refused("the requests' thread broke down", "")));
@@ -276,7 +283,7 @@ fn serve(
     if let Some(file) = registered {
         registry::remove(&file);
     }
-    outcome
+    nested.and(outcome)
 }
 
 /// Has what was removed from a directory gathered after the directory's removal was answered, with the rights that the

@@ -24,6 +24,8 @@ pub struct HeldHome {
     pub(super) place: HomeContext,
     /// The mounted home.
     pub(super) home: OwnedFd,
+    /// The registry of the runs that work in it.
+    pub(super) runs: Arc<RunRegistry>,
     /// The last to be dropped: descriptors in a home keep it from being unmounted.
     pub(super) hold: HomeHold,
 }
@@ -49,14 +51,19 @@ impl HeldHome {
         let again = rustix::io::fcntl_dupfd_cloexec(&home, 0).map_err(Error::os("fcntl"))?;
         let root = as_owner(hold.owner(), || Root::from_fd(again))?;
         let runs = RunRegistry::new(client)?;
-        let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs)));
+        let mounted: Arc<dyn Home> = Arc::new(MountedHome::over(root, Some(runs.clone())));
         let audit = StoreAuditLog::new(client.root()?, true);
         let place = HomeContext::new(
             mounted,
             hold.path().as_os_str().as_bytes(),
             Some(Arc::new(audit)),
         );
-        Ok(HeldHome { place, home, hold })
+        Ok(HeldHome {
+            place,
+            home,
+            runs,
+            hold,
+        })
     }
 
     /// Returns whether the daemon is gone, and the home with it.

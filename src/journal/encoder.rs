@@ -337,16 +337,24 @@ impl LineBuffer<'_> {
                 command,
                 length,
                 cwd,
+                also,
             } => {
                 self.escaped("command", command);
                 self.some("length", *length).path("cwd", cwd);
+                self.list("also", also)?;
             }
             Op::Checkpoint { name } => {
                 self.named("name").text(name);
             }
-            Op::Undo { what, of, redo } => {
+            Op::Undo {
+                what,
+                of,
+                redo,
+                also,
+            } => {
                 self.named("what").text(what).list("of", of)?;
                 self.word(if *redo { ",\"redo\":true" } else { "" });
+                self.list("also", also)?;
             }
             Op::Accept {
                 what,

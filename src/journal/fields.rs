@@ -70,7 +70,7 @@ pub(super) struct ReplacedFields<'a> {
 struct RareFields<'a>(Vec<(&'a [u8], &'a [u8])>);
 
 /// The names of the fields of rare operations.
-const RARE: [&[u8]; 27] = [
+const RARE: [&[u8]; 28] = [
     b"settled",
     b"session",
     b"version",
@@ -92,6 +92,7 @@ const RARE: [&[u8]; 27] = [
     b"what",
     b"of",
     b"redo",
+    b"also",
     b"run",
     b"hunks",
     b"versions",
@@ -348,6 +349,7 @@ impl<'a> LineFields<'a> {
                 command: rare.get("command")?,
                 length: rare.or_default("length")?,
                 cwd: rare.get("cwd")?,
+                also: rare.or_default("also")?,
             },
             "checkpoint" => Op::Checkpoint {
                 name: rare.get("name")?,
@@ -356,6 +358,7 @@ impl<'a> LineFields<'a> {
                 what: rare.get("what")?,
                 of: rare.or_default("of")?,
                 redo: rare.or_default("redo")?,
+                also: rare.or_default("also")?,
             },
             "accept" => Op::Accept {
                 what: rare.get("what")?,

@@ -244,13 +244,23 @@ fn session_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         begin(),
         any::<bool>().prop_map(|settled| Op::End { settled }),
-        (name(), any::<Option<u64>>(), path()).prop_map(|(command, length, cwd)| Op::Run {
-            command,
-            length,
-            cwd
-        }),
+        (name(), any::<Option<u64>>(), path(), vec(name(), 0..3)).prop_map(
+            |(command, length, cwd, also)| Op::Run {
+                command,
+                length,
+                cwd,
+                also
+            }
+        ),
         any::<String>().prop_map(|name| Op::Checkpoint { name }),
-        any::<(String, Ranges, bool)>().prop_map(|(what, of, redo)| Op::Undo { what, of, redo }),
+        (any::<(String, Ranges, bool)>(), vec(name(), 0..3)).prop_map(
+            |((what, of, redo), also)| Op::Undo {
+                what,
+                of,
+                redo,
+                also
+            }
+        ),
         (
             any::<(String, Ranges)>(),
             of(run_id()),

@@ -55,6 +55,9 @@ pub enum Op {
         length: Option<u64>,
         /// The working directory at its start.
         cwd: WorldPath,
+        /// The paths of the other stores that the run works in.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<EscapedBytes>,
     },
     /// A regular file was created.
     Create {
@@ -292,6 +295,9 @@ pub enum Op {
         /// True if an undo was undone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         redo: bool,
+        /// The paths of the other stores in which the same was undone, by a run of the same id.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        also: Vec<EscapedBytes>,
     },
     /// An operator accepted changes: a review lists them no more.
     Accept {
@@ -336,7 +342,7 @@ pub const MERGE: &str = "merge";
 impl Op {
     /// Returns whether the operation is the record of a merge, which undoes no record.
     pub fn is_merge(&self) -> bool {
-        let Op::Undo { what, of, redo } = self else {
+        let Op::Undo { what, of, redo, .. } = self else {
             return false;
         };
         let first = what.split(' ').next();

@@ -63,6 +63,7 @@ fn run(id: &str, kind: OriginKind) -> Run {
         kind,
         command: EscapedBytes(b"rm \xff 'a\n'".to_vec()),
         cwd: path("/d"),
+        also: Vec::new(),
     }
 }
 
@@ -116,7 +117,8 @@ fn a_run_is_told_before_its_first_record_and_once() {
         Op::Run {
             command: one.command.clone(),
             length: None,
-            cwd: path("/d")
+            cwd: path("/d"),
+            also: Vec::new(),
         }
     );
     let lines = std::fs::read_to_string(&at).unwrap();

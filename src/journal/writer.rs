@@ -187,6 +187,7 @@ impl Journal {
                     command: EscapedBytes(command.to_vec()),
                     length,
                     cwd: run.cwd.clone(),
+                    also: run.also.clone(),
                 }));
                 Ok(())
             }

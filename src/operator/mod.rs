@@ -42,6 +42,7 @@ use std::sync::OnceLock;
 use version_sums::VersionSums;
 
 use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
 use crate::world::store::holder::StoreHolder;
 use crate::world::store::lent_bits;
 use crate::world::store::lock;
@@ -55,6 +56,7 @@ pub struct Store {
     root: Root,
     state: OwnedFd,
     copied: OnceLock<Option<CopyOrigin>>,
+    is_git_dir: OnceLock<bool>,
     version_sums: VersionSums,
 }
 
@@ -83,6 +85,17 @@ impl Store {
         })
     }
 
+    /// Returns whether the store is a git directory itself (`gitrepository-layout(5)`).
+    pub fn is_git_dir(&self) -> bool {
+        *self.is_git_dir.get_or_init(|| {
+            let has = |name: &[u8]| {
+                let top = self.root.dir(&WorldPath::root());
+                top.is_ok_and(|top| Name::new(name).is_ok_and(|name| top.stat(name).is_ok()))
+            };
+            has(b"HEAD") && has(b"objects") && has(b"refs")
+        })
+    }
+
     /// Opens the same store anew, without its path.
     ///
     /// # Errors
@@ -99,6 +112,7 @@ impl Store {
             root,
             state,
             copied: OnceLock::new(),
+            is_git_dir: OnceLock::new(),
             version_sums: VersionSums::default(),
         };
         let is_fresh = || {
@@ -121,6 +135,7 @@ impl Store {
             root: world.root().duplicate()?.for_operator(),
             state,
             copied: OnceLock::new(),
+            is_git_dir: OnceLock::new(),
             version_sums: VersionSums::default(),
         })
     }

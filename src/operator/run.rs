@@ -33,6 +33,9 @@ pub struct RunSummary {
     /// The records of the run's undos.
     #[serde(skip)]
     pub undos: Vec<Operation>,
+    /// The paths of the other stores that it worked in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<EscapedBytes>,
 }
 
 impl RunSummary {
@@ -52,9 +55,13 @@ impl RunSummary {
     /// Takes an older record of the run.
     fn add(&mut self, by: Operation, record: Record) {
         match record.op {
-            Op::Run { command, .. } => self.command = Some(escape(&command.0)),
-            Op::Undo { what, .. } => {
+            Op::Run { command, also, .. } => {
+                self.command = Some(escape(&command.0));
+                self.also = also;
+            }
+            Op::Undo { what, also, .. } => {
                 self.command = Some(what);
+                self.also = also;
                 self.undos.push(by.clone());
             }
             _ => {}
@@ -191,6 +198,7 @@ fn note(found: &mut BTreeMap<RunId, RunSummary>, id: RunId, session: &Arc<str>, 
         first: by.clone(),
         last: by.clone(),
         undos: Vec::new(),
+        also: Vec::new(),
     });
     run.add(by, record);
 }

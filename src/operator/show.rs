@@ -192,7 +192,7 @@ fn follow_effects(log: &mut ForwardRecords<'_>, shown: &mut RecordDetails) -> Re
             Op::Abort { of, error } if same && of == shown.record.seq => {
                 shown.not_done = Some(error)
             }
-            Op::Undo { what, of, redo } => {
+            Op::Undo { what, of, redo, .. } => {
                 let meant = |(session, first, last): &(String, u64, u64)| {
                     (*session == shown.session || (session.is_empty() && same))
                         && (*first..=*last).contains(&shown.record.seq)

@@ -4,6 +4,7 @@
 use super::{Caller, World};
 use crate::error::{Error, Result};
 use crate::journal::{Op, PendingRecord, Run, RunId};
+use crate::name::EscapedBytes;
 
 impl World {
     /// Records the start of an undo; the changes that belong to it have the same run ([`Caller::origin`]). If the undo
@@ -18,7 +19,27 @@ impl World {
         redo: bool,
         caller: Caller,
     ) -> Result<PendingRecord<'_>> {
-        let op = Op::Undo { what, of, redo };
+        self.begin_joint_undo_record(what, of, (redo, Vec::new()), caller)
+    }
+
+    /// As [`World::begin_undo_record`], of an undo that is made in other stores as well: their paths come after whether
+    /// an undo is undone.
+    ///
+    /// # Errors
+    /// As [`World::begin_undo_record`].
+    pub fn begin_joint_undo_record(
+        &self,
+        what: String,
+        of: Vec<(String, u64, u64)>,
+        (redo, also): (bool, Vec<EscapedBytes>),
+        caller: Caller,
+    ) -> Result<PendingRecord<'_>> {
+        let op = Op::Undo {
+            what,
+            of,
+            redo,
+            also,
+        };
         self.journal.begin(op, &[], Some(&self.author(caller)))
     }
 

@@ -100,6 +100,7 @@ impl Room {
         };
         SandboxPlan {
             home: File::open(&self.home).unwrap().into(),
+            further_homes: Vec::new(),
             home_is_detached: false,
             home_path: self.home.clone(),
             cwd: self.home.clone(),

@@ -425,6 +425,7 @@ fn shell(line: &str) -> Run {
         kind: OriginKind::Shell,
         command: EscapedBytes(line.as_bytes().to_vec()),
         cwd: WorldPath::root(),
+        also: Vec::new(),
     }
 }
 

@@ -312,6 +312,7 @@ fn run_admitted<E: Executor>(
         kind: E::KIND,
         command: EscapedBytes(request.command.clone()),
         cwd: executor.context().path_in_home(executor.directory()),
+        also: Vec::new(),
     };
     let beginning = RequestStart {
         run: &run,

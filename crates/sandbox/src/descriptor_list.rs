@@ -54,19 +54,22 @@ impl<'a> DescriptorList<'a> {
         u32::try_from(self.fds.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Says where the home comes from.
+    /// Says where a home comes from.
     ///
     /// # Errors
     /// A home that is at no path cannot be shown by bubblewrap.
-    pub(super) fn home_source(&mut self, plan: &'a SandboxPlan) -> Result<BindSource, LaunchError> {
-        if !plan.home_is_detached {
-            return self.bind_source(plan.home.as_fd(), false);
+    pub(super) fn home_source(
+        &mut self,
+        home: BorrowedFd<'a>,
+        is_detached: bool,
+    ) -> Result<BindSource, LaunchError> {
+        if !is_detached {
+            return self.bind_source(home, false);
         }
         if !self.takes_mounts {
             return Err(LaunchError::refused(Step::Source, NO_PATH));
         }
-        let home = SentDescriptor::Ours(plan.home.as_fd());
-        Ok(BindSource::Detached(self.push(home)))
+        Ok(BindSource::Detached(self.push(SentDescriptor::Ours(home))))
     }
 
     /// Says where a directory comes from that a descriptor stands for.
@@ -102,9 +105,8 @@ impl<'a> DescriptorList<'a> {
     ) -> Result<(), LaunchError> {
         let failed =
             |errno| LaunchError::new(Step::Source, format!("bind_ro: {}", path.display()), errno);
-        let home = &plan.home_path;
         // Not to be resolved: the home may hang.
-        if path.starts_with(home) {
+        if plan.is_in_home(path) {
             return Ok(());
         }
         let flags = OFlags::PATH | OFlags::CLOEXEC;
@@ -114,7 +116,7 @@ impl<'a> DescriptorList<'a> {
         let own = path_of(&fd).map_err(|_| failed(Errno::NOENT))?;
         let named = (own != path).then(|| path.to_owned());
         for path in [Some(own), named].into_iter().flatten() {
-            if is_shown(&path) || path.starts_with(home) || all.iter().any(|one| one.path == path) {
+            if is_shown(&path) || plan.is_in_home(&path) || all.iter().any(|one| one.path == path) {
                 continue;
             }
             let shows = |dir: &&PathBuf| dir.starts_with(&path) || path.starts_with(dir);

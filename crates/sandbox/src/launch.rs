@@ -254,7 +254,10 @@ fn prepare<'p>(
     given.fds.extend(
         [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()].map(SentDescriptor::Ours),
     );
-    let home = given.home_source(plan)?;
+    let mut homes = vec![given.home_source(plan.home.as_fd(), plan.home_is_detached)?];
+    for further in &plan.further_homes {
+        homes.push(given.home_source(further.home.as_fd(), further.is_detached)?);
+    }
     let scratch = given.bind_source(plan.scratch.as_fd(), false)?;
     let tree = tree_of(
         &plan.argv,
@@ -287,7 +290,7 @@ fn prepare<'p>(
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
     let bound = BoundContents::look_into(&shown, &plan.bind_ro, plan.state_name)?;
-    let layout = layout(plan, home, scratch, shown, &bound.hidden, writable)?;
+    let layout = layout(plan, homes, scratch, shown, &bound.hidden, writable)?;
     let orders = InitOrders {
         backend,
         groups,

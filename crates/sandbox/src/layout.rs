@@ -76,19 +76,23 @@ pub fn check_home(path: &Path) -> Result<(), LaunchError> {
     place_of(path).map(drop)
 }
 
-/// Decides the tree, with where the home, the scratch directory and all else that is shown of the host come from.
+/// Decides the tree, with where the homes, the scratch directory and all else that is shown of the host come from. The
+/// plan's own home is the first of the homes.
 ///
 /// # Errors
 /// A path of the plan that cannot be where it is asked for, or that is not there.
 pub(super) fn layout(
     plan: &SandboxPlan,
-    home: BindSource,
+    homes: Vec<BindSource>,
     scratch: BindSource,
     shown: Vec<HostMount>,
     hidden: &[PathBuf],
     writable: Vec<BindSource>,
 ) -> Result<SandboxLayout, LaunchError> {
-    let home_path = place_of(&plan.home_path)?;
+    let mut home_paths = vec![place_of(&plan.home_path)?];
+    for further in &plan.further_homes {
+        home_paths.push(place_of(&further.path)?);
+    }
     let mut layout = SandboxLayout::default();
     layout.add_system()?;
     layout.add_etc(plan)?;
@@ -121,7 +125,9 @@ pub(super) fn layout(
         late(source, place_of(path)?, true, 0);
     }
     let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
-    late(home, home_path, true, read_only);
+    for (home, path) in homes.into_iter().zip(home_paths) {
+        late(home, path, true, read_only);
+    }
     // Usually /var/tmp is /tmp. Where something is to lie below it, it cannot be a link.
     let in_var_tmp = |bind: &BindMount| bind.target.starts_with("var/tmp");
     layout.entries.push(if layout.binds.iter().any(in_var_tmp) {

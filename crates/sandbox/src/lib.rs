@@ -40,7 +40,9 @@ pub use launch::{Launcher, launch, launch_with};
 pub use layout::check_home;
 pub use limits::{ActiveLimit, LimitMechanism};
 pub use network_sockets::{NetworkSockets, SandboxSocketSource};
-pub use plan::{CapturedPorts, NetworkAccess, ResourceLimits, SandboxPlan, WritableDir};
+pub use plan::{
+    CapturedPorts, FurtherHome, NetworkAccess, ResourceLimits, SandboxPlan, WritableDir,
+};
 pub use probe::{MachineCapability, ProbeReport, probe};
 pub use program_end::{ProgramEnd, ProgramOutcome};
 pub use running::{KillCondition, RunningProgram};

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A program and everything that it can see and use. [`launch`](super::launch()) carries it out or fails; there is no
@@ -15,6 +15,8 @@ pub struct SandboxPlan {
     pub home_is_detached: bool,
     /// The path of the home in the sandbox: absolute, as outside.
     pub home_path: PathBuf,
+    /// Further homes, which the program may change as well.
+    pub further_homes: Vec<FurtherHome>,
     /// The working directory in the sandbox.
     pub cwd: PathBuf,
     /// True if the home is bound read-only.
@@ -70,6 +72,24 @@ impl SandboxPlan {
         let path = path.or_else(|| in_env().map(|(_, value)| value));
         path.map_or(OsStr::new(DEFAULT_PATH), OsString::as_os_str)
     }
+
+    /// Returns whether a path of the sandbox lies in a home.
+    pub(super) fn is_in_home(&self, path: &Path) -> bool {
+        let further = self.further_homes.iter().map(|further| &further.path);
+        let mut homes = std::iter::once(&self.home_path).chain(further);
+        homes.any(|home| path.starts_with(home))
+    }
+}
+
+/// A home beside the one that the program is started in.
+#[derive(Debug)]
+pub struct FurtherHome {
+    /// Its root, as [`SandboxPlan::home`].
+    pub home: OwnedFd,
+    /// As [`SandboxPlan::home_is_detached`].
+    pub is_detached: bool,
+    /// Its path in the sandbox.
+    pub path: PathBuf,
 }
 
 /// A directory beside the home that a program may write to.

@@ -228,6 +228,7 @@ fn probe_plan((uid, gid): (u32, u32)) -> Result<SandboxPlan, LaunchError> {
     };
     Ok(SandboxPlan {
         home: open("/usr", OFlags::PATH)?,
+        further_homes: Vec::new(),
         home_is_detached: false,
         home_path: "/home/nobody".into(),
         cwd: "/".into(),

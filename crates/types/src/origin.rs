@@ -218,6 +218,9 @@ pub struct Run {
     pub command: crate::name::EscapedBytes,
     /// The working directory at its start, in the home.
     pub cwd: crate::name::WorldPath,
+    /// The paths of the other stores that it works in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<crate::name::EscapedBytes>,
 }
 
 impl Run {

@@ -32,6 +32,10 @@ pub(in crate::cli) struct AgentArgs {
     /// the project's owner, ~/.local/state/trumanfs, where it can be there, else the store]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) state: Option<PathBuf>,
+    /// Another directory that it may change, at its own path: a store of its own, recorded and taken back with the run;
+    /// may be given several times. The git directory of a linked worktree comes along by itself
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) also: Vec<PathBuf>,
     /// Where the agent begins, from the home or below it [default: without --store, where this is called]
     #[arg(long, value_name = "D")]
     pub(super) cwd: Option<OsString>,

@@ -1,6 +1,7 @@
 //! `agent`: any agent in a home, with a sandbox and the network that it needs; its owner decides afterwards what stays.
 
 mod args;
+mod roots;
 
 pub(super) use args::AgentArgs;
 
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use rustix::termios::{QueueSelector, tcflush};
 
 use args::{environment, hosts, say_of_credentials};
+use roots::{AgentRoot, add_further_roots};
 
 use super::escaping::print_error;
 use super::execute::line::{print_outcome, stdin, take_signals};
@@ -22,7 +24,7 @@ use super::inspect;
 use super::output::{Printer, count, quote, warn};
 use super::review::{self, ScreenExit};
 use super::undo;
-use crate::client::{AgentDirectory, AgentPlace, Client, PinnedDir};
+use crate::client::{AgentDirectory, AgentPlace, Client};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::policy::NetworkRule;
@@ -61,31 +63,22 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
             return ExitCode::from(STATUS_NOT_RUN);
         }
     };
-    // Looked up once: below another user's directory the path may be given to another one at any time. A home that this
-    // user may not look at is no directory to be made a store.
-    let pinned =
-        PinnedDir::open(&place.store).and_then(|dir| dir.with_new_place(args.state.as_deref()));
-    if let (Err(error), Some(_)) = (&pinned, &args.state) {
-        report_failure(error);
-        return ExitCode::from(STATUS_NOT_RUN);
-    }
-    let pinned = pinned.ok();
-    let was_store = pinned
-        .as_ref()
-        .is_none_or(|dir| dir.is_store().unwrap_or(true));
+    let root = match AgentRoot::look_up(&place.store, args.state.as_deref()) {
+        Ok(root) => root,
+        Err(error) => {
+            report_failure(&error);
+            return ExitCode::from(STATUS_NOT_RUN);
+        }
+    };
+    let mut roots = vec![root];
     let mut has_run = false;
-    let code = run_agent(args, &place, pinned.as_ref(), &mut has_run).unwrap_or_else(|error| {
+    let code = run_agent(args, &place, &mut roots, &mut has_run).unwrap_or_else(|error| {
         report_failure(&error);
         ExitCode::from(STATUS_NOT_RUN)
     });
     // A project in which no agent could start is as it was.
-    if !was_store
-        && !has_run
-        && let Some(Err(error)) = pinned.map(|dir| dir.unmake_store())
-        && error != Error::NotFound
-    {
-        let what = "what was made for the store could not be removed";
-        warn(false, &format!("{what}: {}", error.full_message()));
+    if !has_run {
+        roots.into_iter().for_each(AgentRoot::leave_as_found);
     }
     code
 }
@@ -100,11 +93,12 @@ fn directory(args: &AgentArgs) -> Result<AgentDirectory> {
     AgentDirectory::around(&here)
 }
 
-/// `has_run` becomes true once the program has been started.
+/// `roots` has the agent's own directory, and gets the further ones; `has_run` becomes true once the program has been
+/// started.
 fn run_agent(
     args: &AgentArgs,
     directory: &AgentDirectory,
-    pinned: Option<&PinnedDir>,
+    roots: &mut Vec<AgentRoot>,
     has_run: &mut bool,
 ) -> Result<ExitCode> {
     if args.ask && !std::io::stdin().is_terminal() {
@@ -113,18 +107,15 @@ fn run_agent(
             "Give --keep or --discard.",
         ));
     }
-    let program = args
-        .words
-        .first()
-        .map(OsString::as_os_str)
-        .unwrap_or_default();
-    let (name, profile) = find_profile(args.profile.as_deref(), program)?;
+    let program = args.words.first().map(OsString::as_os_str);
+    let (name, profile) = find_profile(args.profile.as_deref(), program.unwrap_or_default())?;
     let (env, allow) = (environment(args, &profile)?, hosts(args, &profile)?);
     let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
-    let programs = ProgramHome::open(&directory.store, pinned, launcher)?;
+    let pinned = roots.first().and_then(|root| root.pinned.as_ref());
+    let mut programs = ProgramHome::open(&directory.store, pinned, launcher)?;
+    add_further_roots(args, &mut programs, roots)?;
     let interrupt = take_signals()?;
-    let target = quote(programs.client().path().as_os_str().as_bytes());
-    say_before_start(&programs, &target)?;
+    say_before_start(&programs)?;
     say_of_credentials(args, &profile);
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
@@ -142,7 +133,7 @@ fn run_agent(
             allow,
             ..NetworkRule::default()
         },
-        state: (own, own_path(programs.path())),
+        state: (own, own_path(&programs)),
         run: place.run(),
         timeout: args.timeout,
         cancel: CancelToken::default(),
@@ -174,7 +165,7 @@ fn run_agent(
     for refusal in report.iter().flat_map(|report| &report.network_refusals) {
         print_error(format_args!("{refusal}"));
     }
-    match end(args, programs.client(), &target, &run, &interrupt)? {
+    match end(args, &programs, &run, &interrupt)? {
         AgentEnd::Exit(ExitReason::Ok | ExitReason::Nothing) => Ok(code),
         AgentEnd::Exit(exit) => Ok(exit.into()),
         // As of a program that a signal ends.
@@ -210,7 +201,7 @@ enum AgentEnd {
 
 /// Says what the owner of a store should know before an agent begins there: what one that was killed has done, and that
 /// there are keys.
-fn say_before_start(programs: &ProgramHome, target: &str) -> Result<()> {
+fn say_before_start(programs: &ProgramHome) -> Result<()> {
     for unsettled in programs.client().settle_agents()? {
         warn(
             false,
@@ -219,12 +210,8 @@ fn say_before_start(programs: &ProgramHome, target: &str) -> Result<()> {
                 unsettled.name, unsettled.run
             ),
         );
-        print_summary(
-            programs.client(),
-            target,
-            &unsettled.run,
-            RunDecision::Stays,
-        );
+        let changed = changed_stores(programs, &unsettled.run);
+        print_summaries(&changed, &unsettled.run, RunDecision::Stays);
     }
     let private = PRIVATE_FILES.iter().filter(|name| programs.has_entry(name));
     for name in private {
@@ -272,9 +259,12 @@ fn command_words(args: &AgentArgs, profile: &AgentProfile) -> Vec<OsString> {
     words
 }
 
-/// Returns where the agent's own directory is in the sandbox: beside the home, and not in it.
-fn own_path(home: &Path) -> PathBuf {
-    let is_free = |own: &str| !home.starts_with(own) && !Path::new(own).starts_with(home);
+/// Returns where the agent's own directory is in the sandbox: beside the homes, and not in them.
+fn own_path(programs: &ProgramHome) -> PathBuf {
+    let is_free = |own: &str| {
+        let mut homes = programs.paths();
+        homes.all(|home| !home.starts_with(own) && !Path::new(own).starts_with(home))
+    };
     let mut own = AGENT_DIRS.into_iter();
     own.find(|own| is_free(own)).unwrap_or("/agent").into()
 }
@@ -296,41 +286,50 @@ enum RunDecision {
 /// can be told of it.
 fn end(
     args: &AgentArgs,
-    client: &Client,
-    target: &str,
+    programs: &ProgramHome,
     run: &str,
     interrupt: &InterruptSignals,
 ) -> Result<AgentEnd> {
-    let status = client.status().ok().flatten();
-    for notice in status.into_iter().flat_map(|status| status.notices) {
-        print_error(format_args!("trumanfs: {notice}"));
+    for client in std::iter::once(programs.client()).chain(programs.further_clients()) {
+        let status = client.status().ok().flatten();
+        for notice in status.into_iter().flat_map(|status| status.notices) {
+            print_error(format_args!("trumanfs: {notice}"));
+        }
     }
-    if let Err(error) = client.run(run)
-        && error.kind() == FailureKind::Missing
-    {
+    let changed = changed_stores(programs, run);
+    let Some(first) = changed.first() else {
         print_error(format_args!("trumanfs: nothing was changed (run {run})"));
         return Ok(AgentEnd::Exit(ExitReason::Ok));
-    }
+    };
+    let target = quote(first.path().as_os_str().as_bytes());
     if args.discard {
-        return Ok(AgentEnd::Exit(discard(client, target, run)));
+        return Ok(AgentEnd::Exit(discard(&changed, &target, run)));
     }
-    print_summary(client, target, run, RunDecision::Stays);
+    print_summaries(&changed, run, RunDecision::Stays);
     if !args.ask {
         return Ok(AgentEnd::Exit(ExitReason::Ok));
     }
     if review::has_screen() {
-        return review_run(client, target, run, interrupt);
+        let mut last = AgentEnd::Exit(ExitReason::Ok);
+        for client in &changed {
+            let target = quote(client.path().as_os_str().as_bytes());
+            last = review_run(client, &target, run, interrupt)?;
+            if matches!(last, AgentEnd::Signal(_)) {
+                break;
+            }
+        }
+        return Ok(last);
     }
     if ask_to_keep()? {
         Ok(AgentEnd::Exit(ExitReason::Ok))
     } else {
-        Ok(AgentEnd::Exit(discard(client, target, run)))
+        Ok(AgentEnd::Exit(discard(&changed, &target, run)))
     }
 }
 
 /// Takes a run back, and says what it had changed.
-fn discard(client: &Client, target: &str, run: &str) -> ExitReason {
-    let (exit, stand) = match undo::undo_agent_run(client, target, run) {
+fn discard(changed: &[&Client], target: &str, run: &str) -> ExitReason {
+    let (exit, stand) = match undo::undo_agent_run(changed, target, run) {
         Ok(exit @ (ExitReason::Ok | ExitReason::Nothing)) => (exit, RunDecision::TakenBack),
         Ok(exit) => (exit, RunDecision::Stays),
         Err(error) => {
@@ -338,7 +337,7 @@ fn discard(client: &Client, target: &str, run: &str) -> ExitReason {
             (ExitReason::of(error.kind()), RunDecision::Stays)
         }
     };
-    print_summary(client, target, run, stand);
+    print_summaries(changed, run, stand);
     exit
 }
 
@@ -368,8 +367,36 @@ fn review_run(
     })
 }
 
-/// Says what a run has changed, and how to look at it and take it back, or bring it back.
-fn print_summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
+/// Returns the stores in which a run has records, or may have some.
+fn changed_stores<'p>(programs: &'p ProgramHome, run: &str) -> Vec<&'p Client> {
+    let all = std::iter::once(programs.client()).chain(programs.further_clients());
+    let is_missing = |error: Error| error.kind() == FailureKind::Missing;
+    all.filter(|client| !client.run(run).is_err_and(is_missing))
+        .collect()
+}
+
+/// Says what a run has changed in each store, and how to take it back, or bring it back, in all.
+fn print_summaries(changed: &[&Client], run: &str, stand: RunDecision) {
+    let Some(first) = changed.first() else {
+        return print_error(format_args!("trumanfs: nothing was changed (run {run})"));
+    };
+    for client in changed {
+        let target = quote(client.path().as_os_str().as_bytes());
+        if changed.len() > 1 {
+            print_error(format_args!("in {target}:"));
+        }
+        print_summary(client, &target, run);
+    }
+    let target = quote(first.path().as_os_str().as_bytes());
+    let back = match stand {
+        RunDecision::Stays => format!("take it back:      trumanfs undo {target} --run {run}"),
+        RunDecision::TakenBack => format!("bring it back:     trumanfs redo {target}"),
+    };
+    Printer::to_stderr().line(format_args!(" {back}"));
+}
+
+/// Says what a run has changed in a store, and how to look at it.
+fn print_summary(client: &Client, target: &str, run: &str) {
     let mut printer = Printer::to_stderr();
     let differences = client
         .diff_of_run(run, &WorldPath::root())
@@ -383,28 +410,18 @@ fn print_summary(client: &Client, target: &str, run: &str, stand: RunDecision) {
             }
         });
     printer.flush();
-    match differences {
-        Err(error) if error.kind() == FailureKind::Missing => {
-            return print_error(format_args!("trumanfs: nothing was changed (run {run})"));
-        }
-        Err(error) => warn(
-            false,
-            &format!("what is different cannot be told: {}", error.full_message()),
-        ),
-        Ok(()) => {}
+    if let Err(error) = differences {
+        let why = error.full_message();
+        warn(false, &format!("what is different cannot be told: {why}"));
     }
-    let back = match stand {
-        RunDecision::Stays => format!("take it back:      trumanfs undo {target} --run {run}"),
-        RunDecision::TakenBack => format!("bring it back:     trumanfs redo {target}"),
-    };
     for line in [
         format!("what was done:     trumanfs log {target} --run {run}"),
         format!("what is different: trumanfs diff {target} --run {run} --patch"),
         format!("as a page:         trumanfs report {target} --run {run}"),
-        back,
     ] {
         printer.line(format_args!(" {line}"));
     }
+    printer.flush();
 }
 
 /// Asks whether the changes stay.

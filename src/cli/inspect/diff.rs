@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::exit::ExitReason;
+use super::super::joint_undo::name_other_parts;
 use super::super::output::{Printer, TextStyle, bytes, count, warn};
 use super::patch;
 use crate::client::Client;
@@ -89,6 +90,9 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
     printer.flush();
     for line in &unknown.0 {
         warn(args.json, line);
+    }
+    if let Some(run) = &args.run {
+        name_other_parts(&client.other_parts(run)?, "diff", args.json);
     }
     if diff.is_shared() {
         warn(

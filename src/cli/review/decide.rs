@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::exit::{ExitReason, with_advice};
+use super::super::joint_undo::{name_other_parts, undo_in_all};
 use super::super::output::{Printer, count, quote};
 use super::super::undo::{UndoModeArgs, print_report, undo_and_print};
 use crate::client::{Client, Review};
@@ -121,6 +122,9 @@ pub(in crate::cli) fn accept(args: &AcceptArgs) -> Result<ExitReason> {
             accepted.record.seq
         ));
     }
+    if let Some(run) = args.which.run_and_paths()?.0 {
+        name_other_parts(&client.other_parts(run)?, "accept", args.json);
+    }
     Ok(ExitReason::Ok)
 }
 
@@ -144,5 +148,25 @@ pub(in crate::cli) fn reject(args: &RejectArgs) -> Result<ExitReason> {
         "The same command goes on, mounted or not; `trumanfs redo {}` takes back what was done. Both are safe.",
         args.which.command_words()
     );
-    undo_and_print(&client, &request, &args.how, &next, None)
+    let others = args
+        .which
+        .run_and_paths()?
+        .0
+        .map(|run| client.other_parts(run));
+    let others = others
+        .transpose()?
+        .filter(|others| !others.parts.is_empty());
+    let Some(others) = others else {
+        return undo_and_print(&client, &request, &args.how, &next, None);
+    };
+    if !paths.is_empty() {
+        name_other_parts(&others, "reject", args.how.json);
+        return undo_and_print(&client, &request, &args.how, &next, None);
+    }
+    let of_other = |other: &Client, run: &str| {
+        let review = other.review(other.review_scope(Some(run), None)?, false)?;
+        other.reject_request(&review, &[], args.how.options())
+    };
+    let output = args.how.output(&next, None);
+    undo_in_all(&client, request, &others, &of_other, &output)
 }

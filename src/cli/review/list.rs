@@ -8,6 +8,7 @@ use clap::Args;
 use super::super::exit::ExitReason;
 use super::super::inspect::author_words;
 use super::super::inspect::{letter, path_of};
+use super::super::joint_undo::name_other_parts;
 use super::super::output::{Printer, TextStyle, quote, time, warn};
 use super::open_screen::{at_screen, has_screen};
 use super::patch::{ChangeWithHunks, print_patch};
@@ -75,6 +76,10 @@ fn list(args: &ReviewArgs, client: &Client, scope: ReviewScope) -> Result<ExitRe
                 }
             }
         }
+    }
+    printer.flush();
+    if let Some(run) = &args.run {
+        name_other_parts(&client.other_parts(run)?, "review", args.json);
     }
     Ok(match (is_known, review.is_empty()) {
         (false, _) => ExitReason::Partly,

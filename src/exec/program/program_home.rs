@@ -5,6 +5,7 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::AtFlags;
 
@@ -12,8 +13,10 @@ use super::command::ProgramCommand;
 use super::decision::{HomeDecision, decide_at};
 use super::policy::{AllowedCommand, Policy, RootPaths};
 use super::runnable::RunnableCommand;
-use super::sandbox::{self, LaunchError, Launcher, NetworkAccess, SandboxPlan, Step};
-use crate::client::{self, Client, DirectorySite, HeldFor, HomeHold, PinnedDir, state_dirs};
+use super::sandbox::{self, FurtherHome, LaunchError, Launcher, NetworkAccess, SandboxPlan, Step};
+use crate::client::{
+    self, Client, DirectorySite, HeldFor, HomeHold, PinnedDir, RunRegistry, state_dirs,
+};
 use crate::error::{Error, Result};
 use crate::exec::held_home::HeldHome;
 use crate::exec::home_context::HomeContext;
@@ -28,6 +31,9 @@ pub struct ProgramHome {
     home: OwnedFd,
     pub(super) launcher: Launcher,
     paths: RootPaths,
+    runs: Arc<RunRegistry>,
+    /// The homes of further stores that programs work in.
+    further: Vec<HeldHome>,
     /// The last to be dropped: descriptors in a home keep it from being unmounted.
     hold: HomeHold,
 }
@@ -46,18 +52,18 @@ impl ProgramHome {
         let fits = |home: &Path| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
         };
-        // Bubblewrap finds the home by its path.
-        let entered = match launcher.needs_paths() {
-            true => HeldFor::Host,
-            false => HeldFor::Sandboxes,
-        };
         // A program will run, and its sandbox begins beside the rest of this.
-        let held = HeldHome::open(target, pinned, entered, &fits, &|hold| {
+        let held = HeldHome::open(target, pinned, entered_by(&launcher), &fits, &|hold| {
             prepare(&launcher, hold)
         })?;
         // The daemon answers, so its home can be looked at.
         ProgramHome::is_for(target)?;
-        let HeldHome { place, home, hold } = held;
+        let HeldHome {
+            place,
+            home,
+            runs,
+            hold,
+        } = held;
         let client = hold.client();
         // Of the store, because root may not get into the home of another user; what it shows besides is no danger: a
         // decision says what is meant, not what can be reached.
@@ -71,7 +77,64 @@ impl ProgramHome {
             home,
             launcher,
             paths: RootPaths::from(paths).with_scratch(scratch),
+            runs,
+            further: Vec::new(),
         })
+    }
+
+    /// Opens the home behind another TARGET, as [`ProgramHome::open`]: the programs see it at its own path, and what they
+    /// change there belongs to their runs.
+    ///
+    /// # Errors
+    /// As [`ProgramHome::open`]; [`Error::Refused`] where it lies in a home that they have already or around one, is for
+    /// another user, or is read-only.
+    pub fn add_further(&mut self, target: &Path, pinned: Option<&PinnedDir>) -> Result<()> {
+        ProgramHome::is_for(target)?;
+        let refused = |home: &Path, why: &str| {
+            let what = format!("{}: {why}", home.display());
+            Err(Error::refused(what, "Give another directory."))
+        };
+        let taken: Vec<&Path> = self.paths().collect();
+        let fits = |home: &Path| {
+            let is_taken = |taken: &&Path| taken.starts_with(home) || home.starts_with(taken);
+            match taken.iter().find(|taken| is_taken(taken)) {
+                Some(taken) => {
+                    let why = format!("the agent works in {} already", taken.display());
+                    refused(home, &why)
+                }
+                None => {
+                    sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
+                }
+            }
+        };
+        let entered = entered_by(&self.launcher);
+        let held = HeldHome::open(target, pinned, entered, &fits, &|_| ())?;
+        let home = held.hold.path();
+        // Of one that is mounted already nobody was asked.
+        fits(home)?;
+        if held.hold.owner() != self.hold.owner() {
+            return refused(home, "it belongs to another user than the agent's home");
+        }
+        if held.hold.is_read_only() {
+            return refused(home, "the home is mounted read-only");
+        }
+        self.runs.add_further(held.runs.clone());
+        self.further.push(held);
+        Ok(())
+    }
+
+    fn holds(&self) -> impl Iterator<Item = &HomeHold> {
+        std::iter::once(&self.hold).chain(self.further.iter().map(|held| &held.hold))
+    }
+
+    /// Returns the paths of all homes as programs see them.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.holds().map(HomeHold::path)
+    }
+
+    /// Returns the stores behind the further homes.
+    pub fn further_clients(&self) -> impl Iterator<Item = &Client> {
+        self.further.iter().map(|held| held.hold.client())
     }
 
     /// Checks that TARGET is not a directory in a home: programs see the whole of one.
@@ -140,9 +203,9 @@ impl ProgramHome {
         Root::from_fd(again.map_err(Error::os("fcntl"))?)
     }
 
-    /// Returns whether the home's daemon has ended, and the home with it.
+    /// Returns whether the daemon of a home has ended, and the home with it.
     pub fn is_lost(&self) -> bool {
-        self.hold.is_lost()
+        self.holds().any(HomeHold::is_lost)
     }
 
     /// Returns the store behind the home.
@@ -180,17 +243,24 @@ impl ProgramHome {
     ) -> std::result::Result<SandboxPlan, LaunchError> {
         let again = |fd: &OwnedFd| Ok::<_, LaunchError>(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
         let (uid, gid) = self.hold.owner();
-        let detached = self.hold.only_in_sandboxes();
-        let home = match detached {
-            true => self
-                .hold
+        let shown = |hold: &HomeHold, home: &OwnedFd| match hold.only_in_sandboxes() {
+            true => hold
                 .open_home()
-                .map_err(|error| LaunchError::refused(Step::Source, error.to_string()))?,
-            false => again(&self.home)?,
+                .map_err(|error| LaunchError::refused(Step::Source, error.to_string())),
+            false => again(home),
         };
+        let mut further_homes = Vec::with_capacity(self.further.len());
+        for held in &self.further {
+            further_homes.push(FurtherHome {
+                home: shown(&held.hold, &held.home)?,
+                is_detached: held.hold.only_in_sandboxes(),
+                path: held.hold.path().to_owned(),
+            });
+        }
         Ok(SandboxPlan {
-            home,
-            home_is_detached: detached,
+            home: shown(&self.hold, &self.home)?,
+            home_is_detached: self.hold.only_in_sandboxes(),
+            further_homes,
             home_path: self.hold.path().to_owned(),
             cwd: self.hold.path().to_owned(),
             read_only: self.is_read_only(),
@@ -199,7 +269,10 @@ impl ProgramHome {
             env: Vec::new(),
             search_path: None,
             bind_ro: Vec::new(),
-            private: state_dirs(self.client()),
+            private: self
+                .holds()
+                .flat_map(|hold| state_dirs(hold.client()))
+                .collect(),
             state_name: STATE,
             writable: Vec::new(),
             ptrace: false,
@@ -212,6 +285,14 @@ impl ProgramHome {
             terminal: None,
             network: NetworkAccess::None,
         })
+    }
+}
+
+/// Returns who enters a home: bubblewrap finds it by its path.
+fn entered_by(launcher: &Launcher) -> HeldFor {
+    match launcher.needs_paths() {
+        true => HeldFor::Host,
+        false => HeldFor::Sandboxes,
     }
 }
 

@@ -63,6 +63,7 @@ pub(super) fn run_of(id: RunId, deed: &TaskAction) -> Run {
         kind: OriginKind::Task,
         command: EscapedBytes(command_of(deed)),
         cwd: WorldPath::root(),
+        also: Vec::new(),
     }
 }
 

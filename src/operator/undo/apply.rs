@@ -9,6 +9,7 @@ use super::selection::RecordSelection;
 use super::steps::run_steps;
 use super::undo_outcome::UndoOutcome;
 use crate::error::{Error, FailureKind, Result};
+use crate::name::EscapedBytes;
 use crate::operator::past::{NodeId, PastTree};
 use crate::world::Caller;
 use crate::world::view::in_trash;
@@ -79,7 +80,7 @@ pub(super) fn other_xattrs(target: &PastTree<'_>, node: NodeId) -> Result<bool> 
 pub fn apply(
     plan: &UndoPlan<'_>,
     selection: &RecordSelection,
-    what: &str,
+    (what, also): (&str, &[EscapedBytes]),
     backend: &dyn ChangeBackend,
     caller: Caller,
 ) -> Result<UndoOutcome> {
@@ -93,9 +94,12 @@ pub fn apply(
     }
     let caller = caller.for_undo();
     let of = selection.named_ranges();
-    let begun = backend
-        .world()
-        .begin_undo_record(what.to_owned(), of, selection.redo, caller)?;
+    let begun = backend.world().begin_joint_undo_record(
+        what.to_owned(),
+        of,
+        (selection.redo, also.to_vec()),
+        caller,
+    )?;
     let record = begun.seq();
     let mut outcome = UndoOutcome {
         record: Some(record),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::git_files::{GitFile, git_dir, git_file};
+use super::git_files::{GitDirs, GitFile};
 use super::planner::{UndoPlanner, content_of, is_same_layer};
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -28,6 +28,10 @@ const CLOCK_GRAIN_MICROS: i64 = 10_000;
 const SECONDS_GRAIN_MICROS: i64 = 2_000_000;
 
 impl UndoPlanner<'_, '_> {
+    pub(super) fn git_dirs(&self) -> GitDirs {
+        GitDirs::of(self.target.disk().store())
+    }
+
     /// Notes the nodes that a selected record changed, and its time: the oldest one comes last.
     pub(super) fn note_selected(&mut self, effects: &[RecordEffect], record: SessionRecord<'_>) {
         self.since = chrono::DateTime::parse_from_rfc3339(&record.1.time)
@@ -50,7 +54,7 @@ impl UndoPlanner<'_, '_> {
     /// names say what is in them.
     pub(super) fn yields_content(&self, node: NodeId) -> bool {
         let path = self.known_path(node);
-        let role = path.and_then(|path| git_file(&path));
+        let role = path.and_then(|path| self.git_dirs().file(&path));
         matches!(role, Some(GitFile::Object | GitFile::Bookkeeping))
     }
 
@@ -83,7 +87,9 @@ impl UndoPlanner<'_, '_> {
             _ => None,
         });
         let yields = |place| {
-            let role = self.path_at(place).and_then(|path| git_file(&path));
+            let role = self
+                .path_at(place)
+                .and_then(|path| self.git_dirs().file(&path));
             role.is_some_and(|role| !matches!(role, GitFile::Index | GitFile::Other))
         };
         places.next().is_some_and(yields) && places.all(yields)
@@ -104,7 +110,7 @@ impl UndoPlanner<'_, '_> {
         two: &PastContent,
     ) -> Result<bool> {
         let path = self.known_path(node);
-        if path.and_then(|path| git_file(&path)) != Some(GitFile::Index)
+        if path.and_then(|path| self.git_dirs().file(&path)) != Some(GitFile::Index)
             || one.missing_part().is_some()
             || two.missing_part().is_some()
             || one.size().max(two.size()) > MAX_INDEX_BYTES
@@ -153,10 +159,12 @@ impl UndoPlanner<'_, '_> {
             let Some(path) = self.disk_path(place) else {
                 continue;
             };
-            if git_file(&path) != Some(GitFile::Object) {
+            if self.git_dirs().file(&path) != Some(GitFile::Object) {
                 continue;
             }
-            let Some(at) = git_dir(&path) else { continue };
+            let Some(at) = self.git_dirs().around(&path) else {
+                continue;
+            };
             let known = is_changed.get(&at).copied();
             let is_kept = match known {
                 Some(is_kept) => is_kept,
@@ -217,7 +225,7 @@ impl UndoPlanner<'_, '_> {
             for name in disk.names(dir)? {
                 let mut below = path.clone();
                 below.push(Name::new(&name)?);
-                if git_file(&below) == Some(GitFile::Object) {
+                if self.git_dirs().file(&below) == Some(GitFile::Object) {
                     continue;
                 }
                 let Some(node) = disk.lookup(dir, &name)? else {

@@ -34,7 +34,7 @@ pub fn last_undo(store: &Store, skipped: &[Operation]) -> Result<LastUndo> {
         let Some(undo) = record.undo_id().map(|undo| (session.clone(), undo)) else {
             continue;
         };
-        let Op::Undo { what, of, redo } = record.op else {
+        let Op::Undo { what, of, redo, .. } = record.op else {
             acted.insert(undo);
             continue;
         };

@@ -40,7 +40,7 @@ pub use change_backend::{ChangeBackend, OfflineBackend};
 pub(in crate::operator) use conflicting_records::describe_conflicting_records;
 pub(in crate::operator) use copier::PastCopier;
 pub use last_undo::{LastUndo, last_undo};
-pub use perform::{UndoReport, UndoRequest, perform};
+pub use perform::{JointRun, UndoReport, UndoRequest, perform};
 pub use plan::plan;
 pub(in crate::operator) use planner::ConflictCause;
 pub use planner::{OnConflict, UndoConflict, UndoPlan};

@@ -8,7 +8,8 @@ use super::planner::{OnConflict, UndoConflict};
 use super::select::{UndoScope, select};
 use super::step_summary::{StepSummary, summarize_plan};
 use crate::error::{Error, Result};
-use crate::journal::RunId;
+use crate::journal::{Origin, OriginKind, RunId};
+use crate::name::EscapedBytes;
 use crate::operator::Store;
 use crate::operator::closed_nodes::retry_with_opened_nodes;
 use crate::operator::point::{Operation, Point};
@@ -27,6 +28,18 @@ pub struct UndoRequest {
     pub dry_run: bool,
     /// The command in words, for the record.
     pub what: String,
+    /// The undo that it is a part of, where the same is undone in several stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joint: Option<JointRun>,
+}
+
+/// An undo in several stores, as each of them records it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct JointRun {
+    /// Its run, the same in all.
+    pub run: RunId,
+    /// The paths of the other stores.
+    pub also: Vec<EscapedBytes>,
 }
 
 /// The result of an undo.
@@ -79,7 +92,10 @@ pub fn perform(
     caller: Caller,
 ) -> Result<UndoReport> {
     // Both attempts are one run.
-    let caller = caller.for_undo();
+    let caller = match &request.joint {
+        Some(joint) => caller.for_run(Origin::of_run(OriginKind::Undo, joint.run)),
+        None => caller.for_undo(),
+    };
     let Some(world) = backend
         .map(ChangeBackend::world)
         .filter(|_| !request.dry_run)
@@ -148,7 +164,9 @@ fn attempt(
     let mut was_denied = false;
     match backend {
         Some(backend) if !request.dry_run && !stopped => {
-            let outcome = apply(&planned, &selection, &request.what, backend, caller)?;
+            let also = request.joint.as_ref().map(|joint| &joint.also[..]);
+            let what = (&*request.what, also.unwrap_or_default());
+            let outcome = apply(&planned, &selection, what, backend, caller)?;
             report.record = outcome.record.map(|seq| Operation {
                 session: backend.world().session().to_owned(),
                 seq,

@@ -293,7 +293,7 @@ impl Lab {
             return (UndoOutcome::default(), plan.conflicts);
         }
         let backend = OfflineBackend(&self.world);
-        let outcome = apply(&plan, &selection, "test", &backend, Caller::myself()).unwrap();
+        let outcome = apply(&plan, &selection, ("test", &[]), &backend, Caller::myself()).unwrap();
         assert_eq!(outcome.failed, None, "{outcome:?}");
         (outcome, plan.conflicts)
     }
@@ -1168,7 +1168,13 @@ impl Lab {
             world: &self.world,
             left: std::cell::Cell::new(left),
         };
-        let Ok(outcome) = apply(&planned, &selection, "test", &backend, Caller::myself()) else {
+        let Ok(outcome) = apply(
+            &planned,
+            &selection,
+            ("test", &[]),
+            &backend,
+            Caller::myself(),
+        ) else {
             assert_same(&self.look(), &end, "stopped before its first change");
             let nothing = last_undo(&store, &[]);
             assert!(nothing.is_err(), "there is nothing to take back");
@@ -1214,7 +1220,13 @@ impl Lab {
             world: &self.world,
             left: std::cell::Cell::new(left),
         };
-        _ = apply(&planned, &selection, "test", &backend, Caller::myself());
+        _ = apply(
+            &planned,
+            &selection,
+            ("test", &[]),
+            &backend,
+            Caller::myself(),
+        );
         self.undo(&wanted);
     }
 }

@@ -8,6 +8,7 @@ mod audit;
 mod bounds;
 mod closed;
 mod ends;
+mod further_roots;
 mod git_sessions;
 mod held;
 mod history;

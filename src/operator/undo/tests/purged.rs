@@ -47,7 +47,13 @@ fn half_undo_goes_on_after_a_purge_of_its_removals() {
         world: &lab.world,
         left: std::cell::Cell::new(1),
     };
-    let _ = apply(&planned, &selection, "test", &failing, Caller::myself());
+    let _ = apply(
+        &planned,
+        &selection,
+        ("test", &[]),
+        &failing,
+        Caller::myself(),
+    );
     assert!(!lab.dir.path().join("fill").exists());
     assert_eq!(lab.read("a"), "changed");
     purge(&lab, "fill");

@@ -89,7 +89,13 @@ fn an_undo_that_stopped_before_its_first_change_did_not_happen() {
         world: &lab.world,
         left: std::cell::Cell::new(0),
     };
-    let failed = apply(&planned, &selection, "test", &backend, Caller::myself());
+    let failed = apply(
+        &planned,
+        &selection,
+        ("test", &[]),
+        &backend,
+        Caller::myself(),
+    );
     assert!(matches!(failed, Err(Error::Os { .. })), "{failed:?}");
     assert!(!records(&lab).contains(&"undo".to_owned()));
     assert!(matches!(last(&lab), Err(Error::Missing { .. })));
