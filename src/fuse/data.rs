@@ -284,18 +284,25 @@ impl FileSystem {
     }
 
     /// Takes a stamp of a file that was written past the daemon, before its close(2) returns: after that its owner may
-    /// change it.
-    pub(super) fn note_flushed(&self, fh: FileHandle, process: u32) {
+    /// change it. Under the inode lock, as what another request changes is between two states.
+    ///
+    /// # Errors
+    /// As [`HandleTable::inode_lock`](super::handles::HandleTable::inode_lock).
+    pub(super) fn note_flushed(&self, fh: FileHandle, process: u32, may_wait: bool) -> Result<()> {
         let handle = self.shared.handles.get(fh.0);
         let Some(handle) = handle.filter(|handle| handle.hidden.is_some()) else {
-            return;
+            return Ok(());
         };
-        // Who opens or changes it at this moment has the lock.
-        let turn = self.shared.handles.inode_lock(handle.node(), false);
+        let _turn = self.shared.handles.inode_lock(handle.node(), may_wait)?;
+        // Before the file is looked at: what a writer who is gone has written is seen then.
+        let is_last = self.shared.handles.writer_count(handle.node()) == 1;
         let since = self.world().newest_for_stamps();
         let left = match stat_fd(handle.as_fd()) {
             Ok(left) => left,
-            Err(error) => return log::debug!("a file that was closed has no stamp: {error}"),
+            Err(error) => {
+                log::debug!("a file that was closed has no stamp: {error}");
+                return Ok(());
+            }
         };
         *handle.seen.lock() = Some(left);
         if handle.maps && may_write_through_a_map(process) {
@@ -303,11 +310,12 @@ impl FileSystem {
             self.world().forget_state(left.id);
             self.shared.closed_maps.note(handle.node(), (left, since));
             self.world().wake_sealing();
-        } else if turn.is_err() || self.shared.handles.writer_count(handle.node()) > 1 {
-            let _ = self.world().note_state(&*handle);
-        } else {
+        } else if is_last {
             self.world().note_closing(&left);
+        } else {
+            let _ = self.world().note_state(&*handle);
         }
+        Ok(())
     }
 
     /// Notes the state of a file after a write that came here.

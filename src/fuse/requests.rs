@@ -227,9 +227,11 @@ impl Filesystem for FileSystem {
             // Each write was seen. After ENOSYS the kernel never asks again.
             return reply.error(Errno::ENOSYS);
         }
-        self.begin_request(req, ino, counted!(flush));
-        self.note_flushed(fh, req.pid());
-        reply.ok();
+        let info = self.begin_request(req, ino, counted!(flush));
+        let process = req.pid();
+        self.at_once_or_aside(info, reply, move |fs, _, may_wait| {
+            fs.note_flushed(fh, process, may_wait)
+        });
     }
 
     fn release(

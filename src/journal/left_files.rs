@@ -412,24 +412,19 @@ impl super::Journal {
         self.left.lock().left_texts()
     }
 
-    /// Notes the state of a file that is still open for writing, as `stat` gives it, while no record changes it.
+    /// Notes the state of a file that is still open for writing, as `stat` gives it: under the lock, so that of two who
+    /// look at it the later one tells.
     ///
     /// # Errors
     /// Those of `stat`.
     pub fn note_state<E>(
         &self,
-        stat: impl Fn() -> std::result::Result<Meta, E>,
+        stat: impl FnOnce() -> std::result::Result<Meta, E>,
     ) -> std::result::Result<Meta, E> {
-        loop {
-            let since = self.newest_for_stamps();
-            let meta = stat()?;
-            let ids = self.ids(meta.id);
-            let mut left = self.left.lock();
-            if left.is_unchanged(ids, since) {
-                left.note_state(ids, &meta);
-                return Ok(meta);
-            }
-        }
+        let mut left = self.left.lock();
+        let meta = stat()?;
+        left.note_state(self.ids(meta.id), &meta);
+        Ok(meta)
     }
 
     /// Forgets the state of a file that was noted last.
