@@ -320,7 +320,7 @@ fn mode_that_the_owner_set_stays() {
 #[test]
 fn directory_that_the_owner_changed_is_not_removed_again() {
     need_mount!();
-    for (name, written) in [("/d/e/f", "e/f"), ("/d/e", "e/new"), ("/d", "new")] {
+    for (name, written) in [("/d/e/f", "e/f"), ("/d/e/new", "e/new"), ("/d/new", "new")] {
         let mut home = Home::prepared(
             |store| {
                 fs::create_dir_all(store.join("d/e")).unwrap();
@@ -342,10 +342,68 @@ fn directory_that_the_owner_changed_is_not_removed_again() {
         std::thread::sleep(Duration::from_millis(20));
         fs::write(dir.join(written), "owner").unwrap();
         let told = redo(&[], 4);
-        let expected = format!("{name} was changed later: by somebody outside the home");
-        assert!(told.contains(&expected), "{told}");
+        let said = "was changed later: by somebody outside the home";
+        assert!(told.contains(said) && told.contains(name), "{told}");
         assert!(dir.exists());
         redo(&["--force"], 0);
         assert!(!dir.exists());
     }
+}
+
+/// An undo beside the owner's lines leaves nothing of the run to take back, and what the run left is no past of the
+/// owner's.
+#[test]
+fn hunk_that_was_taken_back_beside_the_owners_lines_is_gone() {
+    need_mount!();
+    for (how, save) in SAVES {
+        let mut home = home_with(LINES);
+        home.sh("printf A | dd of=f bs=1 seek=8 conv=notrunc status=none");
+        home.umount();
+        let left = text(&home, "f");
+        save(&home.store().join("f"), &format!("owner\n{left}"));
+        undo(&home, &[], 0);
+        let merged = format!("owner\n{LINES}");
+        assert_eq!(text(&home, "f"), merged, "{how}");
+        let store = home.store().to_str().unwrap();
+        let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let sessions = sessions.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let first = sessions.min().unwrap();
+        let point = format!("{first}:2");
+        let output = trumanfs(&["cat", store, "/f", "--at", &point]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), left, "{how}");
+        let output = trumanfs(&["review", store, "--session", &first, "--patch"]);
+        let shown = describe(&output);
+        assert!(
+            shown.contains("a/f") && !shown.contains("hunk"),
+            "{how}: {shown}"
+        );
+        assert_eq!(text(&home, "f"), merged, "{how}");
+    }
+}
+
+/// What the owner removed comes back by no undo, unless that is asked for.
+#[test]
+fn file_that_the_owner_removed_stays_away() {
+    need_mount!();
+    for change in ["mv f f~; echo x > f; rm f~", "cp f g; echo x >> g; mv g f"] {
+        let mut home = home_with(LINES);
+        home.sh(change);
+        home.umount();
+        fs::remove_file(home.store().join("f")).unwrap();
+        undo(&home, &[], 4);
+        assert!(!home.store().join("f").exists(), "{change}");
+    }
+}
+
+/// The last name of what the owner wrote is not removed.
+#[test]
+fn link_with_the_last_of_the_owners_text_stays() {
+    need_mount!();
+    let mut home = home_with(LINES);
+    home.sh("ln f g");
+    home.umount();
+    fs::write(home.store().join("f"), "owner").unwrap();
+    fs::remove_file(home.store().join("f")).unwrap();
+    undo(&home, &[], 4);
+    assert_eq!(text(&home, "g"), "owner");
 }

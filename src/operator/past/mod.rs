@@ -269,25 +269,24 @@ impl<'a> Past<'a> {
         Ok(record)
     }
 
-    /// Compares a file that no record since the point reached has changed with what the home left there before it: a
-    /// change outside the home may be older or newer than the point, so the content at the point is unknown then.
+    /// Compares a file with what the home left there before the point reached: a change outside the home between two
+    /// records may be older or newer than the point, so the content at the point is what the home left, or unknown.
     ///
     /// # Errors
     /// As [`ReverseRecords::next_record`].
     pub fn compare_with_home(&mut self, path: &WorldPath, point: &Point) -> Result<()> {
         let node = self.tree.resolve(path)?;
-        let Some((node, ids)) = node.and_then(|node| Some((node, self.tree.ids(node)?))) else {
+        let Some(ids) = node.and_then(|node| self.tree.ids(node)) else {
             return Ok(());
         };
-        let is_settled = self
-            .tree
-            .difference(node)
-            .is_some_and(|then| then.content.is_some());
-        if *point == Point::Now || is_settled {
+        if *point == Point::Now {
             return Ok(());
         }
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
-        while let Some(next) = records.next()? {
+        while let Some(mut next) = records.next()? {
+            // Those of records after the point were compared on the way to it.
+            next.stamps
+                .retain(|(session, stamp)| point.includes(session, stamp.seq));
             self.tree.note_stamps(next.stamps);
             self.tree.effects(&next.record, &next.session)?;
             if next.record.op.content().is_some() || self.tree.is_settled(ids) {

@@ -48,6 +48,8 @@ pub fn plan<'a>(
         beside: HashMap::new(),
         merged: HashMap::default(),
         born: Vec::new(),
+        touched: NodeSet::default(),
+        removed_outside: Vec::new(),
         replaced: Vec::new(),
         later_modes: Vec::new(),
         kept: Vec::new(),
@@ -105,6 +107,7 @@ impl UndoPlanner<'_, '_> {
             }
             begun = cancelled.filter(|undo| undo.is_older);
             let effects = self.past.tree_mut().effects(&record, &session)?;
+            let touched: Vec<NodeId> = effects.iter().flat_map(RecordEffect::nodes).collect();
             if selection.has(&session, record.seq) {
                 self.note_selected(&effects, (&session, &record));
                 self.report_missing_file(&effects, (&session, &record))?;
@@ -119,6 +122,7 @@ impl UndoPlanner<'_, '_> {
                     self.past.tree_mut().reverse(effect, (&session, &record));
                 }
             }
+            self.touched.extend(touched);
         }
         begun.map_or(Ok(()), |ended| self.put_back_cancelled(ended.pair))
     }
@@ -202,7 +206,17 @@ impl UndoPlanner<'_, '_> {
         if self.leaves_later_content(effects)? {
             return Ok(true);
         }
-        if let Some(node) = born.or_else(|| restored_node(effects, record.1))
+        let goes = match record.1.op {
+            Op::Restore { .. } => named_node(effects),
+            // With its last name goes what was written to it.
+            Op::Link { .. } => named_node(effects).filter(|node| {
+                let mut places = self.target.every_place(*node);
+                let first = places.next();
+                places.all(|place| Some(place) == first)
+            }),
+            _ => born,
+        };
+        if let Some(node) = goes
             && self.past.tree().kind(node) == FileType::RegularFile
             && self.is_written_later(node, born, record)?
             && self.choice == OnConflict::KeepBoth
@@ -210,7 +224,8 @@ impl UndoPlanner<'_, '_> {
             self.kept.push(node);
             return Ok(true);
         }
-        if let Some(dir) = restored_node(effects, record.1)
+        if let Some(dir) = goes
+            && born.is_none()
             && self.past.tree().kind(dir) == FileType::Directory
             && let Some(node) = self.changed_below(dir, record.1)?
         {
@@ -221,10 +236,33 @@ impl UndoPlanner<'_, '_> {
             }
         }
         let trash = self.past.tree().lookup(ROOT, TRASH)?;
-        if let Some(forced) = self.compare_names(effects, trash, record)? {
-            self.reverse_names(effects, (born, trash, forced), record)?;
+        match self.compare_names(effects, trash, record)? {
+            Some(forced) => self.reverse_names(effects, (born, trash, forced), record)?,
+            None => self.note_removed_outside(effects, born, record)?,
         }
         Ok(false)
+    }
+
+    /// Notes that somebody outside the home removed the file that a record had made at a name.
+    fn note_removed_outside(
+        &mut self,
+        effects: &[RecordEffect],
+        born: Option<NodeId>,
+        record: SessionRecord<'_>,
+    ) -> Result<()> {
+        if born.is_none_or(|node| !self.past.tree().is_lost(node)) {
+            return Ok(());
+        }
+        for effect in effects {
+            if let RecordEffect::Name { dir, name, .. } = effect
+                && self.target.lookup_id(*dir, *name)?.is_none()
+                && self.conflicting_record((*dir, *name)).is_none()
+            {
+                let of = (record.0.clone(), record.1.seq);
+                self.removed_outside.push(((*dir, *name), of));
+            }
+        }
+        Ok(())
     }
 
     /// Returns whether a file that a record made, or took out of the trash, was written to later, which is a conflict;
@@ -263,15 +301,7 @@ impl UndoPlanner<'_, '_> {
             let there = self.target.disk().stat(node);
             there.is_ok_and(|there| is_since(there.mtime) && is_since(there.ctime))
         };
-        let changed_by_home: HashSet<NodeId> = self
-            .later_changes
-            .keys()
-            .map(|key| match key {
-                ChangeKey::Name(at, _) => *at,
-                ChangeKey::Content(node) | ChangeKey::Attribute(node) => *node,
-            })
-            .collect();
-        if !changed_by_home.contains(&dir) && is_later(dir) {
+        if !self.touched.contains(dir) && is_later(dir) {
             return Ok(Some(dir));
         }
         let mut dirs = vec![dir];
@@ -279,7 +309,7 @@ impl UndoPlanner<'_, '_> {
             for node in self.target.children(dir)?.into_values() {
                 let kind = self.target.kind(node);
                 let may_tell = matches!(kind, FileType::Directory | FileType::RegularFile);
-                if may_tell && !changed_by_home.contains(&node) && is_later(node) {
+                if may_tell && !self.touched.contains(node) && is_later(node) {
                     return Ok(Some(node));
                 }
                 if kind == FileType::Directory {
@@ -451,14 +481,10 @@ impl UndoPlanner<'_, '_> {
     }
 }
 
-/// Returns the file that a record took out of the trash.
-fn restored_node(effects: &[RecordEffect], record: &Record) -> Option<NodeId> {
-    let is_restore = matches!(record.op, Op::Restore { .. });
-    effects
-        .iter()
-        .filter(|_| is_restore)
-        .find_map(|effect| match effect {
-            RecordEffect::Name { before, after, .. } if before != after => *after,
-            _ => None,
-        })
+/// Returns the node that a record gave a name that it did not have: one out of the trash, or a further one.
+fn named_node(effects: &[RecordEffect]) -> Option<NodeId> {
+    effects.iter().find_map(|effect| match effect {
+        RecordEffect::Name { before, after, .. } if before != after => *after,
+        _ => None,
+    })
 }

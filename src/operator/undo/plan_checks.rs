@@ -16,6 +16,7 @@ impl UndoPlanner<'_, '_> {
     pub(super) fn complete_plan(&mut self) -> Result<()> {
         self.check_cancelled();
         self.keep_later_modes();
+        self.check_removed_names()?;
         self.keep_git_objects()?;
         self.keep_written_names()?;
         self.check_places()?;
@@ -23,6 +24,18 @@ impl UndoPlanner<'_, '_> {
         self.remove_surplus_names()?;
         self.find_other_names()?;
         self.check_contents()
+    }
+
+    /// Checks that no file comes back at a name that somebody outside the home removed.
+    fn check_removed_names(&mut self) -> Result<()> {
+        for ((dir, name), of) in std::mem::take(&mut self.removed_outside) {
+            let is_gone = self.target.disk().lookup_id(dir, name)?.is_none();
+            if is_gone && self.target.lookup_id(dir, name)?.is_some() {
+                let what = format!("{} was removed or moved later", self.whole_name(dir, name));
+                self.forcible_conflict(&of, what, None);
+            }
+        }
+        Ok(())
     }
 
     /// Gives the permission bits that somebody outside the home set later to the file that comes back in place of the one

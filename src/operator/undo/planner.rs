@@ -105,6 +105,10 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) merged: HashMap<NodeId, MergedLines, NumberHash>,
     /// Directories created by selected records, with their place and record.
     pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
+    /// Names whose files, made by selected records, somebody outside the home removed.
+    pub(super) removed_outside: Vec<(NameSlot, RecordId)>,
+    /// All nodes that records have changed since the point reached, and the directories of names.
+    pub(super) touched: NodeSet,
     /// Files that come back, each with the one that selected records put in its place.
     pub(super) replaced: Vec<(NodeId, NodeId)>,
     /// Files with permissions from outside the home, each with the selected record that had set others.

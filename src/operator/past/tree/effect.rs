@@ -57,6 +57,18 @@ pub enum RecordEffect {
 }
 
 impl RecordEffect {
+    /// Returns all nodes that it is about, and the directory of a name.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let nodes = match self {
+            RecordEffect::Name {
+                dir, before, after, ..
+            } => [Some(*dir), *before, *after],
+            RecordEffect::Born(node) => [Some(*node), None, None],
+            inner => [inner.changed_inside(), None, None],
+        };
+        nodes.into_iter().flatten()
+    }
+
     /// Returns the node whose content or attributes change.
     pub fn changed_inside(&self) -> Option<NodeId> {
         match self {

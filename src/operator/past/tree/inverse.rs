@@ -10,7 +10,7 @@ use crate::journal::{
 };
 use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::past::disk::interner::NameId;
-use crate::operator::past::disk::node_id::NodeId;
+use crate::operator::past::disk::node_id::{NameSlot, NodeId};
 use crate::operator::past::tree::effect::RecordEffect;
 use crate::operator::past::tree::layer::LayerKind;
 use crate::operator::past::tree::past_tree::PastTree;
@@ -37,6 +37,7 @@ impl PastTree<'_> {
                 self.resolve_near(from)?;
                 let (dir, name, node) =
                     self.expect_node(path, at, Some(*ids), FileType::RegularFile)?;
+                self.give_back_name(from, node, (dir, name))?;
                 effects.push(name_given(dir, name, node));
             }
             Op::Unlink { path, ids, trash } => {
@@ -113,6 +114,17 @@ impl PastTree<'_> {
         };
         effects.push(name_given(dir, name, node));
         effects.push(RecordEffect::Born(node));
+        Ok(())
+    }
+
+    /// Gives a file the name that it was linked by, if it has no other one but the further name: somebody outside the home
+    /// has put another file there since.
+    fn give_back_name(&mut self, from: &WorldPath, node: NodeId, further: NameSlot) -> Result<()> {
+        let has_other = self.every_place(node).any(|place| place != further);
+        if !has_other && !self.is_lost(node) {
+            let (dir, name) = self.resolve_place(from, None)?;
+            self.set_by_id(dir, name, Some(node));
+        }
         Ok(())
     }
 
