@@ -44,6 +44,8 @@ pub(super) struct PendingStamps {
     settled: HashSet<CompactInode>,
     /// The digests of the entries of git indexes, each with the size and time of the index.
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
+    /// The digests of indexes that were changed outside the home, each with the record after which the home left it.
+    changed_indexes: HashMap<NodeId, (RecordKey, Box<str>), NumberHash>,
     /// The files that were changed outside the home.
     changed: HashSet<NodeId, NumberHash>,
     /// The permission bits that somebody outside the home gave to files.
@@ -184,11 +186,8 @@ impl PastTree<'_> {
     /// home since.
     pub fn left_index(&self, node: NodeId) -> Option<&str> {
         let layer = self.difference(node)?.content.as_ref()?;
-        let left = self.stamps.indexes.get(&self.disk.inode(self.ids(node)?))?;
-        let then = self.difference(node)?.mtime;
-        let is_it =
-            layer.kind.is_outside() && layer.size() == Some(left.size) && then == Some(left.mtime);
-        is_it.then_some(&*left.entries)
+        let (after, entries) = self.stamps.changed_indexes.get(&node)?;
+        (layer.kind.is_outside() && layer.record == *after).then_some(&**entries)
     }
 
     /// Returns whether the current record's session tells how files were left: it goes on, or its daemon ended it. Where
@@ -384,6 +383,15 @@ impl PastTree<'_> {
         };
         let size = stamp.map(|stamp| stamp.size);
         self.stamps.changed.insert(node);
+        // Now: records that are reversed next may have other times, as those that a kernel hands on late.
+        let inode = self.ids(node).map(|ids| self.disk.inode(ids));
+        let index = inode.and_then(|inode| self.stamps.indexes.get(&inode));
+        if let (Some(index), Some(stamp)) = (index, stamp)
+            && (index.size, index.mtime) == (stamp.size, stamp.mtime)
+        {
+            let known = (stamp.after.clone(), index.entries.clone());
+            self.stamps.changed_indexes.insert(node, known);
+        }
         let then = self.difference_mut(node);
         let below = then.content.take();
         let of = ((session, seq), false);
