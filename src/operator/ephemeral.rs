@@ -161,7 +161,8 @@ fn is_helper(store: &Store, entry: &TrashEntry) -> bool {
     };
     let name = name.bytes();
     if name.ends_with(b".lock") {
-        let gits = path.components().any(|part| part.bytes() == b".git");
+        let is_named_git = path.components().any(|part| part.bytes() == b".git");
+        let gits = is_named_git || store.is_git_dir();
         return gits || (entry.size <= MAX_LOCK_BYTES && contains_number(&read_head(store, entry)));
     }
     let (journal, wal) = (name.ends_with(b"-journal"), name.ends_with(b"-wal"));

@@ -87,20 +87,6 @@ impl GitDirs {
     }
 }
 
-/// As [`GitDirs::file`], of what is called `.git`.
-pub(super) fn git_file(path: &WorldPath) -> Option<GitFile> {
-    NAMED.file(path)
-}
-
-/// As [`GitDirs::remedy`], of what is called `.git`.
-pub(super) fn remedy(path: &str) -> &'static str {
-    NAMED.remedy(path)
-}
-
-const NAMED: GitDirs = GitDirs {
-    store_is_one: false,
-};
-
 /// Returns the role of a file by the names of its path from the git directory on.
 fn file_in(mut inner: &[&[u8]]) -> Option<GitFile> {
     match inner {

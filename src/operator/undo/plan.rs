@@ -10,7 +10,7 @@ use std::sync::Arc;
 use chrono::DateTime;
 use rustix::fs::FileType;
 
-use super::git_files::{GitFile, git_file};
+use super::git_files::GitFile;
 use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, is_same_layer};
 use super::selection::{CancelledUndo, RecordSelection};
 use crate::error::Result;
@@ -138,7 +138,10 @@ impl UndoPlanner<'_, '_> {
         }
         if let Some((path, ids)) = record.op.changed_file()
             && self.missing.insert(ids)
-            && git_file(path).is_none_or(|role| role == GitFile::Other)
+            && self
+                .git_dirs()
+                .file(path)
+                .is_none_or(|role| role == GitFile::Other)
         {
             self.notes.push(format!(
                 "operation {session}:{}: {path} is not in the store: no record names its removal",

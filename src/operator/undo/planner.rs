@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::git_files;
 use super::later_lines::MergedLines;
 use crate::journal::{InodeNumbers, Record};
 use crate::name::WorldPath;
@@ -212,7 +211,7 @@ impl UndoPlanner<'_, '_> {
             session: session.to_string(),
             seq: record.seq,
             word: record.op.word().to_owned(),
-            what: format!("{place} {what}{}", git_files::remedy(&place)),
+            what: format!("{place} {what}{}", self.git_dirs().remedy(&place)),
             by: None,
             by_what: None,
             can_be_forced,
