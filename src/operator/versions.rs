@@ -254,6 +254,14 @@ pub fn content_at(store: &Store, path: &WorldPath, point: &Point) -> Result<Past
     })?;
     let kind = past.tree().kind(node);
     if !kind.is_file() {
+        if past.tree().is_lost(node) && !kind.is_dir() {
+            return Err(Error::Missing {
+                what: format!(
+                    "what {path} was then is not in the store any more, and no record names its removal"
+                ),
+                remedy: "`trumanfs versions` lists what was kept of the file.".to_owned(),
+            });
+        }
         let what = if kind.is_dir() {
             "a directory"
         } else {

@@ -37,7 +37,7 @@ pub use tree::missing_part::MissingPart;
 pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
 
 use super::Store;
-use super::point::Point;
+use super::point::{Operation, Point};
 use crate::error::Result;
 use crate::journal::{LeftState, Op, Record};
 use crate::name::WorldPath;
@@ -276,11 +276,23 @@ impl<'a> Past<'a> {
     /// As [`ReverseRecords::next_record`].
     pub fn compare_with_home(&mut self, path: &WorldPath, point: &Point) -> Result<()> {
         let node = self.tree.resolve(path)?;
-        let Some(ids) = node.and_then(|node| self.tree.ids(node)) else {
+        let Some((node, ids)) = node.and_then(|node| Some((node, self.tree.ids(node)?))) else {
             return Ok(());
         };
-        if *point == Point::Now {
-            return Ok(());
+        // What a record found is the content before it, whoever wrote that.
+        let layer = self
+            .tree
+            .difference(node)
+            .and_then(|then| then.content.as_ref());
+        let was_found = |point: &Operation| {
+            layer.is_some_and(|layer| {
+                *layer.record.0 == *point.session && layer.record.1 == point.seq + 1
+            })
+        };
+        match point {
+            Point::Now => return Ok(()),
+            Point::After(operation) if was_found(operation) => return Ok(()),
+            Point::After(_) => {}
         }
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
         while let Some(mut next) = records.next()? {
