@@ -41,6 +41,23 @@ fn home_with(text: &str) -> Home {
     Home::prepared(|store| fs::write(store.join("f"), text).unwrap(), &[])
 }
 
+/// Returns a home over `f` with a text, after a change in it and the end of its session.
+fn home_after(change: &str, text: &str) -> Home {
+    let mut home = home_with(text);
+    home.sh(change);
+    home.umount();
+    home
+}
+
+/// Checks that an undo is a conflict that names a change of the file by its owner.
+#[track_caller]
+fn assert_conflict(home: &Home, name: &str, case: &str) {
+    let told = undo(home, &[], 4);
+    let wanted = format!("/{name} was written to later: by somebody outside the home");
+    assert!(told.contains(&wanted), "{case}: {told}");
+}
+
+#[track_caller]
 fn undo(home: &Home, how: &[&str], code: i32) -> String {
     let mut args = vec!["undo", home.store().to_str().unwrap(), "--session", "all"];
     args.extend(how);
@@ -77,9 +94,7 @@ fn changes_are_taken_back_beside_those_of_other_lines() {
             "echo agent >> f",
             "sed s/2/agent/ f > g; cat g > f; rm g",
         ] {
-            let mut home = home_with(LINES);
-            home.sh(change);
-            home.umount();
+            let home = home_after(change, LINES);
             let left = text(&home, "f");
             save(
                 &home.store().join("f"),
@@ -94,7 +109,7 @@ fn changes_are_taken_back_beside_those_of_other_lines() {
     }
 }
 
-/// Where the same lines were changed, nothing is, and the path is named.
+/// A change of the same lines stops the undo, which names the path.
 #[test]
 fn changes_of_the_same_lines_are_a_conflict() {
     need_mount!();
@@ -104,15 +119,9 @@ fn changes_of_the_same_lines_are_a_conflict() {
             "sed -i s/2/agent/ f",
             "echo agent >> f",
         ] {
-            let mut home = home_with(LINES);
-            home.sh(change);
-            home.umount();
+            let home = home_after(change, LINES);
             save(&home.store().join("f"), "all of it is the owner's\n");
-            let told = undo(&home, &[], 4);
-            assert!(
-                told.contains("/f was written to later: by somebody outside the home"),
-                "{how}: {told}"
-            );
+            assert_conflict(&home, "f", how);
             assert_eq!(text(&home, "f"), "all of it is the owner's\n", "{how}");
             undo(&home, &["--force"], 0);
             assert_eq!(text(&home, "f"), LINES, "{change}, saved {how}");
@@ -129,11 +138,7 @@ fn changes_in_a_mounted_home_are_taken_back_or_are_a_conflict() {
         home.sh("sed -i s/2/agent/ f");
         let owners = LINES.replace('2', "agent").replace('7', "seven");
         save(&home.store().join("f"), &owners);
-        let told = undo(&home, &[], 4);
-        assert!(
-            told.contains("/f was written to later: by somebody outside the home"),
-            "{how}: {told}"
-        );
+        assert_conflict(&home, "f", how);
         assert_eq!(text(&home, "f"), owners, "{how}");
     }
 }
@@ -142,15 +147,9 @@ fn changes_in_a_mounted_home_are_taken_back_or_are_a_conflict() {
 fn new_file_that_the_owner_saved_stays() {
     need_mount!();
     for (how, save) in SAVES {
-        let mut home = home_with(LINES);
-        home.sh("echo x > n");
-        home.umount();
+        let home = home_after("echo x > n", LINES);
         save(&home.store().join("n"), "the owner's\n");
-        let told = undo(&home, &[], 4);
-        assert!(
-            told.contains("/n was written to later: by somebody outside the home"),
-            "{how}: {told}"
-        );
+        assert_conflict(&home, "n", how);
         assert_eq!(text(&home, "n"), "the owner's\n", "{how}");
         assert!(home.trash().is_empty(), "{how}");
     }
@@ -165,9 +164,7 @@ fn former_content_is_not_what_the_owner_made_of_it() {
             "echo x >> f",
             "printf agent | dd of=f conv=notrunc status=none",
         ] {
-            let mut home = home_with(LINES);
-            home.sh(change);
-            home.umount();
+            let home = home_after(change, LINES);
             save(&home.store().join("f"), "a much longer first line\n2\n");
             let before = content_before(&home, "f");
             assert_eq!(before.as_deref(), Some(LINES), "{change}, saved {how}");
@@ -183,9 +180,8 @@ fn content_of_a_longer_file_is_given_back_whole() {
     let numbers: String = (0..20_000).map(|n| format!("{n}\n")).collect();
     let long = format!("\0{numbers}");
     for (how, save) in SAVES {
-        let mut home = home_with(&long);
-        home.sh("printf X | dd of=f bs=1 seek=50000 conv=notrunc status=none");
-        home.umount();
+        let change = "printf X | dd of=f bs=1 seek=50000 conv=notrunc status=none";
+        let home = home_after(change, &long);
         save(&home.store().join("f"), &long.replace('9', "neun"));
         undo(&home, &[], 4);
         undo(&home, &["--force"], 0);
@@ -236,9 +232,7 @@ fn redo_does_not_take_away_what_the_owner_wrote_to_a_file_that_came_back() {
     need_mount!();
     for change in ["rm f", "sed -i s/2/agent/ f"] {
         for (how, save) in SAVES {
-            let mut home = home_with(LINES);
-            home.sh(change);
-            home.umount();
+            let home = home_after(change, LINES);
             undo(&home, &[], 0);
             save(&home.store().join("f"), "the owner's\n");
             let output = trumanfs(&["redo".as_ref(), home.store().as_os_str()]);
@@ -258,9 +252,7 @@ fn redo_does_not_take_away_what_the_owner_wrote_to_a_file_that_came_back() {
 fn hunks_are_those_of_the_run() {
     need_mount!();
     for (how, save) in SAVES {
-        let mut home = home_with(LINES);
-        home.sh("sed s/9/agent/ f > g; cat g > f; rm g");
-        home.umount();
+        let home = home_after("sed s/9/agent/ f > g; cat g > f; rm g", LINES);
         let owners = LINES.replace('1', "one").replace('9', "agent");
         save(&home.store().join("f"), &owners);
         let store = home.store().to_str().unwrap();
