@@ -126,6 +126,7 @@ impl World {
         self.gatherer.end();
         self.gather_now();
         self.keep_left_texts();
+        self.stamp_indexes();
         self.finalizer.finish(&NoWriters(&self.root), END_LIMIT);
         self.digests.finish(&NoWriters(&self.root), self.mounted);
         self.drop_scratch();

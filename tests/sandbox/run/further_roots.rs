@@ -138,6 +138,11 @@ fn commit_in_a_linked_worktree_is_undone_and_redone_in_both() {
     let said = good(&repo.trumanfs("w1", &["undo", ".", "--run", "last"]));
     assert!(said.contains("repo/.git:"), "{said}");
     assert_eq!(repo.state("w1"), before);
+    // As its owner's prompt does, which writes the index anew.
+    repo.owner(
+        "w1",
+        "export GIT_OPTIONAL_LOCKS=1; touch README; git status",
+    );
     good(&repo.trumanfs("w1", &["redo", "."]));
     assert_eq!(repo.state("w1"), after);
     // The other way round: by the git directory.
@@ -380,4 +385,40 @@ fn five_agents_in_five_worktrees_of_one_repository() {
         }
     }
     good(&repo.trumanfs("repo/.git", &["fsck", "."]));
+}
+
+/// A worktree in the repository itself, whose owner has a history of it there: its git directory alone comes along.
+#[test]
+fn worktree_below_a_repository_that_is_a_store() {
+    need_mount!();
+    need_tools!("git");
+    let repo = Worktrees::new(1);
+    repo.owner("repo", "git worktree add -q -b inner trees/inner");
+    good(&repo.agent("repo/trees/inner", &[], COMMIT));
+    assert!(repo.owner("repo/trees/inner", "git log").contains("agent"));
+    let exec = ["exec", "--root", ".", "--", "touch made"];
+    good(&repo.trumanfs("repo", &exec));
+    assert!(repo.path("repo/.trumanfs").is_dir());
+    let output = repo.agent("w1", &[], COMMIT);
+    good(&output);
+    assert!(!err(&output).contains("will not work"), "{}", err(&output));
+    good(&repo.trumanfs("w1", &["undo", ".", "--run", "last"]));
+    let left = "git rev-list --count HEAD; git status --porcelain";
+    assert_eq!(repo.owner("w1", left), "1\n");
+}
+
+/// What git runs on the host is flagged there as it is below a `.git`.
+#[test]
+fn hooks_of_a_git_directory_are_flagged() {
+    need_mount!();
+    need_tools!("git");
+    let repo = Worktrees::new(1);
+    let script = "cd $(git rev-parse --git-common-dir); mkdir -p hooks; echo x >hooks/pre-commit; git config core.pager x";
+    let output = repo.agent("w1", &[], script);
+    good(&output);
+    let said = err(&output);
+    for path in ["/hooks/pre-commit", "/config"] {
+        let line = said.lines().find(|line| line.contains(path)).unwrap();
+        assert!(line.contains("runs on your machine"), "{said}");
+    }
 }
