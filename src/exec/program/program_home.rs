@@ -218,9 +218,11 @@ impl ProgramHome {
         self.hold.owner()
     }
 
-    /// Returns whether the home's root has an entry of this name.
+    /// Returns whether the root of a home has an entry of this name.
     pub fn has_entry(&self, name: &str) -> bool {
-        rustix::fs::statat(&self.home, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        let further = self.further.iter().map(|held| &held.home);
+        let mut homes = std::iter::once(&self.home).chain(further);
+        homes.any(|home| rustix::fs::statat(home, name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
 
     /// Returns the home's path as programs in it see it.

@@ -230,6 +230,7 @@ fn further_directory_is_recorded_and_taken_back_with_the_run() {
     let repo = Worktrees::new(0);
     fs::write(repo.path("other/f"), "one\ntwo\n").unwrap();
     fs::create_dir(repo.path("project")).unwrap();
+    fs::write(repo.path("other/.netrc"), "").unwrap();
     let other = repo.path("other");
     let also = ["--also", other.to_str().unwrap()];
     let script = format!(
@@ -242,6 +243,7 @@ fn further_directory_is_recorded_and_taken_back_with_the_run() {
         fs::read_to_string(other.join("f")).unwrap(),
         "one\ntwo\nthree\n"
     );
+    assert!(err(&output).contains(".netrc lies in"), "{}", err(&output));
     assert!(
         err(&output).contains(&format!("in {}:", other.display())),
         "{}",
@@ -314,7 +316,7 @@ fn repository_and_its_git_directory_exclude_each_other() {
     need_tools!("git");
     let repo = Worktrees::new(1);
     let wait = "touch ready; while [ ! -e end ]; do sleep 0.05; done";
-    let mut outer = begin(repo.agent_command("repo", &[], wait));
+    let mut outer = begin(repo.agent_command("repo", &["--timeout", "60"], wait));
     until("the agent begins", || repo.path("repo/ready").exists());
     let output = repo.agent("w1", &[], "git status 2>&1 || true");
     fs::write(repo.path("repo/end"), "").unwrap();
@@ -325,7 +327,7 @@ fn repository_and_its_git_directory_exclude_each_other() {
         "{}",
         err(&output)
     );
-    let mut inner = begin(repo.agent_command("w1", &[], wait));
+    let mut inner = begin(repo.agent_command("w1", &["--timeout", "60"], wait));
     until("the agent begins", || repo.path("w1/ready").exists());
     let output = repo.agent("repo", &[], "true");
     fs::write(repo.path("w1/end"), "").unwrap();
