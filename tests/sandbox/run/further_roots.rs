@@ -424,3 +424,37 @@ fn hooks_of_a_git_directory_are_flagged() {
         assert!(line.contains("runs on your machine"), "{said}");
     }
 }
+
+#[test]
+fn review_of_one_directory_names_the_other_and_reject_takes_both_back() {
+    need_mount!();
+    let repo = Worktrees::new(0);
+    fs::create_dir(repo.path("project")).unwrap();
+    let other = repo.path("other");
+    let also = ["--also", other.to_str().unwrap()];
+    let script = format!("echo 1 >one; echo 2 >two; echo f >{}/f", other.display());
+    let output = repo.agent("project", &also, &script);
+    good(&output);
+    let run = run_of(&output);
+    let named = |args: &[&str]| {
+        let output = repo.trumanfs("project", args);
+        let wanted = format!("a part of the run lies in {}", other.display());
+        assert!(err(&output).contains(&wanted), "{}", describe(&output));
+        output.status.code()
+    };
+    assert_eq!(named(&["review", ".", "--run", &run]), Some(1));
+    assert_eq!(named(&["accept", ".", &run, "one"]), Some(0));
+    assert_eq!(named(&["reject", ".", &run, "two"]), Some(0));
+    assert_eq!(
+        named(&["undo", ".", "--run", &run, "--path", "two"]),
+        Some(1)
+    );
+    let is_there = |name: &str| repo.path(name).exists();
+    assert!(is_there("project/one") && !is_there("project/two") && is_there("other/f"));
+    // Whole runs, and what was accepted stays.
+    let script = format!("echo 3 >three; rm {}/f", other.display());
+    let output = repo.agent("project", &also, &script);
+    good(&output);
+    good(&repo.trumanfs("other", &["reject", ".", "last"]));
+    assert!(is_there("project/one") && !is_there("project/three") && is_there("other/f"));
+}
