@@ -87,8 +87,8 @@ pub(super) fn add_further_roots(
         Ok(()) => roots.push(root),
         Err(error) => {
             root.leave_as_found();
-            let why = error.full_message();
-            warn(false, &format!("git will not work: {shown}: {why}"));
+            let (why, _) = error.into_words();
+            warn(false, &format!("git will not work without {shown}: {why}"));
         }
     }
     Ok(())
