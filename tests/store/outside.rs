@@ -399,3 +399,38 @@ fn link_with_the_last_of_the_owners_text_stays() {
     undo(&home, &[], 4);
     assert_eq!(text(&home, "g"), "owner");
 }
+
+/// Without a copy of what a run left, its hunks are not the owner's lines.
+#[test]
+fn hunks_of_a_file_that_was_saved_anew_by_both_are_not_the_owners() {
+    need_mount!();
+    let home = home_with(LINES);
+    home.sh("sed s/8/agent/ f > g; mv g f");
+    let (_, save) = SAVES[3];
+    let owners = text(&home, "f").replace("4\n", "4\nowner\n");
+    save(&home.store().join("f"), &owners);
+    let store = home.store().to_str().unwrap();
+    let output = trumanfs(&["review", store, "--patch"]);
+    assert!(
+        !describe(&output).contains("+owner"),
+        "{}",
+        describe(&output)
+    );
+    let output = trumanfs(&["reject", store, "last", "/f", "--hunk", "1"]);
+    assert!(!output.status.success(), "{}", describe(&output));
+    assert_eq!(text(&home, "f"), owners);
+}
+
+/// A move is no change: what an earlier session left is compared although a later one has moved the file.
+#[test]
+fn past_of_a_file_that_an_undo_moved_back_is_not_the_owners() {
+    need_mount!();
+    let mut home = home_with(LINES);
+    home.sh("mv f g");
+    home.umount();
+    let owners = format!("owner\n{LINES}");
+    fs::write(home.store().join("g"), &owners).unwrap();
+    undo(&home, &[], 0);
+    assert_eq!(text(&home, "f"), owners);
+    assert_eq!(content_before(&home, "f"), None);
+}

@@ -301,7 +301,12 @@ impl<'a> Past<'a> {
                 .retain(|(session, stamp)| point.includes(session, stamp.seq));
             self.tree.note_stamps(next.stamps);
             self.tree.effects(&next.record, &next.session)?;
-            if next.record.op.content().is_some() || self.tree.is_settled(ids) {
+            // What is older than a move to the path is about another file.
+            let comes = match &next.record.op {
+                Op::Rename { to, .. } | Op::Restore { to, .. } => to == path,
+                op => op.content().is_some(),
+            };
+            if comes || self.tree.is_settled(ids) {
                 break;
             }
         }

@@ -13,7 +13,7 @@ use rustix::fs::FileType;
 use super::git_files::GitFile;
 use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, is_same_layer};
 use super::selection::{CancelledUndo, RecordSelection};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::journal::{Op, Record};
 use crate::name::escape;
 use crate::operator::Store;
@@ -309,7 +309,12 @@ impl UndoPlanner<'_, '_> {
         }
         let mut dirs = vec![dir];
         while let Some(dir) = dirs.pop() {
-            for node in self.target.children(dir)?.into_values() {
+            // A program may be removing it at this moment.
+            let children = match self.target.children(dir) {
+                Err(Error::NotFound | Error::Missing { .. }) => continue,
+                children => children?,
+            };
+            for node in children.into_values() {
                 let kind = self.target.kind(node);
                 let may_tell = matches!(kind, FileType::Directory | FileType::RegularFile);
                 if may_tell && !self.touched.contains(node) && is_later(node) {

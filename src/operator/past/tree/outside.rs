@@ -39,9 +39,9 @@ pub(super) struct PendingStamps {
     made: HashMap<RecordKey, InodeNumbers>,
     /// The births of inodes that are no longer on the disk, as later stamps have them.
     births: HashMap<CompactInode, u64, NumberHash>,
-    /// The inodes of which a stamp was met, and after it no record of their content: with an earlier stamp the home
-    /// still had the file open, and what it wrote then has no record.
-    settled: HashSet<CompactInode>,
+    /// The inodes of which a stamp was met, and after it no record of their content, with the session of the stamp: with
+    /// an earlier one of that session the home still had the file open, and what it wrote then has no record.
+    settled: HashMap<CompactInode, Arc<str>, NumberHash>,
     /// The digests of the entries of git indexes, each with the size and time of the index.
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
     /// The digests of indexes that were changed outside the home, each with the record after which the home left it.
@@ -154,7 +154,9 @@ impl PendingStamps {
         if stamps.is_empty() {
             self.by_inode.remove(&inode);
         }
-        self.settled.insert(inode).then_some(latest)
+        let session = latest.after.0.clone();
+        let settled = self.settled.insert(inode, session);
+        (settled.as_ref() != Some(&latest.after.0)).then_some(latest)
     }
 }
 
@@ -179,7 +181,7 @@ impl PastTree<'_> {
 
     /// Returns whether a file was compared with the stamp that follows the next older record of its content.
     pub(in crate::operator::past) fn is_settled(&self, ids: InodeNumbers) -> bool {
-        self.stamps.settled.contains(&self.disk.inode(ids))
+        self.stamps.settled.contains_key(&self.disk.inode(ids))
     }
 
     /// Returns the digest of the entries of the git index that the home left at a node, which was changed outside the
