@@ -14,7 +14,7 @@ const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 type EditorSave = fn(&Path, &str);
 
 /// The ways in which people's programs save a file.
-const SAVES: [(&str, EditorSave); 4] = [
+const SAVES: [(&str, EditorSave); 5] = [
     ("in place", |path, text| fs::write(path, text).unwrap()),
     ("in place without emptying it first", |path, text| {
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
@@ -35,6 +35,12 @@ const SAVES: [(&str, EditorSave); 4] = [
             fs::remove_file(backup).unwrap();
         },
     ),
+    ("as a new file beside a backup", |path, text| {
+        let mut backup = path.as_os_str().to_owned();
+        backup.push("~");
+        fs::rename(path, backup).unwrap();
+        fs::write(path, text).unwrap();
+    }),
 ];
 
 fn home_with(text: &str) -> Home {

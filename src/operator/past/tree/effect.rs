@@ -213,7 +213,10 @@ impl PastTree<'_> {
             }
             _ => {}
         }
-        if let Some(node) = ids.and_then(|ids| self.by_ids(ids)) {
+        let elsewhere = ids.and_then(|ids| self.by_ids(ids));
+        if let Some(node) = elsewhere
+            && !(there.is_some() && self.is_backup(node, (dir, name)))
+        {
             self.compare_with_stamp(node)?;
             return Ok(node);
         }
@@ -248,7 +251,7 @@ impl PastTree<'_> {
                 (known, there) if self.in_doubt => {
                     return self.displaced_node(path, ids, (known, there)).map(Some);
                 }
-                (None, Some(node)) if self.may_succeed_at(path, node)? => {
+                (known, Some(node)) if self.may_take_place(path, known, node)? => {
                     self.succeed(node, ids)?;
                     Some(node)
                 }

@@ -20,7 +20,7 @@ use crate::journal::{FileTime, InodeNumbers, LeftState, Op, tail};
 use crate::name::WorldPath;
 use crate::operator::past::disk::compact_inode::CompactInode;
 use crate::operator::past::disk::interner::NumberHash;
-use crate::operator::past::disk::node_id::{NodeId, ROOT};
+use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT};
 use crate::operator::past::tree::copy::{digest_of, io_error};
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::past_tree::PastTree;
@@ -267,12 +267,30 @@ impl PastTree<'_> {
             && self.ids(node).is_some())
     }
 
-    /// As [`PastTree::may_succeed`], for the file at a path.
-    pub(super) fn may_succeed_at(&mut self, path: &WorldPath, node: NodeId) -> Result<bool> {
-        match self.dir_near(path)? {
-            Some(dir) => self.may_succeed(dir, node),
-            None => Ok(false),
-        }
+    /// As [`PastTree::may_succeed`], for the file at a path. `known` is the one that the home left there, if it is
+    /// somewhere else.
+    pub(super) fn may_take_place(
+        &mut self,
+        path: &WorldPath,
+        known: Option<NodeId>,
+        node: NodeId,
+    ) -> Result<bool> {
+        let (Some(dir), Some(name)) = (self.dir_near(path)?, path.name()) else {
+            return Ok(false);
+        };
+        let place = (dir, self.disk.name_id(name.bytes()));
+        Ok(
+            known.is_none_or(|known| self.is_backup(known, place))
+                && self.may_succeed(dir, node)?,
+        )
+    }
+
+    /// Returns whether a file is the backup that an editor made of the one at a place, by moving that to `NAME~`, before
+    /// it saved it anew.
+    pub(super) fn is_backup(&self, node: NodeId, (dir, name): NameSlot) -> bool {
+        self.slot(node).is_some_and(|(at, backup)| {
+            at == dir && backup.strip_suffix(b"~") == Some(&*self.disk.text(name))
+        })
     }
 
     /// Makes a file the successor of one that the home left at its path and that is gone: somebody saved it anew.
