@@ -440,3 +440,26 @@ fn past_of_a_file_that_an_undo_moved_back_is_not_the_owners() {
     assert_eq!(text(&home, "f"), owners);
     assert_eq!(content_before(&home, "f"), None);
 }
+
+/// An editor in the home moves the file that it had made itself to its backup, and makes another.
+#[test]
+fn past_of_a_file_that_an_agents_editor_made_twice_is_unknown() {
+    need_mount!();
+    let mut home = home_with(LINES);
+    home.sh("mv f f~; echo 1 > f; mv f f~; echo 2 > f");
+    let session = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let session = session.last().unwrap().unwrap().file_name();
+    let last = last_operation(&home);
+    fs::write(home.store().join("f"), "owner\n").unwrap();
+    home.umount();
+    let (_, save) = SAVES[2];
+    save(&home.store().join("f"), "owner again\n");
+    let point = format!("{}:{last}", session.to_str().unwrap());
+    let store = home.store().to_str().unwrap();
+    let output = trumanfs(&["cat", store, "/f", "--at", &point]);
+    assert!(!output.status.success(), "{}", describe(&output));
+}
+
+fn last_operation(home: &Home) -> u64 {
+    home.journal().last().unwrap()["seq"].as_u64().unwrap()
+}

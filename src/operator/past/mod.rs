@@ -301,8 +301,9 @@ impl<'a> Past<'a> {
                 .retain(|(session, stamp)| point.includes(session, stamp.seq));
             self.tree.note_stamps(next.stamps);
             self.tree.effects(&next.record, &next.session)?;
-            // What is older than a move to the path is about another file.
+            // What is older than the file's creation or its move to the path is about another one.
             let comes = match &next.record.op {
+                Op::Create { path: at, .. } | Op::Mknod { path: at, .. } => at == path,
                 Op::Rename { to, .. } | Op::Restore { to, .. } => to == path,
                 op => op.content().is_some(),
             };
