@@ -14,6 +14,9 @@ use crate::common::{
 /// How long the file is.
 const LENGTH: usize = 8 << 20;
 
+/// How much of it is written at once.
+const STEP: usize = 256 << 10;
+
 /// Writes the file anew without end, each time with another byte from its beginning to its end, and puts its times back: by a map
 /// that stays, or each time with a descriptor of its own.
 const WRITER: &str = r#"
@@ -69,7 +72,26 @@ impl Drop for Writer {
     }
 }
 
-/// Copies a file while a program writes to it. Each copy that is made has one byte throughout.
+/// Returns whether a file had this content at one moment: another byte up to where the writer was, which may have waited
+/// there for its turn on a processor while the file was copied.
+fn is_state(content: &[u8]) -> bool {
+    let (Some(new), Some(old)) = (content.first(), content.last()) else {
+        return false;
+    };
+    let are = |steps: &[&[u8]], byte: u8| steps.iter().all(|step| step.iter().all(|b| *b == byte));
+    let steps: Vec<&[u8]> = content.chunks(STEP).collect();
+    let turn = steps.iter().position(|step| !are(&[*step], *new));
+    let Some((before, [at, after @ ..])) = turn.and_then(|turn| steps.split_at_checked(turn))
+    else {
+        return true;
+    };
+    // The first bytes of a step may be written last.
+    let new = before.first().map_or(old % 250 + 1, |step| step[0]);
+    let at_it = at.iter().all(|byte| [new, *old].contains(byte));
+    new == old % 250 + 1 && are(before, new) && at_it && are(after, *old)
+}
+
+/// Copies a file while a program writes to it. Each copy that is made is the file at one moment.
 fn copy_while_written(host: &Host, run: &dyn Fn(&str, &[&str]) -> Told) {
     let from = host.write("from", vec![0; LENGTH]);
     for way in ["map", "pwrite"] {
@@ -80,11 +102,7 @@ fn copy_while_written(host: &Host, run: &dyn Fn(&str, &[&str]) -> Told) {
             let told = run(&name, &[&from, &to]);
             if told.code() == "SUCCESS" {
                 let copy = fs::read(&to).unwrap();
-                let first = copy[0];
-                assert!(
-                    copy.iter().all(|byte| *byte == first),
-                    "{name} is torn: {told:?}"
-                );
+                assert!(is_state(&copy), "{name} is torn: {told:?}");
                 assert_eq!(copy.len(), LENGTH, "{name}");
             } else {
                 assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
@@ -234,4 +252,29 @@ fn move_into_directory_that_cannot_be_read_does_nothing() {
     assert_eq!(told.code(), "EXECUTION_FAILED", "{told:?}");
     assert_eq!(fs::read(&from).unwrap(), b"content");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+}
+
+#[test]
+fn torn_content_is_no_state() {
+    let content = |runs: &[(u8, usize)]| {
+        let runs = runs.iter().map(|(byte, length)| vec![*byte; *length]);
+        runs.collect::<Vec<_>>().concat()
+    };
+    assert!(is_state(&content(&[(7, LENGTH)])));
+    assert!(is_state(&content(&[(8, STEP + 5), (7, LENGTH - STEP - 5)])));
+    assert!(is_state(&content(&[(8, 5), (7, LENGTH - 5)])));
+    assert!(is_state(&content(&[(1, STEP), (250, LENGTH - STEP)])));
+    // The reader was overtaken, or read what is two turns apart.
+    assert!(!is_state(&content(&[(7, STEP), (8, LENGTH - STEP)])));
+    assert!(!is_state(&content(&[(9, STEP), (7, LENGTH - STEP)])));
+    assert!(!is_state(&content(&[
+        (8, STEP),
+        (7, STEP),
+        (8, LENGTH - 2 * STEP)
+    ])));
+    assert!(!is_state(&content(&[
+        (8, STEP),
+        (7, STEP),
+        (6, LENGTH - 2 * STEP)
+    ])));
 }
