@@ -32,7 +32,7 @@ struct JointReport<'r> {
 /// Takes a request back in its store, and what belongs to it in others, by the requests that `of_other` makes.
 ///
 /// # Errors
-/// What keeps one of the stores from being planned for: nothing was changed in any.
+/// Those of planning in one of the stores: nothing was changed in any.
 pub(super) fn undo_in_all(
     client: &Client,
     request: UndoRequest,

@@ -270,11 +270,11 @@ fn whole_run(run: &str) -> UndoQuery {
     }
 }
 
-/// How it is said what came of an undo.
+/// The form in which the outcome of an undo is printed.
 pub(super) struct UndoOutput<'o> {
-    /// How to go on where it stopped half-way.
+    /// The advice for an undo that stopped half-way.
     pub(super) next: &'o str,
-    /// What a redo takes back, in the words of its command.
+    /// The undo that a redo takes back, in the words of its command.
     pub(super) taken_back: Option<&'o str>,
     pub(super) json: bool,
     to_stderr: bool,

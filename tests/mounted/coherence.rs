@@ -281,7 +281,7 @@ fn changes_behind_the_mount_show_with_a_short_life() {
     report("--cache-ttl 0.2", &changes_behind(&["--cache-ttl", "0.2"]));
 }
 
-/// What the kernel knows of a name is of the node that stood there: what is there now is looked up, and never absent.
+/// The kernel knows a name of the node that stood there: the one that is there now is looked up, and never absent.
 #[test]
 fn what_was_replaced_behind_the_mount_is_never_absent() {
     need_mount!();

@@ -10,21 +10,21 @@ use crate::common::tree::tree;
 use crate::common::{binary, describe, need_mount, need_tools, run_limited};
 
 /// A repository with linked worktrees, and a state home beside it.
-struct Worktrees {
+struct LinkedWorktrees {
     _dir: tempfile::TempDir,
     base: PathBuf,
 }
 
 const COMMIT: &str = "echo agent >>README; git commit -qam agent";
 
-impl Worktrees {
+impl LinkedWorktrees {
     /// A repository with `number` linked worktrees, `w1` and so on.
-    fn new(number: usize) -> Worktrees {
+    fn new(number: usize) -> LinkedWorktrees {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::TempDir::with_prefix("trumanfs-").unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let base = dir.path().canonicalize().unwrap();
-        let made = Worktrees { _dir: dir, base };
+        let made = LinkedWorktrees { _dir: dir, base };
         for name in ["state", "repo", "other"] {
             fs::create_dir(made.base.join(name)).unwrap();
         }
@@ -85,7 +85,7 @@ impl Worktrees {
         run_limited(self.agent_command(name, options, script), LIMIT)
     }
 
-    /// What git says of a worktree, once it has looked at everything.
+    /// Returns the words of `git fsck` and `git status` in a worktree, once it has looked at everything.
     #[track_caller]
     fn state(&self, name: &str) -> String {
         let script = "git fsck --full --strict --no-dangling 2>&1; git status --porcelain -b; git log --oneline --all; git ls-files -s; cat README";
@@ -128,7 +128,7 @@ fn run_of(output: &Output) -> String {
 fn commit_in_a_linked_worktree_is_undone_and_redone_in_both() {
     need_mount!();
     need_tools!("git");
-    let repo = Worktrees::new(2);
+    let repo = LinkedWorktrees::new(2);
     let before = repo.state("w1");
     let output = repo.agent("w1", &[], COMMIT);
     good(&output);
@@ -165,7 +165,7 @@ fn commit_in_a_linked_worktree_is_undone_and_redone_in_both() {
 fn conflict_in_one_directory_keeps_all_as_they_are() {
     need_mount!();
     need_tools!("git");
-    let repo = Worktrees::new(1);
+    let repo = LinkedWorktrees::new(1);
     good(&repo.agent(
         "w1",
         &[],
@@ -190,7 +190,7 @@ fn conflict_in_one_directory_keeps_all_as_they_are() {
 fn git_directory_that_does_not_name_the_worktree_stays_away() {
     need_mount!();
     need_tools!("git");
-    let repo = Worktrees::new(1);
+    let repo = LinkedWorktrees::new(1);
     repo.owner(
         "other",
         "git init -q -b main .; git commit -q --allow-empty -m secret",
@@ -227,7 +227,7 @@ fn git_directory_that_does_not_name_the_worktree_stays_away() {
 #[test]
 fn further_directory_is_recorded_and_taken_back_with_the_run() {
     need_mount!();
-    let repo = Worktrees::new(0);
+    let repo = LinkedWorktrees::new(0);
     fs::write(repo.path("other/f"), "one\ntwo\n").unwrap();
     fs::create_dir(repo.path("project")).unwrap();
     fs::write(repo.path("other/.netrc"), "").unwrap();
@@ -288,7 +288,7 @@ fn further_directory_is_recorded_and_taken_back_with_the_run() {
 #[test]
 fn directories_that_lie_in_each_other_are_refused() {
     need_mount!();
-    let repo = Worktrees::new(0);
+    let repo = LinkedWorktrees::new(0);
     fs::create_dir(repo.path("repo/inner")).unwrap();
     let base = repo.base.to_str().unwrap();
     for also in [".", "inner", ".git", base] {
@@ -314,7 +314,7 @@ fn directories_that_lie_in_each_other_are_refused() {
 fn repository_and_its_git_directory_exclude_each_other() {
     need_mount!();
     need_tools!("git");
-    let repo = Worktrees::new(1);
+    let repo = LinkedWorktrees::new(1);
     let wait = "touch ready; while [ ! -e end ]; do sleep 0.05; done";
     let mut outer = begin(repo.agent_command("repo", &["--timeout", "60"], wait));
     until("the agent begins", || repo.path("repo/ready").exists());
@@ -345,7 +345,7 @@ fn repository_and_its_git_directory_exclude_each_other() {
 fn five_agents_in_five_worktrees_of_one_repository() {
     need_mount!();
     need_tools!("git");
-    let repo = Worktrees::new(5);
+    let repo = LinkedWorktrees::new(5);
     let names: Vec<String> = (1..=5).map(|number| format!("w{number}")).collect();
     let before: Vec<String> = names.iter().map(|name| repo.head(name)).collect();
     let agents: Vec<Output> = std::thread::scope(|scope| {
@@ -394,7 +394,7 @@ fn five_agents_in_five_worktrees_of_one_repository() {
 fn worktree_below_a_repository_that_is_a_store() {
     need_mount!();
     need_tools!("git");
-    let repo = Worktrees::new(1);
+    let repo = LinkedWorktrees::new(1);
     repo.owner("repo", "git worktree add -q -b inner trees/inner");
     good(&repo.agent("repo/trees/inner", &[], COMMIT));
     assert!(repo.owner("repo/trees/inner", "git log").contains("agent"));
@@ -414,7 +414,7 @@ fn worktree_below_a_repository_that_is_a_store() {
 fn hooks_of_a_git_directory_are_flagged() {
     need_mount!();
     need_tools!("git");
-    let repo = Worktrees::new(1);
+    let repo = LinkedWorktrees::new(1);
     let script = "cd $(git rev-parse --git-common-dir); mkdir -p hooks; echo x >hooks/pre-commit; git config core.pager x";
     let output = repo.agent("w1", &[], script);
     good(&output);
@@ -428,7 +428,7 @@ fn hooks_of_a_git_directory_are_flagged() {
 #[test]
 fn review_of_one_directory_names_the_other_and_reject_takes_both_back() {
     need_mount!();
-    let repo = Worktrees::new(0);
+    let repo = LinkedWorktrees::new(0);
     fs::create_dir(repo.path("project")).unwrap();
     let other = repo.path("other");
     let also = ["--also", other.to_str().unwrap()];
