@@ -5,21 +5,26 @@ PROGRAM, STORE = sys.argv[1:3]
 LIMIT = 40
 
 
+def set_size(terminal, rows, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 class Person:
     """Somebody at a terminal, who types and reads."""
 
     def __init__(self):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            set_size(0, 33, 99)
             os.chdir(STORE)
             os.environ.update(PS1="outer> ", TERM="xterm-256color")
             os.execvp("bash", ["bash", "--norc", "-i"])
         self.shown = b""
-        self.resize(33, 99)
         self.reads("outer> ")
 
     def resize(self, rows, columns):
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        """Not while a bash is on its way to its prompt: readline reads the size there and sets what it read."""
+        set_size(self.fd, rows, columns)
 
     def types(self, text):
         os.write(self.fd, text.encode())
@@ -50,6 +55,7 @@ person.types("tty; stty size; tput colors; echo in$((1+1))\n")
 person.reads("/dev/pts/0")
 person.reads("33 99")
 person.reads("in2")
+person.reads("bash-")
 person.resize(40, 120)
 person.types("sleep 0.3; stty size\n")
 person.reads("40 120")
@@ -65,16 +71,19 @@ person.types("echo code=$?\n")
 person.reads("code=3")
 
 # A program that is stopped by ^Z: the outer shell has its terminal back, and fg has the program go on.
-person.types(f"{PROGRAM} agent -- python3 -c 'import time; print(chr(64)*5, flush=True); time.sleep(1000)'\n")
-person.reads("@@@@@")
-time.sleep(0.3)
+with open(f"{STORE}/stopped.py", "w") as program:
+    program.write("import os, signal, time\n")
+    program.write("signal.signal(signal.SIGCONT, lambda *_: os.write(1, b'going on\\n'))\n")
+    program.write("os.write(1, b'begun\\n')\ntime.sleep(1000)\n")
+person.types(f"{PROGRAM} agent -- python3 stopped.py\n")
+person.reads("begun")
 person.types("\x1a")
 person.reads("Stopped")
 person.types("stty -a | grep -o ' icanon'; echo outer$((4+4))\n")
 person.reads(" icanon")
 person.reads("outer8")
 person.types("fg\n")
-time.sleep(0.5)
+person.reads("going on")
 person.types("\x03")
 person.reads("KeyboardInterrupt")
 person.reads("nothing was changed")
@@ -109,6 +118,7 @@ def ends(said):
     person.reads(said)
     person.types("echo over$((6+6))\n")
     person.reads("over12")
+    person.reads("outer> ")
 
 
 # Programs that take the whole screen.
