@@ -142,10 +142,12 @@ impl<'a> OriginAtFork<'a> {
         is_since(time, self.done) && !is_since(time, self.until)
     }
 
-    /// Returns whether an inode is older than the fork, as far as the file system has times of birth.
+    /// Returns whether a name is older than the fork, as far as the file system has times of birth. One of several names
+    /// of a file may be a link that was made since, which shows in the file's time of change alone.
     fn is_older(&self, meta: &Meta) -> bool {
         let (sec, nsec) = self.began;
-        meta.born < sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec)
+        let born = meta.born < sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec);
+        born && (meta.is_dir() || meta.nlink < 2 || !is_since(meta.ctime, self.began))
     }
 
     /// Returns whether a content was changed through the home, and is again what it was, as after an undo.
