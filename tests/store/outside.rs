@@ -447,17 +447,43 @@ fn past_of_a_file_that_an_agents_editor_made_twice_is_unknown() {
     need_mount!();
     let mut home = home_with(LINES);
     home.sh("mv f f~; echo 1 > f; mv f f~; echo 2 > f");
-    let session = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
-    let session = session.last().unwrap().unwrap().file_name();
-    let last = last_operation(&home);
+    let point = format!("{}:{}", session_of(&home), last_operation(&home));
     fs::write(home.store().join("f"), "owner\n").unwrap();
     home.umount();
     let (_, save) = SAVES[2];
     save(&home.store().join("f"), "owner again\n");
-    let point = format!("{}:{last}", session.to_str().unwrap());
     let store = home.store().to_str().unwrap();
     let output = trumanfs(&["cat", store, "/f", "--at", &point]);
     assert!(!output.status.success(), "{}", describe(&output));
+}
+
+/// An agent's editor writes the file itself after a copy of it, and its owner's editor makes the copy's name a backup.
+#[test]
+fn backups_of_both_with_one_name_are_told_apart() {
+    need_mount!();
+    let home = home_after("cp f f~; sed s/5/five/ f~ >f; rm f~", LINES);
+    let (_, save) = SAVES[4];
+    save(
+        &home.store().join("f"),
+        &format!("owner\n{}", LINES.replace('5', "five")),
+    );
+    let point = format!("{}:{}", session_of(&home), last_operation(&home));
+    assert_eq!(content_before(&home, "f").as_deref(), Some(LINES));
+    undo(&home, &["--force"], 0);
+    assert_eq!(text(&home, "f"), format!("owner\n{LINES}"));
+    assert_eq!(content_before(&home, "f").as_deref(), Some(LINES));
+    let store = home.store().to_str().unwrap();
+    let output = trumanfs(&["cat", store, "/f", "--at", &point]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(shown, LINES.replace('5', "five"), "{}", describe(&output));
+}
+
+/// The only session of a home.
+fn session_of(home: &Home) -> String {
+    let mut sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let session = sessions.next().unwrap().unwrap().file_name();
+    assert!(sessions.next().is_none());
+    session.into_string().unwrap()
 }
 
 fn last_operation(home: &Home) -> u64 {

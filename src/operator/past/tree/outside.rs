@@ -26,6 +26,7 @@ use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::store::layout::TRASH;
 use crate::world::store::settle::open_journal;
+use crate::world::trash::trash_entries::parse_entry;
 
 /// A record's session and number.
 type RecordKey = (Arc<str>, u64);
@@ -286,11 +287,24 @@ impl PastTree<'_> {
     }
 
     /// Returns whether a file is the backup that an editor made of the one at a place, by moving that to `NAME~`, before
-    /// it saved it anew.
+    /// it saved it anew. A record may have given `NAME~` to another file since, or moved the backup into the trash.
     pub(super) fn is_backup(&self, node: NodeId, (dir, name): NameSlot) -> bool {
-        self.slot(node).is_some_and(|(at, backup)| {
-            at == dir && backup.strip_suffix(b"~") == Some(&*self.disk.text(name))
-        })
+        let name = self.disk.text(name);
+        let trash = self.lookup(ROOT, TRASH).ok().flatten();
+        let is_backup = |(at, backup): NameSlot| {
+            let backup = self.disk.text(backup);
+            let removed = parse_entry(&backup).filter(|_| Some(at) == trash);
+            let known = match removed {
+                Some((_, name)) => name,
+                None if at == dir => &*backup,
+                None => return false,
+            };
+            known.strip_suffix(b"~") == Some(&*name)
+        };
+        match self.place_of(node) {
+            Some(place) => is_backup(place),
+            None => self.known_places(node).any(is_backup),
+        }
     }
 
     /// Makes a file the successor of one that the home left at its path and that is gone: somebody saved it anew.

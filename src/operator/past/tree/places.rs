@@ -169,10 +169,15 @@ impl PastTree<'_> {
             let there = self.lookup_id(*dir, *name_id);
             there.ok().flatten() == Some(node)
         };
+        self.known_places(node).filter(holds)
+    }
+
+    /// Iterates over the names that a node has or had on the way here, on the disk or before; others may have them now.
+    pub(super) fn known_places(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
         let given = self.parents.names_of(node);
         let others = std::iter::once_with(move || self.disk.other_places(node)).flatten();
         let there = std::iter::once_with(move || self.disk.name_of(node)).flatten();
-        given.chain(there).chain(others).filter(holds)
+        given.chain(there).chain(others)
     }
 
     /// Makes a name mean another node, or none.
