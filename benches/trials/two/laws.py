@@ -79,7 +79,7 @@ class Recorder:
         self.modes, self.gone, self.made, self.run_of_line = {}, {}, {}, {}
         self.lines, self.contents = set(), set()
         self.person_inodes, self.other_inodes, self.moved_inodes = set(), set(), set()
-        self.moved_to = set()
+        self.moved_paths = set()
         self.person_paths, self.other_paths = set(), set()
         self.moments = []
         self.add(tree, point, None, None, set(), ())
@@ -115,11 +115,16 @@ class Recorder:
                 self.made[path] = who
             if old is None or old.mode != new.mode:
                 self.modes[path] = who
-            source = source_of(path, before, tree) or linked_to(path, before, tree)
-            if source and source not in tree and who != PERSON:
+            moved_from = source_of(path, before, tree)
+            source = moved_from or linked_to(path, before, tree)
+            if moved_from and who != PERSON:
                 self.moved_inodes.add(new.inode)
-                self.moved_to.add(path)
+                self.moved_paths.update((moved_from, path))
             owners[path] = {line: self.owner(line, path, source, who, run) for line in new.lines()}
+            if who == PERSON and old and old.links > 1 and old.inode != new.inode:
+                # A save that cuts a link: what a run wrote by another name is in a copy, which a verb may leave or mend.
+                nobodys = [line for line, (owner, _) in owners[path].items() if owner == AGENT]
+                owners[path].update(dict.fromkeys(nobodys, (None, None)))
         self.owners = owners
         self.add(tree, point, who, run, paths, held)
 
@@ -220,9 +225,10 @@ class Recorder:
                 raise Differs("1 made up", f"/{path} has lines that nobody wrote:\n{show(made_up)}")
 
     def was_moved(self, path):
-        """Whether an agent moved a thing or a directory above it, so that what a person wrote there goes with it."""
+        """Whether an agent moved a thing from or to a path, or a directory above it, so that what a person wrote there goes
+        with it, also when an undo and a redo move it again."""
         while path:
-            if path in self.moved_to or self.now()[path].inode in self.moved_inodes:
+            if path in self.moved_paths or self.now()[path].inode in self.moved_inodes:
                 return True
             path = os.path.dirname(path)
         return False
