@@ -190,9 +190,21 @@ impl OfflineStore {
     }
 
     fn begin(&self) -> Result<World> {
+        let claim = self.reading.take_claim();
+        let makes_store = matches!(claim, Some(StoreClaim::Directory(_)));
+        match self.begin_with(claim) {
+            // Another command found the new store first, and has its lock: it is waited for like any other.
+            Err(Error::Refused { .. }) if makes_store => {
+                self.reading.claim(self.patience.into())?;
+                self.begin_with(self.reading.take_claim())
+            }
+            begun => begun,
+        }
+    }
+
+    fn begin_with(&self, claim: Option<StoreClaim>) -> Result<World> {
         let options = self.reading.options();
         let root = self.reading.root().duplicate()?;
-        let claim = self.reading.take_claim();
         // A directory's own lock is held until the store has one.
         let (located, _directory) = match claim {
             Some(StoreClaim::Store(file)) => (Some(file), None),

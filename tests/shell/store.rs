@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -331,6 +331,37 @@ fn a_line_that_may_change_something_waits_before_it_starts_and_not_in_the_middle
     assert_eq!(program(&[], store.path(), line).2, Some(0));
 }
 
+/// A line that is the first to change a directory waits in mid-line for one that found the new store's lock first.
+#[test]
+fn who_makes_a_store_waits_for_whoever_has_its_lock_first() {
+    let store = tempfile::tempdir().unwrap();
+    let mut making = Command::new(crate::common::binary())
+        .args(["exec", "--wait", "100", "--root"])
+        .arg(store.path())
+        .args(["--", "echo begun; cat; echo x > f"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut begun = String::new();
+    let mut shown = BufReader::new(making.stdout.take().unwrap());
+    shown.read_line(&mut begun).unwrap();
+    assert_eq!(begun, "begun\n");
+    let state = store.path().join(".trumanfs");
+    fs::DirBuilder::new().mode(0o700).create(&state).unwrap();
+    let mut options = fs::OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(0o600);
+    let lock = options.open(state.join("lock")).unwrap();
+    lock.lock().unwrap();
+    drop(making.stdin.take());
+    // Longer than a mount waits.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!store.path().join("f").exists());
+    drop(lock);
+    assert!(making.wait().unwrap().success());
+    assert_eq!(fs::read_to_string(store.path().join("f")).unwrap(), "x\n");
+}
+
 /// 36 of 40 such lines failed at once, and the advice was to unmount.
 #[test]
 fn many_lines_at_once_all_succeed() {
@@ -345,8 +376,8 @@ fn many_lines_at_once_all_succeed() {
                     .args(["exec", "--wait", "100", "--root"])
                     .arg(store.path())
                     .args(["--", &line(round * 20 + number)])
-                    .stdout(std::process::Stdio::null())
-                    .stderr(std::process::Stdio::piped())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::piped())
                     .spawn()
                     .unwrap()
             })
