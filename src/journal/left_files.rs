@@ -22,6 +22,9 @@ const MAX_FILES: usize = 1 << 16;
 /// The number of stamps that may wait, on a full disk; any more are left out.
 const MAX_WAITING: usize = 1 << 16;
 
+/// The number of stamps that there is room for from the beginning.
+const MAX_ROOM: usize = 1 << 12;
+
 /// The files of a session.
 #[derive(Debug, Default)]
 pub(super) struct LeftFiles {
@@ -52,13 +55,52 @@ struct LeftFile {
     stamp: Option<LeftState>,
     /// The stamp that was added last.
     left: Option<LeftState>,
-    /// The records since the content was kept last that a stamp followed, each with the state that the next one has
-    /// from before it.
-    stamped: Vec<(u64, Option<StateBefore>)>,
+    /// The records since the content was kept last that a stamp followed.
+    stamped: Vec<StampedRecord>,
 }
 
 /// The size, where it is known, and the modification time that a record has from before it.
 type StateBefore = (Option<u64>, FileTime);
+
+/// A record that a stamp followed.
+#[derive(Debug)]
+struct StampedRecord {
+    seq: u64,
+    /// The state that the next record has from before it.
+    then: Option<StateBefore>,
+    /// The state in the stamp of it that was added last.
+    left: Option<(u64, FileTime, Option<u32>)>,
+}
+
+impl StampedRecord {
+    fn new(seq: u64) -> StampedRecord {
+        StampedRecord {
+            seq,
+            then: None,
+            left: None,
+        }
+    }
+
+    /// Returns the stamp that the file has after the record, given its state now. `None`: it has that one already.
+    fn stamp(&mut self, last: &LeftState) -> Option<LeftState> {
+        let size = self.then.and_then(|(size, _)| size).unwrap_or(last.size);
+        let mtime = self.then.map_or(last.mtime, |(_, mtime)| mtime);
+        let mode = last.mode.filter(|_| self.then.is_none());
+        let left = Some((size, mtime, mode));
+        // Of the record before a change, the time of change does not count.
+        if self.then.is_some() && self.left == left {
+            return None;
+        }
+        self.left = left;
+        Some(LeftState {
+            seq: self.seq,
+            size,
+            mtime,
+            mode,
+            ..last.clone()
+        })
+    }
+}
 
 /// A change of a content by a record.
 struct RecordedWrite {
@@ -126,7 +168,7 @@ impl LeftFiles {
         self.remember(ids, seq);
         if let Some(file) = self.files.get_mut(&ids) {
             file.opened = Some((meta.size, time(meta.mtime)));
-            file.stamped.push((seq, None));
+            file.stamped.push(StampedRecord::new(seq));
         }
         self.add(LeftState {
             made: true,
@@ -159,8 +201,8 @@ impl LeftFiles {
             file.seq = seq;
             if let Some(before) = before {
                 file.changed = seq;
-                let open = file.stamped.iter_mut().filter(|(_, then)| then.is_none());
-                open.for_each(|(_, then)| *then = Some(before));
+                let open = file.stamped.iter_mut().filter(|of| of.then.is_none());
+                open.for_each(|of| of.then = Some(before));
             }
             if let Op::Write { size, mtime, .. } = op {
                 file.opened = Some((*size, *mtime));
@@ -259,29 +301,33 @@ impl LeftFiles {
         let Some(last) = file.stamp.clone() else {
             return;
         };
-        if file.stamped.last().is_none_or(|(seq, _)| *seq != last.seq) {
+        if file.stamped.last().is_none_or(|of| of.seq != last.seq) {
             if file.stamped.len() == MAX_STAMPED {
                 file.stamped.remove(0);
             }
-            file.stamped.push((last.seq, None));
+            file.stamped.push(StampedRecord::new(last.seq));
         } else if file.left.as_ref() == Some(&last) {
             return;
         }
-        file.left = Some(last.clone());
-        let stamped = file.stamped.clone();
-        self.add_all(&stamped, &last);
+        self.add_all(ids, &last);
+        if let Some(file) = self.files.get_mut(&ids) {
+            file.left = Some(last);
+        }
     }
 
-    /// Adds stamps after records. `last` is the state now.
-    fn add_all(&mut self, stamped: &[(u64, Option<StateBefore>)], last: &LeftState) {
-        for (seq, then) in stamped {
-            self.add(LeftState {
-                seq: *seq,
-                size: then.and_then(|(size, _)| size).unwrap_or(last.size),
-                mtime: then.map_or(last.mtime, |(_, mtime)| mtime),
-                mode: last.mode.filter(|_| then.is_none()),
-                ..last.clone()
-            });
+    /// Adds the stamps after a file's records that are new. `last` is the state now.
+    fn add_all(&mut self, ids: InodeNumbers, last: &LeftState) {
+        let Some(file) = self.files.get_mut(&ids) else {
+            return;
+        };
+        let mut stamped = std::mem::take(&mut file.stamped);
+        for of in &mut stamped {
+            if let Some(stamp) = of.stamp(last) {
+                self.add(stamp);
+            }
+        }
+        if let Some(file) = self.files.get_mut(&ids) {
+            file.stamped = stamped;
         }
     }
 
@@ -296,8 +342,7 @@ impl LeftFiles {
                 mtime,
                 ..last.clone()
             };
-            let stamped = file.stamped.clone();
-            self.add_all(&stamped, &last);
+            self.add_all(change.ids, &last);
         }
     }
 
@@ -353,7 +398,9 @@ impl LeftFiles {
     /// Takes all stamps that wait.
     pub(super) fn take(&mut self) -> Vec<LeftState> {
         self.places.clear();
-        std::mem::take(&mut self.waiting)
+        // As many will wait again, perhaps: each time that it grows, a list is copied.
+        let room = self.waiting.len().min(MAX_ROOM);
+        std::mem::replace(&mut self.waiting, Vec::with_capacity(room))
     }
 
     fn remember(&mut self, ids: InodeNumbers, seq: u64) {
