@@ -77,8 +77,10 @@ impl TextComparison {
     }
 
     fn with_time_limit(before: Vec<u8>, after: Vec<u8>, patience: Duration) -> TextComparison {
+        let sides = [&before, &after].map(|text| lines(text));
+        // Only the search may take much longer than a person waits.
         let start = Instant::now();
-        let ops = compare(&lines(&before), &lines(&after), patience);
+        let ops = compare(&sides[0], &sides[1], patience);
         TextComparison {
             is_rough: start.elapsed() >= patience,
             before: LineIndex::new(before),
