@@ -25,7 +25,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 const SEAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// The time that the other end may take to note that nothing more will be asked.
-const FINISH_LIMIT: Duration = Duration::from_secs(5);
+const FINISH_LIMIT: Duration = Duration::from_secs(30);
 
 const SAME_RELEASE: &str = "Use the trumanfs of the same release as the daemon's";
 

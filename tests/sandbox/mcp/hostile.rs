@@ -367,10 +367,11 @@ fn progress_is_told_by_the_token_that_was_given_and_to_nobody_else() {
 fn a_list_of_edits_that_was_cancelled_lets_others_edit() {
     need_mount!();
     let store = tempfile::tempdir().unwrap();
-    std::fs::write(store.path().join("big"), "ab".repeat(4 << 20)).unwrap();
+    std::fs::write(store.path().join("big"), "ab".repeat(1 << 19)).unwrap();
     std::fs::write(store.path().join("small"), "a").unwrap();
     let mut server = Server::start(Era::Sessions, store.path(), &[]);
-    let there_and_back: Vec<Value> = (0..1000)
+    // Each edit is short, all of them take minutes.
+    let there_and_back: Vec<Value> = (0..10000)
         .flat_map(|_| [("a", "c"), ("c", "a")])
         .map(|(old, new)| json!({"oldText": old, "newText": new, "replace_all": true}))
         .collect();
@@ -383,7 +384,7 @@ fn a_list_of_edits_that_was_cancelled_lets_others_edit() {
         json!({"path": "small", "old_string": "a", "new_string": "b"}),
     );
     assert!(
-        begun.elapsed() < Duration::from_secs(10),
+        begun.elapsed() < Duration::from_secs(30),
         "{:?}",
         begun.elapsed()
     );

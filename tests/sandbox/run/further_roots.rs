@@ -291,14 +291,11 @@ fn directories_that_lie_in_each_other_are_refused() {
     let repo = LinkedWorktrees::new(0);
     fs::create_dir(repo.path("repo/inner")).unwrap();
     let base = repo.base.to_str().unwrap();
+    let mut told = Vec::new();
     for also in [".", "inner", ".git", base] {
         let output = repo.agent("repo", &["--also", also], "true");
-        assert_eq!(
-            output.status.code(),
-            Some(125),
-            "{also}: {}",
-            describe(&output)
-        );
+        told.push(format!("{also}: {}", describe(&output)));
+        assert_eq!(output.status.code(), Some(125), "{told:?}");
         assert!(!repo.path("repo/inner/.trumanfs").exists());
     }
     let states = fs::read_dir(repo.path("state/trumanfs"));
@@ -306,7 +303,7 @@ fn directories_that_lie_in_each_other_are_refused() {
     let states: Vec<_> = states
         .filter(|entry| entry.path().join(".trumanfs").exists())
         .collect();
-    assert!(states.is_empty(), "{states:?}");
+    assert!(states.is_empty(), "{states:?} {told:?}");
 }
 
 /// Of a repository and its git directory one at a time is served.
