@@ -393,6 +393,33 @@ fn file_that_the_owner_removed_stays_away() {
     }
 }
 
+/// Nor does what was at the name of a file that the owner moved, also if an undo had brought that back, or the home has
+/// it open for writing where it is.
+#[test]
+fn name_of_a_file_that_the_owner_moved_stays_free() {
+    need_mount!();
+    let save = "mv f f~; echo x > f; rm f~";
+    let home = home_with(LINES);
+    let moves = || fs::rename(home.store().join("f"), home.store().join("g")).unwrap();
+    home.sh(save);
+    moves();
+    home.sh("exec 3>>g");
+    undo(&home, &[], 4);
+    assert!(!home.store().join("f").exists());
+
+    let mut home = home_after(save, LINES);
+    undo(&home, &[], 0);
+    let moved = home.store().join("g");
+    fs::rename(home.store().join("f"), &moved).unwrap();
+    let output = trumanfs(&["redo", home.store().to_str().unwrap()]);
+    let told = describe(&output);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(told.contains("/f was removed or moved later"), "{told}");
+    assert!(!home.store().join("f").exists());
+    assert_eq!(fs::read_to_string(moved).unwrap(), LINES);
+    home.umount();
+}
+
 /// The last name of what the owner wrote is not removed.
 #[test]
 fn link_with_the_last_of_the_owners_text_stays() {

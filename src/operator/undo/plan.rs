@@ -246,14 +246,15 @@ impl UndoPlanner<'_, '_> {
         Ok(false)
     }
 
-    /// Notes that somebody outside the home removed the file that a record had made at a name.
+    /// Notes that somebody outside the home removed or moved the file that a record had made at a name, or had brought back
+    /// there.
     fn note_removed_outside(
         &mut self,
         effects: &[RecordEffect],
         born: Option<NodeId>,
         record: SessionRecord<'_>,
     ) -> Result<()> {
-        if born.is_none_or(|node| !self.past.tree().is_lost(node)) {
+        if born.is_none() && !matches!(record.1.op, Op::Restore { .. }) {
             return Ok(());
         }
         for effect in effects {

@@ -148,9 +148,11 @@ impl UndoPlanner<'_, '_> {
 
     pub(super) fn known_path(&self, node: NodeId) -> Option<WorldPath> {
         let seen = self.target.disk().path(node);
-        seen.filter(|path| !in_trash(path))
+        seen.clone()
+            .filter(|path| !in_trash(path))
             .or_else(|| self.target.path(node))
             .or_else(|| self.past.tree().path(node))
+            .or(seen)
     }
 
     pub(super) fn conflicting_record(&self, (dir, name): NameSlot) -> Option<RecordId> {
