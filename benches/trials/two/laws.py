@@ -107,22 +107,26 @@ class Recorder:
             (self.person_inodes if who == PERSON else self.other_inodes).update(inodes)
             (self.person_paths if who == PERSON else self.other_paths).add(path)
             if new is None:
-                self.gone[path] = who
+                there = {thing.inode for thing in tree.values()}
+                self.gone[path] = (who, old.inode if old.inode in there else None)
                 self.modes.pop(path, None)
                 continue
             self.gone.pop(path, None)
             if old is None:
                 self.made[path] = who
-            if old is None or old.mode != new.mode:
-                self.modes[path] = who
             moved_from = source_of(path, before, tree)
             source = moved_from or linked_to(path, before, tree)
+            if old is None and source and before[source].mode == new.mode:
+                self.modes[path] = self.modes.get(source)
+            elif old is None or old.mode != new.mode:
+                self.modes[path] = who
             if moved_from and who != PERSON:
                 self.moved_inodes.add(new.inode)
                 self.moved_paths.update((moved_from, path))
             owners[path] = {line: self.owner(line, path, source, who, run) for line in new.lines()}
-            if who == PERSON and old and old.links > 1 and old.inode != new.inode:
-                # A save that cuts a link: what a run wrote by another name is in a copy, which a verb may leave or mend.
+            is_cut = old and old.links > 1 and old.inode != new.inode
+            if who == PERSON and (is_cut or moved_from and moved_from + "~" == path):
+                # A save that cuts a link, and a backup: what a run wrote is in a copy, which a verb may leave or mend.
                 nobodys = [line for line, (owner, _) in owners[path].items() if owner == AGENT]
                 owners[path].update(dict.fromkeys(nobodys, (None, None)))
         self.owners = owners
@@ -156,11 +160,15 @@ class Recorder:
         home before the point to the next one after it, since a person's change has a place between records only."""
         at = [number for number, moment in enumerate(self.moments) if moment.point == point]
         first, last = at[0], at[-1]
-        while first > 0 and not self.is_border(first, path):
+        there = {self.moments[number].tree[path].inode for number in at if path in self.moments[number].tree}
+        while first > 0 and not self.is_border(first, path, there):
             first -= 1
-        while last + 1 < len(self.moments) and not self.is_border(last + 1, path):
+        while last + 1 < len(self.moments) and not self.is_border(last + 1, path, there):
             last += 1
         things = [self.moments[number].tree.get(path) for number in range(first, last + 1)]
+        # A person may have moved it in between as well.
+        for number in range(first, last + 1):
+            things += [thing for thing in self.moments[number].tree.values() if thing.inode in there]
         inodes = {thing.inode for thing in things if thing}
         # What a program writes through a descriptor that it has for long has no record of its own.
         for moment in self.moments:
@@ -171,8 +179,12 @@ class Recorder:
             things += [thing for name, thing in tree.items() if thing.inode in inodes or name in names]
         return things
 
-    def is_border(self, number, path):
-        return path in self.moments[number].paths and self.moments[number].who != PERSON
+    def is_border(self, number, path, inodes):
+        """Whether a home or a verb changed a path, or a file by its inode, in a step."""
+        moment = self.moments[number]
+        tree = moment.tree
+        is_it = lambda at: at == path or (at in tree and tree[at].inode in inodes)
+        return moment.who != PERSON and any(is_it(at) for at in moment.paths)
 
     def is_persons(self, path):
         """Whether a person ever did something to a path, to what is there, or above it."""
@@ -191,8 +203,9 @@ class Recorder:
     def persons_lines(self, path):
         return [line for line in self.now()[path].lines() if self.owners[path][line][0] == PERSON]
 
-    def judge_persons(self, after, free=()):
-        """What the person did last is there after a verb. `free`: paths that the verb was told to put back."""
+    def judge_persons(self, after, free=(), back=()):
+        """What the person did last is there after a verb. `free`: paths that the verb was told to put back, of `back` what
+        a run did there."""
         before = self.now()
         everywhere = {line for thing in after.values() for line in thing.lines()}
         by_inode = {thing.inode: thing for thing in after.values()}
@@ -215,9 +228,12 @@ class Recorder:
             if new and self.modes.get(path) == PERSON and new.mode != thing.mode:
                 raise Differs("1 mode", f"/{path}: {oct(thing.mode)} became {oct(new.mode)}")
             self.judge_untouched(path, thing, new)
-        for path, who in self.gone.items():
-            # What had been moved away from there before may come back to a name that is free.
-            if who == PERSON and path in after and path not in free and not source_of(path, before, after):
+        for path, (who, inode) in self.gone.items():
+            if who != PERSON or path not in after or path in free or path in back:
+                continue
+            # What had been moved away from there before may come back to a name that is free. What had been there before
+            # a run may come back, if what the run put there went away from where the person had moved it.
+            if not source_of(path, before, after) and (inode is None or inode in by_inode):
                 raise Differs("1 removed", f"/{path} is back, which the person removed or moved away")
         for path, new in after.items():
             made_up = [line for line in new.lines() if line not in self.lines]
@@ -264,7 +280,7 @@ class Recorder:
                 continue
             old, new = self.moments[first - 1].tree.get(path), after.get(path)
             inodes = {thing.inode for moment in self.moments[first - 1 :] for thing in [moment.tree.get(path)] if thing}
-            if inodes & self.person_inodes:
+            if inodes & self.person_inodes or (new and new.inode in self.person_inodes):
                 continue
             if (old is None) != (new is None) or (old and old.state() != new.state()):
                 raise Differs("3 not back", f"/{path}, which only run {run} touched: was {brief(old)}, is {brief(new)}")

@@ -275,8 +275,9 @@ class Storm:
         number, run = self.any_run()
         paths = sorted(path for moment in self.recorder.moments if moment.run == number for path in moment.all_paths)
         path = "/" + self.draw.choice(paths or ["a"])
-        words = [["undo", self.store, "--run", run, "--path", path], ["reject", self.store, run, path]]
-        self.verb(self.draw.choice(words))
+        words = self.draw.choice([["undo", self.store, "--run", run, "--path", path], ["reject", self.store, run, path]])
+        # A review shows what is missing at a path, and what stood there comes back.
+        self.verb(words, back={path[1:]} if words[0] == "reject" else ())
 
     def verb_hunk(self):
         number, run = self.any_run()
@@ -327,7 +328,7 @@ class Storm:
         files = sorted(path for path, thing in moment.tree.items() if thing.is_file) if moment else []
         return (moment.point, self.draw.choice(files)) if files else (None, None)
 
-    def verb(self, words, judge=None, force=False, free=(), changes=True):
+    def verb(self, words, judge=None, force=False, free=(), back=(), changes=True):
         """Runs a verb and judges it by all laws."""
         before = self.recorder.now()
         code, out, err = self.call(*words, codes=CODES)
@@ -339,7 +340,7 @@ class Storm:
         elif force:
             self.judge_kept(before, after)
         else:
-            self.recorder.judge_persons(after, free)
+            self.recorder.judge_persons(after, free, back)
         if code in (4, 5) and not re.search(r" /\S", out.decode(errors="replace") + err):
             raise Differs("1 named", f"exit {code} of {words[0]} names no path:\n{err}")
         if judge and code in (0, 1):
