@@ -46,11 +46,9 @@ impl RecordHeader<'_> {
 impl LineFields<'_> {
     /// Passes each reference; `None` if a name is invalid.
     fn refs(&self, note: &mut impl FnMut(RecordRef<'_>)) -> Option<()> {
-        for written in [self.path, self.to].into_iter().flatten() {
+        // A link tells what was at the name that it was made from.
+        for written in [self.path, self.to, self.from].into_iter().flatten() {
             path(&path_bytes(written)?, note);
-        }
-        if let Some(from) = self.from {
-            note(RecordRef::Through(&path_bytes(from)?));
         }
         for ids in [self.ids, self.new, self.other].into_iter().flatten() {
             note(RecordRef::Inode(ids[1]));
@@ -140,7 +138,7 @@ mod tests {
             note(RecordRef::Changed(&trashed.entry.0));
         }
         match op {
-            Op::Link { from, .. } => note(RecordRef::Through(from.bytes())),
+            Op::Link { from, .. } => path(from.bytes(), &mut note),
             Op::Gather {
                 trash,
                 entries,

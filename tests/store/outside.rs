@@ -393,6 +393,27 @@ fn file_that_the_owner_removed_stays_away() {
     }
 }
 
+/// A file that was linked and whose owner saved it anew was the linked one before.
+#[test]
+fn past_of_a_linked_file_that_the_owner_saved_anew_is_the_linked_files() {
+    need_mount!();
+    let (_, save) = SAVES[3];
+    let home = home_after("ln f g; echo x >> g", LINES);
+    save(&home.store().join("f"), "owner\n");
+    let after = format!("{}:{}", session_of(&home), last_operation(&home));
+    let store = home.store().to_str().unwrap();
+    for undone in [false, true] {
+        if undone {
+            undo(&home, &[], 0);
+        }
+        assert_eq!(content_before(&home, "f").as_deref(), Some(LINES));
+        let output = trumanfs(&["cat", store, "/f", "--at", &after]);
+        assert!(!output.status.success(), "{}", describe(&output));
+    }
+    assert_eq!(text(&home, "f"), "owner\n");
+    assert!(!home.store().join("g").exists());
+}
+
 /// Nor does what was at the name of a file that the owner moved, also if an undo had brought that back, or the home has
 /// it open for writing where it is.
 #[test]

@@ -296,6 +296,14 @@ impl<'a> Past<'a> {
         }
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
         while let Some(mut next) = records.next()? {
+            if let Op::Link { ids: linked, .. } = &next.record.op
+                && *linked != ids
+            {
+                // Another file was here then, of which the records on the way here tell nothing.
+                self.tree
+                    .forget_content(node, &next.session, next.record.seq);
+                break;
+            }
             // Those of records after the point were compared on the way to it.
             next.stamps
                 .retain(|(session, stamp)| point.includes(session, stamp.seq));

@@ -213,7 +213,7 @@ impl UndoPlanner<'_, '_> {
             Op::Restore { .. } => named_node(effects),
             // With its last name goes what was written to it.
             Op::Link { .. } => named_node(effects).filter(|node| {
-                let mut places = self.target.every_place(*node);
+                let mut places = self.target.shown_places(*node);
                 let first = places.next();
                 places.all(|place| Some(place) == first)
             }),

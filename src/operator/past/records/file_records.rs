@@ -61,6 +61,7 @@ impl<'a> FileRecords<'a> {
             let is_at_path = match op {
                 Op::Create { path, .. } | Op::Mknod { path, .. } => *path == self.path,
                 Op::Rename { to, .. } | Op::Restore { to, .. } => *to == self.path,
+                Op::Link { from, .. } => *from == self.path,
                 op => {
                     op.content().is_some() && op.changed_file().is_some_and(|of| *of.0 == self.path)
                 }

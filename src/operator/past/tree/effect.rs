@@ -277,7 +277,7 @@ impl PastTree<'_> {
 
     /// Returns the node of an inode, also where it was removed during the change: its record has the path that it was
     /// opened by.
-    fn find_elsewhere(&mut self, ids: InodeNumbers) -> Result<Option<NodeId>> {
+    pub(super) fn find_elsewhere(&mut self, ids: InodeNumbers) -> Result<Option<NodeId>> {
         if self.by_ids(ids).is_none()
             && let Some(trash) = self.disk().lookup(ROOT, TRASH)?
         {

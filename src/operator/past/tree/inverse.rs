@@ -35,6 +35,7 @@ impl PastTree<'_> {
             Op::Link { path, from, ids } => {
                 // This makes the file's other name known in case the new one is gone.
                 self.resolve_near(from)?;
+                self.find_elsewhere(*ids)?;
                 let (dir, name, node) =
                     self.expect_node(path, at, Some(*ids), FileType::RegularFile)?;
                 self.give_back_name(from, node, (dir, name))?;
@@ -120,7 +121,7 @@ impl PastTree<'_> {
     /// Gives a file the name that it was linked by, if it has no other one but the further name: somebody outside the home
     /// has put another file there since.
     fn give_back_name(&mut self, from: &WorldPath, node: NodeId, further: NameSlot) -> Result<()> {
-        let has_other = self.every_place(node).any(|place| place != further);
+        let has_other = self.shown_places(node).any(|place| place != further);
         if !has_other && !self.is_lost(node) {
             let (dir, name) = self.resolve_place(from, None)?;
             self.set_by_id(dir, name, Some(node));

@@ -404,6 +404,17 @@ impl PastTree<'_> {
         Ok(digest_of(stamp.size, read)? == digest)
     }
 
+    /// Makes the content of a file unknown: somebody else put it where another file was at the time of a record.
+    pub(in crate::operator::past) fn forget_content(
+        &mut self,
+        node: NodeId,
+        session: &Arc<str>,
+        seq: u64,
+    ) {
+        self.stamps.begin(session, seq);
+        self.lay_outside(node, None);
+    }
+
     /// Lays a change outside over a content. Before it the file was as the stamp says, if there is one.
     fn lay_outside(&mut self, node: NodeId, stamp: Option<&PendingStamp>) {
         let (session, seq) = match (stamp, &self.stamps.record) {

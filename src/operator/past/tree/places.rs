@@ -172,6 +172,13 @@ impl PastTree<'_> {
         self.known_places(node).filter(holds)
     }
 
+    /// Iterates over the known names of a node outside the trash, the latest first.
+    pub(in crate::operator) fn shown_places(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
+        let is_shown =
+            |(dir, _): &NameSlot| self.names_up(*dir).is_some_and(|(_, in_trash)| !in_trash);
+        self.every_place(node).filter(is_shown)
+    }
+
     /// Iterates over the names that a node has or had on the way here, on the disk or before; others may have them now.
     pub(super) fn known_places(&self, node: NodeId) -> impl Iterator<Item = NameSlot> {
         let given = self.parents.names_of(node);
