@@ -124,13 +124,21 @@ class Recorder:
                 self.moved_inodes.add(new.inode)
                 self.moved_paths.update((moved_from, path))
             owners[path] = {line: self.owner(line, path, source, who, run) for line in new.lines()}
+            is_link = old is None and source and not moved_from
             is_cut = old and old.links > 1 and old.inode != new.inode
-            if who == PERSON and (is_cut or moved_from and moved_from + "~" == path):
-                # A save that cuts a link, and a backup: what a run wrote is in a copy, which a verb may leave or mend.
-                nobodys = [line for line, (owner, _) in owners[path].items() if owner == AGENT]
-                owners[path].update(dict.fromkeys(nobodys, (None, None)))
+            is_backup = moved_from and moved_from + "~" == path
+            if who == PERSON and (is_link or is_cut or is_backup):
+                # A link, a save that cuts one, a backup: what a run wrote is in a copy, which a verb may leave or mend.
+                self.disown(owners[path], AGENT)
+            if who != PERSON and is_link:
+                # A further name that the person did not give goes with the run; the person's lines are at the person's.
+                self.disown(owners[path], PERSON)
         self.owners = owners
         self.add(tree, point, who, run, paths, held)
+
+    def disown(self, owners, who):
+        lines = [line for line, (owner, _) in owners.items() if owner == who]
+        owners.update(dict.fromkeys(lines, (None, None)))
 
     def owner(self, line, path, source, who, run):
         for known in (path, source):
