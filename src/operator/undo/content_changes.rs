@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use rustix::fs::FileType;
+
 use super::planner::{ChangeKey, OnConflict, UndoPlanner, content_of, is_same_layer};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::tree::layer::ContentLayer;
 use crate::operator::past::{NodeId, PastContent, RecordEffect};
+use crate::world::view::in_trash;
+
+/// A content of a file at a point, as a layer; `None` for the one on the disk now.
+pub(super) type Layer = Option<Arc<ContentLayer>>;
 
 impl UndoPlanner<'_, '_> {
     /// Reverses a record's change of a content; the past is already in the state before it. Returns whether a later
@@ -15,12 +21,16 @@ impl UndoPlanner<'_, '_> {
     pub(super) fn reverse_content(
         &mut self,
         node: NodeId,
-        after: Option<Arc<ContentLayer>>,
+        after: Layer,
         record: SessionRecord<'_>,
     ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
         if let Some((content, _)) = self.beside.get_mut(&node) {
             *content = before;
+            return Ok(false);
+        }
+        if let Some(successor) = self.successor_of(node)? {
+            self.reverse_replaced((node, &after, &before), successor, record)?;
             return Ok(false);
         }
         let there = content_of(&self.target, node);
@@ -44,6 +54,62 @@ impl UndoPlanner<'_, '_> {
         }
         self.target.difference_mut(node).content = before;
         Ok(is_later)
+    }
+
+    /// Returns the file that is now where a file was at this point of the past, if that has no name any more: a later
+    /// record replaced it, or removed it before something else came there.
+    fn successor_of(&self, node: NodeId) -> Result<Option<NodeId>> {
+        if self.target.shown_places(node).next().is_some() {
+            return Ok(None);
+        }
+        let Some(path) = self.past.tree().path(node).filter(|path| !in_trash(path)) else {
+            return Ok(None);
+        };
+        let there = self.target.resolve(&path)?;
+        let is_file =
+            |there: &NodeId| *there != node && self.target.kind(*there) == FileType::RegularFile;
+        Ok(there
+            .filter(is_file)
+            .filter(|there| !self.target.is_lost(*there)))
+    }
+
+    /// Takes a record's change of a file back in the one that has replaced it.
+    fn reverse_replaced(
+        &mut self,
+        (node, after, before): (NodeId, &Layer, &Layer),
+        successor: NodeId,
+        record: SessionRecord<'_>,
+    ) -> Result<()> {
+        let there = content_of(&self.target, successor);
+        if self.is_equal_across((node, before), (successor, &there))?
+            || self.merge_into_successor((node, after, before), (successor, &there), record)?
+        {
+            return Ok(());
+        }
+        let can_be_forced = match self.choice {
+            OnConflict::Stop => true,
+            OnConflict::Force => self.give_text((node, before), successor, record)?,
+            OnConflict::KeepBoth => false,
+        };
+        let place = self.past.tree().place_of(node);
+        let by = place.and_then(|place| self.conflicting_record(place));
+        let name = self.name_of(successor);
+        self.conflict(record, name, "was replaced later", by, can_be_forced);
+        Ok(())
+    }
+
+    fn is_equal_across(&self, one: (NodeId, &Layer), two: (NodeId, &Layer)) -> Result<bool> {
+        let disk = self.target.disk();
+        let open = |(node, layer): (NodeId, &Layer)| {
+            PastContent::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
+        };
+        match (open(one), open(two)) {
+            (Ok(one), Ok(two)) => one.equals(&two),
+            (Err(Error::Missing { .. } | Error::Damaged(_)), _)
+            | (_, Err(Error::Missing { .. } | Error::Damaged(_))) => Ok(false),
+            (Err(error), _) | (_, Err(error)) if error.is_denial() => Ok(false),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
     }
 
     /// Reverses a record's change of an attribute. `forced`: true if a later content gave way to the one before the
@@ -156,17 +222,12 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Compares two contents of a node byte by byte, those of an index by entries. An unreadable content equals no other.
-    pub(super) fn is_equal_content(
-        &self,
-        node: NodeId,
-        one: &Option<Arc<ContentLayer>>,
-        two: &Option<Arc<ContentLayer>>,
-    ) -> Result<bool> {
+    pub(super) fn is_equal_content(&self, node: NodeId, one: &Layer, two: &Layer) -> Result<bool> {
         if self.is_left_index(node, one, two)? {
             return Ok(true);
         }
         let disk = self.target.disk();
-        let open = |layer: &Option<Arc<ContentLayer>>| {
+        let open = |layer: &Layer| {
             PastContent::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
         };
         match (open(one), open(two)) {

@@ -5,10 +5,10 @@
 //! conflict of the planner's.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use rustix::fs::FileType;
 
+use super::content_changes::Layer;
 use super::planner::{UndoPlan, UndoPlanner, content_of};
 use crate::error::{Error, Result};
 use crate::operator::past::effect::SessionRecord;
@@ -25,9 +25,6 @@ pub(super) struct MergedLines {
     later: u64,
 }
 
-/// A content of a file at a point, as a layer; `None` for the one on the disk now.
-type Layer = Option<Arc<ContentLayer>>;
-
 impl UndoPlanner<'_, '_> {
     /// Takes a record's change of a text back beside later changes. Returns whether that was possible; the target has
     /// the merged text then.
@@ -41,7 +38,50 @@ impl UndoPlanner<'_, '_> {
         record: SessionRecord<'_>,
     ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
-        self.merge_from((node, after, there), (node, &before), record)
+        self.merge_from((node, after), (node, there), (node, &before), node, record)
+    }
+
+    /// As [`UndoPlanner::merge_lines`], for a file that another one has replaced since: that one gets the merged text.
+    ///
+    /// # Errors
+    /// As [`UndoPlanner::merge_lines`].
+    pub(super) fn merge_into_successor(
+        &mut self,
+        (node, after, before): (NodeId, &Layer, &Layer),
+        (successor, there): (NodeId, &Layer),
+        record: SessionRecord<'_>,
+    ) -> Result<bool> {
+        let (left, found) = ((node, after), (node, before));
+        self.merge_from(left, (successor, there), found, successor, record)
+    }
+
+    /// Gives a former text of one file to another one. Returns whether it is known whole, and a text.
+    ///
+    /// # Errors
+    /// As [`UndoPlanner::merge_lines`].
+    pub(super) fn give_text(
+        &mut self,
+        (node, before): (NodeId, &Layer),
+        to: NodeId,
+        record: SessionRecord<'_>,
+    ) -> Result<bool> {
+        let text = self.text(node, before)?;
+        text.map_or(Ok(false), |text| {
+            self.set_text(to, &text, record).map(|()| true)
+        })
+    }
+
+    fn set_text(
+        &mut self,
+        node: NodeId,
+        text: &[u8],
+        (session, record): SessionRecord<'_>,
+    ) -> Result<()> {
+        let (size, content) = (text.len() as u64, MergedText::new(text)?);
+        let of = ((session.clone(), record.seq), false);
+        let layer = ContentLayer::lay_over(LayerKind::Merged(content), Some(size), of, None);
+        self.target.difference_mut(node).content = Some(layer);
+        Ok(())
     }
 
     /// Takes a new file away that a program had put in the place of an older one, and gives its later changes to the
@@ -65,33 +105,32 @@ impl UndoPlanner<'_, '_> {
                 continue;
             }
             let before = content_of(&self.target, former);
-            if self.merge_from((node, after, there), (former, &before), record)? {
+            let (left, now) = ((node, after), (node, there));
+            if self.merge_from(left, now, (former, &before), former, record)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Merges what a node held after a record and holds now with what a node held before, and gives that to the
-    /// latter.
+    /// Merges what was left by a record and what is there now with what the record found, and gives that to a node.
     fn merge_from(
         &mut self,
-        (node, after, there): (NodeId, &Layer, &Layer),
-        (former, before): (NodeId, &Layer),
-        (session, record): SessionRecord<'_>,
+        left: (NodeId, &Layer),
+        now: (NodeId, &Layer),
+        found: (NodeId, &Layer),
+        to: NodeId,
+        record: SessionRecord<'_>,
     ) -> Result<bool> {
-        let texts = (self.text(former, before)?, self.text(node, after)?);
-        let ((Some(found), Some(left)), Some(now)) = (texts, self.text(node, there)?) else {
+        let texts = (self.text(found.0, found.1)?, self.text(left.0, left.1)?);
+        let ((Some(found), Some(left)), Some(now)) = (texts, self.text(now.0, now.1)?) else {
             return Ok(false);
         };
         let Some(merged) = merge(&left, &now, &found) else {
             return Ok(false);
         };
-        let (size, content) = (merged.len() as u64, MergedText::new(&merged)?);
-        let of = ((session.clone(), record.seq), false);
-        let layer = ContentLayer::lay_over(LayerKind::Merged(content), Some(size), of, None);
-        self.target.difference_mut(former).content = Some(layer);
-        let known = self.merged.entry(former).or_default();
+        self.set_text(to, &merged, record)?;
+        let known = self.merged.entry(to).or_default();
         if known.later == 0 {
             let changes = TextComparison::new(left.clone(), now);
             known.later = changes.changed_lines().len() as u64;
