@@ -115,6 +115,53 @@ fn changes_are_taken_back_beside_those_of_other_lines() {
     }
 }
 
+/// A later session's program may have put another file in the place of the one that an earlier session wrote to.
+#[test]
+fn changes_are_taken_back_in_the_file_that_replaced_theirs() {
+    need_mount!();
+    for (replace, code, wanted) in [
+        (
+            "sed s/7/seven/ f > t; mv t f",
+            0,
+            LINES.replace('7', "seven"),
+        ),
+        (
+            "mv f f~; sed s/7/seven/ f~ > f; rm f~",
+            0,
+            LINES.replace('7', "seven"),
+        ),
+        (
+            "sed s/agent/other/ f > t; mv t f",
+            4,
+            LINES.replace('2', "other"),
+        ),
+        ("rm f; echo else > f", 4, "else\n".to_owned()),
+        ("sed s/agent/2/ f > t; mv t f", 1, LINES.to_owned()),
+    ] {
+        let mut home = home_after("sed s/2/agent/ f > t; cat t > f; rm t", LINES);
+        let session = session_of(&home);
+        home.mount_again();
+        home.sh(replace);
+        home.umount();
+        let store = home.store().to_str().unwrap();
+        let output = trumanfs(&["undo", store, "--session", &session]);
+        let told = describe(&output);
+        assert_eq!(output.status.code(), Some(code), "{replace}: {told}");
+        assert_eq!(text(&home, "f"), wanted, "{replace}: {told}");
+        if code == 4 {
+            assert!(told.contains("/f was replaced later: operation"), "{told}");
+            let output = trumanfs(&["undo", store, "--session", &session, "--force"]);
+            assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+            assert_eq!(text(&home, "f"), LINES, "{replace}");
+        }
+        if replace.contains("seven") {
+            let output = trumanfs(&["redo", store]);
+            assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+            assert_eq!(text(&home, "f"), wanted.replace('2', "agent"), "{replace}");
+        }
+    }
+}
+
 /// A change of the same lines stops the undo, which names the path.
 #[test]
 fn changes_of_the_same_lines_are_a_conflict() {
@@ -390,6 +437,25 @@ fn file_that_the_owner_removed_stays_away() {
         fs::remove_file(home.store().join("f")).unwrap();
         undo(&home, &[], 4);
         assert!(!home.store().join("f").exists(), "{change}");
+    }
+}
+
+/// The record that moved a new file into place is about the one that its stamp is about.
+#[test]
+fn point_after_an_atomic_save_is_not_shown_as_the_owner_left_it() {
+    need_mount!();
+    for (how, save) in SAVES {
+        let home = home_after("sed -i s/2/agent/ f", LINES);
+        let after = format!("{}:{}", session_of(&home), last_operation(&home) - 1);
+        save(&home.store().join("f"), "owner\n");
+        let store = home.store().to_str().unwrap();
+        let output = trumanfs(&["cat", store, "/f", "--at", &after]);
+        let shown = String::from_utf8_lossy(&output.stdout);
+        // Of a file that is gone it may be unknown.
+        if output.status.success() || how.starts_with("in place") {
+            let told = describe(&output);
+            assert_eq!(shown, LINES.replace('2', "agent"), "{how}: {told}");
+        }
     }
 }
 

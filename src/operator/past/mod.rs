@@ -38,12 +38,13 @@ pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
 
 use super::Store;
 use super::point::{Operation, Point};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::journal::{LeftState, Op, Record};
 use crate::name::WorldPath;
 use crate::world::store::moved_paths::moved_paths;
 use records::file_records::FileRecords;
 use records::path_filter::PathFilter;
+use tree::births::nanoseconds;
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
 /// versions between it and now, each of which stays open meanwhile. Programs that it starts inherit the limit, and
@@ -294,30 +295,59 @@ impl<'a> Past<'a> {
             Point::After(operation) if was_found(operation) => return Ok(()),
             Point::After(_) => {}
         }
+        let has_layer = layer.is_some();
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
         while let Some(mut next) = records.next()? {
             if let Op::Link { ids: linked, .. } = &next.record.op
                 && *linked != ids
             {
                 // Another file was here then, of which the records on the way here tell nothing.
-                self.tree
-                    .forget_content(node, &next.session, next.record.seq);
-                break;
+                let of = (&next.session, next.record.seq);
+                self.tree.forget_content(node, of);
+                return Ok(());
             }
             // Those of records after the point were compared on the way to it.
             next.stamps
                 .retain(|(session, stamp)| point.includes(session, stamp.seq));
             self.tree.note_stamps(next.stamps);
             self.tree.effects(&next.record, &next.session)?;
-            // What is older than the file's creation or its move to the path is about another one.
+            // What is older than the file's creation is about another one, and so it is where another one came to the path.
             let comes = match &next.record.op {
                 Op::Create { path: at, .. } | Op::Mknod { path: at, .. } => at == path,
-                Op::Rename { to, .. } | Op::Restore { to, .. } => to == path,
+                Op::Rename { to, ids: moved, .. } | Op::Restore { to, ids: moved, .. } => {
+                    to == path && *moved != ids
+                }
                 op => op.content().is_some(),
             };
             if comes || self.tree.is_settled(ids) {
-                break;
+                return Ok(());
             }
+        }
+        if !has_layer {
+            self.compare_with_time(node, point)?;
+        }
+        Ok(())
+    }
+
+    /// Compares a file of which no record tells with the time of the point reached: one that was made or written since
+    /// was changed outside the home.
+    fn compare_with_time(&mut self, node: NodeId, point: &Point) -> Result<()> {
+        let mut records = ReverseRecords::open_unchecked(self.store)?;
+        let last = records.next_where_in(|session, header| point.includes(session, header.seq))?;
+        let Some((session, record)) = last else {
+            return Ok(());
+        };
+        let there = match self.tree.disk().stat(node) {
+            Err(Error::NotFound) => return Ok(()),
+            there => there?,
+        };
+        let (secs, nanos) = (
+            there.mtime.sec.max(0).cast_unsigned(),
+            u64::from(there.mtime.nsec),
+        );
+        let changed = there.born.max(secs * 1_000_000_000 + nanos);
+        if nanoseconds(&record.time).is_some_and(|then| changed > then) {
+            self.tree.forget_content(node, (&session, record.seq));
         }
         Ok(())
     }

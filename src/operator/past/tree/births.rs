@@ -74,7 +74,8 @@ impl PastTree<'_> {
     }
 }
 
-fn nanoseconds(time: &str) -> Option<u64> {
+/// Returns the time of a record in nanoseconds since 1970.
+pub(in crate::operator::past) fn nanoseconds(time: &str) -> Option<u64> {
     let time = DateTime::parse_from_rfc3339(time).ok()?;
     u64::try_from(time.timestamp_nanos_opt()?).ok()
 }

@@ -1,6 +1,6 @@
 //! The tree at a point: its differences from the disk, the reversal of records, and the contents of its files.
 
-mod births;
+pub(super) mod births;
 pub(super) mod content;
 mod copy;
 mod dir_cache;

@@ -408,8 +408,7 @@ impl PastTree<'_> {
     pub(in crate::operator::past) fn forget_content(
         &mut self,
         node: NodeId,
-        session: &Arc<str>,
-        seq: u64,
+        (session, seq): (&Arc<str>, u64),
     ) {
         self.stamps.begin(session, seq);
         self.lay_outside(node, None);
