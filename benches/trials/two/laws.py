@@ -126,9 +126,9 @@ class Recorder:
             owners[path] = {line: self.owner(line, path, source, who, run) for line in new.lines()}
             is_link = old is None and source and not moved_from
             is_cut = old and old.links > 1 and old.inode != new.inode
-            is_backup = moved_from and moved_from + "~" == path
-            if who == PERSON and (is_link or is_cut or is_backup):
-                # A link, a save that cuts one, a backup: what a run wrote is in a copy, which a verb may leave or mend.
+            if who == PERSON and (moved_from or is_link or is_cut):
+                # A link, a save that cuts one, a backup, a move: what a run wrote is in a file of the person's, which a
+                # verb may leave or mend.
                 self.disown(owners[path], AGENT)
             if who != PERSON and is_link:
                 # A further name that the person did not give goes with the run; the person's lines are at the person's.
