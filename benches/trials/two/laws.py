@@ -79,7 +79,7 @@ class Recorder:
         self.modes, self.gone, self.made, self.run_of_line = {}, {}, {}, {}
         self.lines, self.contents = set(), set()
         self.person_inodes, self.other_inodes, self.moved_inodes = set(), set(), set()
-        self.moved_paths = set()
+        self.moved_paths, self.touched_inodes = set(), set()
         self.person_paths, self.other_paths = set(), set()
         self.moments = []
         self.add(tree, point, None, None, set(), ())
@@ -99,6 +99,7 @@ class Recorder:
         if who == PERSON:
             touched = [path for path in tree if path in before and before[path].changed != tree[path].changed]
             self.person_paths.update(path for path in touched if tree[path].is_file)
+            self.touched_inodes.update(tree[path].inode for path in touched if tree[path].is_file)
         paths = set(changed(before, tree))
         owners = {path: lines for path, lines in self.owners.items() if path not in paths}
         for path in paths:
@@ -157,6 +158,8 @@ class Recorder:
             self.modes.pop(path, None)
             self.gone.pop(path, None)
             self.other_paths.add(path)
+            if path in self.now():
+                self.other_inodes.add(self.now()[path].inode)
         for thing in tree.values():
             self.lines.update(thing.lines())
             self.contents.add(thing.content)
@@ -198,7 +201,8 @@ class Recorder:
         """Whether a person ever did something to a path, to what is there, or above it."""
         above = path
         while above:
-            if above in self.person_paths or self.inodes_of(above) & self.person_inodes:
+            inodes = self.inodes_of(above)
+            if above in self.person_paths or inodes & self.person_inodes or inodes & self.touched_inodes:
                 return True
             above = os.path.dirname(above)
         return False
