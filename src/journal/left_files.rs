@@ -59,6 +59,16 @@ struct LeftFile {
     stamped: Vec<StampedRecord>,
 }
 
+impl LeftFile {
+    /// Returns whether the file is as the stamp taken last says. The time of change is the home's own too: of a rename,
+    /// say.
+    fn is_as_stamped(&self, meta: &Meta) -> bool {
+        self.stamp.as_ref().is_some_and(|last| {
+            (last.born, last.size, last.mtime) == (meta.born, meta.size, time(meta.mtime))
+        })
+    }
+}
+
 /// The size, where it is known, and the modification time that a record has from before it.
 type StateBefore = (Option<u64>, FileTime);
 
@@ -87,8 +97,8 @@ impl StampedRecord {
         let mtime = self.then.map_or(last.mtime, |(_, mtime)| mtime);
         let mode = last.mode.filter(|_| self.then.is_none());
         let left = Some((size, mtime, mode));
-        // Of the record before a change, the time of change does not count.
-        if self.then.is_some() && self.left == left {
+        // The time of change does not count: each rename sets it.
+        if self.left == left {
             return None;
         }
         self.left = left;
@@ -258,12 +268,15 @@ impl LeftFiles {
             .is_none_or(|file| file.changed <= since)
     }
 
-    /// Takes a stamp of a file that a record moved: one that the session has not changed has none yet.
+    /// Takes a stamp of a file that a record moved, if the file is as the last one says: one that the session has not
+    /// changed has none yet.
     pub(super) fn note_moved(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
-        if !self.files.contains_key(&ids) {
-            self.remember(ids, seq);
-            self.note_left(ids, meta);
+        match self.files.get(&ids) {
+            None => self.remember(ids, seq),
+            Some(file) if file.writing || !file.is_as_stamped(meta) => return,
+            Some(_) => {}
         }
+        self.note_left(ids, meta);
     }
 
     /// Takes a stamp of a file that is left.
@@ -357,19 +370,16 @@ impl LeftFiles {
         let Some(file) = self.files.get_mut(&ids) else {
             return self.note_moved(seq, ids, after);
         };
-        let Some(last) = &file.stamp else {
+        if file.stamp.is_none() {
             // The close of a file that was only opened may be told after this.
             if file.opened == Some((before.size, time(before.mtime))) {
                 file.opened = Some((after.size, time(after.mtime)));
             }
             return;
-        };
+        }
         if file.writing {
             self.note_state(ids, after);
-        } else if (last.born, last.size, last.mtime)
-            == (before.born, before.size, time(before.mtime))
-        {
-            // The time of change is the home's own too: of a rename, say.
+        } else if file.is_as_stamped(before) {
             self.note_left(ids, after);
         }
     }

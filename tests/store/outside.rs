@@ -115,6 +115,28 @@ fn changes_are_taken_back_beside_those_of_other_lines() {
     }
 }
 
+/// An undo of one path takes back that a new file was moved there, and not that it was made: with its owner's later lines
+/// it stays.
+#[test]
+fn new_file_with_the_owners_lines_is_not_moved_back() {
+    need_mount!();
+    for (how, save) in SAVES {
+        for change in ["sed -i s/2/agent/ f", "mv g f"] {
+            let mut home = home_with(LINES);
+            fs::write(home.store().join("g"), LINES.replace('2', "agent")).unwrap();
+            home.sh(change);
+            home.umount();
+            let owners = LINES.replace('2', "agent\nowner");
+            save(&home.store().join("f"), &owners);
+            let told = undo(&home, &["--path", "/f"], 4);
+            assert!(told.contains("/f was written to later"), "{how}: {told}");
+            assert_eq!(text(&home, "f"), owners, "{change}, saved {how}");
+            undo(&home, &["--path", "/f", "--keep-both"], 0);
+            assert_eq!(text(&home, "f"), owners, "{change}, saved {how}");
+        }
+    }
+}
+
 /// A later session's program may have put another file in the place of the one that an earlier session wrote to.
 #[test]
 fn changes_are_taken_back_in_the_file_that_replaced_theirs() {

@@ -433,12 +433,12 @@ impl UndoPlanner<'_, '_> {
                 self.instead.insert((*dir, *name), alias);
             }
             self.target.set_by_id(*dir, alias, *before);
+            let of = (record.0.clone(), record.1.seq);
             if let (Some(former), Some(left)) = (*before, *after)
                 && !matches!(record.1.op, Op::Exchange { .. })
             {
-                self.replaced.push((former, left));
+                self.replaced.push((former, left, of.clone()));
             }
-            let of = (record.0.clone(), record.1.seq);
             self.changed.insert((*dir, alias), of.clone());
             if self.was_in_trash(*dir) {
                 self.changed_in_trash.insert((*dir, alias));

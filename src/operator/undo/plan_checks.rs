@@ -41,16 +41,31 @@ impl UndoPlanner<'_, '_> {
     /// Gives the permission bits that somebody outside the home set later to the file that comes back in place of the one
     /// that has them. Where a file stays, they are a conflict with those that selected records had set.
     fn keep_later_modes(&mut self) {
-        for (former, left) in std::mem::take(&mut self.replaced) {
+        for (former, left, of) in std::mem::take(&mut self.replaced) {
             if let Some(mode) = self.past.tree().mode_outside(left) {
                 self.target.difference_mut(former).mode = Some(mode);
             }
+            self.check_moved_back(left, &of);
         }
         for (node, of) in std::mem::take(&mut self.later_modes) {
             if self.target.slot(node).is_some() {
                 let what = format!("{} has other permissions since", self.name_of(node));
                 self.forcible_conflict(&of, what, None);
             }
+        }
+    }
+
+    /// Checks that a file that was moved into the place of another one, and only moves back, has no later lines of
+    /// somebody else: they are where that one comes back.
+    fn check_moved_back(&mut self, node: NodeId, of: &RecordId) {
+        let moves_back = self.target.shown_places(node).next().is_some();
+        if !moves_back || !self.past.tree().is_changed_outside(node) {
+            return;
+        }
+        let what = format!("{} was written to later", self.name_of(node));
+        self.forcible_conflict(of, what, None);
+        if self.choice == OnConflict::KeepBoth {
+            self.kept.push(node);
         }
     }
 

@@ -108,8 +108,8 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) removed_outside: Vec<(NameSlot, RecordId)>,
     /// All nodes that records have changed since the point reached, and the directories of names.
     pub(super) touched: NodeSet,
-    /// Files that come back, each with the one that selected records put in its place.
-    pub(super) replaced: Vec<(NodeId, NodeId)>,
+    /// Files that come back, each with the one that a selected record put in its place.
+    pub(super) replaced: Vec<(NodeId, NodeId, RecordId)>,
     /// Files with permissions from outside the home, each with the selected record that had set others.
     pub(super) later_modes: Vec<(NodeId, RecordId)>,
     /// Files created by selected records but kept, because they were written to later.
