@@ -45,6 +45,7 @@ use crate::world::store::moved_paths::moved_paths;
 use records::file_records::FileRecords;
 use records::path_filter::PathFilter;
 use tree::births::nanoseconds;
+use trumanfs_types::meta::Time;
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
 /// versions between it and now, each of which stays open meanwhile. Programs that it starts inherit the limit, and
@@ -117,7 +118,7 @@ impl<'a> Past<'a> {
     /// This reads the records back to the point and checks the chain.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
+    /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
     pub fn about_path(
         store: &'a Store,
         path: &WorldPath,
@@ -166,7 +167,7 @@ impl<'a> Past<'a> {
     /// no effect.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
+    /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
     pub fn back_to(&mut self, point: &Point) -> Result<ChangeSet> {
         let mut touched = ChangeSet::default();
         let disk = self.tree.disk().clone();
@@ -201,7 +202,7 @@ impl<'a> Past<'a> {
     /// Reads the next older record if it is wanted, without changing the tree.
     ///
     /// # Errors
-    /// As [`ReverseRecords::next_record`]; [`Error::Refused`](crate::error::Error::Refused) for a record of the store
+    /// As [`ReverseRecords::next_record`]; [`Error::Refused`] for a record of the store
     /// that this one is a copy of.
     pub fn back_by_one(
         &mut self,
@@ -329,8 +330,8 @@ impl<'a> Past<'a> {
         Ok(())
     }
 
-    /// Compares a file of which no record tells with the time of the point reached: one that was made or written since
-    /// was changed outside the home.
+    /// Compares a file of which no record tells with the time of the point reached: one that was written since was
+    /// changed outside the home.
     fn compare_with_time(&mut self, node: NodeId, point: &Point) -> Result<()> {
         let mut records = ReverseRecords::open_unchecked(self.store)?;
         let last = records.next_where_in(|session, header| point.includes(session, header.seq))?;
@@ -341,12 +342,14 @@ impl<'a> Past<'a> {
             Err(Error::NotFound) => return Ok(()),
             there => there?,
         };
-        let (secs, nanos) = (
-            there.mtime.sec.max(0).cast_unsigned(),
-            u64::from(there.mtime.nsec),
-        );
-        let changed = there.born.max(secs * 1_000_000_000 + nanos);
-        if nanoseconds(&record.time).is_some_and(|then| changed > then) {
+        const NANOS: u64 = 1_000_000_000;
+        // A time of modification may have been set to one to come, and a copy of a store has other times of change.
+        let is_since = |then: u64| {
+            let then = ((then / NANOS).cast_signed(), then % NANOS);
+            let later = |time: Time| (time.sec, u64::from(time.nsec)) > then;
+            later(there.mtime) && later(there.ctime)
+        };
+        if nanoseconds(&record.time).is_some_and(is_since) {
             self.tree.forget_content(node, (&session, record.seq));
         }
         Ok(())
