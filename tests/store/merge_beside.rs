@@ -151,9 +151,10 @@ fn what_was_removed_beside_the_home_is_named_and_stays() {
 }
 
 #[test]
-fn a_link_made_in_the_origin_since_is_not_named_as_removed_from_the_fork() {
+fn a_name_given_in_the_origin_since_is_not_named_as_removed_from_the_fork() {
     let pair = Pair::new();
     fs::hard_link(pair.store.join("x"), pair.store.join("d/other")).unwrap();
+    fs::rename(pair.store.join("y"), pair.store.join("d/moved")).unwrap();
     pair.theirs("mv x moved; echo new >x; touch d/n");
     let merged = pair.merge(0, &[]);
     assert_eq!(merged["notes"].as_array().unwrap().len(), 0, "{merged}");

@@ -130,6 +130,9 @@ fn new_file_with_the_owners_lines_is_not_moved_back() {
             save(&home.store().join("f"), &owners);
             let told = undo(&home, &["--path", "/f"], 4);
             assert!(told.contains("/f was written to later"), "{how}: {told}");
+            if change == "mv g f" {
+                undo(&home, &[], 4);
+            }
             assert_eq!(text(&home, "f"), owners, "{change}, saved {how}");
             undo(&home, &["--path", "/f", "--keep-both"], 0);
             assert_eq!(text(&home, "f"), owners, "{change}, saved {how}");

@@ -158,6 +158,8 @@ class Recorder:
             self.modes.pop(path, None)
             self.gone.pop(path, None)
             self.other_paths.add(path)
+            if path not in tree:
+                self.moved_paths.add(path)
             if path in self.now():
                 self.other_inodes.add(self.now()[path].inode)
         for thing in tree.values():

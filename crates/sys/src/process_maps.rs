@@ -1,54 +1,30 @@
 //! The memory maps of a process (proc_pid_maps(5)).
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// The time that reading the maps may take: it waits for a lock of the process, which another thread may hold while it
 /// waits for the caller.
 const TIME_LIMIT: Duration = Duration::from_millis(5);
 
-thread_local! {
-    /// The thread that looks for this one: one that is late is left to itself, and another begun.
-    static HELPER: RefCell<Option<SyncSender<MapQuestion>>> = const { RefCell::new(None) };
-}
-
-/// A process, and where to send the answer.
-type MapQuestion = (u32, SyncSender<bool>);
-
 /// Returns whether a process has a shared map of a file through which it may write; true where that cannot be told in
 /// time.
 pub fn may_write_through_a_map(pid: u32) -> bool {
-    pid == 0 || ask_helper(pid).unwrap_or(true)
-}
-
-fn ask_helper(pid: u32) -> Option<bool> {
-    let helper = match HELPER.take() {
-        Some(helper) => helper,
-        None => start_helper().ok()?,
-    };
+    if pid == 0 {
+        return true;
+    }
     let (sender, answer) = sync_channel(1);
-    helper.send((pid, sender)).ok()?;
-    let answer = answer.recv_timeout(TIME_LIMIT).ok()?;
-    HELPER.set(Some(helper));
-    Some(answer)
-}
-
-/// Starts a thread that looks until nobody can ask it any more.
-fn start_helper() -> std::io::Result<SyncSender<MapQuestion>> {
-    let (sender, questions) = sync_channel::<MapQuestion>(1);
     let look = move || {
-        for (pid, sender) in questions {
-            // What a process maps that may not be looked at nobody knows.
-            let _ = sender.send(look_for_map(pid).unwrap_or(true));
-        }
+        // What a process maps that may not be looked at nobody knows.
+        let _ = sender.send(look_for_map(pid).unwrap_or(true));
     };
-    std::thread::Builder::new()
-        .name("maps".to_owned())
-        .spawn(look)?;
-    Ok(sender)
+    let thread = std::thread::Builder::new().name("maps".to_owned());
+    match thread.spawn(look) {
+        Ok(_) => answer.recv_timeout(TIME_LIMIT).unwrap_or(true),
+        Err(_) => true,
+    }
 }
 
 fn look_for_map(pid: u32) -> std::io::Result<bool> {

@@ -142,12 +142,17 @@ impl<'a> OriginAtFork<'a> {
         is_since(time, self.done) && !is_since(time, self.until)
     }
 
-    /// Returns whether a name is older than the fork, as far as the file system has times of birth. One of several names
-    /// of a file may be a link that was made since, which shows in the file's time of change alone.
+    /// Returns whether an inode is older than the fork, as far as the file system has times of birth.
     fn is_older(&self, meta: &Meta) -> bool {
         let (sec, nsec) = self.began;
-        let born = meta.born < sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec);
-        born && (meta.is_dir() || meta.nlink < 2 || !is_since(meta.ctime, self.began))
+        meta.born < sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec)
+    }
+
+    /// Returns whether the name of an inode is older than the fork. A file may have been linked or moved there since, which
+    /// shows in its time of change alone.
+    fn is_older_name(&self, meta: &Meta) -> bool {
+        let is_since = |time| is_since(time, self.began);
+        self.is_older(meta) && (meta.is_dir() || !is_since(meta.ctime) || is_since(meta.mtime))
     }
 
     /// Returns whether a content was changed through the home, and is again what it was, as after an undo.
@@ -341,7 +346,7 @@ impl EditSearch<'_, '_, '_> {
                 continue;
             };
             // A user may have made it in the origin since, outside the home.
-            if !in_trash(&at) && self.origin.is_older(&meta) {
+            if !in_trash(&at) && self.origin.is_older_name(&meta) {
                 self.removed.push(at);
             }
         }

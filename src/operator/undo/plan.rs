@@ -50,6 +50,7 @@ pub fn plan<'a>(
         born: Vec::new(),
         touched: NodeSet::default(),
         removed_outside: Vec::new(),
+        made: NodeSet::default(),
         replaced: Vec::new(),
         later_modes: Vec::new(),
         kept: Vec::new(),
@@ -206,6 +207,9 @@ impl UndoPlanner<'_, '_> {
             RecordEffect::Born(node) => Some(*node),
             _ => None,
         });
+        if let Some(node) = born {
+            self.made.insert(node);
+        }
         if self.leaves_later_content(effects)? {
             return Ok(true);
         }

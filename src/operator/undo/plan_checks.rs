@@ -55,11 +55,15 @@ impl UndoPlanner<'_, '_> {
         }
     }
 
-    /// Checks that a file that was moved into the place of another one, and only moves back, has no later lines of
-    /// somebody else: they are where that one comes back.
+    /// Checks that a file that was moved into the place of another one, and was not made by a selected record, has no later
+    /// lines of somebody else: they are where that one comes back.
     fn check_moved_back(&mut self, node: NodeId, of: &RecordId) {
-        let moves_back = self.target.shown_places(node).next().is_some();
-        if !moves_back || !self.past.tree().is_changed_outside(node) {
+        let is_seen = self
+            .target
+            .disk()
+            .path(node)
+            .is_some_and(|path| !in_trash(&path));
+        if !is_seen || self.made.contains(node) || !self.past.tree().is_changed_outside(node) {
             return;
         }
         let what = format!("{} was written to later", self.name_of(node));

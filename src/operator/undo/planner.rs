@@ -108,6 +108,8 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) removed_outside: Vec<(NameSlot, RecordId)>,
     /// All nodes that records have changed since the point reached, and the directories of names.
     pub(super) touched: NodeSet,
+    /// The nodes that selected records made.
+    pub(super) made: NodeSet,
     /// Files that come back, each with the one that a selected record put in its place.
     pub(super) replaced: Vec<(NodeId, NodeId, RecordId)>,
     /// Files with permissions from outside the home, each with the selected record that had set others.
