@@ -91,9 +91,10 @@ fn the_log_tells_of_a_disk_that_cannot_be_read() {
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("file"), "content").unwrap();
     }
-    // So that nothing of them is in memory.
+    // So that nothing of them is in memory: a namespace of another test may keep the mount, and with it what was read.
     disk.detach();
     disk.attach().unwrap();
+    let _ = fs::write("/proc/sys/vm/drop_caches", "3");
     disk.mount_home("--no-passthrough");
     let image = fs::File::options().write(true).open(disk.at("image"));
     image.unwrap().set_len(0).unwrap();
