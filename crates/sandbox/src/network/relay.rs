@@ -71,6 +71,14 @@ impl<'a> RelayDirection<'a> {
         }
     }
 
+    /// Writes what there is, and with `reads` what has come, as far as it is taken at once: a program that has ended may
+    /// have sent something before.
+    fn drain(&mut self, reads: bool) {
+        while self.write().is_ok() && self.is_empty() && reads && self.read().is_ok_and(|some| some)
+        {
+        }
+    }
+
     /// Writes what there is, as far as it is taken.
     fn write(&mut self) -> io::Result<()> {
         while let Some(rest) = self
@@ -142,8 +150,14 @@ pub(super) fn relay(
             vec![(client, flags(&up, &down)), (server, flags(&down, &up))];
         fds.retain(|(_, flags)| is_idle || !flags.is_empty());
         let waited = stop.wait(&fds, Some(Instant::now() + IDLE_LIMIT));
-        let WaitOutcome::Ready(ready) = waited else {
-            break;
+        let ready = match waited {
+            WaitOutcome::Ready(ready) => ready,
+            WaitOutcome::Late => break,
+            WaitOutcome::Stopped => {
+                down.drain(true);
+                up.drain(!is_http);
+                break;
+            }
         };
         let mut ends = fds.iter().zip(ready);
         if ends.any(|((_, flags), ready)| flags.is_empty() && ready) {
@@ -205,6 +219,22 @@ mod tests {
         let first = first.to_vec();
         let thread = std::thread::spawn(move || relay(&near, &far, first, body, &stop));
         (client, server, thread, hold)
+    }
+
+    /// A program that answers and ends has answered.
+    #[test]
+    fn what_was_sent_before_the_end_arrives() {
+        // More than is read at once.
+        let sent = vec![7; BUFFER_BYTES + BUFFER_BYTES / 2];
+        for _ in 0..20 {
+            let (mut client, mut server, thread, hold) = carried(b"", None);
+            server.write_all(&sent).unwrap();
+            drop((server, hold));
+            let mut got = Vec::new();
+            client.read_to_end(&mut got).unwrap();
+            assert_eq!(got.len(), sent.len());
+            thread.join().unwrap();
+        }
     }
 
     #[test]
