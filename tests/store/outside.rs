@@ -140,6 +140,22 @@ fn new_file_with_the_owners_lines_is_not_moved_back() {
     }
 }
 
+/// Nor where the directory that it came from is gone.
+#[test]
+fn moved_file_with_the_owners_lines_does_not_vanish() {
+    need_mount!();
+    let mut home = home_with(LINES);
+    fs::create_dir(home.store().join("d")).unwrap();
+    fs::write(home.store().join("d/g"), "other\n").unwrap();
+    home.sh("mv d/g f");
+    home.umount();
+    fs::write(home.store().join("f"), "other\nowner\n").unwrap();
+    fs::remove_dir(home.store().join("d")).unwrap();
+    let told = undo(&home, &[], 4);
+    assert!(told.contains("/f was written to later"), "{told}");
+    assert_eq!(text(&home, "f"), "other\nowner\n");
+}
+
 /// A later session's program may have put another file in the place of the one that an earlier session wrote to.
 #[test]
 fn changes_are_taken_back_in_the_file_that_replaced_theirs() {
@@ -482,6 +498,24 @@ fn point_after_an_atomic_save_is_not_shown_as_the_owner_left_it() {
             assert_eq!(shown, LINES.replace('2', "agent"), "{how}: {told}");
         }
     }
+}
+
+/// Of a file in a directory that the home moved no record tells.
+#[test]
+fn past_of_a_file_that_no_record_knows_is_not_what_its_owner_wrote_since() {
+    need_mount!();
+    let files = |store: &Path| {
+        fs::create_dir(store.join("d")).unwrap();
+        for name in ["f", "g"] {
+            fs::write(store.join("d").join(name), LINES).unwrap();
+        }
+    };
+    let mut home = Home::prepared(files, &[]);
+    home.sh("mv d e");
+    home.umount();
+    fs::write(home.store().join("e/f"), "owner\n").unwrap();
+    assert_eq!(content_before(&home, "d/f"), None);
+    assert_eq!(content_before(&home, "d/g").as_deref(), Some(LINES));
 }
 
 /// A file that was linked and whose owner saved it anew was the linked one before.
