@@ -1,19 +1,13 @@
 //! Planning changes within nodes: contents and attributes.
 
-use std::sync::Arc;
-
 use rustix::fs::FileType;
 
-use super::planner::{ChangeKey, OnConflict, UndoPlanner, content_of, is_same_layer};
+use super::planner::{ChangeKey, OnConflict, TopLayer, UndoPlanner, content_of, is_same_layer};
 use crate::error::{Error, Result};
 use crate::journal::Op;
 use crate::operator::past::effect::SessionRecord;
-use crate::operator::past::tree::layer::ContentLayer;
 use crate::operator::past::{NodeId, PastContent, RecordEffect};
 use crate::world::view::in_trash;
-
-/// A content of a file at a point, as a layer; `None` for the one on the disk now.
-pub(super) type Layer = Option<Arc<ContentLayer>>;
 
 impl UndoPlanner<'_, '_> {
     /// Reverses a record's change of a content; the past is already in the state before it. Returns whether a later
@@ -21,7 +15,7 @@ impl UndoPlanner<'_, '_> {
     pub(super) fn reverse_content(
         &mut self,
         node: NodeId,
-        after: Layer,
+        after: TopLayer,
         record: SessionRecord<'_>,
     ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
@@ -76,12 +70,13 @@ impl UndoPlanner<'_, '_> {
     /// Takes a record's change of a file back in the one that has replaced it.
     fn reverse_replaced(
         &mut self,
-        (node, after, before): (NodeId, &Layer, &Layer),
+        (node, after, before): (NodeId, &TopLayer, &TopLayer),
         successor: NodeId,
         record: SessionRecord<'_>,
     ) -> Result<()> {
         let there = content_of(&self.target, successor);
-        if self.is_equal_across((node, before), (successor, &there))?
+        let (found, now) = ((node, before), (successor, &there));
+        if self.is_equal_across(found, now, PastContent::equals)?
             || self.merge_into_successor((node, after, before), (successor, &there), record)?
         {
             return Ok(());
@@ -98,13 +93,19 @@ impl UndoPlanner<'_, '_> {
         Ok(())
     }
 
-    fn is_equal_across(&self, one: (NodeId, &Layer), two: (NodeId, &Layer)) -> Result<bool> {
-        let disk = self.target.disk();
-        let open = |(node, layer): (NodeId, &Layer)| {
-            PastContent::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
+    /// Compares what two nodes hold. An unreadable content equals no other.
+    fn is_equal_across(
+        &self,
+        one: (NodeId, &TopLayer),
+        two: (NodeId, &TopLayer),
+        compare: impl FnOnce(&PastContent, &PastContent) -> Result<bool>,
+    ) -> Result<bool> {
+        let store = self.target.disk().store();
+        let open = |(node, layer): (NodeId, &TopLayer)| {
+            PastContent::open(store, layer.as_ref(), || self.target.open_now(node))
         };
         match (open(one), open(two)) {
-            (Ok(one), Ok(two)) => one.equals(&two),
+            (Ok(one), Ok(two)) => compare(&one, &two),
             (Err(Error::Missing { .. } | Error::Damaged(_)), _)
             | (_, Err(Error::Missing { .. } | Error::Damaged(_))) => Ok(false),
             (Err(error), _) | (_, Err(error)) if error.is_denial() => Ok(false),
@@ -222,20 +223,17 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Compares two contents of a node byte by byte, those of an index by entries. An unreadable content equals no other.
-    pub(super) fn is_equal_content(&self, node: NodeId, one: &Layer, two: &Layer) -> Result<bool> {
+    pub(super) fn is_equal_content(
+        &self,
+        node: NodeId,
+        one: &TopLayer,
+        two: &TopLayer,
+    ) -> Result<bool> {
         if self.is_left_index(node, one, two)? {
             return Ok(true);
         }
-        let disk = self.target.disk();
-        let open = |layer: &Layer| {
-            PastContent::open(disk.store(), layer.as_ref(), || self.target.open_now(node))
-        };
-        match (open(one), open(two)) {
-            (Ok(one), Ok(two)) => Ok(one.equals(&two)? || self.is_same_index(node, &one, &two)?),
-            (Err(Error::Missing { .. } | Error::Damaged(_)), _)
-            | (_, Err(Error::Missing { .. } | Error::Damaged(_))) => Ok(false),
-            (Err(error), _) | (_, Err(error)) if error.is_denial() => Ok(false),
-            (Err(error), _) | (_, Err(error)) => Err(error),
-        }
+        self.is_equal_across((node, one), (node, two), |one, two| {
+            Ok(one.equals(two)? || self.is_same_index(node, one, two)?)
+        })
     }
 }

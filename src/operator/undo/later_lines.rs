@@ -8,8 +8,7 @@ use std::io::Read;
 
 use rustix::fs::FileType;
 
-use super::content_changes::Layer;
-use super::planner::{UndoPlan, UndoPlanner, content_of};
+use super::planner::{TopLayer, UndoPlan, UndoPlanner, content_of};
 use crate::error::{Error, Result};
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind, MergedText};
@@ -34,7 +33,7 @@ impl UndoPlanner<'_, '_> {
     pub(super) fn merge_lines(
         &mut self,
         node: NodeId,
-        (after, there): (&Layer, &Layer),
+        (after, there): (&TopLayer, &TopLayer),
         record: SessionRecord<'_>,
     ) -> Result<bool> {
         let before = content_of(self.past.tree(), node);
@@ -47,8 +46,8 @@ impl UndoPlanner<'_, '_> {
     /// As [`UndoPlanner::merge_lines`].
     pub(super) fn merge_into_successor(
         &mut self,
-        (node, after, before): (NodeId, &Layer, &Layer),
-        (successor, there): (NodeId, &Layer),
+        (node, after, before): (NodeId, &TopLayer, &TopLayer),
+        (successor, there): (NodeId, &TopLayer),
         record: SessionRecord<'_>,
     ) -> Result<bool> {
         let (left, found) = ((node, after), (node, before));
@@ -61,7 +60,7 @@ impl UndoPlanner<'_, '_> {
     /// As [`UndoPlanner::merge_lines`].
     pub(super) fn give_text(
         &mut self,
-        (node, before): (NodeId, &Layer),
+        (node, before): (NodeId, &TopLayer),
         to: NodeId,
         record: SessionRecord<'_>,
     ) -> Result<bool> {
@@ -92,7 +91,7 @@ impl UndoPlanner<'_, '_> {
     pub(super) fn merge_into_former(
         &mut self,
         node: NodeId,
-        (after, there): (&Layer, &Layer),
+        (after, there): (&TopLayer, &TopLayer),
         record: SessionRecord<'_>,
     ) -> Result<bool> {
         let disk = self.target.disk().clone();
@@ -116,9 +115,9 @@ impl UndoPlanner<'_, '_> {
     /// Merges what was left by a record and what is there now with what the record found, and gives that to a node.
     fn merge_from(
         &mut self,
-        left: (NodeId, &Layer),
-        now: (NodeId, &Layer),
-        found: (NodeId, &Layer),
+        left: (NodeId, &TopLayer),
+        now: (NodeId, &TopLayer),
+        found: (NodeId, &TopLayer),
         to: NodeId,
         record: SessionRecord<'_>,
     ) -> Result<bool> {
@@ -141,7 +140,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Returns a content as text; `None` where it is not known whole, or cannot be merged.
-    fn text(&self, node: NodeId, layer: &Layer) -> Result<Option<Vec<u8>>> {
+    fn text(&self, node: NodeId, layer: &TopLayer) -> Result<Option<Vec<u8>>> {
         let store = self.target.disk().store();
         let opened = PastContent::open(store, layer.as_ref(), || self.target.open_now(node));
         let content = match opened {

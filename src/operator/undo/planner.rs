@@ -231,6 +231,9 @@ pub(super) fn is_unknown(layer: &Option<Arc<ContentLayer>>) -> bool {
     })
 }
 
+/// The topmost layer of a file's content at a point; `None` for the content on the disk now.
+pub(super) type TopLayer = Option<Arc<ContentLayer>>;
+
 pub(super) fn content_of(tree: &PastTree<'_>, node: NodeId) -> Option<Arc<ContentLayer>> {
     tree.difference(node).and_then(|then| then.content.clone())
 }

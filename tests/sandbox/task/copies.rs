@@ -14,7 +14,7 @@ use crate::common::{
 /// How long the file is.
 const LENGTH: usize = 8 << 20;
 
-/// How much of it is written at once.
+/// The number of bytes that are written at once.
 const STEP: usize = 256 << 10;
 
 /// Writes the file anew without end, each time with another byte from its beginning to its end, and puts its times back: by a map
