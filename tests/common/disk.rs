@@ -123,6 +123,12 @@ impl Disk {
             assert!(std::time::Instant::now() < until, "{why}");
             std::thread::sleep(Duration::from_millis(20));
         }
+        // Where a mount namespace has it for longer, the file system goes on; what is in the image was synced.
+        let image = self.at("image");
+        let attached = || run("losetup", &["--associated".as_ref(), &image]).unwrap();
+        while !attached().is_empty() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Takes the disk away and brings it back under another number.

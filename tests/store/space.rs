@@ -644,7 +644,10 @@ fn killed_while_it_gives_back_it_leaves_all_readable() {
 fn a_big_file_that_was_opened_thousands_of_times_is_unmounted_and_undone() {
     need_mount!();
     let original = Chance(41).bytes(3 << 20);
-    let mut home = Home::prepared(|store| fs::write(store.join("f"), &original).unwrap(), &[]);
+    let mut home = Home::prepared(
+        |store| fs::write(store.join("f"), &original).unwrap(),
+        &["--copy-up-to=1M"],
+    );
     let open = || {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).open(home.path("f")).unwrap()
