@@ -28,6 +28,9 @@ use trumanfs_types::meta::{Id, Meta};
 /// The age at which a removal's entry is processed: by then its directory has been removed, too, or will not be.
 const MIN_ENTRY_AGE: chrono::TimeDelta = chrono::TimeDelta::seconds(3);
 
+/// The delay, at a session's end, before a file is looked at again that somebody else was looking at.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
 /// The number of files open for writing that may wait; any more are left out.
 const MAX_OPEN_FILES: usize = 1024;
 
@@ -86,15 +89,13 @@ pub(in crate::world) struct DigestRound<'a> {
     pub(in crate::world) contents: &'a DigestSource,
     pub(in crate::world) work: &'a mut DigestProgress,
     pub(in crate::world) writers: &'a dyn OpenWriters,
+    /// True at the end of the session: nothing is put off.
+    pub(in crate::world) at_end: bool,
 }
 
 impl DigestRound<'_> {
     /// Works while `on` allows. Returns whether something is left to do later.
-    pub(in crate::world) fn work_on_some(
-        &mut self,
-        all: bool,
-        on: ContinueCheck<'_>,
-    ) -> Result<bool> {
+    pub(in crate::world) fn work_on_some(&mut self, on: ContinueCheck<'_>) -> Result<bool> {
         for path in std::mem::take(&mut self.work.written) {
             if on() {
                 self.file_at(&path, on)
@@ -115,7 +116,7 @@ impl DigestRound<'_> {
                 },
             };
             let is_old = |since| chrono::Utc::now() - since >= MIN_ENTRY_AGE;
-            if !all && !entry.since.is_none_or(is_old) {
+            if !self.at_end && !entry.since.is_none_or(is_old) {
                 self.work.next = Some(entry);
                 return Ok(true);
             }
@@ -212,7 +213,12 @@ impl DigestRound<'_> {
         if !mine || !fit(node.meta()) {
             return Ok(None);
         }
-        let file = match self.writers.write_status(id, path) {
+        let mut status = self.writers.write_status(id, path);
+        while self.at_end && matches!(status, WriteStatus::Busy) && on() {
+            std::thread::sleep(BUSY_PAUSE);
+            status = self.writers.write_status(id, path);
+        }
+        let file = match status {
             WriteStatus::AtRest(Some(file)) => file,
             WriteStatus::AtRest(None) => return Ok(None),
             WriteStatus::Written | WriteStatus::Mapped | WriteStatus::Busy => {

@@ -129,21 +129,22 @@ impl SessionDigests {
         self.work(writers, true, &mut || Instant::now() < until);
     }
 
-    /// Works while `on` allows; with `all`, young entries too. Returns whether something is left to do later.
-    fn work(&self, writers: &dyn OpenWriters, all: bool, on: ContinueCheck<'_>) -> bool {
+    /// Works while `on` allows; with `at_end`, young entries too. Returns whether something is left to do later.
+    fn work(&self, writers: &dyn OpenWriters, at_end: bool, on: ContinueCheck<'_>) -> bool {
         // The thread does not delay a session's end: it checks after each chunk whether to go on.
         let Some(mut work) = self.work.try_lock_for(Duration::from_secs(1)) else {
             return true;
         };
-        if all {
+        if at_end {
             work.hashing = None;
         }
         let mut round = DigestRound {
             contents: &self.contents,
             work: &mut work,
             writers,
+            at_end,
         };
-        let done = round.work_on_some(all, on);
+        let done = round.work_on_some(on);
         done.unwrap_or_else(|error| {
             log::warn!("digests: {error}");
             false

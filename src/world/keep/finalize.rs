@@ -45,6 +45,9 @@ use trumanfs_types::meta::Id;
 /// The delay between a file's close and its comparison: files are often reopened at once.
 const CLOSE_DELAY: Duration = Duration::from_millis(200);
 
+/// The delay, at a session's end, before a file is inspected again that somebody else was looking at.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
 /// The smallest gain, in bytes, for which a version is punched: a list takes a block too.
 const MIN_GAIN: u64 = 2 * BLOCK;
 
@@ -223,20 +226,30 @@ impl Finalizer {
         for n in read {
             self.punch_as_listed(n);
         }
-        let mut busy = Vec::new();
-        while let Some(ids) = self.pending.next() {
-            if over() {
-                return;
+        loop {
+            let mut busy = Vec::new();
+            while let Some(ids) = self.pending.next() {
+                if over() {
+                    return;
+                }
+                match self.finalize_file(ids, writers, &over) {
+                    Ok(FinalizeOutcome::Done) => {}
+                    Ok(FinalizeOutcome::Busy) => busy.push(ids),
+                    Err(Error::TakesLong) => return, // The end of the session takes it up again, or leaves it whole.
+                    Err(error) => log::warn!("a version stays whole: {error}"),
+                }
             }
-            match self.finalize_file(ids, writers, &over) {
-                Ok(FinalizeOutcome::Done) => {}
-                Ok(FinalizeOutcome::Busy) => busy.push(ids),
-                Err(Error::TakesLong) => return, // The end of the session takes it up again, or leaves it whole.
-                Err(error) => log::warn!("a version stays whole: {error}"),
+            let requeued = busy.into_iter().filter(|ids| self.pending.queue(*ids));
+            if requeued.count() == 0 {
+                break;
             }
+            if until.is_none() {
+                return self.wake();
+            }
+            // Nothing takes it up after a session's end.
+            std::thread::sleep(BUSY_PAUSE);
         }
-        let requeued = busy.into_iter().filter(|ids| self.pending.queue(*ids));
-        if requeued.count() > 0 || !self.read.lock().is_empty() {
+        if !self.read.lock().is_empty() {
             self.wake();
         }
     }
