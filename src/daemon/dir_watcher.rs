@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::fuse::{CacheInvalidator, ROOT, SharedState, StoreWatcher};
 use crate::name::Name;
-use crate::sys::fanotify::{self, DirHandle, FsEvent};
+use crate::sys::fanotify::{self, FsEvent, NodeHandle};
 use crate::world::Dir;
 
 /// The time for which events are gathered before they are handled.
@@ -34,8 +34,8 @@ pub struct DirWatcher {
 
 #[derive(Debug, Default)]
 struct WatchedDirs {
-    by_handle: HashMap<DirHandle, u64>,
-    by_number: HashMap<u64, DirHandle>,
+    by_handle: HashMap<NodeHandle, u64>,
+    by_number: HashMap<u64, NodeHandle>,
 }
 
 impl DirWatcher {
@@ -118,7 +118,7 @@ impl DirWatcher {
             if event.mask & fanotify::OVERFLOW != 0 {
                 lost = true;
             } else if event.pid != own
-                && let Some(dir) = dirs.by_handle.get(&event.dir)
+                && let Some(dir) = dirs.by_handle.get(&event.node)
             {
                 if event.mask & !fanotify::CONTENT != 0 {
                     shared.inodes.dir_changed();

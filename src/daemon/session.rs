@@ -27,9 +27,9 @@ use super::{MountOptions, handover};
 use crate::control::{HeldHomeInfo, MountStatus};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    CacheInvalidator, ClosedMaps, FailureLog, FileSystem, FuseOptions, HandleTable, HomeWriters,
-    InodeTable, ListingEnds, MountMechanisms, RecentDirs, RequestCounters, RequestObserver,
-    RunMembers, SharedState, StoreWatcher, SyncSlots,
+    CacheInvalidator, ClosedMaps, FailureLog, FileSystem, FuseOptions, HandleTable, HeldFiles,
+    HomeWriters, InodeTable, ListingEnds, MountMechanisms, RecentDirs, RequestCounters,
+    RequestObserver, RunMembers, SharedState, StoreWatcher, SyncSlots,
 };
 use crate::mounts::registry;
 use crate::name::{EscapedBytes, WorldPath, escape};
@@ -161,6 +161,7 @@ fn make_shared_state(
         counters: RequestCounters::default(),
         syncs: SyncSlots::of_workers(worker_count()),
         closed_maps: ClosedMaps::default(),
+        held: HeldFiles::default(),
         failures: FailureLog::default(),
         mechanisms: parking_lot::Mutex::new(mechanisms),
         marking: parking_lot::Mutex::default(),

@@ -150,7 +150,11 @@ impl FileSystem {
         if !ends_writing {
             return;
         }
-        let seen = handle.seen.lock().take();
+        let mut seen = handle.seen.lock().take();
+        if let Some(before) = self.shared.unmark_held_file(number, handle.as_fd()) {
+            self.world().note_state_as(&before);
+            seen = Some(before);
+        }
         if let Err(Error::TakesLong) = self.end_writing(&handle, seen, false) {
             let handle = handle.clone();
             self.spawn_blocking(move |fs| drop(fs.end_writing(&handle, seen, true)));
@@ -297,7 +301,8 @@ impl FileSystem {
         // Before the file is looked at: what a writer who is gone has written is seen then.
         let is_last = self.shared.handles.writer_count(handle.node()) == 1;
         let since = self.world().newest_for_stamps();
-        let left = match stat_fd(handle.as_fd()) {
+        let mixed = self.shared.left_before_mixed(handle.node());
+        let left = match mixed.map_or_else(|| stat_fd(handle.as_fd()), Ok) {
             Ok(left) => left,
             Err(error) => {
                 log::debug!("a file that was closed has no stamp: {error}");
@@ -305,7 +310,9 @@ impl FileSystem {
             }
         };
         *handle.seen.lock() = Some(left);
-        if handle.maps && may_write_through_a_map(process) {
+        if mixed.is_some() {
+            self.world().note_state_as(&left);
+        } else if handle.maps && may_write_through_a_map(process) {
             // A map of it may outlive the close: what was seen before is no state to stamp.
             self.world().forget_state(left.id);
             self.shared.closed_maps.note(handle.node(), (left, since));
@@ -321,6 +328,9 @@ impl FileSystem {
     /// Notes the state of a file after a write that came here.
     pub(super) fn note_written(&self, handle: &Handle) -> Result<Meta> {
         let now = self.world().note_state(handle)?;
+        if let Some(before) = self.shared.left_before_mixed(handle.node()) {
+            self.world().note_state_as(&before);
+        }
         *handle.seen.lock() = Some(now);
         Ok(now)
     }

@@ -102,6 +102,8 @@ struct OpenFiles {
 struct OpenNode {
     count: u32,
     writers: u32,
+    /// The number of times that it was opened for writing, or got another file.
+    opens: u32,
     /// The number of opens whose writes bypass the daemon.
     hidden: u32,
     way: DataPath,
@@ -205,6 +207,7 @@ impl HandleTable {
             OpenNode {
                 count: 0,
                 writers: 0,
+                opens: 0,
                 hidden: 0,
                 way: backing.map_or(DataPath::Served, |id| DataPath::Passthrough(Arc::new(id))),
                 started: StartedVersion::default(),
@@ -217,6 +220,7 @@ impl HandleTable {
         let hidden = way.hides_writes(asked.flags).then_some(asked.by);
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
+        entry.opens = entry.opens.wrapping_add(u32::from(asked.writes));
         entry.hidden += u32::from(hidden.is_some());
         if let Some(started) = asked.started {
             entry.started = started;
@@ -303,6 +307,24 @@ impl HandleTable {
         open.by_node.get(&node).map_or(0, |node| node.writers)
     }
 
+    /// Returns how often a node has been opened for writing, if only one of those opens goes on.
+    pub fn sole_writer(&self, node: u64) -> Option<u32> {
+        let open = self.open.lock();
+        let node = open.by_node.get(&node)?;
+        (node.writers == 1).then_some(node.opens)
+    }
+
+    /// Returns all open files that nothing else has open for writing, with their nodes and as [`HandleTable::sole_writer`].
+    pub fn sole_writers(&self) -> Vec<(u64, u32, Arc<Handle>)> {
+        let open = self.open.lock();
+        let writing = open.by_handle.values().filter(|handle| handle.writes);
+        let sole = writing.filter_map(|handle| {
+            let node = open.by_node.get(&handle.node)?;
+            (node.writers == 1).then(|| (handle.node, node.opens, handle.clone()))
+        });
+        sole.collect()
+    }
+
     /// Returns whether a process writes to a node past the daemon, or did recently, if its first thread opened the
     /// node.
     pub fn wrote_lately(&self, node: u64, process: u32) -> bool {
@@ -358,6 +380,7 @@ impl HandleTable {
         }
         if let Some(node) = open.by_node.get_mut(&node) {
             node.started = StartedVersion::default();
+            node.opens = node.opens.wrapping_add(1);
         }
     }
 

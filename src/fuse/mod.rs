@@ -14,6 +14,7 @@ mod data;
 mod failures;
 mod handle;
 mod handles;
+mod held_files;
 mod inodes;
 mod listing;
 mod listing_ends;
@@ -45,6 +46,7 @@ use crate::world::{Dir, LocatedNode, Meta, World};
 pub use counters::RequestCounters;
 pub use failures::FailureLog;
 pub use handles::HandleTable;
+pub use held_files::HeldFiles;
 pub use inodes::{InodeTable, ROOT};
 pub use listing_ends::ListingEnds;
 pub use open_state::HomeWriters;
@@ -138,6 +140,8 @@ pub struct SharedState {
     pub syncs: SyncSlots,
     /// The files that were closed and may still be mapped.
     pub closed_maps: ClosedMaps,
+    /// The files that stay open for writing, marked for whoever else writes to them.
+    pub held: HeldFiles,
     /// The recent failures of the store's file system.
     pub failures: FailureLog,
     /// The mechanisms that the kernel has agreed to and the daemon may use.

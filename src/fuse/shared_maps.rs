@@ -47,6 +47,7 @@ impl SealListener for HomeWriters {
     fn before_seal(&self) {
         if let Some(shared) = self.0.upgrade() {
             shared.stamp_closed_maps();
+            shared.mark_held_files();
             shared.world.stamp_indexes();
         }
     }

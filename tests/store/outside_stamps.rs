@@ -323,3 +323,107 @@ fn file_written_before_its_rename_is_undone() {
     assert!(undone.status.success(), "{}", describe(&undone));
     assert_eq!(fs::read(store.join("index")).unwrap(), b"former");
 }
+
+/// Waits until the daemon has marked a file that the home has open.
+#[track_caller]
+fn await_mark(home: &Home, name: &str) {
+    let inode = fs::metadata(home.store().join(name)).unwrap().ino();
+    let wanted = format!("fanotify ino:{inode:x} ");
+    let descriptors = format!("/proc/{}/fdinfo", home.daemon_pid());
+    let limit = Instant::now() + Duration::from_secs(20);
+    let is_marked = || {
+        let mut infos = fs::read_dir(&descriptors).unwrap();
+        infos.any(|info| {
+            let told = fs::read_to_string(info.unwrap().path()).unwrap_or_default();
+            told.lines().any(|line| line.starts_with(&wanted))
+        })
+    };
+    while !is_marked() {
+        assert!(Instant::now() < limit, "{name} is not marked");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Undoes the last session, after the end of the home.
+fn undo_last(home: &mut Home, how: &[&str]) -> (Option<i32>, String) {
+    home.umount();
+    let mut words = vec!["undo", home.store().to_str().unwrap(), "--session", "last"];
+    words.extend(how);
+    let output = trumanfs(&words);
+    (output.status.code(), describe(&output))
+}
+
+/// The ways in which a program of the home has a file open for writing.
+fn open_modes() -> [fs::OpenOptions; 3] {
+    let (mut writes, mut both, mut appends) = (
+        fs::OpenOptions::new(),
+        fs::OpenOptions::new(),
+        fs::OpenOptions::new(),
+    );
+    writes.write(true);
+    both.read(true).write(true);
+    appends.append(true);
+    [writes, both, appends]
+}
+
+/// A file that a program keeps open, as a server does its log, and that its owner saves in place meanwhile: nobody knows
+/// which of it is whose.
+#[test]
+fn file_that_both_write_to_is_a_conflict() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        for mode in open_modes() {
+            for closes_first in [false, true] {
+                let mut home =
+                    Home::prepared(|store| fs::write(store.join("f"), "1\n").unwrap(), options);
+                let mut file = mode.open(home.path("f")).unwrap();
+                file.write_all(b"2\n").unwrap();
+                await_mark(&home, "f");
+                let in_place = fs::File::options()
+                    .append(true)
+                    .open(home.store().join("f"));
+                in_place.unwrap().write_all(b"owner\n").unwrap();
+                if !closes_first {
+                    file.write_all(b"3\n").unwrap();
+                }
+                drop(file);
+                let is = fs::read(home.store().join("f")).unwrap();
+                let (code, told) = undo_last(&mut home, &[]);
+                let case = format!("{options:?} {mode:?} {closes_first}: {told}");
+                assert!(code == Some(4) && told.contains("/f"), "{case}");
+                assert!(fs::read(home.store().join("f")).unwrap() == is, "{case}");
+                let (code, told) = undo_last(&mut home, &["--force"]);
+                let case = format!("{case}{told}");
+                assert!(code == Some(0), "{case}");
+                assert!(
+                    fs::read(home.store().join("f")).unwrap() == b"1\n",
+                    "{case}"
+                );
+            }
+        }
+    }
+}
+
+/// Only the owner's closes are somebody else's: not those of a second program of the home, or of a verb.
+#[test]
+fn file_that_two_programs_of_the_home_write_to_is_none() {
+    need_mount!();
+    for options in [&[][..], &["--no-passthrough"]] {
+        for mode in open_modes() {
+            let mut home =
+                Home::prepared(|store| fs::write(store.join("f"), "1\n").unwrap(), options);
+            let mut file = mode.open(home.path("f")).unwrap();
+            file.write_all(b"2\n").unwrap();
+            await_mark(&home, "f");
+            home.sh("echo second >>f; truncate -s 4 f; cat f >/dev/null");
+            file.write_all(b"3\n").unwrap();
+            drop(file);
+            let (code, told) = undo_last(&mut home, &[]);
+            assert!(code == Some(0), "{options:?} {mode:?}: {told}");
+            assert!(
+                fs::read(home.store().join("f")).unwrap() == b"1\n",
+                "{told}"
+            );
+        }
+    }
+}

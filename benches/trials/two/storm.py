@@ -1,5 +1,6 @@
 """One seed: a person and an agent in one tree, and what an operator does about it."""
 
+import glob
 import json
 import os
 import random
@@ -179,6 +180,8 @@ class Storm:
             # What is held is written at its close, and is not seen if that is taken back at once.
             holds = not self.held and not (self.way == "agent" and self.discards)
             deed = choice.deed([kind for kind in choices.AGENT_KINDS if kind != "hold" or holds])
+            if self.held and self.held in deed[1:3]:
+                return  # Of a file that the home has open more than once, nobody finds who else wrote to it.
         self.tell_agent(deed)
 
     def tell_agent(self, deed):
@@ -190,12 +193,27 @@ class Storm:
             self.failed.append(f"{told(deed)}: {failed}")
         if deed[0] == "hold" and not failed:
             self.held = deed[1]
+            self.await_mark(os.path.join(self.store, deed[1]))
         self.pause()
         tree = laws.look(self.store)
         held = list(laws.changed(self.recorder.now(), tree)) if deed[0].startswith("held") else []
         self.recorder.note(tree, self.point(), AGENT, self.run_number, held)
         if deed[0] == "held_close":
             self.held = None
+
+    def await_mark(self, path):
+        """Waits until the daemon has marked a file that is held, or would have by now."""
+        wanted = f"fanotify ino:{os.stat(path).st_ino:x} "
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            for info in glob.glob("/proc/[0-9]*/fdinfo/*"):
+                try:
+                    with open(info, encoding="utf-8") as file:
+                        if any(line.startswith(wanted) for line in file):
+                            return
+                except OSError:
+                    pass
+            time.sleep(0.1)
 
     def end(self):
         return "--discard" if self.discards else "--keep"

@@ -1,12 +1,12 @@
-//! The parts of fanotify(7) that notice changes behind a mount: marks on single directories, and events with the
-//! directory's handle, the entry's name and the process that caused them.
+//! The parts of fanotify(7) that notice changes behind a mount: marks on single directories or files, and events with
+//! the handle of what was marked, the entry's name and the process that caused them.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
 
-/// A directory's identity in events: its opaque file handle (name_to_handle_at(2)).
-pub type DirHandle = Box<[u8]>;
+/// The identity of a directory, or of a marked file, in events: its opaque file handle (name_to_handle_at(2)).
+pub type NodeHandle = Box<[u8]>;
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub struct FsEvent {
     pub mask: u64,
     /// The process that caused it; 0 if the kernel does not report it.
     pub pid: i32,
-    /// The directory.
-    pub dir: DirHandle,
+    /// The directory, or the file if that is marked.
+    pub node: NodeHandle,
     /// The entry; empty for an event about the directory itself.
     pub name: Vec<u8>,
 }
@@ -41,15 +41,17 @@ pub fn init() -> Result<OwnedFd> {
     let base =
         libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_REPORT_DFID_NAME;
     let privileged = base | libc::FAN_UNLIMITED_QUEUE | libc::FAN_UNLIMITED_MARKS;
-    for flags in [privileged, base] {
-        // SAFETY: takes two integers and touches no memory.
-        let fd = unsafe { libc::fanotify_init(flags, (libc::O_RDONLY | libc::O_LARGEFILE) as u32) };
-        if fd >= 0 {
-            // SAFETY: the call has just returned this descriptor, and nobody else owns it.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-        }
+    open_group(privileged).or_else(|_| open_group(base))
+}
+
+fn open_group(flags: u32) -> Result<OwnedFd> {
+    // SAFETY: takes two integers and touches no memory.
+    let fd = unsafe { libc::fanotify_init(flags, (libc::O_RDONLY | libc::O_LARGEFILE) as u32) };
+    if fd < 0 {
+        return Err(last_error());
     }
-    Err(last_error())
+    // SAFETY: the call has just returned this descriptor, and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Watches a directory's entries, and returns the handle that identifies the directory in its events.
@@ -57,7 +59,7 @@ pub fn init() -> Result<OwnedFd> {
 /// # Errors
 /// `EOPNOTSUPP` and `ENODEV` if the file system has no handles, `ENOSPC` past the limit of marks, `EACCES` if the
 /// directory may not be read.
-pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<DirHandle> {
+pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<NodeHandle> {
     let handle = handle_of(dir)?;
     mark(group, dir, libc::FAN_MARK_ADD)?;
     Ok(handle)
@@ -69,6 +71,45 @@ pub fn watch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<DirHandle> {
 /// `ENOENT` if there was no mark.
 pub fn unwatch(group: BorrowedFd<'_>, dir: BorrowedFd<'_>) -> Result<()> {
     mark(group, dir, libc::FAN_MARK_REMOVE)
+}
+
+/// Opens a notification group for the closes of files that were open for writing.
+///
+/// # Errors
+/// As [`init`].
+pub fn init_for_files() -> Result<OwnedFd> {
+    let flags =
+        libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_REPORT_FID;
+    open_group(flags)
+}
+
+/// Watches a file for closes after writing, and returns the handle that identifies it in the events. It is watched until
+/// it is removed, or by [`unwatch_file`].
+///
+/// # Errors
+/// `EOPNOTSUPP` and `ENODEV` if the file system has no handles, `ENOSPC` past the limit of marks, `EACCES` if the file
+/// may not be read.
+pub fn watch_file(group: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<NodeHandle> {
+    let handle = handle_of(file)?;
+    mark_file(group, file, libc::FAN_MARK_ADD)?;
+    Ok(handle)
+}
+
+/// Stops watching a file.
+///
+/// # Errors
+/// `ENOENT` if there was no mark.
+pub fn unwatch_file(group: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<()> {
+    mark_file(group, file, libc::FAN_MARK_REMOVE)
+}
+
+fn mark_file(group: BorrowedFd<'_>, file: BorrowedFd<'_>, action: u32) -> Result<()> {
+    let (group, file) = (group.as_raw_fd(), file.as_raw_fd());
+    // SAFETY: both descriptors live through the call; without a path it marks what the second one is open on.
+    let rc = unsafe {
+        libc::fanotify_mark(group, action, libc::FAN_CLOSE_WRITE, file, std::ptr::null())
+    };
+    if rc == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 fn mark(group: BorrowedFd<'_>, dir: BorrowedFd<'_>, action: u32) -> Result<()> {
@@ -95,7 +136,7 @@ struct FileHandle {
     handle: [u8; MAX_HANDLE],
 }
 
-fn handle_of(dir: BorrowedFd<'_>) -> Result<DirHandle> {
+fn handle_of(dir: BorrowedFd<'_>) -> Result<NodeHandle> {
     let mut handle = FileHandle {
         bytes: MAX_HANDLE as u32,
         kind: 0,
@@ -136,7 +177,7 @@ pub fn read(group: &OwnedFd, buffer: &mut [u8]) -> Result<Vec<FsEvent>> {
 }
 
 /// Splits the kernel's buffer into events: each is a `fanotify_event_metadata` followed by information records, of
-/// which the one of type DFID_NAME holds fsid, file handle and name.
+/// which the one of type FID, DFID or DFID_NAME holds fsid, file handle and, the last, name.
 fn parse(mut bytes: &[u8]) -> Vec<FsEvent> {
     let mut events = Vec::new();
     while let Some(length) = u32_at(bytes, 0).and_then(|n| usize::try_from(n).ok()) {
@@ -153,7 +194,7 @@ fn parse(mut bytes: &[u8]) -> Vec<FsEvent> {
         let mut parsed = FsEvent {
             mask,
             pid,
-            dir: Box::default(),
+            node: Box::default(),
             name: Vec::new(),
         };
         let mut infos = event.get(header..).unwrap_or_default();
@@ -165,9 +206,12 @@ fn parse(mut bytes: &[u8]) -> Vec<FsEvent> {
                 break;
             };
             infos = infos.get(size..).unwrap_or_default();
-            if at(info, 0) == libc::FAN_EVENT_INFO_TYPE_DFID_NAME
-                || at(info, 0) == libc::FAN_EVENT_INFO_TYPE_DFID
-            {
+            let kinds = [
+                libc::FAN_EVENT_INFO_TYPE_DFID_NAME,
+                libc::FAN_EVENT_INFO_TYPE_DFID,
+                libc::FAN_EVENT_INFO_TYPE_FID,
+            ];
+            if kinds.contains(&at(info, 0)) {
                 read_info(info, &mut parsed);
             }
         }
@@ -184,7 +228,7 @@ fn read_info(info: &[u8], event: &mut FsEvent) {
     let (Some(kind), Some(handle)) = (info.get(16..20), info.get(20..20 + length)) else {
         return;
     };
-    event.dir = [kind, handle].concat().into();
+    event.node = [kind, handle].concat().into();
     let name = info.get(20 + length..).unwrap_or_default();
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
     let name = name.get(..end).unwrap_or_default();
@@ -212,6 +256,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_file_s_close_after_writing_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("file");
+        std::fs::write(&at, b"x").unwrap();
+        let file: OwnedFd = std::fs::File::open(&at).unwrap().into();
+        let group = init_for_files().unwrap();
+        let handle = match watch_file(group.as_fd(), file.as_fd()) {
+            Ok(handle) => handle,
+            Err(errno) => {
+                crate::need::skip!(
+                    "fanotify",
+                    "the temporary directory's file system has no fanotify marks ({errno})"
+                );
+            }
+        };
+        std::fs::read(&at).unwrap();
+        std::fs::write(dir.path().join("other"), b"x").unwrap();
+        assert!(read(&group, &mut vec![0; 65536]).unwrap().is_empty());
+        std::fs::write(&at, b"y").unwrap();
+        let events = read(&group, &mut vec![0; 65536]).unwrap();
+        assert_eq!(events.len(), 1, "{events:?}");
+        let event = events.first().unwrap();
+        assert_eq!((&event.node, event.mask), (&handle, libc::FAN_CLOSE_WRITE));
+        assert_eq!(event.pid, std::process::id().cast_signed());
+        unwatch_file(group.as_fd(), file.as_fd()).unwrap();
+        std::fs::write(&at, b"z").unwrap();
+        assert!(read(&group, &mut vec![0; 65536]).unwrap().is_empty());
+    }
+
+    #[test]
     fn a_change_names_its_directory_entry_and_process() {
         let dir = tempfile::tempdir().unwrap();
         let fd: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
@@ -228,7 +302,7 @@ mod tests {
         std::fs::write(dir.path().join("new"), b"x").unwrap();
         let events = read(&group, &mut vec![0; 65536]).unwrap();
         let first = events.first().unwrap();
-        assert_eq!((&first.dir, first.name.as_slice()), (&handle, &b"new"[..]));
+        assert_eq!((&first.node, first.name.as_slice()), (&handle, &b"new"[..]));
         assert_eq!(first.pid, std::process::id().cast_signed());
         unwatch(group.as_fd(), fd.as_fd()).unwrap();
         std::fs::write(dir.path().join("other"), b"x").unwrap();
