@@ -29,6 +29,14 @@ class Person:
     def types(self, text):
         os.write(self.fd, text.encode())
 
+    def waits_for_raw(self):
+        """Until ^C is a key: before that the signal is for whoever has the terminal, and ends the launcher."""
+        end = time.monotonic() + LIMIT
+        while termios.tcgetattr(self.fd)[3] & termios.ISIG:
+            if time.monotonic() > end:
+                sys.exit(f"the terminal is not raw: {self.shown[-2000:]!r}")
+            time.sleep(0.02)
+
     def reads(self, text):
         end = time.monotonic() + LIMIT
         while text.encode() not in self.shown:
@@ -80,7 +88,8 @@ person.types("stty -a | grep -o ' icanon'; echo outer$((4+4))\n")
 person.reads(" icanon")
 person.reads("outer8")
 person.types("fg\n")
-time.sleep(0.5)
+person.reads("agent -- python3")
+person.waits_for_raw()
 person.types("\x03")
 person.reads("KeyboardInterrupt")
 person.reads("nothing was changed")
