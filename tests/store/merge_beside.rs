@@ -8,6 +8,7 @@ use std::path::Path;
 use super::fork::{run, text};
 use super::merge::{LINES, Pair, conflicts};
 use crate::common::tree::contents as tree;
+use crate::common::{describe, trumanfs};
 
 /// As an editor that saves by replacing the file.
 fn replace(path: &Path, content: &str) {
@@ -159,4 +160,25 @@ fn a_name_given_in_the_origin_since_is_not_named_as_removed_from_the_fork() {
     let merged = pair.merge(0, &[]);
     assert_eq!(merged["notes"].as_array().unwrap().len(), 0, "{merged}");
     assert_eq!(pair.read("x"), "new\n");
+}
+
+/// A directory that was removed here without a record, and in which the fork has only moved or changed something, does not
+/// come back with all that was in it.
+#[test]
+fn what_was_removed_beside_the_home_does_not_come_back() {
+    for line in [
+        "mv d/f elsewhere",
+        "mv d/f elsewhere; mv same elsewhere",
+        "echo more >>d/f",
+        "touch d/f; mkdir d/made",
+    ] {
+        for how in [&[][..], &["--keep-both"]] {
+            let pair = Pair::new();
+            pair.theirs(line);
+            fs::remove_dir_all(pair.store.join("d")).unwrap();
+            let output = trumanfs(&[&["merge", text(&pair.store), text(&pair.fork)], how].concat());
+            let said = describe(&output);
+            assert!(!pair.store.join("d").exists(), "{line} {how:?}: {said}");
+        }
+    }
 }

@@ -39,8 +39,8 @@ pub(super) struct UnrecordedEdit {
 pub(super) enum EditBase {
     /// The origin had nothing there then.
     Absent,
-    /// The origin had this node, and has it no more.
-    Gone(NodeId),
+    /// The origin had this node, and has it no more. No node: it went away without a record.
+    Gone(Option<NodeId>),
     /// The origin still has the node.
     There {
         /// The node.
@@ -104,10 +104,10 @@ impl<'a> OriginAtFork<'a> {
         };
         let disk = self.then.disk();
         let Some(at) = disk.path(node).filter(|at| !in_trash(at)) else {
-            return Ok(EditBase::Gone(node));
+            return Ok(EditBase::Gone(Some(node)));
         };
         match disk.stat(node) {
-            Err(Error::NotFound) => Ok(EditBase::Gone(node)),
+            Err(Error::NotFound) => Ok(EditBase::Gone(Some(node))),
             Err(error) => Err(error),
             Ok(meta) => {
                 let since = self.then.difference(node);
@@ -144,8 +144,12 @@ impl<'a> OriginAtFork<'a> {
 
     /// Returns whether an inode is older than the fork, as far as the file system has times of birth.
     fn is_older(&self, meta: &Meta) -> bool {
-        let (sec, nsec) = self.began;
-        meta.born < sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec)
+        meta.born < nanoseconds(self.began)
+    }
+
+    /// Returns whether an inode of the fork came with the fork, as far as the file system has times of birth.
+    fn came_along(&self, meta: &Meta) -> bool {
+        (nanoseconds(self.began)..nanoseconds(self.done)).contains(&meta.born)
     }
 
     /// Returns whether the name of an inode is older than the fork. A file may have been linked or moved there since, which
@@ -216,10 +220,27 @@ impl<'a> OriginAtFork<'a> {
         base: &PastTree<'_>,
         now: &PastTree<'_>,
     ) -> Result<(Vec<UnrecordedEdit>, Vec<WorldPath>)> {
+        let found = self.search_edits(base, now, true)?;
+        if found.1.is_empty() {
+            return Ok(found);
+        }
+        // What came with the fork may have been moved there beside its home, too.
+        self.search_edits(base, now, false)
+    }
+
+    /// As [`OriginAtFork::find_edits`]. `keep_names`: true if what came with the fork has the name that it came with, or
+    /// one from a record.
+    fn search_edits(
+        &self,
+        base: &PastTree<'_>,
+        now: &PastTree<'_>,
+        keep_names: bool,
+    ) -> Result<(Vec<UnrecordedEdit>, Vec<WorldPath>)> {
         let mut walk = EditSearch {
             origin: self,
             base,
             now,
+            keep_names,
             edits: Vec::new(),
             removed: Vec::new(),
             waiting: vec![(ROOT, WorldPath::root(), Some(WorldPath::root()), false)],
@@ -251,6 +272,7 @@ struct EditSearch<'w, 'o, 't> {
     origin: &'w OriginAtFork<'o>,
     base: &'w PastTree<'t>,
     now: &'w PastTree<'t>,
+    keep_names: bool,
     edits: Vec<UnrecordedEdit>,
     removed: Vec<WorldPath>,
     waiting: Vec<PendingDir>,
@@ -278,10 +300,16 @@ impl EditSearch<'_, '_, '_> {
                 && (*is_new || self.origin.is_edit(meta.ctime))
                 && self.is_untouched(node)
             {
-                let base = self.origin.side_of(before)?;
+                let base = match self.origin.side_of(before)? {
+                    // The origin had it then, and lost it without a record.
+                    EditBase::Absent if self.keep_names && self.origin.came_along(&meta) => {
+                        EditBase::Gone(None)
+                    }
+                    base => base,
+                };
                 inner_is_new = meta.is_dir() && matches!(base, EditBase::Absent);
                 if inner_is_new || !meta.is_dir() {
-                    self.add_edit(inner.clone(), node, base)?;
+                    self.add_edit(inner.clone(), (node, &meta), base)?;
                 }
             }
             if meta.is_dir() {
@@ -296,10 +324,19 @@ impl EditSearch<'_, '_, '_> {
         }
     }
 
-    fn add_edit(&mut self, path: WorldPath, node: NodeId, base: EditBase) -> Result<()> {
+    fn add_edit(
+        &mut self,
+        path: WorldPath,
+        (node, meta): (NodeId, &Meta),
+        base: EditBase,
+    ) -> Result<()> {
         let (content, mode) = match &base {
             EditBase::Absent => (true, false),
-            EditBase::Gone(then) => (!self.origin.had_content(*then, (self.now, node))?, false),
+            // A move or a link is no edit.
+            EditBase::Gone(None) => (self.origin.is_edit(meta.mtime), false),
+            EditBase::Gone(Some(then)) => {
+                (!self.origin.had_content(*then, (self.now, node))?, false)
+            }
             EditBase::There { then, .. } => (
                 !self.origin.had_content(*then, (self.now, node))?,
                 self.now.kind(node) != FileType::Symlink
@@ -364,6 +401,10 @@ pub(super) fn now_passed() -> FileTime {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
     (since.as_secs().cast_signed(), since.subsec_nanos())
+}
+
+fn nanoseconds((sec, nsec): FileTime) -> u64 {
+    sec.cast_unsigned() * 1_000_000_000 + u64::from(nsec)
 }
 
 /// Returns whether a time of a file is not before another one. Where a file system keeps whole seconds, the second
