@@ -296,11 +296,13 @@ impl LeftFiles {
         let Some(file) = self.files.get_mut(&ids) else {
             return;
         };
-        if let Some(meta) = unwritten
-            && file.stamp.is_none()
-            && file.opened == Some((meta.size, time(meta.mtime)))
-        {
-            file.stamp = Some(stamp(file.seq, ids, meta));
+        if let (Some(meta), None, Some((size, mtime))) = (unwritten, &file.stamp, file.opened) {
+            // It should be as it was at the open: the home has changed nothing.
+            file.stamp = Some(LeftState {
+                size,
+                mtime,
+                ..stamp(file.seq, ids, meta)
+            });
         }
         file.writing = false;
         self.leave(ids);
@@ -484,11 +486,11 @@ impl super::Journal {
         Ok(meta)
     }
 
-    /// Forgets the state of a file that was noted last.
+    /// Forgets the state of a file that was noted last, and the one at its open.
     pub fn forget_state(&self, id: Id) {
         let ids = self.ids(id);
         if let Some(file) = self.left.lock().files.get_mut(&ids) {
-            file.stamp = None;
+            (file.stamp, file.opened) = (None, None);
         }
     }
 

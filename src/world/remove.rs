@@ -179,7 +179,6 @@ impl World {
         if child.id() != found.meta.id {
             return Err(Error::NotFound);
         }
-        let node = found.dir.node(found.name)?;
         let shows_nothing = || {
             let mut empty = true;
             let listed = self.list(&child, 0, |entry| {
@@ -192,7 +191,7 @@ impl World {
         let empty = self
             .root
             .lender()
-            .with_access(node.as_fd(), 0, shows_nothing)?;
+            .with_access(child.as_fd(), 0, shows_nothing)?;
         if !empty {
             return Err(Error::NotEmpty);
         }

@@ -373,23 +373,21 @@ fn file_that_both_write_to_is_a_conflict() {
     need_mount!();
     for options in [&[][..], &["--no-passthrough"]] {
         for mode in open_modes() {
-            for closes_first in [false, true] {
+            for (before, after) in [("2\n", "3\n"), ("2\n", ""), ("", "3\n"), ("", "")] {
                 let mut home =
                     Home::prepared(|store| fs::write(store.join("f"), "1\n").unwrap(), options);
                 let mut file = mode.open(home.path("f")).unwrap();
-                file.write_all(b"2\n").unwrap();
+                file.write_all(before.as_bytes()).unwrap();
                 await_mark(&home, "f");
                 let in_place = fs::File::options()
                     .append(true)
                     .open(home.store().join("f"));
                 in_place.unwrap().write_all(b"owner\n").unwrap();
-                if !closes_first {
-                    file.write_all(b"3\n").unwrap();
-                }
+                file.write_all(after.as_bytes()).unwrap();
                 drop(file);
                 let is = fs::read(home.store().join("f")).unwrap();
                 let (code, told) = undo_last(&mut home, &[]);
-                let case = format!("{options:?} {mode:?} {closes_first}: {told}");
+                let case = format!("{options:?} {mode:?} {before:?} {after:?}: {told}");
                 assert!(code == Some(4) && told.contains("/f"), "{case}");
                 assert!(fs::read(home.store().join("f")).unwrap() == is, "{case}");
                 let (code, told) = undo_last(&mut home, &["--force"]);

@@ -443,7 +443,10 @@ class Storm:
         for _ in range(self.draw.choice([1, 2])):
             path, text = choice.file() if choice.files else "new", choice.line().decode().strip()
             lines = [f"echo '{text}' >> '{path}'", f"echo '{text}' > '{path}'", f"mv '{path}' m{self.step}", f"rm -f '{path}'"]
-            self.call("exec", "--root", fork, "--", self.draw.choice(lines), codes=None)
+            drawn = self.draw.choice(lines)
+            self.call("exec", "--root", fork, "--", drawn, codes=None)
+            if drawn.startswith("mv"):
+                self.recorder.moved_paths.add(path)
         self.recorder.fork(laws.look(fork))
         for _ in range(self.draw.choice([0, 1, 2])):
             self.do_person()
