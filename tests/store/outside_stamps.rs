@@ -425,3 +425,34 @@ fn file_that_two_programs_of_the_home_write_to_is_none() {
         }
     }
 }
+
+/// The number of a file that its owner has saved anew is free, and the home's next file may get it: what is known of that
+/// one is not the former one's.
+#[test]
+fn number_that_another_file_gets_tells_nothing_of_the_former() {
+    need_mount!();
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "1\n").unwrap(), &[]);
+    home.sh("echo agent >>f");
+    let point = last_record(&home, "/f");
+    let at = home.store().join("f");
+    let inode = fs::metadata(&at).unwrap().ino();
+    fs::write(home.store().join("new"), "1\nagent\nowner\n").unwrap();
+    fs::rename(home.store().join("new"), &at).unwrap();
+    // Where the file system gives numbers again, one of the next files has it.
+    for n in 0..50 {
+        home.sh(&format!("echo other >n{n}; echo more >>n{n}"));
+        let made = fs::metadata(home.store().join(format!("n{n}"))).unwrap();
+        if made.ino() == inode {
+            break;
+        }
+    }
+    home.umount();
+    for seq in [point, point + 1, point + 2] {
+        let at = seq.to_string();
+        let words = ["cat", home.store().to_str().unwrap(), "/f", "--at", &at];
+        let output = trumanfs(&words);
+        let told = describe(&output);
+        let is_true = output.stdout == b"1\nagent\n" || !output.status.success();
+        assert!(is_true && !told.contains("other"), "{at}: {told}");
+    }
+}

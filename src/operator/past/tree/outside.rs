@@ -137,13 +137,19 @@ impl PendingStamps {
         });
     }
 
-    /// Returns the latest stamp of an inode that follows the current record.
+    /// Returns the latest stamp of an inode that follows the current record. Once another file has the number, stamps are
+    /// of that one.
     fn latest(&self, inode: CompactInode) -> Option<&PendingStamp> {
         let record = self.record.as_ref()?;
         let stamps = self.by_inode.get(&inode)?.iter();
-        stamps
-            .filter(|stamp| stamp.after >= *record)
-            .max_by(|one, two| one.after.cmp(&two.after))
+        let mut follow: Vec<&PendingStamp> =
+            stamps.filter(|stamp| stamp.after >= *record).collect();
+        follow.sort_unstable_by_key(|stamp| &stamp.after);
+        let born = follow.first()?.born;
+        let of_it = follow
+            .into_iter()
+            .take_while(|stamp| !is_other_birth(stamp.born, born));
+        of_it.last()
     }
 
     /// Takes the latest stamp of an inode that follows the current record, and drops the others that do.
