@@ -566,6 +566,26 @@ fn name_of_a_file_that_the_owner_moved_stays_free() {
     home.umount();
 }
 
+/// A file that an undo brought back, and that its owner had changed before a run replaced it: it has no stamp.
+#[test]
+fn redo_of_a_replacement_names_what_was_written_to_what_came_back() {
+    need_mount!();
+    let mut home = home_with(LINES);
+    home.sh("chmod 600 f");
+    fs::write(home.store().join("f"), "owner\n").unwrap();
+    home.sh("echo agent > g; mv g f");
+    undo(&home, &["--force"], 0);
+    let at = home.store().join("f");
+    let mut file = fs::File::options().append(true).open(&at).unwrap();
+    std::io::Write::write_all(&mut file, b"later\n").unwrap();
+    let is = text(&home, "f");
+    let output = trumanfs(&["redo", home.store().to_str().unwrap()]);
+    let told = describe(&output);
+    assert!(!output.status.success() && told.contains("/f"), "{told}");
+    assert_eq!(text(&home, "f"), is, "{told}");
+    home.umount();
+}
+
 /// The last name of what the owner wrote is not removed.
 #[test]
 fn link_with_the_last_of_the_owners_text_stays() {

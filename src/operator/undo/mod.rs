@@ -33,6 +33,7 @@ pub mod select;
 pub mod selection;
 pub mod step_summary;
 mod steps;
+mod touch_times;
 pub mod undo_outcome;
 
 pub use apply::apply;

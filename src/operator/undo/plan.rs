@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use chrono::DateTime;
 use rustix::fs::FileType;
 
 use super::git_files::GitFile;
 use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, is_same_layer};
 use super::selection::{CancelledUndo, RecordSelection};
-use crate::error::{Error, Result};
+use super::touch_times::{TouchTimes, touched_nodes};
+use crate::error::Result;
 use crate::journal::{Op, Record};
 use crate::name::escape;
 use crate::operator::Store;
@@ -22,7 +22,6 @@ use crate::operator::past::{
     NameId, NameSlot, NodeId, NodeSet, Past, ROOT, RecordEffect, RecordId,
 };
 use crate::operator::point::{Operation, Point};
-use crate::world::Time;
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
@@ -48,7 +47,7 @@ pub fn plan<'a>(
         beside: HashMap::new(),
         merged: HashMap::default(),
         born: Vec::new(),
-        touched: NodeSet::default(),
+        touched: TouchTimes::default(),
         removed_outside: Vec::new(),
         made: NodeSet::default(),
         replaced: Vec::new(),
@@ -108,7 +107,7 @@ impl UndoPlanner<'_, '_> {
             }
             begun = cancelled.filter(|undo| undo.is_older);
             let effects = self.past.tree_mut().effects(&record, &session)?;
-            let touched: Vec<NodeId> = effects.iter().flat_map(RecordEffect::nodes).collect();
+            let touched: Vec<(NodeId, bool)> = effects.iter().flat_map(touched_nodes).collect();
             if selection.has(&session, record.seq) {
                 self.note_selected(&effects, (&session, &record));
                 self.report_missing_file(&effects, (&session, &record))?;
@@ -123,7 +122,7 @@ impl UndoPlanner<'_, '_> {
                     self.past.tree_mut().reverse(effect, (&session, &record));
                 }
             }
-            self.touched.extend(touched);
+            self.touched.note(touched, &record);
         }
         begun.map_or(Ok(()), |ended| self.put_back_cancelled(ended.pair))
     }
@@ -231,10 +230,9 @@ impl UndoPlanner<'_, '_> {
             self.kept.push(node);
             return Ok(true);
         }
-        if let Some(dir) = goes
+        if let Some(moved) = goes
             && born.is_none()
-            && self.past.tree().kind(dir) == FileType::Directory
-            && let Some(node) = self.changed_below(dir, record.1)?
+            && let Some(node) = self.changed_below(moved, record.1)?
         {
             let after = (record.0.clone(), record.1.seq);
             self.conflict_outside(record, self.name_of(node), "was changed later", &after);
@@ -294,43 +292,6 @@ impl UndoPlanner<'_, '_> {
         }
         self.content_conflict(record, node, &after);
         Ok(true)
-    }
-
-    /// Returns a node in a directory, or the directory, that was changed after a record took that out of the trash, and
-    /// not by the home. The contents of a directory that only moves have no stamps, so their times tell.
-    fn changed_below(&self, dir: NodeId, record: &Record) -> Result<Option<NodeId>> {
-        let Ok(since) = DateTime::parse_from_rfc3339(&record.time) else {
-            return Ok(None);
-        };
-        let since = (since.timestamp(), since.timestamp_subsec_nanos());
-        let is_later = |node: NodeId| {
-            let is_since = |time: Time| (time.sec, time.nsec) > since;
-            // A time of modification may have been set to one to come.
-            let there = self.target.disk().stat(node);
-            there.is_ok_and(|there| is_since(there.mtime) && is_since(there.ctime))
-        };
-        if !self.touched.contains(dir) && is_later(dir) {
-            return Ok(Some(dir));
-        }
-        let mut dirs = vec![dir];
-        while let Some(dir) = dirs.pop() {
-            // A program may be removing it at this moment.
-            let children = match self.target.children(dir) {
-                Err(Error::NotFound | Error::Missing { .. }) => continue,
-                children => children?,
-            };
-            for node in children.into_values() {
-                let kind = self.target.kind(node);
-                let may_tell = matches!(kind, FileType::Directory | FileType::RegularFile);
-                if may_tell && !self.touched.contains(node) && is_later(node) {
-                    return Ok(Some(node));
-                }
-                if kind == FileType::Directory {
-                    dirs.push(node);
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Compares names with the state that the record left. Returns whether they are taken back, and then whether by

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::later_lines::MergedLines;
+use super::touch_times::TouchTimes;
 use crate::journal::{InodeNumbers, Record};
 use crate::name::WorldPath;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
@@ -106,8 +107,8 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) born: Vec<(NodeId, NameSlot, RecordId)>,
     /// Names whose files, made by selected records, somebody outside the home removed.
     pub(super) removed_outside: Vec<(NameSlot, RecordId)>,
-    /// All nodes that records have changed since the point reached, and the directories of names.
-    pub(super) touched: NodeSet,
+    /// The nodes that records have changed since the point reached, and the directories of names.
+    pub(super) touched: TouchTimes,
     /// The nodes that selected records made.
     pub(super) made: NodeSet,
     /// Files that come back, each with the one that a selected record put in its place.
