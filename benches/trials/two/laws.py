@@ -239,7 +239,7 @@ class Recorder:
                 kept = [line for line in new.lines() if line in set(lines)]
                 if kept != lines:
                     raise Differs("1 lost", f"/{path} had of the person:\n{show(lines)}\nand has:\n{show(kept)}")
-            if new and self.modes.get(path) == PERSON and new.mode != thing.mode:
+            if new and not moved and self.modes.get(path) == PERSON and new.mode != thing.mode:
                 raise Differs("1 mode", f"/{path}: {oct(thing.mode)} became {oct(new.mode)}")
             self.judge_untouched(path, thing, new)
         for path, (who, inode) in self.gone.items():
