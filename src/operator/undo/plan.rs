@@ -28,7 +28,7 @@ use crate::world::view::in_trash;
 /// Plans an undo. Nothing is changed.
 ///
 /// # Errors
-/// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
+/// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
 pub fn plan<'a>(
     store: &'a Store,
     selection: &RecordSelection,
