@@ -9,7 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
-use crate::common::{Home, describe, need_mount, need_passthrough, need_tools, trumanfs};
+use crate::common::disk::Disk;
+use crate::common::{Home, describe, need_mount, need_passthrough, need_tools, skip, trumanfs};
 
 /// All stamps in a store's seals, oldest first, after the last journal was sealed.
 fn stamps(store: &Path) -> Vec<Value> {
@@ -454,5 +455,35 @@ fn number_that_another_file_gets_tells_nothing_of_the_former() {
         let told = describe(&output);
         let is_true = output.stdout == b"1\nagent\n" || !output.status.success();
         assert!(is_true && !told.contains("other"), "{at}: {told}");
+    }
+}
+
+/// The power goes just after the end of a session: with `--durable` all that it left is there, as its stamps say.
+#[test]
+fn durable_session_leaves_its_files_after_a_power_cut() {
+    need_mount!();
+    let base = match Disk::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], 1024) {
+        Ok(base) => base,
+        Err(why) => skip!(
+            "xfs",
+            "no file system that clones files: {why} (package xfsprogs)"
+        ),
+    };
+    for (mkfs, megabytes) in [(["mkfs.ext4", "-q"], 64), (["mkfs.xfs", "-q"], 320)] {
+        let disk = Disk::within(&base.at("mnt"), &mkfs, megabytes).unwrap();
+        let at = disk.store().join("f");
+        fs::write(&at, "1\n").unwrap();
+        fs::File::open(&at).unwrap().sync_all().unwrap();
+        disk.mount_home("--durable");
+        fs::write(disk.home("f"), "agent\n").unwrap();
+        fs::write(disk.home("new"), "new\n").unwrap();
+        disk.umount_home();
+        let after = disk.cut(&base.at("mnt"));
+        let read = |name: &str| fs::read_to_string(after.store().join(name)).unwrap();
+        assert_eq!([read("f"), read("new")], ["agent\n", "new\n"], "{mkfs:?}");
+        let told = after.says(&["undo", "--session", "last"]);
+        assert!(told.starts_with("undone"), "{mkfs:?}: {told}");
+        assert_eq!(fs::read(after.store().join("f")).unwrap(), b"1\n");
+        assert!(!after.store().join("new").exists());
     }
 }

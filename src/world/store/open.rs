@@ -130,6 +130,12 @@ impl World {
         self.finalizer.finish(&NoWriters(&self.root), END_LIMIT);
         self.digests.finish(&NoWriters(&self.root), self.mounted);
         self.drop_scratch();
+        // What the session leaves is as its stamps say, after a power cut, too.
+        if self.versions.is_durable()
+            && let Err(error) = self.state.sync_file_system()
+        {
+            log::warn!("what the session leaves could not be written out: {error}");
+        }
         if let Err(error) = self.journal.note(Op::End { settled: false }, None) {
             log::warn!("the end of the session could not be recorded: {error}");
         }
