@@ -131,6 +131,10 @@ class Recorder:
                 # A link, a save that cuts one, a backup, a move: what a run wrote is in a file of the person's, which a
                 # verb may leave or mend.
                 self.disown(owners[path], AGENT)
+            if who == AGENT and is_link:
+                # As with a copy: what an earlier run wrote is there by this one.
+                mine = [line for line, (owner, _) in owners[path].items() if owner == AGENT]
+                owners[path].update(dict.fromkeys(mine, (AGENT, run)))
             if who != PERSON and is_link:
                 # A further name that the person did not give goes with the run; the person's lines are at the person's.
                 self.disown(owners[path], PERSON)
