@@ -39,7 +39,7 @@ pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
 use super::Store;
 use super::point::{Operation, Point};
 use crate::error::{Error, Result};
-use crate::journal::{LeftState, Op, Record};
+use crate::journal::{InodeNumbers, LeftState, Op, Record};
 use crate::name::WorldPath;
 use crate::world::store::moved_paths::moved_paths;
 use records::file_records::FileRecords;
@@ -298,7 +298,16 @@ impl<'a> Past<'a> {
         }
         let has_layer = layer.is_some();
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
+        let mut is_name_known = false;
         while let Some(mut next) = records.next()? {
+            if let Some(names) = names_after(&next.record.op, ids)
+                && !std::mem::replace(&mut is_name_known, true)
+                && self.came_by_name(node, path, &names)
+            {
+                let of = (&next.session, next.record.seq);
+                self.tree.forget_content(node, of);
+                return Ok(());
+            }
             if let Op::Link { ids: linked, .. } = &next.record.op
                 && *linked != ids
             {
@@ -330,6 +339,14 @@ impl<'a> Past<'a> {
         Ok(())
     }
 
+    /// Returns whether a file got the name that it has at a path from somebody outside the home, after a record that has
+    /// all its names: another file may have been there. A directory above may have another name without that.
+    fn came_by_name(&self, node: NodeId, path: &WorldPath, names: &[&WorldPath]) -> bool {
+        let count = self.tree.disk().stat(node).map_or(0, |there| there.nlink);
+        let has_all = usize::try_from(count).is_ok_and(|count| count <= names.len());
+        has_all && !names.iter().any(|known| known.name() == path.name())
+    }
+
     /// Compares a file of which no record tells with the time of the point reached: one that was written since was
     /// changed outside the home.
     fn compare_with_time(&mut self, node: NodeId, point: &Point) -> Result<()> {
@@ -358,6 +375,24 @@ impl<'a> Past<'a> {
     /// Returns the tree for taking records back one by one.
     pub fn tree_mut(&mut self) -> &mut PastTree<'a> {
         &mut self.tree
+    }
+}
+
+/// Returns the paths that a record has of a file after it, if it is about that file.
+fn names_after(op: &Op, ids: InodeNumbers) -> Option<Vec<&WorldPath>> {
+    match op {
+        Op::Rename { to, ids: of, .. } | Op::Restore { to, ids: of, .. } if *of == ids => {
+            Some(vec![to])
+        }
+        Op::Link {
+            path,
+            from,
+            ids: of,
+        } if *of == ids => Some(vec![path, from]),
+        op => {
+            let (path, of) = op.changed_file()?;
+            (of == ids).then(|| vec![path])
+        }
     }
 }
 
