@@ -487,3 +487,57 @@ fn durable_session_leaves_its_files_after_a_power_cut() {
         assert!(!after.store().join("new").exists());
     }
 }
+
+/// An editor in the home makes the former file a backup, and its owner puts another one there: that is no former content.
+#[test]
+fn file_that_its_owner_moved_over_a_backup_does_not_come_back_as_the_former() {
+    need_mount!();
+    let fill = |store: &Path| {
+        fs::write(store.join("f"), "former\n").unwrap();
+        fs::write(store.join("g"), "owner\n").unwrap();
+    };
+    let mut home = Home::prepared(fill, &[]);
+    home.sh("mv f f~; echo agent >f");
+    fs::rename(home.store().join("g"), home.store().join("f~")).unwrap();
+    let (code, told) = undo_last(&mut home, &[]);
+    assert!(code == Some(4) && told.contains("/f~"), "{told}");
+    let read = |name: &str| fs::read_to_string(home.store().join(name)).unwrap();
+    assert_eq!([read("f"), read("f~")], ["agent\n", "owner\n"]);
+}
+
+/// A file that its owner moves over another one brings its own past along, not that of its new name.
+#[test]
+fn file_that_its_owner_moved_over_another_shows_no_past_there() {
+    need_mount!();
+    for line in [
+        "ln d/c n",
+        "echo more >>d/c",
+        "chmod 600 d/c",
+        "mv d/c d/k; mv d/k d/c",
+    ] {
+        let fill = |store: &Path| {
+            fs::create_dir(store.join("d")).unwrap();
+            fs::write(store.join("d/c"), "moved\n").unwrap();
+            fs::write(store.join("b"), "replaced\n").unwrap();
+        };
+        let mut home = Home::prepared(fill, &[]);
+        home.sh(&format!("{line}; mv d e"));
+        let point = home.journal().last().unwrap()["seq"].as_u64().unwrap();
+        let shown = |path: &str, at: u64| {
+            let at = at.to_string();
+            trumanfs(&["cat", home.store().to_str().unwrap(), path, "--at", &at])
+        };
+        // A directory that only moved hides nothing.
+        assert!(shown("/e/c", point).status.success(), "{line}");
+        fs::rename(home.store().join("e/c"), home.store().join("b")).unwrap();
+        for at in 2..=point {
+            let output = shown("/b", at);
+            assert!(
+                !output.status.success(),
+                "{line}: {at}: {}",
+                describe(&output)
+            );
+        }
+        home.umount();
+    }
+}

@@ -379,7 +379,8 @@ class Storm:
             if not thing.is_file or not thing.content or thing.content in here or thing.content in trash:
                 continue
             code, out, err = self.call("cat", self.store, "/" + path, "--at", self.recorder.moments[-1].point, codes=None, quiet=True)
-            if out != thing.content and not self.has_version(path, thing.content):
+            paths = [path] + [now for now, other in after.items() if other.is_file]
+            if out != thing.content and not any(self.has_version(at, thing.content) for at in paths):
                 raise Differs("1 kept", f"/{path} was {laws.brief(thing)}\nand that is nowhere now; cat --at: {code} {out[:300]!r} {err}")
 
     def has_version(self, path, content):

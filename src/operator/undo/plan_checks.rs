@@ -18,6 +18,7 @@ impl UndoPlanner<'_, '_> {
         self.keep_later_modes();
         self.check_removed_names()?;
         self.keep_git_objects()?;
+        self.check_changed_backups()?;
         self.keep_written_names()?;
         self.check_places()?;
         self.check_made_directories()?;
@@ -71,6 +72,32 @@ impl UndoPlanner<'_, '_> {
         if self.choice == OnConflict::KeepBoth {
             self.kept.push(node);
         }
+    }
+
+    /// Checks that no file that somebody outside the home has changed since, at the name that an editor gave to its backup,
+    /// takes the place of the one that a selected record made.
+    fn check_changed_backups(&mut self) -> Result<()> {
+        if !self.past.tree().is_any_changed_outside() {
+            return Ok(());
+        }
+        let mut found = Vec::new();
+        for ((dir, name), of) in &self.changed {
+            let back = self.target.lookup_id(*dir, *name)?;
+            let Some(node) = back.filter(|node| self.past.tree().is_changed_outside(*node)) else {
+                continue;
+            };
+            let disk = self.target.disk();
+            let now = disk.lookup_id(*dir, *name)?;
+            let is_seen = disk.path(node).is_some_and(|path| !in_trash(&path));
+            if is_seen && now.is_some_and(|now| now != node && self.made.contains(now)) {
+                found.push((of.clone(), node));
+            }
+        }
+        found.sort_unstable();
+        for (of, node) in found {
+            self.check_moved_back(node, &of);
+        }
+        Ok(())
     }
 
     /// Leaves files that selected records created and that were written to later under their current names: a program

@@ -181,6 +181,11 @@ impl PastTree<'_> {
         self.stamps.changed.contains(&node)
     }
 
+    /// Returns whether any file was changed outside the home since the point reached.
+    pub fn is_any_changed_outside(&self) -> bool {
+        !self.stamps.changed.is_empty()
+    }
+
     /// Returns the permission bits that somebody outside the home gave to a file since the point reached, if so.
     pub fn mode_outside(&self, node: NodeId) -> Option<u32> {
         self.stamps.modes.get(&node).copied()
