@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{JsonObject, ProgressNotificationParam};
+use rmcp::model::{JsonObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use tokio::time::{Instant, sleep_until};
 
@@ -56,39 +56,57 @@ pub(super) async fn call(
         // Nobody may wait any more.
         let _ = end.send(answer);
     });
-    tokio::select! {
-        answer = ended => Some(answer.unwrap_or_else(|_| ToolAnswer::failed("the call broke off"))),
-        () = context.ct.cancelled() => {
-            cancel.cancel();
-            None
+    let mut ended = ended;
+    let end = Instant::now() + ANSWER_LIMIT;
+    let token = context.meta.get_progress_token();
+    loop {
+        let next = match token {
+            Some(_) => end.min(Instant::now() + PROGRESS),
+            None => end,
+        };
+        tokio::select! {
+            answer = &mut ended => {
+                return Some(answer.unwrap_or_else(|_| ToolAnswer::failed("the call broke off")));
+            }
+            () = context.ct.cancelled() => {
+                cancel.cancel();
+                return None;
+            }
+            () = sleep_until(next) => {}
         }
-        () = patience(&job, context) => Some(too_long(&job, &jobs, becomes_job)),
+        if Instant::now() >= end {
+            return Some(too_long(&job, &jobs, becomes_job));
+        }
+        // To its end, also if the call ends meanwhile: nothing may be told of it after its answer.
+        tokio::select! {
+            () = tell_progress(&job, token.as_ref(), context) => {}
+            () = context.ct.cancelled() => {
+                cancel.cancel();
+                return None;
+            }
+        }
     }
 }
 
-/// Waits as long as a client does, and tells it meanwhile how far a call is, if it wants to know.
-async fn patience(job: &Arc<ToolJob>, context: &RequestContext<RoleServer>) {
-    let end = Instant::now() + ANSWER_LIMIT;
-    let Some(token) = context.meta.get_progress_token() else {
-        return sleep_until(end).await;
+/// Tells a client how far a call is, if it wants to know.
+async fn tell_progress(
+    job: &Arc<ToolJob>,
+    token: Option<&ProgressToken>,
+    context: &RequestContext<RoleServer>,
+) {
+    let Some(token) = token else {
+        return;
     };
-    loop {
-        let next = Instant::now() + PROGRESS;
-        sleep_until(next.min(end)).await;
-        if Instant::now() >= end {
-            return;
-        }
-        let seconds = job.begun.elapsed().as_secs_f64();
-        let bytes: usize = job
-            .streams
-            .iter()
-            .map(super::live_output::LiveOutput::len)
-            .sum();
-        let said = ProgressNotificationParam::new(token.clone(), seconds)
-            .with_message(format!("{seconds:.0} s, {bytes} bytes of output"));
-        // Who does not listen is not told.
-        let _ = context.peer.notify_progress(said).await;
-    }
+    let seconds = job.begun.elapsed().as_secs_f64();
+    let bytes: usize = job
+        .streams
+        .iter()
+        .map(super::live_output::LiveOutput::len)
+        .sum();
+    let said = ProgressNotificationParam::new(token.clone(), seconds)
+        .with_message(format!("{seconds:.0} s, {bytes} bytes of output"));
+    // Who does not listen is not told.
+    let _ = context.peer.notify_progress(said).await;
 }
 
 /// Makes a job of a call that has not ended yet.
