@@ -55,6 +55,12 @@ pub(super) fn touched_nodes(effect: &RecordEffect) -> impl Iterator<Item = (Node
 }
 
 impl UndoPlanner<'_, '_> {
+    /// Returns whether a file was compared with a stamp that followed the records so far.
+    fn is_stamped(&self, node: NodeId) -> bool {
+        let tree = self.past.tree();
+        tree.ids(node).is_some_and(|ids| tree.is_settled(ids))
+    }
+
     /// Returns a node in a directory, or the node itself, that was changed after a record took that out of the trash, and
     /// not by the home: a file sooner than its directory.
     pub(super) fn changed_below(&self, moved: NodeId, record: &Record) -> Result<Option<NodeId>> {
@@ -77,7 +83,9 @@ impl UndoPlanner<'_, '_> {
         let mut waiting = vec![(moved, kind)];
         while let Some((node, kind)) = waiting.pop() {
             match kind {
-                FileType::RegularFile if is_later(node) => return Ok(Some(node)),
+                FileType::RegularFile if !self.is_stamped(node) && is_later(node) => {
+                    return Ok(Some(node));
+                }
                 FileType::Directory if changed.is_none() && is_later(node) => changed = Some(node),
                 _ => {}
             }

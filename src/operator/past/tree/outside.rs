@@ -192,7 +192,7 @@ impl PastTree<'_> {
     }
 
     /// Returns whether a file was compared with the stamp that follows the next older record of its content.
-    pub(in crate::operator::past) fn is_settled(&self, ids: InodeNumbers) -> bool {
+    pub fn is_settled(&self, ids: InodeNumbers) -> bool {
         self.stamps.settled.contains_key(&self.disk.inode(ids))
     }
 
