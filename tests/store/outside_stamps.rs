@@ -543,3 +543,29 @@ fn file_that_its_owner_moved_over_another_shows_no_past_there() {
         home.umount();
     }
 }
+
+/// What goes into the trash again has later lines of its owner: they are not merged there.
+#[test]
+fn file_that_goes_into_the_trash_again_with_the_owners_lines_is_a_conflict() {
+    need_mount!();
+    let lines = "1\n2\n3\n4\n5\n6\n";
+    let fill = |store: &Path| {
+        fs::write(store.join("f"), lines).unwrap();
+        fs::write(store.join("g"), "other\n").unwrap();
+    };
+    let mut home = Home::prepared(fill, &[]);
+    home.sh("printf two | dd of=f bs=1 seek=2 conv=notrunc status=none; mv g f");
+    let (code, told) = undo_last(&mut home, &[]);
+    assert_eq!(code, Some(0), "{told}");
+    let at = home.store().join("f");
+    let saved = format!("{lines}owner\n");
+    fs::write(home.store().join("new"), &saved).unwrap();
+    fs::rename(home.store().join("new"), &at).unwrap();
+    let output = trumanfs(&["redo", home.store().to_str().unwrap()]);
+    let told = describe(&output);
+    assert!(
+        output.status.code() == Some(4) && told.contains("/f"),
+        "{told}"
+    );
+    assert_eq!(fs::read_to_string(at).unwrap(), saved);
+}

@@ -224,7 +224,8 @@ impl UndoPlanner<'_, '_> {
         };
         if let Some(node) = goes
             && self.past.tree().kind(node) == FileType::RegularFile
-            && self.is_written_later(node, born, record)?
+            && (born.is_none() && self.goes_with_later_lines(node, record)
+                || self.is_written_later(node, born, record)?)
             && self.choice == OnConflict::KeepBoth
         {
             self.kept.push(node);
@@ -269,6 +270,17 @@ impl UndoPlanner<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether a file that goes into the trash again is one of which only some lines were to be taken back: the
+    /// others are somebody else's, which is a conflict.
+    fn goes_with_later_lines(&mut self, node: NodeId, record: SessionRecord<'_>) -> bool {
+        if self.merged.remove(&node).is_none() {
+            return false;
+        }
+        let after = (record.0.clone(), record.1.seq);
+        self.conflict_outside(record, self.name_of(node), "was written to later", &after);
+        true
     }
 
     /// Returns whether a file that a record made, or took out of the trash, was written to later, which is a conflict;
