@@ -102,8 +102,8 @@ struct OpenFiles {
 struct OpenNode {
     count: u32,
     writers: u32,
-    /// The number of times that it was opened for writing, or got another file.
-    opens: u32,
+    /// A number that is another one after each open for writing, and for another file.
+    opens: u64,
     /// The number of opens whose writes bypass the daemon.
     hidden: u32,
     way: DataPath,
@@ -198,6 +198,8 @@ impl HandleTable {
         // A program may clear these flags (fcntl(2)), but the kernel's own open of the backing file keeps them.
         let clearable = OFlags::APPEND | OFlags::DIRECT;
         let is_seen = by_blocks || asked.flags.intersects(clearable);
+        // Greater than any that the node had before it was closed.
+        let first = open.next;
         let entry = open.by_node.entry(node).or_insert_with(|| {
             let backing = if asked.cached || by_blocks && !only_writes {
                 None
@@ -207,7 +209,7 @@ impl HandleTable {
             OpenNode {
                 count: 0,
                 writers: 0,
-                opens: 0,
+                opens: first,
                 hidden: 0,
                 way: backing.map_or(DataPath::Served, |id| DataPath::Passthrough(Arc::new(id))),
                 started: StartedVersion::default(),
@@ -220,7 +222,7 @@ impl HandleTable {
         let hidden = way.hides_writes(asked.flags).then_some(asked.by);
         entry.count += 1;
         entry.writers += u32::from(asked.writes);
-        entry.opens = entry.opens.wrapping_add(u32::from(asked.writes));
+        entry.opens += u64::from(asked.writes);
         entry.hidden += u32::from(hidden.is_some());
         if let Some(started) = asked.started {
             entry.started = started;
@@ -307,15 +309,15 @@ impl HandleTable {
         open.by_node.get(&node).map_or(0, |node| node.writers)
     }
 
-    /// Returns how often a node has been opened for writing, if only one of those opens goes on.
-    pub fn sole_writer(&self, node: u64) -> Option<u32> {
+    /// Returns a number that says which opens for writing a node has had, if only one of them goes on.
+    pub fn sole_writer(&self, node: u64) -> Option<u64> {
         let open = self.open.lock();
         let node = open.by_node.get(&node)?;
         (node.writers == 1).then_some(node.opens)
     }
 
     /// Returns all open files that nothing else has open for writing, with their nodes and as [`HandleTable::sole_writer`].
-    pub fn sole_writers(&self) -> Vec<(u64, u32, Arc<Handle>)> {
+    pub fn sole_writers(&self) -> Vec<(u64, u64, Arc<Handle>)> {
         let open = self.open.lock();
         let writing = open.by_handle.values().filter(|handle| handle.writes);
         let sole = writing.filter_map(|handle| {
@@ -380,7 +382,7 @@ impl HandleTable {
         }
         if let Some(node) = open.by_node.get_mut(&node) {
             node.started = StartedVersion::default();
-            node.opens = node.opens.wrapping_add(1);
+            node.opens += 1;
         }
     }
 

@@ -46,8 +46,8 @@ struct HeldFile {
     handle: NodeHandle,
     /// The state when it was marked.
     left: Meta,
-    /// The number of times that the home had opened it for writing when it was marked.
-    opens: u32,
+    /// The number of its opens for writing when it was marked ([`HandleTable::sole_writer`](super::handles::HandleTable::sole_writer)).
+    opens: u64,
     /// True if another process has closed it since, after writing.
     closed: bool,
     /// True if that was somebody outside the home.
@@ -55,7 +55,7 @@ struct HeldFile {
 }
 
 impl MarkedFiles {
-    fn mark(&mut self, number: u64, file: BorrowedFd<'_>, opens: u32) {
+    fn mark(&mut self, number: u64, file: BorrowedFd<'_>, opens: u64) {
         let before = self.by_node.get(&number);
         if before.is_some_and(|held| held.opens == opens)
             || before.is_none() && self.by_node.len() >= MAX_HELD
@@ -81,6 +81,14 @@ impl MarkedFiles {
             left: before.map_or(left, |held| held.left),
         };
         self.by_node.insert(number, held);
+    }
+
+    fn unmark(&mut self, number: u64, file: BorrowedFd<'_>) -> Option<HeldFile> {
+        let held = self.remove(number)?;
+        if let Some(group) = &self.group {
+            let _ = fanotify::unwatch_file(group.as_fd(), file);
+        }
+        Some(held)
     }
 
     fn remove(&mut self, number: u64) -> Option<HeldFile> {
@@ -123,6 +131,10 @@ impl SharedState {
         marked.read_events();
         for (number, opens, handle) in held {
             marked.mark(number, handle.as_fd(), opens);
+            // It may have been closed just now.
+            if !self.handles.is_open(number).1 {
+                marked.unmark(number, handle.as_fd());
+            }
         }
         self.held.note_any(&marked);
     }
@@ -153,10 +165,7 @@ impl SharedState {
             return None;
         }
         let mut marked = self.held.marked.lock();
-        let held = marked.remove(number)?;
-        if let Some(group) = &marked.group {
-            let _ = fanotify::unwatch_file(group.as_fd(), file);
-        }
+        let held = marked.unmark(number, file)?;
         self.held.note_any(&marked);
         held.mixed.then_some(held.left)
     }
