@@ -544,7 +544,7 @@ fn file_that_its_owner_moved_over_another_shows_no_past_there() {
     }
 }
 
-/// What goes into the trash again has later lines of its owner: they are not merged there.
+/// The later lines of the owner are not merged into a file that goes into the trash again.
 #[test]
 fn file_that_goes_into_the_trash_again_with_the_owners_lines_is_a_conflict() {
     need_mount!();
