@@ -65,10 +65,12 @@ impl MarkedFiles {
         if self.group.is_none() {
             self.group = fanotify::init_for_files().ok();
         }
+        let before = self.remove(number);
+        // Before it is marked: what somebody writes from then on is told of, and must not be in the state.
+        let left = stat_fd(file);
         let group = self.group.as_ref();
         let marked = group.and_then(|group| fanotify::watch_file(group.as_fd(), file).ok());
-        let before = self.remove(number);
-        let (Some(handle), Ok(left)) = (marked, stat_fd(file)) else {
+        let (Some(handle), Ok(left)) = (marked, left) else {
             return;
         };
         let before = before.filter(|held| held.mixed);
