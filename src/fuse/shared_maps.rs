@@ -49,6 +49,7 @@ impl SealListener for HomeWriters {
             shared.stamp_closed_maps();
             shared.mark_held_files();
             shared.world.stamp_indexes();
+            shared.world.keep_run_texts();
         }
     }
 }

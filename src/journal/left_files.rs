@@ -55,6 +55,8 @@ struct LeftFile {
     stamp: Option<LeftState>,
     /// The stamp that was added last.
     left: Option<LeftState>,
+    /// The stamp that names a copy of its content, if there is one.
+    copied: Option<LeftState>,
     /// The records since the content was kept last that a stamp followed.
     stamped: Vec<StampedRecord>,
 }
@@ -65,6 +67,20 @@ impl LeftFile {
     fn is_as_stamped(&self, meta: &Meta) -> bool {
         self.stamp.as_ref().is_some_and(|last| {
             (last.born, last.size, last.mtime) == (meta.born, meta.size, time(meta.mtime))
+        })
+    }
+
+    /// Returns the stamp taken last. It names the copy of the content, if that is the same.
+    fn last_stamp(&self) -> Option<LeftState> {
+        let last = self.stamp.clone()?;
+        let copied = self.copied.as_ref();
+        Some(match copied.filter(|copied| last.has_content_of(copied)) {
+            Some(copied) => LeftState {
+                sha256: copied.sha256.clone(),
+                n: copied.n,
+                ..last
+            },
+            None => last,
         })
     }
 }
@@ -104,10 +120,8 @@ impl StampedRecord {
         self.left = left;
         Some(LeftState {
             seq: self.seq,
-            size,
-            mtime,
             mode,
-            ..last.clone()
+            ..last.with_content(size, mtime)
         })
     }
 }
@@ -241,7 +255,8 @@ impl LeftFiles {
         }
     }
 
-    /// Returns the files that were left and had a former content, with their paths and last stamps.
+    /// Returns the files that were left and had a former content, and of which there is no copy, with their paths and
+    /// last stamps.
     fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
         let left = self
             .files
@@ -249,9 +264,24 @@ impl LeftFiles {
             .filter(|file| file.had_former && !file.writing);
         let mut left: Vec<(WorldPath, LeftState)> = left
             .filter_map(|file| Some((file.path.clone()?, file.left.clone()?)))
+            .filter(|(_, left)| left.n.is_none())
             .collect();
         left.sort_unstable_by_key(|(_, left)| left.seq);
         left
+    }
+
+    /// Adds a stamp that names a copy of what was left.
+    fn note_copied(&mut self, copied: LeftState) {
+        if let Some(file) = self.files.get_mut(&copied.ids) {
+            let is_last = |left: &LeftState| {
+                left.seq == copied.seq && left.n.is_none() && left.has_content_of(&copied)
+            };
+            if file.left.as_ref().is_some_and(is_last) {
+                file.left = Some(copied.clone());
+            }
+            file.copied = Some(copied.clone());
+        }
+        self.add(copied);
     }
 
     /// Notes the state of a file that is still open for writing.
@@ -313,7 +343,7 @@ impl LeftFiles {
         let Some(file) = self.files.get_mut(&ids) else {
             return;
         };
-        let Some(last) = file.stamp.clone() else {
+        let Some(last) = file.last_stamp() else {
             return;
         };
         if file.stamped.last().is_none_or(|of| of.seq != last.seq) {
@@ -352,11 +382,7 @@ impl LeftFiles {
             return;
         };
         if let (Some(last), (_, mtime)) = (&file.left, change.before) {
-            let last = LeftState {
-                size: change.size,
-                mtime,
-                ..last.clone()
-            };
+            let last = last.with_content(change.size, mtime);
             self.add_all(change.ids, &last);
         }
     }
@@ -432,6 +458,7 @@ impl LeftFiles {
             opened: None,
             stamp: None,
             left: None,
+            copied: None,
             stamped: Vec::new(),
         };
         self.files.insert(ids, file);
@@ -466,7 +493,8 @@ impl super::Journal {
         self.with_left(|left| left.note_made(seq, ids, meta));
     }
 
-    /// Returns the files that were left and had a former content, with their paths and last stamps.
+    /// Returns the files that were left and had a former content, and of which there is no copy, with their paths and
+    /// last stamps.
     pub fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
         self.left.lock().left_texts()
     }
@@ -542,6 +570,11 @@ impl super::Journal {
             let ids = self.ids(after.id);
             self.with_left(|left| left.note_attributes((seq, ids), before, after));
         }
+    }
+
+    /// Adds a stamp that names a copy of what was left.
+    pub fn note_copied(&self, copied: LeftState) {
+        self.with_left(|left| left.note_copied(copied));
     }
 
     /// Adds stamps to the next seal.

@@ -44,6 +44,23 @@ pub struct LeftState {
 }
 
 impl LeftState {
+    /// Returns whether two stamps of a file are of one content.
+    pub(super) fn has_content_of(&self, other: &LeftState) -> bool {
+        (self.born, self.size, self.mtime) == (other.born, other.size, other.mtime)
+    }
+
+    /// Returns the stamp of the file with another size and modification time.
+    pub(super) fn with_content(&self, size: u64, mtime: FileTime) -> LeftState {
+        let is_same = (size, mtime) == (self.size, self.mtime);
+        LeftState {
+            size,
+            mtime,
+            sha256: self.sha256.clone().filter(|_| is_same),
+            n: self.n.filter(|_| is_same),
+            ..self.clone()
+        }
+    }
+
     /// Returns the stamp with the device number given for 0, which stands for the store's own.
     pub fn with_device(mut self, device: u64) -> LeftState {
         if self.ids[0] == 0 {

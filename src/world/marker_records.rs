@@ -59,7 +59,11 @@ impl World {
     pub fn end_run(&self, id: RunId) -> bool {
         // Its last record is written before its end.
         self.gather_now();
-        self.journal.end_run(id)
+        let recorded = self.journal.end_run(id);
+        if recorded {
+            self.note_run_left();
+        }
+        recorded
     }
 
     /// Records a named checkpoint and returns the number of its record.

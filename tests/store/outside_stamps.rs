@@ -569,3 +569,37 @@ fn file_that_goes_into_the_trash_again_with_the_owners_lines_is_a_conflict() {
     );
     assert_eq!(fs::read_to_string(at).unwrap(), saved);
 }
+
+/// What a run left in a home that stays mounted is copied soon after its end: later lines of the owner are merged.
+#[test]
+fn what_a_run_left_in_a_mounted_home_is_the_base_of_a_merge() {
+    need_mount!();
+    for then in ["true", "mv f g && mv g f", "chmod 600 f", "touch f"] {
+        let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n5\n").unwrap();
+        let home = Home::prepared(prepare, &[]);
+        let exec = |line: &str| {
+            let output = trumanfs(&["exec", "--root", home.home().to_str().unwrap(), line]);
+            assert!(output.status.success(), "{}", describe(&output));
+        };
+        exec("echo agent >> f");
+        let limit = Instant::now() + Duration::from_secs(20);
+        while stamp_of(home.store(), "f").is_none_or(|stamp| stamp["n"].is_null()) {
+            assert!(Instant::now() < limit, "no copy");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        home.sh(then);
+        let owner = Command::new("sh")
+            .args(["-c", "printf 'owner\\n2\\n3\\n4\\n5\\nagent\\n' >f"])
+            .current_dir(home.store())
+            .status();
+        assert!(owner.unwrap().success());
+        let undone = trumanfs(&["undo", home.store().to_str().unwrap(), "--run", "last"]);
+        let told = format!("{then}: {}", describe(&undone));
+        assert!(undone.status.code() == Some(0), "{told}");
+        assert!(told.contains("of /f; kept 1 later change"), "{told}");
+        let is = fs::read_to_string(home.store().join("f")).unwrap();
+        assert_eq!(is, "owner\n2\n3\n4\n5\n", "{told}");
+        let fsck = trumanfs(&["fsck", home.store().to_str().unwrap()]);
+        assert!(fsck.status.success(), "{}", describe(&fsck));
+    }
+}

@@ -1,12 +1,13 @@
-//! Copies of the texts that a session leaves, made at its end.
+//! Copies of the texts that a run or a session leaves, made soon after its end.
 //!
-//! Owns which files get one: texts that had a former content, so that what the session changed in them can be taken
-//! back line by line beside what their owner changes later. A copy is a version that no record names: the stamp in the last seal does. It is made only of a file that
-//! is as its stamp says, before and after.
+//! Owns which files get one: texts that had a former content, so that what was changed in them can be taken back line by
+//! line beside what their owner changes later. A copy is a version that no record names: a stamp does. It is made only
+//! of a file that is as its stamp says, before and after.
 
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -26,26 +27,58 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// The bytes that the copies of a session may have.
 const MAX_SESSION_BYTES: u64 = 64 << 20;
 
-/// The time after which no more copies are made: an unmount waits for them.
+/// The bytes of them that are left for the session's end.
+const END_BYTES: u64 = 16 << 20;
+
+/// The time after which no more copies are made: a seal or an unmount waits for them.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
 
+/// The copies of a session.
+#[derive(Debug, Default)]
+pub(in crate::world) struct LeftCopies {
+    /// The bytes that they have.
+    bytes: AtomicU64,
+    /// True if a run has ended since they were made.
+    is_due: AtomicBool,
+}
+
 impl World {
+    /// Lets the texts that a run leaves be copied before the next seal.
+    pub(in crate::world) fn note_run_left(&self) {
+        self.left_copies.is_due.store(true, Ordering::Release);
+        self.journal.wake();
+    }
+
+    /// Keeps copies of the texts that runs have left that ended since the last seal.
+    pub fn keep_run_texts(&self) {
+        if self.left_copies.is_due.swap(false, Ordering::AcqRel) {
+            self.keep_left_texts(MAX_SESSION_BYTES - END_BYTES);
+        }
+    }
+
     /// Keeps copies of the texts that the session leaves.
-    pub(in crate::world) fn keep_left_texts(&self) {
+    pub(in crate::world) fn keep_session_texts(&self) {
+        self.keep_left_texts(MAX_SESSION_BYTES);
+    }
+
+    /// Keeps copies of the texts that are left, as long as the session's have no more bytes than `limit`.
+    fn keep_left_texts(&self, limit: u64) {
         if !self.versions.options().versions {
             return;
         }
         let until = Instant::now() + TIME_LIMIT;
-        let mut room = MAX_SESSION_BYTES;
         for (path, left) in self.journal.left_texts() {
-            let largest = MAX_TEXT_BYTES.min(room);
+            let used = self.left_copies.bytes.load(Ordering::Relaxed);
+            let largest = MAX_TEXT_BYTES.min(limit.saturating_sub(used));
             if left.size == 0 || left.size > largest || Instant::now() >= until {
                 continue;
             }
             match self.keep_left(&path, &left) {
                 Ok(Some(copied)) => {
-                    room -= left.size;
-                    self.journal.add_stamps([copied]);
+                    self.left_copies
+                        .bytes
+                        .fetch_add(left.size, Ordering::Relaxed);
+                    self.journal.note_copied(copied);
                 }
                 Ok(None) => {}
                 Err(error) => log::debug!("{path}: what was left is not kept: {error}"),

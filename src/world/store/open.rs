@@ -14,6 +14,7 @@ use crate::world::keep::digests::SessionDigests;
 use crate::world::keep::draft_versions::DraftVersions;
 use crate::world::keep::evict::Evictor;
 use crate::world::keep::finalize::Finalizer;
+use crate::world::keep::left_copies::LeftCopies;
 use crate::world::keep::open_writers::NoWriters;
 use crate::world::keep::quota::VersionQuota;
 use crate::world::keep::versions::VersionStore;
@@ -125,7 +126,7 @@ impl World {
         }
         self.gatherer.end();
         self.gather_now();
-        self.keep_left_texts();
+        self.keep_session_texts();
         self.stamp_indexes();
         self.finalizer.finish(&NoWriters(&self.root), END_LIMIT);
         self.digests.finish(&NoWriters(&self.root), self.mounted);
@@ -217,6 +218,7 @@ fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec
         links: LinkIndex::default(),
         outside: OutsideNames::default(),
         left_indexes: LeftIndexes::default(),
+        left_copies: LeftCopies::default(),
         copies_up: options.copies_up,
         notices,
         lost: AtomicBool::new(false),
