@@ -22,6 +22,7 @@ pub mod git_index;
 mod granted_modes;
 pub mod holes;
 pub mod keep;
+mod left_copies;
 mod left_indexes;
 mod list;
 mod located;
@@ -114,7 +115,7 @@ pub struct World {
     outside: outside_names::OutsideNames,
     /// The git indexes that came since the last seal.
     left_indexes: left_indexes::LeftIndexes,
-    left_copies: keep::left_copies::LeftCopies,
+    left_copies: left_copies::LeftCopies,
     /// True if files with names outside the store are copied for every program, not only for those of an executor.
     copies_up: bool,
     notices: SessionNotices,

@@ -297,6 +297,7 @@ impl<'a> Past<'a> {
             Point::After(_) => {}
         }
         let has_layer = layer.is_some();
+        self.tree.drop_stamps_after(point);
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
         let mut is_name_known = false;
         while let Some(mut next) = records.next()? {

@@ -12,7 +12,6 @@ pub(in crate::world) mod evict;
 pub(in crate::world) mod extents;
 pub(in crate::world) mod finalize;
 pub(in crate::world) mod hashing;
-pub(in crate::world) mod left_copies;
 pub(in crate::world) mod likeness;
 pub(in crate::world) mod open_writers;
 pub(in crate::world) mod overwrite;

@@ -24,6 +24,7 @@ use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT};
 use crate::operator::past::tree::copy::{digest_of, io_error};
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
 use crate::operator::past::tree::past_tree::PastTree;
+use crate::operator::point::Point;
 use crate::world::store::layout::TRASH;
 use crate::world::store::settle::open_journal;
 use crate::world::trash::trash_entries::parse_entry;
@@ -174,6 +175,15 @@ impl PastTree<'_> {
             let inode = self.disk.inode(state.ids);
             self.stamps.note(inode, (session, state.seq), &state);
         }
+    }
+
+    /// Drops the stamps that follow records after a point that was reached. Those left are of files that no such record
+    /// names at the path that is asked for: another file there has not been like them.
+    pub(in crate::operator::past) fn drop_stamps_after(&mut self, point: &Point) {
+        self.stamps.by_inode.retain(|_, stamps| {
+            stamps.retain(|stamp| point.includes(&stamp.after.0, stamp.after.1));
+            !stamps.is_empty()
+        });
     }
 
     /// Returns whether a file was changed outside the home since the point reached, also if it did not exist there.

@@ -35,7 +35,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// The copies of a session.
 #[derive(Debug, Default)]
-pub(in crate::world) struct LeftCopies {
+pub(super) struct LeftCopies {
     /// The bytes that they have.
     bytes: AtomicU64,
     /// True if a run has ended since they were made.
