@@ -126,6 +126,28 @@ fn whole_stores_are_whole() {
     assert_eq!(problems(home.store(), 0, &[]), []);
 }
 
+/// A content whose file gets another inode is at its version's name only after its record: what was there before got the
+/// digest, where another file was closed at that moment.
+#[test]
+fn contents_that_are_replaced_at_once_have_their_own_digests() {
+    need_mount!();
+    let mut home = Home::mount();
+    std::thread::scope(|threads| {
+        for thread in 0..8 {
+            let home = &home;
+            threads.spawn(move || {
+                for i in 0..100 {
+                    let file = home.path(format!("{thread}-{i}"));
+                    fs::write(&file, "1").unwrap();
+                    fs::write(&file, "22").unwrap();
+                }
+            });
+        }
+    });
+    home.umount();
+    assert_eq!(problems(home.store(), 0, &[]), []);
+}
+
 /// On a busy machine the daemon may be stopped between a record and what it records: "version has 0 bytes instead of 1".
 #[test]
 fn a_change_that_is_under_way_is_waited_for() {

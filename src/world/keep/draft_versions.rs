@@ -31,7 +31,7 @@ pub(in crate::world) struct DraftVersion {
     /// True if it was final once, as the file's last version.
     pub(in crate::world) rested: bool,
     /// The former inode, if another took the file's place.
-    was: Option<InodeNumbers>,
+    pub(in crate::world) was: Option<InodeNumbers>,
 }
 
 /// A file with versions that are not final.

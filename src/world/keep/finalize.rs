@@ -258,6 +258,10 @@ impl Finalizer {
         [if id.0 == self.device { 0 } else { id.0 }, id.1]
     }
 
+    fn id(&self, [device, inode]: InodeNumbers) -> Id {
+        Id(if device == 0 { self.device } else { device }, inode)
+    }
+
     /// Processes one file.
     ///
     /// # Errors
@@ -271,13 +275,19 @@ impl Finalizer {
         let Some(file) = self.pending.file(ids) else {
             return Ok(FinalizeOutcome::Done);
         };
-        let id = Id(if ids[0] == 0 { self.device } else { ids[0] }, ids[1]);
         let versions: Vec<DraftVersion> = file.versions.into_iter().collect();
         let Some(last) = versions.last().filter(|last| !self.grows(last)) else {
             return Ok(FinalizeOutcome::Done);
         };
+        // Until the act is done by which a new inode takes the file's place, the version is that one, and the lock is that
+        // of the former inode.
+        if let Some(was) = last.was
+            && !writers.if_unwritten(self.id(was), &mut || {})
+        {
+            return Ok(FinalizeOutcome::Busy);
+        }
         let mut is_final = false;
-        if !writers.if_unwritten(id, &mut || {
+        if !writers.if_unwritten(self.id(ids), &mut || {
             is_final = self.pending.is_last(ids, last.kept.n)
         }) {
             return Ok(FinalizeOutcome::Busy);
