@@ -603,3 +603,29 @@ fn what_a_run_left_in_a_mounted_home_is_the_base_of_a_merge() {
         assert!(fsck.status.success(), "{}", describe(&fsck));
     }
 }
+
+/// A file that its owner saved anew, after giving the former one a further name: what the home wrote to that later is
+/// none of the past of the first name.
+#[test]
+fn later_lines_of_a_further_name_are_no_past_of_the_first() {
+    need_mount!();
+    let mut home = Home::mount();
+    fs::write(home.path("f"), "1\n").unwrap();
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let session = sessions.last().unwrap().unwrap().file_name();
+    let point = format!("{}:{}", session.display(), last_record(&home, "/f"));
+    home.umount();
+    fs::hard_link(home.store().join("f"), home.store().join("g")).unwrap();
+    fs::write(home.store().join("new"), "owner\n").unwrap();
+    fs::rename(home.store().join("new"), home.store().join("f")).unwrap();
+    home.mount_again();
+    home.sh("echo agent >> g");
+    home.umount();
+    fs::write(home.store().join("g"), "1\nagent\nowner\n").unwrap();
+    let shown = trumanfs(&["cat", home.store().to_str().unwrap(), "/f", "--at", &point]);
+    let is_true = match shown.status.code() {
+        Some(0) => shown.stdout == b"1\n",
+        _ => describe(&shown).contains("is unknown"),
+    };
+    assert!(is_true, "{}", describe(&shown));
+}
