@@ -372,6 +372,8 @@ impl LeftFiles {
             }
         }
         if let Some(file) = self.files.get_mut(&ids) {
+            // Of the others it is known how the next record found the file.
+            stamped.retain(|of| of.then.is_none() || file.writing);
             file.stamped = stamped;
         }
     }

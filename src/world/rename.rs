@@ -137,7 +137,7 @@ impl World {
         let op = move_op(found, dir.path().join(name), None);
         let pending = self.journal.begin(
             op,
-            &[found.dir.dir_time()?, dir.dir_time()?],
+            &found.dir.dir_times(dir)?,
             Some(&self.author(caller)),
         )?;
         let act = rename_noreplace(found.dir, found.name, dir, name).and_then(|()| {
@@ -347,7 +347,7 @@ fn move_op(found: &VisibleEntry<'_>, to: WorldPath, replaced: Option<ReplacedFil
 /// Returns the directories' times for the record of an exchange of two names: of the directories that hold the names,
 /// and of those whose times [`swap`] restores, since a kill may come before that.
 fn times_before_swap(one: &VisibleEntry<'_>, other: &VisibleEntry<'_>) -> Result<Vec<DirTime>> {
-    let mut at = vec![one.dir.dir_time()?, other.dir.dir_time()?];
+    let mut at = one.dir.dir_times(other.dir)?.to_vec();
     let moved = [one, other].into_iter();
     let moved = moved.filter(|moved| gets_another_parent(moved, (one, other)));
     at.extend(moved.map(|moved| {

@@ -66,4 +66,14 @@ impl Dir {
         let mtime = stat_fd(self.as_fd())?.mtime;
         Ok((mtime.sec, mtime.nsec, self.id.1))
     }
+
+    /// Returns this directory and another one, which may be the same, as [`Dir::dir_time`] does.
+    ///
+    /// # Errors
+    /// Any error from `statx(2)`.
+    pub fn dir_times(&self, other: &Dir) -> Result<[DirTime; 2]> {
+        let time = self.dir_time()?;
+        let is_same = self.id == other.id;
+        Ok([time, if is_same { time } else { other.dir_time()? }])
+    }
 }
