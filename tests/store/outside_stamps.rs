@@ -629,3 +629,44 @@ fn later_lines_of_a_further_name_are_no_past_of_the_first() {
     };
     assert!(is_true, "{}", describe(&shown));
 }
+
+/// A file that its owner put where another one was that the home had there: it is no successor of that one, which was
+/// somewhere else at the point, or gone.
+#[test]
+fn file_that_came_to_a_place_after_another_had_left_has_no_past_of_it() {
+    need_mount!();
+    let cases = [
+        ("mv f f~ && echo owner >f", "echo agent >> f~", "rm f~"),
+        ("true", "rm f", "echo owner >f"),
+        ("true", "mv f g", "echo owner >f; rm g"),
+    ];
+    for (first, change, last) in cases {
+        let mut home = Home::prepared(|store| fs::write(store.join("f"), "1\n").unwrap(), &[]);
+        home.sh("echo 2 >> f");
+        home.umount();
+        let store = home.store().to_owned();
+        let owner = |line: &str| {
+            let mut shell = Command::new("sh");
+            let status = shell.args(["-c", line]).current_dir(&store).status();
+            assert!(status.unwrap().success());
+        };
+        owner(first);
+        home.mount_again();
+        home.sh(change);
+        let records = home.journal();
+        home.umount();
+        owner(last);
+        let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let session = sessions
+            .map(|entry| entry.unwrap().file_name())
+            .max()
+            .unwrap();
+        let point = format!("{}:{}", session.display(), records.last().unwrap()["seq"]);
+        let shown = trumanfs(&["cat", home.store().to_str().unwrap(), "/f", "--at", &point]);
+        let is_true = match shown.status.code() {
+            Some(0) => first != "true" && shown.stdout == b"owner\n",
+            _ => !describe(&shown).contains("cannot"),
+        };
+        assert!(is_true, "{first}, {change}, {last}: {}", describe(&shown));
+    }
+}

@@ -42,10 +42,10 @@ use crate::error::{Error, Result};
 use crate::journal::{InodeNumbers, LeftState, Op, Record};
 use crate::name::WorldPath;
 use crate::world::store::moved_paths::moved_paths;
-use records::file_records::FileRecords;
+use records::file_records::{FileRecord, FileRecords};
 use records::path_filter::PathFilter;
 use tree::births::nanoseconds;
-use trumanfs_types::meta::Time;
+use trumanfs_types::meta::{Meta, Time};
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
 /// versions between it and now, each of which stays open meanwhile. Programs that it starts inherit the limit, and
@@ -320,7 +320,10 @@ impl<'a> Past<'a> {
             // Those of records after the point were compared on the way to it.
             next.stamps
                 .retain(|(session, stamp)| point.includes(session, stamp.seq));
-            self.tree.note_stamps(next.stamps);
+            self.tree.note_stamps(std::mem::take(&mut next.stamps));
+            if self.has_left(path, ids, &next) {
+                return self.compare_with_time(node, point, |there| there.ctime);
+            }
             self.tree.effects(&next.record, &next.session)?;
             // What is older than the file's creation is about another one, and so it is where another one came to the path.
             let comes = match &next.record.op {
@@ -335,9 +338,35 @@ impl<'a> Past<'a> {
             }
         }
         if !has_layer {
-            self.compare_with_time(node, point)?;
+            // A time of modification may have been set to one to come, and a copy of a store has other times of change.
+            self.compare_with_time(node, point, |there| there.mtime.min(there.ctime))?;
         }
         Ok(())
+    }
+
+    /// Returns whether the file that a record has at a path was somewhere else after it, or gone, so that the one there
+    /// now is no successor of it: somebody outside the home put it there.
+    fn has_left(&self, path: &WorldPath, ids: InodeNumbers, next: &FileRecord) -> bool {
+        match &next.record.op {
+            Op::Unlink {
+                path: at, ids: of, ..
+            }
+            | Op::Rename {
+                path: at, ids: of, ..
+            } if at == path && *of != ids => true,
+            Op::Rename { to, ids: of, .. } | Op::Restore { to, ids: of, .. } => {
+                to == path && *of != ids && self.is_told_later(next, Some(*of))
+            }
+            Op::Create { path: at, .. } => at == path && self.is_told_later(next, None),
+            op => op.changed_file().is_some_and(|(at, of)| {
+                at == path && of != ids && self.is_told_later(next, Some(of))
+            }),
+        }
+    }
+
+    fn is_told_later(&self, next: &FileRecord, of: Option<InodeNumbers>) -> bool {
+        let record = (next.session.clone(), next.record.seq);
+        self.tree.has_later_stamp(&record, of)
     }
 
     /// Returns whether a file got the name that it has at a path from somebody outside the home, after a record that has
@@ -348,9 +377,14 @@ impl<'a> Past<'a> {
         has_all && !names.iter().any(|known| known.name() == path.name())
     }
 
-    /// Compares a file of which no record tells with the time of the point reached: one that was written since was
-    /// changed outside the home.
-    fn compare_with_time(&mut self, node: NodeId, point: &Point) -> Result<()> {
+    /// Compares a file of which no record tells with the time of the point reached: with one that is later, it was
+    /// changed outside the home since.
+    fn compare_with_time(
+        &mut self,
+        node: NodeId,
+        point: &Point,
+        time: impl Fn(&Meta) -> Time,
+    ) -> Result<()> {
         let mut records = ReverseRecords::open_unchecked(self.store)?;
         let last = records.next_where_in(|session, header| point.includes(session, header.seq))?;
         let Some((session, record)) = last else {
@@ -361,11 +395,9 @@ impl<'a> Past<'a> {
             there => there?,
         };
         const NANOS: u64 = 1_000_000_000;
-        // A time of modification may have been set to one to come, and a copy of a store has other times of change.
+        let time = time(&there);
         let is_since = |then: u64| {
-            let then = ((then / NANOS).cast_signed(), then % NANOS);
-            let later = |time: Time| (time.sec, u64::from(time.nsec)) > then;
-            later(there.mtime) && later(there.ctime)
+            (time.sec, u64::from(time.nsec)) > ((then / NANOS).cast_signed(), then % NANOS)
         };
         if nanoseconds(&record.time).is_some_and(is_since) {
             self.tree.forget_content(node, (&session, record.seq));

@@ -19,7 +19,7 @@ pub(in crate::operator::past) struct FileRecord {
 }
 
 /// The records about a file up to a point, the newest first: those that name its inode, and until one of them moved
-/// it, those that made or changed a file at its path.
+/// it, those that made, changed or took away a file at its path.
 pub(in crate::operator::past) struct FileRecords<'a> {
     records: ReverseRecords<'a>,
     path: WorldPath,
@@ -59,8 +59,12 @@ impl<'a> FileRecords<'a> {
             let names_it = op.ids().any(|ids| *ids == self.ids)
                 || op.changed_file().is_some_and(|of| of.1 == self.ids);
             let is_at_path = match op {
-                Op::Create { path, .. } | Op::Mknod { path, .. } => *path == self.path,
-                Op::Rename { to, .. } | Op::Restore { to, .. } => *to == self.path,
+                Op::Create { path, .. }
+                | Op::Mknod { path, .. }
+                | Op::Attr { path, .. }
+                | Op::Unlink { path, .. } => *path == self.path,
+                Op::Rename { path, to, .. } => [path, to].contains(&&self.path),
+                Op::Restore { to, .. } => *to == self.path,
                 Op::Link { from, .. } => *from == self.path,
                 op => {
                     op.content().is_some() && op.changed_file().is_some_and(|of| *of.0 == self.path)

@@ -138,10 +138,14 @@ impl PendingStamps {
         });
     }
 
-    /// Returns the latest stamp of an inode that follows the current record. Once another file has the number, stamps are
-    /// of that one.
+    /// Returns the latest stamp of an inode that follows the current record.
     fn latest(&self, inode: CompactInode) -> Option<&PendingStamp> {
-        let record = self.record.as_ref()?;
+        self.latest_after(self.record.as_ref()?, inode)
+    }
+
+    /// Returns the latest stamp of an inode that follows a record. Once another file has the number, stamps are of that
+    /// one.
+    fn latest_after(&self, record: &RecordKey, inode: CompactInode) -> Option<&PendingStamp> {
         let stamps = self.by_inode.get(&inode)?.iter();
         let mut follow: Vec<&PendingStamp> =
             stamps.filter(|stamp| stamp.after >= *record).collect();
@@ -184,6 +188,20 @@ impl PastTree<'_> {
             stamps.retain(|stamp| point.includes(&stamp.after.0, stamp.after.1));
             !stamps.is_empty()
         });
+    }
+
+    /// Returns whether stamps tell that a record was not the last one about its file. `ids` is the file's inode, if the
+    /// record names it.
+    pub(in crate::operator::past) fn has_later_stamp(
+        &self,
+        record: &RecordKey,
+        ids: Option<InodeNumbers>,
+    ) -> bool {
+        let ids = ids.or_else(|| self.stamps.made.get(record).copied());
+        ids.is_some_and(|ids| {
+            let latest = self.stamps.latest_after(record, self.disk.inode(ids));
+            latest.is_some_and(|latest| latest.after != *record)
+        })
     }
 
     /// Returns whether a file was changed outside the home since the point reached, also if it did not exist there.
