@@ -123,3 +123,38 @@ fn a_file_in_a_new_directory_stays_where_it_is_seen() {
     assert!(told.contains("/d/f was written to later"), "{told}");
     assert_eq!(home.sh("ls d; cat d/f"), "f\nagent\nhuman\n", "{told}");
 }
+
+/// A directory goes into the trash again only as the home left it, also where a stamp tells how a file in it was left.
+#[test]
+fn redo_of_a_removal_spares_what_the_owner_wrote_since() {
+    need_mount!();
+    for change in [
+        "true",
+        "printf '1\n' > d/f",
+        "chmod 600 d/f",
+        "echo 2 >> d/f",
+    ] {
+        let prepare = |store: &Path| {
+            fs::create_dir(store.join("d")).unwrap();
+            fs::write(store.join("d/f"), "1\n").unwrap();
+        };
+        let mut home = Home::prepared(prepare, &[]);
+        home.sh(&format!("{change}; rm -r d"));
+        home.umount();
+        let store = home.store().to_str().unwrap();
+        let undone = trumanfs(&["undo", store, "--session", "last"]);
+        assert!(undone.status.success(), "{}", describe(&undone));
+        fs::write(home.store().join("d/f"), "1\nowner\n").unwrap();
+        let redone = trumanfs(&["redo", store]);
+        let told = format!("{change}: {}", describe(&redone));
+        assert!(
+            redone.status.code() == Some(4) && told.contains("/d/f"),
+            "{told}"
+        );
+        assert_eq!(
+            fs::read(home.store().join("d/f")).unwrap(),
+            b"1\nowner\n",
+            "{told}"
+        );
+    }
+}

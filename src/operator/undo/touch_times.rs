@@ -55,10 +55,11 @@ pub(super) fn touched_nodes(effect: &RecordEffect) -> impl Iterator<Item = (Node
 }
 
 impl UndoPlanner<'_, '_> {
-    /// Returns whether a file was compared with a stamp that followed the records so far.
-    fn is_stamped(&self, node: NodeId) -> bool {
+    /// Returns whether a stamp that followed the records so far says that only the home has changed a file.
+    fn is_as_stamped(&self, node: NodeId) -> bool {
         let tree = self.past.tree();
-        tree.ids(node).is_some_and(|ids| tree.is_settled(ids))
+        let is_stamped = tree.ids(node).is_some_and(|ids| tree.is_settled(ids));
+        is_stamped && !tree.is_changed_outside(node)
     }
 
     /// Returns a node in a directory, or the node itself, that was changed after a record took that out of the trash, and
@@ -83,7 +84,7 @@ impl UndoPlanner<'_, '_> {
         let mut waiting = vec![(moved, kind)];
         while let Some((node, kind)) = waiting.pop() {
             match kind {
-                FileType::RegularFile if !self.is_stamped(node) && is_later(node) => {
+                FileType::RegularFile if !self.is_as_stamped(node) && is_later(node) => {
                     return Ok(Some(node));
                 }
                 FileType::Directory if changed.is_none() && is_later(node) => changed = Some(node),
