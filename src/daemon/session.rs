@@ -27,8 +27,8 @@ use super::{MountOptions, handover};
 use crate::control::{HeldHomeInfo, MountStatus};
 use crate::error::{Error, Result};
 use crate::fuse::{
-    CacheInvalidator, ClosedMaps, FailureLog, FileSystem, FuseOptions, HandleTable, HeldFiles,
-    HomeWriters, InodeTable, ListingEnds, MountMechanisms, RecentDirs, RequestCounters,
+    AsideActs, CacheInvalidator, ClosedMaps, FailureLog, FileSystem, FuseOptions, HandleTable,
+    HeldFiles, HomeWriters, InodeTable, ListingEnds, MountMechanisms, RecentDirs, RequestCounters,
     RequestObserver, RunMembers, SharedState, StoreWatcher, SyncSlots,
 };
 use crate::mounts::registry;
@@ -160,6 +160,7 @@ fn make_shared_state(
         ends: ListingEnds::default(),
         counters: RequestCounters::default(),
         syncs: SyncSlots::of_workers(worker_count()),
+        aside: AsideActs::default(),
         closed_maps: ClosedMaps::default(),
         held: HeldFiles::default(),
         failures: FailureLog::default(),

@@ -27,6 +27,9 @@ use crate::sys::process_maps::may_write_through_a_map;
 use crate::world::root::stat_fd;
 use crate::world::{Caller, Meta, Origin, StartedVersion};
 
+/// The time for which the end of a home waits for acts that go on aside: a disk may hang.
+const ASIDE_LIMIT: Duration = Duration::from_secs(5);
+
 /// The state of an open in progress: what has been kept of the file, and how it will be opened.
 #[derive(Debug, Default)]
 pub(super) struct OpenPlan {
@@ -169,6 +172,7 @@ impl FileSystem {
     /// Closes what is still open when the home has ended: by then the kernel drops the closes that it has not told of
     /// (fuse_abort_conn). Where the connection was cut, a program may still write past the daemon.
     pub fn close_all(&self) {
+        self.shared.aside.wait_for_all(ASIDE_LIMIT);
         for number in self.shared.handles.numbers() {
             let Some((handle, ends_writing)) = self.shared.handles.remove(number) else {
                 continue;

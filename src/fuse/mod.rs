@@ -6,6 +6,7 @@
 //! FUSE worker threads and must never touch the mountpoint, nor send the kernel a notification that waits for requests
 //! in progress.
 
+mod aside;
 mod attr;
 mod attributes;
 mod copy_up;
@@ -43,6 +44,7 @@ use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::world::view::in_trash;
 use crate::world::{Dir, LocatedNode, Meta, World};
+pub use aside::AsideActs;
 pub use counters::RequestCounters;
 pub use failures::FailureLog;
 pub use handles::HandleTable;
@@ -138,6 +140,8 @@ pub struct SharedState {
     pub counters: RequestCounters,
     /// The workers that wait for a disk.
     pub syncs: SyncSlots,
+    /// The acts that go on aside.
+    pub aside: AsideActs,
     /// The files that were closed and may still be mapped.
     pub closed_maps: ClosedMaps,
     /// The files that stay open for writing, marked for whoever else writes to them.

@@ -11,6 +11,7 @@ use fuser::{
 use rustix::fs::OFlags;
 
 use super::FileSystem;
+use super::aside::AsideGuard;
 use super::attr::fuse_errno;
 use super::counters::{NamedCounter, count};
 use super::handles::DataPath;
@@ -167,10 +168,14 @@ impl FileSystem {
     /// Runs an action that takes long on a thread of its own.
     pub(super) fn spawn_blocking(&self, act: impl FnOnce(&FileSystem) + Send + 'static) {
         let fs = self.clone();
+        let guard = AsideGuard::new(self.shared.clone());
         // If no thread can be started, the closure and its reply are dropped, and fuser then answers EIO.
         let spawned = std::thread::Builder::new()
             .name("sync".to_owned())
-            .spawn(move || act(&fs));
+            .spawn(move || {
+                act(&fs);
+                drop(guard);
+            });
         if let Err(error) = spawned {
             log::warn!("no thread for syncing: {error}");
         }

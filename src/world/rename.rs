@@ -135,11 +135,9 @@ impl World {
         caller: Caller,
     ) -> Result<RenameResult> {
         let op = move_op(found, dir.path().join(name), None);
-        let pending = self.journal.begin(
-            op,
-            &found.dir.dir_times(dir)?,
-            Some(&self.author(caller)),
-        )?;
+        let pending =
+            self.journal
+                .begin(op, &found.dir.dir_times(dir)?, Some(&self.author(caller)))?;
         let act = rename_noreplace(found.dir, found.name, dir, name).and_then(|()| {
             let arrived = dir.stat(name)?;
             if arrived.id == found.meta.id {
