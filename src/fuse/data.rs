@@ -1,6 +1,7 @@
 //! Opening, closing, syncing, reading and writing of files. With passthrough the kernel reads and writes by itself, and
 //! only the others arrive here.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -81,8 +82,21 @@ impl FileSystem {
         let emptying = empties.then(|| self.shared.handles.begin_emptying(ino.0));
         let opens = FileOpens::for_open(self, ino.0, asked, may_wait);
         let located = self.locate(ino.0)?;
-        let wanted = handle_flags(flags, mechanisms) | asked & OFlags::APPEND;
-        let opened = self.world().open_file(&located, wanted, &opens, caller);
+        let append_only = Cell::new(false);
+        let open = |flags: OFlags| {
+            match self.world().open_file(&located, flags, &opens, caller) {
+                // One that may only be appended to (chattr +a): pages that are written back would be, too.
+                Err(Error::Os {
+                    errno: Errno::PERM, ..
+                }) if asked.contains(OFlags::APPEND) => {
+                    append_only.set(true);
+                    let flags = flags | OFlags::APPEND;
+                    self.world().open_file(&located, flags, &opens, caller)
+                }
+                opened => opened,
+            }
+        };
+        let opened = open(handle_flags(flags, mechanisms));
         let meta = located.node.meta();
         if meta.mode & 0o6000 != 0 {
             // Opening for writing may clear these bits, and the reply cannot report it.
@@ -95,10 +109,8 @@ impl FileSystem {
                 errno: Errno::ACCESS,
                 ..
             }) if mechanisms.writeback => {
-                let asked =
-                    handle_flags(flags, MountMechanisms::default()) | asked & OFlags::APPEND;
                 only_writes = true;
-                self.world().open_file(&located, asked, &opens, caller)?
+                open(handle_flags(flags, MountMechanisms::default()))?
             }
             file => file?,
         };
@@ -106,7 +118,7 @@ impl FileSystem {
         let kept = OpenPlan {
             appends_from: opens.appends_from(),
             started: opens.into_started(),
-            uncached: only_writes || writes && self.writes_through(mechanisms),
+            uncached: only_writes || append_only.get() || writes && self.writes_through(mechanisms),
             empties: emptying.map(EmptyingGuard::confirm).is_some(),
             look: digest_for_read(asked, meta).filter(|_| mechanisms.passthrough),
         };
@@ -123,9 +135,9 @@ impl FileSystem {
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Result<(Duration, FileAttr, OpenReply)> {
         let mechanisms = *self.shared.mechanisms.lock();
-        let exclusive = OFlags::from_bits_retain(flags.cast_unsigned()) & OFlags::EXCL;
-        let wanted = handle_flags(flags, mechanisms) | exclusive;
-        let unseen = UnseenOpens::default();
+        let asked = OFlags::from_bits_retain(flags.cast_unsigned());
+        let wanted = handle_flags(flags, mechanisms) | asked & OFlags::EXCL;
+        let unseen = UnseenOpens::for_open(asked);
         let mut file = None;
         let (ttl, attr) = self.create_entry(parent, name, |dir, name| {
             let created = self

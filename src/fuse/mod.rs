@@ -386,14 +386,14 @@ impl FileSystem {
 
 /// Returns the flags with which the daemon opens a file for a handle.
 ///
-/// Flags that the kernel has handled (creation, following) are dropped, and so is `O_APPEND` if the daemon itself
-/// writes, because the kernel names the offset. With the writeback cache the kernel also reads files opened only for
-/// writing.
+/// Flags that the kernel has handled (creation, following) are dropped, and so is `O_APPEND`, because the kernel names
+/// the offset: a store on FUSE or 9p is not told when the flag is cleared later, and appended pages that are written
+/// back. With the writeback cache the kernel also reads files opened only for writing.
 fn handle_flags(flags: i32, mechanisms: MountMechanisms) -> OFlags {
     let asked = OFlags::from_bits_retain(flags.cast_unsigned());
     let mut kept = asked & (OFlags::RWMODE | OFlags::TRUNC | OFlags::NOATIME);
     if mechanisms.passthrough {
-        kept |= asked & (OFlags::APPEND | OFlags::DIRECT);
+        kept |= asked & OFlags::DIRECT;
     } else if mechanisms.writeback && kept & OFlags::RWMODE == OFlags::WRONLY {
         kept = (kept - OFlags::RWMODE) | OFlags::RDWR;
     }

@@ -26,6 +26,8 @@ pub(super) struct FileOpens<'a> {
     number: u64,
     /// The access mode of the open in progress.
     access: OFlags,
+    /// True if the open in progress is one with `O_APPEND`.
+    appends: bool,
     /// The open file that the request comes through.
     handle: Option<&'a Handle>,
     /// True if there is time for a long copy.
@@ -52,6 +54,7 @@ impl<'a> FileOpens<'a> {
             fs,
             number,
             access: flags & OFlags::RWMODE,
+            appends: flags.contains(OFlags::APPEND),
             handle: None,
             may_wait,
             was_open: fs.shared.handles.is_open(number).0,
@@ -72,6 +75,7 @@ impl<'a> FileOpens<'a> {
             fs,
             number,
             access: OFlags::WRONLY,
+            appends: false,
             handle,
             may_wait,
             was_open: fs.shared.handles.is_open(number).0,
@@ -108,6 +112,10 @@ impl OpenState for FileOpens<'_> {
 
     fn is_written(&self) -> bool {
         self.fs.shared.handles.is_open(self.number).1 || self.fs.is_mapped(self.number)
+    }
+
+    fn only_appends(&self) -> bool {
+        self.appends
     }
 
     fn may_wait(&self) -> bool {
@@ -230,10 +238,19 @@ impl OpenWriters for HomeWriters {
 /// The state of a file that already existed when it was to be created: its opens are not known, so nothing is assumed.
 #[derive(Debug, Default)]
 pub(super) struct UnseenOpens {
+    appends: bool,
     length: Cell<Option<u64>>,
 }
 
 impl UnseenOpens {
+    /// Returns the state for an open with such flags.
+    pub(super) fn for_open(flags: OFlags) -> UnseenOpens {
+        UnseenOpens {
+            appends: flags.contains(OFlags::APPEND),
+            length: Cell::new(None),
+        }
+    }
+
     /// Returns the length that was kept, if nothing else was.
     pub(super) fn appends_from(&self) -> Option<u64> {
         self.length.get()
@@ -243,6 +260,10 @@ impl UnseenOpens {
 impl OpenState for UnseenOpens {
     fn is_open(&self) -> bool {
         true
+    }
+
+    fn only_appends(&self) -> bool {
+        self.appends
     }
 
     fn note_length_kept(&self, length: u64) {

@@ -50,7 +50,8 @@ impl World {
         self.expect_no_outside_name(located, open_state, caller)?;
         self.note_capability(located, caller)?;
         if !truncates {
-            let appends = access == OFlags::WRONLY && flags.contains(OFlags::APPEND);
+            let appends = access == OFlags::WRONLY
+                && (flags.contains(OFlags::APPEND) || open_state.only_appends());
             let keeping = if appends {
                 self.keep_before_append(located, open_state, caller.origin.run)?
             } else {

@@ -22,6 +22,10 @@ pub trait OpenState {
     fn is_written(&self) -> bool {
         false
     }
+    /// Returns whether the open in progress only appends, although its flags do not say so.
+    fn only_appends(&self) -> bool {
+        false
+    }
     /// Returns whether there is time for a long copy.
     fn may_wait(&self) -> bool {
         true

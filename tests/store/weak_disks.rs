@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::UnmountFlags;
 
-use crate::common::{describe, need_mount, repository, trumanfs};
+use crate::common::{Home, describe, need_mount, need_tools, repository, trumanfs};
 use crate::need::skip;
 
 /// A directory that is shown at another one as such a file system would.
@@ -281,4 +281,51 @@ fn daemon_whose_lock_is_lost_stops() {
     assert!(printed.contains("on elsewhere"), "{printed}");
     lab.umount("home");
     assert_eq!(length(), before, "no record after the loss");
+}
+
+/// A file system in user space is told of O_APPEND at the open alone, and may append whatever it gets: pages that were
+/// written back made a file twice as long.
+#[test]
+fn lines_that_are_appended_come_once() {
+    need_stand_in!();
+    for options in [&["--no-passthrough"][..], &[]] {
+        for open in ["open('f', 'a')", "open('f', 'a+')", "open('new', 'a')"] {
+            let lab = Lab::new();
+            let _stand_in = lab.show("at", &[]);
+            fs::write(lab.path("real/s/f"), "1\n2\n").unwrap();
+            let mounted = lab.mount("at/s", "home", options);
+            assert!(mounted.status.success(), "{}", describe(&mounted));
+            let script = format!("f = {open}; f.write('3\\n'); f.flush(); f.write('4\\n')");
+            let python = Command::new("/usr/bin/python3")
+                .args(["-c", &script])
+                .current_dir(lab.path("home"))
+                .status();
+            assert!(python.unwrap().success());
+            lab.umount("home");
+            let name = if open.contains("new") { "new" } else { "f" };
+            let is = fs::read_to_string(lab.path("real/s").join(name)).unwrap();
+            let before = if name == "f" { "1\n2\n" } else { "" };
+            assert_eq!(is, format!("{before}3\n4\n"), "{options:?} {open}");
+        }
+    }
+}
+
+/// Of a file that may only be appended to (chattr +a), O_APPEND cannot be cleared after the open either.
+#[test]
+fn lines_that_are_appended_to_an_append_only_file_come_once() {
+    need_mount!();
+    need_tools!("chattr");
+    for options in [&["--no-passthrough"][..], &[]] {
+        let mut home = Home::prepared(|store| fs::write(store.join("f"), "1\n").unwrap(), options);
+        let file = home.store().join("f");
+        let flag = |flag: &str| Command::new("chattr").arg(flag).arg(&file).status();
+        if !flag("+a").unwrap().success() {
+            skip!("append-only files", "chattr +a does not work here");
+        }
+        home.sh("echo 2 >> f; if (echo 3 > f) 2>/dev/null; then exit 1; fi; echo 4 >> f");
+        home.umount();
+        assert!(flag("-a").unwrap().success());
+        let is = fs::read_to_string(&file).unwrap();
+        assert_eq!(is, "1\n2\n4\n", "{options:?}");
+    }
 }
