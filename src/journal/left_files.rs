@@ -34,6 +34,8 @@ pub(super) struct LeftFiles {
     waiting: Vec<LeftState>,
     /// The place in `waiting` of each file's stamp after a record.
     places: HashMap<(InodeNumbers, u64), usize>,
+    /// The places of stamps that are needed no more.
+    free: Vec<usize>,
 }
 
 /// A file.
@@ -92,8 +94,12 @@ type StateBefore = (Option<u64>, FileTime);
 #[derive(Debug)]
 struct StampedRecord {
     seq: u64,
+    /// True if it made the file: the stamp tells which inode that is.
+    made: bool,
     /// The state that the next record has from before it.
     then: Option<StateBefore>,
+    /// True if the next record is one of attributes: a stamp of that one tells more.
+    before_attributes: bool,
     /// The state in the stamp of it that was added last.
     left: Option<(u64, FileTime, Option<u32>)>,
 }
@@ -102,7 +108,9 @@ impl StampedRecord {
     fn new(seq: u64) -> StampedRecord {
         StampedRecord {
             seq,
+            made: false,
             then: None,
+            before_attributes: false,
             left: None,
         }
     }
@@ -192,7 +200,10 @@ impl LeftFiles {
         self.remember(ids, seq);
         if let Some(file) = self.files.get_mut(&ids) {
             file.opened = Some((meta.size, time(meta.mtime)));
-            file.stamped.push(StampedRecord::new(seq));
+            file.stamped.push(StampedRecord {
+                made: true,
+                ..StampedRecord::new(seq)
+            });
         }
         self.add(LeftState {
             made: true,
@@ -226,7 +237,10 @@ impl LeftFiles {
             if let Some(before) = before {
                 file.changed = seq;
                 let open = file.stamped.iter_mut().filter(|of| of.then.is_none());
-                open.for_each(|of| of.then = Some(before));
+                open.for_each(|of| {
+                    of.then = Some(before);
+                    of.before_attributes = matches!(op, Op::Attr { .. });
+                });
             }
             if let Op::Write { size, mtime, .. } = op {
                 file.opened = Some((*size, *mtime));
@@ -354,6 +368,14 @@ impl LeftFiles {
         } else if file.left.as_ref() == Some(&last) {
             return;
         }
+        let is_needless = |of: &mut StampedRecord| of.before_attributes && !of.made;
+        for of in file.stamped.extract_if(.., is_needless) {
+            let place = (ids, of.seq);
+            let is_copy = |at: usize| self.waiting.get(at).is_some_and(|at| at.n.is_some());
+            if self.places.get(&place).is_some_and(|at| !is_copy(*at)) {
+                self.free.extend(self.places.remove(&place));
+            }
+        }
         self.add_all(ids, &last);
         if let Some(file) = self.files.get_mut(&ids) {
             file.left = Some(last);
@@ -425,12 +447,16 @@ impl LeftFiles {
                     *waiting = stamp;
                 }
             }
-            None if self.waiting.len() >= MAX_WAITING => {}
             None => {
-                if is_own {
-                    self.places.insert(place, self.waiting.len());
+                let at = self.free.pop().unwrap_or(self.waiting.len());
+                match self.waiting.get_mut(at) {
+                    Some(waiting) => *waiting = stamp,
+                    None if at >= MAX_WAITING => return,
+                    None => self.waiting.push(stamp),
                 }
-                self.waiting.push(stamp);
+                if is_own {
+                    self.places.insert(place, at);
+                }
             }
         }
     }
@@ -438,6 +464,7 @@ impl LeftFiles {
     /// Takes all stamps that wait.
     pub(super) fn take(&mut self) -> Vec<LeftState> {
         self.places.clear();
+        self.free.clear();
         // As many will wait again, perhaps: each time that it grows, a list is copied.
         let room = self.waiting.len().min(MAX_ROOM);
         std::mem::replace(&mut self.waiting, Vec::with_capacity(room))
