@@ -158,3 +158,36 @@ fn redo_of_a_removal_spares_what_the_owner_wrote_since() {
         );
     }
 }
+
+/// A later run's editor made a backup of the file: what an undo takes back goes from the backup and from the new file.
+#[test]
+fn undo_of_a_file_that_a_later_run_saved_anew_beside_a_backup() {
+    need_mount!();
+    let cases = [
+        ("sed s/3/three/ f~ > f", &[][..], 0, "1\n2\nthree\n4\n5\n"),
+        ("echo new > f", &[], 4, "new\n"),
+        ("echo new > f", &["--force"], 0, "1\n2\n3\n4\n5\n"),
+        ("echo new > f", &["--keep-both"], 5, "new\n"),
+    ];
+    for (save, how, code, wanted) in cases {
+        let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n5\n").unwrap();
+        let mut home = Home::prepared(prepare, &[]);
+        home.sh("echo agent >> f");
+        home.umount();
+        let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let first = sessions.last().unwrap().unwrap().file_name();
+        home.mount_again();
+        home.sh(&format!("mv f f~; {save}"));
+        home.umount();
+        let mut words = vec!["undo", home.store().to_str().unwrap(), "--session"];
+        words.push(first.to_str().unwrap());
+        words.extend(how);
+        let undone = trumanfs(&words);
+        let told = format!("{save} {how:?}: {}", describe(&undone));
+        assert_eq!(undone.status.code(), Some(code), "{told}");
+        let text = |name: &str| fs::read_to_string(home.store().join(name)).unwrap();
+        assert_eq!(text("f"), wanted, "{told}");
+        let kept = if code == 4 { "agent\n" } else { "" };
+        assert_eq!(text("f~"), format!("1\n2\n3\n4\n5\n{kept}"), "{told}");
+    }
+}

@@ -5,6 +5,7 @@ use rustix::fs::FileType;
 use super::planner::{ChangeKey, OnConflict, TopLayer, UndoPlanner, content_of, is_same_layer};
 use crate::error::{Error, Result};
 use crate::journal::Op;
+use crate::name::Name;
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::{NodeId, PastContent, RecordEffect};
 use crate::world::view::in_trash;
@@ -25,7 +26,9 @@ impl UndoPlanner<'_, '_> {
         }
         if let Some(successor) = self.successor_of(node)? {
             self.reverse_replaced((node, &after, &before), successor, record)?;
-            return Ok(false);
+            if !self.is_backup(node)? {
+                return Ok(false);
+            }
         }
         let there = content_of(&self.target, node);
         let is_later =
@@ -50,10 +53,10 @@ impl UndoPlanner<'_, '_> {
         Ok(is_later)
     }
 
-    /// Returns the file that is now where a file was at this point of the past, if that has no name any more: a later
-    /// record replaced it, or removed it before something else came there.
+    /// Returns the file that is now where a file was at this point of the past, if that has no name any more, or is its
+    /// backup: a later record replaced it, or moved it away or removed it before something else came there.
     fn successor_of(&self, node: NodeId) -> Result<Option<NodeId>> {
-        if self.target.shown_places(node).next().is_some() {
+        if self.target.shown_places(node).next().is_some() && !self.is_backup(node)? {
             return Ok(None);
         }
         let Some(path) = self.past.tree().path(node).filter(|path| !in_trash(path)) else {
@@ -65,6 +68,19 @@ impl UndoPlanner<'_, '_> {
         Ok(there
             .filter(is_file)
             .filter(|there| !self.target.is_lost(*there)))
+    }
+
+    /// Returns whether a file is `NAME~` now, beside the place that it had at this point of the past: an editor's backup.
+    fn is_backup(&self, node: NodeId) -> Result<bool> {
+        let Some(path) = self.past.tree().path(node) else {
+            return Ok(false);
+        };
+        let (Some(dir), Some(name)) = (path.parent(), path.name()) else {
+            return Ok(false);
+        };
+        let backup = [name.bytes(), b"~"].concat();
+        let backup = Name::new(&backup).map(|name| dir.join(name));
+        Ok(backup.is_ok_and(|backup| self.target.resolve(&backup).ok().flatten() == Some(node)))
     }
 
     /// Takes a record's change of a file back in the one that has replaced it.
