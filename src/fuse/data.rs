@@ -198,6 +198,8 @@ impl FileSystem {
                 let _ = self.end_writing(&handle, seen, true);
             }
         }
+        // Before what is left is copied.
+        self.shared.stamp_closed_maps(true);
     }
 
     /// Has a file stamped whose last open for writing has ended, if nobody has opened it again. `seen` is its state when

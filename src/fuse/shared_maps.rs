@@ -46,7 +46,7 @@ impl ClosedMaps {
 impl SealListener for HomeWriters {
     fn before_seal(&self) {
         if let Some(shared) = self.0.upgrade() {
-            shared.stamp_closed_maps();
+            shared.stamp_closed_maps(false);
             shared.mark_held_files();
             shared.world.stamp_indexes();
             shared.world.keep_run_texts();
@@ -60,24 +60,25 @@ impl SharedState {
         let Some(left) = self.closed_maps.0.lock().remove(&number) else {
             return;
         };
-        if !self.stamp_if_unmapped(number, &left) {
+        if !self.stamp_if_unmapped(number, &left, false) {
             self.closed_maps.0.lock().entry(number).or_insert(left);
         }
     }
 
-    /// Takes the stamps of files that were closed and are mapped no more.
-    fn stamp_closed_maps(&self) {
+    /// Takes the stamps of files that were closed and are mapped no more. `may_wait` is true if there is time to wait for
+    /// whoever looks at one.
+    pub(super) fn stamp_closed_maps(&self, may_wait: bool) {
         let closed = std::mem::take(&mut *self.closed_maps.0.lock());
         for (number, left) in closed {
-            if !self.stamp_if_unmapped(number, &left) {
+            if !self.stamp_if_unmapped(number, &left, may_wait) {
                 self.closed_maps.0.lock().entry(number).or_insert(left);
             }
         }
     }
 
     /// Takes the stamp of a file that is as it was left. Returns false if that cannot be told yet.
-    fn stamp_if_unmapped(&self, number: u64, (left, since): &LeftAfter) -> bool {
-        let Ok(_turn) = self.handles.inode_lock(number, false) else {
+    fn stamp_if_unmapped(&self, number: u64, (left, since): &LeftAfter, may_wait: bool) -> bool {
+        let Ok(_turn) = self.handles.inode_lock(number, may_wait) else {
             return false;
         };
         if self.handles.is_open(number).1 {

@@ -317,7 +317,9 @@ impl LeftFiles {
     pub(super) fn note_moved(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
         match self.files.get(&ids) {
             None => self.remember(ids, seq),
-            Some(file) if file.writing || !file.is_as_stamped(meta) => return,
+            Some(file) if !file.is_as_stamped(meta) => return,
+            // It was closed, which may be told after this.
+            Some(file) if file.writing => return self.note_state(ids, meta),
             Some(_) => {}
         }
         self.note_left(ids, meta);

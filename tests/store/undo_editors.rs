@@ -191,3 +191,71 @@ fn undo_of_a_file_that_a_later_run_saved_anew_beside_a_backup() {
         assert_eq!(text("f~"), format!("1\n2\n3\n4\n5\n{kept}"), "{told}");
     }
 }
+
+/// The owner's bytes in a file that a later run wrote to as well: a redo does not take it away.
+#[test]
+fn redo_spares_a_file_that_a_later_run_and_the_owner_wrote_to() {
+    need_mount!();
+    for last in ["true", "echo agent >> f"] {
+        let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n").unwrap();
+        let mut home = Home::prepared(prepare, &[]);
+        home.sh("mv f f~; sed s/1/one/ f~ > f; rm f~");
+        home.umount();
+        let store = home.store().to_str().unwrap().to_owned();
+        let undone = trumanfs(&["undo", &store, "--session", "last"]);
+        assert!(undone.status.success(), "{}", describe(&undone));
+        home.mount_again();
+        let write = "printf Z | dd of=f bs=1 seek=3 conv=notrunc status=none";
+        home.sh(write);
+        home.umount();
+        fs::write(home.store().join("f"), "1\nZ\nowner\n4\n").unwrap();
+        home.mount_again();
+        home.sh(last);
+        home.umount();
+        let is = fs::read_to_string(home.store().join("f")).unwrap();
+        let redone = trumanfs(&["redo", &store]);
+        let told = format!("{last}: {}", describe(&redone));
+        assert!(
+            redone.status.code() == Some(4) && told.contains("/f"),
+            "{told}"
+        );
+        assert_eq!(
+            fs::read_to_string(home.store().join("f")).unwrap(),
+            is,
+            "{told}"
+        );
+    }
+}
+
+/// A point after an undo that found the owner's change of a file shows no state of the file before that change.
+#[test]
+fn point_after_an_undo_has_what_the_owner_wrote_before_it() {
+    need_mount!();
+    let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n5\n6\n").unwrap();
+    let mut home = Home::prepared(prepare, &[]);
+    home.sh("sed s/1/one/ f > new; mv new f");
+    home.umount();
+    let store = home.store().to_str().unwrap().to_owned();
+    let run = |words: &[&str]| {
+        let done = trumanfs(words);
+        assert!(done.status.success(), "{words:?}: {}", describe(&done));
+    };
+    let text = fs::read_to_string(home.store().join("f")).unwrap();
+    fs::write(home.store().join("f"), text.replace('5', "owner")).unwrap();
+    run(&["undo", &store, "--session", "last"]);
+    run(&["redo", &store]);
+    let is = fs::read(home.store().join("f")).unwrap();
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let session = sessions
+        .map(|entry| entry.unwrap().file_name())
+        .max()
+        .unwrap();
+    let last = home.journal().last().unwrap()["seq"].to_string();
+    let point = format!("{}:{last}", session.display());
+    let shown = trumanfs(&["cat", &store, "/f", "--at", &point]);
+    let is_true = match shown.status.code() {
+        Some(0) => shown.stdout == is,
+        _ => describe(&shown).contains("is unknown"),
+    };
+    assert!(is_true, "{}", describe(&shown));
+}

@@ -297,6 +297,8 @@ impl<'a> Past<'a> {
             Point::After(_) => {}
         }
         let has_layer = layer.is_some();
+        // The latest record about the file after which the home took no stamp of it.
+        let mut unstamped = None;
         self.tree.drop_stamps_after(point);
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
         let mut is_name_known = false;
@@ -325,6 +327,18 @@ impl<'a> Past<'a> {
                 return self.compare_with_time(node, point, |there| there.ctime);
             }
             self.tree.effects(&next.record, &next.session)?;
+            if let Some((session, seq)) = &unstamped
+                && !has_layer
+                && self.tree.is_changed_outside(node)
+            {
+                // It was changed before that record, or the home would have stamped it.
+                self.tree.forget_content(node, (session, *seq));
+                return Ok(());
+            }
+            let is_moved = next.record.op.content().is_none();
+            if is_moved && next.record.op.ids().any(|of| *of == ids) && !self.tree.is_settled(ids) {
+                unstamped.get_or_insert((next.session.clone(), next.record.seq));
+            }
             // What is older than the file's creation is about another one, and so it is where another one came to the path.
             let comes = match &next.record.op {
                 Op::Create { path: at, .. } | Op::Mknod { path: at, .. } => at == path,

@@ -293,10 +293,10 @@ impl UndoPlanner<'_, '_> {
     ) -> Result<bool> {
         let after = content_of(self.past.tree(), node);
         let there = content_of(&self.target, node);
-        // What the home itself wrote to a file that an undo brought back goes with it, and is in the trash.
-        let is_outside = after.as_ref().is_some_and(|layer| layer.kind.is_outside());
+        // What only the home wrote to a file that an undo brought back goes with it, and is in the trash.
+        let is_changed_outside = self.past.tree().is_changed_outside(node);
         if is_same_layer(&after, &there)
-            || born.is_none() && !is_outside
+            || born.is_none() && !is_changed_outside
             || self.is_equal_content(node, &after, &there)?
             || self.merge_into_former(node, (&after, &there), record)?
         {

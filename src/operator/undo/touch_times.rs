@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use rustix::fs::FileType;
 
-use super::planner::UndoPlanner;
+use super::planner::{UndoPlanner, content_of};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::operator::past::{NodeId, NumberHash, RecordEffect};
@@ -55,11 +55,18 @@ pub(super) fn touched_nodes(effect: &RecordEffect) -> impl Iterator<Item = (Node
 }
 
 impl UndoPlanner<'_, '_> {
-    /// Returns whether a stamp that followed the records so far says that only the home has changed a file.
-    fn is_as_stamped(&self, node: NodeId) -> bool {
+    /// Returns whether a stamp that followed the records so far says that only the home has changed a file, or that git
+    /// has refreshed an index.
+    fn is_as_stamped(&self, node: NodeId) -> Result<bool> {
         let tree = self.past.tree();
-        let is_stamped = tree.ids(node).is_some_and(|ids| tree.is_settled(ids));
-        is_stamped && !tree.is_changed_outside(node)
+        if !tree.ids(node).is_some_and(|ids| tree.is_settled(ids)) {
+            return Ok(false);
+        }
+        if !tree.is_changed_outside(node) {
+            return Ok(true);
+        }
+        let (after, there) = (content_of(tree, node), content_of(&self.target, node));
+        self.is_equal_content(node, &after, &there)
     }
 
     /// Returns a node in a directory, or the node itself, that was changed after a record took that out of the trash, and
@@ -84,7 +91,7 @@ impl UndoPlanner<'_, '_> {
         let mut waiting = vec![(moved, kind)];
         while let Some((node, kind)) = waiting.pop() {
             match kind {
-                FileType::RegularFile if !self.is_as_stamped(node) && is_later(node) => {
+                FileType::RegularFile if is_later(node) && !self.is_as_stamped(node)? => {
                     return Ok(Some(node));
                 }
                 FileType::Directory if changed.is_none() && is_later(node) => changed = Some(node),
