@@ -303,18 +303,14 @@ impl<'a> Past<'a> {
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
         let mut is_name_known = false;
         while let Some(mut next) = records.next()? {
-            if let Some(names) = names_after(&next.record.op, ids)
-                && !std::mem::replace(&mut is_name_known, true)
-                && self.came_by_name(node, path, &names)
-            {
-                let of = (&next.session, next.record.seq);
-                self.tree.forget_content(node, of);
-                return Ok(());
-            }
-            if let Op::Link { ids: linked, .. } = &next.record.op
-                && *linked != ids
-            {
-                // Another file was here then, of which the records on the way here tell nothing.
+            let names = names_after(&next.record.op, ids);
+            let came_by_name = names.is_some_and(|names| {
+                !std::mem::replace(&mut is_name_known, true)
+                    && self.came_by_name(node, path, &names)
+            });
+            // Of a link of another file, which was here then, the records on the way here tell nothing.
+            let is_other = matches!(&next.record.op, Op::Link { ids: of, .. } if *of != ids);
+            if came_by_name || is_other {
                 let of = (&next.session, next.record.seq);
                 self.tree.forget_content(node, of);
                 return Ok(());
@@ -339,15 +335,7 @@ impl<'a> Past<'a> {
             if is_moved && next.record.op.ids().any(|of| *of == ids) && !self.tree.is_settled(ids) {
                 unstamped.get_or_insert((next.session.clone(), next.record.seq));
             }
-            // What is older than the file's creation is about another one, and so it is where another one came to the path.
-            let comes = match &next.record.op {
-                Op::Create { path: at, .. } | Op::Mknod { path: at, .. } => at == path,
-                Op::Rename { to, ids: moved, .. } | Op::Restore { to, ids: moved, .. } => {
-                    to == path && *moved != ids
-                }
-                op => op.content().is_some(),
-            };
-            if comes || self.tree.is_settled(ids) {
+            if begins_file(&next.record.op, path, ids) || self.tree.is_settled(ids) {
                 return Ok(());
             }
         }
@@ -422,6 +410,18 @@ impl<'a> Past<'a> {
     /// Returns the tree for taking records back one by one.
     pub fn tree_mut(&mut self) -> &mut PastTree<'a> {
         &mut self.tree
+    }
+}
+
+/// Returns whether what is older than a record is not about the file that is at a path: the record created that, moved
+/// another one there, or tells its content.
+fn begins_file(op: &Op, path: &WorldPath, ids: InodeNumbers) -> bool {
+    match op {
+        Op::Create { path: at, .. } | Op::Mknod { path: at, .. } => at == path,
+        Op::Rename { to, ids: moved, .. } | Op::Restore { to, ids: moved, .. } => {
+            to == path && *moved != ids
+        }
+        op => op.content().is_some(),
     }
 }
 
