@@ -463,3 +463,33 @@ for n in range(1000):
     let wanted = lines_but("is", |hunk| hunk == 7) + &more;
     assert!(fs::read_to_string(home.path("a")).unwrap() == wanted);
 }
+
+/// A file that its owner saved anew where the run's has a further name is the owner's alone: a hunk of it took the owner's
+/// lines away.
+#[test]
+fn file_that_the_owner_put_beside_the_runs_has_no_hunks() {
+    need_mount!();
+    let prepare = |store: &Path| {
+        fs::write(store.join("a"), "1\n2\n3\n").unwrap();
+        fs::write(store.join("new"), "agent\n1\n2\n3\n").unwrap();
+    };
+    let home = Home::prepared(prepare, &[]);
+    let ours = run(&home, "cat new > n; mv n a");
+    let store = home.store();
+    home.sh("ln a further");
+    let saved = "agent\n1\nowner\n2\n3\n";
+    fs::write(store.join("saved"), saved).unwrap();
+    fs::rename(store.join("saved"), store.join("a")).unwrap();
+    let words = ["reject", store.to_str().unwrap(), &ours, "a", "--hunk", "1"];
+    let output = trumanfs(&words);
+    let said = describe(&output);
+    assert!(
+        !output.status.success() && said.contains("outside the home"),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_to_string(store.join("a")).unwrap(),
+        saved,
+        "{said}"
+    );
+}

@@ -50,6 +50,12 @@ impl Review<'_> {
         let mut others = nodes.into_iter().flatten();
         let by = others.find_map(|node| self.others.latest(node).cloned());
         let mut whole = no_hunks_reason(&change);
+        // Somebody outside the home put it there, beside the file that the run left.
+        let [was, is] = nodes;
+        let is_alien = is.is_some_and(|is| was != Some(is) && self.touching(is).is_empty());
+        if is_alien && by.is_none() {
+            whole = whole.or(Some(OUTSIDE));
+        }
         let earlier = diff.trees().0;
         let mut both = nodes.into_iter().flatten();
         let outside = both.any(|node| earlier.is_changed_outside(node));

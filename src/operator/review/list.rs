@@ -367,7 +367,7 @@ impl<'a> Review<'a> {
         found
     }
 
-    fn touching(&self, node: NodeId) -> &[(NodeId, u32)] {
+    pub(super) fn touching(&self, node: NodeId) -> &[(NodeId, u32)] {
         let from = self.touched.partition_point(|(of, _)| *of < node);
         let to = self.touched.partition_point(|(of, _)| *of <= node);
         self.touched.get(from..to).unwrap_or_default()
