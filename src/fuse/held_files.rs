@@ -129,6 +129,8 @@ impl SharedState {
         if held.is_empty() {
             return;
         }
+        // Before the first mark: whoever closes a file from then on waits for the lock.
+        self.held.any.store(true, Ordering::Release);
         let mut marked = self.held.marked.lock();
         marked.read_events();
         for (number, opens, handle) in held {
