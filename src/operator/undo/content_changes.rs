@@ -79,8 +79,11 @@ impl UndoPlanner<'_, '_> {
             return Ok(false);
         };
         let backup = [name.bytes(), b"~"].concat();
-        let backup = Name::new(&backup).map(|name| dir.join(name));
-        Ok(backup.is_ok_and(|backup| self.target.resolve(&backup).ok().flatten() == Some(node)))
+        // A name that is too long has no backup.
+        let Ok(backup) = Name::new(&backup) else {
+            return Ok(false);
+        };
+        Ok(self.target.resolve(&dir.join(backup))? == Some(node))
     }
 
     /// Takes a record's change of a file back in the one that has replaced it.
