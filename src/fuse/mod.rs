@@ -387,8 +387,8 @@ impl FileSystem {
 /// Returns the flags with which the daemon opens a file for a handle.
 ///
 /// Flags that the kernel has handled (creation, following) are dropped, and so is `O_APPEND`, because the kernel names
-/// the offset: a store on FUSE or 9p is not told when the flag is cleared later, and appended pages that are written
-/// back. With the writeback cache the kernel also reads files opened only for writing.
+/// the offset: a file system in user space is not told when the flag is cleared later, and appended pages that were
+/// written back. With the writeback cache the kernel also reads files opened only for writing.
 fn handle_flags(flags: i32, mechanisms: MountMechanisms) -> OFlags {
     let asked = OFlags::from_bits_retain(flags.cast_unsigned());
     let mut kept = asked & (OFlags::RWMODE | OFlags::TRUNC | OFlags::NOATIME);
