@@ -10,11 +10,11 @@
 //! may take the file's place meanwhile. An inode lock is held while a small file is copied; other requests for the
 //! same file wait.
 
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use foldhash::HashMap;
 use fuser::BackingId;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::OFlags;

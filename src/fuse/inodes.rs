@@ -7,9 +7,9 @@
 //! Lock: one mutex, never held over a system call. A path may be outdated by the time it is used because something
 //! moved; [`InodeTable::moved_since`] tells, and the user tries again.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
@@ -61,12 +61,12 @@ impl InodeTable {
         InodeTable {
             table: Mutex::new(NodeTable {
                 root,
-                nodes: HashMap::from([(ROOT, Box::new(inode))]),
-                given: HashMap::new(),
-                expected: HashMap::new(),
+                nodes: HashMap::from_iter([(ROOT, Box::new(inode))]),
+                given: HashMap::default(),
+                expected: HashMap::default(),
                 next: FIRST_ASSIGNED_NUMBER,
                 trash: None,
-                trashed: HashMap::new(),
+                trashed: HashMap::default(),
             }),
             moving: AtomicU64::new(0),
             moved: AtomicU64::new(0),

@@ -3,7 +3,7 @@
 //! A node stays while the kernel knows it or another node's location goes through it: `hold` and `release` count
 //! these.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use super::page_cache::CacheKnowledge;
 use crate::error::{Error, Result};

@@ -3,8 +3,9 @@
 //!
 //! Only `handles.rs` uses this, under its lock.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
 
 /// The time after its last close for which a writer's changes may still be among the store's events.
 const RECENT_TIME: Duration = Duration::from_secs(1);

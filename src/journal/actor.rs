@@ -8,12 +8,12 @@
 //! a separate thread reads it, and the worker waits for [`PROBE_TIMEOUT`] at most. The cache's lock is never held
 //! meanwhile.
 
-use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use super::image::{ProgramImage, ProgramProbe};
@@ -131,7 +131,7 @@ struct ProgramFile {
 impl Default for ActorCache {
     fn default() -> ActorCache {
         let (reader, questions) = channel::<(ProcessIds, SyncSender<ProgramFile>)>();
-        let seen = Arc::new(Mutex::new(HashMap::new()));
+        let seen = Arc::new(Mutex::new(HashMap::default()));
         let known = seen.clone();
         let read = move || answer(&questions, &known);
         // Without the thread no question is received, and the program stays unknown.

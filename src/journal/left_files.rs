@@ -5,37 +5,27 @@
 //! it would call somebody else's change the home's. Of two stamps after the same record the later one counts. Where
 //! other records about a file come before its last close, stamps after them are taken anew.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use rustix::fs::FileType;
 
 use super::ids::InodeNumbers;
 use super::left_state::LeftState;
 use super::op::Op;
 use super::stamp::FileTime;
+use super::waiting_stamps::WaitingStamps;
 use crate::name::WorldPath;
 use trumanfs_types::meta::{Id, Meta, Time};
 
 /// The number of files whose last record is remembered; those with the oldest are forgotten, and get no stamp.
 const MAX_FILES: usize = 1 << 16;
 
-/// The number of stamps that may wait, on a full disk; any more are left out.
-const MAX_WAITING: usize = 1 << 16;
-
-/// The number of stamps that there is room for from the beginning.
-const MAX_ROOM: usize = 1 << 12;
-
 /// The files of a session.
 #[derive(Debug, Default)]
 pub(super) struct LeftFiles {
     /// The number of the last record.
     newest: u64,
-    files: HashMap<InodeNumbers, LeftFile>,
-    waiting: Vec<LeftState>,
-    /// The place in `waiting` of each file's stamp after a record.
-    places: HashMap<(InodeNumbers, u64), usize>,
-    /// The places of stamps that are needed no more.
-    free: Vec<usize>,
+    files: HashMap<InodeNumbers, Box<LeftFile>>,
+    waiting: WaitingStamps,
 }
 
 /// A file.
@@ -58,7 +48,7 @@ struct LeftFile {
     /// The stamp that was added last.
     left: Option<LeftState>,
     /// The stamp that names a copy of its content, if there is one.
-    copied: Option<LeftState>,
+    copied: Option<Box<LeftState>>,
     /// The records since the content was kept last that a stamp followed.
     stamped: Vec<StampedRecord>,
 }
@@ -75,7 +65,7 @@ impl LeftFile {
     /// Returns the stamp taken last. It names the copy of the content, if that is the same.
     fn last_stamp(&self) -> Option<LeftState> {
         let last = self.stamp.clone()?;
-        let copied = self.copied.as_ref();
+        let copied = self.copied.as_deref();
         Some(match copied.filter(|copied| last.has_content_of(copied)) {
             Some(copied) => LeftState {
                 sha256: copied.sha256.clone(),
@@ -84,6 +74,51 @@ impl LeftFile {
             },
             None => last,
         })
+    }
+
+    /// Notes its state, as it is now.
+    fn note_state(&mut self, ids: InodeNumbers, meta: &Meta) {
+        self.stamp = Some(stamp(self.seq, ids, meta));
+    }
+
+    /// Notes that its last open for writing has ended, in such a state.
+    fn note_left(&mut self, ids: InodeNumbers, meta: &Meta, waiting: &mut WaitingStamps) {
+        self.note_state(ids, meta);
+        self.writing = false;
+        self.leave(ids, waiting);
+    }
+
+    /// Adds its stamp to those that wait, and those after earlier records since its opening.
+    fn leave(&mut self, ids: InodeNumbers, waiting: &mut WaitingStamps) {
+        let Some(last) = self.last_stamp() else {
+            return;
+        };
+        if self.stamped.last().is_none_or(|of| of.seq != last.seq) {
+            if self.stamped.len() == MAX_STAMPED {
+                self.stamped.drain(..MAX_STAMPED / 2);
+            }
+            self.stamped.push(StampedRecord::new(last.seq));
+        } else if self.left.as_ref() == Some(&last) {
+            return;
+        }
+        let is_needless = |of: &mut StampedRecord| of.before_attributes && !of.made;
+        for of in self.stamped.extract_if(.., is_needless) {
+            waiting.remove(ids, of.seq);
+        }
+        self.add_stamps(&last, waiting);
+        self.left = Some(last);
+    }
+
+    /// Adds the stamps after its records that are new. `last` is the state now.
+    fn add_stamps(&mut self, last: &LeftState, waiting: &mut WaitingStamps) {
+        for of in &mut self.stamped {
+            if let Some(stamp) = of.stamp(last) {
+                waiting.add(stamp);
+            }
+        }
+        // Of the others it is known how the next record found the file.
+        let writing = self.writing;
+        self.stamped.retain(|of| of.then.is_none() || writing);
     }
 }
 
@@ -197,15 +232,13 @@ const MAX_STAMPED: usize = 64;
 impl LeftFiles {
     /// Notes the file that a record made.
     pub(super) fn note_made(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
-        self.remember(ids, seq);
-        if let Some(file) = self.files.get_mut(&ids) {
-            file.opened = Some((meta.size, time(meta.mtime)));
-            file.stamped.push(StampedRecord {
-                made: true,
-                ..StampedRecord::new(seq)
-            });
-        }
-        self.add(LeftState {
+        let file = self.remember(ids, seq);
+        file.opened = Some((meta.size, time(meta.mtime)));
+        file.stamped.push(StampedRecord {
+            made: true,
+            ..StampedRecord::new(seq)
+        });
+        self.waiting.add(LeftState {
             made: true,
             ..stamp(seq, ids, meta)
         });
@@ -293,15 +326,15 @@ impl LeftFiles {
             if file.left.as_ref().is_some_and(is_last) {
                 file.left = Some(copied.clone());
             }
-            file.copied = Some(copied.clone());
+            file.copied = Some(Box::new(copied.clone()));
         }
-        self.add(copied);
+        self.waiting.add(copied);
     }
 
     /// Notes the state of a file that is still open for writing.
     pub(super) fn note_state(&mut self, ids: InodeNumbers, meta: &Meta) {
         if let Some(file) = self.files.get_mut(&ids) {
-            file.stamp = Some(stamp(file.seq, ids, meta));
+            file.note_state(ids, meta);
         }
     }
 
@@ -315,26 +348,34 @@ impl LeftFiles {
     /// Takes a stamp of a file that a record moved, if the file is as the last one says: one that the session has not
     /// changed has none yet.
     pub(super) fn note_moved(&mut self, seq: u64, ids: InodeNumbers, meta: &Meta) {
-        match self.files.get(&ids) {
-            None => self.remember(ids, seq),
-            Some(file) if !file.is_as_stamped(meta) => return,
-            // It was closed, which may be told after this.
-            Some(file) if file.writing => return self.note_state(ids, meta),
-            Some(_) => {}
+        let Some(file) = self.files.get_mut(&ids) else {
+            self.remember(ids, seq);
+            return self.note_left(ids, meta);
+        };
+        if !file.is_as_stamped(meta) {
+            return;
         }
-        self.note_left(ids, meta);
+        if file.writing {
+            // It was closed, which may be told after this.
+            file.note_state(ids, meta);
+        } else {
+            file.note_left(ids, meta, &mut self.waiting);
+        }
     }
 
     /// Takes a stamp of a file that is left.
     pub(super) fn note_left(&mut self, ids: InodeNumbers, meta: &Meta) {
-        self.note_state(ids, meta);
-        self.note_closed(ids, None);
+        if let Some(file) = self.files.get_mut(&ids) {
+            file.note_left(ids, meta, &mut self.waiting);
+        }
     }
 
     /// Takes a stamp of a file that is about to be closed.
     pub(super) fn note_closing(&mut self, ids: InodeNumbers, meta: &Meta) {
-        self.note_state(ids, meta);
-        self.leave(ids);
+        if let Some(file) = self.files.get_mut(&ids) {
+            file.note_state(ids, meta);
+            file.leave(ids, &mut self.waiting);
+        }
     }
 
     /// Notes that the last open for writing of a file has ended. `unwritten` has its state if every write was seen.
@@ -351,65 +392,18 @@ impl LeftFiles {
             });
         }
         file.writing = false;
-        self.leave(ids);
-    }
-
-    /// Adds the stamp of a file that is left to those that wait, and those after earlier records since its opening.
-    fn leave(&mut self, ids: InodeNumbers) {
-        let Some(file) = self.files.get_mut(&ids) else {
-            return;
-        };
-        let Some(last) = file.last_stamp() else {
-            return;
-        };
-        if file.stamped.last().is_none_or(|of| of.seq != last.seq) {
-            if file.stamped.len() == MAX_STAMPED {
-                file.stamped.remove(0);
-            }
-            file.stamped.push(StampedRecord::new(last.seq));
-        } else if file.left.as_ref() == Some(&last) {
-            return;
-        }
-        let is_needless = |of: &mut StampedRecord| of.before_attributes && !of.made;
-        for of in file.stamped.extract_if(.., is_needless) {
-            let place = (ids, of.seq);
-            let is_copy = |at: usize| self.waiting.get(at).is_some_and(|at| at.n.is_some());
-            if self.places.get(&place).is_some_and(|at| !is_copy(*at)) {
-                self.free.extend(self.places.remove(&place));
-            }
-        }
-        self.add_all(ids, &last);
-        if let Some(file) = self.files.get_mut(&ids) {
-            file.left = Some(last);
-        }
-    }
-
-    /// Adds the stamps after a file's records that are new. `last` is the state now.
-    fn add_all(&mut self, ids: InodeNumbers, last: &LeftState) {
-        let Some(file) = self.files.get_mut(&ids) else {
-            return;
-        };
-        let mut stamped = std::mem::take(&mut file.stamped);
-        for of in &mut stamped {
-            if let Some(stamp) = of.stamp(last) {
-                self.add(stamp);
-            }
-        }
-        if let Some(file) = self.files.get_mut(&ids) {
-            // Of the others it is known how the next record found the file.
-            stamped.retain(|of| of.then.is_none() || file.writing);
-            file.stamped = stamped;
-        }
+        file.leave(ids, &mut self.waiting);
     }
 
     /// Takes stamps anew that a file got while it was open for writing: now a record tells its state.
     fn end_writing(&mut self, change: &RecordedWrite) {
-        let Some(file) = self.files.get(&change.ids).filter(|file| file.writing) else {
+        let file = self.files.get_mut(&change.ids);
+        let Some(file) = file.filter(|file| file.writing) else {
             return;
         };
         if let (Some(last), (_, mtime)) = (&file.left, change.before) {
             let last = last.with_content(change.size, mtime);
-            self.add_all(change.ids, &last);
+            file.add_stamps(&last, &mut self.waiting);
         }
     }
 
@@ -432,47 +426,18 @@ impl LeftFiles {
             return;
         }
         if file.writing {
-            self.note_state(ids, after);
+            file.note_state(ids, after);
         } else if file.is_as_stamped(before) {
-            self.note_left(ids, after);
-        }
-    }
-
-    /// Adds a stamp to those that wait.
-    pub(super) fn add(&mut self, stamp: LeftState) {
-        let place = (stamp.ids, stamp.seq);
-        let is_own = stamp.session.is_none();
-        match self.places.get(&place).filter(|_| is_own) {
-            Some(at) => {
-                // One that names a copy stays, or nothing would name the copy.
-                if let Some(waiting) = self.waiting.get_mut(*at).filter(|at| at.n.is_none()) {
-                    *waiting = stamp;
-                }
-            }
-            None => {
-                let at = self.free.pop().unwrap_or(self.waiting.len());
-                match self.waiting.get_mut(at) {
-                    Some(waiting) => *waiting = stamp,
-                    None if at >= MAX_WAITING => return,
-                    None => self.waiting.push(stamp),
-                }
-                if is_own {
-                    self.places.insert(place, at);
-                }
-            }
+            file.note_left(ids, after, &mut self.waiting);
         }
     }
 
     /// Takes all stamps that wait.
     pub(super) fn take(&mut self) -> Vec<LeftState> {
-        self.places.clear();
-        self.free.clear();
-        // As many will wait again, perhaps: each time that it grows, a list is copied.
-        let room = self.waiting.len().min(MAX_ROOM);
-        std::mem::replace(&mut self.waiting, Vec::with_capacity(room))
+        self.waiting.take()
     }
 
-    fn remember(&mut self, ids: InodeNumbers, seq: u64) {
+    fn remember(&mut self, ids: InodeNumbers, seq: u64) -> &mut LeftFile {
         if self.files.len() >= MAX_FILES {
             let mut all: Vec<u64> = self.files.values().map(|file| file.seq).collect();
             let (_, middle, _) = all.select_nth_unstable(MAX_FILES / 2);
@@ -480,7 +445,7 @@ impl LeftFiles {
             self.files.retain(|_, file| file.seq > middle);
         }
         let before = self.files.remove(&ids);
-        let file = LeftFile {
+        let file = Box::new(LeftFile {
             seq,
             changed: seq,
             path: before.as_ref().and_then(|file| file.path.clone()),
@@ -491,8 +456,8 @@ impl LeftFiles {
             left: None,
             copied: None,
             stamped: Vec::new(),
-        };
-        self.files.insert(ids, file);
+        });
+        self.files.entry(ids).insert_entry(file).into_mut()
     }
 }
 
@@ -610,7 +575,7 @@ impl super::Journal {
 
     /// Adds stamps to the next seal.
     pub fn add_stamps(&self, stamps: impl IntoIterator<Item = LeftState>) {
-        self.with_left(|left| stamps.into_iter().for_each(|stamp| left.add(stamp)));
+        self.with_left(|left| stamps.into_iter().for_each(|stamp| left.waiting.add(stamp)));
     }
 
     fn with_left(&self, note: impl FnOnce(&mut LeftFiles)) {

@@ -32,6 +32,7 @@ mod seal;
 mod sealing;
 mod stamp;
 mod subject;
+mod waiting_stamps;
 mod writer;
 
 pub use actor::{ActorCache, Author, Caller};
