@@ -29,6 +29,7 @@ pub(in crate::operator) use disk::node_id::NameSlot;
 pub use disk::node_id::{DirSlot, NodeId, ROOT};
 pub use disk::node_set::NodeSet;
 pub use records::reverse_records::ReverseRecords;
+pub(in crate::operator) use tree::births::time_grain;
 pub use tree::content::PastContent;
 pub use tree::effect::{self, RecordEffect};
 pub use tree::layer;
@@ -38,14 +39,12 @@ pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
 
 use super::Store;
 use super::point::{Operation, Point};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::journal::{InodeNumbers, LeftState, Op, Record};
 use crate::name::WorldPath;
 use crate::world::store::moved_paths::moved_paths;
 use records::file_records::{FileRecord, FileRecords};
 use records::path_filter::PathFilter;
-use tree::births::nanoseconds;
-use trumanfs_types::meta::{Meta, Time};
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
 /// versions between it and now, each of which stays open meanwhile. Programs that it starts inherit the limit, and
@@ -301,7 +300,7 @@ impl<'a> Past<'a> {
         let mut unstamped = None;
         self.tree.drop_stamps_after(point);
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
-        let mut is_name_known = false;
+        let (mut is_named, mut is_name_known) = (false, false);
         while let Some(mut next) = records.next()? {
             let names = names_after(&next.record.op, ids);
             let came_by_name = names.is_some_and(|names| {
@@ -315,12 +314,13 @@ impl<'a> Past<'a> {
                 self.tree.forget_content(node, of);
                 return Ok(());
             }
+            is_named |= next.names_it;
             // Those of records after the point were compared on the way to it.
             next.stamps
                 .retain(|(session, stamp)| point.includes(session, stamp.seq));
             self.tree.note_stamps(std::mem::take(&mut next.stamps));
             if self.has_left(path, ids, &next) {
-                return self.compare_with_time(node, point, |there| there.ctime);
+                return self.compare_with_time(node, point, false);
             }
             self.tree.effects(&next.record, &next.session)?;
             if let Some((session, seq)) = &unstamped
@@ -339,11 +339,8 @@ impl<'a> Past<'a> {
                 return Ok(());
             }
         }
-        if !has_layer {
-            // A time of modification may have been set to one to come, and a copy of a store has other times of change.
-            self.compare_with_time(node, point, |there| there.mtime.min(there.ctime))?;
-        }
-        Ok(())
+        is_named |= self.tree.is_recorded(node);
+        self.compare_with_time(node, point, is_named)
     }
 
     /// Returns whether the file that a record has at a path was somewhere else after it, or gone, so that the one there
@@ -379,29 +376,16 @@ impl<'a> Past<'a> {
         has_all && !names.iter().any(|known| known.name() == path.name())
     }
 
-    /// Compares a file of which no record tells with the time of the point reached: with one that is later, it was
-    /// changed outside the home since.
-    fn compare_with_time(
-        &mut self,
-        node: NodeId,
-        point: &Point,
-        time: impl Fn(&Meta) -> Time,
-    ) -> Result<()> {
+    /// Compares a file with the time of the point reached, where no record up to it tells the content: what was made or
+    /// changed since was so outside the home. `is_named` says whether any record names the file that is there.
+    fn compare_with_time(&mut self, node: NodeId, point: &Point, is_named: bool) -> Result<()> {
         let mut records = ReverseRecords::open_unchecked(self.store)?;
         let last = records.next_where_in(|session, header| point.includes(session, header.seq))?;
-        let Some((session, record)) = last else {
-            return Ok(());
-        };
-        let there = match self.tree.disk().stat(node) {
-            Err(Error::NotFound) => return Ok(()),
-            there => there?,
-        };
-        const NANOS: u64 = 1_000_000_000;
-        let time = time(&there);
-        let is_since = |then: u64| {
-            (time.sec, u64::from(time.nsec)) > ((then / NANOS).cast_signed(), then % NANOS)
-        };
-        if nanoseconds(&record.time).is_some_and(is_since) {
+        if let Some((session, record)) = last
+            && self
+                .tree
+                .is_changed_since(node, (&session, &record), is_named)?
+        {
             self.tree.forget_content(node, (&session, record.seq));
         }
         Ok(())

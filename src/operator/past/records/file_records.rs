@@ -14,6 +14,8 @@ use crate::operator::point::Point;
 pub(in crate::operator::past) struct FileRecord {
     pub(in crate::operator::past) session: Arc<str>,
     pub(in crate::operator::past) record: Record,
+    /// True if it has the file's inode, and not the path alone.
+    pub(in crate::operator::past) names_it: bool,
     /// The stamps that were left since the record returned before.
     pub(in crate::operator::past) stamps: Vec<(Arc<str>, LeftState)>,
 }
@@ -77,6 +79,7 @@ impl<'a> FileRecords<'a> {
             return Ok(Some(FileRecord {
                 session,
                 record,
+                names_it,
                 stamps,
             }));
         }

@@ -187,6 +187,12 @@ impl PastTree<'_> {
         given.chain(there).chain(others)
     }
 
+    /// Returns whether a name was given to a node, or taken from it, on the way here.
+    pub(super) fn has_changed_name(&self, node: NodeId) -> bool {
+        self.known_places(node)
+            .any(|(dir, name)| self.changed_name(dir, name).is_some())
+    }
+
     /// Makes a name mean another node, or none.
     pub fn set_name(&mut self, dir: NodeId, name: &[u8], node: Option<NodeId>) {
         self.set_by_id(dir, self.disk.name_id(name), node);

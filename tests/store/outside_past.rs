@@ -1,0 +1,159 @@
+//! The past of files that their owner made or changed after a point, and that no record up to it names: what is there
+//! now, or was kept since, is not shown as what was there then.
+
+use std::fs;
+use std::process::Command;
+
+use crate::common::{Home, describe, need_mount, trumanfs};
+
+/// A file's past after its owner's work and what the home did later.
+struct Case {
+    /// What the owner does in the store after the first session.
+    owner: &'static str,
+    /// What the home does in a session after that, if anything.
+    later: &'static str,
+    /// The path to ask for.
+    path: &'static str,
+    /// What was there at the end of the first session.
+    truth: Option<&'static str>,
+}
+
+/// Returns the point after the last change that was recorded so far.
+fn point(home: &Home) -> String {
+    let records = home.journal();
+    let seq = &records.last().unwrap()["seq"];
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let session = sessions.map(|entry| entry.unwrap().file_name()).max();
+    format!("{}:{seq}", session.unwrap().display())
+}
+
+fn owner(home: &Home, line: &str) {
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-c", line]).current_dir(home.store()).status();
+    assert!(status.unwrap().success(), "{line}");
+}
+
+fn cat(home: &Home, path: &str, point: &str) -> std::process::Output {
+    trumanfs(&["cat", home.store().to_str().unwrap(), path, "--at", point])
+}
+
+/// Returns a home with a file of its owner in a directory, and others, after a session that changed another file.
+fn home_before(first: &str) -> (Home, String) {
+    let home = Home::prepared(
+        |store| {
+            fs::create_dir(store.join("d")).unwrap();
+            for (name, text) in [("d/c", "1\n"), ("a", "a\n"), ("z", "z\n")] {
+                fs::write(store.join(name), text).unwrap();
+            }
+        },
+        &[],
+    );
+    home.sh(first);
+    let point = point(&home);
+    (home, point)
+}
+
+/// What an owner made or wrote after a point is none of the past there, whatever times it has, and whatever the home does
+/// to it or to the directory above later.
+#[test]
+fn what_an_owner_made_or_wrote_after_a_point_is_not_shown_there() {
+    need_mount!();
+    let case = |owner, later, path, truth| Case {
+        owner,
+        later,
+        path,
+        truth,
+    };
+    let cases = [
+        // A copy with the times of the original.
+        case("cp -p a d/n", "", "/d/n", None),
+        case("cp -p a d/n", "mv d e", "/d/n", None),
+        case("cp -p a d/n", "mv d/n d/m", "/d/n", None),
+        case("cp -p a d/n", "chmod 600 d/n", "/d/n", None),
+        case("cp -p a d/n", "echo 3 >> d/n", "/d/n", None),
+        // The same over a file, in place.
+        case("cp -p a d/c", "", "/d/c", Some("1\n")),
+        case("cp -p a d/c", "mv d e", "/d/c", Some("1\n")),
+        // What a record found and kept is later than the point as well.
+        case("echo 2 >> d/c", "echo 3 >> d/c", "/d/c", Some("1\n")),
+        case("echo 2 >> d/c", "sed -i s/1/3/ d/c", "/d/c", Some("1\n")),
+        case("echo 2 >> d/c", "echo 3 > d/c", "/d/c", Some("1\n")),
+        case("echo 2 >> d/c", "mv d e; echo 3 > e/c", "/d/c", Some("1\n")),
+        case("echo 2 >> d/c", "chmod 600 d/c", "/d/c", Some("1\n")),
+        case("echo 2 >> d/c", "mv d/c d/b", "/d/c", Some("1\n")),
+        case("echo 2 >> d/c", "rm d/c", "/d/c", Some("1\n")),
+    ];
+    for at in cases {
+        let (mut home, point) = home_before("echo z >> z");
+        home.umount();
+        owner(&home, at.owner);
+        if !at.later.is_empty() {
+            home.mount_again();
+            home.sh(at.later);
+            home.umount();
+        }
+        let shown = cat(&home, at.path, &point);
+        let is_true = match shown.status.code() {
+            Some(0) => at
+                .truth
+                .is_some_and(|truth| shown.stdout == truth.as_bytes()),
+            _ => ["is unknown", "nothing was at"]
+                .iter()
+                .any(|words| describe(&shown).contains(words)),
+        };
+        let (owner, later) = (at.owner, at.later);
+        assert!(is_true, "{owner}, then {later}: {}", describe(&shown));
+    }
+}
+
+/// The path that a file had in between, of a directory that was moved and moved back, is the file's at that point.
+#[test]
+fn what_an_owner_wrote_after_a_directory_was_moved_back_is_not_shown_before() {
+    need_mount!();
+    for (change, later) in [
+        ("echo 2 >> d/c", "echo 3 > d/c"),
+        ("cp -p a d/c", ""),
+        ("cp -p a d/n && mv d/n d/c", ""),
+    ] {
+        let (mut home, point) = home_before("mv d e");
+        home.umount();
+        let undone = trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+        assert!(undone.status.success(), "{}", describe(&undone));
+        owner(&home, change);
+        if !later.is_empty() {
+            home.mount_again();
+            home.sh(later);
+            home.umount();
+        }
+        let shown = cat(&home, "/e/c", &point);
+        let is_true = shown.stdout == b"1\n" || describe(&shown).contains("is unknown");
+        assert!(is_true, "{change}, then {later}: {}", describe(&shown));
+    }
+}
+
+/// What only the home did to a file of its owner leaves its past known: at the point before, and at that of the record.
+#[test]
+fn past_of_a_file_that_only_the_home_changed_is_known() {
+    need_mount!();
+    for (later, path) in [
+        ("true", "/d/c"),
+        ("mv d e", "/e/c"),
+        ("mv d/c d/b", "/d/b"),
+        ("ln d/c d/b", "/d/b"),
+        ("ln d/c d/b; rm d/b", "/d/c"),
+        ("rm d/c; mv .trash/*_c d/c", "/d/c"),
+        ("chmod 600 d/c", "/d/c"),
+        ("touch -d 2001-01-01 d/c", "/d/c"),
+    ] {
+        let (mut home, before) = home_before("echo z >> z");
+        home.umount();
+        home.mount_again();
+        home.sh(later);
+        let after = point(&home);
+        home.umount();
+        for (path, point) in [("/d/c", before), (path, after)] {
+            let shown = cat(&home, path, &point);
+            assert_eq!(shown.stdout, b"1\n", "{later}: {}", describe(&shown));
+        }
+    }
+}
