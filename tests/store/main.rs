@@ -38,6 +38,7 @@ mod merge_shapes;
 mod offline;
 mod outside;
 mod outside_past;
+mod outside_replaced;
 mod outside_stamps;
 mod partly;
 mod prepared;

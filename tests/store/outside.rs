@@ -2,19 +2,19 @@
 //! is made up.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::common::{Home, describe, need_mount, trumanfs};
 
-const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+pub(crate) const LINES: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
 /// Saves a text at a path.
-type EditorSave = fn(&Path, &str);
+pub(crate) type EditorSave = fn(&Path, &str);
 
 /// The ways in which people's programs save a file.
-const SAVES: [(&str, EditorSave); 5] = [
+pub(crate) const SAVES: [(&str, EditorSave); 5] = [
     ("in place", |path, text| fs::write(path, text).unwrap()),
     ("in place without emptying it first", |path, text| {
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
@@ -43,12 +43,12 @@ const SAVES: [(&str, EditorSave); 5] = [
     }),
 ];
 
-fn home_with(text: &str) -> Home {
+pub(crate) fn home_with(text: &str) -> Home {
     Home::prepared(|store| fs::write(store.join("f"), text).unwrap(), &[])
 }
 
 /// Returns a home over `f` with a text, after a change in it and the end of its session.
-fn home_after(change: &str, text: &str) -> Home {
+pub(crate) fn home_after(change: &str, text: &str) -> Home {
     let mut home = home_with(text);
     home.sh(change);
     home.umount();
@@ -64,7 +64,7 @@ fn assert_conflict(home: &Home, name: &str, case: &str) {
 }
 
 #[track_caller]
-fn undo(home: &Home, how: &[&str], code: i32) -> String {
+pub(crate) fn undo(home: &Home, how: &[&str], code: i32) -> String {
     let mut args = vec!["undo", home.store().to_str().unwrap(), "--session", "all"];
     args.extend(how);
     let output = trumanfs(&args);
@@ -73,7 +73,7 @@ fn undo(home: &Home, how: &[&str], code: i32) -> String {
     told
 }
 
-fn text(home: &Home, name: &str) -> String {
+pub(crate) fn text(home: &Home, name: &str) -> String {
     fs::read_to_string(home.store().join(name)).unwrap()
 }
 
@@ -360,46 +360,6 @@ fn hunks_are_those_of_the_run() {
         assert!(output.status.success(), "{how}: {}", describe(&output));
         assert_eq!(text(&home, "f"), LINES.replace('1', "one"), "{how}");
     }
-}
-
-/// A person makes a file executable that the agent has saved, or changes what the agent had set.
-#[test]
-fn mode_that_the_owner_set_stays() {
-    need_mount!();
-    let mode = |home: &Home| {
-        let there = fs::metadata(home.store().join("f")).unwrap();
-        there.permissions().mode() & 0o7777
-    };
-    let set = |home: &Home, mode| {
-        fs::set_permissions(home.store().join("f"), fs::Permissions::from_mode(mode)).unwrap();
-    };
-    for change in [
-        "echo x >> f",
-        "cp f g; echo x >> g; mv g f",
-        "sed -i s/2/x/ f",
-    ] {
-        let mut home = home_with(LINES);
-        set(&home, 0o644);
-        home.sh(change);
-        home.umount();
-        set(&home, 0o755);
-        undo(&home, &[], 0);
-        assert_eq!(
-            (text(&home, "f").as_str(), mode(&home)),
-            (LINES, 0o755),
-            "{change}"
-        );
-    }
-    let mut home = home_with(LINES);
-    set(&home, 0o644);
-    home.sh("chmod 600 f");
-    home.umount();
-    set(&home, 0o640);
-    let told = undo(&home, &[], 4);
-    assert!(told.contains("other permissions"), "{told}");
-    assert_eq!(mode(&home), 0o640);
-    undo(&home, &["--force"], 0);
-    assert_eq!(mode(&home), 0o644);
 }
 
 /// A directory goes into the trash again with what the owner has done in it, so that is asked first.

@@ -1,6 +1,6 @@
 //! The second pass of a review: the changed paths, each with its authors.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::other_changes::OtherChanges;
 use super::scope::ReviewScope;
@@ -10,8 +10,9 @@ use crate::journal::RunId;
 use crate::name::{SubtreeSet, WorldPath};
 use crate::operator::Store;
 use crate::operator::diff::{ChangeStatus, Diff, PathDifference, PathFlag};
-use crate::operator::past::{NodeId, ROOT, RecordEffect};
+use crate::operator::past::{NodeId, PastTree, ROOT, RecordEffect};
 use crate::operator::point::{Operation, Point};
+use crate::world::view::in_trash;
 
 /// The author of a change, and the command that the change belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -56,6 +57,8 @@ pub struct Review<'a> {
     diff: Option<Diff<'a>>,
     /// The records that changed each node, by node; records by their place in [`ScopeIndex::records`].
     touched: Vec<(NodeId, u32)>,
+    /// The nodes that records put in each other's place, both ways, by node.
+    in_place: Vec<(NodeId, NodeId)>,
     pub(super) others: OtherChanges,
     /// The places in `diff` of the listed paths.
     listed: Vec<usize>,
@@ -79,7 +82,7 @@ impl<'a> Review<'a> {
             Some(newest) => Point::After(newest.clone()),
             None => until.clone(),
         };
-        let mut touched = Vec::new();
+        let (mut touched, mut in_place) = (Vec::new(), Vec::new());
         let mut others = OtherChanges::default();
         let diff = seen.start(all).map(|from| {
             Diff::of_wanted(store, (&from, &until), |session, record, effect| {
@@ -87,8 +90,12 @@ impl<'a> Review<'a> {
                 let found = found.and_then(|number| Some((number, seen.record(number)?)));
                 match found.filter(|(_, seen)| all || !seen.accepted) {
                     Some((number, _)) => {
-                        let nodes = nodes(effect).into_iter().flatten();
-                        touched.extend(nodes.map(|node| (node, number)));
+                        let nodes = nodes(effect);
+                        let each = nodes.into_iter().flatten();
+                        touched.extend(each.map(|node| (node, number)));
+                        if let [Some(one), Some(two)] = nodes {
+                            in_place.extend([(one, two), (two, one)]);
+                        }
                         true
                     }
                     None => {
@@ -102,6 +109,8 @@ impl<'a> Review<'a> {
         touched.sort_unstable();
         touched.dedup();
         touched.shrink_to_fit();
+        in_place.sort_unstable();
+        in_place.dedup();
         let listed = (0..diff.as_ref().map_or(0, Diff::len)).collect();
         let mut review = Review {
             store,
@@ -110,6 +119,7 @@ impl<'a> Review<'a> {
             until,
             diff,
             touched,
+            in_place,
             others,
             listed,
             flags: BTreeMap::new(),
@@ -341,10 +351,37 @@ impl<'a> Review<'a> {
                 };
             }
         }
+        for node in self.nodes_between(number) {
+            found.extend_from_slice(self.touching(node));
+        }
         let mut numbers: Vec<u32> = found.into_iter().map(|(_, record)| record).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers
+    }
+
+    /// Returns the nodes that stood at a path between the one before and the one after, and are at no path of the list: a
+    /// program that saves a file twice makes two, and has replaced one of them.
+    fn nodes_between(&self, number: usize) -> Vec<NodeId> {
+        let Some((before, after)) = self.diff.as_ref().map(Diff::trees) else {
+            return Vec::new();
+        };
+        let is_seen = |tree: &PastTree<'_>, node| tree.path(node).is_some_and(|at| !in_trash(&at));
+        let mut found: Vec<NodeId> = self.nodes(number).into_iter().flatten().collect();
+        let ends = found.len();
+        let mut known: HashSet<NodeId> = found.iter().copied().collect();
+        let mut next = 0;
+        while let Some(node) = found.get(next).copied() {
+            let from = self.in_place.partition_point(|(of, _)| *of < node);
+            let pairs = self.in_place.iter().skip(from);
+            for (_, other) in pairs.take_while(|(of, _)| *of == node) {
+                if known.insert(*other) && !is_seen(before, *other) && !is_seen(after, *other) {
+                    found.push(*other);
+                }
+            }
+            next += 1;
+        }
+        found.split_off(ends)
     }
 
     /// Returns the removals of directories above a path.

@@ -8,11 +8,11 @@ use std::io::Read;
 
 use rustix::fs::FileType;
 
-use super::planner::{TopLayer, UndoPlan, UndoPlanner, content_of};
+use super::planner::{ChangeKey, OnConflict, TopLayer, UndoPlan, UndoPlanner, content_of};
 use crate::error::{Error, Result};
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind, MergedText};
-use crate::operator::past::{NodeId, PastContent};
+use crate::operator::past::{NodeId, PastContent, RecordId};
 use crate::operator::text::{MAX_TEXT_BYTES, TextComparison, merge};
 
 /// The lines of a file that were taken back beside later changes.
@@ -22,6 +22,15 @@ pub(super) struct MergedLines {
     lines: u64,
     /// The later changes that stay.
     later: u64,
+}
+
+/// Later lines on their way from the file that has them to the one that comes back.
+#[derive(Debug)]
+pub(super) struct CarriedLines {
+    from: NodeId,
+    to: NodeId,
+    /// The record that put another file in the place of the one that carries them.
+    after: RecordId,
 }
 
 impl UndoPlanner<'_, '_> {
@@ -95,10 +104,12 @@ impl UndoPlanner<'_, '_> {
         record: SessionRecord<'_>,
     ) -> Result<bool> {
         let disk = self.target.disk().clone();
-        for place in disk.every_place(node) {
-            let Some(former) = self.target.lookup_id(place.0, place.1)? else {
-                continue;
-            };
+        let mut formers = Vec::new();
+        for (dir, name) in disk.every_place(node) {
+            formers.extend(self.target.lookup_id(dir, name)?);
+        }
+        formers.extend(self.carried_lines(node).map(|carried| carried.to));
+        for former in formers {
             let is_file = disk.kind(former) == FileType::RegularFile;
             if former == node || !is_file || self.target.is_lost(former) {
                 continue;
@@ -106,10 +117,58 @@ impl UndoPlanner<'_, '_> {
             let before = content_of(&self.target, former);
             let (left, now) = ((node, after), (node, there));
             if self.merge_from(left, now, (former, &before), former, record)? {
+                self.hand_on_lines(node, former, after);
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Returns what a file hands on that has later lines for the moment only: a selected record put it in the place of
+    /// one file, and another one in its place, as a program does that saves twice.
+    pub(super) fn carried_lines(&self, node: NodeId) -> Option<CarriedLines> {
+        if !self.merged.contains_key(&node) {
+            return None;
+        }
+        let to = self.replaced.iter().find(|pair| pair.left == node)?.former;
+        let (mut from, mut after) = (node, None);
+        for _ in 0..self.replaced.len() {
+            let Some(pair) = self.replaced.iter().find(|pair| pair.former == from) else {
+                break;
+            };
+            from = pair.left;
+            after = after.or_else(|| Some(pair.of.clone()));
+        }
+        let after = after.filter(|_| from != node)?;
+        Some(CarriedLines { from, to, after })
+    }
+
+    /// Notes a conflict with later lines that a file cannot hand on. To keep both, they stay where they are.
+    pub(super) fn carried_conflict(&mut self, node: NodeId, carried: CarriedLines, of: &RecordId) {
+        let CarriedLines { from, to, after } = carried;
+        let what = format!("{} was written to later", self.name_of(to));
+        let by = self.later_changes.get(&ChangeKey::Content(from)).cloned();
+        let is_outside = by.is_none() && self.past.tree().is_changed_outside(from);
+        self.forcible_conflict(of, what, by);
+        if is_outside {
+            self.name_outsider(&after);
+        }
+        self.merged.remove(&node);
+        self.target.difference_mut(node).content = None;
+        if self.choice == OnConflict::KeepBoth {
+            self.kept.push(from);
+        }
+    }
+
+    /// Counts the lines that were taken back in a file which goes with the ones in the file that has its later lines now.
+    fn hand_on_lines(&mut self, node: NodeId, former: NodeId, after: &TopLayer) {
+        let Some(earlier) = self.merged.remove(&node) else {
+            return;
+        };
+        self.target.difference_mut(node).content = after.clone();
+        let known = self.merged.entry(former).or_default();
+        known.lines += earlier.lines;
+        known.later = earlier.later;
     }
 
     /// Merges what was left by a record and what is there now with what the record found, and gives that to a node.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 
 use super::git_files::GitFile;
-use super::planner::{ChangeKey, OnConflict, UndoPlan, UndoPlanner, content_of, is_same_layer};
+use super::planner::{
+    ChangeKey, OnConflict, ReplacedNode, UndoPlan, UndoPlanner, content_of, is_same_layer,
+};
 use super::selection::{CancelledUndo, RecordSelection};
 use super::touch_times::{TouchTimes, touched_nodes};
 use crate::error::Result;
@@ -51,6 +53,7 @@ pub fn plan<'a>(
         removed_outside: Vec::new(),
         made: NodeSet::default(),
         replaced: Vec::new(),
+        left_at: HashMap::default(),
         later_modes: Vec::new(),
         kept: Vec::new(),
         unforcible: HashSet::new(),
@@ -302,6 +305,10 @@ impl UndoPlanner<'_, '_> {
         {
             return Ok(false);
         }
+        if let Some(carried) = self.carried_lines(node) {
+            self.carried_conflict(node, carried, &(record.0.clone(), record.1.seq));
+            return Ok(false);
+        }
         self.content_conflict(record, node, &after);
         Ok(true)
     }
@@ -411,11 +418,7 @@ impl UndoPlanner<'_, '_> {
             }
             self.target.set_by_id(*dir, alias, *before);
             let of = (record.0.clone(), record.1.seq);
-            if let (Some(former), Some(left)) = (*before, *after)
-                && !matches!(record.1.op, Op::Exchange { .. })
-            {
-                self.replaced.push((former, left, of.clone()));
-            }
+            self.note_replaced((*dir, alias), (*before, *after), record);
             self.changed.insert((*dir, alias), of.clone());
             if self.was_in_trash(*dir) {
                 self.changed_in_trash.insert((*dir, alias));
@@ -429,6 +432,38 @@ impl UndoPlanner<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Notes what comes back at a name in place of what selected records left there, also where it had been moved away or
+    /// removed before.
+    fn note_replaced(
+        &mut self,
+        at: NameSlot,
+        (before, after): (Option<NodeId>, Option<NodeId>),
+        (session, record): SessionRecord<'_>,
+    ) {
+        if matches!(record.op, Op::Exchange { .. }) {
+            return;
+        }
+        let left = match after {
+            Some(left) if before.is_none() => {
+                let is_moved = matches!(record.op, Op::Rename { .. });
+                self.left_at.insert(at, (left, is_moved));
+                return;
+            }
+            Some(left) => Some((left, true)),
+            None => self.left_at.remove(&at),
+        };
+        if let (Some(former), Some((left, is_moved))) = (before, left)
+            && former != left
+        {
+            self.replaced.push(ReplacedNode {
+                former,
+                left,
+                is_moved,
+                of: (session.clone(), record.seq),
+            });
+        }
     }
 
     fn name_conflict(

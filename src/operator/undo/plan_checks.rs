@@ -4,7 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::planner::{OnConflict, UndoConflict, UndoPlanner, content_of, is_unknown};
+use rustix::fs::FileType;
+
+use super::planner::{OnConflict, ReplacedNode, UndoConflict, UndoPlanner, content_of, is_unknown};
 use crate::error::{Error, Result};
 use crate::name::{NAME_MAX, escape};
 use crate::operator::past::tree::layer::ContentLayer;
@@ -42,11 +44,26 @@ impl UndoPlanner<'_, '_> {
     /// Gives the permission bits that somebody outside the home set later to the file that comes back in place of the one
     /// that has them. Where a file stays, they are a conflict with those that selected records had set.
     fn keep_later_modes(&mut self) {
-        for (former, left, of) in std::mem::take(&mut self.replaced) {
-            if let Some(mode) = self.past.tree().mode_outside(left) {
-                self.target.difference_mut(former).mode = Some(mode);
+        let mut given: HashMap<NodeId, u32, NumberHash> = HashMap::default();
+        for replaced in self.replaced.clone() {
+            let ReplacedNode { former, left, .. } = replaced;
+            // The newest come first: what was set last goes on to a file that comes back in place of several.
+            let newer = given.get(&left).copied();
+            if let Some(mode) = newer.or_else(|| self.past.tree().mode_outside(left)) {
+                given.entry(former).or_insert(mode);
             }
-            self.check_moved_back(left, &of);
+            let carried = self.carried_lines(left);
+            if let Some(carried) = carried.filter(|_| !self.made.contains(left)) {
+                self.carried_conflict(left, carried, &replaced.of);
+            } else if replaced.is_moved {
+                self.check_moved_back(left, &replaced.of);
+            }
+        }
+        for (node, mode) in given {
+            let is_file = self.target.kind(node) == FileType::RegularFile;
+            if is_file && self.target.shown_places(node).next().is_some() {
+                self.target.difference_mut(node).mode = Some(mode);
+            }
         }
         for (node, of) in std::mem::take(&mut self.later_modes) {
             if self.target.slot(node).is_some() {
@@ -393,7 +410,7 @@ impl UndoPlanner<'_, '_> {
         }
     }
 
-    fn forcible_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
+    pub(super) fn forcible_conflict(&mut self, of: &RecordId, what: String, by: Option<RecordId>) {
         self.conflicts.push((conflict(of, what, true), by));
     }
 }

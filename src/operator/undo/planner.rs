@@ -85,6 +85,17 @@ pub(super) enum ChangeKey {
     Attribute(NodeId),
 }
 
+/// A node that comes back at a name, and the one that selected records put in its place.
+#[derive(Debug, Clone)]
+pub(super) struct ReplacedNode {
+    pub(super) former: NodeId,
+    pub(super) left: NodeId,
+    /// True if the other one may go back to where it was moved from.
+    pub(super) is_moved: bool,
+    /// The record that put it there, or that the former one left the name by.
+    pub(super) of: RecordId,
+}
+
 /// A conflict, and the record that causes it.
 pub(in crate::operator) type ConflictCause = (UndoConflict, Option<RecordId>);
 
@@ -111,8 +122,11 @@ pub(super) struct UndoPlanner<'a, 'p> {
     pub(super) touched: TouchTimes,
     /// The nodes that selected records made.
     pub(super) made: NodeSet,
-    /// Files that come back, each with the one that a selected record put in its place.
-    pub(super) replaced: Vec<(NodeId, NodeId, RecordId)>,
+    /// Files that come back in place of others.
+    pub(super) replaced: Vec<ReplacedNode>,
+    /// The nodes that selected records left at names that were free, until an older one tells what had left them; true for
+    /// a node that was moved there.
+    pub(super) left_at: HashMap<NameSlot, (NodeId, bool), NumberHash>,
     /// Files with permissions from outside the home, each with the selected record that had set others.
     pub(super) later_modes: Vec<(NodeId, RecordId)>,
     /// Files created by selected records but kept, because they were written to later.
@@ -185,9 +199,14 @@ impl UndoPlanner<'_, '_> {
         record: (&Arc<str>, &Record),
         place: String,
         what: &str,
-        (session, seq): &RecordId,
+        after: &RecordId,
     ) {
         self.conflict(record, place, what, None, true);
+        self.name_outsider(after);
+    }
+
+    /// Says of the last conflict that somebody outside the home caused it.
+    pub(super) fn name_outsider(&mut self, (session, seq): &RecordId) {
         if let Some((conflict, _)) = self.conflicts.last_mut() {
             let who = format!("by somebody outside the home, after operation {session}:{seq}");
             conflict.by_what = Some(who);

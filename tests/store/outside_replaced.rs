@@ -1,0 +1,208 @@
+//! A store whose owner changes files that an agent's programs have replaced, as editors do: what the owner set or wrote
+//! stays at the name.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::common::{Home, describe, need_mount, trumanfs};
+use crate::outside::{LINES, SAVES, home_after, home_with, text, undo};
+
+/// The ways in which an agent's programs save a file.
+const CHANGES: [&str; 9] = [
+    "echo x >> f",
+    "cp f g; echo x >> g; mv g f",
+    "sed -i s/2/x/ f",
+    "mv f f~; sed s/2/x/ f~ > f; rm f~",
+    "mv f f~; sed s/2/x/ f~ > f",
+    "rm f; echo x > f",
+    "sed s/2/x/ f > g; rm f; mv g f",
+    "sed -i s/2/x/ f; sed -i s/3/y/ f",
+    "mv f f~; sed s/2/x/ f~ > f; rm f~; mv f f~; sed s/3/x/ f~ > f; rm f~",
+];
+
+fn mode(home: &Home) -> u32 {
+    let there = fs::metadata(home.store().join("f")).unwrap();
+    there.permissions().mode() & 0o7777
+}
+
+fn set_mode(home: &Home, mode: u32) {
+    fs::set_permissions(home.store().join("f"), fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn home_with_mode() -> Home {
+    let home = home_with(LINES);
+    set_mode(&home, 0o644);
+    home
+}
+
+/// Runs a verb with the store and further words, and expects its exit status.
+#[track_caller]
+fn verb(home: &Home, name: &str, how: &[&str], code: i32) -> String {
+    let output = trumanfs(&[&[name, home.store().to_str().unwrap()], how].concat());
+    let told = describe(&output);
+    assert_eq!(output.status.code(), Some(code), "{told}");
+    told
+}
+
+/// The names in a store's top directory that a person sees.
+fn names(home: &Home) -> Vec<String> {
+    let listed = fs::read_dir(home.store()).unwrap();
+    let names = listed.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names
+        .filter(|name| ![".trash", ".trumanfs"].contains(&&**name))
+        .collect();
+    names.sort();
+    names
+}
+
+/// A person makes a file executable that the agent has saved, while the home is mounted or later.
+#[test]
+fn mode_that_the_owner_set_stays() {
+    need_mount!();
+    for change in CHANGES {
+        for is_mounted in [true, false] {
+            for (name, how) in [
+                ("undo", &["--session", "all"][..]),
+                ("reject", &["--session", "last", "/f"]),
+            ] {
+                let mut home = home_with_mode();
+                home.sh(change);
+                if is_mounted {
+                    set_mode(&home, 0o755);
+                }
+                home.umount();
+                set_mode(&home, 0o755);
+                let told = verb(&home, name, how, 0);
+                let is = (text(&home, "f"), mode(&home));
+                assert_eq!(is, (LINES.to_owned(), 0o755), "{change}: {told}");
+            }
+        }
+    }
+}
+
+/// Also where that is the file that an undo has brought back, and however often it is taken back.
+#[test]
+fn mode_that_the_owner_set_stays_with_redo() {
+    need_mount!();
+    for change in CHANGES {
+        let mut home = home_with_mode();
+        home.sh(change);
+        let left = text(&home, "f");
+        home.umount();
+        undo(&home, &[], 0);
+        set_mode(&home, 0o755);
+        for (name, then) in [("redo", &*left), ("undo", LINES), ("redo", &left)] {
+            let how = &["--session", "all"][..];
+            let how = if name == "undo" { how } else { &[] };
+            let told = verb(&home, name, how, 0);
+            let is = (text(&home, "f"), mode(&home));
+            assert_eq!(is, (then.to_owned(), 0o755), "{name}, {change}: {told}");
+        }
+    }
+}
+
+/// What the agent had set itself, and its owner has changed, is a conflict where the file stays.
+#[test]
+fn mode_that_both_set_is_a_conflict() {
+    need_mount!();
+    let mut home = home_with_mode();
+    home.sh("chmod 600 f");
+    home.umount();
+    set_mode(&home, 0o640);
+    let told = undo(&home, &[], 4);
+    assert!(told.contains("other permissions"), "{told}");
+    assert_eq!(mode(&home), 0o640);
+    undo(&home, &["--force"], 0);
+    assert_eq!(mode(&home), 0o644);
+}
+
+/// A program that saves twice makes a file that nobody sees in the end; it is of the path, and does not come back.
+#[test]
+fn path_that_was_saved_twice_is_rejected_whole() {
+    need_mount!();
+    for change in [
+        "sed -i s/2/two/ f; sed -i s/4/four/ f",
+        "for n in 2 4 6; do sed s/$n/x/ f > $n; mv $n f; done",
+    ] {
+        let mut home = home_with(LINES);
+        home.sh(change);
+        home.umount();
+        verb(&home, "reject", &["--session", "last", "/f"], 0);
+        assert_eq!(text(&home, "f"), LINES, "{change}");
+        assert_eq!(names(&home), ["f"], "{change}");
+    }
+}
+
+/// The owner's lines are merged with what was there before both saves, or are a conflict.
+#[test]
+fn owners_lines_stay_in_a_file_that_was_saved_twice() {
+    need_mount!();
+    for (how, save) in SAVES {
+        for (name, words) in [
+            ("reject", ["--session", "last", "/f"]),
+            ("undo", ["--session", "all", "--keep-both"]),
+        ] {
+            let change = "for n in 2 4 6; do sed s/$n/x/ f > g; mv g f; done";
+            let home = home_after(change, LINES);
+            let owners = text(&home, "f").replace('9', "nine");
+            save(&home.store().join("f"), &owners);
+            let told = verb(&home, name, &words, 0);
+            assert!(told.contains("took back 3 lines of /f; kept 1"), "{told}");
+            assert_eq!(text(&home, "f"), LINES.replace('9', "nine"), "{how}");
+            assert!(!home.store().join("g").exists(), "{how}");
+
+            // Now they touch those of the first save.
+            let home = home_after(change, LINES);
+            let owners = text(&home, "f").replacen("x", "owner", 1);
+            save(&home.store().join("f"), &owners);
+            if name == "reject" {
+                let told = verb(&home, name, &words, 4);
+                let said = "/f was written to later: by somebody outside the home";
+                assert!(told.contains(said), "{how}: {told}");
+            } else {
+                verb(&home, name, &words, 0);
+            }
+            assert_eq!(text(&home, "f"), owners, "{how}");
+            assert!(!home.store().join("g").exists(), "{how}");
+        }
+    }
+}
+
+/// Nor do they go away with the file between, where it is to be moved back.
+#[test]
+fn owners_lines_do_not_go_with_the_file_of_the_first_save() {
+    need_mount!();
+    for (how, save) in SAVES {
+        let home = home_after(
+            "sed s/2/two/ f > g; mv g f; sed s/4/four/ f > h; mv h f",
+            LINES,
+        );
+        let owners = text(&home, "f").replace('9', "nine");
+        save(&home.store().join("f"), &owners);
+        let paths = ["--path", "/f", "--path", "/h"];
+        let told = undo(&home, &paths, 4);
+        let said = "/f was written to later: by somebody outside the home";
+        assert!(told.contains(said), "{how}: {told}");
+        assert_eq!(text(&home, "f"), owners, "{how}");
+        undo(&home, &[&paths[..], &["--keep-both"]].concat(), 0);
+        assert_eq!(text(&home, "f"), owners, "{how}");
+    }
+}
+
+/// A file that was moved to a name which another one had left before goes back with nothing of the owner's.
+#[test]
+fn owners_lines_stay_where_another_file_had_left_the_name() {
+    need_mount!();
+    for (how, save) in SAVES {
+        for change in ["rm f; mv g f", "mv f k; mv g f", "mv f f~; mv g f; rm f~"] {
+            let mut home = home_with(LINES);
+            fs::write(home.store().join("g"), "1\n2\n3\n").unwrap();
+            home.sh(change);
+            home.umount();
+            save(&home.store().join("f"), "1\n2\n3\nowner\n");
+            let told = undo(&home, &[], 4);
+            assert!(told.contains("/f was written to later"), "{how}: {told}");
+            assert_eq!(text(&home, "f"), "1\n2\n3\nowner\n", "{how}");
+        }
+    }
+}
