@@ -362,6 +362,24 @@ fn hunks_are_those_of_the_run() {
     }
 }
 
+/// Of a save in two steps the last one alone could be taken back: what the file is then, nobody wrote.
+#[test]
+fn file_of_a_conflict_is_left_as_it_is_beside_the_former_one() {
+    need_mount!();
+    for (how, save) in SAVES {
+        let change = "printf '1\\nA\\n4\\n5\\n6\\n7\\n8\\n9\\n' | dd of=f conv=notrunc status=none; \
+                      truncate -s 16 f";
+        let home = home_after(change, LINES);
+        let owners = text(&home, "f").replace('A', "owner");
+        save(&home.store().join("f"), &owners);
+        let told = undo(&home, &["--keep-both"], 0);
+        assert_eq!(text(&home, "f"), owners, "{how}: {told}");
+        assert!(!told.contains("took back"), "{how}: {told}");
+        undo(&home, &["--force"], 0);
+        assert_eq!(text(&home, "f"), LINES, "{how}");
+    }
+}
+
 /// A directory goes into the trash again with what the owner has done in it, so that is asked first.
 #[test]
 fn directory_that_the_owner_changed_is_not_removed_again() {

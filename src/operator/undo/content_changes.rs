@@ -44,6 +44,10 @@ impl UndoPlanner<'_, '_> {
                 return Ok(false);
             }
             self.content_conflict(record, node, &after);
+            // What a later step of the same save was taken back from is a text that nobody wrote.
+            if self.merged.remove(&node).is_some() {
+                self.target.difference_mut(node).content = None;
+            }
             if self.choice == OnConflict::KeepBoth {
                 self.beside.insert(node, (before, record.1.seq));
                 return Ok(false);
