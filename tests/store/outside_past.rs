@@ -82,6 +82,10 @@ fn what_an_owner_made_or_wrote_after_a_point_is_not_shown_there() {
         case("echo 2 >> d/c", "chmod 600 d/c", "/d/c", Some("1\n")),
         case("echo 2 >> d/c", "mv d/c d/b", "/d/c", Some("1\n")),
         case("echo 2 >> d/c", "rm d/c", "/d/c", Some("1\n")),
+        // An empty file is not known without a version before a change outside.
+        case(": > d/c", "echo 3 >> d/c", "/d/c", Some("1\n")),
+        case(": > d/c", "chmod 600 d/c", "/d/c", Some("1\n")),
+        case("rm d/c; : > d/c", "echo 3 > d/c", "/d/c", Some("1\n")),
     ];
     for at in cases {
         let (mut home, point) = home_before("echo z >> z");
@@ -103,6 +107,69 @@ fn what_an_owner_made_or_wrote_after_a_point_is_not_shown_there() {
         };
         let (owner, later) = (at.owner, at.later);
         assert!(is_true, "{owner}, then {later}: {}", describe(&shown));
+    }
+}
+
+/// The first record after a point may tell that a file was somewhere else then: its owner has moved it over another since.
+#[test]
+fn a_file_that_its_owner_moved_over_another_is_not_shown_before() {
+    need_mount!();
+    for (first, change, later) in [
+        ("echo 2 >> d/c", "mv d/c a", ""),
+        ("mv d/c d/b", "mv d/b a", ""),
+        ("ln d/c d/b", "mv d/c a", ""),
+        ("chmod 600 d/c", "mv d/c a", ""),
+        ("touch -d 2001-01-01 d/c", "mv d/c a", ""),
+        ("echo 2 >> d/c", "mv d/c a", "echo 3 >> a"),
+        ("echo 2 > d/c", "mv d/c a", "echo 3 > a"),
+        ("mv d/c d/b", "mv d/b a", "rm a"),
+        ("mv d/c d/b", "mv d/b a", "mv a b"),
+    ] {
+        let (mut home, point) = home_before("echo z >> z");
+        home.sh(first);
+        home.umount();
+        owner(&home, change);
+        if !later.is_empty() {
+            home.mount_again();
+            home.sh(later);
+            home.umount();
+        }
+        let shown = cat(&home, "/a", &point);
+        let is_true = shown.stdout == b"a\n" || describe(&shown).contains("is unknown");
+        assert!(is_true, "{first}, {change}, {later}: {}", describe(&shown));
+    }
+}
+
+/// A file that the home moved is known at both names, and by the name that it was opened by before.
+#[test]
+fn past_of_a_file_that_the_home_moved_and_changed_is_known() {
+    need_mount!();
+    for (first, later, path) in [
+        ("mv d/c d/b", "echo 2 >> d/b", "/d/b"),
+        ("true", "mv d/c d/b; echo 2 >> d/b", "/d/c"),
+        (
+            "exec 3>> d/c; mv d/c d/b; echo z >> z",
+            "echo 2 >> d/b",
+            "/d/b",
+        ),
+        (
+            "mv d/c d/b; mv a d/c; echo z >> z",
+            "mv d/c a; mv d/b d/c",
+            "/d/b",
+        ),
+    ] {
+        let (mut home, _) = home_before("echo z >> z");
+        home.sh(first);
+        let point = point(&home);
+        home.sh(later);
+        home.umount();
+        let shown = cat(&home, path, &point);
+        assert_eq!(
+            shown.stdout,
+            b"1\n",
+            "{first}, {later}: {}",
+            describe(&shown)
+        );
     }
 }
 

@@ -280,6 +280,10 @@ impl<'a> Past<'a> {
         let Some((node, ids)) = node.and_then(|node| Some((node, self.tree.ids(node)?))) else {
             return Ok(());
         };
+        if let Some((session, seq)) = self.came_by_name_since(node, (path, ids), point)? {
+            self.tree.forget_content(node, (&session, seq));
+            return Ok(());
+        }
         // What a record found is the content before it, whoever wrote that.
         let layer = self
             .tree
@@ -376,6 +380,33 @@ impl<'a> Past<'a> {
         has_all && !names.iter().any(|known| known.name() == path.name())
     }
 
+    /// Returns the record after a point by which a file was not at a path then, if so: the first one that tells its names
+    /// has others, and none up to the point has that. Somebody outside the home has moved it there since.
+    fn came_by_name_since(
+        &self,
+        node: NodeId,
+        (path, ids): (&WorldPath, InodeNumbers),
+        point: &Point,
+    ) -> Result<Option<RecordId>> {
+        let first =
+            FileRecords::first_after(self.store, ids, point, |op| names_before(op, ids).is_some())?;
+        let Some((session, record)) = first else {
+            return Ok(None);
+        };
+        let names = names_before(&record.op, ids).unwrap_or_default();
+        if !self.came_by_name(node, path, &names) {
+            return Ok(None);
+        }
+        let mut earlier = FileRecords::new(self.store, (path, ids), point)?;
+        while let Some(earlier) = earlier.next()? {
+            if let Some(names) = names_after(&earlier.record.op, ids) {
+                let came = self.came_by_name(node, path, &names);
+                return Ok(came.then_some((session, record.seq)));
+            }
+        }
+        Ok(Some((session, record.seq)))
+    }
+
     /// Compares a file with the time of the point reached, where no record up to it tells the content: what was made or
     /// changed since was so outside the home. `is_named` says whether any record names the file that is there.
     fn compare_with_time(&mut self, node: NodeId, point: &Point, is_named: bool) -> Result<()> {
@@ -424,6 +455,19 @@ fn names_after(op: &Op, ids: InodeNumbers) -> Option<Vec<&WorldPath>> {
             let (path, of) = op.changed_file()?;
             (of == ids).then(|| vec![path])
         }
+    }
+}
+
+/// Returns the paths that a record has of a file before it, if it is about that file: of a link, the new one as well. A
+/// removal tells one name, and the file may have had more.
+fn names_before(op: &Op, ids: InodeNumbers) -> Option<Vec<&WorldPath>> {
+    match op {
+        Op::Rename { path, ids: of, .. } if *of == ids => Some(vec![path]),
+        Op::Restore { .. } => None,
+        Op::Truncate { path, ids: of, .. } | Op::Content { path, ids: of, .. } if *of == ids => {
+            Some(vec![path])
+        }
+        op => names_after(op, ids),
     }
 }
 

@@ -86,6 +86,35 @@ impl<'a> FileRecords<'a> {
         Ok(None)
     }
 
+    /// Returns the oldest record after a point that names a file's inode and is wanted.
+    ///
+    /// # Errors
+    /// As [`ReverseRecords::next_record`].
+    pub(in crate::operator::past) fn first_after(
+        store: &Store,
+        ids: InodeNumbers,
+        point: &Point,
+        wanted: impl Fn(&Op) -> bool,
+    ) -> Result<Option<(Arc<str>, Record)>> {
+        let mut records = ReverseRecords::open_unchecked(store)?;
+        let mut first = None;
+        while let Some((session, record)) = records.next_where_in(|session, header| {
+            let mut names = point.includes(session, header.seq);
+            let read = header.refs(|word| {
+                names |= matches!(word, RecordRef::Inode(number) if number == ids[1]);
+            });
+            names || read.is_err()
+        })? {
+            if point.includes(&session, record.seq) {
+                break;
+            }
+            if wanted(&record.op) {
+                first = Some((session, record));
+            }
+        }
+        Ok(first)
+    }
+
     fn next_candidate(&mut self) -> Result<Option<(Arc<str>, Record)>> {
         let name = self.path.name().map(|name| name.bytes().to_vec());
         let (point, inode) = (&self.point, self.ids[1]);

@@ -23,7 +23,7 @@ use crate::world::store::state_files;
 pub struct ContentLayer {
     /// The derivation of the earlier content from the later one.
     pub kind: LayerKind,
-    /// The size of the earlier content; that of the layer below where absent.
+    /// The size of the earlier content; where absent, that of the layer below, or unknown before a change outside.
     pub size: Option<u64>,
     /// True if the record itself has the size.
     pub cuts: bool,
@@ -116,7 +116,9 @@ impl ContentLayer {
             (_, below) => below,
         };
         let cuts = size.is_some();
-        let size = size.or(below.as_ref().and_then(|below| below.size()));
+        // Before a change outside even the size is unknown, also if the file was empty after it.
+        let later = below.as_ref().filter(|_| !kind.is_outside());
+        let size = size.or(later.and_then(|later| later.size()));
         Arc::new(ContentLayer {
             kind,
             size,
@@ -132,7 +134,7 @@ impl ContentLayer {
         self.size == Some(0) || matches!(self.kind, LayerKind::Outside | LayerKind::Merged(_))
     }
 
-    /// Returns the size of the content; `None` where it is that of the file on the disk.
+    /// Returns the size of the content; `None` where it is that of the file on the disk, or unknown.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
