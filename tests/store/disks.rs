@@ -299,8 +299,9 @@ fn on_btrfs_contents_are_cloned_and_a_snapshot_is_a_store() {
         btrfs(&["subvolume", "snapshot"], &[&disk.store(), &snapshot]);
         let device = |path: &Path| fs::metadata(path).unwrap().dev();
         assert_ne!(device(&disk.store()), device(&snapshot));
+        let journal = journals(&snapshot);
         let undone = says(&snapshot, &["undo", "--session", "last"]);
-        assert!(undone.starts_with("undone"), "{undone}");
+        assert!(undone.starts_with("undone"), "{undone}{journal}");
         assert_eq!(fs::read(snapshot.join("small")).unwrap(), b"one\n");
         // What is sent has other inodes.
         let sent = disk.at("mnt/sent");
@@ -316,6 +317,15 @@ fn on_btrfs_contents_are_cloned_and_a_snapshot_is_a_store() {
         let said = says(&sent.join("snapshot"), &["undo", "--session", "last"]);
         assert!(said.contains("this store is a copy"), "{said}");
     });
+}
+
+/// The journals of a store, with their seals: they tell why something is a conflict.
+fn journals(store: &Path) -> String {
+    let sessions = fs::read_dir(store.join(".trumanfs/sessions")).unwrap();
+    let journals = sessions.map(|session| session.unwrap().path().join("journal.jsonl"));
+    journals
+        .map(|journal| fs::read_to_string(journal).unwrap())
+        .collect()
 }
 
 fn btrfs(words: &[&str], paths: &[&Path]) {

@@ -173,6 +173,23 @@ fn past_of_a_file_that_the_home_moved_and_changed_is_known() {
     }
 }
 
+/// The kernel tells late of the times of a file that was written, which may be in the trash by then.
+#[test]
+fn past_of_a_file_whose_times_were_set_in_the_trash_is_known() {
+    need_mount!();
+    for removal in ["echo 2 > n; mv n d/c", "rm d/c; echo 2 > d/c"] {
+        let (mut home, before) = home_before("echo z >> z");
+        home.sh(&format!(
+            "exec 3< d/c; {removal}; touch -d 2001-01-01 /dev/fd/3"
+        ));
+        home.umount();
+        let is_there = |record: &serde_json::Value| record["op"] == "attr";
+        assert!(home.journal().iter().any(is_there));
+        let shown = cat(&home, "/d/c", &before);
+        assert_eq!(shown.stdout, b"1\n", "{removal}: {}", describe(&shown));
+    }
+}
+
 /// The path that a file had in between, of a directory that was moved and moved back, is the file's at that point.
 #[test]
 fn what_an_owner_wrote_after_a_directory_was_moved_back_is_not_shown_before() {

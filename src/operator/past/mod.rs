@@ -458,9 +458,12 @@ fn names_after(op: &Op, ids: InodeNumbers) -> Option<Vec<&WorldPath>> {
     }
 }
 
-/// Returns the paths that a record has of a file before it, if it is about that file: of a link, the new one as well. A
-/// removal tells one name, and the file may have had more.
+/// Returns the paths that a record has of a file before it, if it is about that file: of a link, the new one as well. Of
+/// one that it moves to the trash it tells one name, and the file may have had more.
 fn names_before(op: &Op, ids: InodeNumbers) -> Option<Vec<&WorldPath>> {
+    if let Some(removed) = op.trashed().filter(|removed| removed.ids == ids) {
+        return Some(vec![removed.path]);
+    }
     match op {
         Op::Rename { path, ids: of, .. } if *of == ids => Some(vec![path]),
         Op::Restore { .. } => None,
