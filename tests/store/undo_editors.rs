@@ -192,6 +192,38 @@ fn undo_of_a_file_that_a_later_run_saved_anew_beside_a_backup() {
     }
 }
 
+/// A run gave the file a second name, which still has it where a later run has put another one in its place: what an undo
+/// takes back goes from that one as well.
+#[test]
+fn undo_of_a_file_with_a_new_hard_link_that_a_later_run_saved_anew() {
+    need_mount!();
+    let cases = [
+        ("sed -i s/3/three/ f", &[][..], 0, "1\n2\nthree\n4\n5\n"),
+        ("rm f; echo new > f", &[], 4, "new\n"),
+        ("rm f; echo new > f", &["--force"], 0, "1\n2\n3\n4\n5\n"),
+    ];
+    for (save, how, code, wanted) in cases {
+        let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n5\n").unwrap();
+        let mut home = Home::prepared(prepare, &[]);
+        home.sh("ln f g; echo agent >> f");
+        home.umount();
+        let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let first = sessions.last().unwrap().unwrap().file_name();
+        home.mount_again();
+        home.sh(save);
+        home.umount();
+        let mut words = vec!["undo", home.store().to_str().unwrap(), "--session"];
+        words.push(first.to_str().unwrap());
+        words.extend(how);
+        let undone = trumanfs(&words);
+        let told = format!("{save} {how:?}: {}", describe(&undone));
+        assert_eq!(undone.status.code(), Some(code), "{told}");
+        let text = |name: &str| fs::read_to_string(home.store().join(name)).ok();
+        assert_eq!(text("f").as_deref(), Some(wanted), "{told}");
+        assert_eq!(text("g").is_some(), code == 4, "{told}");
+    }
+}
+
 /// The owner's bytes in a file that a later run wrote to as well: a redo does not take it away.
 #[test]
 fn redo_spares_a_file_that_a_later_run_and_the_owner_wrote_to() {

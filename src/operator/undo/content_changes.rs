@@ -26,7 +26,7 @@ impl UndoPlanner<'_, '_> {
         }
         if let Some(successor) = self.successor_of(node)? {
             self.reverse_replaced((node, &after, &before), successor, record)?;
-            if !self.is_backup(node)? {
+            if self.target.shown_places(node).next().is_none() {
                 return Ok(false);
             }
         }
@@ -57,21 +57,36 @@ impl UndoPlanner<'_, '_> {
         Ok(is_later)
     }
 
-    /// Returns the file that is now where a file was at this point of the past, if that has no name any more, or is its
-    /// backup: a later record replaced it, or moved it away or removed it before something else came there.
+    /// Returns the file that is now where a file was at this point of the past, if that has no name any more, is its
+    /// backup, or keeps another hard link: a later record replaced it, or moved it away or removed it before something else
+    /// came there.
     fn successor_of(&self, node: NodeId) -> Result<Option<NodeId>> {
-        if self.target.shown_places(node).next().is_some() && !self.is_backup(node)? {
-            return Ok(None);
-        }
-        let Some(path) = self.past.tree().path(node).filter(|path| !in_trash(path)) else {
-            return Ok(None);
+        let has_name = self.target.shown_places(node).next().is_some();
+        let there = if has_name && !self.is_backup(node)? {
+            self.at_lost_link(node)?
+        } else {
+            match self.past.tree().path(node).filter(|path| !in_trash(path)) {
+                Some(path) => self.target.resolve(&path)?,
+                None => None,
+            }
         };
-        let there = self.target.resolve(&path)?;
         let is_file =
             |there: &NodeId| *there != node && self.target.kind(*there) == FileType::RegularFile;
         Ok(there
             .filter(is_file)
             .filter(|there| !self.target.is_lost(*there)))
+    }
+
+    /// Returns what is now at a name that a file had at this point of the past, beside one that it still has.
+    fn at_lost_link(&self, node: NodeId) -> Result<Option<NodeId>> {
+        let (mut keeps_one, mut other) = (false, None);
+        for (dir, name) in self.past.tree().shown_places(node) {
+            match self.target.lookup_id(dir, name)? {
+                Some(there) if there == node => keeps_one = true,
+                there => other = other.or(there),
+            }
+        }
+        Ok(other.filter(|_| keeps_one))
     }
 
     /// Returns whether a file is `NAME~` now, beside the place that it had at this point of the past: an editor's backup.
