@@ -587,13 +587,14 @@ fn hunks_of_a_file_that_was_saved_anew_by_both_are_not_the_owners() {
     let owners = text(&home, "f").replace("4\n", "4\nowner\n");
     save(&home.store().join("f"), &owners);
     let store = home.store().to_str().unwrap();
-    let output = trumanfs(&["review", store, "--patch"]);
+    let output = trumanfs(&["review", store, "--session", "last", "--patch"]);
     assert!(
         !describe(&output).contains("+owner"),
         "{}",
         describe(&output)
     );
-    let output = trumanfs(&["reject", store, "last", "/f", "--hunk", "1"]);
+    let words = ["reject", store, "--session", "last", "f", "--hunk", "1"];
+    let output = trumanfs(&words);
     assert!(!output.status.success(), "{}", describe(&output));
     assert_eq!(text(&home, "f"), owners);
 }
