@@ -206,3 +206,45 @@ fn owners_lines_stay_where_another_file_had_left_the_name() {
         }
     }
 }
+
+/// What the owner wrote between two changes of a run is in no hunk of the run's: it is a conflict that says so.
+#[test]
+fn owners_lines_between_two_changes_go_with_no_hunk() {
+    need_mount!();
+    for (saved, save) in SAVES {
+        for then in [
+            "echo x >> f",
+            "sed -i s/3/x/ f",
+            "cp f g; cat g > f; rm g; echo x >> f",
+        ] {
+            for is_changed_later in [false, true] {
+                let case = format!("{saved}, {then}, {is_changed_later}");
+                let mut home = home_with(LINES);
+                home.sh("echo first >> f");
+                let owners = text(&home, "f").replace('4', "owner");
+                save(&home.store().join("f"), &owners);
+                home.sh(then);
+                home.umount();
+                let mut left = text(&home, "f");
+                if is_changed_later {
+                    left = left.replace('1', "one");
+                    save(&home.store().join("f"), &left);
+                }
+                let path = home.store().to_str().unwrap();
+                let how = ["reject", path, "--session", "last", "/f", "--hunk", "1"];
+                let output = trumanfs(&how);
+                let told = describe(&output);
+                assert!(!output.status.success(), "{case}: {told}");
+                assert_eq!(text(&home, "f"), left, "{case}: {told}");
+                // Where what the run left was not kept, there are no hunks.
+                let known = output.status.code() == Some(4);
+                assert_eq!(
+                    told.contains("outside the home, after"),
+                    known,
+                    "{case}: {told}"
+                );
+                assert!(known || told.contains("has no hunks"), "{case}: {told}");
+            }
+        }
+    }
+}

@@ -44,6 +44,8 @@ pub struct PathHunks {
     pub(super) last: Option<Operation>,
     /// The record that is in the way of taking some hunks back.
     pub(super) by: Option<RecordId>,
+    /// The record after which somebody outside the home changed the file, between the changes that are to be reviewed.
+    pub(super) outside: Option<RecordId>,
 }
 
 /// Finds out the state of each hunk; `None` where that takes too long.
@@ -202,7 +204,7 @@ impl PathHunks {
 
     fn conflict_at(&self, hunk: &ReviewHunk) -> ConflictCause {
         let last = self.last.clone().unwrap_or_else(|| Operation::start_of(""));
-        let conflict = UndoConflict {
+        let mut conflict = UndoConflict {
             session: last.session,
             seq: last.seq,
             word: "write".to_owned(),
@@ -214,6 +216,9 @@ impl PathHunks {
             by_what: None,
             can_be_forced: false,
         };
+        if let Some(after) = &self.outside {
+            conflict.name_outsider(after);
+        }
         (conflict, self.by.clone())
     }
 
@@ -248,6 +253,7 @@ mod tests {
             is_all: true,
             last: None,
             by: None,
+            outside: None,
         }
     }
 

@@ -25,6 +25,8 @@ struct PathContents {
     now: Option<Vec<u8>>,
     /// A change of another author between the first two points.
     between: Option<RecordId>,
+    /// The record that somebody outside the home changed it after, between the first two points.
+    outside: Option<RecordId>,
 }
 
 impl PathContents {
@@ -33,6 +35,7 @@ impl PathContents {
             texts,
             now: None,
             between: None,
+            outside: None,
         }
     }
 }
@@ -80,7 +83,7 @@ impl Review<'_> {
         if comparison.is_rough() {
             whole = whole.or(Some(TAKES_LONG));
         }
-        let is_mixed = contents.between.is_some();
+        let is_mixed = contents.between.is_some() || contents.outside.is_some();
         let now = contents.now.as_deref().filter(|_| whole.is_none());
         let hunks = states(&comparison, now, is_mixed).or_else(|| {
             whole = Some(TAKES_LONG);
@@ -98,6 +101,7 @@ impl Review<'_> {
                 .next()
                 .map(|record| self.seen.operation(record)),
             by: contents.between.or(by),
+            outside: contents.outside,
             path: change.path,
         };
         lines.accept(self.seen.accepted_hunks(&lines.path));
@@ -139,6 +143,7 @@ impl Review<'_> {
             past.compare_with_home(&path, &end)?;
         }
         let later = content(past.tree(), meant)?;
+        let since = meant.and_then(|meant| past.tree().outside_after(meant).cloned());
         let mut between = None;
         past.back_noting(&Point::After(start), |session, record, effect| {
             let is_it = content_nodes(effect)
@@ -153,12 +158,22 @@ impl Review<'_> {
         })?;
         let from = change.from.as_ref().unwrap_or(&change.path);
         let same = is_node.filter(|_| was == is);
-        let earlier = content(past.tree(), node(past.tree(), same, from)?)?;
+        let found = node(past.tree(), same, from)?;
+        let earlier = content(past.tree(), found)?;
+        // One of the two, where a program of the run's saved it anew.
+        let mut both = [meant, found].into_iter().flatten();
+        let outside = both.find_map(|node| {
+            let oldest = past.tree().outside_after(node);
+            oldest
+                .filter(|oldest| since.as_ref() != Some(oldest))
+                .cloned()
+        });
         let now = match self.diff().map(|diff| diff.texts(change)).transpose()? {
             Some(TextPair::Text(_, now)) => now,
             _ => {
                 return Ok(PathContents {
                     between,
+                    outside,
                     ..PathContents::of(TextPair::Binary)
                 });
             }
@@ -169,6 +184,7 @@ impl Review<'_> {
             texts,
             now: (!is_same).then_some(now),
             between,
+            outside,
         })
     }
 }

@@ -60,6 +60,14 @@ pub struct UndoConflict {
     pub can_be_forced: bool,
 }
 
+impl UndoConflict {
+    /// Says that somebody outside the home caused it, after a record.
+    pub(in crate::operator) fn name_outsider(&mut self, (session, seq): &RecordId) {
+        let who = format!("by somebody outside the home, after operation {session}:{seq}");
+        self.by_what = Some(who);
+    }
+}
+
 /// The result of planning.
 #[derive(Debug)]
 pub struct UndoPlan<'a> {
@@ -206,10 +214,9 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Says of the last conflict that somebody outside the home caused it.
-    pub(super) fn name_outsider(&mut self, (session, seq): &RecordId) {
+    pub(super) fn name_outsider(&mut self, after: &RecordId) {
         if let Some((conflict, _)) = self.conflicts.last_mut() {
-            let who = format!("by somebody outside the home, after operation {session}:{seq}");
-            conflict.by_what = Some(who);
+            conflict.name_outsider(after);
         }
     }
 

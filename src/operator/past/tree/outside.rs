@@ -9,7 +9,7 @@
 //! A difference in the time of change alone is none, because the home's own renames and links cause it.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -48,8 +48,8 @@ pub(super) struct PendingStamps {
     indexes: HashMap<CompactInode, LeftIndex, NumberHash>,
     /// The digests of indexes that were changed outside the home, each with the record after which the home left it.
     changed_indexes: HashMap<NodeId, (RecordKey, Box<str>), NumberHash>,
-    /// The files that were changed outside the home.
-    changed: HashSet<NodeId, NumberHash>,
+    /// The files that were changed outside the home, each with the record that the oldest such change came after.
+    changed: HashMap<NodeId, RecordKey, NumberHash>,
     /// The permission bits that somebody outside the home gave to files.
     modes: HashMap<NodeId, u32, NumberHash>,
     /// The sessions that were looked up: true for one whose stamps are evidence.
@@ -206,7 +206,12 @@ impl PastTree<'_> {
 
     /// Returns whether a file was changed outside the home since the point reached, also if it did not exist there.
     pub fn is_changed_outside(&self, node: NodeId) -> bool {
-        self.stamps.changed.contains(&node)
+        self.outside_after(node).is_some()
+    }
+
+    /// Returns the record that the oldest change of a file outside the home came after, of those since the point reached.
+    pub fn outside_after(&self, node: NodeId) -> Option<&(Arc<str>, u64)> {
+        self.stamps.changed.get(&node)
     }
 
     /// Returns whether any file was changed outside the home since the point reached.
@@ -465,7 +470,8 @@ impl PastTree<'_> {
             None => LayerKind::Outside,
         };
         let size = stamp.map(|stamp| stamp.size);
-        self.stamps.changed.insert(node);
+        let of = (session, seq);
+        self.stamps.changed.insert(node, of.clone());
         // Now: records that are reversed next may have other times, as those that a kernel hands on late.
         let inode = self.ids(node).map(|ids| self.disk.inode(ids));
         let index = inode.and_then(|inode| self.stamps.indexes.get(&inode));
@@ -477,8 +483,7 @@ impl PastTree<'_> {
         }
         let then = self.difference_mut(node);
         let below = then.content.take();
-        let of = ((session, seq), false);
-        then.content = Some(ContentLayer::lay_over(kind, size, of, below));
+        then.content = Some(ContentLayer::lay_over(kind, size, (of, false), below));
         then.mtime = stamp.map(|stamp| stamp.mtime).or(then.mtime);
     }
 }
