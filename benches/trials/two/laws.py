@@ -124,6 +124,10 @@ class Recorder:
             if moved_from and who != PERSON:
                 self.moved_inodes.add(new.inode)
                 self.moved_paths.update((moved_from, path))
+            if moved_from in self.moved_paths and went_with_directory(path, moved_from, before, tree):
+                # What is saved anew there goes back with the agent's move, as it did before the directory was moved.
+                self.moved_paths.add(path)
+                self.other_paths.add(path)
             owners[path] = {line: self.owner(line, path, source, who, run) for line in new.lines()}
             is_link = old is None and source and not moved_from
             is_cut = old and old.links > 1 and old.inode != new.inode
@@ -316,6 +320,12 @@ def source_of(path, before, after):
         if thing.inode == new.inode and (other not in after or after[other].inode != new.inode):
             return other
     return None
+
+
+def went_with_directory(path, source, before, after):
+    """Whether a thing has another path because a directory above it has."""
+    old, new = (os.path.dirname(name) for name in (source, path))
+    return old != new and old in before and new in after and before[old].inode == after[new].inode
 
 
 def linked_to(path, before, after):
