@@ -21,7 +21,11 @@ const CHANGES: [&str; 9] = [
 ];
 
 fn mode(home: &Home) -> u32 {
-    let there = fs::metadata(home.store().join("f")).unwrap();
+    mode_at(home, "f")
+}
+
+fn mode_at(home: &Home, name: &str) -> u32 {
+    let there = fs::metadata(home.store().join(name)).unwrap();
     there.permissions().mode() & 0o7777
 }
 
@@ -114,6 +118,46 @@ fn mode_that_both_set_is_a_conflict() {
     assert_eq!(mode(&home), 0o640);
     undo(&home, &["--force"], 0);
     assert_eq!(mode(&home), 0o644);
+}
+
+/// A file that goes keeps what the owner set at the further name that he gave it.
+#[test]
+fn mode_that_the_owner_set_stays_at_a_further_name() {
+    need_mount!();
+    let link = |home: &Home| {
+        set_mode(home, 0o640);
+        fs::hard_link(home.store().join("f"), home.store().join("k")).unwrap();
+    };
+    let modes = |home: &Home| (mode_at(home, "f"), mode_at(home, "k"));
+    for change in [
+        "cp f g; chmod 644 g; mv g f",
+        "cp f g; chmod 755 g; mv g f",
+        "rm f; echo x > f; chmod 600 f",
+    ] {
+        for (name, how) in [
+            ("undo", &["--session", "all"][..]),
+            ("reject", &["--session", "last", "/f"]),
+        ] {
+            let mut home = home_with_mode();
+            home.sh(change);
+            home.umount();
+            link(&home);
+            let told = verb(&home, name, how, 0);
+            assert_eq!(modes(&home), (0o640, 0o640), "{change}: {told}");
+            assert_eq!(text(&home, "f"), LINES, "{change}");
+            let told = verb(&home, "redo", &[], 0);
+            assert_eq!(modes(&home), (0o640, 0o640), "redo, {change}: {told}");
+        }
+    }
+
+    // What the run had set at the name itself is a conflict.
+    let mut home = home_with_mode();
+    home.sh("chmod 600 f; sed -i s/2/x/ f");
+    home.umount();
+    undo(&home, &[], 0);
+    link(&home);
+    let told = verb(&home, "redo", &[], 4);
+    assert_eq!(modes(&home), (0o640, 0o640), "{told}");
 }
 
 /// A program that saves twice makes a file that nobody sees in the end; it is of the path, and does not come back.

@@ -272,13 +272,20 @@ class Recorder:
         return False
 
     def judge_untouched(self, path, thing, new):
-        above = path
-        while above:
-            if above in self.other_paths or thing.inode in self.other_inodes:
-                return
-            above = os.path.dirname(above)
+        # A further name shows what is done to the file at another one of its names.
+        names = [name for name, other in self.now().items() if other.inode == thing.inode]
+        if thing.inode in self.other_inodes or any(self.is_others(name) for name in names):
+            return
         if new is None or new.state() != thing.state():
             raise Differs("1 untouched", f"/{path}, which no agent ever touched, is not as it was")
+
+    def is_others(self, path):
+        """Whether an agent or a verb ever did something to a path, or above it."""
+        while path:
+            if path in self.other_paths:
+                return True
+            path = os.path.dirname(path)
+        return False
 
     # The third law
 

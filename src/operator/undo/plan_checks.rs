@@ -42,7 +42,7 @@ impl UndoPlanner<'_, '_> {
     }
 
     /// Gives the permission bits that somebody outside the home set later to the file that comes back in place of the one
-    /// that has them. Where a file stays, they are a conflict with those that selected records had set.
+    /// that has them.
     fn keep_later_modes(&mut self) {
         let mut given: HashMap<NodeId, u32, NumberHash> = HashMap::default();
         for replaced in self.replaced.clone() {
@@ -65,11 +65,19 @@ impl UndoPlanner<'_, '_> {
                 self.target.difference_mut(node).mode = Some(mode);
             }
         }
+        self.check_later_modes();
+    }
+
+    /// Checks that a file which stays has no permission bits that somebody outside the home set after selected records had
+    /// set others. One that goes keeps them: it may have a further name that no record tells of.
+    fn check_later_modes(&mut self) {
         for (node, of) in std::mem::take(&mut self.later_modes) {
-            if self.target.slot(node).is_some() {
-                let what = format!("{} has other permissions since", self.name_of(node));
-                self.forcible_conflict(&of, what, None);
+            if self.made.contains(node) || self.target.slot(node).is_none() {
+                self.target.difference_mut(node).mode = self.past.tree().mode_outside(node);
+                continue;
             }
+            let what = format!("{} has other permissions since", self.name_of(node));
+            self.forcible_conflict(&of, what, None);
         }
     }
 
