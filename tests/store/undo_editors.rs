@@ -291,3 +291,37 @@ fn point_after_an_undo_has_what_the_owner_wrote_before_it() {
     };
     assert!(is_true, "{}", describe(&shown));
 }
+
+/// A file that a later session moved is not gone because its first name is free: the move is in the way, and then both can
+/// be taken back.
+#[test]
+fn new_file_that_was_moved_later_is_a_conflict() {
+    need_mount!();
+    for (moved, to) in [
+        ("mv n f0", "f0"),
+        ("mv n m", "m"),
+        ("mkdir d; mv n d/n", "d/n"),
+        ("ln n m; rm n", "m"),
+    ] {
+        let mut home = Home::prepared(|store| fs::write(store.join("f0"), "old\n").unwrap(), &[]);
+        let start = look(home.store());
+        home.sh("echo one > n; echo two >> n");
+        let mut sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+        let session = sessions.next().unwrap().unwrap().file_name();
+        let session = session.into_string().unwrap();
+        home.remount();
+        home.sh(moved);
+        home.umount();
+        let left = look(home.store());
+        for (how, code) in [(&[][..], 4), (&["--force"], 5), (&["--keep-both"], 5)] {
+            let said = undo(&home, &session, &[how, &["--dry-run"]].concat(), code);
+            assert!(said.contains("/n was moved later"), "{moved}: {said}");
+        }
+        undo(&home, &session, &[], 4);
+        assert_eq!(look(home.store()), left, "{moved}");
+        let text = fs::read_to_string(home.store().join(to)).unwrap();
+        assert_eq!(text, "one\ntwo\n", "{moved}");
+        undo(&home, "all", &[], 0);
+        assert_eq!(look(home.store()), start, "{moved}");
+    }
+}

@@ -357,6 +357,9 @@ impl UndoPlanner<'_, '_> {
                 let what = "has no place: its directory was removed later; undo that as well";
                 let name = escape(&self.target.disk().text(name));
                 self.conflict(record, name, what, Some(by), false);
+            } else if let Some((at, by)) = self.moved_since(effects) {
+                let what = "was moved later; undo that as well";
+                self.conflict(record, at, what, Some(by), false);
             }
             None
         } else if self.yields_names(effects, trash) {
@@ -366,6 +369,25 @@ impl UndoPlanner<'_, '_> {
             Some(true)
         } else {
             Some(false)
+        })
+    }
+
+    /// Returns the name at which a record made a thing that is seen elsewhere now, and the later record that took it from
+    /// there: a free name alone does not say that it is gone.
+    fn moved_since(&self, effects: &[RecordEffect]) -> Option<(String, RecordId)> {
+        let born = effects.iter().find_map(|effect| match effect {
+            RecordEffect::Born(node) => Some(*node),
+            _ => None,
+        })?;
+        self.target.shown_places(born).next()?;
+        effects.iter().find_map(|effect| match effect {
+            RecordEffect::Name {
+                dir, name, after, ..
+            } if *after == Some(born) => {
+                let by = self.conflicting_record((*dir, *name))?;
+                Some((self.whole_name(*dir, *name), by))
+            }
+            _ => None,
         })
     }
 
