@@ -173,6 +173,18 @@ fn past_of_a_file_that_the_home_moved_and_changed_is_known() {
     }
 }
 
+/// A copy is made and gets its attributes within the grain of the file system's times.
+#[test]
+fn past_of_a_file_that_the_home_has_just_made_is_known() {
+    need_mount!();
+    let (mut home, _) = home_before("echo z >> z");
+    home.sh("cp -p a n");
+    let after = point(&home);
+    home.umount();
+    let shown = cat(&home, "/n", &after);
+    assert_eq!(shown.stdout, b"a\n", "{}", describe(&shown));
+}
+
 /// The kernel tells late of the times of a file that was written, which may be in the trash by then.
 #[test]
 fn past_of_a_file_whose_times_were_set_in_the_trash_is_known() {

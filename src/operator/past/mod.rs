@@ -29,13 +29,14 @@ pub(in crate::operator) use disk::node_id::NameSlot;
 pub use disk::node_id::{DirSlot, NodeId, ROOT};
 pub use disk::node_set::NodeSet;
 pub use records::reverse_records::ReverseRecords;
-pub(in crate::operator) use tree::births::time_grain;
 pub use tree::content::PastContent;
 pub use tree::effect::{self, RecordEffect};
 pub use tree::layer;
 pub use tree::layered_content::LayeredContent;
 pub use tree::missing_part::MissingPart;
 pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
+
+use rustix::fs::FileType;
 
 use super::Store;
 use super::point::{Operation, Point};
@@ -280,6 +281,9 @@ impl<'a> Past<'a> {
         let Some((node, ids)) = node.and_then(|node| Some((node, self.tree.ids(node)?))) else {
             return Ok(());
         };
+        if self.tree.kind(node) == FileType::Directory {
+            return Ok(());
+        }
         if let Some((session, seq)) = self.came_by_name_since(node, (path, ids), point)? {
             self.tree.forget_content(node, (&session, seq));
             return Ok(());
@@ -432,7 +436,9 @@ impl<'a> Past<'a> {
 /// another one there, or tells its content.
 fn begins_file(op: &Op, path: &WorldPath, ids: InodeNumbers) -> bool {
     match op {
-        Op::Create { path: at, .. } | Op::Mknod { path: at, .. } => at == path,
+        Op::Create { path: at, .. } | Op::Mknod { path: at, .. } | Op::Symlink { path: at, .. } => {
+            at == path
+        }
         Op::Rename { to, ids: moved, .. } | Op::Restore { to, ids: moved, .. } => {
             to == path && *moved != ids
         }

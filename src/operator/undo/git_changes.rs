@@ -15,11 +15,17 @@ use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
 use crate::operator::past::effect::SessionRecord;
 use crate::operator::past::tree::layer::ContentLayer;
-use crate::operator::past::{NameSlot, NodeId, PastContent, RecordEffect, time_grain};
+use crate::operator::past::{NameSlot, NodeId, PastContent, RecordEffect};
 use crate::world::git_index::{entries_digest, same_entries};
 
 /// The largest index that is compared by its entries: more than a million of them.
 const MAX_INDEX_BYTES: u64 = 256 << 20;
+
+/// The time by which a file's time of change may lie before the clock's: the kernel's ticks.
+const CLOCK_GRAIN_MICROS: i64 = 10_000;
+
+/// The same, where a file system has whole seconds: up to two.
+const SECONDS_GRAIN_MICROS: i64 = 2_000_000;
 
 impl UndoPlanner<'_, '_> {
     pub(super) fn git_dirs(&self) -> GitDirs {
@@ -244,9 +250,14 @@ impl UndoPlanner<'_, '_> {
             Err(Error::NotFound) => return Ok(true),
             Err(error) => return Err(error),
         };
+        let grain = if meta.ctime.nsec == 0 {
+            SECONDS_GRAIN_MICROS
+        } else {
+            CLOCK_GRAIN_MICROS
+        };
         let micros = meta.ctime.sec.saturating_mul(1_000_000);
         let micros = micros.saturating_add(i64::from(meta.ctime.nsec) / 1000);
-        Ok(micros.saturating_add(time_grain(&meta)) >= self.since)
+        Ok(micros.saturating_add(grain) >= self.since)
     }
 
     fn resolve_on_disk(&self, path: &WorldPath) -> Result<Option<NodeId>> {

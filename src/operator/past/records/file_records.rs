@@ -63,6 +63,7 @@ impl<'a> FileRecords<'a> {
             let is_at_path = match op {
                 Op::Create { path, .. }
                 | Op::Mknod { path, .. }
+                | Op::Symlink { path, .. }
                 | Op::Attr { path, .. }
                 | Op::Unlink { path, .. } => *path == self.path,
                 Op::Rename { path, to, .. } => [path, to].contains(&&self.path),
@@ -75,7 +76,9 @@ impl<'a> FileRecords<'a> {
             if !names_it && (self.was_moved || !is_at_path) {
                 continue;
             }
-            self.was_moved |= names_it && op.content().is_none();
+            // Attributes are changed where the file is.
+            let is_here = op.changed_file().is_some_and(|of| *of.0 == self.path);
+            self.was_moved |= names_it && op.content().is_none() && !is_here;
             return Ok(Some(FileRecord {
                 session,
                 record,

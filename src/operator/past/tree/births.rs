@@ -4,8 +4,7 @@
 //! The record of a creation is written before the act, so it does not name the inode. The owner of a store, who works
 //! beside the home, may have removed the new node and put another at its name. Owns the rules that recognise such a
 //! node and such a file. Inodes are marked by the kernel's coarse clock, so nodes made within some milliseconds after a
-//! session's end are not recognised as other ones; the content of a file that was changed as shortly before a record is
-//! unknown.
+//! session's end are not recognised as other ones, nor is a content that was changed as shortly after a record.
 
 use std::io::BufReader;
 use std::os::fd::AsFd;
@@ -19,13 +18,10 @@ use crate::operator::past::tree::effect::SessionRecord;
 use crate::operator::past::tree::past_tree::PastTree;
 use crate::world::root::stat_fd;
 use crate::world::store::settle::open_journal;
-use trumanfs_types::meta::{Meta, Time};
+use trumanfs_types::meta::Time;
 
 /// The time after its record in which a node may be made, in nanoseconds: a disk may hang, a machine may sleep.
 const MAX_BIRTH_DELAY_NANOS: u64 = 60_000_000_000;
-
-/// The grain of times on a file system that has whole seconds: up to two.
-const SECONDS_GRAIN_MICROS: i64 = 2_000_000;
 
 impl PastTree<'_> {
     /// Notes the end of a session, and its beginning, on the way back.
@@ -100,7 +96,7 @@ impl PastTree<'_> {
         } else {
             since_1970(written)
         };
-        Ok(last + i128::from(time_grain(&there)) * 1000 > then)
+        Ok(last > then)
     }
 
     /// Returns whether a record on the way here names a node.
@@ -139,16 +135,4 @@ pub(in crate::operator::past) fn nanoseconds(time: &str) -> Option<u64> {
 /// Returns a time in nanoseconds since 1970.
 fn since_1970(time: Time) -> i128 {
     i128::from(time.sec) * 1_000_000_000 + i128::from(time.nsec)
-}
-
-/// Returns by how many microseconds the times that mark an inode may lie before the clock's: the kernel's ticks, or the
-/// seconds of its file system.
-pub(in crate::operator) fn time_grain(meta: &Meta) -> i64 {
-    if meta.ctime.nsec == 0 {
-        return SECONDS_GRAIN_MICROS;
-    }
-    let tick = rustix::time::clock_getres(rustix::time::ClockId::RealtimeCoarse);
-    tick.tv_sec
-        .saturating_mul(1_000_000)
-        .saturating_add(tick.tv_nsec / 1000)
 }
