@@ -118,7 +118,7 @@ impl<'a> Past<'a> {
     /// This reads the records back to the point and checks the chain.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
     pub fn about_path(
         store: &'a Store,
         path: &WorldPath,
@@ -167,7 +167,7 @@ impl<'a> Past<'a> {
     /// no effect.
     ///
     /// # Errors
-    /// [`Error::Damaged`] where a journal cannot be read; those of reading the disk.
+    /// [`Error::Damaged`](crate::error::Error::Damaged) where a journal cannot be read; those of reading the disk.
     pub fn back_to(&mut self, point: &Point) -> Result<ChangeSet> {
         let mut touched = ChangeSet::default();
         let disk = self.tree.disk().clone();
@@ -202,7 +202,7 @@ impl<'a> Past<'a> {
     /// Reads the next older record if it is wanted, without changing the tree.
     ///
     /// # Errors
-    /// As [`ReverseRecords::next_record`]; [`Error::Refused`] for a record of the store
+    /// As [`ReverseRecords::next_record`]; [`Error::Refused`](crate::error::Error::Refused) for a record of the store
     /// that this one is a copy of.
     pub fn back_by_one(
         &mut self,
