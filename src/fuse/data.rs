@@ -168,6 +168,7 @@ impl FileSystem {
         let mut seen = handle.seen.lock().take();
         if let Some(before) = self.shared.unmark_held_file(number, handle.as_fd()) {
             self.world().note_state_as(&before);
+            self.shared.closed_maps.forget(number);
             seen = Some(before);
         }
         if let Err(Error::TakesLong) = self.end_writing(&handle, seen, false) {
@@ -319,8 +320,10 @@ impl FileSystem {
         // Before the file is looked at: what a writer who is gone has written is seen then.
         let is_last = self.shared.handles.writer_count(handle.node()) == 1;
         let since = self.world().newest_for_stamps();
+        let now = stat_fd(handle.as_fd());
+        // After the file was looked at: whoever had saved it by then has closed it.
         let mixed = self.shared.left_before_mixed(handle.node());
-        let left = match mixed.map_or_else(|| stat_fd(handle.as_fd()), Ok) {
+        let left = match mixed.map_or(now, Ok) {
             Ok(left) => left,
             Err(error) => {
                 log::debug!("a file that was closed has no stamp: {error}");
@@ -330,6 +333,7 @@ impl FileSystem {
         *handle.seen.lock() = Some(left);
         if mixed.is_some() {
             self.world().note_state_as(&left);
+            self.shared.closed_maps.forget(handle.node());
         } else if handle.maps && may_write_through_a_map(process) {
             // A map of it may outlive the close: what was seen before is no state to stamp.
             self.world().forget_state(left.id);

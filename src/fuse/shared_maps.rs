@@ -41,6 +41,11 @@ impl ClosedMaps {
     pub(super) fn note(&self, number: u64, left: LeftAfter) {
         self.0.lock().insert(number, left);
     }
+
+    /// Forgets the state of a node at an earlier close: somebody outside the home has written to the file.
+    pub(super) fn forget(&self, number: u64) {
+        self.0.lock().remove(&number);
+    }
 }
 
 impl SealListener for HomeWriters {

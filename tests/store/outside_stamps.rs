@@ -405,6 +405,29 @@ fn file_that_both_write_to_is_a_conflict() {
     }
 }
 
+/// A program of the home that maps the file closes one of two descriptors while the owner is writing.
+#[test]
+fn what_an_owner_was_writing_at_a_close_is_not_the_homes() {
+    need_mount!();
+    need_tools!("python3");
+    let mut home = Home::prepared(|store| fs::write(store.join("f"), "1\n").unwrap(), &[]);
+    let script = "import mmap,os,sys; f = os.open('f', os.O_RDWR); m = mmap.mmap(f, 0); input()
+o = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND); os.write(o, b'owner\\n')
+os.close(os.dup(f)); os.close(o); m.close(); os.close(f)";
+    let mut program = Command::new("python3")
+        .args(["-c", script])
+        .arg(home.store().join("f"))
+        .current_dir(home.home())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    await_mark(&home, "f");
+    program.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(program.wait().unwrap().success());
+    let (code, told) = undo_last(&mut home, &[]);
+    assert!(code == Some(4) && told.contains("/f"), "{told}");
+}
+
 /// Only the owner's closes are somebody else's: not those of a second program of the home, or of a verb.
 #[test]
 fn file_that_two_programs_of_the_home_write_to_is_none() {
