@@ -7,14 +7,14 @@ use std::process::Command;
 use crate::common::{Home, describe, need_mount, trumanfs};
 
 /// A file's past after its owner's work and what the home did later.
-struct Case {
-    /// What the owner does in the store after the first session.
+struct PastCase {
+    /// The owner's commands in the store after the first session.
     owner: &'static str,
-    /// What the home does in a session after that, if anything.
+    /// The home's commands in a session after that; may be empty.
     later: &'static str,
     /// The path to ask for.
     path: &'static str,
-    /// What was there at the end of the first session.
+    /// The content at the end of the first session.
     truth: Option<&'static str>,
 }
 
@@ -53,12 +53,12 @@ fn home_before(first: &str) -> (Home, String) {
     (home, point)
 }
 
-/// What an owner made or wrote after a point is none of the past there, whatever times it has, and whatever the home does
-/// to it or to the directory above later.
+/// A file that an owner made or wrote after a point is none of the past there, whatever times it has, and whatever the
+/// home does to it or to the directory above later.
 #[test]
 fn what_an_owner_made_or_wrote_after_a_point_is_not_shown_there() {
     need_mount!();
-    let case = |owner, later, path, truth| Case {
+    let case = |owner, later, path, truth| PastCase {
         owner,
         later,
         path,
@@ -227,7 +227,7 @@ fn what_an_owner_wrote_after_a_directory_was_moved_back_is_not_shown_before() {
     }
 }
 
-/// What only the home did to a file of its owner leaves its past known: at the point before, and at that of the record.
+/// Changes by the home alone leave the past of an owner's file known: at the point before, and at that of the record.
 #[test]
 fn past_of_a_file_that_only_the_home_changed_is_known() {
     need_mount!();

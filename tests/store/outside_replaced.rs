@@ -105,7 +105,7 @@ fn mode_that_the_owner_set_stays_with_redo() {
     }
 }
 
-/// What the agent had set itself, and its owner has changed, is a conflict where the file stays.
+/// A mode that the agent had set itself, and its owner has changed, is a conflict where the file stays.
 #[test]
 fn mode_that_both_set_is_a_conflict() {
     need_mount!();
@@ -251,7 +251,7 @@ fn owners_lines_stay_where_another_file_had_left_the_name() {
     }
 }
 
-/// What the owner wrote between two changes of a run is in no hunk of the run's: it is a conflict that says so.
+/// The owner's lines between two changes of a run are in no hunk of the run's: that is a conflict which says so.
 #[test]
 fn owners_lines_between_two_changes_go_with_no_hunk() {
     need_mount!();

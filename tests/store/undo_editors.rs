@@ -159,6 +159,24 @@ fn redo_of_a_removal_spares_what_the_owner_wrote_since() {
     }
 }
 
+/// Makes a change of `f` in a session and another one in a later session, and undoes the first.
+fn undo_before(change: &str, later: &str, how: &[&str]) -> (Home, std::process::Output) {
+    let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n5\n").unwrap();
+    let mut home = Home::prepared(prepare, &[]);
+    home.sh(change);
+    home.umount();
+    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
+    let first = sessions.last().unwrap().unwrap().file_name();
+    home.mount_again();
+    home.sh(later);
+    home.umount();
+    let mut words = vec!["undo", home.store().to_str().unwrap(), "--session"];
+    words.push(first.to_str().unwrap());
+    words.extend(how);
+    let undone = trumanfs(&words);
+    (home, undone)
+}
+
 /// A later run's editor made a backup of the file: what an undo takes back goes from the backup and from the new file.
 #[test]
 fn undo_of_a_file_that_a_later_run_saved_anew_beside_a_backup() {
@@ -170,19 +188,7 @@ fn undo_of_a_file_that_a_later_run_saved_anew_beside_a_backup() {
         ("echo new > f", &["--keep-both"], 5, "new\n"),
     ];
     for (save, how, code, wanted) in cases {
-        let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n5\n").unwrap();
-        let mut home = Home::prepared(prepare, &[]);
-        home.sh("echo agent >> f");
-        home.umount();
-        let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
-        let first = sessions.last().unwrap().unwrap().file_name();
-        home.mount_again();
-        home.sh(&format!("mv f f~; {save}"));
-        home.umount();
-        let mut words = vec!["undo", home.store().to_str().unwrap(), "--session"];
-        words.push(first.to_str().unwrap());
-        words.extend(how);
-        let undone = trumanfs(&words);
+        let (home, undone) = undo_before("echo agent >> f", &format!("mv f f~; {save}"), how);
         let told = format!("{save} {how:?}: {}", describe(&undone));
         assert_eq!(undone.status.code(), Some(code), "{told}");
         let text = |name: &str| fs::read_to_string(home.store().join(name)).unwrap();
@@ -203,19 +209,7 @@ fn undo_of_a_file_with_a_new_hard_link_that_a_later_run_saved_anew() {
         ("rm f; echo new > f", &["--force"], 0, "1\n2\n3\n4\n5\n"),
     ];
     for (save, how, code, wanted) in cases {
-        let prepare = |store: &Path| fs::write(store.join("f"), "1\n2\n3\n4\n5\n").unwrap();
-        let mut home = Home::prepared(prepare, &[]);
-        home.sh("ln f g; echo agent >> f");
-        home.umount();
-        let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
-        let first = sessions.last().unwrap().unwrap().file_name();
-        home.mount_again();
-        home.sh(save);
-        home.umount();
-        let mut words = vec!["undo", home.store().to_str().unwrap(), "--session"];
-        words.push(first.to_str().unwrap());
-        words.extend(how);
-        let undone = trumanfs(&words);
+        let (home, undone) = undo_before("ln f g; echo agent >> f", save, how);
         let told = format!("{save} {how:?}: {}", describe(&undone));
         assert_eq!(undone.status.code(), Some(code), "{told}");
         let text = |name: &str| fs::read_to_string(home.store().join(name)).ok();
