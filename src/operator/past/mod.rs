@@ -281,6 +281,7 @@ impl<'a> Past<'a> {
         let Some((node, ids)) = node.and_then(|node| Some((node, self.tree.ids(node)?))) else {
             return Ok(());
         };
+        // A directory has no content to compare.
         if self.tree.kind(node) == FileType::Directory {
             return Ok(());
         }
