@@ -227,6 +227,84 @@ fn what_an_owner_wrote_after_a_directory_was_moved_back_is_not_shown_before() {
     }
 }
 
+/// A directory that the home moves takes files along of which no record tells: what their owner had written to them before
+/// is there after the move, and not what an earlier session left.
+#[test]
+fn what_an_owner_wrote_before_a_directory_was_moved_is_not_older_after_it() {
+    need_mount!();
+    let exchange = r#"mkdir e; python3 -c '
+import ctypes
+assert not ctypes.CDLL(None).renameat2(-100, b"d", -100, b"e", 2)'"#;
+    for (moves, is_undone, later, path) in [
+        ("mv d e", false, "", "/e/c"),
+        ("mkdir x; mv d x/d; mv x y", false, "", "/y/d/c"),
+        ("mv d e; mv e d", false, "", "/d/c"),
+        ("mv d e; mv a e/a", false, "", "/e/c"),
+        (exchange, false, "", "/e/c"),
+        ("rm -r d; mv .trash/*_d d", false, "", "/d/c"),
+        ("mv d e", true, "", "/d/c"),
+        ("rm -r d", true, "", "/d/c"),
+        ("rm d/c", true, "", "/d/c"),
+        // What a later record found and kept, not right after the point, may be later.
+        ("mv d e", false, "echo 3 > e/c", "/e/c"),
+        ("mv d e", false, "echo 3 >> e/c", "/e/c"),
+        ("mv d e", false, "chmod 600 e/c", "/e/c"),
+        ("mv d e", false, "mv e/c e/b", "/e/c"),
+        ("mv d e", false, "rm -r e", "/e/c"),
+        ("mv d e", true, "echo 3 > d/c", "/d/c"),
+        ("rm -r d", true, "echo 3 > d/c", "/d/c"),
+        ("rm d/c", true, "echo 3 > d/c", "/d/c"),
+        ("mv d/c d/b; mv d/b d/c", true, "echo 3 > d/c", "/d/c"),
+    ] {
+        let (mut home, _) = home_before("echo 2 >> d/c");
+        home.umount();
+        owner(&home, "printf 9 | dd of=d/c conv=notrunc status=none");
+        home.mount_again();
+        home.sh(moves);
+        if is_undone {
+            home.umount();
+            let undone = trumanfs(&["undo", home.store().to_str().unwrap(), "--session", "last"]);
+            assert!(undone.status.success(), "{}", describe(&undone));
+            home.mount_again();
+            home.sh("echo z >> z");
+        }
+        let point = point(&home);
+        home.sh(&format!("echo z >> z; {later}"));
+        home.umount();
+        let shown = cat(&home, path, &point);
+        let is_true = shown.stdout == b"9\n2\n" || describe(&shown).contains("is unknown");
+        let case = format!("{moves}, undone: {is_undone}, then {later}");
+        assert!(is_true, "{case}: {}", describe(&shown));
+    }
+}
+
+/// What a session left is known after its own move of the directory, whatever the owner writes later: the copy was made
+/// after the move. So is what nobody else has changed.
+#[test]
+fn past_of_a_file_in_a_directory_that_the_home_moved_is_known() {
+    need_mount!();
+    for (first, second, change, path) in [
+        ("echo 2 >> d/c; mv d e; mv e d", "", "echo 9 > d/c", "/d/c"),
+        ("echo 2 >> d/c", "", "echo 9 > d/c", "/d/c"),
+        ("echo 2 >> d/c", "mv d e", "", "/e/c"),
+        ("echo 2 >> d/c; mv d e", "mv e d", "", "/d/c"),
+    ] {
+        let (mut home, _) = home_before(first);
+        let mut at = point(&home);
+        home.umount();
+        if !second.is_empty() {
+            home.mount_again();
+            home.sh(second);
+            at = point(&home);
+            home.umount();
+        }
+        owner(&home, change);
+        let shown = cat(&home, path, &at);
+        let case = format!("{first}, {second}, {change}");
+        assert_eq!(shown.stdout, b"1\n2\n", "{case}: {}", describe(&shown));
+    }
+}
+
 /// Changes by the home alone leave the past of an owner's file known: at the point before, and at that of the record.
 #[test]
 fn past_of_a_file_that_only_the_home_changed_is_known() {

@@ -290,10 +290,7 @@ impl<'a> Past<'a> {
             return Ok(());
         }
         // What a record found is the content before it, whoever wrote that.
-        let layer = self
-            .tree
-            .difference(node)
-            .and_then(|then| then.content.as_ref());
+        let layer = self.top_layer(node);
         let was_found = |point: &Operation| {
             layer.is_some_and(|layer| {
                 *layer.record.0 == *point.session && layer.record.1 == point.seq + 1
@@ -304,8 +301,8 @@ impl<'a> Past<'a> {
             Point::After(operation) if was_found(operation) => return Ok(()),
             Point::After(_) => {}
         }
-        let has_layer = layer.is_some();
-        // The latest record about the file after which the home took no stamp of it.
+        let found = layer.map(Arc::as_ptr);
+        // The latest record of a move after which the home took no stamp of the file.
         let mut unstamped = None;
         self.tree.drop_stamps_after(point);
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
@@ -328,15 +325,21 @@ impl<'a> Past<'a> {
             next.stamps
                 .retain(|(session, stamp)| point.includes(session, stamp.seq));
             self.tree.note_stamps(std::mem::take(&mut next.stamps));
-            if self.has_left(path, ids, &next) {
+            if next.moved_above {
+                // What is below has no stamp then; a copy that was stamped since tells that nobody had changed it.
+                if !self.tree.has_pending_stamp(ids) {
+                    unstamped.get_or_insert((next.session, next.record.seq));
+                }
+                continue;
+            }
+            if self.has_left(ids, &next) {
                 return self.compare_with_time(node, point, false);
             }
             self.tree.effects(&next.record, &next.session)?;
             if let Some((session, seq)) = &unstamped
-                && !has_layer
-                && self.tree.is_changed_outside(node)
+                && self.top_layer(node).map(Arc::as_ptr) != found
             {
-                // It was changed before that record, or the home would have stamped it.
+                // It was changed before that record, or the home would have stamped it, or may have been.
                 self.tree.forget_content(node, (session, *seq));
                 return Ok(());
             }
@@ -344,7 +347,7 @@ impl<'a> Past<'a> {
             if is_moved && next.record.op.ids().any(|of| *of == ids) && !self.tree.is_settled(ids) {
                 unstamped.get_or_insert((next.session.clone(), next.record.seq));
             }
-            if begins_file(&next.record.op, path, ids) || self.tree.is_settled(ids) {
+            if begins_file(&next.record.op, &next.path, ids) || self.tree.is_settled(ids) {
                 return Ok(());
             }
         }
@@ -352,9 +355,15 @@ impl<'a> Past<'a> {
         self.compare_with_time(node, point, is_named)
     }
 
+    /// Returns the layer of the oldest change of a content since the point reached.
+    fn top_layer(&self, node: NodeId) -> Option<&Arc<layer::ContentLayer>> {
+        self.tree.difference(node)?.content.as_ref()
+    }
+
     /// Returns whether the file that a record has at a path was somewhere else after it, or gone, so that the one there
     /// now is no successor of it: somebody outside the home put it there.
-    fn has_left(&self, path: &WorldPath, ids: InodeNumbers, next: &FileRecord) -> bool {
+    fn has_left(&self, ids: InodeNumbers, next: &FileRecord) -> bool {
+        let path = &next.path;
         match &next.record.op {
             Op::Unlink {
                 path: at, ids: of, ..

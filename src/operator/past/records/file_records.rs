@@ -16,12 +16,16 @@ pub(in crate::operator::past) struct FileRecord {
     pub(in crate::operator::past) record: Record,
     /// True if it has the file's inode, and not the path alone.
     pub(in crate::operator::past) names_it: bool,
+    /// The path at which the file, or another one that was there, was after it.
+    pub(in crate::operator::past) path: WorldPath,
+    /// True if it moved a directory above the file.
+    pub(in crate::operator::past) moved_above: bool,
     /// The stamps that were left since the record returned before.
     pub(in crate::operator::past) stamps: Vec<(Arc<str>, LeftState)>,
 }
 
 /// The records about a file up to a point, the newest first: those that name its inode, and until one of them moved
-/// it, those that made, changed or took away a file at its path.
+/// it, those that made, changed or took away a file at its path, or moved a directory above it.
 pub(in crate::operator::past) struct FileRecords<'a> {
     records: ReverseRecords<'a>,
     path: WorldPath,
@@ -73,16 +77,22 @@ impl<'a> FileRecords<'a> {
                     op.content().is_some() && op.changed_file().is_some_and(|of| *of.0 == self.path)
                 }
             };
-            if !names_it && (self.was_moved || !is_at_path) {
+            let before = path_before_move(&self.path, op).filter(|_| !self.was_moved);
+            if !names_it && before.is_none() && (self.was_moved || !is_at_path) {
                 continue;
             }
             // Attributes are changed where the file is.
             let is_here = op.changed_file().is_some_and(|of| *of.0 == self.path);
             self.was_moved |= names_it && op.content().is_none() && !is_here;
+            let moved_above = before.is_some();
+            let path = self.path.clone();
+            self.path = before.unwrap_or_else(|| path.clone());
             return Ok(Some(FileRecord {
                 session,
                 record,
                 names_it,
+                path,
+                moved_above,
                 stamps,
             }));
         }
@@ -119,16 +129,28 @@ impl<'a> FileRecords<'a> {
     }
 
     fn next_candidate(&mut self) -> Result<Option<(Arc<str>, Record)>> {
-        let name = self.path.name().map(|name| name.bytes().to_vec());
+        // Its own name, and those of the directories above.
+        let on_path = |changed: &[u8]| self.path.components().any(|name| name.bytes() == changed);
         let (point, inode) = (&self.point, self.ids[1]);
         self.records.next_where_in(|session, header| {
             let mut names = false;
             let read = header.refs(|word| match word {
-                RecordRef::Changed(changed) => names |= name.as_deref() == Some(changed),
+                RecordRef::Changed(changed) => names |= on_path(changed),
                 RecordRef::Inode(number) => names |= number == inode,
                 RecordRef::Through(_) => {}
             });
             point.includes(session, header.seq) && (names || read.is_err())
         })
+    }
+}
+
+/// Returns where a path was before a record that moved a directory above it.
+fn path_before_move(path: &WorldPath, op: &Op) -> Option<WorldPath> {
+    match op {
+        Op::Rename { path: from, to, .. } | Op::Restore { path: from, to, .. } => {
+            path.moved(to, from)
+        }
+        Op::Exchange { path: one, to, .. } => path.moved(to, one).or_else(|| path.moved(one, to)),
+        _ => None,
     }
 }

@@ -229,6 +229,11 @@ impl PastTree<'_> {
         self.stamps.settled.contains_key(&self.disk.inode(ids))
     }
 
+    /// Returns whether a stamp of a file was met whose records are still to come.
+    pub(in crate::operator::past) fn has_pending_stamp(&self, ids: InodeNumbers) -> bool {
+        self.stamps.by_inode.contains_key(&self.disk.inode(ids))
+    }
+
     /// Returns the digest of the entries of the git index that the home left at a node, which was changed outside the
     /// home since.
     pub fn left_index(&self, node: NodeId) -> Option<&str> {
