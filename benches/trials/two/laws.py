@@ -80,6 +80,7 @@ class Recorder:
         self.lines, self.contents = set(), set()
         self.person_inodes, self.other_inodes, self.moved_inodes = set(), set(), set()
         self.moved_paths, self.touched_inodes = set(), set()
+        self.moved_directories = []
         self.person_paths, self.other_paths = set(), set()
         self.moments = []
         self.add(tree, point, None, None, set(), ())
@@ -121,6 +122,8 @@ class Recorder:
                 self.modes[path] = self.modes.get(source)
             elif old is None or old.mode != new.mode:
                 self.modes[path] = who
+            if moved_from and who == PERSON and not new.is_file:
+                self.moved_directories.append((len(self.moments), moved_from, path))
             if moved_from and who != PERSON:
                 self.moved_inodes.add(new.inode)
                 self.moved_paths.update((moved_from, path))
@@ -177,8 +180,17 @@ class Recorder:
     # What may be shown as past
 
     def candidates(self, path, point):
-        """What a path may be said to have held at a point, `None` for nothing: all that it held from the last change by the
-        home before the point to the next one after it, since a person's change has a place between records only."""
+        """What a path may be said to have held at a point, `None` for nothing. A directory that a person moved later goes by
+        its present name at all points, since no record has the move: so what was at its former name is the path's."""
+        former, last = path, max(number for number, moment in enumerate(self.moments) if moment.point == point)
+        for number, source, to in reversed(self.moved_directories):
+            if number > last and former.startswith(to + "/"):
+                former = source + former[len(to) :]
+        return [thing for name in {path, former} for thing in self.held_at(name, point)]
+
+    def held_at(self, path, point):
+        """All that a path held from the last change by the home before a point to the next one after it, since a person's
+        change has a place between records only."""
         at = [number for number, moment in enumerate(self.moments) if moment.point == point]
         first, last = at[0], at[-1]
         there = {self.moments[number].tree[path].inode for number in at if path in self.moments[number].tree}
