@@ -292,3 +292,127 @@ fn owners_lines_between_two_changes_go_with_no_hunk() {
         }
     }
 }
+
+/// Changes by a program that saves a file anew, with lines of the file's owner behind them.
+const SAVED_ANEW: [&str; 4] = [
+    "sed -i s/2/agent/ f",
+    "echo agent >> f; sed -i s/2/agent/ f",
+    "sed -i s/2/agent/ f; sed -i s/3/three/ f",
+    "sed s/2/agent/ f > g; chmod 755 g; mv g f",
+];
+
+/// What stands in a store, by name.
+fn shown(home: &Home) -> Vec<(String, String)> {
+    let entries = fs::read_dir(home.store()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut seen: Vec<(String, String)> = names
+        .filter(|name| !name.starts_with('.'))
+        .map(|name| (name.clone(), text(home, &name)))
+        .collect();
+    seen.sort();
+    seen
+}
+
+/// An undo of what an undo or a rejection has taken back finds nothing to do: the owner's lines stay in their file.
+#[test]
+fn second_undo_of_a_file_saved_anew_changes_nothing() {
+    need_mount!();
+    for (how, save) in &SAVES[..4] {
+        for change in SAVED_ANEW {
+            for first in ["undo", "reject"] {
+                let home = home_after(change, LINES);
+                let left = text(&home, "f");
+                save(&home.store().join("f"), &left.replace('7', "owner"));
+                let path = home.store().to_str().unwrap();
+                let done = trumanfs(&[first, path, "--session", "last"]);
+                assert!(done.status.success(), "{change}: {}", describe(&done));
+                let before = shown(&home);
+                assert_eq!(text(&home, "f"), LINES.replace('7', "owner"), "{change}");
+                for again in [&[][..], &["--keep-both"], &["--force"]] {
+                    let told = undo(&home, again, 1);
+                    assert_eq!(shown(&home), before, "{how}, {change}: {told}");
+                    assert!(!told.contains("took back"), "{told}");
+                }
+            }
+        }
+    }
+}
+
+/// An undo by force put the owner's lines into the trash: a second one has nothing to keep of them.
+#[test]
+fn second_undo_after_one_by_force_changes_nothing() {
+    need_mount!();
+    let removed = "x=$(sed s/2/agent/ f); rm f; echo \"$x\" > f";
+    for change in ["sed -i s/2/agent/ f", removed] {
+        let home = home_after(change, LINES);
+        let owners = text(&home, "f").replace("agent", "owner");
+        fs::write(home.store().join("f"), owners).unwrap();
+        undo(&home, &["--force"], 0);
+        let before = shown(&home);
+        assert_eq!(text(&home, "f"), LINES, "{change}");
+        for again in [&[][..], &["--keep-both"], &["--force"]] {
+            let told = undo(&home, again, 1);
+            assert_eq!(shown(&home), before, "{change}: {told}");
+        }
+    }
+}
+
+/// What the owner writes after an undo, and what an undo has merged into a file, stay there also where the content that
+/// was merged is in the trash no more.
+#[test]
+fn second_undo_leaves_what_it_cannot_merge_again() {
+    need_mount!();
+    for change in SAVED_ANEW {
+        for (later, is_emptied) in [("", true), ("more\n", false), ("more\n", true)] {
+            let home = home_after(change, LINES);
+            let path = home.store().join("f");
+            let left = text(&home, "f");
+            fs::write(&path, left.replace('7', "owner")).unwrap();
+            undo(&home, &[], 0);
+            fs::write(&path, text(&home, "f") + later).unwrap();
+            if is_emptied {
+                fs::remove_dir_all(home.store().join(".trash")).unwrap();
+            }
+            let before = shown(&home);
+            let store = home.store().to_str().unwrap();
+            let words = ["undo", store, "--session", "all", "--keep-both"];
+            for words in [&words[..4], &words] {
+                let output = trumanfs(words);
+                let told = describe(&output);
+                assert!(told.contains(" later"), "{change}, {is_emptied}: {told}");
+                assert!(words.len() > 4 || output.status.code() == Some(4), "{told}");
+                assert_eq!(shown(&home), before, "{change}, {is_emptied}: {told}");
+            }
+        }
+    }
+}
+
+/// The owner's lines between two sessions whose programs save the file anew are merged into the one that comes back. Where
+/// they cannot be, they stay in their file, under its own name.
+#[test]
+fn owners_lines_between_two_files_saved_anew_stay() {
+    need_mount!();
+    for (how, save) in &SAVES[..4] {
+        for then in ["sed -i s/9/nine/ f", "sed s/9/nine/ f > g; mv g f"] {
+            for (line, code) in [("7", 0), ("agent", 4)] {
+                let mut home = home_after("sed -i s/2/agent/ f", LINES);
+                let owners = text(&home, "f").replace(line, "owner");
+                save(&home.store().join("f"), &owners);
+                home.mount_again();
+                home.sh(then);
+                home.umount();
+                let told = undo(&home, &[], code);
+                let case = format!("{how}, {then}, {line}: {told}");
+                if code == 0 {
+                    assert_eq!(text(&home, "f"), LINES.replace('7', "owner"), "{case}");
+                    continue;
+                }
+                assert!(told.contains(": /f was written to later"), "{case}");
+                undo(&home, &["--keep-both"], 0);
+                let kept = [("f", owners), ("f.before-5", LINES.to_owned())];
+                let kept = kept.map(|(name, text)| (name.to_owned(), text));
+                assert_eq!(shown(&home), kept, "{case}");
+            }
+        }
+    }
+}

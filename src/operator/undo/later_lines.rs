@@ -109,6 +109,10 @@ impl UndoPlanner<'_, '_> {
             formers.extend(self.target.lookup_id(dir, name)?);
         }
         formers.extend(self.carried_lines(node).map(|carried| carried.to));
+        if !self.is_seen(node) {
+            let replaced = self.replaced.iter().filter(|pair| pair.left == node);
+            formers.extend(replaced.map(|pair| pair.former));
+        }
         for former in formers {
             let is_file = disk.kind(former) == FileType::RegularFile;
             if former == node || !is_file || self.target.is_lost(former) {
@@ -136,6 +140,10 @@ impl UndoPlanner<'_, '_> {
             let Some(pair) = self.replaced.iter().find(|pair| pair.former == from) else {
                 break;
             };
+            // A selected undo had put that in its place before: it ends where it began.
+            if pair.left == node {
+                return None;
+            }
             from = pair.left;
             after = after.or_else(|| Some(pair.of.clone()));
         }

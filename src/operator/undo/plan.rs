@@ -300,6 +300,7 @@ impl UndoPlanner<'_, '_> {
         let is_changed_outside = self.past.tree().is_changed_outside(node);
         if is_same_layer(&after, &there)
             || born.is_none() && !is_changed_outside
+            || self.went_before(node)
             || self.is_equal_content(node, &after, &there)?
             || self.merge_into_former(node, (&after, &there), record)?
         {
@@ -311,6 +312,13 @@ impl UndoPlanner<'_, '_> {
         }
         self.content_conflict(record, node, &after);
         Ok(true)
+    }
+
+    /// Returns whether a selected undo put a file into the trash, later lines and all, for another one that it left as it
+    /// was.
+    fn went_before(&self, node: NodeId) -> bool {
+        let pair = self.back_in_place(node).filter(|pair| pair.by_undo);
+        pair.is_some_and(|pair| content_of(&self.target, pair.left).is_none())
     }
 
     /// Compares names with the state that the record left. Returns whether they are taken back, and then whether by
@@ -482,6 +490,8 @@ impl UndoPlanner<'_, '_> {
             self.replaced.push(ReplacedNode {
                 former,
                 left,
+                at,
+                by_undo: record.undo_id().is_some(),
                 is_moved,
                 of: (session.clone(), record.seq),
             });

@@ -24,6 +24,7 @@ impl UndoPlanner<'_, '_> {
         self.keep_written_names()?;
         self.check_places()?;
         self.check_made_directories()?;
+        self.check_lost_lines()?;
         self.remove_surplus_names()?;
         self.find_other_names()?;
         self.check_contents()
@@ -127,15 +128,25 @@ impl UndoPlanner<'_, '_> {
 
     /// Leaves files that selected records created and that were written to later under their current names: a program
     /// that writes a new file and moves it into place created it under another name. The file that was there before
-    /// comes back beside it.
+    /// comes back beside it. One that a later selected record replaced takes the place of its successor; where an undo
+    /// has put another file there since, that stays as it is.
     fn keep_written_names(&mut self) -> Result<()> {
         let disk = self.target.disk().clone();
         let shown = |place: &NameSlot| disk.path(place.0).is_some_and(|dir| !in_trash(&dir));
         for node in std::mem::take(&mut self.kept) {
             self.beside.remove(&node);
             self.target.forget_difference(node);
-            let seen: Vec<NameSlot> = disk.every_place(node).filter(shown).collect();
-            if seen.is_empty() {
+            let mut seen: Vec<NameSlot> = disk.every_place(node).filter(shown).collect();
+            if let Some(ReplacedNode { at, by_undo, .. }) = self.back_in_place(node).cloned() {
+                match disk.lookup_id(at.0, at.1)? {
+                    Some(now) if by_undo => self.target.forget_difference(now),
+                    Some(now) if !self.target.is_lost(node) => {
+                        let goes = self.target.lookup_id(at.0, at.1)? != Some(now);
+                        seen.extend(goes.then_some(at));
+                    }
+                    _ => {}
+                }
+            } else if seen.is_empty() {
                 continue;
             }
             let given: Vec<NameSlot> = self.target.every_place(node).collect();
@@ -154,6 +165,29 @@ impl UndoPlanner<'_, '_> {
                     self.target.set_by_id(dir, name, Some(back));
                     self.changed.insert((dir, name), of);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a file gets no content from before an undo that had put it in the place of a new one which is in the
+    /// store no more: the undo may have given it later lines of that one.
+    fn check_lost_lines(&mut self) -> Result<()> {
+        for pair in self.replaced.clone() {
+            let (file, then) = (pair.left, content_of(&self.target, pair.left));
+            let is_lost = self.made.contains(pair.former) && self.target.is_lost(pair.former);
+            if !(is_lost && pair.by_undo)
+                || self.target.slot(file).is_none()
+                || self.is_equal_content(file, &then, &None)?
+            {
+                continue;
+            }
+            let name = self.name_of(file);
+            let what =
+                format!("{name} may have later lines of a file that is not in the store any more");
+            self.forcible_conflict(&pair.of, what, self.purged.get(&pair.former).cloned());
+            if self.choice == OnConflict::KeepBoth {
+                self.forget_content(file, &then);
             }
         }
         Ok(())
@@ -345,6 +379,7 @@ impl UndoPlanner<'_, '_> {
                     };
                     if then.has_bytes_of(&now)? && then.has_holes_of(&now)? {
                         self.target.difference_mut(node).content = None;
+                        self.merged.remove(&node);
                     }
                 }
                 Err(Error::Missing { what, .. } | Error::Damaged(what)) => {

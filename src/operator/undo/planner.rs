@@ -98,6 +98,10 @@ pub(super) enum ChangeKey {
 pub(super) struct ReplacedNode {
     pub(super) former: NodeId,
     pub(super) left: NodeId,
+    /// The name.
+    pub(super) at: NameSlot,
+    /// True if an undo put the other one there.
+    pub(super) by_undo: bool,
     /// True if the other one may go back to where it was moved from.
     pub(super) is_moved: bool,
     /// The record that put it there, or that the former one left the name by.
@@ -175,9 +179,31 @@ impl UndoPlanner<'_, '_> {
         let seen = self.target.disk().path(node);
         seen.clone()
             .filter(|path| !in_trash(path))
+            .or_else(|| self.path_back(node))
             .or_else(|| self.target.path(node))
             .or_else(|| self.past.tree().path(node))
             .or(seen)
+    }
+
+    /// Returns whether a node has a name outside the trash now.
+    pub(super) fn is_seen(&self, node: NodeId) -> bool {
+        let disk = self.target.disk();
+        let is_shown = |(dir, _): NameSlot| disk.path(dir).is_some_and(|dir| !in_trash(&dir));
+        disk.every_place(node).any(is_shown)
+    }
+
+    /// Returns where a file that is not seen now comes back in place of another one.
+    pub(super) fn back_in_place(&self, node: NodeId) -> Option<&ReplacedNode> {
+        let mut pairs = self.replaced.iter().filter(|pair| pair.former == node);
+        pairs.next().filter(|_| !self.is_seen(node))
+    }
+
+    /// Returns the path at which a file comes back in place of another one.
+    fn path_back(&self, node: NodeId) -> Option<WorldPath> {
+        let (dir, name) = self.back_in_place(node)?.at;
+        let mut path = self.target.path(dir)?;
+        self.target.disk().push(&mut path, name)?;
+        Some(path)
     }
 
     pub(super) fn conflicting_record(&self, (dir, name): NameSlot) -> Option<RecordId> {
