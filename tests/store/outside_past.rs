@@ -140,6 +140,81 @@ fn a_file_that_its_owner_moved_over_another_is_not_shown_before() {
     }
 }
 
+/// The same of a file that has a further name, which stays: a record of a change may have that one, and tells the other
+/// one no more.
+#[test]
+fn a_linked_file_that_its_owner_moved_over_another_is_not_shown_before() {
+    need_mount!();
+    for (before, first, change, later) in [
+        (
+            "",
+            "ln a b; echo 2 >> a; echo 2 >> d/c",
+            "mv a d/c",
+            "echo 3 >> d/c",
+        ),
+        (
+            "",
+            "ln a b; echo 2 >> a; echo 2 >> d/c",
+            "mv a d/c; ln d/c e",
+            "echo 3 >> d/c",
+        ),
+        (
+            "",
+            "ln a b; echo 2 >> a; echo 2 >> a",
+            "mv a d/c",
+            "echo 3 > d/c",
+        ),
+        ("", "ln a b; echo 2 >> a", "mv a d/c", ""),
+        (
+            "ln a b",
+            "echo 2 >> a; echo 2 >> d/c",
+            "mv a d/c",
+            "echo 3 >> d/c",
+        ),
+        ("ln a b", "echo 2 >> a", "mv a d/c", ""),
+        ("ln a b", "chmod 600 a", "mv a d/c", "chmod 644 d/c"),
+    ] {
+        let (mut home, start) = home_before("echo z >> z");
+        owner(&home, before);
+        let mut points = vec![start];
+        for line in first.split("; ") {
+            home.sh(line);
+            points.push(point(&home));
+        }
+        home.umount();
+        owner(&home, change);
+        if !later.is_empty() {
+            home.mount_again();
+            home.sh(later);
+            home.umount();
+        }
+        for point in points {
+            let shown = cat(&home, "/d/c", &point);
+            let is_true =
+                shown.stdout.starts_with(b"1\n") || describe(&shown).contains("is unknown");
+            assert!(
+                is_true,
+                "{before}, {first}, {change}, {later} at {point}: {}",
+                describe(&shown)
+            );
+        }
+    }
+}
+
+/// A further name that the owner gave to a file shows its past, which records have at the other one.
+#[test]
+fn past_of_a_further_name_that_its_owner_gave_is_known() {
+    need_mount!();
+    let (mut home, _) = home_before("echo z >> z");
+    owner(&home, "ln a b");
+    home.sh("echo 2 >> a");
+    let first = point(&home);
+    home.sh("echo 3 >> a");
+    home.umount();
+    let shown = cat(&home, "/b", &first);
+    assert_eq!(shown.stdout, b"a\n2\n", "{}", describe(&shown));
+}
+
 /// A file that the home moved is known at both names, and by the name that it was opened by before.
 #[test]
 fn past_of_a_file_that_the_home_moved_and_changed_is_known() {
@@ -302,6 +377,34 @@ fn past_of_a_file_in_a_directory_that_the_home_moved_is_known() {
         let shown = cat(&home, path, &at);
         let case = format!("{first}, {second}, {change}");
         assert_eq!(shown.stdout, b"1\n2\n", "{case}: {}", describe(&shown));
+    }
+}
+
+/// A directory that the home moves takes along what the owner did to a file in it. What the home left there before is not
+/// shown after that, also where the owner has changed the file again since.
+#[test]
+fn what_an_owner_wrote_before_a_directory_was_moved_is_not_undone_in_the_past() {
+    need_mount!();
+    let left = "for i in 1 2 3; do echo $i; done > d/c";
+    for (moves, path) in [
+        ("mv d e", "/e/c"),
+        ("mv d e; mv e d", "/d/c"),
+        ("mkdir f; mv d f/e", "/f/e/c"),
+    ] {
+        for again in ["", "echo 5 >> $0", "chmod 600 $0", "echo 5 > n; mv n $0"] {
+            let (mut home, _) = home_before(left);
+            home.umount();
+            owner(&home, "echo 4 >> d/c");
+            home.mount_again();
+            home.sh(moves);
+            let point = point(&home);
+            home.umount();
+            owner(&home, &again.replace("$0", &path[1..]));
+            let shown = cat(&home, path, &point);
+            let is_true =
+                shown.stdout == b"1\n2\n3\n4\n" || describe(&shown).contains("is unknown");
+            assert!(is_true, "{moves}, {again}: {}", describe(&shown));
+        }
     }
 }
 

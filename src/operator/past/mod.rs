@@ -302,20 +302,18 @@ impl<'a> Past<'a> {
             Point::After(_) => {}
         }
         let found = layer.map(Arc::as_ptr);
+        if let Some((true, (session, seq))) = self.told_by_name(node, (path, ids), point)? {
+            self.tree.forget_content(node, (&session, seq));
+            return Ok(());
+        }
         // The latest record of a move after which the home took no stamp of the file.
         let mut unstamped = None;
         self.tree.drop_stamps_after(point);
         let mut records = FileRecords::new(self.store, (path, ids), point)?;
-        let (mut is_named, mut is_name_known) = (false, false);
+        let mut is_named = false;
         while let Some(mut next) = records.next()? {
-            let names = names_after(&next.record.op, ids);
-            let came_by_name = names.is_some_and(|names| {
-                !std::mem::replace(&mut is_name_known, true)
-                    && self.came_by_name(node, path, &names)
-            });
             // Of a link of another file, which was here then, the records on the way here tell nothing.
-            let is_other = matches!(&next.record.op, Op::Link { ids: of, .. } if *of != ids);
-            if came_by_name || is_other {
+            if matches!(&next.record.op, Op::Link { ids: of, .. } if *of != ids) {
                 let of = (&next.session, next.record.seq);
                 self.tree.forget_content(node, of);
                 return Ok(());
@@ -332,12 +330,14 @@ impl<'a> Past<'a> {
                 }
                 continue;
             }
-            if self.has_left(ids, &next) {
+            // Another file was there before a move: nothing tells which of the two was there after it.
+            let is_unsure = unstamped.is_some() && !next.names_it;
+            if !is_unsure && self.has_left(ids, &next) {
                 return self.compare_with_time(node, point, false);
             }
             self.tree.effects(&next.record, &next.session)?;
             if let Some((session, seq)) = &unstamped
-                && self.top_layer(node).map(Arc::as_ptr) != found
+                && (is_unsure || self.top_layer(node).map(Arc::as_ptr) != found)
             {
                 // It was changed before that record, or the home would have stamped it, or may have been.
                 self.tree.forget_content(node, (session, *seq));
@@ -387,11 +387,27 @@ impl<'a> Past<'a> {
     }
 
     /// Returns whether a file got the name that it has at a path from somebody outside the home, after a record that has
-    /// all its names: another file may have been there. A directory above may have another name without that.
-    fn came_by_name(&self, node: NodeId, path: &WorldPath, names: &[&WorldPath]) -> bool {
+    /// its names: another file may have been there. `None` where the names do not tell: the file has more links. A
+    /// directory above may have another name without that.
+    fn came_by_name(
+        &self,
+        node: NodeId,
+        path: &WorldPath,
+        names: &[&WorldPath],
+    ) -> Result<Option<bool>> {
+        if names.iter().any(|known| known.name() == path.name()) {
+            return Ok(Some(false));
+        }
         let count = self.tree.disk().stat(node).map_or(0, |there| there.nlink);
-        let has_all = usize::try_from(count).is_ok_and(|count| count <= names.len());
-        has_all && !names.iter().any(|known| known.name() == path.name())
+        if usize::try_from(count).is_ok_and(|count| count <= names.len()) {
+            return Ok(Some(true));
+        }
+        // Of a link, the name that it had before. Where that is gone without a record, it may be here now.
+        let Some(name) = names.last() else {
+            return Ok(None);
+        };
+        let is_gone = self.tree.resolve(name)? != Some(node);
+        Ok(is_gone.then_some(true))
     }
 
     /// Returns the record after a point by which a file was not at a path then, if so: the first one that tells its names
@@ -408,17 +424,38 @@ impl<'a> Past<'a> {
             return Ok(None);
         };
         let names = names_before(&record.op, ids).unwrap_or_default();
-        if !self.came_by_name(node, path, &names) {
+        let came = self.came_by_name(node, path, &names)?;
+        if came == Some(false) {
             return Ok(None);
         }
-        let mut earlier = FileRecords::new(self.store, (path, ids), point)?;
-        while let Some(earlier) = earlier.next()? {
-            if let Some(names) = names_after(&earlier.record.op, ids) {
-                let came = self.came_by_name(node, path, &names);
-                return Ok(came.then_some((session, record.seq)));
+        let earlier = self.told_by_name(node, (path, ids), point)?;
+        let came = earlier.map_or(came == Some(true), |(came, _)| came);
+        Ok(came.then_some((session, record.seq)))
+    }
+
+    /// Returns what the latest record up to a point that tells a file's names says: true if they are others than the one
+    /// at a path. `None` where no record tells.
+    fn told_by_name(
+        &self,
+        node: NodeId,
+        (path, ids): (&WorldPath, InodeNumbers),
+        point: &Point,
+    ) -> Result<Option<(bool, RecordId)>> {
+        let mut records = FileRecords::new(self.store, (path, ids), point)?;
+        while let Some(next) = records.next()? {
+            let FileRecord {
+                session, record, ..
+            } = next;
+            if let Some(names) = names_after(&record.op, ids)
+                && let Some(came) = self.came_by_name(node, path, &names)?
+            {
+                return Ok(Some((came, (session, record.seq))));
+            }
+            if record.op.content().is_none() && begins_file(&record.op, &next.path, ids) {
+                break;
             }
         }
-        Ok(Some((session, record.seq)))
+        Ok(None)
     }
 
     /// Compares a file with the time of the point reached, where no record up to it tells the content: what was made or
