@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::exit::ExitReason;
 use super::installed_parts::{InstalledPart, find_installed_parts};
 use super::output::{Printer, TextStyle, count};
-use crate::client::{self, trial};
+use crate::client::{self, HeldFor, trial};
 use crate::error::Result;
 use crate::exec::program::sandbox::{Backend, Launcher, MachineCapability, probe};
 
@@ -43,7 +43,9 @@ pub(super) fn doctor(args: &DoctorArgs) -> Result<ExitReason> {
     let mounting = try_mounting();
     let found = probe(&Launcher::of_this_program());
     let report = DoctorReport {
-        mount: mounting.iter().all(|one| one.works == Some(true)),
+        mount: mounting
+            .iter()
+            .all(|one| !one.needed || one.works == Some(true)),
         sandbox: found.backend.is_some(),
         backend: found.backend.map(Backend::name),
         mounting,
@@ -89,7 +91,7 @@ fn try_mounting() -> Vec<MachineCapability> {
         });
         return all;
     }
-    let mount = trial::try_mount().map(|home| {
+    let mount = trial::try_mount(HeldFor::Host).map(|home| {
         let data = if home.passthrough {
             "data moves at the disk's speed (passthrough)"
         } else {
@@ -97,7 +99,17 @@ fn try_mounting() -> Vec<MachineCapability> {
         };
         format!("a home was mounted, used and unmounted; {data}")
     });
+    let is_refused = mount.is_err();
     all.push(capability("mount", mount));
+    if is_refused {
+        let own = trial::try_mount(HeldFor::Sandboxes).map(|_| {
+            "`agent` and `run` have one all the same, in a user namespace of its own".to_owned()
+        });
+        all.push(MachineCapability {
+            needed: false,
+            ..capability("home of sandboxes", own)
+        });
+    }
     all
 }
 

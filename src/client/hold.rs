@@ -294,7 +294,11 @@ impl Client {
 impl Client {
     /// Has the daemon hand over a mount of a home that is at no path.
     pub(super) fn take_tree(&self) -> Result<OwnedFd> {
-        DaemonConnection::open_within(self.store.state(), UNMOUNT_LIMIT)?.take_tree()
+        let tree = DaemonConnection::open_within(self.store.state(), UNMOUNT_LIMIT)?.take_tree()?;
+        // Until it is asked for, the root belongs to user 0 (fuse_get_root_inode). In a user namespace that may have no
+        // such user, and then nothing can be made there (HAS_UNMAPPED_ID).
+        stat_fd(tree.as_fd())?;
+        Ok(tree)
     }
 
     /// Opens the scratch directory of the session that has this store mounted. Nothing: it is not mounted, or no

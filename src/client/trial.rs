@@ -2,6 +2,7 @@
 //! unmounted, and nothing of it stays.
 
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,14 +49,14 @@ pub fn try_device() -> Result<()> {
         .map_err(diagnosis::device_error)
 }
 
-/// Mounts a home in the temporary directory, uses it and unmounts it.
+/// Mounts a home in the temporary directory, for those who enter it, uses it and unmounts it.
 ///
 /// # Errors
 /// Those of making the store, of mounting, of what is done in the home, and of unmounting.
-pub fn try_mount() -> Result<TrialHome> {
+pub fn try_mount(entered: HeldFor) -> Result<TrialHome> {
     clear_leftovers(&std::env::temp_dir());
     let store = make_store()?;
-    let tried = mount_store(&store).and_then(use_home);
+    let tried = mount_store(&store, entered).and_then(use_home);
     // The home, if it could not be unmounted, is not below the store.
     let removed = std::fs::remove_dir_all(&store);
     let tried = tried?;
@@ -102,14 +103,14 @@ fn make_store() -> Result<PathBuf> {
 }
 
 /// Mounts the store. A directory in somebody's home is part of that home, in which nothing is tried.
-fn mount_store(store: &Path) -> Result<HomeHold> {
+fn mount_store(store: &Path, entered: HeldFor) -> Result<HomeHold> {
     if unmounted_store(store)?.is_none() {
         return Err(Error::refused(
             format!("{} lies in a mounted home", store.display()),
             "Set TMPDIR to a directory outside of homes.",
         ));
     }
-    hold(store, None, HeldFor::Host, &|_| Ok(())).map_err(|error| match error.kind() {
+    hold(store, None, entered, &|_| Ok(())).map_err(|error| match error.kind() {
         // What the disk of the temporary directory cannot do says nothing of other disks.
         FailureKind::System => {
             let (what, _) = error.into_words();
@@ -121,18 +122,25 @@ fn mount_store(store: &Path) -> Result<HomeHold> {
 
 fn use_home(hold: HomeHold) -> Result<TrialHome> {
     let home = hold.mounted_at();
-    let file = home.join("trial");
+    let root = hold.open_home()?;
+    let file = PathBuf::from(format!("/proc/self/fd/{}/trial", root.as_raw_fd()));
     let content = b"written in the home\n";
-    std::fs::write(&file, content).map_err(|error| trial_error(&file, "written", &error))?;
-    let read = std::fs::read(&file).map_err(|error| trial_error(&file, "read", &error))?;
+    std::fs::write(&file, content)
+        .map_err(|error| trial_error(&home.join("trial"), "written", &error))?;
+    let read =
+        std::fs::read(&file).map_err(|error| trial_error(&home.join("trial"), "read", &error))?;
     if read != content {
         let error = std::io::Error::from(ErrorKind::InvalidData);
-        return Err(trial_error(&file, "read as it was written", &error));
+        return Err(trial_error(
+            &home.join("trial"),
+            "read as it was written",
+            &error,
+        ));
     }
     let status = hold.client().status()?;
     let passthrough =
         status.is_some_and(|status| status.mechanisms.get("passthrough") == Some(&true.into()));
-    drop(hold);
+    drop((root, hold));
     if table::find(&home).is_some() {
         // The daemon could not unmount it, and has ended: the same attempt says why.
         unmount(&home, true)?;

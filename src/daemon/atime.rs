@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use rustix::fs::StatVfsMountFlags;
-use rustix::mount::MountFlags;
+use rustix::mount::{MountAttrFlags, MountFlags};
 
 use crate::error::{Error, Result};
 
@@ -85,6 +85,19 @@ impl AccessTimeSetting {
                 "Leave the option out, or give it to the store first: `mount --bind {shown} {shown}` and `mount -o remount,bind,{words} {shown}`."
             ),
         ))
+    }
+
+    /// Returns the attributes for fsmount(2).
+    pub fn attributes(self) -> MountAttrFlags {
+        let times = match self.times {
+            Some(AccessTimes::Never) => MountAttrFlags::MOUNT_ATTR_NOATIME,
+            Some(AccessTimes::Always) => MountAttrFlags::MOUNT_ATTR_STRICTATIME,
+            Some(AccessTimes::Seldom) | None => MountAttrFlags::MOUNT_ATTR_RELATIME,
+        };
+        match self.not_of_directories {
+            true => times | MountAttrFlags::MOUNT_ATTR_NODIRATIME,
+            false => times,
+        }
     }
 
     /// Returns the flags for mount(2).

@@ -1,13 +1,15 @@
 //! The keeper of a home that only sandboxes enter: a process in a mount namespace of its own, in which that home is all
-//! that is mounted, so no path of the host leads into it. It hands clones of the mount out as descriptors.
+//! that is mounted, so no path of the host leads into it. It hands clones of the mount out as descriptors. Where nothing
+//! can be mounted on the host, it mounts the home itself.
 //!
 //! Owns both ends of that: the process, and what the daemon asks it. The daemon cannot do this itself: a user may clone
-//! mounts only in a user namespace, where the owners of most files have no numbers.
+//! mounts, and mount, only in a user namespace, where the owners of most files have no numbers.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use parking_lot::Mutex;
@@ -23,12 +25,17 @@ use rustix::net::{
 };
 
 use crate::error::{Error, Result, reason};
+use crate::mounts::diagnosis;
+use crate::sys::namespaces::UserNamespace;
 
 /// The word that makes a program the keeper: [`helper::run`](crate::helper::run) recognises it.
 pub const KEEPER_WORD: &str = "__home";
 
 /// The longest message: a path.
 const MAX_MESSAGE: usize = 4096;
+
+/// The beginning of the request to mount a home; a path begins with `/`.
+const MOUNT_WORD: &str = "mount ";
 
 /// The directory on which the keeper's own root is mounted until it is the root: a directory that every system has.
 const ROOT_MOUNT_POINT: &str = "/tmp";
@@ -71,6 +78,17 @@ impl HomeKeeper {
     /// Errors of the system calls: `EPERM` where a user may have no mount namespace.
     pub(super) fn take(&self, home: &Path) -> Result<()> {
         self.ask(home.as_os_str().as_bytes()).map(drop)
+    }
+
+    /// Has the keeper mount the home in a user namespace of its own, and returns the descriptor on which its requests
+    /// come. Only the user and the group of this process have numbers there, so the home must be for them.
+    ///
+    /// # Errors
+    /// Errors of the system calls: `EPERM` where a user may have no user namespace, `EACCES` where /dev/fuse is not for
+    /// everybody.
+    pub(super) fn mount(&self, attributes: MountAttrFlags) -> Result<OwnedFd> {
+        let message = format!("{MOUNT_WORD}{}", attributes.bits());
+        self.ask(message.as_bytes())?.ok_or_else(has_ended)
     }
 
     /// Returns a clone of the home's mount, which is nowhere yet.
@@ -118,18 +136,18 @@ fn has_ended() -> Error {
 /// Does the keeper's work, until the other end of its standard input is closed.
 pub fn run_keeper() {
     let _ = rustix::thread::set_name(c"trumanfs");
-    // Closes /proc/PID/root and cwd to processes of this user.
-    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let socket = rustix::stdio::stdin();
-    let Ok((path, _)) = receive(socket) else {
+    let Ok((request, _)) = receive(socket) else {
         return;
     };
-    let home = PathBuf::from(std::ffi::OsString::from_vec(path));
-    let taken = take_alone(&home);
-    if answer(socket, taken.as_ref().err(), None).is_err() {
+    let taken = take_alone(&request);
+    let device = taken.as_ref().ok().and_then(|(_, device)| device.as_ref());
+    if answer(socket, taken.as_ref().err(), device).is_err() {
         return;
     }
-    let Ok(tree) = taken else { return };
+    let Ok((tree, device)) = taken else { return };
+    // The home ends with the daemon, which has the other copy.
+    drop(device);
     while receive(socket).is_ok_and(|(request, _)| !request.is_empty()) {
         let cloned = clone(&tree, "");
         let sent = answer(socket, cloned.as_ref().err(), cloned.as_ref().ok());
@@ -139,12 +157,29 @@ pub fn run_keeper() {
     }
 }
 
-/// Leaves the mounts of the host, but for a home: the others must not stay in use because of this process.
-fn take_alone(home: &Path) -> rustix::io::Result<OwnedFd> {
-    crate::sys::namespaces::leave_mounts()?;
+/// Leaves the mounts of the host, but for a home: the others must not stay in use because of this process. Returns the
+/// home, and where it is mounted here, the descriptor for its requests.
+fn take_alone(request: &[u8]) -> rustix::io::Result<(OwnedFd, Option<OwnedFd>)> {
+    let attributes = std::str::from_utf8(request)
+        .ok()
+        .and_then(|text| text.strip_prefix(MOUNT_WORD)?.parse().ok())
+        .map(MountAttrFlags::from_bits_retain);
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    crate::sys::namespaces::leave_mounts(match attributes {
+        Some(_) => UserNamespace::OfOwnIds,
+        None => UserNamespace::IfNeeded,
+    })?;
+    // Closes /proc/PID/root and cwd to processes of this user.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     rustix::mount::mount_change("/", private)?;
-    let tree = clone(CWD, home)?;
+    let (tree, device) = match attributes {
+        Some(attributes) => {
+            let (tree, device) = mount(attributes, uid.as_raw(), gid.as_raw())?;
+            (tree, Some(device))
+        }
+        None => (clone(CWD, Path::new(OsStr::from_bytes(request)))?, None),
+    };
     let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     rustix::mount::fsconfig_create(context.as_fd())?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
@@ -158,7 +193,31 @@ fn take_alone(home: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::process::chdir("/")?;
     // Only what is mounted somewhere can be cloned again.
     attach(&tree, Path::new("/"))?;
-    Ok(tree)
+    Ok((tree, device))
+}
+
+/// Mounts a home that is nowhere yet, for a user and a group of this user namespace. The kernel wants the device opened
+/// in the namespace in which it is mounted (fuse_fill_super).
+fn mount(attributes: MountAttrFlags, uid: u32, gid: u32) -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    let device = diagnosis::open_device()?;
+    let context = rustix::mount::fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [
+        ("source", "trumanfs".to_owned()),
+        ("subtype", "trumanfs".to_owned()),
+        ("fd", device.as_raw_fd().to_string()),
+        ("rootmode", "40000".to_owned()),
+        ("user_id", uid.to_string()),
+        ("group_id", gid.to_string()),
+    ] {
+        rustix::mount::fsconfig_set_string(context.as_fd(), key, value)?;
+    }
+    rustix::mount::fsconfig_create(context.as_fd())?;
+    let tree = rustix::mount::fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes | MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
+    )?;
+    Ok((tree, device))
 }
 
 fn clone(dir: impl AsFd, path: impl rustix::path::Arg) -> rustix::io::Result<OwnedFd> {

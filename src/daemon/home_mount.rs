@@ -21,8 +21,9 @@ pub(super) struct HomeMount {
     /// Its device, as the registry of mounts names it.
     device: Option<String>,
     keeper: Option<HomeKeeper>,
-    /// Why it has no keeper, if it should have one.
-    refusal: Option<Error>,
+    shown_owner: Option<(u32, u32)>,
+    /// The difference to a home that is mounted as usual, if there is one.
+    notice: Option<String>,
     /// True if the directory that was made for the home goes with it.
     is_temporary: bool,
 }
@@ -36,16 +37,54 @@ impl HomeMount {
         let (uid, gid) = checked.ids();
         let keeper = wanted.only_in_sandboxes.then(HomeKeeper::start);
         let requests = try_owner(checked)
-            .and_then(|()| mount(&checked.home, &wanted.mount, checked.access, uid, gid))?;
-        let mut mounted = HomeMount {
+            .and_then(|()| mount(&checked.home, &wanted.mount, checked.access, uid, gid));
+        match (requests, keeper) {
+            (Ok(requests), keeper) => {
+                let mut mounted = HomeMount {
+                    home: checked.home.clone(),
+                    device: table::find(&checked.home).map(|mounted| mounted.device),
+                    keeper: None,
+                    shown_owner: None,
+                    notice: None,
+                    is_temporary: wanted.while_held,
+                };
+                if let Some(Err(why)) = keeper.map(|keeper| mounted.hand_over(keeper?)) {
+                    mounted.notice = Some(format!(
+                        "the home is at a path of this machine, so links that lead out do not exist in it: {why}"
+                    ));
+                }
+                return Ok((mounted, requests));
+            }
+            (Err(refusal), Some(Ok(keeper))) if checked.owner.is_none() => {
+                HomeMount::mount_at_keeper(keeper, wanted, checked, refusal)
+            }
+            (Err(refusal), _) => Err(refusal),
+        }
+    }
+
+    /// Has a keeper mount the home, where nothing can be mounted on the host.
+    fn mount_at_keeper(
+        keeper: HomeKeeper,
+        wanted: &MountOptions,
+        checked: &PreflightResult,
+        refusal: Error,
+    ) -> Result<(HomeMount, OwnedFd)> {
+        let attributes = wanted.mount.attributes(checked.access);
+        let (what, remedy) = refusal.into_words();
+        let requests = keeper.mount(attributes).map_err(|why| {
+            let both = format!("{what}; in a user namespace of its own: {why}");
+            Error::refused(both, remedy)
+        })?;
+        let mounted = HomeMount {
             home: checked.home.clone(),
-            device: table::find(&checked.home).map(|mounted| mounted.device),
-            keeper: None,
-            refusal: None,
+            device: None,
+            keeper: Some(keeper),
+            shown_owner: Some(checked.ids()),
+            notice: Some(format!(
+                "the home is in a user namespace of its own, where everything shows as yours: {what}"
+            )),
             is_temporary: wanted.while_held,
         };
-        let handed_over = keeper.map(|keeper| mounted.hand_over(keeper?));
-        mounted.refusal = handed_over.and_then(Result::err);
         Ok((mounted, requests))
     }
 
@@ -62,12 +101,14 @@ impl HomeMount {
         self.keeper.is_some()
     }
 
-    /// Says what it means that a home has no keeper that should have one: it is at a path, with the links of one.
-    pub(super) fn refusal(&self) -> Option<String> {
-        let why = self.refusal.as_ref()?;
-        Some(format!(
-            "the home is at a path of this machine, so links that lead out do not exist in it: {why}"
-        ))
+    /// Returns the user and the group to whom everything in the home is shown to belong, if only they have numbers there.
+    pub(super) fn shown_owner(&self) -> Option<(u32, u32)> {
+        self.shown_owner
+    }
+
+    /// Returns what is different in this home from one that is mounted as usual.
+    pub(super) fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     /// Returns a mount of the home for a sandbox; nothing if it is found at its path.

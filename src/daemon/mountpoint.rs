@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::mount::MountFlags;
+use rustix::mount::{MountAttrFlags, MountFlags};
 
 use super::atime::{AccessTimeSetting, AccessTimes};
 use crate::error::{Error, Result, reason};
@@ -29,6 +29,16 @@ pub struct HomeMountFlags {
     pub access: AccessTimeSetting,
     /// Others than the owner get in, and the kernel checks permissions.
     pub allow_other: bool,
+}
+
+impl HomeMountFlags {
+    /// Returns the attributes for fsmount(2), with the access times that the store has.
+    pub(super) fn attributes(&self, access: AccessTimeSetting) -> MountAttrFlags {
+        let mut attributes = access.attributes();
+        attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, self.read_only);
+        attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, self.no_exec);
+        attributes
+    }
 }
 
 /// Mounts a home for a user, with the access times that the store has, and returns the descriptor on which its requests

@@ -60,8 +60,8 @@ pub(super) fn run(
     let (world, settled) = World::begin_session((root, None), options)?;
     let log = start_log(log_to, &world);
     let settled: Vec<String> = settled.iter().map(ToString::to_string).collect();
-    if let Some(refusal) = early.as_ref().and_then(|(mount, _)| mount.refusal()) {
-        world.notices().set("sandboxes", refusal);
+    if let Some(notice) = early.as_ref().and_then(|(mount, _)| mount.notice()) {
+        world.notices().set("sandboxes", notice.to_owned());
     }
     let notices = world.notices().all();
     settled
@@ -132,6 +132,7 @@ fn world_options(wanted: &MountOptions, checked: &PreflightResult, detached: boo
 fn make_shared_state(
     wanted: &MountOptions,
     checked: &PreflightResult,
+    mount: &HomeMount,
     world: World,
 ) -> Result<(Arc<SharedState>, Option<Arc<DirWatcher>>)> {
     let root = world.root().dir(&WorldPath::root())?;
@@ -174,6 +175,7 @@ fn make_shared_state(
             ttl: wanted.cache_ttl,
             xattr: wanted.xattr,
             passthrough: wanted.passthrough && may_pass_through(),
+            shown_owner: mount.shown_owner(),
         },
         world,
         owner: checked.owner.clone(),
@@ -214,7 +216,7 @@ fn serve(
     (mount, device): (&Arc<HomeMount>, OwnedFd),
     ready: impl FnOnce(),
 ) -> Result<()> {
-    let (shared, watcher) = make_shared_state(wanted, checked, world)?;
+    let (shared, watcher) = make_shared_state(wanted, checked, mount, world)?;
     let writers = HomeWriters(Arc::downgrade(&shared));
     shared.world.finalizer().start(Box::new(writers));
     let writers = HomeWriters(Arc::downgrade(&shared));

@@ -8,8 +8,14 @@ use rustix::fs::FileType;
 use crate::error::Error;
 use crate::world::{Meta, SetAttrs, SetTime, Time};
 
-/// Translates attributes, with the inode number and link count that the occupant sees.
-pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
+/// Translates attributes, with the inode number, the link count and the owner that the occupant sees.
+pub(super) fn attributes(
+    number: u64,
+    nlink: u32,
+    shown_owner: Option<(u32, u32)>,
+    meta: &Meta,
+) -> FileAttr {
+    let (uid, gid) = shown_owner.unwrap_or((meta.uid, meta.gid));
     FileAttr {
         ino: INodeNo(number),
         size: meta.size,
@@ -21,8 +27,8 @@ pub(super) fn attributes(number: u64, nlink: u32, meta: &Meta) -> FileAttr {
         kind: fuse_kind(meta.kind),
         perm: (meta.mode & 0o7777) as u16,
         nlink,
-        uid: meta.uid,
-        gid: meta.gid,
+        uid,
+        gid,
         rdev: 0,
         blksize: meta.blksize,
         flags: 0,

@@ -17,6 +17,11 @@ use crate::world::view::in_trash;
 use crate::world::{Caller, LocatedNode, Meta, SetAttrs, SetTime, Time};
 
 impl FileSystem {
+    /// Translates attributes, with a number and a link count, and with the owner that this home shows.
+    pub(super) fn shown_attributes(&self, number: u64, nlink: u32, meta: &Meta) -> FileAttr {
+        attributes(number, nlink, self.shared.options.shown_owner, meta)
+    }
+
     /// Returns attributes for the kernel, and how long it may cache them.
     pub(super) fn attributes_of(
         &self,
@@ -24,7 +29,7 @@ impl FileSystem {
         meta: &Meta,
         number: u64,
     ) -> (Duration, FileAttr) {
-        let attr = attributes(number, self.link_count(located, meta), meta);
+        let attr = self.shown_attributes(number, self.link_count(located, meta), meta);
         (self.entry_ttl(self.ttl_of(number, located), &attr), attr)
     }
 
@@ -36,7 +41,10 @@ impl FileSystem {
             Err(error) => {
                 let handle = self.shared.handles.of_node(number).ok_or(error)?;
                 let meta = stat_fd(handle.as_fd())?;
-                Ok((Duration::ZERO, attributes(number, meta.nlink, &meta)))
+                Ok((
+                    Duration::ZERO,
+                    self.shown_attributes(number, meta.nlink, &meta),
+                ))
             }
         }
     }

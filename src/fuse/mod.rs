@@ -102,6 +102,9 @@ pub struct FuseOptions {
     pub xattr: bool,
     /// True if the kernel may access the store's files itself (needs CAP_SYS_ADMIN).
     pub passthrough: bool,
+    /// The user and the group to whom everything is shown to belong, where no others have numbers: the kernel lets
+    /// nobody change a file whose owner has none (`HAS_UNMAPPED_ID`). What may be done is the store's decision as ever.
+    pub shown_owner: Option<(u32, u32)>,
 }
 
 /// The mechanisms in force.
@@ -376,7 +379,8 @@ impl FileSystem {
         let number = self
             .inodes()
             .record_lookup(parent, name, meta.id, meta.born);
-        attr::attributes(number, self.world().links_shown(meta, false), meta)
+        let nlink = self.world().links_shown(meta, false);
+        self.shown_attributes(number, nlink, meta)
     }
 
     fn link_count(&self, located: &LocatedNode, meta: &Meta) -> u32 {

@@ -249,6 +249,49 @@ fn root_that_cannot_mount_has_its_cause_named() {
     }
 }
 
+/// A home for sandboxes alone is mounted in a user namespace of its own then.
+#[test]
+fn agent_works_where_nothing_can_be_mounted_on_the_host() {
+    need_root!("to make a device");
+    need_tools!("unshare", "setpriv");
+    let script = r#"/bin/sh -ec 'mkdir -m 700 state; export XDG_STATE_HOME=$PWD/state
+        "$0" agent --store store -- /bin/sh -ec "echo new >f; mv f g; cat g; ln -s /etc/passwd l; grep -c root l || true"
+        "$0" undo store --run last; ls -A store'"#;
+    for (user, prepare, before) in [
+        (USER, r#"ln -s /bin/mkdir /bin/ls bin; PATH="$PWD/bin""#, ""),
+        (USER, "", "--no-new-privs"),
+        (USER, "", "--bounding-set=-sys_admin"),
+        (0, "", "--bounding-set=-sys_admin"),
+    ] {
+        let prepare = format!("chown {user} .; {prepare}");
+        let output = run(user, &prepare, &format!("{before} {script}"), &[]);
+        let (said, told) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{}", describe(&output));
+        assert!(said.starts_with("new\n"), "{}", describe(&output));
+        assert!(told.contains("in a user namespace of its own"), "{told}");
+        assert!(said.contains("undone"), "{said}");
+        let left = said.lines().skip_while(|line| !line.contains("undone"));
+        assert!(
+            !left.skip(1).any(|line| ["f", "g", "l"].contains(&line)),
+            "{said}"
+        );
+        let one = doctor(user, &prepare, before, "home of sandboxes");
+        assert_eq!(one["works"], true, "{one}");
+    }
+    // Both reasons are named where that is refused as well.
+    let forbidden = "echo 0 >/proc/sys/user/max_mnt_namespaces";
+    let before =
+        format!("\"$unshare\" --user --map-root-user bash -c '{forbidden}; exec \"$@\"' bash");
+    let output = run(0, "", &before, &["agent", "--store", "store", "--", "true"]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{told}");
+    assert!(told.contains("in a user namespace of its own: "), "{told}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// What only the command line of `mount` can bring about.
 #[test]
 fn refused_mount_has_its_cause_named() {
