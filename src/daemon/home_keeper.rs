@@ -188,11 +188,15 @@ fn take_alone(request: &[u8]) -> rustix::io::Result<(OwnedFd, Option<OwnedFd>)> 
     attach(&root, Path::new(ROOT_MOUNT_POINT))?;
     rustix::process::fchdir(&root)?;
     // With one and the same directory for both, the old root comes to lie on the new one; pivot_root(2).
-    rustix::process::pivot_root(".", ".")?;
-    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
-    rustix::process::chdir("/")?;
+    match rustix::process::pivot_root(".", ".") {
+        Ok(()) => rustix::mount::unmount(".", UnmountFlags::DETACH)?,
+        // A filter refuses it, as Docker's does: the mounts of the container stay in use.
+        Err(Errno::PERM) => {}
+        Err(errno) => return Err(errno),
+    }
     // Only what is mounted somewhere can be cloned again.
-    attach(&tree, Path::new("/"))?;
+    attach(&tree, Path::new("."))?;
+    rustix::process::chdir("/")?;
     Ok((tree, device))
 }
 

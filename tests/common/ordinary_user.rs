@@ -42,6 +42,7 @@ const LACKING: &[&str] = &[
     "system-python",
     "browser",
     "containers",
+    "container-filter",
     "ssh-server",
     "go",
     "apparmor",

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use trumanfs::mounts::obstacle::CONTAINER_OPTIONS;
 
-use crate::common::{binary, describe, need_root, need_tools, run_limited};
+use crate::common::{binary, describe, need_root, need_tools, run_limited, skip};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,6 +27,55 @@ struct Options {
     admin: bool,
     /// `--device /dev/fuse`.
     fuse: bool,
+    /// The whole filter, as a package has it, in place of what it refuses of what is tried here.
+    whole_filter: bool,
+}
+
+/// The filter of system calls of Docker and podman, as the package golang-github-containers-common has it.
+const PROFILE: &str = "/usr/share/containers/seccomp.json";
+
+/// Returns that filter for a container with these capabilities, as runc takes it.
+fn whole_filter(capabilities: &[&str]) -> Value {
+    let profile: Value = serde_json::from_slice(&fs::read(PROFILE).unwrap()).unwrap();
+    let has_any = |wanted: &Value, list: &str, known: &[&str]| {
+        let names = wanted[list].as_array().into_iter().flatten();
+        names
+            .filter_map(Value::as_str)
+            .any(|name| known.contains(&name))
+    };
+    let arches = [if cfg!(target_arch = "x86_64") {
+        "amd64"
+    } else {
+        "arm64"
+    }];
+    let is_in_force = |rule: &&Value| {
+        let (with, without) = (&rule["includes"], &rule["excludes"]);
+        (with["caps"].as_array().is_none_or(Vec::is_empty) || has_any(with, "caps", capabilities))
+            && (with["arches"].as_array().is_none_or(Vec::is_empty)
+                || has_any(with, "arches", &arches))
+            && !has_any(without, "caps", capabilities)
+            && !has_any(without, "arches", &arches)
+    };
+    let rules = profile["syscalls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(is_in_force);
+    let rules: Vec<Value> = rules
+        .map(|rule| {
+            let mut rule = rule.clone();
+            let rule_fields = rule.as_object_mut().unwrap();
+            rule_fields
+                .retain(|key, _| ["names", "action", "args", "errnoRet"].contains(&key.as_str()));
+            rule_fields.retain(|_, value| !value.is_null());
+            rule
+        })
+        .collect();
+    json!({
+        "defaultAction": profile["defaultAction"],
+        "defaultErrnoRet": profile["defaultErrnoRet"].as_u64().unwrap_or(1),
+        "syscalls": rules,
+    })
 }
 
 impl Options {
@@ -161,7 +210,9 @@ fn fill(config: &mut Value, options: Options, script: &str) {
         config["linux"]["maskedPaths"] = json!([]);
         config["linux"]["readonlyPaths"] = json!([]);
     }
-    if !options.unfiltered && options.admin {
+    if options.whole_filter {
+        config["linux"]["seccomp"] = whole_filter(&capabilities);
+    } else if !options.unfiltered && options.admin {
         config["linux"]["seccomp"] = json!({
             "defaultAction": "SCMP_ACT_ALLOW",
             "syscalls": [{"names": ["pivot_root"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}],
@@ -194,7 +245,7 @@ macro_rules! need_containers {
         need_tools!("runc");
         let tried = Container::new(Options::default(), "exit 42").run();
         if tried.status.code() != Some(42) {
-            crate::need::skip!("containers", "runc starts none: {}", describe(&tried));
+            skip!("containers", "runc starts none: {}", describe(&tried));
         }
     };
 }
@@ -216,19 +267,13 @@ fn doctor(options: Options) -> (bool, String) {
 fn each_option_that_a_container_lacks_is_named() {
     need_containers!();
     let (works, remedy) = doctor(Options::default());
-    assert!(
-        !works && remedy.contains("--security-opt seccomp=unconfined"),
-        "{remedy}"
-    );
+    assert!(!works && remedy.contains("--cap-add SYS_ADMIN"), "{remedy}");
     let unfiltered = Options {
         unfiltered: true,
         ..Options::default()
     };
-    let (works, remedy) = doctor(unfiltered);
-    assert!(
-        !works && remedy.contains("--security-opt systempaths=unconfined"),
-        "{remedy}"
-    );
+    // The container's /proc is shown.
+    assert_eq!(doctor(unfiltered), (true, String::new()));
     let with_both = Options {
         uncovered: true,
         ..unfiltered
@@ -259,12 +304,120 @@ fn a_program_runs_in_a_container_or_what_is_missing_is_named() {
         admin: true,
         ..fuse
     };
-    refused(admin, "--security-opt systempaths=unconfined");
+    let ran = |options, warning: &str| {
+        let output = run(options);
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+        assert_eq!(output.stdout, b"hello\n", "{}", describe(&output));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(warning), "{}", describe(&output));
+    };
+    // Docker's filter still refuses pivot_root(2), and parts of /proc are covered.
+    ran(admin, "the program sees the container's");
     let uncovered = Options {
         uncovered: true,
         ..admin
     };
-    refused(uncovered, "--security-opt seccomp=unconfined");
+    ran(uncovered, "");
+}
+
+#[test]
+fn doctor_says_whose_proc_a_sandbox_shows() {
+    need_containers!();
+    let unfiltered = Options {
+        unfiltered: true,
+        ..Options::default()
+    };
+    let output = Container::new(unfiltered, "exec /opt/trumanfs doctor --json").run();
+    let report: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)));
+    let all = report["capabilities"].as_array().unwrap();
+    let proc = all.iter().find(|one| one["name"] == "proc").unwrap();
+    let found = proc["found"].as_str().unwrap();
+    assert!(found.contains("the container's"), "{proc}");
+}
+
+/// Where parts of /proc are covered, the program sees the container's: names and arguments of its processes, and nothing
+/// that these have open, where they work, what they were given, or their memory.
+#[test]
+fn other_processes_of_a_container_are_closed_to_a_program() {
+    need_containers!();
+    need_tools!("python3");
+    let look = r#"
+import os
+own = os.readlink("/proc/self")
+others = [p for p in os.listdir("/proc") if p.isdigit() and p != own and int(p) < 10]
+assert "1" in others, others
+for p in others:
+    for part in ["root", "cwd", "exe"]:
+        try: print("open", p, part, os.readlink(f"/proc/{p}/{part}"))
+        except OSError: pass
+    for part in ["environ", "mem", "maps", "auxv", "syscall", "stack", "io"]:
+        try: print("open", p, part, open(f"/proc/{p}/{part}", "rb").read(1))
+        except OSError: pass
+    try:
+        for fd in os.listdir(f"/proc/{p}/fd"):
+            print("open", p, "fd", os.readlink(f"/proc/{p}/fd/{fd}"))
+    except OSError: pass
+    for part in ["cmdline", "comm"]: open(f"/proc/{p}/{part}").read()
+try: open("/proc/sys/kernel/hostname", "w"); print("open: writable")
+except OSError: pass
+assert not os.path.exists("/proc/keys") or not open("/proc/keys").read()
+for way in ["/..", "/../..", "/proc/self/root/.."]:
+    names = os.listdir(way)
+    assert "opt" not in names and "run" not in names, (way, names)
+mounts = open("/proc/self/mountinfo").read()
+assert " /opt " not in mounts and " /run " not in mounts, mounts
+print("looked")
+"#;
+    let script = format!(
+        "mkdir /tmp/store; cat >/tmp/store/look.py <<'E'\n{look}\nE\nexport SECRET=1; /opt/trumanfs agent --store /tmp/store -- python3 look.py"
+    );
+    for options in [
+        "--device /dev/fuse --cap-add SYS_ADMIN",
+        "--device /dev/fuse --cap-add SYS_ADMIN --security-opt seccomp=unconfined",
+    ] {
+        let output = Container::new(Options::parse(options), &script).run();
+        assert_eq!(output.stdout, b"looked\n", "{}", describe(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    }
+}
+
+/// What Docker's filter refuses besides is not in the way.
+#[test]
+fn agent_works_under_the_whole_filter_of_a_container() {
+    need_containers!();
+    if !Path::new(PROFILE).exists() {
+        skip!(
+            "container-filter",
+            "no {PROFILE} (package golang-github-containers-common)"
+        );
+    }
+    let script = "mkdir /tmp/store; echo one >/tmp/store/f; cd /tmp/store
+        /opt/trumanfs agent -- sh -c 'echo two >>f; mv f g; ln -s /etc/passwd l; cat g; python3 -c \"import ssl\"' || exit 1
+        /opt/trumanfs undo . --run last >&2 && cat f && ls";
+    let options = Options {
+        admin: true,
+        fuse: true,
+        whole_filter: true,
+        ..Options::default()
+    };
+    let output = Container::new(options, script).run();
+    assert_eq!(output.status.code(), Some(0), "{}", describe(&output));
+    assert_eq!(
+        output.stdout,
+        b"one\ntwo\none\nf\n",
+        "{}",
+        describe(&output)
+    );
+    // Without the capability nothing starts, and the options are named.
+    let bare = Options {
+        whole_filter: true,
+        ..Options::default()
+    };
+    let output = Container::new(bare, script).run();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(said.contains(CONTAINER_OPTIONS), "{}", describe(&output));
 }
 
 /// The line of options that every remedy has, and the documents: with it all works, for root and for an ordinary user.

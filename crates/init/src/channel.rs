@@ -14,6 +14,7 @@ use rustix::net::{
 
 use crate::error::{Step, StepFailure};
 use crate::limit::LimitKind;
+use crate::proc::ProcOwner;
 use crate::sys::program::ResourceUsage;
 
 /// The most descriptors that the kernel takes in one message.
@@ -22,8 +23,9 @@ pub const MAX_DESCRIPTORS: usize = 250;
 /// A message of the first process to the launcher.
 #[derive(Debug)]
 pub enum InitMessage {
-    /// Everything is set up, and the program is being started. The sockets that the launcher gets.
-    SetUp(Vec<OwnedFd>),
+    /// Everything is set up, and the program is being started. The sockets that the launcher gets, and whose `/proc` the
+    /// sandbox has.
+    SetUp(Vec<OwnedFd>, ProcOwner),
     /// Something failed, and nothing runs.
     Failed(StepFailure),
     /// The program has ended with this wait status. What was used, if nothing else is left in the sandbox.
@@ -117,14 +119,18 @@ pub fn receive_orders(channel: impl AsFd) -> rustix::io::Result<Option<(Vec<u8>,
 }
 
 /// Says that everything is set up, with the sockets that the launcher gets.
-pub fn send_set_up(channel: impl AsFd, sockets: &[OwnedFd]) -> rustix::io::Result<()> {
+pub fn send_set_up(
+    channel: impl AsFd,
+    sockets: &[OwnedFd],
+    proc: ProcOwner,
+) -> rustix::io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
     let mut space = vec![MaybeUninit::uninit(); SendAncillaryMessage::ScmRights(&fds).size()];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&fds)) {
         return Err(Errno::MSGSIZE);
     }
-    let bytes = InitMessage::SetUp(Vec::new()).to_bytes();
+    let bytes = InitMessage::SetUp(Vec::new(), proc).to_bytes();
     let text = [IoSlice::new(&bytes)];
     rustix::net::sendmsg(channel, &text, &mut control, SendFlags::NOSIGNAL).map(drop)
 }
@@ -165,13 +171,13 @@ pub fn receive(channel: impl AsFd) -> rustix::io::Result<Option<InitMessage>> {
     }
     .bytes;
     let message = bytes.get(..len).and_then(InitMessage::from_bytes);
-    if let Some(InitMessage::SetUp(mut sockets)) = message {
+    if let Some(InitMessage::SetUp(mut sockets, proc)) = message {
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(some) = message {
                 sockets.extend(some);
             }
         }
-        return Ok(Some(InitMessage::SetUp(sockets)));
+        return Ok(Some(InitMessage::SetUp(sockets, proc)));
     }
     Ok(message)
 }
@@ -180,7 +186,7 @@ impl InitMessage {
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::SetUp(_) => out.push(0),
+            Self::SetUp(_, proc) => out.extend([0, *proc as u8]),
             Self::Failed(error) => {
                 out.push(1);
                 put(error, &mut out);
@@ -214,7 +220,7 @@ impl InitMessage {
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match bytes {
-            [0] => Some(Self::SetUp(Vec::new())),
+            [0, proc] => Some(Self::SetUp(Vec::new(), ProcOwner::from_number(*proc)?)),
             [1, error @ ..] => Some(Self::Failed(get(error)?)),
             [2, rest @ ..] => {
                 let (status, rest) = rest.split_at_checked(4)?;
@@ -306,7 +312,7 @@ mod tests {
         let (received, fds) = receive_orders(&theirs).unwrap().unwrap();
         assert_eq!((received, fds.len()), (orders, 2));
         for message in [
-            InitMessage::SetUp(Vec::new()),
+            InitMessage::SetUp(Vec::new(), ProcOwner::Container),
             InitMessage::Ended(256, None),
             InitMessage::Ended(
                 9,
@@ -324,9 +330,9 @@ mod tests {
             let received = receive(&ours).unwrap().unwrap();
             assert_eq!(format!("{received:?}"), format!("{message:?}"));
         }
-        send_set_up(&theirs, &fds).unwrap();
+        send_set_up(&theirs, &fds, ProcOwner::Sandbox).unwrap();
         match receive(&ours).unwrap() {
-            Some(InitMessage::SetUp(sockets)) => assert_eq!(sockets.len(), 2),
+            Some(InitMessage::SetUp(sockets, ProcOwner::Sandbox)) => assert_eq!(sockets.len(), 2),
             other => panic!("{other:?}"),
         }
         drop(theirs);

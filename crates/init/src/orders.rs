@@ -20,6 +20,8 @@ pub struct InitOrders {
     pub gid: u32,
     /// True if programs may trace each other.
     pub ptrace: bool,
+    /// True if the `/proc` of the container around may be shown where a new one is refused.
+    pub shares_proc: bool,
     /// The size of a terminal of the sandbox's own that the program gets in place of the streams, in characters.
     pub terminal: Option<(u16, u16)>,
     /// The files, by descriptor, to which the first process writes `0`, and so enters its cgroup.
@@ -299,6 +301,7 @@ impl InitOrders {
         out.int(self.uid);
         out.int(self.gid);
         out.byte(u8::from(self.ptrace));
+        out.byte(u8::from(self.shares_proc));
         out.terminal(self.terminal);
         out.count(self.groups.len());
         self.groups.iter().for_each(|index| out.int(*index));
@@ -329,6 +332,7 @@ impl InitOrders {
             uid: bytes.int()?,
             gid: bytes.int()?,
             ptrace: bytes.flag()?,
+            shares_proc: bytes.flag()?,
             terminal: bytes.terminal()?,
             groups: bytes.list(OrderReader::int)?,
             memory_files: bytes.long()?,
@@ -391,6 +395,7 @@ mod tests {
             uid: 1000,
             gid: 100,
             ptrace: true,
+            shares_proc: true,
             terminal: Some((50, 132)),
             groups: vec![7, 8],
             memory_files: 1 << 40,

@@ -13,15 +13,18 @@ use rustix::mount::{MountAttrFlags, MoveMountFlags, UnmountFlags};
 use crate::error::{Step, StepFailure};
 use crate::mounts::{attach_own, clone, file_system, place, write};
 use crate::orders::{BindMount, BindSource, InitOrders, RootEntry};
-use crate::proc;
+use crate::proc::{self, ProcOwner};
 use crate::sys::mount::{attr, set_attributes};
 use crate::tmp::{TMP, TmpCover, below_tmp, cover_in_tmp};
 
 /// The mount point of the new root until it is the root: a directory that every system has.
 const MOUNT_POINT: &str = "/tmp";
 
-/// Makes the root as ordered, and leaves the host's.
-pub(crate) fn make(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<(), StepFailure> {
+/// Makes the root as ordered, and leaves the host's. Returns whose `/proc` is in it.
+pub(crate) fn make(
+    orders: &InitOrders,
+    fds: &[OwnedFd],
+) -> std::result::Result<ProcOwner, StepFailure> {
     let mut trees = Vec::with_capacity(orders.binds.len());
     for bind in &orders.binds {
         trees.push(
@@ -46,7 +49,7 @@ pub(crate) fn make(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<
     for (bind, tree) in binds.by_ref().take_while(|(bind, _)| !bind.late) {
         mount(&root, bind, tree)?;
     }
-    proc::mount(&root)?;
+    let proc = proc::mount(&root, orders.shares_proc)?;
     set_attributes(&root, attr::READ_ONLY | attr::NO_SUID, true)
         .map_err(|errno| StepFailure::new(Step::Root, "mount_setattr", errno))?;
     private_devices(&root, &shared)?;
@@ -59,7 +62,8 @@ pub(crate) fn make(orders: &InitOrders, fds: &[OwnedFd]) -> std::result::Result<
             covers = cover_in_tmp(&root, orders)?;
         }
     }
-    leave_host_root(&root).map_err(|errno| StepFailure::new(Step::Pivot, "", errno))
+    leave_host_root(&root).map_err(|errno| StepFailure::new(Step::Pivot, "", errno))?;
+    Ok(proc)
 }
 
 /// Checks that a root that somebody else has made by path has the home and all else there that the plan has descriptors
@@ -217,11 +221,20 @@ fn private_devices(root: &OwnedFd, shared: &OwnedFd) -> std::result::Result<(), 
     .map_err(failed("/dev/pts"))
 }
 
-/// Makes the new root the root, and lets go of the host's.
+/// Makes the new root the root, and lets go of the host's. Where a filter refuses pivot_root(2), as Docker's does, the new
+/// root is moved over the host's, which stays beneath, out of reach: without CAP_SYS_ADMIN nothing is unmounted, and the
+/// way up ends at a root of chroot(2).
 fn leave_host_root(root: &OwnedFd) -> Result<()> {
     rustix::process::fchdir(root)?;
     // With one and the same directory for both, the old root comes to lie on the new one; pivot_root(2).
-    rustix::process::pivot_root(".", ".")?;
-    rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+    match rustix::process::pivot_root(".", ".") {
+        Ok(()) => rustix::mount::unmount(".", UnmountFlags::DETACH)?,
+        Err(Errno::PERM) => {
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+            rustix::mount::move_mount(root, "", CWD, "/", flags)?;
+            rustix::process::chroot(".")?;
+        }
+        Err(errno) => return Err(errno),
+    }
     rustix::process::chdir("/")
 }

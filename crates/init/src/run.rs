@@ -20,6 +20,7 @@ use crate::error::{Step, StepFailure};
 use crate::limit::resource;
 use crate::limit_watcher::LimitWatcher;
 use crate::orders::InitOrders;
+use crate::proc::{self, ProcOwner};
 use crate::start::{self, StartReport};
 use crate::sys::clone;
 use crate::sys::program::{self, RemainingProcesses};
@@ -114,16 +115,17 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
     if (orders.backend == Backend::Namespaces) != user.is_some() {
         return Err(control(Errno::BADMSG));
     }
-    if user.is_some() {
+    let proc = if user.is_some() {
         enter_group(&orders, &fds)?;
         // Only now: the cgroup is the namespace's root, and what is mounted on the host now is what the orders mean. A
         // process that waits for orders would keep it all from being unmounted.
         clone::enter_late_namespaces()
             .map_err(|errno| StepFailure::new(Step::Namespaces, "unshare", errno))?;
-        root::make(&orders, &fds)?;
+        root::make(&orders, &fds)?
     } else {
         root::verify(&orders, &fds)?;
-    }
+        ProcOwner::Sandbox
+    };
     let mut sockets = network::prepare(&orders)?;
     let terminal = match orders.terminal {
         Some(size) => {
@@ -135,9 +137,12 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
     };
     let ends = program::child_ends().map_err(control)?;
     privileges::give_up(&orders)?;
+    if proc == ProcOwner::Container {
+        proc::expect_closed()?;
+    }
     // Before the launcher hears of it, whose thread may end at once then.
     let _ = rustix::process::set_parent_process_death_signal(None);
-    channel::send_set_up(channel, &sockets).map_err(control)?;
+    channel::send_set_up(channel, &sockets, proc).map_err(control)?;
     drop(sockets);
     let within = network::socket_request_fd(&orders, &fds).map_err(control)?;
     let (watcher, rlimits) = (LimitWatcher::new(orders.watch)?, rlimits(&orders));

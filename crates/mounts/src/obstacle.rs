@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use trumanfs_types::error::Error;
 
 /// The options that a container needs for homes and sandboxes, for every user in it: one line for docker and podman.
-pub const CONTAINER_OPTIONS: &str = "--device /dev/fuse --cap-add SYS_ADMIN --security-opt seccomp=unconfined \
-     --security-opt apparmor=unconfined --security-opt systempaths=unconfined";
+pub const CONTAINER_OPTIONS: &str =
+    "--device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined";
 
 /// The device through which the kernel sends the requests of a home.
 pub(super) const DEVICE: &str = "/dev/fuse";

@@ -149,9 +149,7 @@ fn remedy_for(step: Step, errno: Option<Errno>) -> Option<String> {
             "this kernel lacks a kind of namespace; user, mount, PID, network, IPC, UTS and cgroup namespaces are needed"
         }
         (Step::Proc, Some(Errno::PERM)) => {
-            return Some(format!(
-                "something covers parts of this process's /proc, as in containers: start the container with {CONTAINER_OPTIONS}"
-            ));
+            "something covers parts of this process's /proc, and the processes in it are the machine's: start a container without --pid=host, or with --security-opt systempaths=unconfined, a service without ProtectKernelTunables= and its like"
         }
         (
             Step::Source | Step::Root | Step::Mount | Step::Proc | Step::Pivot,

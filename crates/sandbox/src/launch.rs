@@ -363,6 +363,7 @@ fn make_orders(
         uid: plan.uid,
         gid: plan.gid,
         ptrace: plan.ptrace,
+        shares_proc: is_in_container(),
         terminal: plan.terminal,
         memory_files: plan
             .limits
@@ -376,4 +377,13 @@ fn make_orders(
         listeners: None,
         program,
     })
+}
+
+/// The PID namespace of the machine (PROC_PID_INIT_INO of the kernel).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Returns whether the processes that this one sees are those of a container, and not of the machine.
+fn is_in_container() -> bool {
+    let own = rustix::fs::readlink("/proc/self/ns/pid", Vec::new());
+    own.is_ok_and(|own| own.to_bytes() != FIRST_PID_NAMESPACE.as_bytes())
 }

@@ -159,16 +159,17 @@ pub fn probe(launcher: &Launcher) -> ProbeReport {
     }
 }
 
-/// Makes a sandbox of a backend for a user, and runs `true` in it; returns the limits that were in force.
+/// Makes a sandbox of a backend for a user, and runs `true` in it; returns the limits that were in force, and the warnings
+/// about what it shows.
 fn run(
     launcher: &Launcher,
     backend: Backend,
     ids: (u32, u32),
-) -> Result<Vec<ActiveLimit>, LaunchError> {
+) -> Result<(Vec<ActiveLimit>, Vec<String>), LaunchError> {
     let mut running = launch_by(backend, &probe_plan(ids)?, launcher, &mut |_| {})?;
-    let in_force = running.in_force().to_vec();
+    let found = (running.in_force().to_vec(), running.warnings().to_vec());
     match running.wait(KillCondition::default()).end {
-        ProgramEnd::Exited(0) => Ok(in_force),
+        ProgramEnd::Exited(0) => Ok(found),
         ProgramEnd::NotStarted(error) => Err(error),
         other => Err(LaunchError::refused(
             Step::Program,
@@ -210,7 +211,15 @@ fn probe_namespaces(launcher: &Launcher) -> Vec<MachineCapability> {
         .iter()
         .map(|part| part_of(part, failed))
         .collect();
-    let in_force = outcome.as_deref().unwrap_or_default();
+    let (in_force, warnings) = outcome.as_ref().ok().cloned().unwrap_or_default();
+    let in_force = in_force.as_slice();
+    // With nothing bound, there is a warning of one kind: the container's own /proc is shown.
+    if let (Some(proc), Some(warning)) = (
+        all.iter_mut().find(|one| one.name == "proc"),
+        warnings.into_iter().next(),
+    ) {
+        proc.found = warning;
+    }
     all.push(limit_capability(LimitKind::Memory, in_force, "memory"));
     all.push(limit_capability(
         LimitKind::Processes,

@@ -18,11 +18,15 @@ use super::reaper::{ChildReaper, GONE_LIMIT};
 use trumanfs_init::backend::Backend;
 use trumanfs_init::channel::{self, InitMessage};
 use trumanfs_init::limit::LimitKind;
+use trumanfs_init::proc::ProcOwner;
 use trumanfs_init::sys::clone::ClonedChild;
 use trumanfs_init::sys::program;
 
 /// The time that the first process may take to set up a sandbox.
 const SET_UP_LIMIT: Duration = Duration::from_secs(20);
+
+/// The warning about a sandbox that has the `/proc` of the container around.
+const SHARED_PROC: &str = "parts of /proc are covered here, so the program sees the container's: names, arguments and connections of its processes";
 
 /// Until when a program may run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -220,7 +224,12 @@ impl RunningProgram {
             deadline: Some(deadline),
             cancel: None,
         }) {
-            WaitEvent::Said(InitMessage::SetUp(sockets)) => return Ok(sockets),
+            WaitEvent::Said(InitMessage::SetUp(sockets, proc)) => {
+                if proc == ProcOwner::Container {
+                    self.warnings.push(SHARED_PROC.to_owned());
+                }
+                return Ok(sockets);
+            }
             WaitEvent::Said(InitMessage::Failed(failed)) => failed.into(),
             WaitEvent::Deadline => {
                 LaunchError::new(Step::Control, "the set-up hangs", Errno::TIMEDOUT)
@@ -251,7 +260,7 @@ impl RunningProgram {
         let end = loop {
             match self.receive_event(until) {
                 WaitEvent::Said(
-                    InitMessage::SetUp(_)
+                    InitMessage::SetUp(..)
                     | InitMessage::ProgramEnded(..)
                     | InitMessage::ProgramFailed(..),
                 ) => {}

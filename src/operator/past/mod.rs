@@ -406,7 +406,9 @@ impl<'a> Past<'a> {
         let Some(name) = names.last() else {
             return Ok(None);
         };
-        let is_gone = self.tree.resolve(name)? != Some(node);
+        let above = name.parent().unwrap_or_default();
+        let is_gone =
+            self.tree.resolve(&above)?.is_some() && self.tree.resolve(name)? != Some(node);
         Ok(is_gone.then_some(true))
     }
 
@@ -451,7 +453,8 @@ impl<'a> Past<'a> {
             {
                 return Ok(Some((came, (session, record.seq))));
             }
-            if record.op.content().is_none() && begins_file(&record.op, &next.path, ids) {
+            // Before a record of names it had others.
+            if !next.moved_above && record.op.changed_file().is_none() {
                 break;
             }
         }

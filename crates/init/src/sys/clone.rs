@@ -42,10 +42,11 @@ pub fn enter_late_namespaces() -> rustix::io::Result<()> {
     }
 }
 
-/// The capabilities of a new user namespace that the program keeps: enough to make mounts, to bring up an interface, to
-/// listen at its low ports, to see what the kernel refuses there, and to give all of them up.
-const KEPT_CAPABILITIES: [CapabilitySet; 5] = [
+/// The capabilities of a new user namespace that the program keeps: enough to make mounts, to leave the host's root, to
+/// bring up an interface, to listen at its low ports, to see what the kernel refuses there, and to give all of them up.
+const KEPT_CAPABILITIES: [CapabilitySet; 6] = [
     CapabilitySet::SYS_ADMIN,
+    CapabilitySet::SYS_CHROOT,
     CapabilitySet::NET_ADMIN,
     CapabilitySet::NET_BIND_SERVICE,
     CapabilitySet::NET_RAW,
