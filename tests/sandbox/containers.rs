@@ -382,6 +382,41 @@ print("looked")
     }
 }
 
+/// The limits of a program are its own, though the container's processes are in its /proc.
+#[test]
+fn limits_count_the_programs_own_processes_in_a_container() {
+    need_containers!();
+    need_tools!("python3");
+    let script = r#"mkdir /tmp/store; cd /tmp
+        echo 'python3: {allow_script_paths: true}' >policy.yaml
+        echo 'import subprocess, sys, time
+if "big" in sys.argv: held = bytearray(150 << 20)
+several = [subprocess.Popen(["sleep", "3"]) for _ in range(12 if "many" in sys.argv else 2)]
+time.sleep(1.5)
+print("whole")' >store/work.py
+        python3 -c 'import time; held = bytearray(300 << 20); time.sleep(30)' &
+        for n in 1 2 3 4 5 6 7 8 9 10; do sleep 30 & done; sleep 0.5
+        run() { /opt/trumanfs run --root store --policy policy.yaml --max-memory 100 --max-processes 9 -- python3 work.py $1; }
+        run none; run big; run many"#;
+    for options in [
+        "--device /dev/fuse --cap-add SYS_ADMIN",
+        "--device /dev/fuse --cap-add SYS_ADMIN --security-opt systempaths=unconfined",
+    ] {
+        let output = Container::new(Options::parse(options), script).run();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.stdout,
+            b"whole
+",
+            "{}",
+            describe(&output)
+        );
+        for limit in ["memory", "processes"] {
+            assert!(said.contains(limit), "{}", describe(&output));
+        }
+    }
+}
+
 /// What Docker's filter refuses besides is not in the way.
 #[test]
 fn agent_works_under_the_whole_filter_of_a_container() {

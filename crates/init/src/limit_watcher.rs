@@ -27,6 +27,8 @@ pub(crate) struct LimitWatcher {
     watch: WatchLimits,
     next: Instant,
     proc: OwnedFd,
+    /// The number of this process there; in a container's /proc, which has other processes too, it is not 1.
+    own: u64,
     cpu: CpuAccount,
     /// Processor time at the last look, in microseconds.
     counted: u64,
@@ -34,6 +36,9 @@ pub(crate) struct LimitWatcher {
     tick_us: u64,
     page: u64,
 }
+
+/// The number of the first process of a PID namespace, in a /proc of that.
+const FIRST: u64 = 1;
 
 /// A process, by its number and the time of its start.
 type ProcessId = (u64, u64);
@@ -49,6 +54,7 @@ struct CpuTime {
 /// The fields of /proc/PID/stat that are read of a process.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct ProcessStat {
+    parent: u64,
     start: u64,
     threads: u64,
     cpu: CpuTime,
@@ -106,9 +112,12 @@ impl LimitWatcher {
             return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = rustix::fs::openat(CWD, "/proc", flags, Mode::empty())
-            .map_err(|errno| StepFailure::new(Step::Limits, "/proc", errno))?;
+        let failed = |errno| StepFailure::new(Step::Limits, "/proc", errno);
+        let proc = rustix::fs::openat(CWD, "/proc", flags, Mode::empty()).map_err(failed)?;
+        let own = rustix::fs::readlinkat(&proc, "self", Vec::new()).map_err(failed)?;
+        let own = own.to_str().ok().and_then(|own| own.parse().ok());
         Ok(Some(Self {
+            own: own.ok_or_else(|| failed(Errno::BADMSG))?,
             watch,
             next: Instant::now() + MIN_PAUSE,
             proc,
@@ -146,12 +155,8 @@ impl LimitWatcher {
 
     fn measure(&mut self) -> Result<Option<LimitKind>> {
         let (mut threads, mut cpu, mut memory) = (0, HashMap::new(), 0_u64);
-        let pids = self.pids()?;
-        for pid in &pids {
-            let Some(stat) = self.read(&format!("{pid}/stat"))? else {
-                continue;
-            };
-            let stat = of_stat(&stat).ok_or(Errno::BADMSG)?;
+        let stats = self.stats()?;
+        for (pid, stat) in &stats {
             threads += stat.threads;
             cpu.insert((*pid, stat.start), stat.cpu);
             if self.watch.memory > 0 {
@@ -174,7 +179,7 @@ impl LimitWatcher {
         let files = self.memory_file_bytes()?;
         if over(self.watch.memory, memory.saturating_add(files)) {
             let mut exact = files;
-            for pid in &pids {
+            for pid in stats.keys() {
                 exact = exact.saturating_add(self.fair_share(*pid)?);
             }
             if over(self.watch.memory, exact) {
@@ -185,8 +190,51 @@ impl LimitWatcher {
         Ok(None)
     }
 
-    fn pids(&self) -> Result<Vec<u64>> {
-        self.numbers(rustix::fs::Dir::read_from(&self.proc)?)
+    /// Returns the processes of the sandbox.
+    fn stats(&self) -> Result<HashMap<u64, ProcessStat>> {
+        let mut stats = HashMap::new();
+        for pid in self.numbers(rustix::fs::Dir::read_from(&self.proc)?)? {
+            stats.extend(self.stat(pid)?.map(|stat| (pid, stat)));
+        }
+        if self.own == FIRST {
+            return Ok(stats);
+        }
+        let mut inside = HashMap::new();
+        for (pid, stat) in &stats {
+            if self.is_inside(*pid, &stats)? {
+                inside.insert(*pid, *stat);
+            }
+        }
+        Ok(inside)
+    }
+
+    fn stat(&self, pid: u64) -> Result<Option<ProcessStat>> {
+        let text = self.read(&format!("{pid}/stat"))?;
+        text.map(|text| of_stat(&text).ok_or(Errno::BADMSG))
+            .transpose()
+    }
+
+    /// Returns whether a process descends from this one, as all of the sandbox do: orphans are this process's children.
+    fn is_inside(&self, pid: u64, stats: &HashMap<u64, ProcessStat>) -> Result<bool> {
+        let mut at = pid;
+        // A number that was given anew meanwhile leads in a circle, perhaps.
+        for _ in 0..=stats.len() {
+            if at == self.own {
+                return Ok(true);
+            }
+            let Some(mut parent) = stats.get(&at).map(|stat| stat.parent) else {
+                return Ok(false);
+            };
+            if parent != 0 && !stats.contains_key(&parent) {
+                // It has ended after it was read of, and its children have got another parent.
+                parent = self.stat(at)?.map_or(0, |stat| stat.parent);
+            }
+            if parent == 0 {
+                return Ok(false);
+            }
+            at = parent;
+        }
+        Ok(false)
     }
 
     fn numbers(&self, listing: rustix::fs::Dir) -> Result<Vec<u64>> {
@@ -280,6 +328,7 @@ fn of_stat(text: &str) -> Option<ProcessStat> {
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(ProcessStat {
+        parent: number(4)?,
         start: number(22)?,
         threads: number(20)?,
         cpu: CpuTime {
@@ -339,6 +388,7 @@ mod tests {
     fn the_files_of_proc_are_read() {
         let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 5 0 99";
         let wanted = ProcessStat {
+            parent: 1,
             start: 99,
             threads: 5,
             cpu: CpuTime {
