@@ -53,7 +53,7 @@ impl HomeMount {
                         "the home is at a path of this machine, so links that lead out do not exist in it: {why}"
                     ));
                 }
-                return Ok((mounted, requests));
+                Ok((mounted, requests))
             }
             (Err(refusal), Some(Ok(keeper))) if checked.owner.is_none() => {
                 HomeMount::mount_at_keeper(keeper, wanted, checked, refusal)

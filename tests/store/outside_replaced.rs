@@ -1,10 +1,11 @@
 //! A store whose owner changes files that an agent's programs have replaced, as editors do: what the owner set or wrote
 //! stays at the name.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::os::unix::fs::{DirEntryExt, MetadataExt, PermissionsExt};
+use std::time::{Duration, SystemTime};
 
-use crate::common::{Home, describe, need_mount, trumanfs};
+use crate::common::{Home, describe, need_mount, skip, trumanfs};
 use crate::outside::{LINES, SAVES, home_after, home_with, text, undo};
 
 /// The ways in which an agent's programs save a file.
@@ -383,6 +384,67 @@ fn second_undo_leaves_what_it_cannot_merge_again() {
                 assert!(words.len() > 4 || output.status.code() == Some(4), "{told}");
                 assert_eq!(shown(&home), before, "{change}, {is_emptied}: {told}");
             }
+        }
+    }
+}
+
+/// A number that a new file of the owner's gets from one in the trash makes it none of the home's: nothing is done to it,
+/// and nothing is lost by it.
+#[test]
+fn new_file_with_the_number_of_one_that_was_in_the_trash_is_another() {
+    need_mount!();
+    for is_dir in [false, true] {
+        let home = home_after("sed -i s/2/agent/ f", LINES);
+        let path = home.store().join("f");
+        fs::write(&path, text(&home, "f").replace('7', "owner")).unwrap();
+        undo(&home, &[], 0);
+        let trash = home.store().join(".trash");
+        let entries = fs::read_dir(&trash).unwrap();
+        let numbers: Vec<u64> = entries.map(|entry| entry.unwrap().ino()).collect();
+        fs::remove_dir_all(&trash).unwrap();
+        let mut got = false;
+        for n in 0..200 {
+            let new = home.store().join(format!("new{n}"));
+            match is_dir {
+                true => fs::create_dir(&new).unwrap(),
+                false => fs::write(&new, "the owner's\n").unwrap(),
+            }
+            got |= numbers.contains(&fs::metadata(&new).unwrap().ino());
+            let old = SystemTime::now() - Duration::from_secs(9);
+            File::open(&new).unwrap().set_modified(old).unwrap();
+        }
+        if !got {
+            skip!("chance", "no file got a number of the trash's");
+        }
+        let state = |home: &Home| {
+            let entries = fs::read_dir(home.store()).unwrap();
+            let metas = entries.map(|entry| {
+                let entry = entry.unwrap();
+                (entry.file_name(), entry.metadata().unwrap())
+            });
+            let mut all: Vec<_> = metas
+                .filter(|(name, _)| !name.to_string_lossy().starts_with('.'))
+                .map(|(name, meta)| (name, meta.ino(), meta.mode(), meta.modified().unwrap()))
+                .collect();
+            all.sort();
+            (all, text(home, "f"))
+        };
+        let before = state(&home);
+        let store = home.store().to_str().unwrap();
+        let words = ["undo", store, "--session", "all", "--keep-both"];
+        for words in [&words[..4], &words] {
+            let told = describe(&trumanfs(words));
+            let after = state(&home);
+            let changed: Vec<_> = after
+                .0
+                .iter()
+                .filter(|one| !before.0.contains(one))
+                .collect();
+            assert!(
+                changed.is_empty() && after.0.len() == before.0.len(),
+                "{is_dir}: {told}: {changed:?}"
+            );
+            assert_eq!(after.1, before.1, "{is_dir}: {told}");
         }
     }
 }

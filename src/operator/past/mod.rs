@@ -331,7 +331,8 @@ impl<'a> Past<'a> {
                 continue;
             }
             // Another file was there before a move: nothing tells which of the two was there after it.
-            let is_unsure = unstamped.is_some() && !next.names_it;
+            let is_other = !next.names_it && next.record.op.ids().next().is_some();
+            let is_unsure = is_other && unstamped.is_some();
             if !is_unsure && self.has_left(ids, &next) {
                 return self.compare_with_time(node, point, false);
             }

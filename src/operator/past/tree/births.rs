@@ -8,6 +8,7 @@
 
 use std::io::BufReader;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use chrono::DateTime;
 
@@ -24,8 +25,9 @@ use trumanfs_types::meta::Time;
 const MAX_BIRTH_DELAY_NANOS: u64 = 60_000_000_000;
 
 impl PastTree<'_> {
-    /// Notes the end of a session, and its beginning, on the way back.
-    pub(super) fn note_session(&mut self, record: &Record) {
+    /// Notes a record on the way back, with its time: the end of a session, and its beginning.
+    pub(super) fn note_session(&mut self, record: &Record, session: &Arc<str>) {
+        self.current = nanoseconds(&record.time).map(|time| (session.clone(), time));
         match record.op {
             Op::End { .. } => self.session_end = nanoseconds(&record.time),
             Op::Begin { .. } => self.session_end = None,
@@ -60,6 +62,25 @@ impl PastTree<'_> {
         let latest = made.saturating_add(MAX_BIRTH_DELAY_NANOS);
         let latest = end.map_or(latest, |end| end.min(latest));
         Ok(born > latest && born > latest.saturating_add(self.clock_lead(session)))
+    }
+
+    /// Returns whether a node only has the inode number of a file that the current record names: it was born after that,
+    /// and got the number anew.
+    ///
+    /// # Errors
+    /// Those of `statx(2)`.
+    pub(super) fn has_number_anew(&self, node: NodeId) -> Result<bool> {
+        let Some((session, then)) = &self.current else {
+            return Ok(false);
+        };
+        if !self.is_inode_of(node) {
+            return Ok(false);
+        }
+        let born = match self.disk().stat(node) {
+            Err(Error::NotFound) => return Ok(false),
+            meta => meta?.born,
+        };
+        Ok(born > *then && born > then.saturating_add(self.clock_lead(session)))
     }
 
     /// Returns whether what is known of a file at the point reached is later than a record, so that it tells nothing of the

@@ -213,7 +213,10 @@ impl PastTree<'_> {
             }
             _ => {}
         }
-        let elsewhere = ids.and_then(|ids| self.by_ids(ids));
+        let elsewhere = match ids {
+            Some(ids) => self.known_elsewhere(ids)?,
+            None => None,
+        };
         if let Some(node) = elsewhere
             && !(there.is_some() && self.is_backup(node, (dir, name)))
         {
@@ -283,7 +286,15 @@ impl PastTree<'_> {
         {
             self.disk().list(trash)?;
         }
-        Ok(self.by_ids(ids))
+        self.known_elsewhere(ids)
+    }
+
+    /// Returns the known node of an inode, unless another one has that number by now.
+    pub(super) fn known_elsewhere(&self, ids: InodeNumbers) -> Result<Option<NodeId>> {
+        match self.by_ids(ids) {
+            Some(node) if self.has_number_anew(node)? => Ok(None),
+            known => Ok(known),
+        }
     }
 
     /// Returns whether a record is about a file that is not in the store, and no record names the purge of it.

@@ -89,6 +89,8 @@ pub struct PastTree<'a> {
     pub(in crate::operator::past) in_doubt: bool,
     /// The end of the current record's session, in nanoseconds since 1970, if it is known.
     pub(super) session_end: Option<u64>,
+    /// The current record's session, and its time likewise.
+    pub(super) current: Option<(Arc<str>, u64)>,
     pub(super) stamps: PendingStamps,
     /// The names given to nodes.
     pub(super) parents: NodeNames,
@@ -110,6 +112,7 @@ impl<'a> PastTree<'a> {
             displaced: Vec::new(),
             in_doubt: false,
             session_end: None,
+            current: None,
             stamps: PendingStamps::default(),
             parents: NodeNames::default(),
             dir_cache: DirCache::default(),
@@ -349,7 +352,7 @@ impl<'a> PastTree<'a> {
         if self.by_ids(ids).is_none() {
             self.disk.search(&HashSet::from([ids]))?;
         }
-        match self.by_ids(ids) {
+        match self.known_elsewhere(ids)? {
             Some(node) => Ok(node),
             None => self.dir_of(path),
         }
@@ -359,7 +362,7 @@ impl<'a> PastTree<'a> {
     pub(in crate::operator::past) fn begin(&mut self, record: &Record, session: &Arc<str>) {
         self.last = None;
         self.stamps.begin(session, record.seq);
-        self.note_session(record);
+        self.note_session(record, session);
         self.in_doubt = self
             .disk
             .is_doubtful(session, &record.time, &LayerKind::Same);
