@@ -65,6 +65,10 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
     ),
     ("browser", "a browser that runs without a screen"),
     ("containers", "runc starts containers"),
+    (
+        "container-filter",
+        "the filter of system calls of containers is installed",
+    ),
     ("sandbox", "programs can be run in a sandbox"),
     (
         "apparmor",
