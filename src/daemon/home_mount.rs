@@ -21,6 +21,7 @@ pub(super) struct HomeMount {
     /// Its device, as the registry of mounts names it.
     device: Option<String>,
     keeper: Option<HomeKeeper>,
+    /// The user and the group to whom everything is shown to belong, if no others have numbers.
     shown_owner: Option<(u32, u32)>,
     /// The difference to a home that is mounted as usual, if there is one.
     notice: Option<String>,

@@ -417,7 +417,7 @@ print("whole")' >store/work.py
     }
 }
 
-/// What Docker's filter refuses besides is not in the way.
+/// Nothing else that Docker's filter refuses is in the way.
 #[test]
 fn agent_works_under_the_whole_filter_of_a_container() {
     need_containers!();

@@ -302,7 +302,7 @@ const SAVED_ANEW: [&str; 4] = [
     "sed s/2/agent/ f > g; chmod 755 g; mv g f",
 ];
 
-/// What stands in a store, by name.
+/// The files of a store, by name.
 fn shown(home: &Home) -> Vec<(String, String)> {
     let entries = fs::read_dir(home.store()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

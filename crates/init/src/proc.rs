@@ -1,4 +1,5 @@
-//! /proc of a sandbox: that of its PID namespace, read-only, with nothing of the machine that programs have no use for.
+//! /proc of a sandbox: that of its PID namespace, or the container's where no other can be mounted; read-only, with
+//! nothing of the machine that programs have no use for.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -7,9 +7,9 @@ use rustix::io::{Errno, Result};
 /// The user namespace that comes with a mount namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserNamespace {
-    /// One in which only the own user and group have numbers, the same as outside.
+    /// Only the own user and group have numbers in it, the same as outside.
     OfOwnIds,
-    /// One without numbers, where this process is not root: it suffices to clone mounts.
+    /// None for root; for others one without numbers, which suffices to clone mounts.
     IfNeeded,
 }
 
