@@ -1,5 +1,6 @@
 //! Compares the times of inodes with those of records: a node whose birth is later than a record of a creation allows is
-//! not the one that it made, and a file that was made or changed after a record tells nothing of the content then.
+//! not the one that it made, nor is one the file of a record whose number it got later; and a file that was made or
+//! changed after a record tells nothing of the content then.
 //!
 //! The record of a creation is written before the act, so it does not name the inode. The owner of a store, who works
 //! beside the home, may have removed the new node and put another at its name. Owns the rules that recognise such a
