@@ -282,6 +282,22 @@ fn shared_memory_in_use_counts_once() {
     assert_eq!(ended.end, ProgramEnd::Exited(0), "{said}");
 }
 
+/// What processes have in common counts once in each moment, also while more of them map it.
+#[test]
+fn shared_memory_counts_once_while_processes_come_and_go() {
+    need_system_python!();
+    for map in [
+        "f = os.open('/dev/shm/x', os.O_RDWR | os.O_CREAT)\nos.ftruncate(f, 80 << 20)\nm = mmap.mmap(f, 80 << 20)\n",
+        "m = mmap.mmap(-1, 80 << 20)\n",
+    ] {
+        let script = format!(
+            "import mmap, os, time\n{map}for at in range(0, 80 << 20, 4096): m[at] = 1\nend = time.monotonic() + 3\nwhile time.monotonic() < end:\n  for _ in range(3):\n    if os.fork() == 0: bytes(m[::4096]); os._exit(0)\n  for _ in range(3): os.wait()\n"
+        );
+        let (ended, said) = watched(&memory(130), &script);
+        assert_eq!(ended.end, ProgramEnd::Exited(0), "{map}: {said}");
+    }
+}
+
 #[test]
 fn processor_time_counts_where_nobody_waits_for_children() {
     need_system_python!();

@@ -177,17 +177,22 @@ impl LimitWatcher {
             return Ok(None);
         }
         let files = self.memory_file_bytes()?;
-        if over(self.watch.memory, memory.saturating_add(files)) {
-            let mut exact = files;
-            for pid in stats.keys() {
+        if !over(self.watch.memory, memory.saturating_add(files)) {
+            return Ok(None);
+        }
+        // Memory that more and more processes map while they are asked one after the other counts too much: whole for
+        // the first, in parts for the others. What one sum has too much of, the next has not.
+        for _ in 0..2 {
+            let mut exact = self.memory_file_bytes()?;
+            for pid in self.stats()?.keys() {
                 exact = exact.saturating_add(self.fair_share(*pid)?);
             }
-            if over(self.watch.memory, exact) {
-                return Ok(Some(LimitKind::Memory));
+            if !over(self.watch.memory, exact) {
+                self.next = Instant::now() + MAX_PAUSE;
+                return Ok(None);
             }
-            self.next = Instant::now() + MAX_PAUSE;
         }
-        Ok(None)
+        Ok(Some(LimitKind::Memory))
     }
 
     /// Returns the processes of the sandbox.
@@ -296,7 +301,8 @@ impl LimitWatcher {
         let Some((dir, used)) = self.memory_of(pid, u64::MAX)? else {
             return Ok(0);
         };
-        let fair = match self.read(&format!("{dir}/smaps_rollup")) {
+        let rollup = format!("{dir}/smaps_rollup");
+        let fair = match self.read(&rollup) {
             Ok(Some(text)) => of_rollup(&text),
             Ok(None) => return Ok(0),
             Err(Errno::ACCESS | Errno::PERM) => None,
@@ -305,12 +311,15 @@ impl LimitWatcher {
         let Some(fair) = fair else {
             return Ok(used.total());
         };
-        let counted = match fair.shared {
-            0 => None,
-            _ => self.read(&format!("{dir}/smaps"))?,
-        };
+        if fair.shared == 0 {
+            return Ok(fair.private);
+        }
+        let counted = self.read(&format!("{dir}/smaps"))?;
         let counted = counted.map_or(0, |text| counted_elsewhere(&text));
-        Ok(fair.private + fair.shared.saturating_sub(counted))
+        // A process that mapped the same meanwhile has made this one's share smaller.
+        let after = self.read(&rollup)?.and_then(|text| of_rollup(&text));
+        let shared = after.map_or(0, |after| after.shared.min(fair.shared));
+        Ok(fair.private + shared.saturating_sub(counted))
     }
 
     /// Returns the bytes in /dev/shm and in shared memory of System V, mapped or not.
