@@ -381,7 +381,7 @@ proptest! {
         };
         let stamp = |(session, [seq, inode, born, size], [mtime, ctime], n): (Option<String>, [u64; 4], [FileTime; 2], Option<u64>)| LeftState {
             sha256: n.map(|_| "cd".repeat(32)),
-            made: n.is_none(), session, seq, ids: [0, inode], born, size, mtime, mode: n.map(|_| 0o755), ctime, n, entries: None,
+            made: n.is_none(), mapped: n.is_none(), session, seq, ids: [0, inode], born, size, mtime, mode: n.map(|_| 0o755), ctime, n, entries: None,
         };
         let seal = Seal {
             v: SCHEMA,

@@ -41,6 +41,8 @@ struct LeftFile {
     had_former: bool,
     /// True if it may be open for writing.
     writing: bool,
+    /// True if it was when what is left was to be copied.
+    is_copy_due: bool,
     /// The size and modification time when it was opened, if nothing is known to have changed it since.
     opened: Option<(u64, FileTime)>,
     /// The stamp taken last.
@@ -304,7 +306,10 @@ impl LeftFiles {
 
     /// Returns the files that were left and had a former content, and of which there is no copy, with their paths and
     /// last stamps.
-    fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
+    fn left_texts(&mut self) -> Vec<(WorldPath, LeftState)> {
+        for file in self.files.values_mut() {
+            file.is_copy_due = file.had_former && file.writing;
+        }
         let left = self
             .files
             .values()
@@ -335,6 +340,23 @@ impl LeftFiles {
     pub(super) fn note_state(&mut self, ids: InodeNumbers, meta: &Meta) {
         if let Some(file) = self.files.get_mut(&ids) {
             file.note_state(ids, meta);
+        }
+    }
+
+    /// Forgets the state of a file. Stamps that say it are taken back.
+    fn forget_state(&mut self, ids: InodeNumbers) {
+        let Some(file) = self.files.get_mut(&ids) else {
+            return;
+        };
+        (file.stamp, file.opened) = (None, None);
+        if let Some(left) = file.left.take() {
+            for of in file.stamped.iter_mut().filter(|of| of.then.is_none()) {
+                of.left = None;
+            }
+            self.waiting.add(LeftState {
+                mapped: true,
+                ..left
+            });
         }
     }
 
@@ -378,10 +400,11 @@ impl LeftFiles {
         }
     }
 
-    /// Notes that the last open for writing of a file has ended. `unwritten` has its state if every write was seen.
-    pub(super) fn note_closed(&mut self, ids: InodeNumbers, unwritten: Option<&Meta>) {
+    /// Notes that the last open for writing of a file has ended. `unwritten` has its state if every write was seen. Returns
+    /// whether a copy of what is left is due.
+    pub(super) fn note_closed(&mut self, ids: InodeNumbers, unwritten: Option<&Meta>) -> bool {
         let Some(file) = self.files.get_mut(&ids) else {
-            return;
+            return false;
         };
         if let (Some(meta), None, Some((size, mtime))) = (unwritten, &file.stamp, file.opened) {
             // It should be as it was at the open: the home has changed nothing.
@@ -393,6 +416,7 @@ impl LeftFiles {
         }
         file.writing = false;
         file.leave(ids, &mut self.waiting);
+        std::mem::take(&mut file.is_copy_due)
     }
 
     /// Takes stamps anew that a file got while it was open for writing: now a record tells its state.
@@ -451,6 +475,7 @@ impl LeftFiles {
             path: before.as_ref().and_then(|file| file.path.clone()),
             had_former: before.is_some_and(|file| file.had_former),
             writing: true,
+            is_copy_due: false,
             opened: None,
             stamp: None,
             left: None,
@@ -476,6 +501,7 @@ fn stamp(seq: u64, ids: InodeNumbers, meta: &Meta) -> LeftState {
         mode: Some(meta.permissions()),
         ctime: time(meta.ctime),
         made: false,
+        mapped: false,
         sha256: None,
         n: None,
         entries: None,
@@ -490,7 +516,7 @@ impl super::Journal {
     }
 
     /// Returns the files that were left and had a former content, and of which there is no copy, with their paths and
-    /// last stamps.
+    /// last stamps. Those that are open for writing are due when they are closed ([`Journal::note_closed`]).
     pub fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
         self.left.lock().left_texts()
     }
@@ -510,12 +536,10 @@ impl super::Journal {
         Ok(meta)
     }
 
-    /// Forgets the state of a file that was noted last, and the one at its open.
+    /// Forgets the state of a file that was noted last, and the one at its open: it may be written to through a map.
     pub fn forget_state(&self, id: Id) {
         let ids = self.ids(id);
-        if let Some(file) = self.left.lock().files.get_mut(&ids) {
-            (file.stamp, file.opened) = (None, None);
-        }
+        self.with_left(|left| left.forget_state(ids));
     }
 
     /// Returns the number of the last record, for [`Journal::note_left_since`](super::Journal::note_left_since).
@@ -554,10 +578,11 @@ impl super::Journal {
     }
 
     /// Notes that the last open for writing of a file has ended. `was_seen` is true if every write through it came to
-    /// the home.
-    pub fn note_closed(&self, meta: &Meta, was_seen: bool) {
+    /// the home. Returns whether the file was asked for by [`Journal::left_texts`] while it was open.
+    pub fn note_closed(&self, meta: &Meta, was_seen: bool) -> bool {
         let ids = self.ids(meta.id);
-        self.with_left(|left| left.note_closed(ids, Some(meta).filter(|_| was_seen)));
+        let unwritten = Some(meta).filter(|_| was_seen);
+        self.with_left(|left| left.note_closed(ids, unwritten))
     }
 
     /// Takes a stamp anew after a change of a file's attributes, unless somebody else had changed the file.
@@ -578,18 +603,18 @@ impl super::Journal {
         self.with_left(|left| stamps.into_iter().for_each(|stamp| left.waiting.add(stamp)));
     }
 
-    fn with_left(&self, note: impl FnOnce(&mut LeftFiles)) {
+    fn with_left<T: Default>(&self, note: impl FnOnce(&mut LeftFiles) -> T) -> T {
         if self.v < super::SEALED {
-            return;
+            return T::default();
         }
-        let waits = {
+        let (noted, waits) = {
             let mut left = self.left.lock();
-            note(&mut left);
-            !left.waiting.is_empty()
+            (note(&mut left), !left.waiting.is_empty())
         };
         if waits {
             self.wake();
         }
+        noted
     }
 
     /// Returns a node's numbers as stamps have them: the store's own device is 0.

@@ -32,6 +32,10 @@ pub struct LeftState {
     /// True if the file was only just made: it may have been written to since, and the stamp tells which inode it is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub made: bool,
+    /// True if it may have been written to since, through a map that has outlived its descriptor: what an earlier stamp
+    /// after the same record says is not known to hold.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mapped: bool,
     /// The plain SHA-256 (hex) of the content, where it was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,

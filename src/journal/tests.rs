@@ -589,6 +589,7 @@ fn stamp(n: u64) -> LeftState {
         mode: n.is_multiple_of(2).then_some(0o644),
         ctime: (n.cast_signed(), 999_999_999),
         made: n.is_multiple_of(3),
+        mapped: false,
         sha256: n.is_multiple_of(2).then(|| "ab".repeat(32)),
         n: n.is_multiple_of(2).then_some(n),
         entries: None,

@@ -33,8 +33,10 @@ impl WaitingStamps {
         let is_own = stamp.session.is_none();
         if let Some(at) = self.places.get(&place).filter(|_| is_own) {
             // One that names a copy stays, or nothing would name the copy.
-            if let Some(waiting) = self.stamps.get_mut(*at).filter(|at| at.n.is_none()) {
-                *waiting = stamp;
+            match self.stamps.get_mut(*at) {
+                Some(copied) if copied.n.is_some() => copied.mapped |= stamp.mapped,
+                Some(waiting) => *waiting = stamp,
+                None => {}
             }
             return;
         }

@@ -77,6 +77,7 @@ impl World {
             mode: None,
             ctime: (meta.ctime.sec, meta.ctime.nsec),
             made: false,
+            mapped: false,
             sha256: None,
             n: None,
             entries: Some(entries),

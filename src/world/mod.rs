@@ -190,7 +190,9 @@ impl World {
     /// Notes that the last open for writing of a file has ended, and whether all writes through it were seen. `meta` is
     /// what was seen of it last.
     pub fn note_closed(&self, meta: &Meta, was_seen: bool) {
-        self.journal.note_closed(meta, was_seen);
+        if self.journal.note_closed(meta, was_seen) {
+            self.note_run_left();
+        }
     }
 
     /// Has the journal sealed soon, as if there were a record.

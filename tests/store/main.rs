@@ -37,6 +37,7 @@ mod merge_beside;
 mod merge_shapes;
 mod offline;
 mod outside;
+mod outside_maps;
 mod outside_past;
 mod outside_replaced;
 mod outside_stamps;

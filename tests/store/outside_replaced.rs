@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirEntryExt, MetadataExt, PermissionsExt};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{Home, describe, need_mount, skip, trumanfs};
 use crate::outside::{LINES, SAVES, home_after, home_with, text, undo};
@@ -252,6 +252,21 @@ fn owners_lines_stay_where_another_file_had_left_the_name() {
     }
 }
 
+/// Waits until the daemon has closed a file: close(2) does not wait for that.
+fn await_closed(home: &Home, name: &str) {
+    let file = home.store().join(name);
+    let descriptors = format!("/proc/{}/fd", home.daemon_pid());
+    let limit = Instant::now() + Duration::from_secs(20);
+    let is_open = || {
+        let mut all = fs::read_dir(&descriptors).unwrap();
+        all.any(|one| fs::read_link(one.unwrap().path()).is_ok_and(|to| to == file))
+    };
+    while is_open() {
+        assert!(Instant::now() < limit, "{name} is open");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// The owner's lines between two changes of a run are in no hunk of the run's: that is a conflict which says so.
 #[test]
 fn owners_lines_between_two_changes_go_with_no_hunk() {
@@ -266,6 +281,7 @@ fn owners_lines_between_two_changes_go_with_no_hunk() {
                 let case = format!("{saved}, {then}, {is_changed_later}");
                 let mut home = home_with(LINES);
                 home.sh("echo first >> f");
+                await_closed(&home, "f");
                 let owners = text(&home, "f").replace('4', "owner");
                 save(&home.store().join("f"), &owners);
                 home.sh(then);

@@ -1,7 +1,7 @@
 //! Stamps: the states in which the home leaves files are in the journal soon after, and no state that it did not see.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ fn stamps(store: &Path) -> Vec<Value> {
 }
 
 /// The last stamp of a file that lies in the store and was left.
-fn stamp_of(store: &Path, name: &str) -> Option<Value> {
+pub(crate) fn stamp_of(store: &Path, name: &str) -> Option<Value> {
     let inode = fs::metadata(store.join(name)).unwrap().ino();
     let is_it = |stamp: &Value| stamp["ids"][1].as_u64() == Some(inode) && stamp["made"] != true;
     stamps(store).into_iter().rev().find(is_it)
@@ -39,7 +39,7 @@ fn stamp_of(store: &Path, name: &str) -> Option<Value> {
 
 /// Expects that the last stamp of a file says how the file is. Returns the record that it follows.
 #[track_caller]
-fn expect_stamped(store: &Path, name: &str) -> u64 {
+pub(crate) fn expect_stamped(store: &Path, name: &str) -> u64 {
     let meta = fs::metadata(store.join(name)).unwrap();
     let time = |stamp: &Value, field: &str| (stamp[field][0].as_i64(), stamp[field][1].as_i64());
     let is_so = |stamp: &Value| {
@@ -217,59 +217,6 @@ fn stamps_of_a_session_that_was_settled_are_no_evidence() {
     assert_eq!(fs::read(home.store().join("f")).unwrap(), b"former");
 }
 
-/// A write through a map after the stamp would look like a change outside the home.
-#[test]
-fn file_that_is_mapped_after_its_close_has_no_stamp() {
-    const PROGRAM: &str = "
-import ctypes, os, sys
-libc = ctypes.CDLL(None)
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-fd = os.open(sys.argv[1], os.O_RDWR)
-os.write(fd, b'a')
-at = libc.mmap(None, 8192, 3, 1, fd, 0)
-os.close(fd)
-print('mapped', flush=True)
-sys.stdin.readline()
-ctypes.memmove(at + 5000, b'b', 1)
-print('stored', flush=True)
-sys.stdin.readline()
-";
-    need_mount!();
-    need_tools!("python3");
-    let home = Home::prepared(
-        |store| fs::write(store.join("f"), [b'x'; 8192]).unwrap(),
-        &[],
-    );
-    need_passthrough!(home);
-    let mut program = Command::new("python3")
-        .args(["-c", PROGRAM])
-        .arg(home.path("f"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut tell = program.stdin.take().unwrap();
-    let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "mapped");
-    assert_eq!(stamp_of(home.store(), "f"), None);
-    tell.write_all(b"\n").unwrap();
-    assert_eq!(said.next().unwrap().unwrap(), "stored");
-    assert_eq!(stamp_of(home.store(), "f"), None);
-    tell.write_all(b"\n").unwrap();
-    assert!(program.wait().unwrap().success());
-    // Either side may have changed the file since the close.
-    assert_eq!(stamp_of(home.store(), "f"), None);
-    let both = fs::File::options()
-        .read(true)
-        .write(true)
-        .open(home.path("f"))
-        .unwrap();
-    both.write_all_at(b"c", 0).unwrap();
-    drop(both);
-    expect_stamped(home.store(), "f");
-}
-
 #[test]
 fn files_of_an_unmounted_store_have_stamps() {
     let store = tempfile::tempdir().unwrap();
@@ -346,7 +293,7 @@ fn await_mark(home: &Home, name: &str) {
 }
 
 /// Undoes the last session, after the end of the home.
-fn undo_last(home: &mut Home, how: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn undo_last(home: &mut Home, how: &[&str]) -> (Option<i32>, String) {
     home.umount();
     let mut words = vec!["undo", home.store().to_str().unwrap(), "--session", "last"];
     words.extend(how);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The time that reading the maps may take: it waits for a lock of the process, which another thread may hold while it
 /// waits for the caller.
-const TIME_LIMIT: Duration = Duration::from_millis(5);
+const TIME_LIMIT: Duration = Duration::from_millis(50);
 
 /// Returns whether a process has a shared map of a file through which it may write; true where that cannot be told in
 /// time.

@@ -203,6 +203,7 @@ mod tests {
                     mode: None,
                     ctime: (5, 6),
                     made: false,
+                    mapped: false,
                     sha256: None,
                     n: None,
                     entries: None,

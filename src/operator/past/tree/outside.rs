@@ -9,7 +9,7 @@
 //! A difference in the time of change alone is none, because the home's own renames and links cause it.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub(super) struct PendingStamps {
     by_inode: HashMap<CompactInode, Vec<PendingStamp>, NumberHash>,
     /// The inode that each record made or left: the record of a creation does not name it.
     made: HashMap<RecordKey, InodeNumbers>,
+    /// The files that may have been written to since they were stamped after a record.
+    mapped: HashSet<(RecordKey, CompactInode)>,
     /// The births of inodes that are no longer on the disk, as later stamps have them.
     births: HashMap<CompactInode, u64, NumberHash>,
     /// The inodes of which a stamp was met, and after it no record of their content, with the session of the stamp: with
@@ -120,6 +122,13 @@ impl PendingStamps {
         }
         self.made.entry(after.clone()).or_insert(state.ids);
         if state.made {
+            return;
+        }
+        if state.mapped {
+            self.mapped.insert((after, inode));
+            return;
+        }
+        if !self.mapped.is_empty() && self.mapped.contains(&(after.clone(), inode)) {
             return;
         }
         let stamps = self.by_inode.entry(inode).or_default();
