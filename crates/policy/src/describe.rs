@@ -22,6 +22,7 @@ impl SandboxReach {
         let network = runs.iter().find_map(|run| run.network.as_ref());
         self.has_network |= network.is_some_and(|rule| {
             !(rule.allow.is_empty() && rule.host_ports.is_empty() && rule.publish.is_empty())
+                || rule.all
         });
     }
 }

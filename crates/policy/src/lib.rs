@@ -43,7 +43,7 @@ pub use load::PolicyReport;
 pub use locate::{PolicySource, TrustedPolicy, distrust, locate, of_machine, trust};
 pub use question::{CommandRequest, PathPlace, PathResolver, TextPaths};
 pub use root_paths::RootPaths;
-pub use schema::{NetworkRule, Policy};
+pub use schema::{NetworkRule, Policy, PublishedPort};
 pub use shipped::names as shipped_names;
 pub use split::split;
 pub use verdict::{AllowedCommand, CommandRefusal, RefusalClass};

@@ -2,7 +2,9 @@
 //! sub-commands. Reading it is `read/`, deciding by it is `decide.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -153,7 +155,64 @@ pub struct NetworkRule {
     /// Ports of the host's loopback that are seen inside.
     pub host_ports: Vec<u16>,
     /// Ports of the program that are seen on the host's loopback.
-    pub publish: Vec<u16>,
+    pub publish: Vec<PublishedPort>,
+    /// True if every public host is allowed, by its name or its address. No policy says so: a list there names whom it
+    /// means.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+/// A port of the program, and the one of the host's loopback that stands for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublishedPort {
+    /// On the host.
+    pub on_host: u16,
+    /// In the sandbox.
+    pub port: u16,
+}
+
+impl From<u16> for PublishedPort {
+    fn from(port: u16) -> Self {
+        PublishedPort {
+            on_host: port,
+            port,
+        }
+    }
+}
+
+impl FromStr for PublishedPort {
+    type Err = String;
+
+    /// Reads `PORT` or `HOST_PORT:PORT`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = |text: &str| {
+            let port = text.parse().ok().filter(|port| *port > 0);
+            port.ok_or_else(|| format!("{text} is no port; 1 to 65535 are"))
+        };
+        let (on_host, port) = text.split_once(':').unwrap_or((text, text));
+        Ok(PublishedPort {
+            on_host: read(on_host)?,
+            port: read(port)?,
+        })
+    }
+}
+
+impl fmt::Display for PublishedPort {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.on_host == self.port {
+            true => self.port.fmt(out),
+            false => write!(out, "{}:{}", self.on_host, self.port),
+        }
+    }
+}
+
+impl serde::Serialize for PublishedPort {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.on_host == self.port {
+            true => serializer.serialize_u16(self.port),
+            false => serializer.collect_str(self),
+        }
+    }
 }
 
 /// Keys of single tools.

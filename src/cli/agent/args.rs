@@ -12,9 +12,10 @@ use super::super::argument_values::seconds;
 use super::super::execute::with_policy;
 use super::super::output::warn;
 use crate::error::{Error, Result};
-use crate::exec::program::AgentProfile;
 use crate::exec::program::network::NetworkRequest;
+use crate::exec::program::policy::{NetworkRule, PublishedPort};
 use crate::exec::program::sandbox;
+use crate::exec::program::{AgentProfile, HostGroup};
 
 /// Arguments of `trumanfs agent`.
 #[derive(Args, Debug)]
@@ -42,10 +43,17 @@ pub(in crate::cli) struct AgentArgs {
     /// What is known of the agent: a profile [default: that of the program, if there is one]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(profiles()))]
     pub(super) profile: Option<String>,
-    /// The network: `none`, `allow=HOST[:PORT],…`, or the hosts of a profile; may be given several times [default: the
-    /// hosts of the agent's own profile]
+    /// The network: `none`, `allow=HOST[:PORT],…`, `all` (every public host), or the hosts of profiles and of cargo,
+    /// debian, github, go, npm, pip; may be given several times [default: the hosts of the agent's own profile]
     #[arg(long, value_name = "WHAT", value_parser = network)]
     pub(super) net: Vec<NetworkChoice>,
+    /// A port of the agent that is seen on this machine's 127.0.0.1, as the same port or as HOST_PORT; may be given
+    /// several times
+    #[arg(long, value_name = "[HOST_PORT:]PORT")]
+    pub(super) publish: Vec<PublishedPort>,
+    /// A port of this machine's 127.0.0.1 that the agent sees; may be given several times
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) host_port: Vec<u16>,
     /// A variable to pass on, or to set: nothing else of this environment is passed on
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<OsString>,
@@ -86,26 +94,39 @@ pub(super) fn profiles() -> impl Iterator<Item = PossibleValue> {
 /// The value of `--net`.
 #[derive(Debug, Clone)]
 pub(super) enum NetworkChoice {
+    Nothing,
+    All,
     Hosts(Vec<String>),
-    Profile(String),
 }
 
 pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> {
-    if AgentProfile::names().any(|name| name == text) {
-        return Ok(NetworkChoice::Profile(text.to_owned()));
+    if text == "all" {
+        return Ok(NetworkChoice::All);
     }
     match with_policy::network(text, NetworkRequest::Hosts) {
-        Ok(NetworkRequest::Hosts(hosts)) => Ok(NetworkChoice::Hosts(hosts)),
-        Ok(_) => Ok(NetworkChoice::Hosts(Vec::new())),
-        Err(why) if text.starts_with("allow=") => Err(why),
-        Err(_) => {
-            let names: Vec<_> = AgentProfile::names().collect();
-            let names = names.join(", ");
-            Err(format!(
-                "{text}: write it as none, allow=HOST[:PORT],… or one of {names}"
-            ))
-        }
+        Ok(NetworkRequest::Hosts(hosts)) => return Ok(NetworkChoice::Hosts(hosts)),
+        Ok(_) => return Ok(NetworkChoice::Nothing),
+        Err(why) if text.starts_with("allow=") => return Err(why),
+        Err(_) => {}
     }
+    let mut hosts = Vec::new();
+    for name in text.split(',') {
+        hosts.extend(named_hosts(name).ok_or_else(|| {
+            let names: Vec<_> = AgentProfile::names().chain(HostGroup::names()).collect();
+            let names = names.join(", ");
+            format!("{name}: write it as none, all, allow=HOST[:PORT],… or some of {names}")
+        })?);
+    }
+    Ok(NetworkChoice::Hosts(hosts))
+}
+
+/// Returns the hosts of a profile or a group.
+fn named_hosts(name: &str) -> Option<Vec<String>> {
+    let profile = AgentProfile::named(name).ok().flatten();
+    let group = || HostGroup::named(name).ok().flatten();
+    profile
+        .map(|profile| profile.hosts)
+        .or_else(|| group().map(|group| group.hosts))
 }
 
 pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
@@ -122,21 +143,33 @@ pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-/// Returns the hosts that the agent may reach.
-pub(super) fn hosts(args: &AgentArgs, profile: &AgentProfile) -> Result<Vec<String>> {
+/// Returns the hosts and ports that the agent may reach.
+///
+/// # Errors
+/// [`Error::Usage`] where `--net none` stands beside another one.
+pub(super) fn network_rule(args: &AgentArgs, profile: &AgentProfile) -> Result<NetworkRule> {
+    let mut rule = NetworkRule {
+        host_ports: args.host_port.clone(),
+        publish: args.publish.clone(),
+        ..NetworkRule::default()
+    };
     if args.net.is_empty() {
-        return Ok(profile.hosts.clone());
+        rule.allow.clone_from(&profile.hosts);
     }
-    let mut hosts = Vec::new();
     for net in &args.net {
         match net {
-            NetworkChoice::Hosts(some) => hosts.extend(some.iter().cloned()),
-            NetworkChoice::Profile(name) => {
-                hosts.extend(AgentProfile::named(name)?.unwrap_or_default().hosts)
+            NetworkChoice::Hosts(hosts) => rule.allow.extend(hosts.iter().cloned()),
+            NetworkChoice::All => rule.all = true,
+            NetworkChoice::Nothing if args.net.len() > 1 => {
+                return Err(Error::usage(
+                    "--net none stands beside another --net",
+                    "Give the one that is meant.",
+                ));
             }
+            NetworkChoice::Nothing => {}
         }
     }
-    Ok(hosts)
+    Ok(rule)
 }
 
 /// Returns the agent's variables: of its terminal, of its profile, and those that were given.

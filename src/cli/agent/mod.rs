@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use rustix::termios::{QueueSelector, tcflush};
 
-use args::{environment, hosts, say_of_credentials};
+use args::{environment, network_rule, say_of_credentials};
 use roots::{AgentRoot, add_further_roots};
 
 use super::escaping::print_error;
@@ -27,7 +27,6 @@ use super::undo;
 use crate::client::{AgentDirectory, AgentPlace, Client};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
-use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::{AgentCommand, AgentProfile, ProgramHome, UserTerminal};
 use crate::exec::{CancelToken, InterruptSignals, Status};
 use crate::name::WorldPath;
@@ -109,7 +108,8 @@ fn run_agent(
     }
     let program = args.words.first().map(OsString::as_os_str);
     let (name, profile) = find_profile(args.profile.as_deref(), program.unwrap_or_default())?;
-    let (env, allow) = (environment(args, &profile)?, hosts(args, &profile)?);
+    let env = environment(args, &profile)?;
+    let network = network_rule(args, &profile)?;
     let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
     let pinned = roots.first().and_then(|root| root.pinned.as_ref());
     let mut programs = ProgramHome::open(&directory.store, pinned, launcher)?;
@@ -129,10 +129,7 @@ fn run_agent(
         },
         env,
         bind_ro: args.bind_ro.clone(),
-        network: NetworkRule {
-            allow,
-            ..NetworkRule::default()
-        },
+        network,
         state: (own, own_path(&programs)),
         run: place.run(),
         timeout: args.timeout,

@@ -342,9 +342,13 @@ fn a_port_of_the_program_is_seen_where_it_is_published() {
         crate::need::skip!("system-python", "there is no /usr/bin/python3");
     }
     let port = port_that_is_given_to_nobody();
+    let on_host = (port + 1..)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .unwrap();
+    let elsewhere = format!("{on_host}:{port}").parse().unwrap();
     let room = Room::new();
     let rule = NetworkRule {
-        publish: vec![port],
+        publish: vec![port.into(), elsewhere],
         ..NetworkRule::default()
     };
     let script = format!(
@@ -357,7 +361,7 @@ fn a_port_of_the_program_is_seen_where_it_is_published() {
         while !room.home.join("ready").exists() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
         }
-        for name in ["one", "two"] {
+        for (name, port) in [("one", port), ("two", on_host)] {
             let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
             client.write_all(name.as_bytes()).unwrap();
             let mut said = String::new();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::schema::NetworkRule;
+use super::super::schema::{NetworkRule, PublishedPort};
 use super::pattern::HostPattern;
 
 /// The port of 127.0.0.1 in the sandbox at which HTTP's proxy answers.
@@ -55,7 +55,7 @@ pub fn anywhere(listed: impl Iterator<Item = u16>) -> BTreeSet<u16> {
 pub fn wrong_ports(rule: &NetworkRule) -> Vec<WrongPort> {
     let patterns = rule.allow.iter().map(|text| HostPattern::parse(text));
     let captured = anywhere(patterns.filter_map(|pattern| pattern.ok()?.port));
-    let (mut forwarded, mut published) = (BTreeSet::new(), BTreeSet::new());
+    let (mut forwarded, mut on_host) = (BTreeSet::new(), BTreeSet::new());
     let host_ports = rule.host_ports.iter().map(|port| {
         let own = "the sandbox answers there itself; give the service another port";
         match *port {
@@ -65,7 +65,7 @@ pub fn wrong_ports(rule: &NetworkRule) -> Vec<WrongPort> {
         }
     });
     let host_ports: Vec<_> = host_ports.collect();
-    let publish = rule.publish.iter().map(|port| match *port {
+    let publish = rule.publish.iter().map(|published| match published.port {
         0 => Some("it is no port; 1 to 65535 are"),
         port if forwarded.contains(&port) => Some(
             "it is one of host_ports, too: connections to it lead to this machine, so the program cannot listen there",
@@ -74,12 +74,14 @@ pub fn wrong_ports(rule: &NetworkRule) -> Vec<WrongPort> {
         port if captured.contains(&port) => {
             Some("the program cannot listen there, because connections to hosts arrive there")
         }
-        port => (!published.insert(port)).then_some("it stands here twice"),
+        _ => (!on_host.insert(published.on_host)).then_some("it stands here twice"),
     });
     let publish: Vec<_> = publish.collect();
-    let lists = [
-        (PortList::HostPorts, &rule.host_ports, host_ports),
-        (PortList::Publish, &rule.publish, publish),
+    let written = |ports: &[u16]| ports.iter().map(u16::to_string).collect();
+    let published = rule.publish.iter().map(PublishedPort::to_string);
+    let lists: [(_, Vec<String>, _); 2] = [
+        (PortList::HostPorts, written(&rule.host_ports), host_ports),
+        (PortList::Publish, published.collect(), publish),
     ];
     let mut wrong = Vec::new();
     let mut left = MAX_PORTS.saturating_sub(captured.len());
@@ -98,6 +100,7 @@ pub fn wrong_ports(rule: &NetworkRule) -> Vec<WrongPort> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -107,7 +110,8 @@ mod tests {
             allow: allow.iter().map(|host| (*host).to_owned()).collect(),
             deny: Vec::new(),
             host_ports: host_ports.to_vec(),
-            publish: publish.to_vec(),
+            publish: publish.iter().map(|port| (*port).into()).collect(),
+            all: false,
         });
         wrong
             .iter()
@@ -138,6 +142,25 @@ mod tests {
             ),
             [0, 1, 2, 3, 4, 5, 6, 7, 10, 11].map(|at| (publish, at))
         );
+        let elsewhere = |published: &[&str]| {
+            let publish = published.iter().map(|text| text.parse().unwrap()).collect();
+            let rule = NetworkRule {
+                publish,
+                ..NetworkRule::default()
+            };
+            wrong_ports(&rule).into_iter().map(|wrong| wrong.why)
+        };
+        assert_eq!(elsewhere(&["80:3000", "8080:3000", "3000"]).count(), 0);
+        assert_eq!(
+            elsewhere(&["8080:80", "8080:3000", "8080:3001"]).collect::<Vec<_>>(),
+            [
+                "8080:80: the program cannot listen there, because connections to hosts arrive there",
+                "8080:3001: it stands here twice"
+            ]
+        );
+        for text in ["", "0", "1:", ":1", "1:2:3", "65536", "a", "-1:2"] {
+            assert!(text.parse::<PublishedPort>().is_err(), "{text}");
+        }
         let many: Vec<u16> = (10_000..10_197).collect();
         assert_eq!(wrong(&[], &many, &[]), [(host_ports, 196)]);
         assert_eq!(

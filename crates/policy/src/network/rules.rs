@@ -1,5 +1,6 @@
 //! [`HostRules`]: which hosts may be reached. A pure function of a host and a port.
 
+use super::address::is_public;
 use super::host::Host;
 use super::pattern::HostPattern;
 
@@ -7,6 +8,8 @@ use super::pattern::HostPattern;
 #[derive(Debug, Clone, Default)]
 pub struct HostRules {
     allow: Vec<HostPattern>,
+    /// True if every public host is allowed besides.
+    all: bool,
     deny: Vec<HostPattern>,
     /// The hosts that one command asks for, if it does; both lists have to allow a host then.
     asked: Option<Vec<HostPattern>>,
@@ -40,9 +43,16 @@ impl HostRules {
         };
         Ok(HostRules {
             allow: read("allow", allow)?,
+            all: false,
             deny: read("deny", deny)?,
             asked: None,
         })
+    }
+
+    /// The same with every public host allowed besides, if `all` is true.
+    #[must_use]
+    pub fn with_all(self, all: bool) -> HostRules {
+        HostRules { all, ..self }
     }
 
     /// Narrows the rules to hosts that a command asks for. Returns what it asks for in vain.
@@ -116,8 +126,11 @@ impl HostRules {
         host: &Host,
         matches: impl Fn(&&HostPattern) -> bool,
     ) -> Result<&str, HostDenial> {
-        let Some(pattern) = self.allow.iter().find(&matches) else {
+        let listed = self.allow.iter().find(&matches);
+        let by_all = || (self.all && is_public_host(host)).then_some(ALL);
+        let Some(pattern) = listed.map(|pattern| &*pattern.text).or_else(by_all) else {
             let reason = match host {
+                _ if self.all => "it is no public address".to_owned(),
                 Host::Name(_) => format!("the policy allows {}", in_words(&self.allow)),
                 Host::Address(_) => format!(
                     "an address has to be listed as such; the policy allows {}",
@@ -131,7 +144,7 @@ impl HostRules {
                 let reason = format!("this command may reach {}", in_words(asked));
                 Err(HostDenial::new("--net", reason))
             }
-            _ => Ok(&pattern.text),
+            _ => Ok(pattern),
         }
     }
 
@@ -144,7 +157,19 @@ impl HostRules {
 
     /// Returns whether no host is allowed.
     pub fn is_empty(&self) -> bool {
-        self.allow.is_empty() || self.asked.as_ref().is_some_and(Vec::is_empty)
+        self.allow.is_empty() && !self.all || self.asked.as_ref().is_some_and(Vec::is_empty)
+    }
+}
+
+/// The pattern of every public host.
+const ALL: &str = "all";
+
+/// Returns whether a host may be a public one, as far as it says: what a name resolves to is looked at before the
+/// connection.
+fn is_public_host(host: &Host) -> bool {
+    match host {
+        Host::Name(_) => true,
+        Host::Address(address) => is_public(*address),
     }
 }
 

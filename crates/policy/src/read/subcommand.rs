@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use super::super::grammar::WordReading;
 use super::super::network::{HostPattern, PortList, wrong_ports};
 use super::super::schema::{
-    ArgumentRules, DeniedArgs, FlagList, NetworkRule, RunSettings, SubCommand,
+    ArgumentRules, DeniedArgs, FlagList, NetworkRule, PublishedPort, RunSettings, SubCommand,
 };
 use super::super::validator::Validator;
 use super::super::yaml::{YamlField, YamlNode, YamlValue};
@@ -192,7 +192,7 @@ fn network(reader: &mut FieldReader<'_>, node: &YamlNode) -> NetworkRule {
             "allow" => rule.allow = hosts(r, &field.node, true),
             "deny" => rule.deny = hosts(r, &field.node, false),
             "host_ports" => host_ports = ports(r, &field.node),
-            "publish" => publish = ports(r, &field.node),
+            "publish" => publish = published(r, &field.node),
             _ => r.problem(
                 field.line,
                 unknown_key(
@@ -205,11 +205,11 @@ fn network(reader: &mut FieldReader<'_>, node: &YamlNode) -> NetworkRule {
     rule.host_ports = host_ports.iter().map(|(port, _)| *port).collect();
     rule.publish = publish.iter().map(|(port, _)| *port).collect();
     for wrong in wrong_ports(&rule) {
-        let listed = match wrong.list {
-            PortList::HostPorts => &host_ports,
-            PortList::Publish => &publish,
+        let line = match wrong.list {
+            PortList::HostPorts => host_ports.get(wrong.at).map(|(_, line)| line),
+            PortList::Publish => publish.get(wrong.at).map(|(_, line)| line),
         };
-        if let Some((_, line)) = listed.get(wrong.at) {
+        if let Some(line) = line {
             reader.under(wrong.list.key(), |r| r.problem(*line, wrong.why));
         }
     }
@@ -252,15 +252,33 @@ fn private(address: IpAddr) -> String {
 fn ports(reader: &mut FieldReader<'_>, node: &YamlNode) -> Vec<(u16, usize)> {
     let mut ports = Vec::new();
     for item in reader.items(node) {
-        let Some(port) = reader.number(item) else {
-            continue;
-        };
-        match u16::try_from(port) {
-            Ok(port) if port > 0 => ports.push((port, item.line)),
-            _ => reader.problem(item.line, format!("{port} is no port; 1 to 65535 are")),
+        ports.extend(port(reader, item).map(|port| (port, item.line)));
+    }
+    ports
+}
+
+/// Ports that are published, each with its line.
+fn published(reader: &mut FieldReader<'_>, node: &YamlNode) -> Vec<(PublishedPort, usize)> {
+    let mut ports = Vec::new();
+    for item in reader.items(node) {
+        match &item.value {
+            YamlValue::Scalar(text, _) if text.contains(':') => match text.parse() {
+                Ok(port) => ports.push((port, item.line)),
+                Err(why) => reader.problem(item.line, why),
+            },
+            _ => ports.extend(port(reader, item).map(|port| (port.into(), item.line))),
         }
     }
     ports
+}
+
+fn port(reader: &mut FieldReader<'_>, item: &YamlNode) -> Option<u16> {
+    let number = reader.number(item)?;
+    let port = u16::try_from(number).ok().filter(|port| *port > 0);
+    if port.is_none() {
+        reader.problem(item.line, format!("{number} is no port; 1 to 65535 are"));
+    }
+    port
 }
 
 /// Returns the flags that one sub-command allows, of a list in an entry.

@@ -235,7 +235,7 @@ fn the_most_special_rule_says_how_it_runs() {
     let slow = run("sub slow", &[], None).unwrap();
     assert_eq!(
         (slow.network.publish, slow.suppress_success_output),
-        (vec![3000], true)
+        (vec![3000.into()], true)
     );
     let bound: Vec<String> = slow
         .bind_ro

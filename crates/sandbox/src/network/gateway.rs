@@ -53,8 +53,8 @@ struct ListenerSet {
     refused: Option<OwnedFd>,
     /// Those in the sandbox.
     tcp: Vec<TcpListener>,
-    /// Those on the host.
-    published: Vec<TcpListener>,
+    /// Those on the host, each with the port of the program.
+    published: Vec<(TcpListener, u16)>,
     stop: StopSignal,
     count: Arc<AtomicUsize>,
     alive: Sender<()>,
@@ -92,7 +92,8 @@ impl Gateway {
             alive,
         };
         listening.udp.set_nonblocking(true)?;
-        for listener in listening.tcp.iter().chain(&listening.published) {
+        let published = listening.published.iter().map(|(listener, _)| listener);
+        for listener in listening.tcp.iter().chain(published) {
             listener.set_nonblocking(true)?;
         }
         let thread = std::thread::Builder::new()
@@ -141,7 +142,8 @@ impl ListenerSet {
         loop {
             let is_full = self.count.load(Ordering::Acquire) >= MAX_CONNECTIONS;
             let mut fds: Vec<(&dyn AsFd, PollFlags)> = vec![(&self.udp, PollFlags::IN)];
-            let all = self.tcp.iter().chain(&self.published);
+            let published = self.published.iter().map(|(listener, _)| listener);
+            let all = self.tcp.iter().chain(published);
             fds.extend(self.refused.iter().map(|r| (r as &dyn AsFd, PollFlags::IN)));
             fds.extend(
                 all.take_while(|_| !is_full)
@@ -160,11 +162,12 @@ impl ListenerSet {
             if self.refused.is_some() && ready.next() == Some(true) {
                 self.note_refused();
             }
-            let all = self.tcp.iter().map(|listener| (listener, false));
-            let all = all.chain(self.published.iter().map(|listener| (listener, true)));
-            for ((listener, is_published), _) in all.zip(ready).filter(|(_, ready)| *ready) {
+            let all = self.tcp.iter().map(|listener| (listener, None));
+            let published = self.published.iter();
+            let all = all.chain(published.map(|(listener, port)| (listener, Some(*port))));
+            for ((listener, published), _) in all.zip(ready).filter(|(_, ready)| *ready) {
                 match listener.accept() {
-                    Ok((stream, _)) => self.spawn_connection(stream, is_published),
+                    Ok((stream, _)) => self.spawn_connection(stream, published),
                     Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                     // No descriptors are left, for one: others may end.
                     Err(_) => std::thread::sleep(RECHECK_PAUSE),
@@ -205,8 +208,8 @@ impl ListenerSet {
         }
     }
 
-    /// Serves a connection on a thread of its own.
-    fn spawn_connection(&self, stream: TcpStream, is_published: bool) {
+    /// Serves a connection on a thread of its own: one of the host to a port of the program, where that is given.
+    fn spawn_connection(&self, stream: TcpStream, published: Option<u16>) {
         // What is accepted blocks, whatever the listener does (accept(2)).
         if self.count.load(Ordering::Acquire) >= MAX_CONNECTIONS
             || stream.set_nonblocking(false).is_err()
@@ -220,10 +223,9 @@ impl ListenerSet {
         let _ = std::thread::Builder::new()
             .name("connection".to_owned())
             .spawn(move || {
-                if is_published {
-                    serve_published(&gate, &stream, &stop)
-                } else {
-                    serve(&gate, stream, &stop)
+                match published {
+                    Some(port) => serve_published(&gate, &stream, port, &stop),
+                    None => serve(&gate, stream, &stop),
                 }
                 drop((one, alive));
             });
@@ -239,11 +241,8 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// Connects somebody on the host to what the program serves at the same port.
-fn serve_published(gate: &ConnectionGate, client: &TcpStream, stop: &StopSignal) {
-    let Ok(port) = client.local_addr().map(|address| address.port()) else {
-        return;
-    };
+/// Connects somebody on the host to what the program serves at a port.
+fn serve_published(gate: &ConnectionGate, client: &TcpStream, port: u16, stop: &StopSignal) {
     let began = Instant::now();
     let mut line = new_record("publish", &Host::Address(Ipv4Addr::LOCALHOST.into()), port);
     line.rule = format!("network.publish: {port}");

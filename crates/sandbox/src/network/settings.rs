@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 
 use crate::CapturedPorts;
-use trumanfs_policy::NetworkRule;
 use trumanfs_policy::network::HostPattern;
 use trumanfs_policy::network::HostRules;
 use trumanfs_policy::network::{PROXY, SOCKS, anywhere, wrong_ports};
+use trumanfs_policy::{NetworkRule, PublishedPort};
 
 /// The part of what the policy allows that one command asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl NetworkRequest {
 pub struct NetworkSettings {
     pub(super) rules: HostRules,
     pub(super) host_ports: Vec<u16>,
-    pub(super) publish: Vec<u16>,
+    pub(super) publish: Vec<PublishedPort>,
     pub(super) anywhere: Vec<u16>,
 }
 
@@ -52,8 +52,8 @@ pub struct NetworkSettings {
 #[derive(Debug)]
 pub struct NetworkSetup {
     pub(super) settings: NetworkSettings,
-    /// Ports of the host's loopback that stand for those of the program.
-    pub(super) published: Vec<TcpListener>,
+    /// Ports of the host's loopback, each with the one of the program that it stands for.
+    pub(super) published: Vec<(TcpListener, u16)>,
 }
 
 impl NetworkSetup {
@@ -72,7 +72,7 @@ impl NetworkSettings {
         rule: &NetworkRule,
         asked: Option<&NetworkRequest>,
     ) -> Result<Option<NetworkSettings>, String> {
-        let rules = HostRules::new(&rule.allow, &rule.deny)?;
+        let rules = HostRules::new(&rule.allow, &rule.deny)?.with_all(rule.all);
         if let Some(wrong) = wrong_ports(rule).into_iter().next() {
             return Err(format!("network.{}: {}", wrong.list.key(), wrong.why));
         }
@@ -112,12 +112,14 @@ impl NetworkSettings {
     /// # Errors
     /// The port that cannot be had, and why.
     pub fn open(self) -> Result<NetworkSetup, String> {
-        let open = |port: &u16| {
-            TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map_err(|error| {
-                format!("network.publish: port {port} of this machine's 127.0.0.1: {error}; end what listens there, or publish another port")
+        let open = |published: &PublishedPort| {
+            let on_host = published.on_host;
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, on_host));
+            listener.map(|listener| (listener, published.port)).map_err(|error| {
+                format!("network.publish: port {on_host} of this machine's 127.0.0.1: {error}; end what listens there, or publish another port")
             })
         };
-        let published: Result<Vec<TcpListener>, String> = self.publish.iter().map(open).collect();
+        let published: Result<Vec<_>, String> = self.publish.iter().map(open).collect();
         Ok(NetworkSetup {
             published: published?,
             settings: self,
@@ -160,7 +162,8 @@ mod tests {
             allow: allow.iter().map(|host| (*host).to_owned()).collect(),
             deny: Vec::new(),
             host_ports: host_ports.to_vec(),
-            publish: publish.to_vec(),
+            publish: publish.iter().map(|port| (*port).into()).collect(),
+            all: false,
         }
     }
 

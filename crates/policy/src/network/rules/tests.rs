@@ -52,6 +52,30 @@ fn a_host_is_allowed_by_a_pattern_and_no_other() {
 }
 
 #[test]
+fn all_are_the_public_hosts() {
+    let rules = rules("10.0.0.5:5432", "**.denied.example").with_all(true);
+    assert!(!rules.is_empty());
+    for (what, by) in [
+        ("a.example:443", "all"),
+        ("a.example:9999", "all"),
+        ("93.184.216.34:443", "all"),
+        ("[2606:2800::1]:80", "all"),
+        ("10.0.0.5:5432", "10.0.0.5:5432"),
+        ("10.0.0.5:22", "- network.allow"),
+        ("127.0.0.1:22", "- network.allow"),
+        ("localhost:22", "- network.allow"),
+        ("0.0.0.0:22", "- network.allow"),
+        ("2130706433:22", "- network.allow"),
+        ("[::1]:22", "- network.allow"),
+        ("[::ffff:10.0.0.1]:22", "- network.allow"),
+        ("169.254.169.254:80", "- network.allow"),
+        ("a.denied.example:443", "- network.deny: **.denied.example"),
+    ] {
+        assert_eq!(said(&rules, what), by, "{what}");
+    }
+}
+
+#[test]
 fn a_name_that_is_not_ascii_is_the_one_of_its_xn_form() {
     let unicode = rules("bücher.example *.例え.test", "böse.bücher.example");
     let ascii = rules(

@@ -1,0 +1,123 @@
+//! What an agent's work needs beside the project: ports in both directions, hosts by groups, its owner's name in git.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+
+use super::{LIMIT, Store, begin, err, good, until};
+use crate::common::{binary, describe, need_mount, need_tools, run_limited};
+
+fn agent(store: &Store, options: &[&str], script: &str) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("agent").arg("--store").arg(&store.store);
+    command.args(options).args(["--", "bash", "-c", script]);
+    command
+}
+
+fn run(store: &Store, options: &[&str], script: &str) -> Output {
+    run_limited(agent(store, options, script), LIMIT)
+}
+
+/// Ports below those that are given to whoever asks for any.
+fn free_ports() -> [u16; 2] {
+    let mut free = (21_000..30_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    [free.next().unwrap(), free.next().unwrap()]
+}
+
+#[test]
+fn its_server_is_reached_and_it_reaches_one_of_the_host() {
+    need_mount!();
+    need_tools!("python3", "curl");
+    let store = Store::new();
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host_port = host.local_addr().unwrap().port().to_string();
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = host.accept().unwrap();
+        assert!(client.read(&mut [0; 1024]).unwrap() > 0);
+        client
+            .write_all(b"HTTP/1.0 200 OK\r\n\r\nfrom the host\n")
+            .unwrap();
+    });
+    let [inside, on_host] = free_ports();
+    let published = format!("{on_host}:{inside}");
+    let options = ["--publish", &published, "--host-port", &host_port];
+    let script = format!(
+        "curl -sS -m20 http://127.0.0.1:{host_port}/ >got
+         python3 -c \"import socket
+s = socket.create_server(('127.0.0.1', {inside}))
+open('ready', 'w')
+c, _ = s.accept(); c.sendall(b'served'); c.close()\""
+    );
+    let child = begin(agent(&store, &options, &script));
+    until("it serves", || store.store.join("ready").exists());
+    let mut said = String::new();
+    let mut client = TcpStream::connect(("127.0.0.1", on_host)).unwrap();
+    client.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "served");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", describe(&output));
+    server.join().unwrap();
+    let got = fs::read_to_string(store.store.join("got")).unwrap();
+    assert_eq!(got, "from the host\n");
+}
+
+#[test]
+fn port_that_is_taken_is_named_and_nothing_runs() {
+    need_mount!();
+    let store = Store::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = run(&store, &["--publish", &format!("{port}:3000")], "echo >ran");
+    assert!(!output.status.success() && !store.store.join("ran").exists());
+    assert!(err(&output).contains(&port), "{}", err(&output));
+    for (wrong, named) in [
+        ("--publish=0", "0 is no port"),
+        ("--publish=1:2:3", "2:3 is no port"),
+        ("--publish=3128", "3128: the sandbox answers there itself"),
+        ("--publish=443", "443: the program cannot listen there"),
+        ("--host-port=53", "53: the sandbox answers there itself"),
+        ("--net=npm,nobody", "nobody: write it as none, all, allow="),
+    ] {
+        let output = run(&store, &[wrong], "echo >ran");
+        assert!(!output.status.success() && !store.store.join("ran").exists());
+        assert!(err(&output).contains(named), "{wrong}: {}", err(&output));
+    }
+    let output = run(&store, &["--net", "none", "--net", "npm"], "echo >ran");
+    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    assert!(err(&output).contains("--net none stands beside"));
+}
+
+/// All is every public host, and no service of this machine or beside it.
+#[test]
+fn hosts_come_by_groups_and_all_of_them_are_the_public_ones() {
+    need_mount!();
+    need_tools!("curl");
+    let store = Store::new();
+    let curl = "curl -sS -m20 -o /dev/null -w '%{http_connect}' -p -x http://127.0.0.1:3128";
+    let output = run(
+        &store,
+        &["--net", "npm,pip", "--net", "allow=a.invalid"],
+        &format!("{curl} https://crates.invalid/; echo; {curl} https://a.invalid/"),
+    );
+    let said = err(&output);
+    assert!(said.contains("registry.npmjs.org"), "{said}");
+    assert!(said.contains("files.pythonhosted.org"), "{said}");
+    let host = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = host.local_addr().unwrap().port();
+    let output = run(
+        &store,
+        &["--net", "all"],
+        &format!(
+            "for at in 127.0.0.1:{port} 10.0.0.1:80 169.254.169.254:80; do {curl} http://$at/; echo; done; {curl} https://a.invalid/; true"
+        ),
+    );
+    let (out, said) = (good(&output), err(&output));
+    // Its own loopback is not the machine's.
+    let codes: Vec<_> = out.lines().take(3).collect();
+    assert_eq!(codes, ["000", "403", "403"], "{said}");
+    assert!(said.contains("it is no public address"), "{said}");
+    // It is allowed, and not there.
+    assert!(!said.contains("a.invalid:443 is refused"), "{said}");
+    assert!(host.set_nonblocking(true).is_ok() && host.accept().is_err());
+}
