@@ -238,7 +238,7 @@ fn open(from: std::os::fd::BorrowedFd<'_>, name: &str) -> Result<OwnedFd> {
 }
 
 /// Opens a directory, and makes it where it is not there.
-fn directory(
+pub(super) fn directory(
     from: std::os::fd::BorrowedFd<'_>,
     name: &str,
     owner: Option<(u32, u32)>,

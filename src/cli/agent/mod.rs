@@ -24,7 +24,7 @@ use super::inspect;
 use super::output::{Printer, count, quote, warn};
 use super::review::{self, ScreenExit};
 use super::undo;
-use crate::client::{AgentDirectory, AgentPlace, Client};
+use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::{AgentCommand, AgentProfile, ProgramHome, UserTerminal};
@@ -118,6 +118,7 @@ fn run_agent(
     say_before_start(&programs)?;
     say_of_credentials(args, &profile);
     let place = programs.client().agent_place(&name, programs.owner())?;
+    give_git_identity(&place, &programs);
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let run = place.run().to_string();
     let agent = AgentCommand {
@@ -167,6 +168,21 @@ fn run_agent(
         AgentEnd::Exit(exit) => Ok(exit.into()),
         // As of a program that a signal ends.
         AgentEnd::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
+    }
+}
+
+/// Lets the agent commit by the name of whoever started it, if the project is theirs.
+fn give_git_identity(place: &AgentPlace, programs: &ProgramHome) {
+    if rustix::process::geteuid().as_raw() != programs.owner().0 {
+        return;
+    }
+    let identity = GitIdentity::of_user(programs.client().path());
+    if let Err(error) = place.give_git_identity(&identity) {
+        let why = error.full_message();
+        warn(
+            false,
+            &format!("the agent does not get your name for git: {why}"),
+        );
     }
 }
 

@@ -121,3 +121,52 @@ fn hosts_come_by_groups_and_all_of_them_are_the_public_ones() {
     assert!(!said.contains("a.invalid:443 is refused"), "{said}");
     assert!(host.set_nonblocking(true).is_ok() && host.accept().is_err());
 }
+
+/// Its commits have the name of whoever started it; what the project or the agent says comes first, and nothing else of
+/// the user's configuration is there.
+#[test]
+fn it_commits_by_the_name_of_its_user() {
+    need_mount!();
+    need_tools!("git");
+    let store = Store::new();
+    let user = store.base.join("user");
+    fs::create_dir_all(user.join(".config/git")).unwrap();
+    fs::write(
+        user.join(".gitconfig"),
+        "[user]\n\tname = \"Ada \\\"L.\\\" King\"\n[include]\n\tpath = more\n[alias]\n\tx = !echo alias\n[credential]\n\thelper = store\n",
+    )
+    .unwrap();
+    fs::write(user.join("more"), "[user]\n\temail = ada@example.org\n").unwrap();
+    fs::write(user.join(".config/git/ignore"), "*.swp\n").unwrap();
+    let output = |options: &[&str], script: &str| {
+        let mut command = agent(&store, options, script);
+        command.env("HOME", &user).env_remove("XDG_CONFIG_HOME");
+        let output = run_limited(command, LIMIT);
+        assert!(output.status.success(), "{}", describe(&output));
+        output
+    };
+    let run = |script: &str| String::from_utf8(output(&[], script).stdout).unwrap();
+    let said = run(
+        "git init -q && touch a a.swp && git add -A && git commit -qm one && \
+         git log --format='%an %ae %cn' && git ls-files && git config --list --show-scope | grep ^global",
+    );
+    assert_eq!(
+        said,
+        "Ada \"L.\" King ada@example.org Ada \"L.\" King\na\nglobal\tuser.name=Ada \"L.\" King\nglobal\tuser.email=ada@example.org\n"
+    );
+    let said = run(
+        "git config user.email p@example.org && git config --global user.name Own && \
+         git commit -q --allow-empty -m two && git log -1 --format='%an %ae'",
+    );
+    assert_eq!(said, "Own p@example.org\n");
+    // What the agent said of itself is gone with its directory.
+    assert_eq!(run("git config user.name"), "Ada \"L.\" King\n");
+    // The directory is the agent's: a link there leads nowhere.
+    let outside = store.base.join("outside");
+    fs::create_dir(&outside).unwrap();
+    let link = "rm -rf ~/.config/git; ln -s ../../../../outside ~/.config/git";
+    output(&["--keep-state", ".config"], link);
+    let said = err(&output(&[], "true"));
+    assert!(said.contains("your name for git"), "{said}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
