@@ -20,7 +20,8 @@ use crate::exec::program::{AgentProfile, HostGroup};
 /// Arguments of `trumanfs agent`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
+    after_help = "Ends as PROGRAM does; with 123 if that could not be started, 124 if its time was up, 125 if the home went away.\n\
+The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
 Everything that it changes in the store is recorded: `trumanfs log`, `diff` and `undo` know the run by the id that is\n\
 said at the end. Of its own directory only what the profile and --keep-state name is there the next time."
 )]

@@ -44,11 +44,14 @@ const PRIVATE_FILES: [&str; 6] = [
     ".ssh",
 ];
 
-/// As of `run`: the program did not run, or what came of it is not known.
-const STATUS_NOT_RUN: u8 = 125;
+/// The agent could not be started, whatever the reason.
+const NOT_STARTED: u8 = 123;
 
-/// As of `run`: the program was not started.
-const STATUSES_NOT_STARTED: std::ops::RangeInclusive<u8> = 125..=127;
+/// As of `run`: what came of the program is not known.
+const UNKNOWN_END: u8 = 125;
+
+/// As of `run`: the program cannot be executed, or is not there.
+const NOT_EXECUTED: std::ops::RangeInclusive<u8> = 126..=127;
 
 /// The maximum of changed paths listed at the end.
 const MAX_LISTED_PATHS: usize = 40;
@@ -59,21 +62,21 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
         Ok(place) => place,
         Err(error) => {
             report_failure(&error);
-            return ExitCode::from(STATUS_NOT_RUN);
+            return ExitCode::from(NOT_STARTED);
         }
     };
     let root = match AgentRoot::look_up(&place.store, args.state.as_deref()) {
         Ok(root) => root,
         Err(error) => {
             report_failure(&error);
-            return ExitCode::from(STATUS_NOT_RUN);
+            return ExitCode::from(NOT_STARTED);
         }
     };
     let mut roots = vec![root];
     let mut has_run = false;
     let code = run_agent(args, &place, &mut roots, &mut has_run).unwrap_or_else(|error| {
         report_failure(&error);
-        ExitCode::from(STATUS_NOT_RUN)
+        ExitCode::from(if has_run { UNKNOWN_END } else { NOT_STARTED })
     });
     // A project in which no agent could start is as it was.
     if !has_run {
@@ -150,13 +153,21 @@ fn run_agent(
     // Whatever came of the program, what it has changed is there.
     let code = match &outcome {
         Ok(outcome) => {
-            let is_early = matches!(outcome.status, Status::Error | Status::Blocked);
-            *has_run = !(is_early && STATUSES_NOT_STARTED.contains(&outcome.return_code));
-            print_outcome(outcome, false)
+            let is_error = |codes: std::ops::RangeInclusive<u8>| {
+                outcome.status == Status::Error && codes.contains(&outcome.return_code)
+            };
+            // Of a home that is still there, the working directory is not.
+            let has_no_place = is_error(UNKNOWN_END..=UNKNOWN_END) && !programs.is_lost();
+            let is_refused = outcome.status == Status::Blocked || has_no_place;
+            *has_run = !(is_refused || is_error(NOT_EXECUTED));
+            match (print_outcome(outcome, false), is_refused) {
+                (_, true) => ExitCode::from(NOT_STARTED),
+                (code, false) => code,
+            }
         }
         Err(error) => {
             report_failure(error);
-            ExitCode::from(STATUS_NOT_RUN)
+            ExitCode::from(NOT_STARTED)
         }
     };
     let report = outcome.ok().and_then(|outcome| outcome.program);

@@ -217,7 +217,7 @@ fn nothing_of_the_environment_is_passed_on_but_what_is_named() {
     let wanted = "--env ANTHROPIC_API_KEY passes it on";
     assert!(err(&output).contains(wanted), "{}", err(&output));
     let output = run(&store, &["--env", "NOT_SET_ANYWHERE"], "true");
-    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(output.status.code(), Some(123));
     assert!(
         err(&output).contains("NOT_SET_ANYWHERE"),
         "{}",

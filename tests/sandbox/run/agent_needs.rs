@@ -84,7 +84,7 @@ fn port_that_is_taken_is_named_and_nothing_runs() {
         assert!(err(&output).contains(named), "{wrong}: {}", err(&output));
     }
     let output = run(&store, &["--net", "none", "--net", "npm"], "echo >ran");
-    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    assert_eq!(output.status.code(), Some(123), "{}", describe(&output));
     assert!(err(&output).contains("--net none stands beside"));
 }
 
@@ -141,6 +141,7 @@ fn it_commits_by_the_name_of_its_user() {
     let output = |options: &[&str], script: &str| {
         let mut command = agent(&store, options, script);
         command.env("HOME", &user).env_remove("XDG_CONFIG_HOME");
+        command.env_remove("GIT_CONFIG_GLOBAL");
         let output = run_limited(command, LIMIT);
         assert!(output.status.success(), "{}", describe(&output));
         output

@@ -282,7 +282,7 @@ fn agent_that_cannot_start_leaves_no_trace() {
     for attempt in attempts {
         let output = trumanfs(attempt);
         assert!(
-            matches!(output.status.code(), Some(125..=127)),
+            matches!(output.status.code(), Some(123 | 127)),
             "{}",
             describe(&output)
         );

@@ -232,7 +232,7 @@ fn state_homes_exclude_each_other() {
     let mounted = project.trumanfs(&["mount", ".", mount.to_str().unwrap()]);
     fs::write(gate, "").unwrap();
     assert!(first.wait().unwrap().success());
-    assert_eq!(refused.status.code(), Some(125), "{}", describe(&refused));
+    assert_eq!(refused.status.code(), Some(123), "{}", describe(&refused));
     assert!(
         err(&refused).contains("is working on the store"),
         "{}",
@@ -334,7 +334,7 @@ fn state_lies_where_it_was_named() {
     // The state stays where it is, and cannot lie in the store.
     for state in [at, "sub"] {
         let output = project.trumanfs(&["agent", "--state", state, "--", "true"]);
-        assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+        assert_eq!(output.status.code(), Some(123), "{}", describe(&output));
     }
     good(&project.trumanfs(&["stores", "forget", "."]));
     assert_eq!(fs::read_dir(&named).unwrap().count(), 0);

@@ -71,7 +71,7 @@ fn wide_directories_are_to_be_named() {
     let user = UserHome::new();
     let refused = |here: &Path, what: &str| {
         let output = user.agent(here, &[], "true");
-        assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+        assert_eq!(output.status.code(), Some(123), "{}", describe(&output));
         let said = err(&output);
         assert!(said.contains(what) && said.contains("--store"), "{said}");
     };
@@ -111,7 +111,7 @@ fn store_in_the_home_directory_leaves_projects_below_alone() {
     let output = user.agent(&here, &[], "true");
     fs::write(home.join("end"), "").unwrap();
     assert!(outer.wait().unwrap().success());
-    assert_eq!(output.status.code(), Some(125), "{}", describe(&output));
+    assert_eq!(output.status.code(), Some(123), "{}", describe(&output));
     assert!(
         err(&output).contains("lies in the store"),
         "{}",
