@@ -29,6 +29,7 @@ pub struct AgentPlace {
     /// Locked as long as this lives.
     _mark: OwnedFd,
     name: String,
+    owner: (u32, u32),
     run: RunId,
 }
 
@@ -74,6 +75,7 @@ impl Client {
             marks,
             _mark: mark,
             name: name.to_owned(),
+            owner,
             run,
         })
     }
@@ -124,6 +126,16 @@ impl AgentPlace {
     /// Returns the id of its run.
     pub fn run(&self) -> RunId {
         self.run
+    }
+
+    /// Returns the agent's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the user and the group that the agent's own directory belongs to.
+    pub(super) fn owner(&self) -> (u32, u32) {
+        self.owner
     }
 
     /// Returns the agent's own directory.

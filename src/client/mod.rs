@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod agent_caches;
 mod agent_directory;
 mod agents;
 mod change;
@@ -56,6 +57,7 @@ pub use crate::control::MountStatus;
 pub use crate::operator::review::Review;
 pub use crate::world::PurgeResult;
 pub use crate::world::store::forked::{ForkMethod, ForkOrigin};
+pub use agent_caches::{caches_of_tool, tools_with_caches};
 pub use agent_directory::AgentDirectory;
 pub use agents::{AgentPlace, UnsettledRun};
 pub use fork::ForkReport;

@@ -11,6 +11,7 @@ use clap::{Args, ValueHint};
 use super::super::argument_values::seconds;
 use super::super::execute::with_policy;
 use super::super::output::warn;
+use crate::client::{caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::{NetworkRule, PublishedPort};
@@ -64,6 +65,11 @@ pub(in crate::cli) struct AgentArgs {
     /// What else stays of its own directory: a path from there
     #[arg(long, value_name = "PATH", value_parser = path_below)]
     pub(super) keep_state: Vec<PathBuf>,
+    /// A cache, at a path of its own directory (`~/PATH`) or that of cargo, go, npm, pip or uv: writable, neither recorded
+    /// nor undone, and there for the next agent of the same profile in whatever project. Your own caches are not shown;
+    /// may be given several times
+    #[arg(long, value_name = "TOOL|PATH", value_parser = cache)]
+    pub(super) cache: Vec<CacheChoice>,
     /// Review the changes at the end, on a screen; where the terminal can show none, ask whether they stay
     #[arg(long, group = "end")]
     pub(super) ask: bool,
@@ -130,12 +136,28 @@ fn named_hosts(name: &str) -> Option<Vec<String>> {
         .or_else(|| group().map(|group| group.hosts))
 }
 
+/// The value of `--cache`: paths from the agent's own directory.
+#[derive(Debug, Clone)]
+pub(super) struct CacheChoice(pub(super) Vec<PathBuf>);
+
+pub(super) fn cache(text: &str) -> std::result::Result<CacheChoice, String> {
+    if let Some(paths) = caches_of_tool(text) {
+        return Ok(CacheChoice(paths.iter().map(PathBuf::from).collect()));
+    }
+    if text.starts_with("~/") {
+        return path_below(text).map(|path| CacheChoice(vec![path]));
+    }
+    let tools: Vec<_> = tools_with_caches().collect();
+    let tools = tools.join(", ");
+    Err(format!("{text}: write it as ~/PATH or one of {tools}"))
+}
+
 pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
     let path = PathBuf::from(text.strip_prefix("~/").unwrap_or(text));
     let is_plain = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    if is_plain && !text.is_empty() {
+    if is_plain && !path.as_os_str().is_empty() {
         Ok(path)
     } else {
         Err(format!(

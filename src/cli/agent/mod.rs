@@ -7,6 +7,7 @@ pub(super) use args::AgentArgs;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, IsTerminal, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,6 +135,7 @@ fn run_agent(
         env,
         bind_ro: args.bind_ro.clone(),
         network,
+        caches: caches(args, &programs, &place)?,
         state: (own, own_path(&programs)),
         run: place.run(),
         timeout: args.timeout,
@@ -180,6 +182,32 @@ fn run_agent(
         // As of a program that a signal ends.
         AgentEnd::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
     }
+}
+
+/// Returns the caches that the agent gets, each with its path in the sandbox.
+fn caches(
+    args: &AgentArgs,
+    programs: &ProgramHome,
+    place: &AgentPlace,
+) -> Result<Vec<(OwnedFd, PathBuf)>> {
+    let own = own_path(programs);
+    let mut paths: Vec<&PathBuf> = args.cache.iter().flat_map(|cache| &cache.0).collect();
+    paths.sort();
+    paths.dedup();
+    for (outer, inner) in paths.iter().zip(paths.iter().skip(1)) {
+        if inner.starts_with(outer) {
+            let (outer, inner) = (outer.display(), inner.display());
+            return Err(Error::usage(
+                format!("--cache ~/{inner}: it lies in the cache ~/{outer}"),
+                "Give the outer one alone.",
+            ));
+        }
+    }
+    let open = |path: &PathBuf| {
+        let dir = programs.client().agent_cache(place, path)?;
+        Ok((dir, own.join(path)))
+    };
+    paths.into_iter().map(open).collect()
 }
 
 /// Lets the agent commit by the name of whoever started it, if the project is theirs.

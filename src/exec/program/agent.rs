@@ -46,6 +46,8 @@ pub struct AgentCommand {
     pub network: NetworkRule,
     /// Its own directory, `HOME`, and where that is in the sandbox.
     pub state: (OwnedFd, PathBuf),
+    /// Directories that stay beyond its run, each at a path in its own directory.
+    pub caches: Vec<(OwnedFd, PathBuf)>,
     /// The id of its run.
     pub run: RunId,
     /// The longest time that the agent may run.
@@ -103,6 +105,7 @@ impl ProgramHome {
         };
         let extra = AgentExtras {
             state: &agent.state,
+            caches: &agent.caches,
             terminal: agent.terminal.as_ref(),
         };
         let mut execution =

@@ -9,6 +9,8 @@ use super::terminal::UserTerminal;
 /// The directory and the terminal of an agent, which an execution has and no policy gives.
 pub(super) struct AgentExtras<'a> {
     pub(super) state: &'a (OwnedFd, PathBuf),
+    /// Its caches, below that.
+    pub(super) caches: &'a [(OwnedFd, PathBuf)],
     pub(super) terminal: Option<&'a UserTerminal>,
 }
 
@@ -18,10 +20,13 @@ impl AgentExtras<'_> {
     /// # Errors
     /// Too many descriptors are open.
     pub(super) fn writable(&self) -> std::result::Result<Vec<WritableDir>, LaunchError> {
-        let (dir, path) = self.state;
-        Ok(vec![WritableDir {
-            path: path.clone(),
-            dir: rustix::io::fcntl_dupfd_cloexec(dir, 0)?,
-        }])
+        let all = std::iter::once(self.state).chain(self.caches);
+        all.map(|(dir, path)| {
+            Ok(WritableDir {
+                path: path.clone(),
+                dir: rustix::io::fcntl_dupfd_cloexec(dir, 0)?,
+            })
+        })
+        .collect()
     }
 }

@@ -49,7 +49,23 @@ pub struct PlaceNote {
     pub path: EscapedBytes,
 }
 
-/// The directory of all states of one user.
+/// A directory of the user's for one kind of files (XDG Base Directory Specification).
+struct BaseDirectory {
+    variable: &'static str,
+    /// Its usual place, below the user's home.
+    usual: &'static str,
+}
+
+const STATE_BASE: BaseDirectory = BaseDirectory {
+    variable: "XDG_STATE_HOME",
+    usual: ".local/state",
+};
+const CACHE_BASE: BaseDirectory = BaseDirectory {
+    variable: "XDG_CACHE_HOME",
+    usual: ".cache",
+};
+
+/// The directory of all states of one user, or of all caches of their agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateHome {
     /// The path of the place, which may not exist yet.
@@ -61,23 +77,29 @@ pub struct StateHome {
 impl StateHome {
     /// Returns that of this process's user.
     pub fn own() -> Option<StateHome> {
-        let set = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+        StateHome::own_in(&STATE_BASE)
+    }
+
+    fn own_in(base: &BaseDirectory) -> Option<StateHome> {
+        let set = std::env::var_os(base.variable).map(PathBuf::from);
         let set = set.filter(|dir| dir.is_absolute());
         let home = || std::env::var_os("HOME").map(PathBuf::from);
-        let state = match set {
+        let above = match set {
             Some(set) => set,
-            None => home()
-                .filter(|home| home.is_absolute())?
-                .join(".local/state"),
+            None => home().filter(|home| home.is_absolute())?.join(base.usual),
         };
-        let path = state.join(DIRECTORY);
+        let path = above.join(DIRECTORY);
         Some(StateHome { path, owner: None })
     }
 
     /// Returns that for a store: for root that of the store's owner.
     pub fn of_store(store: &Meta) -> Option<StateHome> {
+        StateHome::of_store_in(&STATE_BASE, store)
+    }
+
+    fn of_store_in(base: &BaseDirectory, store: &Meta) -> Option<StateHome> {
         if !rustix::process::geteuid().is_root() || store.uid == 0 {
-            return StateHome::own();
+            return StateHome::own_in(base);
         }
         let owner = Some((store.uid, store.gid));
         let is_owners = |home: &StateHome| {
@@ -85,10 +107,10 @@ impl StateHome {
             let dir = rustix::fs::openat(CWD, above, DIR_FLAGS, Mode::empty());
             dir.is_ok_and(|dir| stat_fd(dir.as_fd()).is_ok_and(|meta| meta.uid == store.uid))
         };
-        if let Some(home) = StateHome::own().filter(is_owners) {
+        if let Some(home) = StateHome::own_in(base).filter(is_owners) {
             return Some(StateHome { owner, ..home });
         }
-        let path = users::home(store.uid)?.join(".local/state").join(DIRECTORY);
+        let path = users::home(store.uid)?.join(base.usual).join(DIRECTORY);
         Some(StateHome { path, owner })
     }
 
@@ -351,6 +373,27 @@ pub fn agent_homes(store: &Meta) -> Result<OwnedFd> {
         .map_err(Error::os("openat"))?;
     let agents = make_dir(&above, AGENTS.as_bytes(), 0o700, home.owner)?;
     make_dir(&agents, id.as_bytes(), 0o700, home.owner)
+}
+
+/// Opens a cache of the agents of a name, in the cache home of the store's owner: all that work for that user share it. It
+/// is made if it is not there.
+///
+/// # Errors
+/// [`Error::NotFound`] where there is no cache home; what making the directories says.
+pub fn agent_cache(store: &Meta, agent: &str, cache: &str) -> Result<OwnedFd> {
+    let home = StateHome::of_store_in(&CACHE_BASE, store).ok_or(Error::NotFound)?;
+    home.make()?;
+    let above = rustix::fs::openat(CWD, &home.path, DIR_FLAGS, Mode::empty())
+        .map_err(Error::os("openat"))?;
+    let mut names = [AGENTS, agent, cache].into_iter();
+    let dir = names.try_fold(above, |above, name| {
+        make_dir(&above, name.as_bytes(), 0o700, home.owner)
+    })?;
+    // An agent may have closed it.
+    if stat_fd(dir.as_fd())?.permissions() & 0o700 != 0o700 {
+        crate::sys::fd::chmod(dir.as_fd(), 0o700).map_err(Error::os("fchmodat2"))?;
+    }
+    Ok(dir)
 }
 
 /// Moves the state that lies in a store into a place in its owner's state home, under the store's lock. Returns where it

@@ -171,3 +171,57 @@ fn it_commits_by_the_name_of_its_user() {
     assert!(said.contains("your name for git"), "{said}");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
+
+/// Agents of one name share a cache, whatever their project; the user's own is another one, and nothing of it is in the
+/// home.
+#[test]
+fn cache_is_shared_by_agents_of_a_name_and_by_nobody_else() {
+    need_mount!();
+    let (one, other) = (Store::new(), Store::new());
+    let user = one.base.join("user");
+    fs::create_dir_all(user.join(".npm")).unwrap();
+    fs::write(user.join(".npm/own"), "the user's").unwrap();
+    let run = |store: &Store, options: &[&str], script: &str| {
+        let mut command = agent(store, options, script);
+        command.env("HOME", &user).env_remove("XDG_CACHE_HOME");
+        run_limited(command, LIMIT)
+    };
+    let npm = ["--profile", "claude", "--cache", "npm"];
+    let said = run(
+        &one,
+        &npm,
+        "cd; ls .npm; echo kept >.npm/x; chmod 500 .npm; echo >else",
+    );
+    assert_eq!(good(&said), "");
+    assert!(err(&said).contains("nothing was changed"), "{}", err(&said));
+    let both = ["--profile", "claude", "--cache", "npm", "--cache=cargo"];
+    let script = "cd; find . -type f; cat .npm/x; chmod 0 .npm; ls -d .cargo/*";
+    let said = run(&other, &both, script);
+    let wanted = "./.npm/x\nkept\n.cargo/git\n.cargo/registry\n";
+    assert_eq!(good(&said), wanted);
+    let said = run(&one, &npm, "cd; find .npm -type f; echo new >made");
+    assert_eq!(good(&said), ".npm/x\n");
+    let aider = ["--profile", "aider", "--cache", "npm"];
+    assert_eq!(good(&run(&one, &aider, "ls ~/.npm")), "");
+    assert_eq!(good(&run(&one, &["--profile", "claude"], "ls ~")), "");
+    let lies = user.join(".cache/trumanfs/agents/claude/%2Enpm/x");
+    assert_eq!(fs::read_to_string(lies).unwrap(), "kept\n");
+    assert_eq!(fs::read_dir(user.join(".npm")).unwrap().count(), 1);
+    // What the agent left at its place leads nowhere.
+    let kept = ["--profile", "claude", "--keep-state", ".npm"];
+    good(&run(&one, &kept, "ln -s / ~/.npm"));
+    let said = run(&one, &npm, "echo >ran");
+    assert_eq!(said.status.code(), Some(123), "{}", describe(&said));
+    let said = run(&one, &["--cache=npm", "--cache=~/.npm/in"], "echo >ran");
+    assert!(err(&said).contains("it lies in the cache ~/.npm"));
+    for wrong in ["/etc", "nothing", "~/", "~/../x", "~/a/../b"] {
+        let said = run(&one, &["--cache", wrong], "echo >ran");
+        assert_eq!(said.status.code(), Some(2), "{wrong}: {}", describe(&said));
+    }
+    assert!(!one.store.join("ran").exists());
+    let mut command = agent(&one, &["--cache", "npm"], "echo >ran");
+    command.env("XDG_CACHE_HOME", "/dev/null/none");
+    let said = run_limited(command, LIMIT);
+    assert_eq!(said.status.code(), Some(123), "{}", describe(&said));
+    assert!(err(&said).contains("XDG_CACHE_HOME"), "{}", err(&said));
+}
