@@ -143,6 +143,13 @@ fn tree(file: &Path) -> &Path {
     packages(file).or_else(|| prefix(file)).unwrap_or(file)
 }
 
+/// Returns the tree that a directory of programs belongs to, or that directory alone.
+#[must_use]
+pub fn tree_of_directory(dir: &Path) -> PathBuf {
+    let file = dir.join("program");
+    prefix(&file).unwrap_or(dir).to_owned()
+}
+
 /// Returns the outermost directory of npm's packages that a file lies in: they need each other.
 fn packages(file: &Path) -> Option<&Path> {
     let all = file.ancestors().filter(|dir| dir.ends_with("node_modules"));

@@ -35,7 +35,7 @@ mod start_order;
 pub use backend::BackendChoice;
 pub use error::{LaunchError, Step};
 pub use image::allow_this_program;
-pub use install_tree::{InstallTree, directories_of, tree_of};
+pub use install_tree::{InstallTree, directories_of, tree_of, tree_of_directory};
 pub use launch::{Launcher, launch, launch_with};
 pub use layout::check_home;
 pub use limits::{ActiveLimit, LimitMechanism};

@@ -16,13 +16,13 @@ use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::{NetworkRule, PublishedPort};
 use crate::exec::program::sandbox;
-use crate::exec::program::{AgentProfile, HostGroup};
+use crate::exec::program::{AgentProfile, HostGroup, Toolchains};
 
 /// Arguments of `trumanfs agent`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Ends as PROGRAM does; with 123 if that could not be started, 124 if its time was up, 125 if the home went away.\n\
-The program sees the store (at its own path), a directory of its own as HOME, /usr and a /tmp, and nothing else.\n\
+The program sees the store (at its own path), a directory of its own as HOME, /usr, a /tmp and your toolchains, and nothing else.\n\
 Everything that it changes in the store is recorded: `trumanfs log`, `diff` and `undo` know the run by the id that is\n\
 said at the end. Of its own directory only what the profile and --keep-state name is there the next time."
 )]
@@ -65,6 +65,10 @@ pub(in crate::cli) struct AgentArgs {
     /// What else stays of its own directory: a path from there
     #[arg(long, value_name = "PATH", value_parser = path_below)]
     pub(super) keep_state: Vec<PathBuf>,
+    /// The directories of your PATH that lie in your home directory, which the agent sees read-only, with what rustup,
+    /// pyenv, nvm, volta, mise, sdkman, pipx and uv have there for them; `none`: it sees none
+    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = ["auto", "none"], hide_default_value = true)]
+    pub(super) toolchains: String,
     /// A cache, at a path of its own directory (`~/PATH`) or that of cargo, go, npm, pip or uv: writable, neither recorded
     /// nor undone, and there for the next agent of the same profile in whatever project. Your own caches are not shown;
     /// may be given several times
@@ -195,10 +199,11 @@ pub(super) fn network_rule(args: &AgentArgs, profile: &AgentProfile) -> Result<N
     Ok(rule)
 }
 
-/// Returns the agent's variables: of its terminal, of its profile, and those that were given.
+/// Returns the agent's variables: of its terminal, of its profile, of toolchains, and those that were given.
 pub(super) fn environment(
     args: &AgentArgs,
     profile: &AgentProfile,
+    toolchains: &Toolchains,
 ) -> Result<Vec<(OsString, OsString)>> {
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     for name in ["TERM", "COLORTERM"] {
@@ -206,6 +211,7 @@ pub(super) fn environment(
     }
     let known = profile.env.iter();
     env.extend(known.map(|(name, value)| (name.into(), value.into())));
+    env.extend(toolchains.env.iter().cloned());
     for given in &args.env {
         let bytes = given.as_bytes();
         let at = bytes.iter().position(|byte| *byte == b'=');

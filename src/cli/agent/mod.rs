@@ -28,7 +28,7 @@ use super::undo;
 use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
-use crate::exec::program::{AgentCommand, AgentProfile, ProgramHome, UserTerminal};
+use crate::exec::program::{AgentCommand, AgentProfile, ProgramHome, Toolchains, UserTerminal};
 use crate::exec::{CancelToken, InterruptSignals, Status};
 use crate::name::WorldPath;
 
@@ -112,12 +112,13 @@ fn run_agent(
     }
     let program = args.words.first().map(OsString::as_os_str);
     let (name, profile) = find_profile(args.profile.as_deref(), program.unwrap_or_default())?;
-    let env = environment(args, &profile)?;
     let network = network_rule(args, &profile)?;
     let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
     let pinned = roots.first().and_then(|root| root.pinned.as_ref());
     let mut programs = ProgramHome::open(&directory.store, pinned, launcher)?;
     add_further_roots(args, &mut programs, roots)?;
+    let toolchains = toolchains(args, &programs)?;
+    let env = environment(args, &profile, &toolchains)?;
     let interrupt = take_signals()?;
     say_before_start(&programs)?;
     say_of_credentials(args, &profile);
@@ -133,7 +134,8 @@ fn run_agent(
             None => directory.below.as_os_str().as_bytes().to_vec(),
         },
         env,
-        bind_ro: args.bind_ro.clone(),
+        bind_ro: [&args.bind_ro[..], &toolchains.shown].concat(),
+        first_path: toolchains.path,
         network,
         caches: caches(args, &programs, &place)?,
         state: (own, own_path(&programs)),
@@ -182,6 +184,25 @@ fn run_agent(
         // As of a program that a signal ends.
         AgentEnd::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
     }
+}
+
+/// Finds the toolchains that the agent sees: those of whoever started it, if the project is theirs.
+fn toolchains(args: &AgentArgs, programs: &ProgramHome) -> Result<Toolchains> {
+    let is_theirs = rustix::process::geteuid().as_raw() == programs.owner().0;
+    let (Some(home), true) = (std::env::home_dir(), is_theirs && args.toolchains != "none") else {
+        return Ok(Toolchains::default());
+    };
+    let homes: Vec<&Path> = programs.paths().collect();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = Toolchains::of_user(&home, &path, &homes)?;
+    for (dir, secret) in &found.withheld {
+        let (dir, secret) = (dir.display(), secret.display());
+        warn(
+            false,
+            &format!("{dir} of your PATH is not shown to the agent: {secret} looks like a secret"),
+        );
+    }
+    Ok(found)
 }
 
 /// Returns the caches that the agent gets, each with its path in the sandbox.

@@ -36,6 +36,8 @@ pub struct AgentCommand {
     pub argv: Vec<OsString>,
     /// Directories of this machine in which it is looked up, as `PATH` has them.
     pub path: OsString,
+    /// Directories that come first in its `PATH`, which it sees.
+    pub first_path: Vec<PathBuf>,
     /// Where it begins, from the home or below it.
     pub cwd: Vec<u8>,
     /// Its variables, beside those that every agent has.
@@ -145,13 +147,19 @@ impl ProgramHome {
         }
     }
 
-    /// Returns `PATH` for an agent: where its program and its interpreter were found comes first.
+    /// Returns `PATH` for an agent: toolchains come first, and where its program and its interpreter were found.
     fn path_for(&self, agent: &AgentCommand) -> Vec<u8> {
         let program = agent.argv.first().map(OsString::as_os_str);
         let home = self.path();
         let found = directories_of(program.unwrap_or_default(), &agent.path, home);
         let usual: Vec<&[u8]> = PATH.split(|byte| *byte == b':').collect();
-        let mut dirs: Vec<&[u8]> = found.iter().map(|dir| dir.as_os_str().as_bytes()).collect();
+        let first = agent.first_path.iter().chain(&found);
+        let mut dirs: Vec<&[u8]> = Vec::new();
+        for dir in first.map(|dir| dir.as_os_str().as_bytes()) {
+            if !dirs.contains(&dir) {
+                dirs.push(dir);
+            }
+        }
         dirs.retain(|dir| !usual.contains(dir));
         dirs.extend(usual.iter());
         dirs.join(&b':')

@@ -17,6 +17,7 @@ mod program_home;
 mod runnable;
 mod terminal;
 pub mod token_cap;
+mod toolchains;
 
 pub use agent::AgentCommand;
 pub use command::ProgramCommand;
@@ -27,6 +28,7 @@ pub use line::LineSource;
 pub use profile::AgentProfile;
 pub use program_home::ProgramHome;
 pub use terminal::UserTerminal;
+pub use toolchains::Toolchains;
 /// The policy: the programs that are meant to run.
 pub use trumanfs_policy as policy;
 /// The sandbox: the things that a running program can see and do.

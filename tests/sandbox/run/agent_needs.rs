@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use super::{LIMIT, Store, begin, err, good, until};
@@ -224,4 +225,82 @@ fn cache_is_shared_by_agents_of_a_name_and_by_nobody_else() {
     let said = run_limited(command, LIMIT);
     assert_eq!(said.status.code(), Some(123), "{}", describe(&said));
     assert!(err(&said).contains("XDG_CACHE_HOME"), "{}", err(&said));
+}
+
+/// The programs of a version manager in the user's home directory run, and nothing beside them is there.
+#[test]
+fn toolchains_of_its_user_work_and_show_nothing_else() {
+    need_mount!();
+    let store = Store::new();
+    let user = store.base.join("user");
+    let put = |path: &str, text: &str| {
+        let file = user.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, text).unwrap();
+        let mode = fs::Permissions::from_mode(if path.contains("bin/") { 0o755 } else { 0o600 });
+        fs::set_permissions(&file, mode).unwrap();
+    };
+    put(".cargo/bin/rustup", "#!/bin/sh\n");
+    put(
+        ".cargo/bin/tool",
+        "#!/bin/sh\nexec \"$RUSTUP_HOME/toolchains/stable/bin/tool\"\n",
+    );
+    put(".cargo/credentials.toml", "secret");
+    put(".rustup/settings.toml", "version = \"12\"\n");
+    put(
+        ".rustup/toolchains/stable/bin/tool",
+        "#!/bin/sh\necho the tool\n",
+    );
+    put(".rustup/other", "secret");
+    put(
+        ".nvm/versions/node/v20/bin/mynode",
+        "#!/bin/sh\necho node\n",
+    );
+    put(".ssh/id_rsa", "secret");
+    put("bin/mine", "#!/bin/sh\necho mine\n");
+    put("keys/api-token", "secret");
+    let dirs = [".cargo/bin", ".nvm/versions/node/v20/bin", "bin", "keys"];
+    let mut path: Vec<String> = dirs.map(|dir| user.join(dir).display().to_string()).into();
+    path.push(std::env::var("PATH").unwrap());
+    let run = |options: &[&str], script: &str| {
+        let mut command = agent(&store, options, script);
+        command.env("HOME", &user).env("PATH", path.join(":"));
+        for variable in ["RUSTUP_HOME", "NVM_DIR"] {
+            command.env_remove(variable);
+        }
+        run_limited(command, LIMIT)
+    };
+    let script = format!(
+        "tool; mynode; mine; cd {}; find . -type f | sort; echo x >bin/mine; rm -r .rustup/toolchains/stable; ls -d keys",
+        user.display()
+    );
+    let output = run(&[], &script);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wanted = "the tool\nnode\nmine\n./.cargo/bin/rustup\n./.cargo/bin/tool\n./.nvm/versions/node/v20/bin/mynode\n\
+        ./.rustup/settings.toml\n./.rustup/toolchains/stable/bin/tool\n./bin/mine\n";
+    assert_eq!(said, wanted, "{}", describe(&output));
+    let said = err(&output);
+    assert!(said.contains("keys of your PATH is not shown"), "{said}");
+    assert_eq!(said.matches("Read-only file system").count(), 2, "{said}");
+    let output = run(
+        &["--toolchains", "none"],
+        &format!("tool; ls {}", user.display()),
+    );
+    let said = err(&output);
+    assert!(said.contains("tool: command not found"), "{said}");
+    assert!(said.contains("No such file or directory"), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).is_empty());
+    // A project around them has them at their places, and its agent may change them.
+    let mut command = Command::new(binary());
+    command.args(["agent", "--store"]).arg(&user);
+    command.args(["--", "bash", "-c", "mine; tool; echo >bin/more"]);
+    command.env("HOME", &user).env("PATH", path.join(":"));
+    let output = run_limited(command, LIMIT);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "mine\nthe tool\n",
+        "{}",
+        describe(&output)
+    );
+    assert!(user.join("bin/more").exists());
 }
