@@ -459,6 +459,50 @@ fn file_that_the_owner_removed_stays_away() {
     }
 }
 
+/// Nor does anything come back there with `--keep-both`: it lies beside, and a second undo has nothing to do.
+#[test]
+fn what_comes_back_lies_beside_the_name_that_the_owner_left() {
+    need_mount!();
+    for change in [
+        "mv f f~; echo x > f; rm f~",
+        "mv f f~; echo x > f",
+        "rm f; echo x > f",
+        "cp f g; echo x >> g; mv g f",
+    ] {
+        for is_moved in [true, false] {
+            let mut home = home_with(LINES);
+            home.sh(change);
+            let session = session_of(&home);
+            home.umount();
+            let at = |name: &str| home.store().join(name);
+            if is_moved {
+                fs::rename(at("f"), at("n")).unwrap();
+            } else {
+                fs::remove_file(at("f")).unwrap();
+            }
+            let words = ["undo", home.store().to_str().unwrap(), "--keep-both"];
+            let output = trumanfs(&[&words[..], &["--session", &session]].concat());
+            let told = describe(&output);
+            assert!(told.contains("/f"), "{change}: {told}");
+            for again in 0..2 {
+                let names = fs::read_dir(home.store()).unwrap();
+                let names = names.map(|name| name.unwrap().file_name().into_string().unwrap());
+                let beside: Vec<String> =
+                    names.filter(|name| name.starts_with("f.before-")).collect();
+                assert_eq!(beside.len(), 1, "{change}, {again}: {told}");
+                assert_eq!(text(&home, &beside[0]), LINES, "{change}, {again}");
+                assert!(!at("f").exists(), "{change}, {again}: {told}");
+                assert_eq!(at("n").exists(), is_moved, "{change}, {again}: {told}");
+                undo(
+                    &home,
+                    &["--keep-both"],
+                    output.status.code().map_or(1, |code| code.max(1)),
+                );
+            }
+        }
+    }
+}
+
 /// The record that moved a new file into place is about the one that its stamp is about.
 #[test]
 fn point_after_an_atomic_save_is_not_shown_as_the_owner_left_it() {

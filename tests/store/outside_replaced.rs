@@ -355,6 +355,32 @@ fn second_undo_of_a_file_saved_anew_changes_nothing() {
     }
 }
 
+/// What comes back with `--keep-both` takes no name that a file of the owner's has, and a second undo leaves it there.
+#[test]
+fn what_comes_back_beside_takes_no_name_of_another_file() {
+    need_mount!();
+    for change in ["echo x > f", "sed -i s/2/x/ f", "rm f; echo x > f"] {
+        for is_taken in [false, true] {
+            let home = home_after(change, LINES);
+            fs::write(home.store().join("f"), "owner\n").unwrap();
+            let mut owners = vec![("f".to_owned(), "owner\n".to_owned())];
+            for seq in (2..6).filter(|_| is_taken) {
+                let name = format!("f.before-{seq}");
+                fs::write(home.store().join(&name), "mine\n").unwrap();
+                owners.push((name, "mine\n".to_owned()));
+            }
+            undo(&home, &["--keep-both"], 0);
+            let before = shown(&home);
+            let added: Vec<_> = before.iter().filter(|at| !owners.contains(at)).collect();
+            assert_eq!(before.len(), owners.len() + 1, "{change}: {before:?}");
+            assert_eq!(added.len(), 1, "{change}: {before:?}");
+            assert_eq!(added[0].1, LINES, "{change}: {before:?}");
+            let told = undo(&home, &["--keep-both"], 1);
+            assert_eq!(shown(&home), before, "{change}: {told}");
+        }
+    }
+}
+
 /// An undo by force put the owner's lines into the trash: a second one has nothing to keep of them.
 #[test]
 fn second_undo_after_one_by_force_changes_nothing() {

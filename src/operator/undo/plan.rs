@@ -441,9 +441,7 @@ impl UndoPlanner<'_, '_> {
                 && there != *after
                 && Some(*dir) != trash
             {
-                let disk = self.target.disk();
-                let beside = super::plan_checks::name_beside(&disk.text(alias), record.1.seq);
-                alias = disk.name_id(&beside);
+                alias = self.free_name_beside((*dir, alias), record.1.seq, *before)?;
                 self.instead.insert((*dir, *name), alias);
             }
             self.target.set_by_id(*dir, alias, *before);

@@ -6,11 +6,14 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::planner::{OnConflict, ReplacedNode, UndoConflict, UndoPlanner, content_of, is_unknown};
+use super::planner::{
+    OnConflict, ReplacedNode, UndoConflict, UndoPlanner, content_of, is_same_layer, is_unknown,
+};
 use crate::error::{Error, Result};
-use crate::name::{NAME_MAX, escape};
+use crate::name::{NAME_MAX, Name, escape};
 use crate::operator::past::tree::layer::ContentLayer;
-use crate::operator::past::{NameSlot, NodeId, NumberHash, PastContent, ROOT, RecordId};
+use crate::operator::past::{NameId, NameSlot, NodeId, NumberHash, PastContent, ROOT, RecordId};
+use crate::world::Dir;
 use crate::world::store::layout::TRASH;
 use crate::world::view::in_trash;
 
@@ -34,12 +37,39 @@ impl UndoPlanner<'_, '_> {
     fn check_removed_names(&mut self) -> Result<()> {
         for ((dir, name), of) in std::mem::take(&mut self.removed_outside) {
             let is_gone = self.target.disk().lookup_id(dir, name)?.is_none();
-            if is_gone && self.target.lookup_id(dir, name)?.is_some() {
+            if let Some(back) = self.target.lookup_id(dir, name)?.filter(|_| is_gone) {
                 let what = format!("{} was removed or moved later", self.whole_name(dir, name));
                 self.forcible_conflict(&of, what, None);
+                if self.choice == OnConflict::KeepBoth {
+                    self.target.set_by_id(dir, name, None);
+                    self.give_name_beside((dir, name), back, of)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Gives a node that comes back a name beside the one that it had.
+    fn give_name_beside(&mut self, at: NameSlot, back: NodeId, of: RecordId) -> Result<()> {
+        let beside = (at.0, self.free_name_beside(at, of.1, Some(back))?);
+        self.target.set_by_id(beside.0, beside.1, Some(back));
+        self.changed.insert(beside, of);
+        Ok(())
+    }
+
+    /// Returns the name beside another one for a node that comes back, which no other node is to have.
+    pub(super) fn free_name_beside(
+        &self,
+        (dir, name): NameSlot,
+        seq: u64,
+        back: Option<NodeId>,
+    ) -> Result<NameId> {
+        let disk = self.target.disk();
+        let beside = name_beside(&disk.text(name), seq, |beside| {
+            let there = self.target.lookup(dir, beside)?;
+            Ok(there.is_none() || there == back)
+        })?;
+        Ok(disk.name_id(&beside))
     }
 
     /// Gives the permission bits that somebody outside the home set later to the file that comes back in place of the one
@@ -161,9 +191,7 @@ impl UndoPlanner<'_, '_> {
                 }
                 self.target.set_by_id(dir, name, Some(node));
                 if let (Some(back), Some(of)) = (back, self.changed.get(&(dir, name)).cloned()) {
-                    let name = disk.name_id(&name_beside(&disk.text(name), of.1));
-                    self.target.set_by_id(dir, name, Some(back));
-                    self.changed.insert((dir, name), of);
+                    self.give_name_beside((dir, name), back, of)?;
                 }
             }
         }
@@ -370,6 +398,7 @@ impl UndoPlanner<'_, '_> {
                     self.note_missing_part(node, layer, &then);
                     // A content that is already there need not be restored.
                     if self.beside.contains_key(&node) {
+                        self.keep_file_beside(node, layer, &then)?;
                         continue;
                     }
                     let now = match PastContent::open(store, None, || self.target.open_now(node)) {
@@ -393,6 +422,55 @@ impl UndoPlanner<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Leaves the file that an earlier undo put beside another one, where it holds what would come back there.
+    fn keep_file_beside(
+        &mut self,
+        node: NodeId,
+        layer: &Arc<ContentLayer>,
+        then: &PastContent,
+    ) -> Result<()> {
+        let (Some((content, seq)), Some((dir, name))) =
+            (self.beside.get(&node), self.target.place_of(node))
+        else {
+            return Ok(());
+        };
+        if !is_same_layer(content, &Some(layer.clone())) {
+            return Ok(());
+        }
+        let disk = self.target.disk().clone();
+        let mut kept = None;
+        name_beside(&disk.text(name), *seq, |beside| {
+            let there = disk.lookup(dir, beside)?;
+            let at = (dir, disk.name_id(beside));
+            kept = match there {
+                Some(file) if self.holds_at(file, at, then)? => Some((file, at)),
+                _ => None,
+            };
+            Ok(there.is_none() || kept.is_some())
+        })?;
+        if let Some((file, (dir, name))) = kept {
+            self.target.set_by_id(dir, name, Some(file));
+            self.target.forget_difference(file);
+            self.beside.remove(&node);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a file has a content now, and may stay at the name that it has.
+    fn holds_at(&self, file: NodeId, (dir, name): NameSlot, content: &PastContent) -> Result<bool> {
+        let stays = self.target.lookup_id(dir, name)? == Some(file);
+        let has_place = stays || self.target.shown_places(file).next().is_none();
+        if self.target.kind(file) != FileType::RegularFile || !has_place {
+            return Ok(false);
+        }
+        let store = self.target.disk().store();
+        match PastContent::open(store, None, || self.target.open_now(file)) {
+            Ok(now) => content.has_bytes_of(&now),
+            Err(error) if error.is_denial() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Adds a conflict for a content of which too little is left. Returns whether it is not restored.
@@ -470,15 +548,37 @@ fn conflict(of: &RecordId, what: String, can_be_forced: bool) -> UndoConflict {
     }
 }
 
-/// Returns the name for a file beside another: `name.before-SEQ`, truncated if it would be too long.
-pub(super) fn name_beside(name: &[u8], seq: u64) -> Box<[u8]> {
-    let suffix = format!(".before-{seq}");
-    let mut end = name.len().min(NAME_MAX - suffix.len());
-    // Cut between characters if it is UTF-8.
-    while end > 0 && end < name.len() && name.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
-        end -= 1;
+/// Returns a free name for a file beside another: `name.before-SEQ`, or `name.before-SEQ-2` and so on, truncated if it
+/// would be too long.
+pub(super) fn name_beside(
+    name: &[u8],
+    seq: u64,
+    mut is_free: impl FnMut(&[u8]) -> Result<bool>,
+) -> Result<Box<[u8]>> {
+    let mut number = 1_u32;
+    loop {
+        let suffix = match number {
+            1 => format!(".before-{seq}"),
+            number => format!(".before-{seq}-{number}"),
+        };
+        let mut end = name.len().min(NAME_MAX - suffix.len());
+        // Cut between characters if it is UTF-8.
+        while end > 0 && end < name.len() && name.get(end).is_some_and(|b| b & 0xc0 == 0x80) {
+            end -= 1;
+        }
+        let mut beside = name.get(..end).unwrap_or(name).to_vec();
+        beside.extend_from_slice(suffix.as_bytes());
+        if is_free(&beside)? {
+            return Ok(beside.into());
+        }
+        number += 1;
     }
-    let mut beside = name.get(..end).unwrap_or(name).to_vec();
-    beside.extend_from_slice(suffix.as_bytes());
-    beside.into()
+}
+
+/// Returns whether a directory has no entry of a name.
+pub(super) fn is_free(dir: &Dir, name: &[u8]) -> Result<bool> {
+    match dir.stat(Name::new(name)?) {
+        Err(Error::NotFound) => Ok(true),
+        there => there.map(|_| false),
+    }
 }

@@ -12,6 +12,7 @@ use rustix::fs::FileType;
 use super::change_backend::ChangeBackend;
 use super::copier::PastCopier;
 use super::node_equality::is_same;
+use super::plan_checks::{is_free, name_beside};
 use super::steps::FormerBytes;
 use crate::error::{Error, FailureKind, Result};
 use crate::journal::{Op, UndoId};
@@ -324,7 +325,7 @@ fn place_top(
         // The copy is completed before the current file goes: it may be made from that, and it may fail.
         Ok(_) => {
             let seq = restored.record.as_ref().map_or(0, |record| record.seq);
-            let beside = super::plan_checks::name_beside(name.bytes(), seq);
+            let beside = name_beside(name.bytes(), seq, |beside| is_free(dir, beside))?;
             let beside = Name::new(&beside)?;
             copier.copy_node(node, dir, beside)?;
             let removed = backend.discard(dir, name, caller)?;

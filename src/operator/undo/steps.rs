@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::change_backend::ChangeBackend;
 use super::moves::NodeMover;
-use super::plan_checks::name_beside;
+use super::plan_checks::{is_free, name_beside};
 use super::planner::UndoPlan;
 use super::undo_outcome::UndoOutcome;
 use crate::error::{Error, Result};
@@ -215,7 +215,7 @@ impl UndoStepRunner<'_, '_> {
         if let Some((dir, _)) = self.here.slot(node) {
             self.note_time(dir, &self.open_planned(dir, &parent)?);
         }
-        let name = name_beside(name.bytes(), seq);
+        let name = name_beside(name.bytes(), seq, |beside| is_free(&dir, beside))?;
         let name = Name::new(&name)?;
         let mode = located.node.meta().permissions();
         let flags = OFlags::RDWR | OFlags::EXCL;
