@@ -201,6 +201,57 @@ fn a_linked_file_that_its_owner_moved_over_another_is_not_shown_before() {
     }
 }
 
+/// A file that its owner saved anew is the successor of one that is gone. Where that has a further name still, which a
+/// record tells of later on the way back, each name shows what the file held.
+#[test]
+fn past_of_a_linked_file_is_not_that_of_its_successor() {
+    need_mount!();
+    let anew = "mv $0 $0~; sed 's/^/9/' $0~ > $0; rm $0~";
+    for (lines, owners) in [
+        (
+            ": > a; ln a d/e/b; ln d/e/b d/n; echo 2 >> a; mv a f",
+            "d/n f",
+        ),
+        (
+            ": > a; ln a d/e/b; ln a d/n; echo 2 >> d/e/b; mv a f",
+            "d/n f",
+        ),
+        (": > a; ln a d/e/b; ln a d/n; echo 2 >> d/n", "d/n f; rm a"),
+        ("ln a d/e/b; echo 2 >> a; echo 3 > d/e/b; mv a f", "f f"),
+        ("ln a d/e/b; mv a f; echo 2 >> d/e/b; mv f a", "a a"),
+    ] {
+        let (mut home, _) = home_before("mkdir d/e");
+        let names = ["a", "d/e/b", "d/n", "f"];
+        let look = |home: &Home| names.map(|name| fs::read(home.store().join(name)).ok());
+        let mut seen = Vec::new();
+        for line in lines.split("; ") {
+            home.sh(line);
+            seen.push((point(&home), look(&home)));
+        }
+        home.umount();
+        let (names_of_save, then) = owners.split_once("; ").unwrap_or((owners, "true"));
+        let (saved, to) = names_of_save.split_once(' ').unwrap();
+        owner(&home, &anew.replace("$0", saved));
+        if saved != to {
+            owner(&home, &format!("mv {saved} {to}"));
+        }
+        owner(&home, then);
+        for (point, held) in &seen {
+            for (name, held) in names.iter().zip(held) {
+                let shown = cat(&home, &format!("/{name}"), point);
+                let is_true = match (shown.status.code(), held) {
+                    (Some(0), held) => held.as_ref() == Some(&shown.stdout),
+                    _ => ["is unknown", "nothing was at"]
+                        .iter()
+                        .any(|words| describe(&shown).contains(words)),
+                };
+                let case = format!("{lines}, {owners}: {name} at {point}");
+                assert!(is_true, "{case}: {}", describe(&shown));
+            }
+        }
+    }
+}
+
 /// A further name that the owner gave to a file shows its past, which records have at the other one.
 #[test]
 fn past_of_a_further_name_that_its_owner_gave_is_known() {

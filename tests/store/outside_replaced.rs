@@ -381,6 +381,28 @@ fn what_comes_back_beside_takes_no_name_of_another_file() {
     }
 }
 
+/// A file that its owner saved anew is not the linked one, which has another name still: an undo names the conflict, and
+/// with `--keep-both` the owner's text is where it was put.
+#[test]
+fn linked_file_that_the_owner_saved_anew_is_a_conflict() {
+    need_mount!();
+    let (_, save) = SAVES[3];
+    for change in [
+        "mkdir d; ln f d/b; mv f g; echo x >> d/b; mv g f",
+        "mkdir d; ln f d/b; mv d/b g; mv g d/c; mv f g; mv g f",
+    ] {
+        let home = home_after(change, LINES);
+        let owners = text(&home, "f") + "owner\n";
+        save(&home.store().join("f"), &owners);
+        let told = undo(&home, &[], 4);
+        assert!(told.contains("/f "), "{change}: {told}");
+        let store = home.store().to_str().unwrap();
+        let output = trumanfs(&["undo", store, "--session", "last", "--keep-both"]);
+        let told = describe(&output);
+        assert_eq!(text(&home, "f"), owners, "{change}: {told}");
+    }
+}
+
 /// An undo by force put the owner's lines into the trash: a second one has nothing to keep of them.
 #[test]
 fn second_undo_after_one_by_force_changes_nothing() {

@@ -374,6 +374,13 @@ impl UndoPlanner<'_, '_> {
             None
         } else if let Some(way) = in_the_way {
             self.name_conflict(way, trash, record);
+            // What the owner wrote goes to no name that it had in between.
+            self.kept.extend(way.3.filter(|there| {
+                let at = self.target.disk().lookup_id(way.0, way.1);
+                self.choice == OnConflict::KeepBoth
+                    && self.past.tree().is_changed_outside(*there)
+                    && at.is_ok_and(|at| at != Some(*there))
+            }));
             Some(true)
         } else {
             Some(false)

@@ -208,6 +208,7 @@ impl PastTree<'_> {
                 if self.ids(node).is_none() {
                     self.set_ids(node, ids);
                 }
+                self.reconcile_missed(node, ids)?;
                 self.compare_with_stamp(node)?;
                 return Ok(node);
             }
@@ -220,6 +221,7 @@ impl PastTree<'_> {
         if let Some(node) = elsewhere
             && !(there.is_some() && self.is_backup(node, (dir, name)))
         {
+            self.reconcile_missed(node, ids.unwrap_or_default())?;
             self.compare_with_stamp(node)?;
             return Ok(node);
         }
@@ -261,8 +263,12 @@ impl PastTree<'_> {
                 (known, _) => known,
             }
         };
-        if let Some(node) = found {
-            self.compare_with_stamp(node)?;
+        match found {
+            Some(node) => {
+                self.reconcile_missed(node, ids)?;
+                self.compare_with_stamp(node)?;
+            }
+            None => self.note_missed(ids),
         }
         Ok(found)
     }

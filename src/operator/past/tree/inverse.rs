@@ -34,7 +34,10 @@ impl PastTree<'_> {
             }
             Op::Link { path, from, ids } => {
                 // This makes the file's other name known in case the new one is gone.
-                self.resolve_near(from)?;
+                let linked = self.resolve_near(from)?;
+                if let Some(linked) = linked.filter(|linked| self.ids(*linked) == Some(*ids)) {
+                    self.reconcile_missed(linked, *ids)?;
+                }
                 self.find_elsewhere(*ids)?;
                 let (dir, name, node) =
                     self.expect_node(path, at, Some(*ids), FileType::RegularFile)?;

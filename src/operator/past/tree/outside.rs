@@ -52,6 +52,10 @@ pub(super) struct PendingStamps {
     changed_indexes: HashMap<NodeId, (RecordKey, Box<str>), NumberHash>,
     /// The files that were changed outside the home, each with the record that the oldest such change came after.
     changed: HashMap<NodeId, RecordKey, NumberHash>,
+    /// The files that were made successors of inodes which were not found, each with the inode's stamp.
+    successors: HashMap<CompactInode, (NodeId, Option<PendingStamp>), NumberHash>,
+    /// The inodes of which records were passed over, since no file with them was found.
+    missed: HashSet<CompactInode>,
     /// The permission bits that somebody outside the home gave to files.
     modes: HashMap<NodeId, u32, NumberHash>,
     /// The sessions that were looked up: true for one whose stamps are evidence.
@@ -370,7 +374,11 @@ impl PastTree<'_> {
     /// # Errors
     /// Those of reading the file.
     pub(super) fn succeed(&mut self, node: NodeId, ids: InodeNumbers) -> Result<()> {
-        let stamp = self.stamps.take(self.disk.inode(ids));
+        let inode = self.disk.inode(ids);
+        let stamp = self.stamps.take(inode);
+        if self.by_ids(ids).is_none() {
+            self.stamps.successors.insert(inode, (node, stamp.clone()));
+        }
         self.set_ids(node, ids);
         if let Some(stamp) = &stamp {
             self.compare_mode(node, stamp)?;
@@ -378,6 +386,66 @@ impl PastTree<'_> {
         let holds = stamp.as_ref().map(|stamp| self.holds(node, stamp));
         if !holds.transpose()?.unwrap_or(false) {
             self.lay_outside(node, stamp.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Notes that a record is passed over, since no file with its inode is found.
+    pub(super) fn note_missed(&mut self, ids: InodeNumbers) {
+        let inode = self.disk.inode(ids);
+        self.stamps.missed.insert(inode);
+    }
+
+    /// Reconciles a file that a record names with what was taken for gone before: it has a further name, which no record
+    /// on the way here told of. What was found of its successor is the file's. If records were passed over, its content
+    /// is unknown.
+    ///
+    /// # Errors
+    /// Those of `statx(2)`.
+    pub(super) fn reconcile_missed(&mut self, node: NodeId, ids: InodeNumbers) -> Result<()> {
+        let inode = self.disk.inode(ids);
+        if !self.is_lost(node) && self.stamps.missed.remove(&inode) {
+            self.lay_outside(node, None);
+        }
+        let Some((successor, stamp)) = self.stamps.successors.get(&inode).cloned() else {
+            return Ok(());
+        };
+        let born = stamp.as_ref().map_or(0, |stamp| stamp.born);
+        if node == successor
+            || self.by_ids(ids) != Some(successor)
+            || !self.is_on_disk(node, ids)
+            || is_other_birth(self.birth(node, ids)?, born)
+            || self.has_number_anew(node)?
+        {
+            return Ok(());
+        }
+        let is_as_left = match &stamp {
+            Some(stamp) => self.is_as_left(node, ids, stamp)?,
+            None => false,
+        };
+        let places: Vec<NameSlot> = self.every_place(successor).collect();
+        for (dir, name) in places {
+            self.set_by_id(dir, name, Some(node));
+        }
+        let mut then = self.nodes.remove(&successor).unwrap_or_default();
+        then.ids = None;
+        // What the successor was changed by is not the file's.
+        let is_only_outside =
+            |top: &Arc<ContentLayer>| top.kind.is_outside() && top.below.is_none();
+        then.content = then.content.filter(|top| !is_only_outside(top));
+        let mut lowest = then.content.as_ref();
+        while let Some(below) = lowest.and_then(|layer| layer.below.as_ref()) {
+            lowest = Some(below);
+        }
+        let rests_on_stamp = lowest.is_some_and(|lowest| lowest.kind.is_outside());
+        self.nodes.insert(node, then);
+        self.stamps.successors.remove(&inode);
+        self.by_ids.insert(inode, Some(node));
+        let after = self.stamps.changed.get(&successor).cloned();
+        if let Some(after) = after.filter(|_| rests_on_stamp) {
+            self.stamps.changed.insert(node, after);
+        } else if !is_as_left {
+            self.lay_outside(node, None);
         }
         Ok(())
     }
