@@ -516,7 +516,7 @@ impl super::Journal {
     }
 
     /// Returns the files that were left and had a former content, and of which there is no copy, with their paths and
-    /// last stamps. Those that are open for writing are due when they are closed ([`Journal::note_closed`]).
+    /// last stamps. Those that are open for writing are due when they are closed ([`note_closed`](super::Journal::note_closed)).
     pub fn left_texts(&self) -> Vec<(WorldPath, LeftState)> {
         self.left.lock().left_texts()
     }
@@ -578,7 +578,7 @@ impl super::Journal {
     }
 
     /// Notes that the last open for writing of a file has ended. `was_seen` is true if every write through it came to
-    /// the home. Returns whether the file was asked for by [`Journal::left_texts`] while it was open.
+    /// the home. Returns whether the file was asked for by [`left_texts`](super::Journal::left_texts) while it was open.
     pub fn note_closed(&self, meta: &Meta, was_seen: bool) -> bool {
         let ids = self.ids(meta.id);
         let unwritten = Some(meta).filter(|_| was_seen);
