@@ -41,6 +41,7 @@ mod outside_maps;
 mod outside_past;
 mod outside_replaced;
 mod outside_stamps;
+mod outside_trees;
 mod partly;
 mod prepared;
 mod report;

@@ -215,6 +215,17 @@ pub(super) fn bytes(tree: &PastTree<'_>, side: Option<DiffSide>) -> Result<Optio
     })
 }
 
+/// Returns why the content of a file that is on one side only is unknown, if that is because it was changed outside the
+/// home. Others are read only when they are shown: there can be many of them.
+pub(super) fn unknown_content(tree: &PastTree<'_>, side: DiffSide) -> Option<String> {
+    let is_changed = side.kind == "file" && tree.is_changed_outside(side.node);
+    match is_changed.then(|| tree.content(side.node))? {
+        Err(Error::Missing { what, .. } | Error::Damaged(what)) => Some(what),
+        Ok(content) => Some(content.missing_part()?.to_string()),
+        Err(_) => None,
+    }
+}
+
 /// The differences inside a file: in its content and its extended attributes.
 #[derive(Debug, Default)]
 pub(super) struct InnerDifference {

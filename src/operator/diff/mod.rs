@@ -16,13 +16,14 @@ mod paths;
 use std::collections::BTreeSet;
 
 use super::Store;
-use super::past::{NodeId, Past, PastTree, ROOT, RecordEffect};
+use super::past::{ComparedFile, NodeId, Past, PastTree, ROOT, RecordEffect};
 use super::point::Point;
 use super::run::RunSummary;
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::name::WorldPath;
 use crate::world::store::layout::TRASH;
+use crate::world::view::in_trash;
 use compact_change_set::CompactChangeSet;
 use compact_difference::{CompactDifference, PairDetails};
 pub use difference::{ChangeStatus, DiffSide, NodeBytes, PathDifference, TextPair};
@@ -59,7 +60,7 @@ impl<'a> Diff<'a> {
         below: &WorldPath,
     ) -> Result<Diff<'a>> {
         let past = Past::about_path(store, below, Some(from))?;
-        let diff = Diff::starting(past, (from, to), below, |_, _, _| true)?;
+        let diff = Diff::of_past(past, (from, to), below)?;
         // For a directory all records are needed; only now is it known that there was one.
         let was_dir = |tree: &PastTree<'_>| {
             let there = tree.resolve(below)?;
@@ -68,8 +69,24 @@ impl<'a> Diff<'a> {
         if diff.of_all || !(was_dir(&diff.before)? || was_dir(&diff.after)?) {
             Ok(diff)
         } else {
-            Diff::starting(Past::now(store)?, (from, to), below, |_, _, _| true)
+            Diff::of_past(Past::now(store)?, (from, to), below)
         }
+    }
+
+    /// Compares two points on the way back, whose files are compared with what the home left there first.
+    fn of_past(
+        past: Past<'a>,
+        (from, to): (&Point, &Point),
+        below: &WorldPath,
+    ) -> Result<Diff<'a>> {
+        let of_all = past.looks_at_all();
+        let mut past = past.without_actors();
+        let (mut after, asked, is_shared) = Diff::back(&mut past, (from, to), |_, _, _| true)?;
+        let files = compared_files((past.tree(), &after), &asked, below)?;
+        let later = compared_files((&after, past.tree()), &asked, below)?;
+        past.tree_mut().compare_with_home(files, from)?;
+        after.compare_with_home(later, to)?;
+        Diff::of_trees((past.into_tree(), after), (asked, is_shared), below, of_all)
     }
 
     /// Compares the changes of a run, at and below a path, as it was before the run's first change and just after its
@@ -323,6 +340,14 @@ impl<'a> Diff<'a> {
         {
             inside = InnerDifference::compare((&self.before, before), (&self.after, after))?;
         }
+        if inside.unknown.is_none() {
+            let alone = match (before, after) {
+                (Some(before), None) => Some((&self.before, before)),
+                (None, Some(after)) => Some((&self.after, after)),
+                _ => None,
+            };
+            inside.unknown = alone.and_then(|(tree, side)| difference::unknown_content(tree, side));
+        }
         Ok(PathDifference {
             status: found.status,
             path,
@@ -357,4 +382,38 @@ impl<'a> Diff<'a> {
         let (before, after) = self.contents(change)?;
         TextPair::read(before, after)
     }
+}
+
+/// Returns the files of a tree whose contents are compared with those of another one: those that records changed, and the
+/// files below directories that are in one of the two alone.
+fn compared_files(
+    (tree, other): (&PastTree<'_>, &PastTree<'_>),
+    asked: &CompactChangeSet,
+    below: &WorldPath,
+) -> Result<Vec<ComparedFile>> {
+    let shown = |tree: &PastTree<'_>, node| tree.path(node).filter(|path| !in_trash(path));
+    let mut nodes: Vec<NodeId> = asked.nodes.iter().collect();
+    for (dir, name) in &asked.places {
+        match tree.lookup_id(*dir, *name) {
+            Err(error) if error.is_denial() => {}
+            node => nodes.extend(node?),
+        }
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    let mut files = Vec::new();
+    for node in nodes {
+        let Some(path) = shown(tree, node) else {
+            continue;
+        };
+        let there = shown(other, node);
+        if tree.kind(node).is_dir() {
+            if there.is_none() {
+                tree.add_files(node, &path, &mut files)?;
+            }
+        } else if below.contains(&path) || there.is_some_and(|there| below.contains(&there)) {
+            files.push((node, None));
+        }
+    }
+    Ok(files)
 }

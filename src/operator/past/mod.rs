@@ -15,6 +15,7 @@
 //! point.
 
 mod disk;
+mod home_comparison;
 mod records;
 pub(in crate::operator) mod tree;
 
@@ -28,6 +29,7 @@ pub(in crate::operator) use disk::interner::{NameInterner, NumberHash};
 pub(in crate::operator) use disk::node_id::NameSlot;
 pub use disk::node_id::{DirSlot, NodeId, ROOT};
 pub use disk::node_set::NodeSet;
+pub use home_comparison::ComparedFile;
 pub use records::reverse_records::ReverseRecords;
 pub use tree::content::PastContent;
 pub use tree::effect::{self, RecordEffect};
@@ -36,15 +38,12 @@ pub use tree::layered_content::LayeredContent;
 pub use tree::missing_part::MissingPart;
 pub use tree::past_tree::{FullAttributes, NodeAttributes, PastTree};
 
-use rustix::fs::FileType;
-
 use super::Store;
-use super::point::{Operation, Point};
+use super::point::Point;
 use crate::error::Result;
-use crate::journal::{InodeNumbers, LeftState, Op, Record};
+use crate::journal::{LeftState, Op, Record};
 use crate::name::WorldPath;
 use crate::world::store::moved_paths::moved_paths;
-use records::file_records::{FileRecord, FileRecords};
 use records::path_filter::PathFilter;
 
 /// Raises this process's limit of open files as far as it may be raised (setrlimit(2)): a content is read from all the
@@ -271,263 +270,20 @@ impl<'a> Past<'a> {
         Ok(record)
     }
 
-    /// Compares a file with what the home left there before the point reached: a change outside the home between two
-    /// records may be older or newer than the point, so the content at the point is what the home left, or unknown.
+    /// Compares the file at a path with what the home left there: [`PastTree::compare_with_home`].
     ///
     /// # Errors
     /// As [`ReverseRecords::next_record`].
     pub fn compare_with_home(&mut self, path: &WorldPath, point: &Point) -> Result<()> {
         let node = self.tree.resolve(path)?;
-        let Some((node, ids)) = node.and_then(|node| Some((node, self.tree.ids(node)?))) else {
-            return Ok(());
-        };
-        // A directory has no content to compare.
-        if self.tree.kind(node) == FileType::Directory {
-            return Ok(());
-        }
-        if let Some((session, seq)) = self.came_by_name_since(node, (path, ids), point)? {
-            self.tree.forget_content(node, (&session, seq));
-            return Ok(());
-        }
-        // What a record found is the content before it, whoever wrote that.
-        let layer = self.top_layer(node);
-        let was_found = |point: &Operation| {
-            layer.is_some_and(|layer| {
-                *layer.record.0 == *point.session && layer.record.1 == point.seq + 1
-            })
-        };
-        match point {
-            Point::Now => return Ok(()),
-            Point::After(operation) if was_found(operation) => return Ok(()),
-            Point::After(_) => {}
-        }
-        let found = layer.map(Arc::as_ptr);
-        if let Some((true, (session, seq))) = self.told_by_name(node, (path, ids), point)? {
-            self.tree.forget_content(node, (&session, seq));
-            return Ok(());
-        }
-        // The latest record of a move after which the home took no stamp of the file.
-        let mut unstamped = None;
-        self.tree.drop_stamps_after(point);
-        let mut records = FileRecords::new(self.store, (path, ids), point)?;
-        let mut is_named = false;
-        while let Some(mut next) = records.next()? {
-            // Of a link of another file, which was here then, the records on the way here tell nothing.
-            if matches!(&next.record.op, Op::Link { ids: of, .. } if *of != ids) {
-                let of = (&next.session, next.record.seq);
-                self.tree.forget_content(node, of);
-                return Ok(());
-            }
-            is_named |= next.names_it;
-            // Those of records after the point were compared on the way to it.
-            next.stamps
-                .retain(|(session, stamp)| point.includes(session, stamp.seq));
-            self.tree.note_stamps(std::mem::take(&mut next.stamps));
-            if next.moved_above {
-                // What is below has no stamp then; a copy that was stamped since tells that nobody had changed it.
-                if !self.tree.has_pending_stamp(ids) {
-                    unstamped.get_or_insert((next.session, next.record.seq));
-                }
-                continue;
-            }
-            // Another file was there before a move: nothing tells which of the two was there after it.
-            let is_other = !next.names_it && next.record.op.ids().next().is_some();
-            let is_unsure = is_other && unstamped.is_some();
-            if !is_unsure && self.has_left(ids, &next) {
-                return self.compare_with_time(node, point, false);
-            }
-            self.tree.effects(&next.record, &next.session)?;
-            if let Some((session, seq)) = &unstamped
-                && (is_unsure || self.top_layer(node).map(Arc::as_ptr) != found)
-            {
-                // It was changed before that record, or the home would have stamped it, or may have been.
-                self.tree.forget_content(node, (session, *seq));
-                return Ok(());
-            }
-            let is_moved = next.record.op.content().is_none();
-            if is_moved && next.record.op.ids().any(|of| *of == ids) && !self.tree.is_settled(ids) {
-                unstamped.get_or_insert((next.session.clone(), next.record.seq));
-            }
-            if begins_file(&next.record.op, &next.path, ids) || self.tree.is_settled(ids) {
-                return Ok(());
-            }
-        }
-        is_named |= self.tree.is_recorded(node);
-        self.compare_with_time(node, point, is_named)
-    }
-
-    /// Returns the layer of the oldest change of a content since the point reached.
-    fn top_layer(&self, node: NodeId) -> Option<&Arc<layer::ContentLayer>> {
-        self.tree.difference(node)?.content.as_ref()
-    }
-
-    /// Returns whether the file that a record has at a path was somewhere else after it, or gone, so that the one there
-    /// now is no successor of it: somebody outside the home put it there.
-    fn has_left(&self, ids: InodeNumbers, next: &FileRecord) -> bool {
-        let path = &next.path;
-        match &next.record.op {
-            Op::Unlink {
-                path: at, ids: of, ..
-            }
-            | Op::Rename {
-                path: at, ids: of, ..
-            } if at == path && *of != ids => true,
-            Op::Rename { to, ids: of, .. } | Op::Restore { to, ids: of, .. } => {
-                to == path && *of != ids && self.is_told_later(next, Some(*of))
-            }
-            Op::Create { path: at, .. } => at == path && self.is_told_later(next, None),
-            op => op.changed_file().is_some_and(|(at, of)| {
-                at == path && of != ids && self.is_told_later(next, Some(of))
-            }),
-        }
-    }
-
-    fn is_told_later(&self, next: &FileRecord, of: Option<InodeNumbers>) -> bool {
-        let record = (next.session.clone(), next.record.seq);
-        self.tree.has_later_stamp(&record, of)
-    }
-
-    /// Returns whether a file got the name that it has at a path from somebody outside the home, after a record that has
-    /// its names: another file may have been there. `None` where the names do not tell: the file has more links. A
-    /// directory above may have another name without that.
-    fn came_by_name(
-        &self,
-        node: NodeId,
-        path: &WorldPath,
-        names: &[&WorldPath],
-    ) -> Result<Option<bool>> {
-        if names.iter().any(|known| known.name() == path.name()) {
-            return Ok(Some(false));
-        }
-        let count = self.tree.disk().stat(node).map_or(0, |there| there.nlink);
-        if usize::try_from(count).is_ok_and(|count| count <= names.len()) {
-            return Ok(Some(true));
-        }
-        // Of a link, the name that it had before. Where that is gone without a record, it may be here now.
-        let Some(name) = names.last() else {
-            return Ok(None);
-        };
-        let above = name.parent().unwrap_or_default();
-        let is_gone =
-            self.tree.resolve(&above)?.is_some() && self.tree.resolve(name)? != Some(node);
-        Ok(is_gone.then_some(true))
-    }
-
-    /// Returns the record after a point by which a file was not at a path then, if so: the first one that tells its names
-    /// has others, and none up to the point has that. Somebody outside the home has moved it there since.
-    fn came_by_name_since(
-        &self,
-        node: NodeId,
-        (path, ids): (&WorldPath, InodeNumbers),
-        point: &Point,
-    ) -> Result<Option<RecordId>> {
-        let first =
-            FileRecords::first_after(self.store, ids, point, |op| names_before(op, ids).is_some())?;
-        let Some((session, record)) = first else {
-            return Ok(None);
-        };
-        let names = names_before(&record.op, ids).unwrap_or_default();
-        let came = self.came_by_name(node, path, &names)?;
-        if came == Some(false) {
-            return Ok(None);
-        }
-        let earlier = self.told_by_name(node, (path, ids), point)?;
-        let came = earlier.map_or(came == Some(true), |(came, _)| came);
-        Ok(came.then_some((session, record.seq)))
-    }
-
-    /// Returns what the latest record up to a point that tells a file's names says: true if they are others than the one
-    /// at a path. `None` where no record tells.
-    fn told_by_name(
-        &self,
-        node: NodeId,
-        (path, ids): (&WorldPath, InodeNumbers),
-        point: &Point,
-    ) -> Result<Option<(bool, RecordId)>> {
-        let mut records = FileRecords::new(self.store, (path, ids), point)?;
-        while let Some(next) = records.next()? {
-            let FileRecord {
-                session, record, ..
-            } = next;
-            if let Some(names) = names_after(&record.op, ids)
-                && let Some(came) = self.came_by_name(node, path, &names)?
-            {
-                return Ok(Some((came, (session, record.seq))));
-            }
-            // Before a record of names it had others.
-            if !next.moved_above && record.op.changed_file().is_none() {
-                break;
-            }
-        }
-        Ok(None)
-    }
-
-    /// Compares a file with the time of the point reached, where no record up to it tells the content: what was made or
-    /// changed since was so outside the home. `is_named` says whether any record names the file that is there.
-    fn compare_with_time(&mut self, node: NodeId, point: &Point, is_named: bool) -> Result<()> {
-        let mut records = ReverseRecords::open_unchecked(self.store)?;
-        let last = records.next_where_in(|session, header| point.includes(session, header.seq))?;
-        if let Some((session, record)) = last
-            && self
-                .tree
-                .is_changed_since(node, (&session, &record), is_named)?
-        {
-            self.tree.forget_content(node, (&session, record.seq));
-        }
-        Ok(())
+        let file = node.map(|node| (node, Some(path.clone())));
+        self.tree
+            .compare_with_home(file.into_iter().collect(), point)
     }
 
     /// Returns the tree for taking records back one by one.
     pub fn tree_mut(&mut self) -> &mut PastTree<'a> {
         &mut self.tree
-    }
-}
-
-/// Returns whether what is older than a record is not about the file that is at a path: the record created that, moved
-/// another one there, or tells its content.
-fn begins_file(op: &Op, path: &WorldPath, ids: InodeNumbers) -> bool {
-    match op {
-        Op::Create { path: at, .. } | Op::Mknod { path: at, .. } | Op::Symlink { path: at, .. } => {
-            at == path
-        }
-        Op::Rename { to, ids: moved, .. } | Op::Restore { to, ids: moved, .. } => {
-            to == path && *moved != ids
-        }
-        op => op.content().is_some(),
-    }
-}
-
-/// Returns the paths that a record has of a file after it, if it is about that file.
-fn names_after(op: &Op, ids: InodeNumbers) -> Option<Vec<&WorldPath>> {
-    match op {
-        Op::Rename { to, ids: of, .. } | Op::Restore { to, ids: of, .. } if *of == ids => {
-            Some(vec![to])
-        }
-        Op::Link {
-            path,
-            from,
-            ids: of,
-        } if *of == ids => Some(vec![path, from]),
-        op => {
-            let (path, of) = op.changed_file()?;
-            (of == ids).then(|| vec![path])
-        }
-    }
-}
-
-/// Returns the paths that a record has of a file before it, if it is about that file: of a link, the new one as well. Of
-/// one that it moves to the trash it tells one name, and the file may have had more.
-fn names_before(op: &Op, ids: InodeNumbers) -> Option<Vec<&WorldPath>> {
-    if let Some(removed) = op.trashed().filter(|removed| removed.ids == ids) {
-        return Some(vec![removed.path]);
-    }
-    match op {
-        Op::Rename { path, ids: of, .. } if *of == ids => Some(vec![path]),
-        Op::Restore { .. } => None,
-        Op::Truncate { path, ids: of, .. } | Op::Content { path, ids: of, .. } if *of == ids => {
-            Some(vec![path])
-        }
-        op => names_after(op, ids),
     }
 }
 

@@ -92,7 +92,7 @@ impl<'t, 'a, 'h> PastCopier<'t, 'a, 'h> {
                     match self.copy_node(child, &inside, name) {
                         Ok(()) => {}
                         Err(Error::Missing { what, .. } | Error::Damaged(what)) => {
-                            self.notes.push(what);
+                            self.notes.push(format!("{}: {what}", path.join(name)));
                         }
                         Err(Error::NotOffered) => self.notes.push(format!(
                             "{}: what it is cannot be made in this home",

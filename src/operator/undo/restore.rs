@@ -98,11 +98,11 @@ fn attempt(
     let at = match &request.at {
         Some(point) => {
             past.back_to(point)?;
-            past.compare_with_home(&request.path, point)?;
             point.clone()
         }
         None => before_last_change(&mut past, &request.path)?,
     };
+    compare_with_home(past.tree_mut(), request, &at)?;
     let tree = past.tree();
     let node = tree.resolve(&request.path)?.ok_or_else(|| Error::Missing {
         what: format!("there was no {} at {at}", request.path),
@@ -167,6 +167,17 @@ fn attempt(
     begun.done();
     restored.failed = failed.map(|error| format!("{at}: {}", error.full_message()));
     Ok(restored)
+}
+
+/// Compares the files to restore with what the home left. Without a point to restore, what the last change removed is
+/// what it found.
+fn compare_with_home(tree: &mut PastTree<'_>, request: &RestoreRequest, at: &Point) -> Result<()> {
+    let mut files = Vec::new();
+    if let Some(node) = tree.resolve(&request.path)? {
+        tree.add_files(node, &request.path, &mut files)?;
+    }
+    files.retain(|(node, _)| request.at.is_some() || !tree.is_recorded(*node));
+    tree.compare_with_home(files, at)
 }
 
 /// The removals by which `rm -r` emptied a directory before removing it, as far as they are still to come on the way

@@ -1,66 +1,72 @@
 //! The records about a file up to a point, and the stamps after them: they tell whether the file is still as
 //! the home left it, although no record since the point names it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::journal::{InodeNumbers, LeftState, Op, Record, RecordRef};
+use crate::journal::{InodeNumbers, LeftState, Op, Record};
 use crate::name::WorldPath;
-use crate::operator::Store;
-use crate::operator::past::records::reverse_records::ReverseRecords;
-use crate::operator::point::Point;
+use crate::operator::past::records::file_history::FileHistory;
 
 /// A record about a file.
 pub(in crate::operator::past) struct FileRecord {
     pub(in crate::operator::past) session: Arc<str>,
-    pub(in crate::operator::past) record: Record,
+    pub(in crate::operator::past) record: Arc<Record>,
     /// True if it has the file's inode, and not the path alone.
     pub(in crate::operator::past) names_it: bool,
     /// The path at which the file, or another one that was there, was after it.
     pub(in crate::operator::past) path: WorldPath,
     /// True if it moved a directory above the file.
     pub(in crate::operator::past) moved_above: bool,
-    /// The stamps that were left since the record returned before.
+    /// The stamps of the file, and of others that the record names, that were left since the record returned before.
     pub(in crate::operator::past) stamps: Vec<(Arc<str>, LeftState)>,
 }
 
 /// The records about a file up to a point, the newest first: those that name its inode, and until one of them moved
 /// it, those that made, changed or took away a file at its path, or moved a directory above it.
-pub(in crate::operator::past) struct FileRecords<'a> {
-    records: ReverseRecords<'a>,
+pub(in crate::operator::past) struct FileRecords {
+    /// The number of records that were passed.
+    passed: usize,
     path: WorldPath,
     ids: InodeNumbers,
-    point: Point,
     was_moved: bool,
+    /// The number of stamps returned of each inode.
+    returned: HashMap<InodeNumbers, usize>,
 }
 
-impl<'a> FileRecords<'a> {
-    /// Starts at a point.
-    ///
-    /// # Errors
-    /// Those of listing the sessions.
-    pub(in crate::operator::past) fn new(
-        store: &'a Store,
-        (path, ids): (&WorldPath, InodeNumbers),
-        point: &Point,
-    ) -> Result<FileRecords<'a>> {
-        Ok(FileRecords {
-            records: ReverseRecords::open_unchecked(store)?.with_stamps(),
+impl FileRecords {
+    /// Starts at the point of a history.
+    pub(in crate::operator::past) fn new((path, ids): (&WorldPath, InodeNumbers)) -> FileRecords {
+        FileRecords {
+            passed: 0,
             path: path.clone(),
             ids,
-            point: point.clone(),
             was_moved: false,
-        })
+            returned: HashMap::new(),
+        }
     }
 
     /// Returns the next older record.
     ///
     /// # Errors
-    /// As [`ReverseRecords::next_record`].
-    pub(in crate::operator::past) fn next(&mut self) -> Result<Option<FileRecord>> {
-        let mut stamps = Vec::new();
-        while let Some((session, record)) = self.next_candidate()? {
-            stamps.splice(0..0, self.records.take_stamps());
+    /// As [`FileHistory::next_about`].
+    pub(in crate::operator::past) fn next(
+        &mut self,
+        history: &mut FileHistory<'_>,
+    ) -> Result<Option<FileRecord>> {
+        loop {
+            let path = (!self.was_moved).then_some(&self.path);
+            let Some(at) = history.next_about(self.passed, path, self.ids)? else {
+                return Ok(None);
+            };
+            self.passed = at + 1;
+            let Some((session, record)) = history.record(at) else {
+                return Ok(None);
+            };
+            if !history.point().includes(&session, record.seq) {
+                continue;
+            }
             let op = &record.op;
             let names_it = op.ids().any(|ids| *ids == self.ids)
                 || op.changed_file().is_some_and(|of| of.1 == self.ids);
@@ -87,6 +93,7 @@ impl<'a> FileRecords<'a> {
             let moved_above = before.is_some();
             let path = self.path.clone();
             self.path = before.unwrap_or_else(|| path.clone());
+            let stamps = history.stamps(at, self.ids, &mut self.returned);
             return Ok(Some(FileRecord {
                 session,
                 record,
@@ -96,51 +103,6 @@ impl<'a> FileRecords<'a> {
                 stamps,
             }));
         }
-        Ok(None)
-    }
-
-    /// Returns the oldest record after a point that names a file's inode and is wanted.
-    ///
-    /// # Errors
-    /// As [`ReverseRecords::next_record`].
-    pub(in crate::operator::past) fn first_after(
-        store: &Store,
-        ids: InodeNumbers,
-        point: &Point,
-        wanted: impl Fn(&Op) -> bool,
-    ) -> Result<Option<(Arc<str>, Record)>> {
-        let mut records = ReverseRecords::open_unchecked(store)?;
-        let mut first = None;
-        while let Some((session, record)) = records.next_where_in(|session, header| {
-            let mut names = point.includes(session, header.seq);
-            let read = header.refs(|word| {
-                names |= matches!(word, RecordRef::Inode(number) if number == ids[1]);
-            });
-            names || read.is_err()
-        })? {
-            if point.includes(&session, record.seq) {
-                break;
-            }
-            if wanted(&record.op) {
-                first = Some((session, record));
-            }
-        }
-        Ok(first)
-    }
-
-    fn next_candidate(&mut self) -> Result<Option<(Arc<str>, Record)>> {
-        // Its own name, and those of the directories above.
-        let on_path = |changed: &[u8]| self.path.components().any(|name| name.bytes() == changed);
-        let (point, inode) = (&self.point, self.ids[1]);
-        self.records.next_where_in(|session, header| {
-            let mut names = false;
-            let read = header.refs(|word| match word {
-                RecordRef::Changed(changed) => names |= on_path(changed),
-                RecordRef::Inode(number) => names |= number == inode,
-                RecordRef::Through(_) => {}
-            });
-            point.includes(session, header.seq) && (names || read.is_err())
-        })
     }
 }
 

@@ -122,7 +122,7 @@ impl PastTree<'_> {
     }
 
     /// Returns whether a record on the way here names a node.
-    pub(in crate::operator::past) fn is_recorded(&self, node: NodeId) -> bool {
+    pub fn is_recorded(&self, node: NodeId) -> bool {
         self.difference(node).is_some() || self.has_changed_name(node)
     }
 

@@ -11,6 +11,6 @@ pub mod layer;
 pub(super) mod layered_content;
 pub(super) mod missing_part;
 mod node_names;
-mod outside;
+pub(super) mod outside;
 pub(in crate::operator) mod past_tree;
 mod places;

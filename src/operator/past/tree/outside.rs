@@ -23,8 +23,7 @@ use crate::operator::past::disk::interner::NumberHash;
 use crate::operator::past::disk::node_id::{NameSlot, NodeId, ROOT};
 use crate::operator::past::tree::copy::{digest_of, io_error};
 use crate::operator::past::tree::layer::{ContentLayer, LayerKind};
-use crate::operator::past::tree::past_tree::PastTree;
-use crate::operator::point::Point;
+use crate::operator::past::tree::past_tree::{NodeOverlay, PastTree};
 use crate::world::store::layout::TRASH;
 use crate::world::store::settle::open_journal;
 use crate::world::trash::trash_entries::parse_entry;
@@ -34,7 +33,7 @@ type RecordKey = (Arc<str>, u64);
 
 /// The stamps met on the way back whose records are still to come.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PendingStamps {
+pub(in crate::operator::past) struct PendingStamps {
     /// The stamps of each inode: one, unless a seal has several.
     by_inode: HashMap<CompactInode, Vec<PendingStamp>, NumberHash>,
     /// The inode that each record made or left: the record of a creation does not name it.
@@ -62,6 +61,15 @@ pub(super) struct PendingStamps {
     witnesses: RefCell<HashMap<Arc<str>, bool>>,
     /// The record that is being reversed.
     pub(super) record: Option<RecordKey>,
+}
+
+/// The facts about a file that were found on the way to a point.
+#[derive(Debug, Clone)]
+pub(in crate::operator::past) struct FileState {
+    difference: Option<Box<NodeOverlay>>,
+    /// The node that had its inode, if that is not the one on the disk.
+    node: Option<Option<NodeId>>,
+    settled: Option<Arc<str>>,
 }
 
 /// A git index that the home left.
@@ -194,13 +202,48 @@ impl PastTree<'_> {
         }
     }
 
-    /// Drops the stamps that follow records after a point that was reached. Those left are of files that no such record
-    /// names at the path that is asked for: another file there has not been like them.
-    pub(in crate::operator::past) fn drop_stamps_after(&mut self, point: &Point) {
-        self.stamps.by_inode.retain(|_, stamps| {
-            stamps.retain(|stamp| point.includes(&stamp.after.0, stamp.after.1));
-            !stamps.is_empty()
-        });
+    /// Takes out the stamps whose records are still to come: a comparison with the home meets those up to its point anew.
+    pub(in crate::operator::past) fn take_pending_stamps(&mut self) -> PendingStamps {
+        PendingStamps {
+            by_inode: std::mem::take(&mut self.stamps.by_inode),
+            made: std::mem::take(&mut self.stamps.made),
+            mapped: std::mem::take(&mut self.stamps.mapped),
+            ..PendingStamps::default()
+        }
+    }
+
+    /// Gives back the stamps that were taken out: for records that are still to be reversed.
+    pub(in crate::operator::past) fn put_pending_stamps(&mut self, pending: PendingStamps) {
+        self.stamps.by_inode = pending.by_inode;
+        self.stamps.made = pending.made;
+        self.stamps.mapped = pending.mapped;
+    }
+
+    /// Returns what the way to the point reached has told of a file.
+    pub(in crate::operator::past) fn file_state(
+        &self,
+        node: NodeId,
+        ids: InodeNumbers,
+    ) -> FileState {
+        let inode = self.disk.inode(ids);
+        FileState {
+            difference: self.nodes.get(&node).cloned(),
+            node: self.by_ids.get(&inode).copied(),
+            settled: self.stamps.settled.get(&inode).cloned(),
+        }
+    }
+
+    /// Gives a file back what the way to the point reached has told of it.
+    pub(in crate::operator::past) fn set_file_state(
+        &mut self,
+        node: NodeId,
+        ids: InodeNumbers,
+        state: FileState,
+    ) {
+        let inode = self.disk.inode(ids);
+        put(&mut self.nodes, node, state.difference);
+        put(&mut self.by_ids, inode, state.node);
+        put(&mut self.stamps.settled, inode, state.settled);
     }
 
     /// Returns whether stamps tell that a record was not the last one about its file. `ids` is the file's inode, if the
@@ -568,6 +611,14 @@ impl PastTree<'_> {
         then.content = Some(ContentLayer::lay_over(kind, size, (of, false), below));
         then.mtime = stamp.map(|stamp| stamp.mtime).or(then.mtime);
     }
+}
+
+/// Puts a value into a map, or takes it out.
+fn put<K: Eq + std::hash::Hash, V>(map: &mut HashMap<K, V, NumberHash>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    };
 }
 
 /// Returns whether two times of birth are known and differ.

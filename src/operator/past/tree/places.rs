@@ -1,7 +1,7 @@
 //! Names and places in a tree: the node that a name means, and the names of a node.
 
-use crate::error::Result;
-use crate::name::WorldPath;
+use crate::error::{Error, Result};
+use crate::name::{Name, WorldPath};
 use crate::operator::past::disk::interner::NameId;
 use crate::operator::past::disk::node_id::{DirSlot, NameSlot, NodeId, ROOT};
 use crate::operator::past::tree::past_tree::PastTree;
@@ -76,6 +76,31 @@ impl PastTree<'_> {
             };
         }
         Ok(children)
+    }
+
+    /// Adds the files at and below a node, with their paths, to a list. A directory that cannot be read adds none.
+    ///
+    /// # Errors
+    /// As [`PastTree::children`], unless this user may not read the directory, or it is gone.
+    pub fn add_files(
+        &self,
+        node: NodeId,
+        path: &WorldPath,
+        files: &mut Vec<(NodeId, Option<WorldPath>)>,
+    ) -> Result<()> {
+        if self.kind(node) != FileType::Directory {
+            files.push((node, Some(path.clone())));
+            return Ok(());
+        }
+        let children = match self.children(node) {
+            Err(Error::NotFound | Error::Missing { .. }) => return Ok(()),
+            Err(error) if error.is_denial() => return Ok(()),
+            children => children?,
+        };
+        for (name, child) in children {
+            self.add_files(child, &path.join(Name::new(&name)?), files)?;
+        }
+        Ok(())
     }
 
     /// Returns the name ids of a directory's entries, unsorted.
