@@ -144,8 +144,7 @@ fn tree(file: &Path) -> &Path {
 }
 
 /// Returns the tree that a directory of programs belongs to, or that directory alone.
-#[must_use]
-pub fn tree_of_directory(dir: &Path) -> PathBuf {
+pub(super) fn tree_of_directory(dir: &Path) -> PathBuf {
     let file = dir.join("program");
     prefix(&file).unwrap_or(dir).to_owned()
 }

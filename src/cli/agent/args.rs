@@ -15,8 +15,8 @@ use crate::client::{caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::{NetworkRule, PublishedPort};
-use crate::exec::program::sandbox;
-use crate::exec::program::{AgentProfile, HostGroup, Toolchains};
+use crate::exec::program::sandbox::{self, Toolchains};
+use crate::exec::program::{AgentProfile, HostGroup};
 
 /// Arguments of `trumanfs agent`.
 #[derive(Args, Debug)]

@@ -28,8 +28,11 @@ use super::undo;
 use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
-use crate::exec::program::{AgentCommand, AgentProfile, ProgramHome, Toolchains, UserTerminal};
-use crate::exec::{CancelToken, InterruptSignals, Status};
+use crate::exec::program::sandbox::Toolchains;
+use crate::exec::program::{
+    AgentCommand, AgentProfile, ProgramHome, UserTerminal, version_managers,
+};
+use crate::exec::{CancelToken, InterruptSignals, Outcome, Status};
 use crate::name::WorldPath;
 
 /// Where an agent's own directory is in the sandbox; the second where the first is in the way of the home.
@@ -155,25 +158,7 @@ fn run_agent(
     });
     prune_place(place, args, &profile);
     // Whatever came of the program, what it has changed is there.
-    let code = match &outcome {
-        Ok(outcome) => {
-            let is_error = |codes: std::ops::RangeInclusive<u8>| {
-                outcome.status == Status::Error && codes.contains(&outcome.return_code)
-            };
-            // Of a home that is still there, the working directory is not.
-            let has_no_place = is_error(UNKNOWN_END..=UNKNOWN_END) && !programs.is_lost();
-            let is_refused = outcome.status == Status::Blocked || has_no_place;
-            *has_run = !(is_refused || is_error(NOT_EXECUTED));
-            match (print_outcome(outcome, false), is_refused) {
-                (_, true) => ExitCode::from(NOT_STARTED),
-                (code, false) => code,
-            }
-        }
-        Err(error) => {
-            report_failure(error);
-            ExitCode::from(NOT_STARTED)
-        }
-    };
+    let code = say_end(&outcome, &programs, has_run);
     let report = outcome.ok().and_then(|outcome| outcome.program);
     for refusal in report.iter().flat_map(|report| &report.network_refusals) {
         print_error(format_args!("{refusal}"));
@@ -186,6 +171,28 @@ fn run_agent(
     }
 }
 
+/// Says how the program has ended, and whether it was started. Returns its code.
+fn say_end(outcome: &Result<Outcome>, programs: &ProgramHome, has_run: &mut bool) -> ExitCode {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            report_failure(error);
+            return ExitCode::from(NOT_STARTED);
+        }
+    };
+    let is_error = |codes: std::ops::RangeInclusive<u8>| {
+        outcome.status == Status::Error && codes.contains(&outcome.return_code)
+    };
+    // Of a home that is still there, the working directory is not.
+    let has_no_place = is_error(UNKNOWN_END..=UNKNOWN_END) && !programs.is_lost();
+    let is_refused = outcome.status == Status::Blocked || has_no_place;
+    *has_run = !(is_refused || is_error(NOT_EXECUTED));
+    match (print_outcome(outcome, false), is_refused) {
+        (_, true) => ExitCode::from(NOT_STARTED),
+        (code, false) => code,
+    }
+}
+
 /// Finds the toolchains that the agent sees: those of whoever started it, if the project is theirs.
 fn toolchains(args: &AgentArgs, programs: &ProgramHome) -> Result<Toolchains> {
     let is_theirs = rustix::process::geteuid().as_raw() == programs.owner().0;
@@ -194,7 +201,7 @@ fn toolchains(args: &AgentArgs, programs: &ProgramHome) -> Result<Toolchains> {
     };
     let homes: Vec<&Path> = programs.paths().collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = Toolchains::of_user(&home, &path, &homes)?;
+    let found = Toolchains::of_user(&version_managers()?, &home, &path, &homes);
     for (dir, secret) in &found.withheld {
         let (dir, secret) = (dir.display(), secret.display());
         warn(

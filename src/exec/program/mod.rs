@@ -28,7 +28,7 @@ pub use line::LineSource;
 pub use profile::AgentProfile;
 pub use program_home::ProgramHome;
 pub use terminal::UserTerminal;
-pub use toolchains::Toolchains;
+pub use toolchains::version_managers;
 /// The policy: the programs that are meant to run.
 pub use trumanfs_policy as policy;
 /// The sandbox: the things that a running program can see and do.

@@ -50,17 +50,17 @@ pub struct PlaceNote {
 }
 
 /// A directory of the user's for one kind of files (XDG Base Directory Specification).
-struct BaseDirectory {
+struct XdgBase {
     variable: &'static str,
     /// Its usual place, below the user's home.
     usual: &'static str,
 }
 
-const STATE_BASE: BaseDirectory = BaseDirectory {
+const STATE_BASE: XdgBase = XdgBase {
     variable: "XDG_STATE_HOME",
     usual: ".local/state",
 };
-const CACHE_BASE: BaseDirectory = BaseDirectory {
+const CACHE_BASE: XdgBase = XdgBase {
     variable: "XDG_CACHE_HOME",
     usual: ".cache",
 };
@@ -80,7 +80,7 @@ impl StateHome {
         StateHome::own_in(&STATE_BASE)
     }
 
-    fn own_in(base: &BaseDirectory) -> Option<StateHome> {
+    fn own_in(base: &XdgBase) -> Option<StateHome> {
         let set = std::env::var_os(base.variable).map(PathBuf::from);
         let set = set.filter(|dir| dir.is_absolute());
         let home = || std::env::var_os("HOME").map(PathBuf::from);
@@ -97,7 +97,7 @@ impl StateHome {
         StateHome::of_store_in(&STATE_BASE, store)
     }
 
-    fn of_store_in(base: &BaseDirectory, store: &Meta) -> Option<StateHome> {
+    fn of_store_in(base: &XdgBase, store: &Meta) -> Option<StateHome> {
         if !rustix::process::geteuid().is_root() || store.uid == 0 {
             return StateHome::own_in(base);
         }
