@@ -44,10 +44,11 @@ impl Client {
     /// [`Error::Refused`] where there is no cache home; errors of making the directories.
     pub fn agent_cache(&self, agent: &AgentPlace, path: &Path) -> Result<OwnedFd> {
         let store = stat_fd(self.root()?.as_fd())?;
-        let cache = place::agent_cache(&store, agent.name(), &key_of(path));
+        let cache = place::agent_cache((&store, self.path()), agent.name(), &key_of(path));
         let cache = cache.map_err(|error| {
             let why = error.full_message();
-            let remedy = "Set XDG_CACHE_HOME to a directory that belongs to the agent's user.";
+            let remedy =
+                "Set XDG_CACHE_HOME to a directory of the agent's user, outside the store.";
             Error::refused(
                 format!(
                     "~/{}: there is no place for this cache: {why}",

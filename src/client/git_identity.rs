@@ -36,7 +36,10 @@ impl GitIdentity {
     /// itself says is not asked for. Without git, or where it says nothing, there is none.
     #[must_use]
     pub fn of_user(project: &Path) -> GitIdentity {
-        let output = Command::new("git")
+        let Some(git) = find_git(project) else {
+            return GitIdentity::default();
+        };
+        let output = Command::new(git)
             .args(["config", "--global", "--includes", "--null", "--get-regexp"])
             .arg(WANTED)
             .current_dir(project)
@@ -96,6 +99,24 @@ impl AgentPlace {
         }
         Ok(())
     }
+}
+
+/// Finds git by PATH, but not in the project, where an agent may have put one.
+fn find_git(project: &Path) -> Option<PathBuf> {
+    let project = std::fs::canonicalize(project).ok()?;
+    let path = std::env::var_os("PATH")?;
+    let is_outside = |file: &PathBuf| {
+        let real = file
+            .parent()
+            .and_then(|dir| std::fs::canonicalize(dir).ok());
+        let real = real.zip(std::fs::canonicalize(file).ok());
+        file.is_absolute()
+            && real.is_some_and(|(dir, file)| {
+                !dir.starts_with(&project) && !file.starts_with(&project)
+            })
+    };
+    let mut files = std::env::split_paths(&path).map(|dir| dir.join("git"));
+    files.find(|file| file.is_file() && is_outside(file))
 }
 
 /// Returns the keys and values in what `git config --null --get-regexp` prints.

@@ -324,7 +324,9 @@ class Storm:
         point, path = self.past()
         if point:
             wanted = self.recorder.candidates(path, point)
-            code = self.verb(["restore", self.store, "/" + path, "--at", point], free={path})
+            # Its further names are names of what is restored.
+            names = {path, *self.names_of(path)}
+            code = self.verb(["restore", self.store, "/" + path, "--at", point], free=names)
             self.judge_restored(code, path, path, point, wanted)
 
     def verb_restore_to(self):
@@ -333,6 +335,17 @@ class Storm:
             wanted, to = self.recorder.candidates(path, point), f"restored{self.step}"
             code = self.verb(["restore", self.store, "/" + path, "--at", point, "--to", "/" + to], free={to})
             self.judge_restored(code, path, to, point, wanted)
+
+    def names_of(self, path):
+        """All names of the file that is at a path now."""
+        def inode(name):
+            try:
+                return os.lstat(os.path.join(self.store, name)).st_ino
+            except OSError:
+                return None
+
+        own = inode(path)
+        return [name for name in self.recorder.now() if own is not None and inode(name) == own]
 
     def judge_restored(self, code, path, to, point, wanted):
         thing = self.recorder.now().get(to)

@@ -13,6 +13,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::install_tree::tree_of_directory;
+use super::layout::{check_home, is_shown};
+
+/// The most paths that are shown.
+const MAX_SHOWN: usize = 100;
 
 /// The most entries of a directory of programs that are looked at for secrets.
 const MAX_ENTRIES: usize = 10_000;
@@ -72,6 +76,10 @@ impl Toolchains {
         homes: &[&Path],
     ) -> Toolchains {
         let mut found = Toolchains::default();
+        // In a home that is the root, or no path, everything would lie.
+        if !home.is_absolute() || home.parent().is_none() {
+            return found;
+        }
         let is_homes = |dir: &Path| homes.iter().any(|home| dir.starts_with(home));
         let is_around = |dir: &Path| homes.iter().any(|home| home.starts_with(dir));
         let dirs = path.as_bytes().split(|byte| *byte == b':');
@@ -82,11 +90,13 @@ impl Toolchains {
             let Some(own) = manager.directory_in_use(home, &dirs) else {
                 continue;
             };
+            let parts = manager.shown.iter().map(|part| own.join(part));
             // In a home it is there already.
-            if !is_homes(&own) && !is_around(&own) {
-                let parts = manager.shown.iter().map(|part| own.join(part));
-                found.shown.extend(parts.filter(|part| part.exists()));
-            }
+            let is_wanted =
+                |part: &PathBuf| !is_homes(part) && !is_around(part) && can_be_shown(part);
+            found
+                .shown
+                .extend(parts.filter(|part| is_wanted(part) && part.exists()));
             found
                 .env
                 .push(((&manager.variable).into(), own.clone().into()));
@@ -105,12 +115,19 @@ impl Toolchains {
             let Some(real) = real.filter(|real| !is_homes(real) && !is_around(real)) else {
                 continue;
             };
+            if is_shown(&real) {
+                found.path.push(real);
+                continue;
+            }
+            let tree = Some(tree_of_directory(&real)).filter(|tree| !is_around(tree));
+            let tree = tree.unwrap_or_else(|| real.clone());
             match find_secret(&real) {
                 Some(secret) => found.withheld.push((dir, secret)),
-                None => {
-                    found.shown.push(tree_of_directory(&real));
+                None if can_be_shown(&tree) && found.shown.len() < MAX_SHOWN => {
+                    found.shown.push(tree);
                     found.path.push(real);
                 }
+                None => {}
             }
         }
         found.shown.sort();
@@ -136,6 +153,11 @@ impl VersionManager {
         let is_used = |dir: &PathBuf| dir.starts_with(&own) || has_program(dir) || is_named(dir);
         (own.is_dir() && own != home && dirs.iter().any(is_used)).then_some(own)
     }
+}
+
+/// Returns whether a path has no place of the sandbox's own, and nothing that every sandbox shows.
+fn can_be_shown(path: &Path) -> bool {
+    !is_shown(path) && check_home(path).is_ok()
 }
 
 /// Returns a file of a directory of programs that looks like a secret: by its name, and because it is no program.
@@ -228,6 +250,19 @@ mod tests {
         };
         assert_eq!(found, wanted);
         // A project around them all has them.
+        let odd = ["/", "", "x"].map(|home| {
+            let path = OsStr::new("/usr/bin:/etc:/:x:");
+            Toolchains::of_user(std::slice::from_ref(&manager), Path::new(home), path, &[])
+        });
+        assert_eq!(odd, [(); 3].map(|()| Toolchains::default()));
+        std::os::unix::fs::symlink("/etc", at("etc")).unwrap();
+        std::os::unix::fs::symlink("/usr/bin", at("usr")).unwrap();
+        let led_out = [at("etc"), at("usr")].map(PathBuf::into_os_string);
+        let led_out = Toolchains::of_user(&[], &home, &led_out.join(OsStr::new(":")), &[]);
+        assert_eq!(
+            (led_out.shown, led_out.path),
+            (vec![], vec!["/usr/bin".into()])
+        );
         let found = of(&[&home]);
         assert_eq!((found.shown, found.env), (Vec::new(), wanted.env));
     }

@@ -161,6 +161,19 @@ fn it_commits_by_the_name_of_its_user() {
          git commit -q --allow-empty -m two && git log -1 --format='%an %ae'",
     );
     assert_eq!(said, "Own p@example.org\n");
+    // A git that an agent left in the project is not asked, though PATH leads there.
+    run(
+        "mkdir tools; printf '#!/bin/sh\\necho ran >>%s/ran\\n' $PWD >tools/git; chmod +x tools/git",
+    );
+    let mut command = agent(&store, &[], "git config user.name");
+    let path = std::env::var("PATH").unwrap();
+    command.env(
+        "PATH",
+        format!("{}:{path}", store.store.join("tools").display()),
+    );
+    command.env("HOME", &user).env_remove("GIT_CONFIG_GLOBAL");
+    let said = run_limited(command, LIMIT);
+    assert!(!store.store.join("ran").exists(), "{}", describe(&said));
     // What the agent said of itself is gone with its directory.
     assert_eq!(run("git config user.name"), "Ada \"L.\" King\n");
     // The directory is the agent's: a link there leads nowhere.
@@ -220,11 +233,14 @@ fn cache_is_shared_by_agents_of_a_name_and_by_nobody_else() {
         assert_eq!(said.status.code(), Some(2), "{wrong}: {}", describe(&said));
     }
     assert!(!one.store.join("ran").exists());
-    let mut command = agent(&one, &["--cache", "npm"], "echo >ran");
-    command.env("XDG_CACHE_HOME", "/dev/null/none");
-    let said = run_limited(command, LIMIT);
-    assert_eq!(said.status.code(), Some(123), "{}", describe(&said));
-    assert!(err(&said).contains("XDG_CACHE_HOME"), "{}", err(&said));
+    for home in ["/dev/null/none", one.store.join("cache").to_str().unwrap()] {
+        let mut command = agent(&one, &["--cache", "npm"], "echo >ran");
+        command.env("XDG_CACHE_HOME", home);
+        let said = run_limited(command, LIMIT);
+        assert_eq!(said.status.code(), Some(123), "{}", describe(&said));
+        assert!(err(&said).contains("XDG_CACHE_HOME"), "{}", err(&said));
+    }
+    assert!(!one.store.join("cache").exists());
 }
 
 /// The programs of a version manager in the user's home directory run, and nothing beside them is there.
