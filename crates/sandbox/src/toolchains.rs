@@ -250,20 +250,24 @@ mod tests {
         };
         assert_eq!(found, wanted);
         // A project around them all has them.
-        let odd = ["/", "", "x"].map(|home| {
-            let path = OsStr::new("/usr/bin:/etc:/:x:");
-            Toolchains::of_user(std::slice::from_ref(&manager), Path::new(home), path, &[])
-        });
-        assert_eq!(odd, [(); 3].map(|()| Toolchains::default()));
-        std::os::unix::fs::symlink("/etc", at("etc")).unwrap();
-        std::os::unix::fs::symlink("/usr/bin", at("usr")).unwrap();
-        let led_out = [at("etc"), at("usr")].map(PathBuf::into_os_string);
-        let led_out = Toolchains::of_user(&[], &home, &led_out.join(OsStr::new(":")), &[]);
-        assert_eq!(
-            (led_out.shown, led_out.path),
-            (vec![], vec!["/usr/bin".into()])
-        );
         let found = of(&[&home]);
         assert_eq!((found.shown, found.env), (Vec::new(), wanted.env));
+    }
+
+    #[test]
+    fn odd_homes_and_links_out_of_them_show_nothing() {
+        for home in ["/", "", "x"] {
+            let path = OsStr::new("/usr/bin:/etc:/:x:");
+            let found = Toolchains::of_user(&[], Path::new(home), path, &[]);
+            assert_eq!(found, Toolchains::default(), "{home}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let home = fs::canonicalize(dir.path()).unwrap();
+        let links = [("etc", "/etc"), ("usr", "/usr/bin")].map(|(name, to)| {
+            std::os::unix::fs::symlink(to, home.join(name)).unwrap();
+            home.join(name).into_os_string()
+        });
+        let found = Toolchains::of_user(&[], &home, &links.join(OsStr::new(":")), &[]);
+        assert_eq!((found.shown, found.path), (vec![], vec!["/usr/bin".into()]));
     }
 }
