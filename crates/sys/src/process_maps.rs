@@ -6,8 +6,9 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// The time that reading the maps may take: it waits for a lock of the process, which another thread may hold while it
-/// waits for the caller.
-const TIME_LIMIT: Duration = Duration::from_millis(50);
+/// waits for the caller. A program that is being executed closes descriptors while nobody can read its maps, each for as
+/// long as this.
+const TIME_LIMIT: Duration = Duration::from_millis(5);
 
 /// Returns whether a process has a shared map of a file through which it may write; true where that cannot be told in
 /// time.
