@@ -311,6 +311,7 @@ fn toolchains_of_its_user_work_and_show_nothing_else() {
     command.args(["agent", "--store"]).arg(&user);
     command.args(["--", "bash", "-c", "mine; tool; echo >bin/more"]);
     command.env("HOME", &user).env("PATH", path.join(":"));
+    command.env_remove("RUSTUP_HOME").env_remove("NVM_DIR");
     let output = run_limited(command, LIMIT);
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
