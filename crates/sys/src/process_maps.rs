@@ -3,17 +3,25 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The time that reading the maps may take: it waits for a lock of the process, which another thread may hold while it
-/// waits for the caller. A program that is being executed closes descriptors while nobody can read its maps, each for as
-/// long as this.
+/// waits for the caller.
 const TIME_LIMIT: Duration = Duration::from_millis(5);
+
+/// The time for which a process that could not be looked at is not asked again: a program that is being executed closes
+/// all its descriptors while nobody can read its maps.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The process that could not be looked at in time last, and when.
+static UNREADABLE: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
 
 /// Returns whether a process has a shared map of a file through which it may write; true where that cannot be told in
 /// time.
 pub fn may_write_through_a_map(pid: u32) -> bool {
-    if pid == 0 {
+    let is_unreadable = |at: &(u32, Instant)| at.0 == pid && at.1.elapsed() < PAUSE;
+    if pid == 0 || last_unreadable().as_ref().is_some_and(is_unreadable) {
         return true;
     }
     let (sender, answer) = sync_channel(1);
@@ -23,9 +31,16 @@ pub fn may_write_through_a_map(pid: u32) -> bool {
     };
     let thread = std::thread::Builder::new().name("maps".to_owned());
     match thread.spawn(look) {
-        Ok(_) => answer.recv_timeout(TIME_LIMIT).unwrap_or(true),
+        Ok(_) => answer.recv_timeout(TIME_LIMIT).unwrap_or_else(|_| {
+            *last_unreadable() = Some((pid, Instant::now()));
+            true
+        }),
         Err(_) => true,
     }
+}
+
+fn last_unreadable() -> MutexGuard<'static, Option<(u32, Instant)>> {
+    UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn look_for_map(pid: u32) -> std::io::Result<bool> {
