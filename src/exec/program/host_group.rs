@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use super::data_file;
+use crate::error::Result;
 
 /// The files, by the name of the group.
 const FILES: [(&str, &str); 6] = [
@@ -33,14 +34,9 @@ impl HostGroup {
     /// Returns the group with a name, if there is one.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a file that is not understood, which a test sees to.
+    /// [`Error::Damaged`](crate::error::Error::Damaged) for a file that is not understood, which a test sees to.
     pub fn named(name: &str) -> Result<Option<HostGroup>> {
-        let Some((name, text)) = FILES.iter().find(|(known, _)| *known == name) else {
-            return Ok(None);
-        };
-        let wrong =
-            |error: serde_json::Error| Error::Damaged(format!("agents/hosts/{name}.json: {error}"));
-        serde_json::from_str(text).map(Some).map_err(wrong)
+        data_file::named("hosts/", &FILES, name)
     }
 }
 

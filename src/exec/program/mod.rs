@@ -4,6 +4,7 @@
 mod agent;
 mod agent_extras;
 mod command;
+mod data_file;
 mod decided;
 mod decision;
 mod executor;

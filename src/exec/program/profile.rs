@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::error::{Error, Result};
+use super::data_file;
+use crate::error::Result;
 
 /// The files, by the name of the profile.
 const FILES: [(&str, &str); 6] = [
@@ -46,14 +47,9 @@ impl AgentProfile {
     /// Returns the profile with a name, if there is one.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a file that is not understood, which a test sees to.
+    /// [`Error::Damaged`](crate::error::Error::Damaged) for a file that is not understood, which a test sees to.
     pub fn named(name: &str) -> Result<Option<AgentProfile>> {
-        let Some((name, text)) = FILES.iter().find(|(known, _)| *known == name) else {
-            return Ok(None);
-        };
-        let wrong =
-            |error: serde_json::Error| Error::Damaged(format!("agents/{name}.json: {error}"));
-        serde_json::from_str(text).map(Some).map_err(wrong)
+        data_file::named("", &FILES, name)
     }
 
     /// Returns the profile of a program, with its name.

@@ -1,18 +1,17 @@
 //! The facts about version managers: the file `agents/toolchains.json`.
 
+use super::data_file;
 use super::sandbox::VersionManager;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 const FILE: &str = include_str!("../../../agents/toolchains.json");
 
 /// Returns the version managers that are known.
 ///
 /// # Errors
-/// [`Error::Damaged`] for a file that is not understood, which a test sees to.
+/// [`Error::Damaged`](crate::error::Error::Damaged) for a file that is not understood, which a test sees to.
 pub fn version_managers() -> Result<Vec<VersionManager>> {
-    let wrong =
-        |error: serde_json::Error| Error::Damaged(format!("agents/toolchains.json: {error}"));
-    serde_json::from_str(FILE).map_err(wrong)
+    data_file::parse("toolchains.json", FILE)
 }
 
 #[cfg(test)]
