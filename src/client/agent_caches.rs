@@ -38,17 +38,23 @@ pub fn tools_with_caches() -> impl Iterator<Item = &'static str> {
 }
 
 impl Client {
-    /// Opens the cache at a path from an agent's own directory, and makes that path there. `path` has plain names only.
+    /// Opens the cache at a path from an agent's own directory, and makes that path there. `path` has plain names only;
+    /// `stores` are those that the agent works in.
     ///
     /// # Errors
-    /// [`Error::Refused`] where there is no cache home; errors of making the directories.
-    pub fn agent_cache(&self, agent: &AgentPlace, path: &Path) -> Result<OwnedFd> {
+    /// [`Error::Refused`] where there is no cache home outside the stores; errors of making the directories.
+    pub fn agent_cache(
+        &self,
+        agent: &AgentPlace,
+        path: &Path,
+        stores: &[&Path],
+    ) -> Result<OwnedFd> {
         let store = stat_fd(self.root()?.as_fd())?;
-        let cache = place::agent_cache((&store, self.path()), agent.name(), &key_of(path));
+        let cache = place::agent_cache((&store, stores), agent.name(), &key_of(path));
         let cache = cache.map_err(|error| {
             let why = error.full_message();
             let remedy =
-                "Set XDG_CACHE_HOME to a directory of the agent's user, outside the store.";
+                "Set XDG_CACHE_HOME to a directory of the agent's user, outside the stores.";
             Error::refused(
                 format!(
                     "~/{}: there is no place for this cache: {why}",

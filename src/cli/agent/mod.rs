@@ -126,6 +126,7 @@ fn run_agent(
     say_before_start(&programs)?;
     say_of_credentials(args, &profile);
     let place = programs.client().agent_place(&name, programs.owner())?;
+    let caches = caches(args, &programs, &place)?;
     give_git_identity(&place, &programs);
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let run = place.run().to_string();
@@ -140,7 +141,7 @@ fn run_agent(
         bind_ro: [&args.bind_ro[..], &toolchains.shown].concat(),
         first_path: toolchains.path,
         network,
-        caches: caches(args, &programs, &place)?,
+        caches,
         state: (own, own_path(&programs)),
         run: place.run(),
         timeout: args.timeout,
@@ -231,8 +232,10 @@ fn caches(
             ));
         }
     }
+    let clients = std::iter::once(programs.client()).chain(programs.further_clients());
+    let stores: Vec<&Path> = clients.map(Client::path).collect();
     let open = |path: &PathBuf| {
-        let dir = programs.client().agent_cache(place, path)?;
+        let dir = programs.client().agent_cache(place, path, &stores)?;
         Ok((dir, own.join(path)))
     };
     paths.into_iter().map(open).collect()

@@ -379,17 +379,22 @@ pub fn agent_homes(store: &Meta) -> Result<OwnedFd> {
 /// is made if it is not there.
 ///
 /// # Errors
-/// [`Error::NotFound`] where there is no cache home; [`Error::Invalid`] where that lies in the store, whose changes are all
-/// recorded; what making the directories says.
-pub fn agent_cache((store, at): (&Meta, &Path), agent: &str, cache: &str) -> Result<OwnedFd> {
+/// [`Error::NotFound`] where there is no cache home; [`Error::Invalid`] where that lies in one of the stores, whose changes
+/// are all recorded; what making the directories says.
+pub fn agent_cache(
+    (store, stores): (&Meta, &[&Path]),
+    agent: &str,
+    cache: &str,
+) -> Result<OwnedFd> {
     let home = StateHome::of_store_in(&CACHE_BASE, store).ok_or(Error::NotFound)?;
-    let at = std::fs::canonicalize(at).map_err(|error| Error::io("realpath", &error))?;
-    let above = home
-        .path
-        .ancestors()
-        .find_map(|dir| std::fs::canonicalize(dir).ok());
-    if above.is_none_or(|above| above.starts_with(&at)) {
-        return Err(Error::Invalid);
+    let mut above = home.path.ancestors();
+    let above = above.find_map(|dir| std::fs::canonicalize(dir).ok());
+    let above = above.ok_or(Error::NotFound)?;
+    for at in stores {
+        let at = std::fs::canonicalize(at).map_err(|error| Error::io("realpath", &error))?;
+        if above.starts_with(&at) {
+            return Err(Error::Invalid);
+        }
     }
     home.make()?;
     let above = rustix::fs::openat(CWD, &home.path, DIR_FLAGS, Mode::empty())
