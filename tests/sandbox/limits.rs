@@ -282,7 +282,7 @@ fn shared_memory_in_use_counts_once() {
     assert_eq!(ended.end, ProgramEnd::Exited(0), "{said}");
 }
 
-/// What processes have in common counts once in each moment, also while more of them map it.
+/// Memory that processes share counts once in each moment, also while more of them map it.
 #[test]
 fn shared_memory_counts_once_while_processes_come_and_go() {
     need_system_python!();

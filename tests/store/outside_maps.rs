@@ -1,13 +1,51 @@
 //! Files that a program of the home maps: what it stores through a map is nobody else's, and no stamp says otherwise.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{Home, need_mount, need_passthrough, need_tools};
 use crate::outside_stamps::{expect_stamped, stamp_of, undo_last};
+
+/// A Python program in a home that says what it has done, and waits for a line before it goes on.
+struct SteppedProgram {
+    child: Child,
+    tell: ChildStdin,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl SteppedProgram {
+    fn begin(home: &Home, script: &str) -> SteppedProgram {
+        let mut child = Command::new("python3")
+            .args(["-c", script])
+            .current_dir(home.home())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        SteppedProgram {
+            tell: child.stdin.take().unwrap(),
+            said: BufReader::new(child.stdout.take().unwrap()).lines(),
+            child,
+        }
+    }
+
+    #[track_caller]
+    fn expect(&mut self, step: &str) {
+        assert_eq!(self.said.next().unwrap().unwrap(), step);
+    }
+
+    fn go_on(&mut self) {
+        self.tell.write_all(b"\n").unwrap();
+    }
+
+    #[track_caller]
+    fn expect_end(mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+}
 
 /// A write through a map after the stamp would look like a change outside the home.
 #[test]
@@ -17,7 +55,7 @@ import ctypes, os, sys
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-fd = os.open(sys.argv[1], os.O_RDWR)
+fd = os.open('f', os.O_RDWR)
 os.write(fd, b'a')
 at = libc.mmap(None, 8192, 3, 1, fd, 0)
 os.close(fd)
@@ -34,22 +72,14 @@ sys.stdin.readline()
         &[],
     );
     need_passthrough!(home);
-    let mut program = Command::new("python3")
-        .args(["-c", PROGRAM])
-        .arg(home.path("f"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut tell = program.stdin.take().unwrap();
-    let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "mapped");
+    let mut program = SteppedProgram::begin(&home, PROGRAM);
+    program.expect("mapped");
     assert_eq!(stamp_of(home.store(), "f"), None);
-    tell.write_all(b"\n").unwrap();
-    assert_eq!(said.next().unwrap().unwrap(), "stored");
+    program.go_on();
+    program.expect("stored");
     assert_eq!(stamp_of(home.store(), "f"), None);
-    tell.write_all(b"\n").unwrap();
-    assert!(program.wait().unwrap().success());
+    program.go_on();
+    program.expect_end();
     // Either side may have changed the file since the close.
     assert_eq!(stamp_of(home.store(), "f"), None);
     let both = fs::File::options()
@@ -91,24 +121,16 @@ map.close()
                 fs::write(store.join("g"), "other\n").unwrap();
             };
             let mut home = Home::prepared(fill, &[]);
-            let mut program = Command::new("python3")
-                .args(["-c", PROGRAM])
-                .current_dir(home.home())
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut tell = program.stdin.take().unwrap();
-            let mut said = BufReader::new(program.stdout.take().unwrap()).lines();
-            assert_eq!(said.next().unwrap().unwrap(), "closed");
+            let mut program = SteppedProgram::begin(&home, PROGRAM);
+            program.expect("closed");
             let limit = Instant::now() + Duration::from_secs(20);
             while is_sealed && stamp_of(home.store(), "f").is_none() {
                 assert!(Instant::now() < limit, "{case}: no stamp");
             }
-            tell.write_all(b"\n").unwrap();
-            assert_eq!(said.next().unwrap().unwrap(), "mapped");
-            tell.write_all(b"\n").unwrap();
-            assert!(program.wait().unwrap().success());
+            program.go_on();
+            program.expect("mapped");
+            program.go_on();
+            program.expect_end();
             home.sh(then);
             let (code, told) = undo_last(&mut home, &[]);
             assert!(code == Some(0), "{case}: {told}");

@@ -19,7 +19,7 @@ struct PastCase {
 }
 
 /// Returns the point after the last change that was recorded so far.
-fn point(home: &Home) -> String {
+pub(crate) fn point(home: &Home) -> String {
     let records = home.journal();
     let seq = &records.last().unwrap()["seq"];
     let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
@@ -27,7 +27,7 @@ fn point(home: &Home) -> String {
     format!("{}:{seq}", session.unwrap().display())
 }
 
-fn owner(home: &Home, line: &str) {
+pub(crate) fn owner(home: &Home, line: &str) {
     let mut shell = Command::new("sh");
     let status = shell.args(["-c", line]).current_dir(home.store()).status();
     assert!(status.unwrap().success(), "{line}");

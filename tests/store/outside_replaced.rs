@@ -355,7 +355,7 @@ fn second_undo_of_a_file_saved_anew_changes_nothing() {
     }
 }
 
-/// What comes back with `--keep-both` takes no name that a file of the owner's has, and a second undo leaves it there.
+/// A file that comes back with `--keep-both` takes no name that one of the owner's has, and a second undo leaves it there.
 #[test]
 fn what_comes_back_beside_takes_no_name_of_another_file() {
     need_mount!();

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
 use crate::common::{Home, describe, need_mount, trumanfs};
+use crate::outside_past::{owner, point};
 
 /// The owner's ways to change `/d/c` and `/d/s/e`, and what the home does to them later.
 const CHANGES: [&str; 5] = [
@@ -53,20 +54,6 @@ fn files(store: &Path) -> Files {
         }
     }
     found
-}
-
-/// Returns the point after the last change that was recorded so far.
-fn point(home: &Home) -> String {
-    let seq = home.journal().last().unwrap()["seq"].clone();
-    let sessions = fs::read_dir(home.store().join(".trumanfs/sessions")).unwrap();
-    let session = sessions.map(|entry| entry.unwrap().file_name()).max();
-    format!("{}:{seq}", session.unwrap().display())
-}
-
-fn owner(home: &Home, line: &str) {
-    let mut shell = Command::new("sh");
-    let status = shell.args(["-c", line]).current_dir(home.store()).status();
-    assert!(status.unwrap().success(), "{line}");
 }
 
 fn verb(home: &Home, words: &[&str]) -> Output {
@@ -207,7 +194,7 @@ fn hunks(patch: &str) -> Vec<((String, String), Vec<String>)> {
     found
 }
 
-/// What an owner changed after a point is none of the past there, in a copy of the directory or in a difference, whatever
+/// An owner's changes after a point are none of the past there, in a copy of the directory or in a difference, whatever
 /// the home does to the files later.
 #[test]
 fn directory_is_restored_without_what_its_owner_wrote_later() {
@@ -305,7 +292,7 @@ fn directory_is_restored_without_files_that_no_record_knows() {
     assert_restored(&home, &then, &at, "later session");
 }
 
-/// What the home removed comes back as the removal found it, whoever wrote that.
+/// A removed directory comes back as the removal found it, whoever wrote that.
 #[test]
 fn removed_directory_comes_back_with_what_its_owner_wrote() {
     need_mount!();

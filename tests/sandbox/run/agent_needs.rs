@@ -1,4 +1,5 @@
-//! What an agent's work needs beside the project: ports in both directions, hosts by groups, its owner's name in git.
+//! The needs of an agent's work beside the project: ports in both directions, hosts by groups, caches, toolchains, its
+//! user's name in git.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,6 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use super::{LIMIT, Store, begin, err, good, until};
+use trumanfs::client::tools_with_caches;
+use trumanfs::exec::program::HostGroup;
+
 use crate::common::{binary, describe, need_mount, need_tools, run_limited};
 
 fn agent(store: &Store, options: &[&str], script: &str) -> Command {
@@ -61,6 +65,32 @@ c, _ = s.accept(); c.sendall(b'served'); c.close()\""
     server.join().unwrap();
     let got = fs::read_to_string(store.store.join("got")).unwrap();
     assert_eq!(got, "from the host\n");
+}
+
+#[test]
+fn help_names_all_groups_of_hosts_and_tools_with_caches() {
+    let help = run_limited(
+        {
+            let mut help = Command::new(binary());
+            help.args(["agent", "--help"]);
+            help
+        },
+        LIMIT,
+    );
+    let help = good(&help);
+    let about = |option: &str| {
+        let text = help.split(option).nth(1).unwrap();
+        text.split("\n\n").next().unwrap().to_owned()
+    };
+    let (hosts, caches) = (about("--net <WHAT>"), about("--cache <TOOL|PATH>"));
+    assert!(
+        HostGroup::names().all(|name| hosts.contains(name)),
+        "{hosts}"
+    );
+    assert!(
+        tools_with_caches().all(|name| caches.contains(name)),
+        "{caches}"
+    );
 }
 
 #[test]
