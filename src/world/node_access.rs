@@ -11,11 +11,11 @@
 //! recording leaves it open to its owner. The mode is restored at the end, unless it was changed meanwhile; until then
 //! this process shows and records the node's own mode.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::granted_modes;
@@ -190,7 +190,7 @@ impl BitLender {
         };
         // Noted first, so that no reader takes the wide mode for the node's own.
         granted_modes::insert((id.0, id.1), (mode, wide));
-        set_mode(node, wide).inspect_err(|_| {
+        crate::sys::fd::chmod(node, wide).inspect_err(|_| {
             granted_modes::remove((id.0, id.1));
             self.record.note_taken_back(id);
         })?;
@@ -207,7 +207,7 @@ impl BitLender {
         };
         if let Some((mode, wide)) = granted_modes::remove((stat.st_dev, stat.st_ino))
             && stat.st_mode & 0o7777 == wide
-            && let Err(errno) = set_mode(node, mode)
+            && let Err(errno) = crate::sys::fd::chmod(node, mode)
         {
             log::warn!("the mode {mode:04o} could not be restored: {errno}");
             return;
@@ -291,19 +291,4 @@ impl<F: AsFd> Drop for BitGrant<F> {
 fn is_own_group(gid: u32) -> bool {
     let others = rustix::process::getgroups().unwrap_or_default();
     rustix::process::getegid().as_raw() == gid || others.iter().any(|other| other.as_raw() == gid)
-}
-
-fn set_mode(node: BorrowedFd<'_>, mode: u32) -> rustix::io::Result<()> {
-    match crate::sys::fd::chmod(node, mode) {
-        Err(Errno::NOSYS) => {
-            let path = format!("/proc/self/fd/{}", node.as_raw_fd());
-            rustix::fs::chmodat(
-                CWD,
-                path,
-                Mode::from_raw_mode(mode),
-                rustix::fs::AtFlags::empty(),
-            )
-        }
-        set => set,
-    }
 }

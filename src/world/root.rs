@@ -11,7 +11,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 pub use super::beneath::{BENEATH, open_beneath, stat_at, stat_fd};
@@ -307,15 +307,7 @@ impl Root {
     pub fn chmod(&self, node: &Node, mode: u32) -> Result<()> {
         let mode = mode & 0o7777;
         self.lender.forget_grant(node.meta.id);
-        match crate::sys::fd::chmod(node.fd.as_fd(), mode) {
-            Err(Errno::NOSYS) => {
-                let (proc, number) = self.by_proc(node);
-                let mode = Mode::from_raw_mode(mode);
-                rustix::fs::chmodat(proc, number.as_str(), mode, AtFlags::empty())
-            }
-            set => set,
-        }
-        .map_err(Error::os("fchmodat2"))
+        crate::sys::fd::chmod(node.fd.as_fd(), mode).map_err(Error::os("fchmodat2"))
     }
 
     fn reopen_fd(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd> {
