@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             paths: Vec::new(),
             choice: OnConflict::Stop,
             dry_run: false,
+            run: None,
         };
         let report = client.merge(&Client::open(&fork)?, &request)?;
         if let Some(failed) = report.failed {

@@ -111,6 +111,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<ExitReason> {
         paths: paths.collect::<Result<_>>()?,
         choice: OnConflict::chosen(args.keep_both, args.force),
         dry_run: args.dry_run,
+        run: None,
     };
     let target = quote(args.target.as_os_str().as_bytes());
     let next = format!(

@@ -4,7 +4,7 @@
 //! A mark is locked while its run is under way. It is called after the agent and the run, `NAME.RUN`.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -141,6 +141,15 @@ impl AgentPlace {
     /// Returns the agent's own directory.
     pub fn home(&self) -> &OwnedFd {
         &self.home
+    }
+
+    /// Returns the path of the agent's own directory outside a sandbox.
+    ///
+    /// # Errors
+    /// Errors of `readlink(2)`.
+    pub fn home_path(&self) -> Result<PathBuf> {
+        let link = format!("/proc/self/fd/{}", self.home.as_raw_fd());
+        std::fs::read_link(link).map_err(|error| Error::io("readlink", &error))
     }
 
     /// Ends the run: of the agent's directory only what is at these paths stays, unless the same agent is still under

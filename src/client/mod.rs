@@ -29,6 +29,7 @@
 
 mod agent_caches;
 mod agent_directory;
+mod agent_fork;
 mod agents;
 mod change;
 mod check;
@@ -54,11 +55,13 @@ mod umount;
 mod undo;
 
 pub use crate::control::MountStatus;
+pub use crate::operator::merge::MergeReport;
 pub use crate::operator::review::Review;
 pub use crate::world::PurgeResult;
 pub use crate::world::store::forked::{ForkMethod, ForkOrigin};
 pub use agent_caches::{caches_of_tool, tools_with_caches};
 pub use agent_directory::AgentDirectory;
+pub use agent_fork::AgentFork;
 pub use agents::{AgentPlace, UnsettledRun};
 pub use fork::ForkReport;
 pub use git_directory::OuterGitDirectory;

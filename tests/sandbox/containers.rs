@@ -4,6 +4,7 @@
 //! filter of system calls refuses, and with those parts of `/proc` covered that runc covers by default.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -29,6 +30,9 @@ struct Options {
     fuse: bool,
     /// The whole filter, as a package has it, in place of what it refuses of what is tried here.
     whole_filter: bool,
+    /// As a pod of Kubernetes under its restricted profile: user 1000, no capabilities, no new privileges, a root that
+    /// cannot be changed.
+    restricted: bool,
 }
 
 /// The filter of system calls of Docker and podman, as the package golang-github-containers-common has it.
@@ -155,6 +159,8 @@ impl Container {
         for place in ["usr", "etc", "proc", "dev", "sys", "tmp", "opt", "run"] {
             fs::create_dir_all(root.join(place)).unwrap();
         }
+        // What is mounted there gets the mode of the place.
+        fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777)).unwrap();
         for name in ["bin", "sbin", "lib", "lib64"] {
             std::os::unix::fs::symlink(Path::new("usr").join(name), root.join(name)).unwrap();
         }
@@ -194,6 +200,12 @@ fn fill(config: &mut Value, options: Options, script: &str) {
     config["process"]["terminal"] = false.into();
     config["process"]["noNewPrivileges"] = false.into();
     config["process"]["args"] = json!(["sh", "-c", script]);
+    if options.restricted {
+        capabilities.clear();
+        config["process"]["user"] = json!({"uid": 1000, "gid": 1000});
+        config["process"]["noNewPrivileges"] = true.into();
+        config["root"]["readonly"] = true.into();
+    }
     config["process"]["capabilities"] =
         json!({"bounding": capabilities, "effective": capabilities, "permitted": capabilities});
     let bind = |from: &Path, to: &str| json!({"destination": to, "type": "bind", "source": from, "options": ["rbind", "ro"]});
@@ -500,4 +512,78 @@ fn device_that_the_container_may_not_use_is_named() {
     assert!(found.contains("list of permitted devices"), "{report}");
     let remedy = device["remedy"].as_str().unwrap();
     assert!(remedy.contains(CONTAINER_OPTIONS), "{report}");
+}
+
+/// Where nothing can be mounted and no namespace made, the error prints the options with which an agent starts, and with
+/// them it works: what it changes is recorded and can be taken back.
+#[test]
+fn agent_starts_with_the_options_that_the_error_names() {
+    need_containers!();
+    let restricted = Options {
+        restricted: true,
+        ..Options::default()
+    };
+    let filtered = Options {
+        whole_filter: true,
+        ..Options::default()
+    };
+    for options in [Options::default(), filtered, restricted] {
+        let script = r#"export HOME=/tmp/user; mkdir -p /tmp/user /tmp/project; cd /tmp/project; echo before >file
+            /opt/trumanfs agent -- true 2>/tmp/said; echo "ended with $?"
+            set -- $(grep -o 'trumanfs agent --home .* --' /tmp/said); shift; echo "$*"
+            /opt/trumanfs "$@" bash -c 'echo after >file; echo bad >/tmp/project/file; cat /etc/passwd >/dev/null && ls /tmp' 2>/tmp/said
+            cat file; /opt/trumanfs undo . --run last; cat file; grep -c 'only rules about files' /tmp/said; cat /tmp/said >&2"#;
+        let output = Container::new(options, script).run();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let wanted = "ended with 123\nagent --home fork --sandbox weak --\nafter\n";
+        assert!(said.starts_with(wanted), "{}", describe(&output));
+        assert!(said.ends_with("\nbefore\n2\n"), "{}", describe(&output));
+    }
+}
+
+/// With a user namespace but without FUSE, the sandbox is whole, and the agent works in a fork.
+#[test]
+fn agent_without_fuse_works_in_a_fork_in_a_whole_sandbox() {
+    need_containers!();
+    let options = Options::parse("--cap-add SYS_ADMIN");
+    let script = r#"export HOME=/tmp/user; mkdir -p /tmp/user /tmp/project; cd /tmp/project; echo before >file
+        /opt/trumanfs agent -- true 2>/tmp/said; echo "ended with $?"; grep -o 'agent --home .* --' /tmp/said
+        /opt/trumanfs agent --home fork -- sh -c 'pwd; echo after >file; ls /opt'; cat file"#;
+    let output = Container::new(options, script).run();
+    let wanted = "ended with 123\nagent --home fork --\n/tmp/project\nafter\n";
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        wanted,
+        "{}",
+        describe(&output)
+    );
+}
+
+/// The examples' options are those that the tests above start containers with, and the pod's command works in one like it.
+#[test]
+fn documented_examples_have_the_options_that_are_enough() {
+    let examples = crate::common::repository().join("examples/containers");
+    let read = |name: &str| fs::read_to_string(examples.join(name)).unwrap();
+    assert!(read("docker-run").contains(CONTAINER_OPTIONS));
+    let devcontainer: Value = serde_json::from_str(&read("devcontainer.json")).unwrap();
+    let words = devcontainer["runArgs"].as_array().unwrap().iter();
+    let words: Vec<&str> = words.map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(words.join(" "), CONTAINER_OPTIONS);
+    let pod = read("pod.yaml");
+    let command = pod
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("command: ["));
+    let command = command.unwrap().trim_end_matches(']').replace(", ", " ");
+    let command = command.replace("my-agent", "sh -c 'echo after >file'");
+    need_containers!();
+    let script = format!(
+        "mkdir /tmp/state /tmp/project; export XDG_STATE_HOME=/tmp/state PATH=/opt:$PATH; cd /tmp/project
+         echo before >file; {command} && cat file"
+    );
+    let restricted = Options {
+        restricted: true,
+        ..Options::default()
+    };
+    let output = Container::new(restricted, &script).run();
+    assert_eq!(output.stdout, b"after\n", "{}", describe(&output));
 }

@@ -23,6 +23,9 @@ fn examples() -> &'static Path {
         );
         for entry in fs::read_dir(from.join("examples")).unwrap() {
             let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
             let name = path.file_stem().unwrap().to_str().unwrap();
             manifest += &format!("[[bin]]\nname = {name:?}\npath = {path:?}\n");
         }

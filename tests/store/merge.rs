@@ -462,6 +462,7 @@ fn what_is_saved_while_a_merge_is_made_stays() {
         paths: Vec::new(),
         choice: OnConflict::Stop,
         dry_run: false,
+        run: None,
     };
     let (world, _) = World::open_offline(&pair.store).unwrap();
     let busy = Busy {

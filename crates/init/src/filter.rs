@@ -112,6 +112,8 @@ enum ArgumentCheck {
     Clone,
     Unshare,
     Socket,
+    /// As [`ArgumentCheck::SocketPair`], for socket(2).
+    LocalSocket,
     SocketPair,
     Ioctl,
     /// Limits of other processes can be read, and not set: a filter does not know the caller's own number.
@@ -138,11 +140,22 @@ const fn upper(argument: u32) -> u32 {
     lower(argument) + 4
 }
 
-/// Makes the filter. `watched`: whether the first process looks after memory.
+/// The settings that a filter depends on.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct FilterSettings {
+    /// True if processes may trace each other.
+    pub(crate) allows_tracing: bool,
+    /// True if the first process looks after memory.
+    pub(crate) watches_memory: bool,
+    /// True if there are no sockets of the internet.
+    pub(crate) refuses_internet: bool,
+}
+
+/// Makes the filter.
 ///
 /// # Errors
 /// `EOPNOTSUPP` on an architecture for which none was written.
-pub(crate) fn filter(tracing: bool, watched: bool) -> Result<Vec<BpfInstruction>, Errno> {
+pub(crate) fn filter(settings: FilterSettings) -> Result<Vec<BpfInstruction>, Errno> {
     let architecture = n::ARCHITECTURE.ok_or(Errno::OPNOTSUPP)?;
     let mut program = vec![
         load(ARCHITECTURE),
@@ -150,16 +163,22 @@ pub(crate) fn filter(tracing: bool, watched: bool) -> Result<Vec<BpfInstruction>
         verdict(CallVerdict::Kill),
         load(NUMBER),
     ];
-    tree(&steps(tracing, watched), &mut program);
+    tree(&steps(settings), &mut program);
     Ok(program)
 }
 
 /// The verdicts by number: each holds from its number on, until the next.
-fn steps(tracing: bool, watched: bool) -> Vec<(u32, CallVerdict)> {
+fn steps(settings: FilterSettings) -> Vec<(u32, CallVerdict)> {
     let mut single: Vec<(u32, CallVerdict)> = vec![
         (n::CLONE, CallVerdict::Check(ArgumentCheck::Clone)),
         (n::UNSHARE, CallVerdict::Check(ArgumentCheck::Unshare)),
-        (n::SOCKET, CallVerdict::Check(ArgumentCheck::Socket)),
+        (
+            n::SOCKET,
+            CallVerdict::Check(match settings.refuses_internet {
+                true => ArgumentCheck::LocalSocket,
+                false => ArgumentCheck::Socket,
+            }),
+        ),
         (n::SOCKETPAIR, CallVerdict::Check(ArgumentCheck::SocketPair)),
         (n::IOCTL, CallVerdict::Check(ArgumentCheck::Ioctl)),
         (n::PRLIMIT64, CallVerdict::Check(ArgumentCheck::Prlimit)),
@@ -175,7 +194,9 @@ fn steps(tracing: bool, watched: bool) -> Vec<(u32, CallVerdict)> {
     let scheduling = SCHEDULING_CALLS.iter();
     single.extend(scheduling.map(|number| (*number, CallVerdict::Check(ArgumentCheck::NotFirst))));
     let missing = NOT_IMPLEMENTED_CALLS.iter();
-    let missing = missing.chain(if watched { UNCOUNTED_MEMORY_CALLS } else { &[] });
+    let watches = settings.watches_memory;
+    let missing = missing.chain(if watches { UNCOUNTED_MEMORY_CALLS } else { &[] });
+    let tracing = settings.allows_tracing;
     let refused = REFUSED_CALLS
         .iter()
         .chain(if tracing { &[] } else { TRACING_CALLS });
@@ -281,7 +302,7 @@ fn leaf(one: CallVerdict, program: &mut Vec<BpfInstruction>) {
             allow,
             perm,
         ]),
-        ArgumentCheck::SocketPair => {
+        ArgumentCheck::SocketPair | ArgumentCheck::LocalSocket => {
             program.extend([load(lower(0)), jump_equal(n::AF_UNIX, 0, 1), allow, family])
         }
         ArgumentCheck::Socket => program.extend([
@@ -393,13 +414,17 @@ mod tests {
     }
 
     fn answer_of(tracing: bool, number: u32, arguments: [u64; 6]) -> u32 {
-        let program = filter(tracing, false).unwrap();
+        let program = filter(FilterSettings {
+            allows_tracing: tracing,
+            ..FilterSettings::default()
+        })
+        .unwrap();
         decide(&program, n::ARCHITECTURE.unwrap(), number, arguments).0
     }
 
     #[test]
     fn each_number_gets_its_verdict_and_soon() {
-        let program = filter(false, false).unwrap();
+        let program = filter(FilterSettings::default()).unwrap();
         assert!(program.len() < 256, "{}", program.len());
         for number in 0..=1000 {
             let (answer, count) = decide(&program, n::ARCHITECTURE.unwrap(), number, [0; 6]);
@@ -432,7 +457,11 @@ mod tests {
     fn files_in_memory_that_nothing_counts_are_not_implemented() {
         for number in UNCOUNTED_MEMORY_CALLS {
             for (watched, wanted) in [(true, errno(Errno::NOSYS)), (false, n::RET_ALLOW)] {
-                let program = filter(false, watched).unwrap();
+                let settings = FilterSettings {
+                    watches_memory: watched,
+                    ..FilterSettings::default()
+                };
+                let program = filter(settings).unwrap();
                 let answer = decide(&program, n::ARCHITECTURE.unwrap(), *number, [0; 6]).0;
                 assert_eq!(answer, wanted, "{number}");
             }
@@ -441,7 +470,12 @@ mod tests {
 
     #[test]
     fn other_architectures_are_the_end() {
-        let program = filter(true, true).unwrap();
+        let program = filter(FilterSettings {
+            allows_tracing: true,
+            watches_memory: true,
+            refuses_internet: true,
+        })
+        .unwrap();
         assert_eq!(decide(&program, 0x4000_0003, 20, [0; 6]).0, n::RET_KILL);
         for number in [n::X32, n::X32 | 39, n::X32 | 520] {
             assert_eq!(answer_of(true, number, [0; 6]), n::RET_KILL);

@@ -8,6 +8,7 @@
 pub mod backend;
 pub mod channel;
 pub mod error;
+mod file_rules;
 mod filter;
 pub mod limit;
 mod limit_watcher;

@@ -20,6 +20,8 @@ pub struct InitOrders {
     pub gid: u32,
     /// True if programs may trace each other.
     pub ptrace: bool,
+    /// True if programs get no sockets of the internet.
+    pub refuses_internet: bool,
     /// True if the `/proc` of the container around may be shown where a new one is refused.
     pub shares_proc: bool,
     /// The size of a terminal of the sandbox's own that the program gets in place of the streams, in characters.
@@ -30,7 +32,8 @@ pub struct InitOrders {
     pub memory_files: u64,
     /// The entries that are made in the root.
     pub entries: Vec<RootEntry>,
-    /// The mounts, in this order. All up to the first that is `late` are read-only.
+    /// The mounts, in this order. All up to the first that is `late` are read-only. [`Backend::Landlock`] mounts nothing:
+    /// these are the paths that may be opened.
     pub binds: Vec<BindMount>,
     /// Limits by number of the resource.
     pub rlimits: Vec<(u32, u64)>,
@@ -301,6 +304,7 @@ impl InitOrders {
         out.int(self.uid);
         out.int(self.gid);
         out.byte(u8::from(self.ptrace));
+        out.byte(u8::from(self.refuses_internet));
         out.byte(u8::from(self.shares_proc));
         out.terminal(self.terminal);
         out.count(self.groups.len());
@@ -332,6 +336,7 @@ impl InitOrders {
             uid: bytes.int()?,
             gid: bytes.int()?,
             ptrace: bytes.flag()?,
+            refuses_internet: bytes.flag()?,
             shares_proc: bytes.flag()?,
             terminal: bytes.terminal()?,
             groups: bytes.list(OrderReader::int)?,
@@ -395,6 +400,7 @@ mod tests {
             uid: 1000,
             gid: 100,
             ptrace: true,
+            refuses_internet: true,
             shares_proc: true,
             terminal: Some((50, 132)),
             groups: vec![7, 8],

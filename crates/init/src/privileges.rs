@@ -5,7 +5,7 @@ use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 use crate::backend::Backend;
 use crate::error::{Step, StepFailure};
-use crate::filter::filter;
+use crate::filter::{FilterSettings, filter};
 use crate::orders::InitOrders;
 use crate::sys::filter::install;
 
@@ -17,10 +17,18 @@ pub(crate) fn give_up(orders: &InitOrders) -> Result<(), StepFailure> {
     match orders.backend {
         Backend::Namespaces => give_up_capabilities()?,
         Backend::Bwrap => check_capabilities()?,
+        Backend::Landlock if has_capabilities()? => give_up_capabilities()?,
+        Backend::Landlock => {}
+        Backend::Unconfined => return Ok(()),
     }
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| StepFailure::new(Step::Privileges, "PR_SET_NO_NEW_PRIVS", errno))?;
-    filter(orders.ptrace, orders.watch.memory > 0)
+    let settings = FilterSettings {
+        allows_tracing: orders.ptrace,
+        watches_memory: orders.watch.memory > 0,
+        refuses_internet: orders.refuses_internet,
+    };
+    filter(settings)
         .and_then(|program| install(&program))
         .map_err(|errno| StepFailure::new(Step::Filter, "", errno))
 }
@@ -28,17 +36,21 @@ pub(crate) fn give_up(orders: &InitOrders) -> Result<(), StepFailure> {
 /// Checks that another program has left this process no capability. What could be had by executing a file, the bounding
 /// set or user 0, is not given to a process that may have no new privileges; PR_SET_NO_NEW_PRIVS(2const).
 fn check_capabilities() -> Result<(), StepFailure> {
+    if has_capabilities()? {
+        return Err(StepFailure::refused(
+            Step::Privileges,
+            "bwrap has left capabilities",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns whether this process has a capability in any set that a program inherits.
+fn has_capabilities() -> Result<bool, StepFailure> {
     let failed = |errno| StepFailure::new(Step::Privileges, "capget", errno);
     let sets = rustix::thread::capabilities(None).map_err(failed)?;
     let all = sets.effective | sets.permitted | sets.inheritable;
-    if all.is_empty() {
-        Ok(())
-    } else {
-        Err(StepFailure::refused(
-            Step::Privileges,
-            "bwrap has left capabilities",
-        ))
-    }
+    Ok(!all.is_empty())
 }
 
 fn give_up_capabilities() -> Result<(), StepFailure> {

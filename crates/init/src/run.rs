@@ -24,7 +24,7 @@ use crate::proc::{self, ProcOwner};
 use crate::start::{self, StartReport};
 use crate::sys::clone;
 use crate::sys::program::{self, RemainingProcesses};
-use crate::{network, privileges, root, serve, terminal};
+use crate::{file_rules, network, privileges, root, serve, terminal};
 
 /// The word that makes this program the first process of a sandbox. Not for people.
 pub const INIT: &str = "__sandbox-init";
@@ -34,6 +34,9 @@ pub type UserIds = (u32, u32);
 
 /// The time that this process waits for what the program left behind, to count what it has used.
 const MAX_COUNT_WAIT: Duration = Duration::from_millis(100);
+
+/// The time that this process goes on killing what the program left behind where no namespace ends with it.
+const MAX_DESCENDANTS_WAIT: Duration = Duration::from_secs(5);
 
 /// Is the first process of a sandbox. Returns when the program has ended, or with 1 where this is no sandbox.
 #[must_use]
@@ -46,7 +49,11 @@ pub fn run() -> ExitCode {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let message = match start(channel) {
         Ok(Some(SandboxTask::Program(started))) => {
+            let has_namespaces = started.has_namespaces;
             let message = wait_for_end(channel, started);
+            if !has_namespaces {
+                end_descendants();
+            }
             let is_empty = end_all();
             match message {
                 InitMessage::Ended(status, _) if is_empty => {
@@ -93,6 +100,8 @@ struct ProgramHandle {
     /// The descriptor by which the launcher asks for sockets of this network.
     within: Option<OwnedFd>,
     watcher: Option<LimitWatcher>,
+    /// True if everything in the sandbox ends with this process.
+    has_namespaces: bool,
 }
 
 /// Sets up the sandbox and starts the program; returns nothing if nobody gives orders.
@@ -129,13 +138,19 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
     let mut sockets = network::prepare(&orders)?;
     let terminal = match orders.terminal {
         Some(size) => {
-            let (launchers, programs) = terminal::make(size)?;
+            let (launchers, programs) = terminal::make(size, orders.backend)?;
             sockets.push(launchers);
             Some(programs)
         }
         None => None,
     };
     let ends = program::child_ends().map_err(control)?;
+    let has_namespaces = orders.backend.has_namespaces();
+    if !has_namespaces {
+        // Its orphans come to this process, which ends them.
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(control)?;
+    }
+    let rules = file_rules::make(&orders)?;
     privileges::give_up(&orders)?;
     if proc == ProcOwner::Container {
         proc::expect_closed()?;
@@ -150,7 +165,8 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
         return Ok(Some(SandboxTask::Service(ends, within, watcher, rlimits)));
     };
     let streams = fds.get(..3).unwrap_or_default();
-    let (pid, report) = start::start(program, streams, terminal.as_ref(), &rlimits)?;
+    let terminal = terminal.as_ref();
+    let (pid, report) = start::start(program, streams, (terminal, rules.as_ref()), &rlimits)?;
     // `fds` ends here: whoever reads the program's output must not wait for us.
     Ok(Some(SandboxTask::Program(ProgramHandle {
         pid,
@@ -158,6 +174,7 @@ fn start(channel: BorrowedFd<'_>) -> Result<Option<SandboxTask>, StepFailure> {
         report,
         within,
         watcher,
+        has_namespaces,
     })))
 }
 
@@ -241,6 +258,7 @@ fn wait_for_end(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage 
         report,
         mut within,
         mut watcher,
+        has_namespaces,
     } = started;
     let mut report = Some(report);
     loop {
@@ -270,8 +288,7 @@ fn wait_for_end(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage 
         }
         if ready.first() == Some(&true) {
             if !channel::is_to_go_on(channel) {
-                // The launcher is gone, and everything here ends with this process.
-                std::process::exit(1);
+                leave(has_namespaces);
             }
             terminal::go_on(pid);
         }
@@ -288,7 +305,7 @@ fn wait_for_end(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage 
             program::forget_ends(&ends);
             let found = reap_children(pid);
             if found.is_stopped && channel::send(channel, &InitMessage::Stopped).is_err() {
-                std::process::exit(1);
+                leave(has_namespaces);
             }
             if let Some(status) = found.ended {
                 // It may have ended because it could not begin.
@@ -298,6 +315,23 @@ fn wait_for_end(channel: BorrowedFd<'_>, started: ProgramHandle) -> InitMessage 
                 });
             }
         }
+    }
+}
+
+/// Ends this process because the launcher is gone, and everything in the sandbox.
+fn leave(has_namespaces: bool) -> ! {
+    if !has_namespaces {
+        end_descendants();
+    }
+    std::process::exit(1)
+}
+
+/// Kills all descendants of this process. A child's own children come to this process when the child has ended.
+fn end_descendants() {
+    let deadline = Instant::now() + MAX_DESCENDANTS_WAIT;
+    while program::kill_children() && Instant::now() < deadline {
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -85,7 +85,7 @@ fn start(
 ) -> Result<(i32, ServedProgram), StepFailure> {
     let misread = || StepFailure::new(Step::Control, "", Errno::BADMSG);
     let order = StartOrder::from_bytes(bytes).ok_or_else(misread)?;
-    let (pid, report) = start::start(&order, fds, None, rlimits)?;
+    let (pid, report) = start::start(&order, fds, (None, None), rlimits)?;
     Ok((pid, ServedProgram { number, report }))
 }
 

@@ -7,6 +7,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::error::{Step, StepFailure};
 use crate::orders::StartOrder;
+use crate::sys::landlock::Ruleset;
 use crate::sys::program::{self, ProgramSpec, StartFailure};
 use rustix::process::{Resource, Rlimit};
 
@@ -28,12 +29,12 @@ impl AsFd for StartReport {
     }
 }
 
-/// Starts a program with these streams, or at a terminal of this session, within these limits. Returns its number in
-/// this PID namespace.
+/// Starts a program with these streams, or at a terminal of this session, by the rules about files and within these
+/// limits. Returns its number in this PID namespace.
 pub(crate) fn start(
     order: &StartOrder,
     streams: &[OwnedFd],
-    terminal: Option<&OwnedFd>,
+    (terminal, rules): (Option<&OwnedFd>, Option<&Ruleset>),
     rlimits: &[(Resource, Rlimit)],
 ) -> Result<(i32, StartReport), StepFailure> {
     let control = |errno| StepFailure::new(Step::Control, "", errno);
@@ -51,6 +52,7 @@ pub(crate) fn start(
         },
         terminal: terminal.is_some(),
         rlimits,
+        rules: rules.map(Ruleset::as_fd),
         report: reporting.as_fd(),
     })
     .map_err(|errno| StepFailure::new(Step::Program, "", errno))?;

@@ -10,18 +10,28 @@ use rustix::io::Errno;
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
+use crate::backend::Backend;
 use crate::error::{Step, StepFailure};
 
 /// The path at which a new terminal is opened, of the devpts that is mounted in the sandbox.
 const MULTIPLEXER: &str = "/dev/pts/ptmx";
+/// The same where none is mounted: the other name may be closed to all.
+const OUTER_MULTIPLEXER: &str = "/dev/ptmx";
 
 /// Makes a terminal of so many rows and columns, and makes it that of a new session of this process. Returns its two
 /// ends: the one that the launcher reads and writes, and the program's.
-pub(crate) fn make((rows, columns): (u16, u16)) -> Result<(OwnedFd, OwnedFd), StepFailure> {
+pub(crate) fn make(
+    (rows, columns): (u16, u16),
+    backend: Backend,
+) -> Result<(OwnedFd, OwnedFd), StepFailure> {
+    let multiplexer = match backend.has_namespaces() {
+        true => MULTIPLEXER,
+        false => OUTER_MULTIPLEXER,
+    };
     let failed = |what: &'static str| move |errno| StepFailure::new(Step::Terminal, what, errno);
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master =
-        rustix::fs::openat(CWD, MULTIPLEXER, flags, Mode::empty()).map_err(failed(MULTIPLEXER))?;
+        rustix::fs::openat(CWD, multiplexer, flags, Mode::empty()).map_err(failed(multiplexer))?;
     rustix::pty::unlockpt(&master).map_err(failed("unlockpt"))?;
     let size = Winsize {
         ws_row: rows,

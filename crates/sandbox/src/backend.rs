@@ -21,9 +21,25 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// Returns the choice with a name: `auto`, or that of a backend.
+    /// Returns the choice with a name: `auto`, or that of a backend with namespaces.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
+        let is_sandbox = |choice: &Self| match choice {
+            Self::Auto => true,
+            Self::Only(backend) => backend.has_namespaces(),
+        };
+        Self::from_any_name(name).filter(is_sandbox)
+    }
+
+    /// Returns whether rules about files hold the programs, and nothing else.
+    #[must_use]
+    pub fn has_file_rules(self) -> bool {
+        self == Self::Only(Backend::Landlock)
+    }
+
+    /// Returns the choice with a name, whatever backend that is.
+    #[must_use]
+    pub fn from_any_name(name: &str) -> Option<Self> {
         match name {
             "auto" => Some(Self::Auto),
             name => Backend::ALL
@@ -66,10 +82,10 @@ mod tests {
     #[test]
     fn backends_have_names_and_numbers() {
         for one in Backend::ALL {
-            assert_eq!(
-                BackendChoice::from_name(one.name()),
-                Some(BackendChoice::Only(one))
-            );
+            let known = Some(BackendChoice::Only(one));
+            assert_eq!(BackendChoice::from_any_name(one.name()), known);
+            let is_sandbox = one.has_namespaces();
+            assert_eq!(BackendChoice::from_name(one.name()).is_some(), is_sandbox);
             assert_eq!(Backend::from_number(one as u8), Some(one));
         }
         assert_eq!(BackendChoice::from_name("auto"), Some(BackendChoice::Auto));

@@ -24,11 +24,12 @@ use trumanfs_init::sys::clone::{CloneRequest, CloneStage, start};
 use trumanfs_init::sys::program;
 use trumanfs_init::{INIT, UserIds};
 
-/// Starts a first process as a child of the calling thread, which must live until the sandbox is set up.
+/// Starts the first process for a backend as a child of the calling thread, which must live until the sandbox is set up.
 ///
 /// # Errors
 /// [`Step::Identity`] where this process cannot run programs as that user; [`Step::Namespaces`], [`Step::Init`].
 pub(super) fn first(
+    backend: Backend,
     image: &InitImage,
     user: UserIds,
     reaper: &Arc<ChildReaper>,
@@ -36,29 +37,26 @@ pub(super) fn first(
     let becomes = program_user(user)?;
     let (ours, theirs) =
         channel::pair().map_err(|errno| LaunchError::new(Step::Control, "", errno))?;
+    let isolated = backend.has_namespaces();
     let text = |word: String| CString::new(word).unwrap_or_default();
     let (init, uid, gid) = (
         text(INIT.to_owned()),
         text(user.0.to_string()),
         text(user.1.to_string()),
     );
+    let words = [c"trumanfs", &init, &uid, &gid];
     let started = start(&CloneRequest {
         program: image.file()?,
-        arguments: &[c"trumanfs", &init, &uid, &gid],
+        // A user is entered into a namespace.
+        arguments: words.get(..if isolated { 4 } else { 2 }).unwrap_or(&words),
         input: theirs.as_fd(),
         output: None,
         inherited: &[],
-        isolated: true,
+        isolated,
         user: becomes,
     })
     .map_err(|(stage, errno)| LaunchError::new(step_of(stage), "", errno))?;
-    let reaper = reaper.clone();
-    Ok(RunningProgram::new(
-        Backend::Namespaces,
-        started,
-        ours,
-        reaper,
-    ))
+    Ok(RunningProgram::new(backend, started, ours, reaper.clone()))
 }
 
 fn step_of(stage: CloneStage) -> Step {
@@ -119,7 +117,7 @@ impl StandbyProcess {
         let (thread, over) = channel::<()>();
         let start = move || {
             // The launch meets whatever this fails at once more, and says it.
-            if let Ok(running) = first(&image, user, &reaper) {
+            if let Ok(running) = first(Backend::Namespaces, &image, user, &reaper) {
                 // Nobody may want it any more: that ends it.
                 let _ = tell.send(running);
             }

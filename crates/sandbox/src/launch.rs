@@ -11,6 +11,7 @@ use super::descriptor_list::{DescriptorList, SentDescriptor};
 use super::error::{LaunchError, Step};
 use super::first_process::{ParentThread, StandbyProcess, first, program_user};
 use super::image::InitImage;
+use super::in_place;
 use super::install_tree::{InstallTree, tree_of};
 use super::layout::{SandboxLayout, layout};
 use super::limits::{self, CgroupHierarchies, EnforcedLimits};
@@ -84,10 +85,18 @@ impl Launcher {
         }
     }
 
-    /// Returns whether sandboxes find the home by its path alone: bubblewrap makes them.
+    /// Returns whether sandboxes find the home by its path alone: bubblewrap makes them, or there are none.
     #[must_use]
     pub fn needs_paths(&self) -> bool {
-        self.choice == BackendChoice::Only(Backend::Bwrap) || self.is_refused.get().is_some()
+        let is_for_paths =
+            matches!(self.choice, BackendChoice::Only(backend) if backend != Backend::Namespaces);
+        is_for_paths || self.is_refused.get().is_some()
+    }
+
+    /// Returns whether programs see everything at its path outside: they get no namespaces.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        matches!(self.choice, BackendChoice::Only(backend) if !backend.has_namespaces())
     }
 
     /// Starts the first process of the next sandbox ahead, for this user and group; returns at once. The next launch
@@ -110,7 +119,10 @@ impl Launcher {
         let ahead = self.ahead.lock().take().filter(|ahead| ahead.is_for(user));
         match ahead.and_then(StandbyProcess::wait_until_started) {
             Some((running, parent)) => Ok((running, Some(parent))),
-            None => first(&self.image, user, &self.reaper).map(|running| (running, None)),
+            None => {
+                let started = first(Backend::Namespaces, &self.image, user, &self.reaper);
+                started.map(|running| (running, None))
+            }
         }
     }
 }
@@ -173,6 +185,13 @@ pub(super) fn launch_by(
     launcher: &Launcher,
     begun: &mut dyn FnMut(i32),
 ) -> Result<RunningProgram, LaunchError> {
+    if !backend.has_namespaces() {
+        return launch_in_place(backend, plan, launcher, begun);
+    }
+    if plan.network == NetworkAccess::Host {
+        let why = "a sandbox with namespaces has a network of its own";
+        return Err(LaunchError::refused(Step::Network, why));
+    }
     let user = (plan.uid, plan.gid);
     let becomes = program_user(user)?;
     // Bubblewrap waits outside for the first process.
@@ -206,6 +225,9 @@ pub(super) fn launch_by(
             complaint = Some(messages);
             (running, prepared, None)
         }
+        Backend::Landlock | Backend::Unconfined => {
+            return Err(LaunchError::refused(Step::Backend, backend.name()));
+        }
     };
     running.set_shown(prepared.shown, prepared.warnings);
     begun(running.pid());
@@ -228,6 +250,29 @@ pub(super) fn launch_by(
     if plan.network != NetworkAccess::None {
         let broken = || LaunchError::refused(Step::Network, "the sockets did not arrive");
         running.set_sockets(NetworkSockets::new(sockets, prepared.within).ok_or_else(broken)?);
+    }
+    Ok(running)
+}
+
+/// Starts a program without namespaces. No limits hold for it.
+fn launch_in_place(
+    backend: Backend,
+    plan: &SandboxPlan,
+    launcher: &Launcher,
+    begun: &mut dyn FnMut(i32),
+) -> Result<RunningProgram, LaunchError> {
+    let orders = in_place::orders(backend, plan, &EnforcedLimits::default())?;
+    let user = (plan.uid, plan.gid);
+    let mut running = first(backend, &launcher.image, user, &launcher.reaper)?;
+    let warnings = in_place::warning(backend).map(str::to_owned);
+    running.set_shown(plan.bind_ro.clone(), warnings.into_iter().collect());
+    begun(running.pid());
+    let streams = [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()];
+    let sent = channel::send_orders(running.channel(), &orders.to_bytes(), &streams);
+    let mut sockets = running.set_up(sent)?;
+    if plan.terminal.is_some() {
+        let missing = || LaunchError::refused(Step::Terminal, "it did not arrive");
+        running.set_terminal(sockets.pop().ok_or_else(missing)?);
     }
     Ok(running)
 }
@@ -331,7 +376,7 @@ fn make_listeners(
     Ok((Some(listeners), ours))
 }
 
-fn make_orders(
+pub(super) fn make_orders(
     plan: &SandboxPlan,
     layout: SandboxLayout,
     enforced: &EnforcedLimits,
@@ -363,6 +408,7 @@ fn make_orders(
         uid: plan.uid,
         gid: plan.gid,
         ptrace: plan.ptrace,
+        refuses_internet: false,
         shares_proc: is_in_container(),
         terminal: plan.terminal,
         memory_files: plan

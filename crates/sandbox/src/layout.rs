@@ -13,11 +13,11 @@ use trumanfs_init::orders::{BindMount, BindSource, RootEntry};
 use trumanfs_init::sys::mount::attr;
 
 /// The names on the host's root that are system software, read-only: a link there is the same link in the sandbox.
-const SYSTEM_DIRS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
+pub(super) const SYSTEM_DIRS: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"];
 
 /// The entries of `/etc` that programs need and that can be shown: no accounts, no keys, no configuration of services.
 /// Each directory is a mount more; files are copied.
-const ETC_ENTRIES: [&str; 19] = [
+pub(super) const ETC_ENTRIES: [&str; 19] = [
     "alternatives",
     "crypto-policies",
     "dotnet",
@@ -47,7 +47,7 @@ const MAX_COPIED_BYTES: u64 = 16 << 10;
 const ETC_PREFIXES: [&str; 1] = ["java-"];
 
 /// The devices. Everything else of `/dev` is made anew.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// The directories that the sandbox makes itself, so that neither a home nor a bound path may take their place or
 /// contain them.
@@ -213,7 +213,9 @@ impl SandboxLayout {
         );
         file("host.conf", b"multi on\n");
         match plan.network {
-            NetworkAccess::None => file("resolv.conf", b"# There is no network here.\n"),
+            NetworkAccess::None | NetworkAccess::Host => {
+                file("resolv.conf", b"# There is no network here.\n")
+            }
             // Every address leads to the launcher, which answers for allowed names.
             NetworkAccess::Captured(_) => file("resolv.conf", b"nameserver 127.0.0.1\n"),
         }

@@ -141,6 +141,8 @@ pub enum NetworkAccess {
     /// them by [`RunningProgram::take_sockets`](super::RunningProgram::take_sockets), and decides what becomes of each
     /// connection.
     Captured(CapturedPorts),
+    /// The launcher's own network. Only for a backend without namespaces.
+    Host,
 }
 
 /// The TCP ports of a sandbox at which the launcher listens. It also answers at UDP port 53 of every address.

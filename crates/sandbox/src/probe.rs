@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 
 use super::error::{LaunchError, Step};
+use super::in_place::has_file_rules;
 use super::launch::{Launcher, launch_by};
 use super::limits::{ActiveLimit, LimitMechanism};
 use super::plan::{NetworkAccess, ResourceLimits, SandboxPlan};
@@ -148,6 +149,7 @@ pub fn probe(launcher: &Launcher) -> ProbeReport {
     let bwrap = probe_bwrap(launcher);
     let bwrap_works = bwrap.works == Some(true);
     capabilities.push(bwrap);
+    capabilities.push(probe_file_rules());
     ProbeReport {
         backend: match (own_works, bwrap_works) {
             (true, _) => Some(Backend::Namespaces),
@@ -200,6 +202,24 @@ fn probe_bwrap(launcher: &Launcher) -> MachineCapability {
         needed: false,
         found: failed.as_ref().map_or(works.to_owned(), LaunchError::what),
         remedy: failed.as_ref().and_then(remedy),
+    }
+}
+
+/// Looks for the rules that hold an agent where no namespaces can be made.
+fn probe_file_rules() -> MachineCapability {
+    let works = has_file_rules();
+    let found = match works {
+        true => {
+            "rules about files (Landlock) can hold an agent in a fork: `agent --home fork --sandbox weak`"
+        }
+        false => "rules about files (Landlock of Linux 6.2) are not in force",
+    };
+    MachineCapability {
+        name: Backend::Landlock.name(),
+        works: Some(works),
+        needed: false,
+        found: found.to_owned(),
+        remedy: None,
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 use rustix::process::Signal;
 
 use super::bwrap::FirstProcess;
@@ -185,6 +186,11 @@ impl RunningProgram {
     /// Kills everything in the sandbox, at once and without waiting for it. [`RunningProgram::wait`] then tells the
     /// end.
     pub fn kill(&self) {
+        if !self.backend.has_namespaces() {
+            // The first process ends the others when it hears of it, and itself.
+            let _ = rustix::net::shutdown(&self.channel, Shutdown::Both);
+            return;
+        }
         // What waits for the first process ends after it, and has counted it then.
         let first = self.first.as_ref().map(|first| &first.pidfd);
         let _ =

@@ -11,6 +11,7 @@ use clap::{Args, ValueHint};
 use super::super::argument_values::seconds;
 use super::super::execute::with_policy;
 use super::super::output::warn;
+use super::fork::check_in_place;
 use crate::client::{caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
@@ -83,15 +84,25 @@ pub(in crate::cli) struct AgentArgs {
     /// Let the changes stay, as without any of the three
     #[arg(long, group = "end")]
     pub(super) keep: bool,
+    /// What it works in: `fuse`, a mounted home; `fork`, a copy of the store without a mount, whose changes come into the
+    /// store as one run when it has ended
+    #[arg(long, value_name = "WHAT", default_value = "fuse", value_parser = ["fuse", "fork"], hide_default_value = true)]
+    pub(super) home: String,
     /// End it after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(super) timeout: Option<Duration>,
-    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto` [default: auto]
-    #[arg(long, value_name = "BACKEND", value_parser = with_policy::parse_backend)]
+    /// What makes the sandbox: `namespaces`, `bwrap`, or `auto`. Without namespaces, with --home fork: `weak`, rules about
+    /// files alone; `none`, nothing, where a container is the wall [default: auto]
+    #[arg(long, value_name = "BACKEND", value_parser = backend)]
     pub(super) sandbox: Option<sandbox::BackendChoice>,
     /// The agent and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(super) words: Vec<OsString>,
+}
+
+fn backend(text: &str) -> std::result::Result<sandbox::BackendChoice, String> {
+    let wrong = || format!("{text}: write it as auto, namespaces, bwrap, weak or none");
+    sandbox::BackendChoice::from_any_name(text).ok_or_else(wrong)
 }
 
 /// The profiles, as `--help` lists them.
@@ -173,8 +184,15 @@ pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
 /// Returns the hosts and ports that the agent may reach.
 ///
 /// # Errors
-/// [`Error::Usage`] where `--net none` stands beside another one.
-pub(super) fn network_rule(args: &AgentArgs, profile: &AgentProfile) -> Result<NetworkRule> {
+/// [`Error::Usage`] where `--net none` stands beside another one; as [`check_in_place`] for an agent without namespaces.
+pub(super) fn network_rule(
+    args: &AgentArgs,
+    profile: &AgentProfile,
+    is_in_place: bool,
+) -> Result<NetworkRule> {
+    if is_in_place {
+        return check_in_place(args).map(|()| NetworkRule::default());
+    }
     let mut rule = NetworkRule {
         host_ports: args.host_port.clone(),
         publish: args.publish.clone(),

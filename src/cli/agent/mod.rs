@@ -1,6 +1,7 @@
 //! `agent`: any agent in a home, with a sandbox and the network that it needs; its owner decides afterwards what stays.
 
 mod args;
+mod fork;
 mod roots;
 
 pub(super) use args::AgentArgs;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 use rustix::termios::{QueueSelector, tcflush};
 
 use args::{environment, network_rule, say_of_credentials};
+use fork::{open_home, print_way_to_start, settle_fork};
 use roots::{AgentRoot, add_further_roots};
 
 use super::escaping::print_error;
@@ -28,7 +30,7 @@ use super::undo;
 use crate::client::{AgentDirectory, AgentPlace, Client, GitIdentity};
 use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
-use crate::exec::program::sandbox::Toolchains;
+use crate::exec::program::sandbox::{BackendChoice, Toolchains, in_place_warning};
 use crate::exec::program::{
     AgentCommand, AgentProfile, ProgramHome, UserTerminal, version_managers,
 };
@@ -84,6 +86,9 @@ pub(super) fn agent(args: &AgentArgs) -> ExitCode {
     });
     // A project in which no agent could start is as it was.
     if !has_run {
+        if code == ExitCode::from(NOT_STARTED) {
+            print_way_to_start(args);
+        }
         roots.into_iter().for_each(AgentRoot::leave_as_found);
     }
     code
@@ -115,18 +120,23 @@ fn run_agent(
     }
     let program = args.words.first().map(OsString::as_os_str);
     let (name, profile) = find_profile(args.profile.as_deref(), program.unwrap_or_default())?;
-    let network = network_rule(args, &profile)?;
     let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
+    let is_in_place = launcher.is_in_place();
+    let network = network_rule(args, &profile, is_in_place)?;
     let pinned = roots.first().and_then(|root| root.pinned.as_ref());
-    let mut programs = ProgramHome::open(&directory.store, pinned, launcher)?;
+    let mut programs = open_home(args, directory, pinned, launcher)?;
     add_further_roots(args, &mut programs, roots)?;
     let toolchains = toolchains(args, &programs)?;
     let env = environment(args, &profile, &toolchains)?;
     let interrupt = take_signals()?;
-    say_before_start(&programs)?;
+    say_before_start(&programs, args.sandbox)?;
     say_of_credentials(args, &profile);
     let place = programs.client().agent_place(&name, programs.owner())?;
-    let caches = caches(args, &programs, &place)?;
+    let own_path = match is_in_place {
+        true => place.home_path()?,
+        false => own_path(&programs),
+    };
+    let caches = caches(args, &programs, (&place, &own_path))?;
     give_git_identity(&place, &programs);
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let run = place.run().to_string();
@@ -142,12 +152,14 @@ fn run_agent(
         first_path: toolchains.path,
         network,
         caches,
-        state: (own, own_path(&programs)),
+        has_host_network: is_in_place && args.net.is_empty(),
+        state: (own, own_path),
         run: place.run(),
         timeout: args.timeout,
         cancel: CancelToken::default(),
         terminal: user_terminal(),
     };
+    let agent_run = agent.to_run();
     let (outcome, _) = interrupt.during(|cancel| {
         let input = stdin().filter(|_| !std::io::stdin().is_terminal());
         let streams = RequestStreams {
@@ -160,6 +172,7 @@ fn run_agent(
     prune_place(place, args, &profile);
     // Whatever came of the program, what it has changed is there.
     let code = say_end(&outcome, &programs, has_run);
+    settle_fork(&programs, &agent_run, *has_run);
     let report = outcome.ok().and_then(|outcome| outcome.program);
     for refusal in report.iter().flat_map(|report| &report.network_refusals) {
         print_error(format_args!("{refusal}"));
@@ -217,9 +230,8 @@ fn toolchains(args: &AgentArgs, programs: &ProgramHome) -> Result<Toolchains> {
 fn caches(
     args: &AgentArgs,
     programs: &ProgramHome,
-    place: &AgentPlace,
+    (place, own): (&AgentPlace, &Path),
 ) -> Result<Vec<(OwnedFd, PathBuf)>> {
-    let own = own_path(programs);
     let mut paths: Vec<&PathBuf> = args.cache.iter().flat_map(|cache| &cache.0).collect();
     paths.sort();
     paths.dedup();
@@ -284,7 +296,13 @@ enum AgentEnd {
 
 /// Says what the owner of a store should know before an agent begins there: what one that was killed has done, and that
 /// there are keys.
-fn say_before_start(programs: &ProgramHome) -> Result<()> {
+fn say_before_start(programs: &ProgramHome, choice: Option<BackendChoice>) -> Result<()> {
+    if let Some(BackendChoice::Only(backend)) = choice
+        && let Some(warning) = in_place_warning(backend)
+    {
+        let name = backend.name();
+        warn(false, &format!("--sandbox {name}: {warning}"));
+    }
     for unsettled in programs.client().settle_agents()? {
         warn(
             false,
@@ -295,6 +313,16 @@ fn say_before_start(programs: &ProgramHome) -> Result<()> {
         );
         let changed = changed_stores(programs, &unsettled.run);
         print_summaries(&changed, &unsettled.run, RunDecision::Stays);
+    }
+    for fork in programs.client().forks_of_killed_agents()? {
+        let target = quote(programs.client().path().as_os_str().as_bytes());
+        let fork = quote(fork.as_os_str().as_bytes());
+        warn(
+            false,
+            &format!(
+                "an agent that was killed has left its fork: trumanfs merge {target} {fork} brings what it has changed; then remove the fork"
+            ),
+        );
     }
     let private = PRIVATE_FILES.iter().filter(|name| programs.has_entry(name));
     for name in private {

@@ -16,12 +16,14 @@ use super::program_home::ProgramHome;
 use super::runnable::RunnableCommand;
 use super::sandbox::directories_of;
 use super::terminal::UserTerminal;
+use crate::client::MergeReport;
 use crate::error::{Error, Result};
 use crate::exec::CancelToken;
 use crate::exec::pipeline::{self, RequestStreams};
 use crate::exec::quote::line;
 use crate::exec::request::{Limits, Outcome, Request};
-use crate::world::RunId;
+use crate::name::{EscapedBytes, WorldPath};
+use crate::world::{OriginKind, Run, RunId};
 
 /// The name that records and outcomes give to the rule that allowed an agent.
 const RULE: &str = "agent";
@@ -46,6 +48,8 @@ pub struct AgentCommand {
     pub bind_ro: Vec<PathBuf>,
     /// The rule for the hosts that the agent may reach.
     pub network: NetworkRule,
+    /// True if the agent has the network of this process, which only one without namespaces can.
+    pub has_host_network: bool,
     /// Its own directory, `HOME`, and where that is in the sandbox.
     pub state: (OwnedFd, PathBuf),
     /// Directories that stay beyond its run, each at a path in its own directory.
@@ -58,6 +62,30 @@ pub struct AgentCommand {
     pub cancel: CancelToken,
     /// The terminal of whoever started it, where it gets one.
     pub terminal: Option<UserTerminal>,
+}
+
+/// The run of an agent, as its store's records name it.
+#[derive(Debug)]
+pub struct AgentRun {
+    id: RunId,
+    command: Vec<u8>,
+    cwd: Vec<u8>,
+}
+
+impl AgentCommand {
+    /// Returns what records name of the agent's run.
+    pub fn to_run(&self) -> AgentRun {
+        let words: Vec<Vec<u8>> = self
+            .argv
+            .iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect();
+        AgentRun {
+            id: self.run,
+            command: line(&words),
+            cwd: self.cwd.clone(),
+        }
+    }
 }
 
 impl ProgramHome {
@@ -105,9 +133,13 @@ impl ProgramHome {
             cancel: Some(agent.cancel.clone()),
             run: Some(agent.run),
         };
+        if let Some(fork) = self.fork() {
+            fork.begin_use();
+        }
         let extra = AgentExtras {
             state: &agent.state,
             caches: &agent.caches,
+            has_host_network: agent.has_host_network,
             terminal: agent.terminal.as_ref(),
         };
         let mut execution =
@@ -115,12 +147,31 @@ impl ProgramHome {
         Ok(pipeline::execute(&mut execution, &request, streams).0)
     }
 
+    /// Brings what an agent has changed in its fork into the store, as the agent's run, once nothing of the agent is left.
+    /// Returns what came of that; `None` where the agent worked in a mounted home.
+    ///
+    /// # Errors
+    /// As [`AgentFork::bring_in`](crate::client::AgentFork::bring_in).
+    pub fn bring_in_fork(&self, agent: &AgentRun) -> Result<Option<MergeReport>> {
+        let Some(fork) = self.fork() else {
+            return Ok(None);
+        };
+        let run = Run {
+            id: agent.id,
+            kind: OriginKind::Program,
+            command: EscapedBytes(agent.command.clone()),
+            cwd: WorldPath::parse(&agent.cwd).unwrap_or_default(),
+            also: Vec::new(),
+        };
+        fork.bring_in(&run).map(Some)
+    }
+
     fn allowed(&self, agent: &AgentCommand, command: &ProgramCommand) -> AllowedCommand {
         let path = self.path_for(agent);
         let mut env: Vec<(Vec<u8>, Vec<u8>)> = [
             ("HOME", agent.state.1.as_os_str().as_bytes()),
             ("PATH", &path),
-            ("TMPDIR", b"/tmp"),
+            ("TMPDIR", self.scratch_path().as_os_str().as_bytes()),
             ("LANG", b"C.UTF-8"),
             ("SHELL", b"/bin/bash"),
         ]

@@ -11,6 +11,8 @@ pub(super) struct AgentExtras<'a> {
     pub(super) state: &'a (OwnedFd, PathBuf),
     /// Its caches, below that.
     pub(super) caches: &'a [(OwnedFd, PathBuf)],
+    /// True if it has the network of this process.
+    pub(super) has_host_network: bool,
     pub(super) terminal: Option<&'a UserTerminal>,
 }
 

@@ -24,8 +24,8 @@ use super::policy::{AllowedCommand, CommandRefusal};
 use super::program_home::ProgramHome;
 use super::runnable::RunnableCommand;
 use super::sandbox::{
-    self, ActiveLimit, KillCondition, LaunchError, NetworkAccess, ProgramEnd, ProgramOutcome,
-    RunningProgram, SandboxPlan, Step,
+    self, ActiveLimit, CapturedPorts, KillCondition, LaunchError, NetworkAccess, ProgramEnd,
+    ProgramOutcome, RunningProgram, SandboxPlan, Step,
 };
 use super::terminal::UserTerminal;
 use crate::error::{Error, reason};
@@ -107,7 +107,19 @@ impl<'p> ProgramExecution<'p> {
         &self,
         (programs, ready): &HomeCommand<'p>,
         streams: [OwnedFd; 3],
+        captured: Option<CapturedPorts>,
     ) -> Result<SandboxPlan, LaunchError> {
+        let extra = self.extra.as_ref();
+        let mut writable = extra.map_or(Ok(Vec::new()), AgentExtras::writable)?;
+        if programs.is_in_place() {
+            // At no other path, so it is one more directory.
+            writable.push(programs.scratch_dir()?);
+        }
+        let network = match captured {
+            Some(captured) => NetworkAccess::Captured(captured),
+            None if extra.is_some_and(|extra| extra.has_host_network) => NetworkAccess::Host,
+            None => NetworkAccess::None,
+        };
         let bind_ro = [&ready.allowed.bind_ro[..], &self.command.bind_ro];
         Ok(SandboxPlan {
             cwd: PathBuf::from(ready.cwd()),
@@ -118,10 +130,8 @@ impl<'p> ProgramExecution<'p> {
             bind_ro: bind_ro.concat(),
             ptrace: ready.allowed.ptrace,
             limits: self.command.limits.clone(),
-            writable: self
-                .extra
-                .as_ref()
-                .map_or(Ok(Vec::new()), AgentExtras::writable)?,
+            writable,
+            network,
             terminal: self.terminal().map(UserTerminal::size),
             ..programs.plan(streams)?
         })
@@ -172,10 +182,8 @@ impl<'p> ProgramExecution<'p> {
             )?,
         };
         let programs = admitted.0;
-        let mut plan = self.plan_of(admitted, [stdin, of_stdout, of_stderr])?;
-        if let Some(opened) = &opened {
-            plan.network = NetworkAccess::Captured(opened.captured());
-        }
+        let captured = opened.as_ref().map(NetworkSetup::captured);
+        let plan = self.plan_of(admitted, [stdin, of_stdout, of_stderr], captured)?;
         let mut running = sandbox::launch_with(plan, &programs.launcher, |process| {
             home.add_program(process.unsigned_abs());
         })?;

@@ -9,6 +9,7 @@ mod decided;
 mod decision;
 mod executor;
 mod gateway;
+mod home_backing;
 mod host_group;
 mod line;
 mod line_sandboxes;
@@ -20,7 +21,7 @@ mod terminal;
 pub mod token_cap;
 mod toolchains;
 
-pub use agent::AgentCommand;
+pub use agent::{AgentCommand, AgentRun};
 pub use command::ProgramCommand;
 pub use decided::DecidedCommand;
 pub use decision::foreseen_refusal;

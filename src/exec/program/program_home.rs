@@ -4,22 +4,28 @@
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::AtFlags;
 
 use super::command::ProgramCommand;
 use super::decision::{HomeDecision, decide_at};
+use super::home_backing::{HomeBacking, for_sandbox};
 use super::policy::{AllowedCommand, Policy, RootPaths};
 use super::runnable::RunnableCommand;
-use super::sandbox::{self, FurtherHome, LaunchError, Launcher, NetworkAccess, SandboxPlan, Step};
+use super::sandbox::{
+    self, FurtherHome, LaunchError, Launcher, NetworkAccess, SandboxPlan, Step, WritableDir,
+};
 use crate::client::{
-    self, Client, DirectorySite, HeldFor, HomeHold, PinnedDir, RunRegistry, state_dirs,
+    self, AgentFork, Client, DirectorySite, HeldFor, HomeHold, PinnedDir, state_dirs,
 };
 use crate::error::{Error, Result};
+use crate::exec::audit::StoreAuditLog;
 use crate::exec::held_home::HeldHome;
 use crate::exec::home_context::HomeContext;
+use crate::exec::mounted_home::MountedHome;
 use crate::name::escape;
 use crate::world::Root;
 use crate::world::store::layout::STATE;
@@ -31,11 +37,10 @@ pub struct ProgramHome {
     home: OwnedFd,
     pub(super) launcher: Launcher,
     paths: RootPaths,
-    runs: Arc<RunRegistry>,
     /// The homes of further stores that programs work in.
     further: Vec<HeldHome>,
     /// The last to be dropped: descriptors in a home keep it from being unmounted.
-    hold: HomeHold,
+    backing: HomeBacking,
 }
 
 impl ProgramHome {
@@ -64,22 +69,85 @@ impl ProgramHome {
             runs,
             hold,
         } = held;
-        let client = hold.client();
-        // Of the store, because root may not get into the home of another user; what it shows besides is no danger: a
-        // decision says what is meant, not what can be reached.
-        let paths = rustix::io::fcntl_dupfd_cloexec(client.root()?, 0);
-        let paths = paths.map_err(Error::os("fcntl"))?;
-        let scratch = rustix::io::fcntl_dupfd_cloexec(hold.scratch(), 0);
-        let scratch = scratch.map_err(Error::os("fcntl"))?;
+        let paths = rustix::io::fcntl_dupfd_cloexec(hold.client().root()?, 0);
+        ProgramHome::over(
+            HomeBacking::Mounted { runs, hold },
+            (place, home),
+            paths.map_err(Error::os("fcntl"))?,
+            launcher,
+        )
+    }
+
+    /// Makes a fork of a store, which must be no mounted home, for an agent to work in. `directory` is the store's.
+    ///
+    /// # Errors
+    /// As [`PinnedDir::open_or_begin`] and [`Client::fork_for_agent`].
+    pub fn forked(directory: &PinnedDir, launcher: Launcher) -> Result<ProgramHome> {
+        let fork = directory.open_or_begin()?;
+        let fork = fork.fork_for_agent(launcher.is_in_place())?;
+        let again = || rustix::io::fcntl_dupfd_cloexec(fork.root(), 0).map_err(Error::os("fcntl"));
+        let root = Root::from_fd(again()?)?;
+        let audit = StoreAuditLog::new(fork.client().root()?, false);
+        let place = HomeContext::new(
+            Arc::new(MountedHome::over(root, None)),
+            fork.home().as_os_str().as_bytes(),
+            Some(Arc::new(audit)),
+        );
+        let (home, paths) = (again()?, again()?);
+        let backing = HomeBacking::Forked(fork);
+        ProgramHome::over(backing, (place, home), paths, launcher)
+    }
+
+    /// `paths`: where the policy looks paths up. In the store of a mounted home, because root may not get into the home of
+    /// another user; what it shows besides is no danger: a decision says what is meant, not what can be reached.
+    fn over(
+        backing: HomeBacking,
+        (place, home): (HomeContext, OwnedFd),
+        paths: OwnedFd,
+        launcher: Launcher,
+    ) -> Result<ProgramHome> {
+        let scratch = backing.scratch()?;
         Ok(ProgramHome {
-            hold,
+            backing,
             place,
             home,
             launcher,
             paths: RootPaths::from(paths).with_scratch(scratch),
-            runs,
             further: Vec::new(),
         })
+    }
+
+    /// Returns whether programs see everything at its path outside, as they get no namespaces.
+    pub fn is_in_place(&self) -> bool {
+        self.launcher.is_in_place()
+    }
+
+    /// Returns the path of `/tmp` as programs see it.
+    pub(super) fn scratch_path(&self) -> PathBuf {
+        match self.fork() {
+            Some(fork) if self.is_in_place() => fork.scratch_path(),
+            _ => "/tmp".into(),
+        }
+    }
+
+    /// Returns that directory, at that path.
+    ///
+    /// # Errors
+    /// Too many descriptors are open.
+    pub(super) fn scratch_dir(&self) -> std::result::Result<WritableDir, LaunchError> {
+        let dir = self.backing.scratch();
+        Ok(WritableDir {
+            path: self.scratch_path(),
+            dir: dir.map_err(|error| LaunchError::refused(Step::Source, error.to_string()))?,
+        })
+    }
+
+    /// Returns the fork that the programs work in, if it is one.
+    pub fn fork(&self) -> Option<&AgentFork> {
+        match &self.backing {
+            HomeBacking::Forked(fork) => Some(fork),
+            HomeBacking::Mounted { .. } => None,
+        }
     }
 
     /// Opens the home behind another TARGET, as [`ProgramHome::open`]: the programs see it at its own path, and what they
@@ -90,6 +158,16 @@ impl ProgramHome {
     /// another user, or is read-only.
     pub fn add_further(&mut self, target: &Path, pinned: Option<&PinnedDir>) -> Result<()> {
         ProgramHome::is_for(target)?;
+        let HomeBacking::Mounted { runs, .. } = &self.backing else {
+            return Err(Error::refused(
+                format!(
+                    "{}: an agent in a fork works in one directory",
+                    target.display()
+                ),
+                "Leave --also out, or --home fork.",
+            ));
+        };
+        let runs = runs.clone();
         let refused = |home: &Path, why: &str| {
             let what = format!("{}: {why}", home.display());
             Err(Error::refused(what, "Give another directory."))
@@ -112,24 +190,21 @@ impl ProgramHome {
         let home = held.hold.path();
         // Of one that is mounted already nobody was asked.
         fits(home)?;
-        if held.hold.owner() != self.hold.owner() {
+        if held.hold.owner() != self.owner() {
             return refused(home, "it belongs to another user than the agent's home");
         }
         if held.hold.is_read_only() {
             return refused(home, "the home is mounted read-only");
         }
-        self.runs.add_further(held.runs.clone());
+        runs.add_further(held.runs.clone());
         self.further.push(held);
         Ok(())
     }
 
-    fn holds(&self) -> impl Iterator<Item = &HomeHold> {
-        std::iter::once(&self.hold).chain(self.further.iter().map(|held| &held.hold))
-    }
-
     /// Returns the paths of all homes as programs see them.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.holds().map(HomeHold::path)
+        let further = self.further.iter().map(|held| held.hold.path());
+        std::iter::once(self.path()).chain(further)
     }
 
     /// Returns the stores behind the further homes.
@@ -186,12 +261,13 @@ impl ProgramHome {
 
     /// Has the next sandbox begun ahead, while nothing runs; returns at once.
     pub(super) fn prepare(&self) {
-        prepare(&self.launcher, &self.hold);
+        let (uid, gid) = self.owner();
+        self.launcher.prepare(uid, gid);
     }
 
     /// Returns whether nothing in the home can be changed.
     pub(super) fn is_read_only(&self) -> bool {
-        self.hold.is_read_only()
+        self.backing.is_read_only()
     }
 
     /// Opens the scratch directory of the session.
@@ -199,23 +275,22 @@ impl ProgramHome {
     /// # Errors
     /// Errors of `fcntl(2)` and `statx(2)`.
     pub fn scratch(&self) -> Result<Root> {
-        let again = rustix::io::fcntl_dupfd_cloexec(self.hold.scratch(), 0);
-        Root::from_fd(again.map_err(Error::os("fcntl"))?)
+        Root::from_fd(self.backing.scratch()?)
     }
 
     /// Returns whether the daemon of a home has ended, and the home with it.
     pub fn is_lost(&self) -> bool {
-        self.holds().any(HomeHold::is_lost)
+        self.backing.is_lost() || self.further.iter().any(HeldHome::is_lost)
     }
 
     /// Returns the store behind the home.
     pub fn client(&self) -> &Client {
-        self.hold.client()
+        self.backing.client()
     }
 
     /// Returns the user and the group that the home is for.
     pub fn owner(&self) -> (u32, u32) {
-        self.hold.owner()
+        self.backing.owner()
     }
 
     /// Returns whether the root of a home has an entry of this name.
@@ -227,7 +302,7 @@ impl ProgramHome {
 
     /// Returns the home's path as programs in it see it.
     pub fn path(&self) -> &Path {
-        self.hold.path()
+        self.backing.path()
     }
 
     /// Returns where the programs work.
@@ -243,38 +318,33 @@ impl ProgramHome {
         &self,
         [stdin, stdout, stderr]: [OwnedFd; 3],
     ) -> std::result::Result<SandboxPlan, LaunchError> {
-        let again = |fd: &OwnedFd| Ok::<_, LaunchError>(rustix::io::fcntl_dupfd_cloexec(fd, 0)?);
-        let (uid, gid) = self.hold.owner();
-        let shown = |hold: &HomeHold, home: &OwnedFd| match hold.only_in_sandboxes() {
-            true => hold
-                .open_home()
-                .map_err(|error| LaunchError::refused(Step::Source, error.to_string())),
-            false => again(home),
-        };
+        let (uid, gid) = self.owner();
         let mut further_homes = Vec::with_capacity(self.further.len());
+        let mut private = self.backing.state_dirs();
         for held in &self.further {
+            let is_detached = held.hold.only_in_sandboxes();
             further_homes.push(FurtherHome {
-                home: shown(&held.hold, &held.home)?,
-                is_detached: held.hold.only_in_sandboxes(),
+                home: for_sandbox(&held.hold, &held.home)?,
+                is_detached,
                 path: held.hold.path().to_owned(),
             });
+            private.extend(state_dirs(held.hold.client()));
         }
+        let scratch = self.backing.scratch();
         Ok(SandboxPlan {
-            home: shown(&self.hold, &self.home)?,
-            home_is_detached: self.hold.only_in_sandboxes(),
+            home: self.backing.for_sandbox(&self.home)?,
+            home_is_detached: self.backing.only_in_sandboxes(),
             further_homes,
-            home_path: self.hold.path().to_owned(),
-            cwd: self.hold.path().to_owned(),
+            home_path: self.path().to_owned(),
+            cwd: self.path().to_owned(),
             read_only: self.is_read_only(),
-            scratch: again(self.hold.scratch())?,
+            scratch: scratch
+                .map_err(|error| LaunchError::refused(Step::Source, error.to_string()))?,
             argv: Vec::new(),
             env: Vec::new(),
             search_path: None,
             bind_ro: Vec::new(),
-            private: self
-                .holds()
-                .flat_map(|hold| state_dirs(hold.client()))
-                .collect(),
+            private,
             state_name: STATE,
             writable: Vec::new(),
             ptrace: false,

@@ -17,6 +17,7 @@ mod plan;
 mod steps;
 mod unrecorded;
 mod unrecorded_edits;
+mod unrecorded_removals;
 
 pub use perform::{MergeReport, MergeRequest, perform};
 pub use steps::MergeConflict;

@@ -8,9 +8,9 @@ use super::earlier_contents::{DoubtfulContent, had_before};
 use super::origin_tree::OriginTree;
 use super::plan::plan;
 use super::steps::{FillContent, FillStep, MergeConflict, MergePlan, NameStep};
-use super::unrecorded::{OriginAtFork, now_passed};
+use super::unrecorded::{OriginAtFork, UnrecordedChanges, UnrecordedRemoval, now_passed};
 use crate::error::{Error, FailureKind, Result};
-use crate::journal::RunId;
+use crate::journal::{Run, RunId};
 use crate::name::{EscapedBytes, Name, WorldPath, escape};
 use crate::operator::Store;
 use crate::operator::diff::{Diff, PathDifference};
@@ -20,6 +20,9 @@ use crate::operator::undo::{ChangeBackend, OnConflict};
 use crate::world::Caller;
 use crate::world::store::forked::{ForkOrigin, forked_from};
 use crate::world::store::origin;
+
+/// The name, in `NAME.from-FORK`, of a fork that a program worked in without a home.
+const AGENT: &[u8] = b"agent";
 
 /// A request for a merge.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -32,6 +35,10 @@ pub struct MergeRequest {
     pub choice: OnConflict,
     /// True for a plan only.
     pub dry_run: bool,
+    /// The run that worked in the fork without a home: its removals are merged too, and all changes are recorded as
+    /// changes of that run. `None`: the merge is a run of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Run>,
 }
 
 /// The result of a merge.
@@ -57,6 +64,10 @@ pub struct MergeReport {
     pub run: Option<RunId>,
     /// The paths that are not as the fork has them, with reasons.
     pub notes: Vec<String>,
+    /// For a run that worked in the fork: the files of the origin that were made or changed while it worked, without a
+    /// record.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub changed_meanwhile: Vec<WorldPath>,
     /// The error that stopped it half-way.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<String>,
@@ -93,11 +104,19 @@ pub fn perform(
         fork: name.clone(),
         changed: planned.diff.len() as u64,
         stopped: request.choice == OnConflict::Stop && !plan.clashes.is_empty(),
-        notes: planned.removed.iter().map(stays_in_words).collect(),
+        notes: match request.run {
+            Some(_) => Vec::new(),
+            None => planned.removed.iter().map(stays_in_words).collect(),
+        },
+        changed_meanwhile: std::mem::take(&mut planned.changed_meanwhile),
         ..MergeReport::default()
     };
     if !report.stopped {
-        resolve_conflicts(plan, &planned.ours, (request.choice, &request.fork.0))?;
+        let fork = match request.run {
+            Some(_) => AGENT,
+            None => &request.fork.0,
+        };
+        resolve_conflicts(plan, &planned.ours, (request.choice, fork))?;
     }
     report.changes = describe_steps(plan);
     report.conflicts = plan
@@ -110,7 +129,10 @@ pub fn perform(
     };
     if !report.changes.is_empty() {
         can_be_read(plan, theirs)?;
-        apply_plan(plan, theirs, backend, caller.for_undo(), &mut report)?;
+        match &request.run {
+            Some(run) => apply_as_run(run, plan, theirs, (backend, caller), &mut report)?,
+            None => apply_plan(plan, theirs, backend, caller.for_undo(), &mut report)?,
+        }
     }
     Ok(report)
 }
@@ -121,7 +143,8 @@ struct PlannedMerge<'a> {
     ours: OriginTree<'a>,
     plan: MergePlan,
     /// The paths that were removed in the fork outside its home.
-    removed: Vec<WorldPath>,
+    removed: Vec<UnrecordedRemoval>,
+    changed_meanwhile: Vec<WorldPath>,
 }
 
 /// Compares both stores, and plans the requested part.
@@ -148,20 +171,30 @@ fn plan_of<'a>(
         None => Default::default(),
     };
     edits.retain(|edit| is_below(&edit.path));
-    removed.retain(is_below);
+    removed.retain(|removed| is_below(&removed.at));
+    let changed_meanwhile = match (&origin, &request.run) {
+        (Some(origin), Some(_)) => origin.changed_since()?,
+        _ => Vec::new(),
+    };
     let force = request.choice == OnConflict::Force;
-    let found = (origin.as_ref(), edits.as_slice());
-    let mut plan = plan(&diff, &mut ours, found, force, wanted)?;
+    let unrecorded = UnrecordedChanges {
+        origin: origin.as_ref(),
+        edits: &edits,
+        removals: request.run.is_some().then_some(removed.as_slice()),
+    };
+    let mut plan = plan(&diff, &mut ours, &unrecorded, force, wanted)?;
     fill_doubtful(fork, &start, &ours, &mut plan)?;
     Ok(PlannedMerge {
         diff,
         ours,
         plan,
         removed,
+        changed_meanwhile,
     })
 }
 
-fn stays_in_words(path: &WorldPath) -> String {
+fn stays_in_words(removed: &UnrecordedRemoval) -> String {
+    let path = &removed.at;
     format!(
         "{path} was removed or moved beside the fork's home, without a record: it stays here, and can be removed here"
     )
@@ -321,6 +354,26 @@ fn apply_plan(
         seq,
     });
     report.run = caller.origin.run;
+    report.failed = failed.map(|error| format!("{}: {}", steps.at, error.full_message()));
+    report.notes.extend(steps.notes());
+    Ok(())
+}
+
+/// Carries out a plan as changes of a run that worked in the fork.
+fn apply_as_run(
+    run: &Run,
+    planned: &MergePlan,
+    theirs: &PastTree<'_>,
+    (backend, caller): (&dyn ChangeBackend, Caller),
+    report: &mut MergeReport,
+) -> Result<()> {
+    let world = backend.world();
+    world.begin_run(run)?;
+    let caller = caller.for_run(run.origin());
+    let mut steps = MergeStepRunner::new(theirs, &planned.seen, backend, caller);
+    let failed = steps.run(planned).err();
+    world.end_run(run.id);
+    report.run = Some(run.id);
     report.failed = failed.map(|error| format!("{}: {}", steps.at, error.full_message()));
     report.notes.extend(steps.notes());
     Ok(())

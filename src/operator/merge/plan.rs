@@ -14,13 +14,14 @@ use super::steps::{
     FileFingerprint, FillContent, FillStep, MergeConflict, MergePlan, ResolvableConflict,
     path_after_moves,
 };
-use super::unrecorded::{EditBase, OriginAtFork, UnrecordedEdit};
+use super::unrecorded::{EditBase, OriginAtFork, UnrecordedChanges, UnrecordedEdit};
 use crate::error::Result;
 use crate::name::WorldPath;
 use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference};
 use crate::operator::past::{NodeId, PastTree};
 
-/// Plans the merge of the differences that are wanted. `force`: true if removals of the fork apply even to files that
+/// Plans the merge of the differences that are wanted, with the unrecorded edits, and the unrecorded
+/// removals where they are merged. `force`: true if removals of the fork apply even to files that
 /// the origin has changed.
 ///
 /// # Errors
@@ -28,7 +29,7 @@ use crate::operator::past::{NodeId, PastTree};
 pub(super) fn plan<'a>(
     diff: &Diff<'_>,
     ours: &mut OriginTree<'a>,
-    (origin, edits): (Option<&OriginAtFork<'a>>, &[UnrecordedEdit]),
+    unrecorded: &UnrecordedChanges<'_, 'a>,
     force: bool,
     wanted: impl Fn(&PathDifference) -> bool,
 ) -> Result<MergePlan> {
@@ -46,15 +47,19 @@ pub(super) fn plan<'a>(
         base,
         theirs,
         ours,
-        origin,
+        origin: unrecorded.origin,
         arrivals: moves.clone().map(|(from, to)| (to, from)).collect(),
         force,
+        takes_removals: unrecorded.removals.is_some(),
         plan: MergePlan::default(),
     };
     let is_dir = |change: &&PathDifference| side(change).is_some_and(DiffSide::is_dir);
     let gone = |change: &&PathDifference| change.status == ChangeStatus::Removed;
     for change in changes.iter().filter(gone).filter(|c| !is_dir(c)) {
         planner.plan_removal(change)?;
+    }
+    for removed in unrecorded.removals.unwrap_or_default() {
+        planner.plan_unrecorded_removal(&removed.was)?;
     }
     let moves: HashMap<WorldPath, WorldPath> = moves.collect();
     for change in &changes {
@@ -68,7 +73,8 @@ pub(super) fn plan<'a>(
             _ => {}
         }
     }
-    let (dirs, files): (Vec<&UnrecordedEdit>, _) = edits
+    let (dirs, files): (Vec<&UnrecordedEdit>, _) = unrecorded
+        .edits
         .iter()
         .partition(|edit| theirs.kind(edit.node).is_dir());
     for edit in dirs {
@@ -109,6 +115,8 @@ pub(super) struct MergePlanner<'p, 't, 'a, 'o> {
     pub(super) arrivals: HashMap<WorldPath, WorldPath>,
     /// True if removals of the fork apply even to files that were changed in the origin.
     pub(super) force: bool,
+    /// True if what the fork's program removed without a record goes.
+    pub(super) takes_removals: bool,
     pub(super) plan: MergePlan,
 }
 

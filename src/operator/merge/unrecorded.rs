@@ -34,6 +34,24 @@ pub(super) struct UnrecordedEdit {
     pub(super) mode: bool,
 }
 
+/// Something that the fork had when it was made, and that went away there without a record.
+#[derive(Debug)]
+pub(super) struct UnrecordedRemoval {
+    /// The path when the fork was made.
+    pub(super) was: WorldPath,
+    /// The path in the origin now.
+    pub(super) at: WorldPath,
+}
+
+/// The changes of a fork that no record names, with the origin that they are compared with.
+pub(super) struct UnrecordedChanges<'c, 'a> {
+    /// The origin as it was when the fork was made; `None` where that is not known.
+    pub(super) origin: Option<&'c OriginAtFork<'a>>,
+    pub(super) edits: &'c [UnrecordedEdit],
+    /// The removals, where they are merged.
+    pub(super) removals: Option<&'c [UnrecordedRemoval]>,
+}
+
 /// The origin's node for a path that the fork had when it was made.
 #[derive(Debug)]
 pub(super) enum EditBase {
@@ -125,6 +143,57 @@ impl<'a> OriginAtFork<'a> {
                 })
             }
         }
+    }
+
+    /// Returns the path that a node of the origin had when the fork was made.
+    pub(super) fn path_at_fork(&self, then: NodeId) -> Option<WorldPath> {
+        self.then.path(then)
+    }
+
+    /// Returns the files of the origin that were made or changed since the fork was begun, and before its records were read.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(super) fn changed_since(&self) -> Result<Vec<WorldPath>> {
+        let disk = self.then.disk();
+        let now = PastTree::now(disk.clone());
+        let mut found = Vec::new();
+        let mut waiting = vec![(ROOT, WorldPath::root())];
+        while let Some((dir, path)) = waiting.pop() {
+            for (name, node) in now.children(dir)? {
+                if path.is_root() && (*name == *TRASH || *name == *STATE) {
+                    continue;
+                }
+                let inner = path.join(Name::new(&name)?);
+                match disk.stat(node) {
+                    Err(Error::NotFound) => {}
+                    Err(error) => return Err(error),
+                    Ok(meta) if meta.is_dir() => waiting.push((node, inner)),
+                    Ok(meta) if is_since(meta.ctime, self.began) => found.push(inner),
+                    Ok(_) => {}
+                }
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Returns the kind of a node of the origin when the fork was made.
+    pub(super) fn kind_at_fork(&self, then: NodeId) -> FileType {
+        self.then.kind(then)
+    }
+
+    /// Returns the paths of what the origin had in a directory when the fork was made, but for its own directories.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(super) fn entries_at_fork(&self, dir: &WorldPath) -> Result<Vec<WorldPath>> {
+        let Some(node) = self.then.resolve(dir)? else {
+            return Ok(Vec::new());
+        };
+        let names = self.then.children(node)?;
+        let names = names.keys().map(|name| Ok(dir.join(Name::new(name)?)));
+        names.collect()
     }
 
     /// Returns whether the node that the origin had at a path when the fork was made is at another path now: the same
@@ -219,7 +288,7 @@ impl<'a> OriginAtFork<'a> {
         &self,
         base: &PastTree<'_>,
         now: &PastTree<'_>,
-    ) -> Result<(Vec<UnrecordedEdit>, Vec<WorldPath>)> {
+    ) -> Result<(Vec<UnrecordedEdit>, Vec<UnrecordedRemoval>)> {
         let found = self.search_edits(base, now, true)?;
         if found.1.is_empty() {
             return Ok(found);
@@ -235,7 +304,7 @@ impl<'a> OriginAtFork<'a> {
         base: &PastTree<'_>,
         now: &PastTree<'_>,
         keep_names: bool,
-    ) -> Result<(Vec<UnrecordedEdit>, Vec<WorldPath>)> {
+    ) -> Result<(Vec<UnrecordedEdit>, Vec<UnrecordedRemoval>)> {
         let mut walk = EditSearch {
             origin: self,
             base,
@@ -250,7 +319,7 @@ impl<'a> OriginAtFork<'a> {
                 .map_err(|error| error.of_reading(|| format!("{} in the fork", dir.1)))?;
         }
         walk.edits.sort_by(|one, other| one.path.cmp(&other.path));
-        walk.removed.sort();
+        walk.removed.sort_by(|one, other| one.at.cmp(&other.at));
         Ok((walk.edits, walk.removed))
     }
 }
@@ -274,7 +343,7 @@ struct EditSearch<'w, 'o, 't> {
     now: &'w PastTree<'t>,
     keep_names: bool,
     edits: Vec<UnrecordedEdit>,
-    removed: Vec<WorldPath>,
+    removed: Vec<UnrecordedRemoval>,
     waiting: Vec<PendingDir>,
 }
 
@@ -307,7 +376,12 @@ impl EditSearch<'_, '_, '_> {
                     }
                     base => base,
                 };
-                inner_is_new = meta.is_dir() && matches!(base, EditBase::Absent);
+                inner_is_new = meta.is_dir()
+                    && match &base {
+                        EditBase::Absent => true,
+                        EditBase::There { then, .. } => !self.origin.then.kind(*then).is_dir(),
+                        EditBase::Gone(_) => false,
+                    };
                 if inner_is_new || !meta.is_dir() {
                     self.add_edit(inner.clone(), (node, &meta), base)?;
                 }
@@ -319,7 +393,8 @@ impl EditSearch<'_, '_, '_> {
         }
         let meta = self.now.disk().stat(*dir)?;
         match was {
-            Some(was) if !is_new && self.origin.is_edit(meta.mtime) => self.removed_from(*dir, was),
+            // The time of change, because a program can set the other one.
+            Some(was) if !is_new && self.origin.is_edit(meta.ctime) => self.removed_from(*dir, was),
             _ => Ok(()),
         }
     }
@@ -384,7 +459,8 @@ impl EditSearch<'_, '_, '_> {
             };
             // A user may have made it in the origin since, outside the home.
             if !in_trash(&at) && self.origin.is_older_name(&meta) {
-                self.removed.push(at);
+                let was = was.join(Name::new(&bytes)?);
+                self.removed.push(UnrecordedRemoval { was, at });
             }
         }
         Ok(())

@@ -36,6 +36,12 @@ impl MergePlanner<'_, '_, '_, '_> {
                 }
                 return Ok(());
             }
+            EditBase::There { then, .. } if self.takes_in_place_of(*then, kind)? => {
+                return match kind.is_dir() {
+                    true => self.added_dir(path, node),
+                    false => self.plan_addition(path, node),
+                };
+            }
             EditBase::There {
                 at, is_same, mode, ..
             } => (at, (*is_same, *mode)),
@@ -82,6 +88,17 @@ impl MergePlanner<'_, '_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Plans the removal of what the origin had at the time of the fork, if the fork's program has put something of another
+    /// kind in its place. Returns whether it goes.
+    fn takes_in_place_of(&mut self, then: NodeId, kind: FileType) -> Result<bool> {
+        let was = self.origin.filter(|_| self.takes_removals);
+        let was = was.filter(|origin| origin.kind_at_fork(then) != kind);
+        match was.and_then(|origin| origin.path_at_fork(then)) {
+            Some(was) => self.plan_unrecorded_removal(&was),
+            None => Ok(false),
+        }
     }
 
     /// Plans a content whose former state only the origin may have.

@@ -37,6 +37,8 @@ pub const SCRATCH: &str = "scratch";
 pub const STAGED: &str = "staged";
 /// The directory of agents' own directories, one for each name.
 pub const AGENTS: &str = "agents";
+/// The directory, in a state home, of the forks that agents work in where no home can be mounted.
+pub const AGENT_FORKS: &str = "agent-forks";
 /// The directory of marks of agents that are running, or that were killed.
 pub const AGENT_RUNS: &str = "agent-runs";
 /// The log of requests to executors.
@@ -72,12 +74,19 @@ pub fn of_session(id: &str, name: &str) -> String {
     format!("{SESSIONS}/{id}/{name}")
 }
 
+/// The suffix of the name of a fork that is not whole.
+const UNFINISHED: &[u8] = b".forking";
+
+/// Returns whether a name is one of [`unfinished_fork`].
+pub fn is_unfinished_fork(name: &[u8]) -> bool {
+    name.starts_with(b".") && name.ends_with(UNFINISHED)
+}
+
 /// Returns the name, beside a fork's own, of the directory in which the fork is made until it is whole.
 pub fn unfinished_fork(name: &[u8]) -> Vec<u8> {
-    const END: &[u8] = b".forking";
     // A name may take all that a file system allows.
-    let most = 255 - END.len() - 1;
-    [b".", name.get(..most).unwrap_or(name), END].concat()
+    let most = 255 - UNFINISHED.len() - 1;
+    [b".", name.get(..most).unwrap_or(name), UNFINISHED].concat()
 }
 
 /// Returns the file name of a version.

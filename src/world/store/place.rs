@@ -22,7 +22,7 @@ use crate::name::{EscapedBytes, Name, WorldPath};
 use crate::sys::users;
 use crate::world::RunId;
 use crate::world::root::{HiddenDir, Root, StatePlace, stat_fd};
-use crate::world::store::layout::{AGENTS, STATE, TRASH};
+use crate::world::store::layout::{AGENT_FORKS, AGENTS, STATE, TRASH};
 use crate::world::store::state_files::give_to;
 use crate::world::trash::erase::erase;
 use trumanfs_types::meta::Meta;
@@ -373,6 +373,37 @@ pub fn agent_homes(store: &Meta) -> Result<OwnedFd> {
         .map_err(Error::os("openat"))?;
     let agents = make_dir(&above, AGENTS.as_bytes(), 0o700, home.owner)?;
     make_dir(&agents, id.as_bytes(), 0o700, home.owner)
+}
+
+/// The directory, in the state home of a store's owner, of the forks of stores that agents work in.
+#[derive(Debug)]
+pub struct AgentForks {
+    /// The directory.
+    pub dir: OwnedFd,
+    /// Its path.
+    pub path: PathBuf,
+    /// The ID of the store: the names of its forks begin with it.
+    pub id: String,
+    /// The user and the group that a directory there belongs to, where that is not this process's user.
+    pub owner: Option<(u32, u32)>,
+}
+
+/// Opens the directory of the forks that agents work in. It is made if it is not there.
+///
+/// # Errors
+/// As [`agent_homes`].
+pub fn agent_forks(store: &Meta) -> Result<AgentForks> {
+    let home = StateHome::of_store(store).ok_or(Error::NotFound)?;
+    let id = id_of(store).ok_or(Error::NotFound)?;
+    home.make()?;
+    let above = rustix::fs::openat(CWD, &home.path, DIR_FLAGS, Mode::empty())
+        .map_err(Error::os("openat"))?;
+    Ok(AgentForks {
+        dir: make_dir(&above, AGENT_FORKS.as_bytes(), 0o700, home.owner)?,
+        path: home.path.join(AGENT_FORKS),
+        id,
+        owner: home.owner,
+    })
 }
 
 /// Opens a cache of the agents of a name, in the cache home of the store's owner: all that work for that user share it. It

@@ -6,6 +6,7 @@
 
 pub mod clone;
 pub mod filter;
+pub mod landlock;
 pub mod mount;
 pub mod program;
 pub mod refused_packets;

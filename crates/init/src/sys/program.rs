@@ -28,6 +28,8 @@ pub struct ProgramSpec<'a> {
     pub terminal: bool,
     /// The limits of the program and all that it starts.
     pub rlimits: &'a [(Resource, Rlimit)],
+    /// The rules about files that hold for the program and all that it starts.
+    pub rules: Option<BorrowedFd<'a>>,
     /// The pipe for a failure, closed on exec: [`StartFailure::to_bytes`], or nothing.
     pub report: BorrowedFd<'a>,
 }
@@ -109,6 +111,9 @@ fn become_program(
         rustix::stdio::dup2_stdout(output)?;
         rustix::stdio::dup2_stderr(error)?;
         reset_signals();
+        if let Some(rules) = program.rules {
+            super::landlock::restrict(rules)?;
+        }
         // Last of all, because the limit of open files may leave room for no more.
         for (resource, limit) in program.rlimits {
             rustix::process::setrlimit(*resource, *limit)?;
@@ -228,6 +233,30 @@ pub fn kill_others() -> RemainingProcesses {
         _ if last_errno() == Errno::SRCH => RemainingProcesses::Nobody,
         _ => RemainingProcesses::Unknown,
     }
+}
+
+/// Kills all children of this process, and returns whether there were any.
+pub fn kill_children() -> bool {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let Ok(listed) = std::fs::read_dir("/proc") else {
+        return false;
+    };
+    let numbers = listed
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The parent is the second field after the name, which may have blanks and parentheses (proc_pid_stat(5)).
+        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        after.split_ascii_whitespace().nth(1) == Some(&own.to_string())
+    };
+    let mut found = false;
+    for pid in numbers.filter(is_child) {
+        found = true;
+        // SAFETY: takes numbers; a child of this process keeps its number until it is waited for.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+    found
 }
 
 /// Returns the number of pages that shared memory of System V takes, in memory and swapped out, in this IPC namespace

@@ -1,0 +1,153 @@
+//! An agent in a fork: where no home can be mounted, or no sandbox made, and what then comes into the project.
+
+use std::os::unix::ffi::OsStrExt;
+
+use super::super::escaping::print_error;
+use super::super::output::{count, quote, warn};
+use super::MAX_LISTED_PATHS;
+use super::args::{AgentArgs, NetworkChoice};
+use crate::client::{AgentDirectory, HeldFor, PinnedDir, trial};
+use crate::error::{Error, Result};
+use crate::exec::program::sandbox::{BackendChoice, Launcher, has_file_rules, probe};
+use crate::exec::program::{AgentRun, ProgramHome};
+
+/// Checks what an agent without namespaces can have.
+///
+/// # Errors
+/// [`Error::Usage`] for what it cannot have.
+pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
+    let cannot = |what: &str, why: &str, remedy: &str| {
+        let what = format!("{what} goes not with --sandbox weak or none: {why}");
+        Err(Error::usage(what, remedy))
+    };
+    if args.home != "fork" {
+        let why = "nothing can be shown at the project's path";
+        return cannot("--home fuse", why, "Add --home fork.");
+    }
+    if !args.cache.is_empty() {
+        return cannot(
+            "--cache",
+            "nothing can be shown at another path",
+            "Leave it out.",
+        );
+    }
+    let is_plain = match args.net.as_slice() {
+        [] => true,
+        [NetworkChoice::Nothing] => args.sandbox.is_some_and(|one| one.has_file_rules()),
+        _ => false,
+    };
+    if !is_plain || !args.publish.is_empty() || !args.host_port.is_empty() {
+        return cannot(
+            "this network",
+            "the agent has that of this process",
+            "Leave --net, --publish and --host-port out; --net none goes with weak.",
+        );
+    }
+    Ok(())
+}
+
+/// Opens the home that the agent works in: a mounted one, or a fork.
+///
+/// # Errors
+/// As [`ProgramHome::open`]; for a fork [`Error::Refused`] where the store is mounted, and as [`ProgramHome::forked`].
+pub(super) fn open_home(
+    args: &AgentArgs,
+    place: &AgentDirectory,
+    directory: Option<&PinnedDir>,
+    launcher: Launcher,
+) -> Result<ProgramHome> {
+    if args.home != "fork" {
+        return ProgramHome::open(&place.store, directory, launcher);
+    }
+    let mounted = || {
+        Error::refused(
+            "the directory lies in a mounted home",
+            "An agent can work there: leave --home fork out.",
+        )
+    };
+    ProgramHome::forked(directory.ok_or_else(mounted)?, launcher)
+}
+
+/// Brings what the agent has changed in its fork into the store, and names what did not come as it was.
+pub(super) fn settle_fork(programs: &ProgramHome, run: &AgentRun, has_run: bool) {
+    let Some(fork) = programs.fork() else { return };
+    let brought = match has_run {
+        true => programs.bring_in_fork(run),
+        false => fork.discard().map(|()| None),
+    };
+    let report = match brought {
+        Ok(Some(report)) => report,
+        Ok(None) => return,
+        Err(error) => {
+            let why = error.full_message();
+            let fork = fork.path();
+            return warn(
+                false,
+                &format!(
+                    "{}: what the agent has changed there has not come: {why}",
+                    fork.display()
+                ),
+            );
+        }
+    };
+    for conflict in &report.conflicts {
+        let beside = conflict.beside.as_ref();
+        let beside = beside.map_or(String::new(), |path| format!("; the agent's is at {path}"));
+        warn(
+            false,
+            &format!("{} {}{beside}", conflict.path, conflict.what),
+        );
+    }
+    for note in &report.notes {
+        warn(false, note);
+    }
+    if programs.is_in_place() && !report.changed_meanwhile.is_empty() {
+        let paths = report.changed_meanwhile.iter().take(MAX_LISTED_PATHS);
+        let paths: Vec<String> = paths.map(ToString::to_string).collect();
+        let number = count(report.changed_meanwhile.len() as u64, "file");
+        let paths = paths.join(", ");
+        warn(
+            false,
+            &format!(
+                "{number} of the project changed meanwhile, by an unknown writer, which may be the agent: {paths}"
+            ),
+        );
+    }
+    if let Some(why) = &report.failed {
+        let target = quote(programs.client().path().as_os_str().as_bytes());
+        let fork = quote(fork.path().as_os_str().as_bytes());
+        warn(
+            false,
+            &format!(
+                "not all that the agent has changed has come: {why}\n the rest:          trumanfs merge {target} {fork} --keep-both"
+            ),
+        );
+    }
+}
+
+/// After an agent that could not be started: prints the options with which one would start here, where this machine allows
+/// no home or no sandbox. They are weaker, so nobody but the user takes them.
+pub(super) fn print_way_to_start(args: &AgentArgs) {
+    if !matches!(args.sandbox, None | Some(BackendChoice::Auto)) {
+        return;
+    }
+    let has_sandbox = probe(&Launcher::of_this_program()).backend.is_some();
+    let has_home = || args.home == "fork" || trial::try_mount(HeldFor::Sandboxes).is_ok();
+    let options = match has_sandbox {
+        true if has_home() => return,
+        true => "--home fork",
+        false if has_file_rules() => "--home fork --sandbox weak",
+        false => "--home fork --sandbox none",
+    };
+    let why = match has_sandbox {
+        true => {
+            "no home can be mounted here; in a copy of the project that comes into it at the end, it would start with"
+        }
+        false => {
+            "no sandbox can be made here; with less around it, which is said then, it would start with"
+        }
+    };
+    print_error(format_args!(
+        "  {why}\n    trumanfs agent {options} -- PROGRAM"
+    ));
+}
