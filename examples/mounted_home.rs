@@ -34,7 +34,12 @@ fn work() -> Result<(), Box<dyn Error>> {
     let program = words.next().ok_or("which program?")?;
 
     // Mounted by somebody already, or now, and then until `held` is dropped.
-    let held = client::hold(&store, None, client::HeldFor::Host, &|_: &Path| Ok(()))?;
+    let held = client::hold(
+        &store,
+        None,
+        (client::HeldFor::Host, &Default::default()),
+        &|_: &Path| Ok(()),
+    )?;
     let client = held.client();
     client.checkpoint("before the program")?;
     let status = Command::new(program)

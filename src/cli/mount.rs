@@ -132,6 +132,7 @@ pub(super) fn mount(mut args: MountArgs) -> Result<ExitReason> {
         mount: flags,
         owner: args.owner,
         hide: args.hide,
+        session_patterns: Default::default(),
         read_only: args.read_only,
         symlinks_inside: args.symlinks == SymlinksArg::Inside,
         list_trash: args.trash == TrashArg::Listed,

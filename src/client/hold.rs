@@ -18,7 +18,9 @@ use crate::name::EscapedBytes;
 use crate::world::root::{open_beneath, stat_fd};
 use crate::world::store::layout::SCRATCH;
 use crate::world::store::state::refuse_strangers;
-use crate::world::{KeepOptions, Root, WorldOptions, last_mounted_with, new_session_id};
+use crate::world::{
+    KeepOptions, Root, SessionPatterns, WorldOptions, last_mounted_with, new_session_id,
+};
 
 /// The time to wait for a home that is being unmounted, and for an answer of a daemon.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(10);
@@ -136,6 +138,31 @@ impl HomeHold {
         &self.scratch
     }
 
+    /// Checks that these patterns are in force.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with those that are not.
+    fn expect_patterns(&self, wanted: &SessionPatterns) -> Result<()> {
+        let known = &self.held.patterns;
+        let hide = wanted.hide.iter().filter(|one| !known.hide.contains(one));
+        let hide = hide.map(|one| format!("--hide {one}"));
+        let read_only = wanted.read_only.iter();
+        let read_only = read_only.filter(|one| !known.read_only.contains(one));
+        let read_only = read_only.map(|one| format!("--read-only {one}"));
+        let missing: Vec<String> = hide.chain(read_only).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Error::refused(
+            format!(
+                "{} is mounted already, without {}",
+                self.path.display(),
+                missing.join(" ")
+            ),
+            "Unmount it, or end what works there, and start this again.",
+        ))
+    }
+
     /// Returns whether the daemon is gone, and the home with it.
     pub fn is_lost(&self) -> bool {
         self.connection.has_ended()
@@ -144,15 +171,15 @@ impl HomeHold {
 
 /// Holds the home behind a TARGET. An unmounted store is mounted, with the options of its last mount, until its last
 /// holder is gone. `pinned` is the directory that TARGET must still be; `fits` is asked before anything is mounted,
-/// with the path by which the home will be known.
+/// with the path by which the home will be known. The home has these patterns besides.
 ///
 /// # Errors
-/// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked, and where TARGET is
-/// another directory by now.
+/// Those of [`Client::open`] and of mounting; [`Error::Refused`] where the daemon cannot be asked, where TARGET is
+/// another directory by now, and where the home is mounted already without one of the patterns.
 pub fn hold(
     target: &Path,
     pinned: Option<&PinnedDir>,
-    entered: HeldFor,
+    (entered, patterns): (HeldFor, &SessionPatterns),
     fits: &dyn Fn(&Path) -> Result<()>,
 ) -> Result<HomeHold> {
     let target = &*findable(target);
@@ -176,7 +203,7 @@ pub fn hold(
                 match served_client(dir)? {
                     Some(client) => client.hold(),
                     None => match fits(&held_home_path(target))
-                        .and_then(|()| mount(target, dir, entered))
+                        .and_then(|()| mount(target, dir, (entered, patterns)))
                     {
                         // Another request has mounted it meanwhile.
                         Err(_) if served_client(dir)?.is_some() => continue,
@@ -205,7 +232,11 @@ pub fn hold(
                 vanished += 1;
                 std::thread::sleep(ATTEMPT_PAUSE);
             }
-            held => return held,
+            held => {
+                let held = held?;
+                held.expect_patterns(patterns)?;
+                return Ok(held);
+            }
         }
     }
 }
@@ -341,7 +372,11 @@ fn as_ending(error: Error) -> Error {
 }
 
 /// Mounts a store for as long as somebody holds it, for the store's owner.
-fn mount(store: &Path, dir: &PinnedDir, entered: HeldFor) -> Result<()> {
+fn mount(
+    store: &Path,
+    dir: &PinnedDir,
+    (entered, patterns): (HeldFor, &SessionPatterns),
+) -> Result<()> {
     let store = std::path::absolute(store).map_err(|error| Error::io("getcwd", &error))?;
     // What somebody left behind who was killed together with the daemon.
     for home in registry::temporary_homes_of(&held_home_path(&store)) {
@@ -368,6 +403,7 @@ fn mount(store: &Path, dir: &PinnedDir, entered: HeldFor) -> Result<()> {
         owner: (is_root && owner != 0).then(|| owner.to_string()),
         hide: options.view.hide,
         read_only: options.view.read_only,
+        session_patterns: patterns.clone(),
         symlinks_inside: options.view.symlinks == crate::world::SymlinkPolicy::Inside,
         list_trash: options.view.list_trash,
         durable: options.durable,

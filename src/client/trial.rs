@@ -12,6 +12,7 @@ use super::target::Client;
 use crate::error::{Error, FailureKind, Result};
 use crate::mounts::unmount::unmount;
 use crate::mounts::{diagnosis, table};
+use crate::world::SessionPatterns;
 
 /// The remedy if the temporary directory is no place for a store.
 const OTHER_DIRECTORY: &str =
@@ -110,7 +111,10 @@ fn mount_store(store: &Path, entered: HeldFor) -> Result<HomeHold> {
             "Set TMPDIR to a directory outside of homes.",
         ));
     }
-    hold(store, None, entered, &|_| Ok(())).map_err(|error| match error.kind() {
+    hold(store, None, (entered, &SessionPatterns::default()), &|_| {
+        Ok(())
+    })
+    .map_err(|error| match error.kind() {
         // What the disk of the temporary directory cannot do says nothing of other disks.
         FailureKind::System => {
             let (what, _) = error.into_words();

@@ -14,7 +14,7 @@ use crate::name::{EscapedBytes, WorldPath};
 use crate::operator::review::{AcceptReport, AcceptRequest};
 use crate::operator::{merge, undo};
 use crate::world::store::layout::SOCKET;
-use crate::world::{PurgeResult, Run, RunId};
+use crate::world::{PurgeResult, Run, RunId, SessionPatterns};
 
 /// A request of a client.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -187,6 +187,9 @@ pub struct HeldHomeInfo {
     /// True if it is at no path: only sandboxes enter it.
     #[serde(default)]
     pub only_in_sandboxes: bool,
+    /// All patterns of hidden and read-only paths that are in force.
+    #[serde(default)]
+    pub patterns: SessionPatterns,
 }
 
 /// The state of a mount.

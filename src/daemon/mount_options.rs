@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mountpoint::HomeMountFlags;
 use crate::name::EscapedBytes;
-use crate::world::KeepOptions;
+use crate::world::{KeepOptions, SessionPatterns};
 
 /// The options of one mount.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct MountOptions {
     pub hide: Vec<String>,
     /// Patterns of read-only paths.
     pub read_only: Vec<String>,
+    /// Patterns for this session alone.
+    #[serde(default)]
+    pub session_patterns: SessionPatterns,
     /// True if symlinks that stay inside the store exist.
     pub symlinks_inside: bool,
     /// True if `.trash` is listed.

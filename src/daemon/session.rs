@@ -35,7 +35,8 @@ use crate::mounts::registry;
 use crate::name::{EscapedBytes, WorldPath, escape};
 use crate::world::store::state::refuse_strangers;
 use crate::world::{
-    FileOwnership, Id, Root, SymlinkPolicy, ViewOptions, World, WorldOptions, new_session_id,
+    FileOwnership, Id, Root, SessionPatterns, SymlinkPolicy, ViewOptions, World, WorldOptions,
+    new_session_id,
 };
 
 /// Mounts and serves a home until it is unmounted.
@@ -126,6 +127,7 @@ fn world_options(wanted: &MountOptions, checked: &PreflightResult, detached: boo
         copies_up: wanted.while_held,
         last_mount: None,
     }
+    .with_session_patterns(&wanted.session_patterns)
 }
 
 /// Makes what the requests share with the rest of the daemon, and what notices changes behind the mount.
@@ -325,6 +327,10 @@ fn holders_of(
         gid,
         read_only: wanted.mount.read_only,
         only_in_sandboxes: mount.is_detached(),
+        patterns: SessionPatterns {
+            hide: [&wanted.hide[..], &wanted.session_patterns.hide].concat(),
+            read_only: [&wanted.read_only[..], &wanted.session_patterns.read_only].concat(),
+        },
     };
     let owner = checked.owner.as_ref().map(|_| (uid, gid));
     HomeHolders::new(held, mount.clone(), owner, wanted.while_held)

@@ -16,7 +16,7 @@ use super::home_context::HomeContext;
 use super::mounted_home::MountedHome;
 use crate::client::{HeldFor, HomeHold, PinnedDir, RunRegistry, hold};
 use crate::error::{Error, Result};
-use crate::world::Root;
+use crate::world::{Root, SessionPatterns};
 
 /// A home that stays mounted while this lives.
 pub struct HeldHome {
@@ -39,7 +39,7 @@ impl HeldHome {
     pub fn open(
         target: &Path,
         pinned: Option<&PinnedDir>,
-        entered: HeldFor,
+        entered: (HeldFor, &SessionPatterns),
         fits: &dyn Fn(&Path) -> Result<()>,
         begin: &dyn Fn(&HomeHold),
     ) -> Result<HeldHome> {

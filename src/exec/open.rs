@@ -20,7 +20,7 @@ use super::program::ProgramHome;
 use crate::client::{self, Client, DirectorySite, HeldFor, RunRegistry};
 use crate::error::{Error, Result, reason};
 use crate::name::WorldPath;
-use crate::world::{Root, ViewOptions};
+use crate::world::{Root, SessionPatterns, ViewOptions};
 
 /// The longest time that a command waits for other commands that work on a store.
 const STORE_WAIT_LIMIT: Duration = Duration::from_secs(10);
@@ -109,8 +109,9 @@ pub fn open(root: &Path, access: &StoreAccess) -> Result<HomeContext> {
 /// As [`open`].
 pub fn open_held(root: &Path) -> Result<(HomeContext, Option<HeldHome>, Option<Error>)> {
     let mut unmounted = None;
+    let entered = (HeldFor::Host, &SessionPatterns::default());
     if client::site(root)? == DirectorySite::Store {
-        match HeldHome::open(root, None, HeldFor::Host, &|_| Ok(()), &|_| ()) {
+        match HeldHome::open(root, None, entered, &|_| Ok(()), &|_| ()) {
             Ok(held) => return Ok((let_in(root, held.place())?, Some(held), None)),
             Err(why) => unmounted = Some(why),
         }
@@ -131,7 +132,8 @@ fn not_let_in(home: &Path, error: Error) -> Error {
     if error.errno() != Errno::ACCESS {
         return error;
     }
-    let owner = client::hold(home, None, HeldFor::Host, &|_| Ok(())).map(|hold| hold.owner());
+    let entered = (HeldFor::Host, &SessionPatterns::default());
+    let owner = client::hold(home, None, entered, &|_| Ok(())).map(|hold| hold.owner());
     let whom = owner.map_or_else(
         |_| "another user".to_owned(),
         |(uid, _)| format!("user {uid}"),

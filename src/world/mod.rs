@@ -60,7 +60,7 @@ pub use keep::replace::{NewContent, version_path};
 pub use list::DirEntry;
 pub use located::LocatedNode;
 pub use open_state::{NoOpenState, OpenState, StartedVersion};
-pub use options::{FileOwnership, KeepOptions, WorldOptions};
+pub use options::{FileOwnership, KeepOptions, SessionPatterns, WorldOptions};
 pub use remove::RemovedNode;
 pub use rename::{RenameMode, RenameResult};
 pub use root::{Dir, Node, Root};

@@ -34,9 +34,18 @@ pub struct WorldOptions {
     /// True if files with a name outside the store are copied before any program changes them. Otherwise only programs
     /// of an executor are kept from changing the original.
     pub copies_up: bool,
-    /// The settings of the store's last mount, for work on an unmounted store, if a session names them
-    /// ([`World::open_offline`](super::World::open_offline)).
+    /// The settings for the `begin` record, where they are not those of these options: of the store's last mount, for work
+    /// on an unmounted store ([`World::open_offline`](super::World::open_offline)); without [`SessionPatterns`].
     pub last_mount: Option<MountSettings>,
+}
+
+/// Patterns that hold for one session, beside those of the mount: later sessions do not have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct SessionPatterns {
+    /// Patterns of hidden paths.
+    pub hide: Vec<String>,
+    /// Patterns of read-only paths.
+    pub read_only: Vec<String>,
 }
 
 /// The default size limit, in bytes, for copying files when they are opened for writing.
@@ -101,6 +110,20 @@ impl WorldOptions {
             last_mount: last,
             ..WorldOptions::default()
         }
+    }
+
+    /// Returns the options with patterns for this session: its `begin` record has the settings without them.
+    #[must_use]
+    pub fn with_session_patterns(mut self, patterns: &SessionPatterns) -> WorldOptions {
+        if *patterns == SessionPatterns::default() {
+            return self;
+        }
+        self.last_mount = Some(self.mounted_with());
+        self.view.hide.extend(patterns.hide.iter().cloned());
+        self.view
+            .read_only
+            .extend(patterns.read_only.iter().cloned());
+        self
     }
 
     /// Returns the settings that a mount with these options has in its `begin` record.

@@ -12,7 +12,7 @@ use super::super::argument_values::seconds;
 use super::super::execute::with_policy;
 use super::super::output::warn;
 use super::fork::check_in_place;
-use crate::client::{caches_of_tool, tools_with_caches};
+use crate::client::{SessionPatterns, caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
 use crate::exec::program::policy::{NetworkRule, PublishedPort};
@@ -40,6 +40,13 @@ pub(in crate::cli) struct AgentArgs {
     /// may be given several times. The git directory of a linked worktree comes along by itself
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) also: Vec<PathBuf>,
+    /// What the pattern names does not exist for the agent (gitignore syntax, relative to each directory that it may
+    /// change); may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(super) hide: Vec<String>,
+    /// What the pattern names it cannot change; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    pub(super) read_only: Vec<String>,
     /// Where the agent begins, from the home or below it [default: without --store, where this is called]
     #[arg(long, value_name = "D")]
     pub(super) cwd: Option<OsString>,
@@ -103,6 +110,16 @@ pub(in crate::cli) struct AgentArgs {
 fn backend(text: &str) -> std::result::Result<sandbox::BackendChoice, String> {
     let wrong = || format!("{text}: write it as auto, namespaces, bwrap, weak or none");
     sandbox::BackendChoice::from_any_name(text).ok_or_else(wrong)
+}
+
+impl AgentArgs {
+    /// Returns the patterns of what the agent does not see, and cannot change.
+    pub(super) fn patterns(&self) -> SessionPatterns {
+        SessionPatterns {
+            hide: self.hide.clone(),
+            read_only: self.read_only.clone(),
+        }
+    }
 }
 
 /// The profiles, as `--help` lists them.

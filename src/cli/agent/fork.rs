@@ -57,7 +57,13 @@ pub(super) fn open_home(
     launcher: Launcher,
 ) -> Result<ProgramHome> {
     if args.home != "fork" {
-        return ProgramHome::open(&place.store, directory, launcher);
+        return ProgramHome::open_with(&place.store, directory, &args.patterns(), launcher);
+    }
+    if !(args.hide.is_empty() && args.read_only.is_empty()) {
+        return Err(Error::usage(
+            "--hide and --read-only go not with --home fork: no rule of a home holds in a copy",
+            "Leave them out, or work in a copy without those files.",
+        ));
     }
     let mounted = || {
         Error::refused(

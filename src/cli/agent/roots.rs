@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::super::output::warn;
 use super::args::AgentArgs;
-use crate::client::{OuterGitDirectory, PinnedDir};
+use crate::client::{OuterGitDirectory, PinnedDir, SessionPatterns};
 use crate::error::{Error, Result};
 use crate::exec::program::ProgramHome;
 
@@ -59,7 +59,7 @@ pub(super) fn add_further_roots(
 ) -> Result<()> {
     for path in &args.also {
         let root = AgentRoot::look_up(path, None)?;
-        let added = programs.add_further(path, root.pinned.as_ref());
+        let added = programs.add_further(path, root.pinned.as_ref(), &args.patterns());
         roots.push(root);
         added?;
     }
@@ -83,7 +83,7 @@ pub(super) fn add_further_roots(
         return Ok(());
     }
     let root = AgentRoot::look_up(&git.path, None)?;
-    match programs.add_further(&git.path, root.pinned.as_ref()) {
+    match programs.add_further(&git.path, root.pinned.as_ref(), &SessionPatterns::default()) {
         Ok(()) => roots.push(root),
         Err(error) => {
             root.leave_as_found();

@@ -27,8 +27,8 @@ use crate::exec::held_home::HeldHome;
 use crate::exec::home_context::HomeContext;
 use crate::exec::mounted_home::MountedHome;
 use crate::name::escape;
-use crate::world::Root;
 use crate::world::store::layout::STATE;
+use crate::world::{Root, SessionPatterns};
 
 /// A home in which real programs run. It stays mounted while this lives.
 pub struct ProgramHome {
@@ -54,11 +54,26 @@ impl ProgramHome {
         pinned: Option<&PinnedDir>,
         launcher: Launcher,
     ) -> Result<ProgramHome> {
+        ProgramHome::open_with(target, pinned, &SessionPatterns::default(), launcher)
+    }
+
+    /// Opens the home behind a TARGET, as [`ProgramHome::open`]; these patterns hide and protect more as long as it is
+    /// mounted.
+    ///
+    /// # Errors
+    /// As [`ProgramHome::open`]; [`Error::Refused`] where it is mounted already without them.
+    pub fn open_with(
+        target: &Path,
+        pinned: Option<&PinnedDir>,
+        patterns: &SessionPatterns,
+        launcher: Launcher,
+    ) -> Result<ProgramHome> {
         let fits = |home: &Path| {
             sandbox::check_home(home).map_err(|error| Error::refused(error.to_string(), ""))
         };
         // A program will run, and its sandbox begins beside the rest of this.
-        let held = HeldHome::open(target, pinned, entered_by(&launcher), &fits, &|hold| {
+        let entered = (entered_by(&launcher), patterns);
+        let held = HeldHome::open(target, pinned, entered, &fits, &|hold| {
             prepare(&launcher, hold)
         })?;
         // The daemon answers, so its home can be looked at.
@@ -156,7 +171,12 @@ impl ProgramHome {
     /// # Errors
     /// As [`ProgramHome::open`]; [`Error::Refused`] where it lies in a home that they have already or around one, is for
     /// another user, or is read-only.
-    pub fn add_further(&mut self, target: &Path, pinned: Option<&PinnedDir>) -> Result<()> {
+    pub fn add_further(
+        &mut self,
+        target: &Path,
+        pinned: Option<&PinnedDir>,
+        patterns: &SessionPatterns,
+    ) -> Result<()> {
         ProgramHome::is_for(target)?;
         let HomeBacking::Mounted { runs, .. } = &self.backing else {
             return Err(Error::refused(
@@ -185,7 +205,7 @@ impl ProgramHome {
                 }
             }
         };
-        let entered = entered_by(&self.launcher);
+        let entered = (entered_by(&self.launcher), patterns);
         let held = HeldHome::open(target, pinned, entered, &fits, &|_| ())?;
         let home = held.hold.path();
         // Of one that is mounted already nobody was asked.

@@ -152,8 +152,8 @@ impl World {
 fn begin((root, lock): LockedStore, options: WorldOptions) -> Result<(World, Vec<StoreFinding>)> {
     let home = options.home.as_deref().map(crate::name::escape);
     let mounted_with = match home {
-        Some(_) => Some(options.mounted_with()),
-        None => options.last_mount.clone(),
+        Some(_) if options.last_mount.is_none() => Some(options.mounted_with()),
+        _ => options.last_mount.clone(),
     };
     let mut holder = StoreHolder::this_process(&options.session, home);
     holder.durable = options.durable;

@@ -5,6 +5,7 @@
 mod agent;
 mod agent_fork;
 mod agent_needs;
+mod agent_patterns;
 mod agent_power;
 mod audit;
 mod bounds;
