@@ -9,7 +9,7 @@ use crate::operator::point::{Operation, Point};
 use crate::operator::review::{
     AcceptReport, AcceptRequest, PathHunks, Review, ReviewScope, accept, newest,
 };
-use crate::operator::undo::edit::edit_file;
+use crate::operator::undo::edit::{EditReport, EditRequest, edit_file};
 use crate::operator::undo::{UndoReport, UndoRequest, UndoScope};
 use crate::world::Caller;
 
@@ -198,15 +198,22 @@ impl Client {
         let Some(request) = plan.edit.take().filter(|_| !dry_run) else {
             return Ok(plan.report);
         };
-        let edited = self.make_change(
+        Ok(plan.into_report(self.edit(&request)?))
+    }
+
+    /// Edits a file as an operator: a run of its own, which `redo` takes back.
+    ///
+    /// # Errors
+    /// As [`edit_file`].
+    pub fn edit(&self, request: &EditRequest) -> Result<EditReport> {
+        self.make_change(
             &ControlRequest::Edit(request.clone()),
             |answer| match answer {
                 ControlAnswer::Edited(edited) => Some(edited),
                 _ => None,
             },
-            |_, backend| edit_file(backend, &request, Caller::myself()),
-        )?;
-        Ok(plan.into_report(edited))
+            |_, backend| edit_file(backend, request, Caller::myself()),
+        )
     }
 
     /// Returns the undo that takes back what a review lists: these paths and what is below them, or everything.

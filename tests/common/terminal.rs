@@ -96,6 +96,20 @@ impl Terminal {
         rows.join("\n").trim_end().to_owned()
     }
 
+    /// Returns the columns in which a character stands, from the top row that has it.
+    pub(crate) fn columns_of(&self, wanted: &str) -> Vec<u16> {
+        let screen = self.parser.screen();
+        let (rows, columns) = screen.size();
+        let cells =
+            (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
+        let is_it = |(row, column): &(u16, u16)| {
+            screen
+                .cell(*row, *column)
+                .is_some_and(|cell| cell.contents() == wanted)
+        };
+        cells.filter(is_it).map(|(_, column)| column).collect()
+    }
+
     /// Returns whether the other screen of the two that terminals have is shown.
     pub(crate) fn is_alternate(&self) -> bool {
         self.parser.screen().alternate_screen()

@@ -48,6 +48,7 @@ mod report;
 mod review;
 mod runs;
 mod screen;
+mod screen_large;
 mod seals;
 mod space;
 mod strangers;

@@ -16,7 +16,7 @@ const AFTER_ESC: Duration = Duration::from_secs(1);
 
 /// Runs a line of the shell as a run of its own.
 #[track_caller]
-fn run(home: &Home, line: &str) {
+pub(super) fn run(home: &Home, line: &str) {
     let at = home.home().to_str().unwrap();
     let output = trumanfs(&["exec", "--root", at, "--", line]);
     assert!(output.status.success(), "{}", describe(&output));
@@ -38,7 +38,7 @@ fn four_files(store: &Path) {
 }
 
 /// Opens the screen of a home or a store.
-fn open(target: &Path, more: &[&str], size: (u16, u16)) -> Terminal {
+pub(super) fn open(target: &Path, more: &[&str], size: (u16, u16)) -> Terminal {
     let command = [&[binary(), "review", target.to_str().unwrap()], more].concat();
     Terminal::start(size.0, size.1, &command, &[])
 }
@@ -50,7 +50,7 @@ fn escape(person: &Terminal) {
 }
 
 #[track_caller]
-fn quit(mut person: Terminal) {
+pub(super) fn quit(mut person: Terminal) {
     person.types("q");
     let status = person.end();
     assert!(status.success(), "{status}:\n{}", person.screen());
@@ -279,7 +279,7 @@ fn a_whole_group_is_taken_back_or_accepted() {
     }
     // What no run did is a group as well, by its paths.
     person.types("g");
-    person.wait_for(">in no run (2)");
+    person.wait_for(">- in no run (2)");
     person.types("a");
     person.wait_for("accept all changes of 2 listed paths: in no run?");
     person.confirms("");

@@ -6,6 +6,9 @@ use crate::operator::past::{NameSlot, NodeId, NodeSet, RecordEffect};
 /// go.
 const REPETITION_WINDOW: usize = 4;
 
+/// The number of nodes that are followed as successors of one: a file that was saved more often is listed twice.
+const MAX_SUCCESSORS: usize = 100;
+
 /// A compact form of a [`ChangeSet`](crate::operator::past::ChangeSet).
 #[derive(Debug, Default)]
 pub(super) struct CompactChangeSet {
@@ -17,6 +20,9 @@ pub(super) struct CompactChangeSet {
     born: NodeSet,
     /// The trash: its entries are not compared.
     trash: Option<NodeId>,
+    /// The nodes that were replaced by another one at a name, each with that one, by node; only where a node that moved
+    /// before it was replaced is paired with its successor.
+    pub(super) replaced: Vec<(NodeId, NodeId)>,
 }
 
 impl CompactChangeSet {
@@ -81,6 +87,27 @@ impl CompactChangeSet {
     pub(super) fn meets(&self, other: &CompactChangeSet) -> bool {
         let has = |place: &NameSlot| self.places.binary_search(place).is_ok();
         other.places.iter().any(has) || other.nodes.iter().any(|node| self.nodes.contains(node))
+    }
+
+    /// Returns the nodes that took the place of a node, and those that took theirs.
+    pub(super) fn successors(&self, node: NodeId) -> Vec<NodeId> {
+        let mut found = vec![node];
+        let mut next = 0;
+        while let Some(node) = found.get(next).copied() {
+            let from = self.replaced.partition_point(|(of, _)| *of < node);
+            let of_node = self
+                .replaced
+                .iter()
+                .skip(from)
+                .take_while(|(of, _)| *of == node);
+            for (_, successor) in of_node {
+                if !found.contains(successor) && found.len() < MAX_SUCCESSORS {
+                    found.push(*successor);
+                }
+            }
+            next += 1;
+        }
+        found.split_off(1)
     }
 
     /// Sorts and deduplicates the names, so that those of one directory are looked up together.

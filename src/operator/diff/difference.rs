@@ -8,7 +8,7 @@ use crate::operator::past::{NodeAttributes, NodeId, PastContent, PastTree};
 use crate::operator::text::MAX_TEXT_BYTES;
 
 /// The change of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeStatus {
     /// Created.
@@ -135,6 +135,40 @@ impl NodeBytes {
             NodeBytes::File(content) => content.size(),
             NodeBytes::Target(target) => target.len() as u64,
         }
+    }
+
+    /// Reads a file of a tree; empty if it is missing, larger than `most`, or cannot be read.
+    ///
+    /// # Errors
+    /// Those of reading the disk.
+    pub(in crate::operator) fn read_small(
+        tree: &PastTree<'_>,
+        path: &WorldPath,
+        most: u64,
+    ) -> Result<Vec<u8>> {
+        let Some(node) = tree.resolve(path)? else {
+            return Ok(Vec::new());
+        };
+        if !tree.kind(node).is_file() {
+            return Ok(Vec::new());
+        }
+        match tree.content(node) {
+            Ok(content) if content.size() <= most => NodeBytes::File(content).read(),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns whether the content looks binary, as in git: a zero byte is among the first ones.
+    ///
+    /// # Errors
+    /// Those of `pread(2)`.
+    pub fn is_binary(&self) -> Result<bool> {
+        let NodeBytes::File(content) = self else {
+            return Ok(false);
+        };
+        let mut bytes = [0; LOOKED_AT];
+        let read = content.read_at(&mut bytes, 0)?;
+        Ok(bytes.iter().take(read).any(|byte| *byte == 0))
     }
 
     /// Reads all bytes.

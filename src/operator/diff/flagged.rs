@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ChangeStatus, Diff, TextPair};
+use super::{ChangeStatus, Diff, NodeBytes, TextPair};
 use crate::error::Result;
 use crate::name::{Name, WorldPath};
 
@@ -119,7 +119,7 @@ impl Diff<'_> {
         let mut dirs = Vec::new();
         for config in configs {
             let top = config.parent().and_then(|git| git.parent());
-            let text = self.text_after(&config)?;
+            let text = NodeBytes::read_small(&self.after, &config, MAX_CONFIG_BYTES)?;
             for path in hooks_paths(&text) {
                 let top = top.as_ref().map_or(&b""[..], WorldPath::bytes);
                 // One outside the store cannot be changed from the home.
@@ -127,23 +127,6 @@ impl Diff<'_> {
             }
         }
         Ok(dirs)
-    }
-
-    /// Reads a small file as it is after; one that is missing or cannot be read is empty.
-    fn text_after(&self, path: &WorldPath) -> Result<Vec<u8>> {
-        let Some(node) = self.after.resolve(path)? else {
-            return Ok(Vec::new());
-        };
-        if !self.after.kind(node).is_file() {
-            return Ok(Vec::new());
-        }
-        let Ok(content) = self.after.content(node) else {
-            return Ok(Vec::new());
-        };
-        if content.size() > MAX_CONFIG_BYTES {
-            return Ok(Vec::new());
-        }
-        super::NodeBytes::File(content).read()
     }
 }
 

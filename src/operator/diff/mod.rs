@@ -132,16 +132,36 @@ impl<'a> Diff<'a> {
     }
 
     /// Compares the names and nodes that wanted records changed between two points. `wanted` is asked for each effect
-    /// of each record, by session, the newest first.
+    /// of each record, by session, the newest first. A file that was moved and then saved anew, so that another node is
+    /// at its new name, is one renamed path.
     ///
     /// # Errors
     /// As [`Diff::between`].
     pub(in crate::operator) fn of_wanted(
         store: &'a Store,
         points: (&Point, &Point),
-        wanted: impl FnMut(&str, &Record, &RecordEffect) -> bool,
+        mut wanted: impl FnMut(&str, &Record, &RecordEffect) -> bool,
     ) -> Result<Diff<'a>> {
-        Diff::starting(Past::now(store)?, points, &WorldPath::root(), wanted)
+        let mut past = Past::now(store)?.without_actors();
+        let mut replaced = Vec::new();
+        let (after, mut asked, is_shared) =
+            Diff::back(&mut past, points, |session, record, effect| {
+                let is_wanted = wanted(session, record, effect);
+                if let RecordEffect::Name {
+                    before: Some(before),
+                    after: Some(after),
+                    ..
+                } = effect
+                    && is_wanted
+                {
+                    replaced.push((*before, *after));
+                }
+                is_wanted
+            })?;
+        replaced.sort_unstable();
+        asked.replaced = replaced;
+        let trees = (past.into_tree(), after);
+        Diff::of_trees(trees, (asked, is_shared), &WorldPath::root(), true)
     }
 
     /// Goes back to the later point and from there to the earlier one, and compares the names and nodes that the wanted

@@ -195,6 +195,7 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
             }
         }
         // then another node at the same name,
+        let mut left = Vec::new();
         for (number, was) in lost {
             paired.insert(was.node);
             let is = instead.get(&number).copied();
@@ -206,10 +207,11 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
             if self.is_below(was.spot) {
                 match is {
                     Some((_, is)) => self.pair(was, is, true)?,
-                    None => self.found.push(CompactDifference::removal(was)),
+                    None => left.push(was),
                 }
             }
         }
+        self.pair_with_successors(left, &come, &mut taken, &mut paired)?;
         // then new names,
         for (number, is) in come.into_iter().enumerate() {
             if !taken.contains(&number) {
@@ -226,6 +228,43 @@ impl<'t, 'a> NameDiffer<'t, 'a> {
             order.then_with(|| a.is_addition().cmp(&b.is_addition()))
         });
         self.found = found;
+        Ok(())
+    }
+
+    /// Pairs files that were moved and then replaced with the file that has come to the new name; the others are
+    /// removals.
+    fn pair_with_successors(
+        &mut self,
+        left: Vec<PlacedNode>,
+        come: &[PlacedNode],
+        taken: &mut HashSet<usize>,
+        paired: &mut NodeSet,
+    ) -> Result<()> {
+        let mut places: HashMap<NodeId, usize, NumberHash> = HashMap::default();
+        if !self.asked.replaced.is_empty() && !left.is_empty() {
+            let free = come
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| !taken.contains(at));
+            places.extend(free.map(|(at, thing)| (thing.node, at)));
+        }
+        for was in left {
+            let successors = match places.is_empty() {
+                true => Vec::new(),
+                false => self.asked.successors(was.node),
+            };
+            let is_file = |node: NodeId| self.after.kind(node).is_file();
+            let mut found = successors.into_iter().filter(|node| is_file(*node));
+            let found = found.find_map(|node| places.remove(&node));
+            match found.and_then(|at| Some((at, *come.get(at)?))) {
+                Some((at, is)) if self.before.kind(was.node).is_file() => {
+                    taken.insert(at);
+                    paired.insert(is.node);
+                    self.pair(was, is, true)?;
+                }
+                _ => self.found.push(CompactDifference::removal(was)),
+            }
+        }
         Ok(())
     }
 

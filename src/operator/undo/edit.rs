@@ -29,7 +29,7 @@ pub struct ByteSplice {
 }
 
 /// A request to edit a file.
-#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EditRequest {
     /// The command in words, for the record.
     pub what: String,

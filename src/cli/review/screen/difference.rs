@@ -16,8 +16,8 @@ use crate::operator::text::{Hunk, LineSign, MAX_TEXT_BYTES, TextComparison};
 
 /// The number of lines of a difference that are shown at most.
 const MAX_SHOWN_LINES: usize = 20_000;
-/// The number of bytes of a line that are looked at: more than a screen is wide.
-const MAX_LINE_BYTES: usize = 2_000;
+/// The number of bytes of a line that are shown: many times what a screen is wide.
+const MAX_LINE_BYTES: usize = 4_000;
 /// The distance between tab stops, in columns.
 const TAB_COLUMNS: usize = 8;
 
@@ -206,7 +206,10 @@ impl ShownDifference {
 
 /// Returns a line as text that does not act on a terminal, with spaces for tabs.
 pub(super) fn expand_tabs_safely(line: &[u8]) -> String {
-    let line = line.get(..MAX_LINE_BYTES).unwrap_or(line);
+    let (line, is_cut) = match line.get(..MAX_LINE_BYTES) {
+        Some(cut) if line.len() > MAX_LINE_BYTES => (whole_characters(cut), true),
+        _ => (line, false),
+    };
     let mut text = String::new();
     for (number, part) in line.split(|byte| *byte == b'\t').enumerate() {
         if number > 0 {
@@ -215,7 +218,22 @@ pub(super) fn expand_tabs_safely(line: &[u8]) -> String {
         }
         text.push_str(&escape_for_terminal(&escape_keeping_backslash(part), false));
     }
+    if is_cut {
+        text.push_str(" …");
+    }
     text
+}
+
+/// Returns bytes without the part of a character at their end that is whole only in what follows.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    let start = bytes.iter().rposition(|byte| byte & 0xc0 != 0x80);
+    let is_part = start.is_some_and(|start| {
+        let last = bytes.get(start..).unwrap_or_default();
+        matches!(std::str::from_utf8(last), Err(error) if error.error_len().is_none())
+    });
+    bytes
+        .get(..start.filter(|_| is_part).unwrap_or(bytes.len()))
+        .unwrap_or(bytes)
 }
 
 #[cfg(test)]
@@ -232,6 +250,12 @@ mod tests {
         ] {
             assert_eq!(expand_tabs_safely(line), text);
         }
-        assert_eq!(expand_tabs_safely(&[b'x'; 5000]).len(), MAX_LINE_BYTES);
+        let cut = format!("{} …", "x".repeat(MAX_LINE_BYTES));
+        assert_eq!(expand_tabs_safely(&[b'x'; 9000]), cut);
+        let wide = "日".repeat(MAX_LINE_BYTES);
+        assert_eq!(
+            expand_tabs_safely(wide.as_bytes()),
+            format!("{} …", "日".repeat(MAX_LINE_BYTES / 3))
+        );
     }
 }

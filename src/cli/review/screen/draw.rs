@@ -7,7 +7,7 @@ use ratatui::text::Span;
 
 use super::super::super::output::{TextStyle, count};
 use super::difference::expand_tabs_safely;
-use super::keys::KEY_BINDINGS;
+use super::keys::{KEY_BINDINGS, ROW_SIGNS};
 use super::state::{OpenPrompt, PaneHeights, ScreenState, TextPurpose, WorkerActivity};
 use super::style::ScreenStyles;
 use super::text::{blank, end_of, put, row, wrapped};
@@ -17,6 +17,9 @@ use super::{list, pane};
 const MIN_WIDE_COLUMNS: u16 = 100;
 /// The smallest screen that shows anything.
 const MIN_SCREEN_SIZE: (u16, u16) = (40, 10);
+/// The columns of the keys in the help.
+const KEY_COLUMNS: u16 = 12;
+const KEY_WIDTH: usize = 11;
 /// The most rows that a message may take.
 const MAX_MESSAGE_ROWS: u16 = 4;
 /// The areas of the screen.
@@ -136,7 +139,9 @@ fn draw_header(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &m
     }
     match (state.busy, &state.listing) {
         (Some(WorkerActivity::Changing), _) => text.push_str("  [working…]"),
-        (Some(WorkerActivity::Reading), _) | (None, None) => text.push_str("  [reading…]"),
+        (Some(WorkerActivity::Reading | WorkerActivity::Opening), _) | (None, None) => {
+            text.push_str("  [reading…]")
+        }
         (None, Some(_)) => {}
     }
     // Of a long path the end is what it is known by, and the rest of the line has to be seen.
@@ -215,15 +220,27 @@ fn draw_footer(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &m
     }
 }
 
+/// Returns the lines of the help: the keys, what the letters of a row mean, and its tags.
+fn help_lines(width: u16) -> Vec<String> {
+    let room = usize::from(width.saturating_sub(4 + KEY_COLUMNS)).max(1);
+    let rows = KEY_BINDINGS
+        .iter()
+        .map(|binding| (binding.named, binding.does))
+        .chain(ROW_SIGNS);
+    let lines = rows.flat_map(|(named, does)| {
+        let lines = wrapped(does, room).into_iter().enumerate();
+        lines.map(move |(at, line)| {
+            let named = if at == 0 { named } else { "" };
+            format!("{named:KEY_WIDTH$} {line}")
+        })
+    });
+    lines.collect()
+}
+
 /// The overlay above everything: the help, or a text to be read.
 fn draw_overlay(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
     let (title, lines, top): (_, Vec<String>, _) = match &state.asked {
-        OpenPrompt::Help { top } => {
-            let lines = KEY_BINDINGS
-                .iter()
-                .map(|binding| format!("{:11} {}", binding.named, binding.does));
-            ("keys", lines.collect(), *top)
-        }
+        OpenPrompt::Help { top } => ("keys", help_lines(area.width), *top),
         OpenPrompt::Read { title, lines, top } => {
             let width = usize::from(area.width.saturating_sub(4)).max(1);
             let lines = lines

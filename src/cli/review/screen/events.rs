@@ -1,10 +1,18 @@
 //! Handlers of keys and of worker events: the changes that each makes to the state.
 
+use std::collections::BTreeSet;
+
+use super::super::super::output::count;
 use super::keys::{Key, KeyAction, action};
 use super::state::{
     FocusedPane, OpenPrompt, ScreenEffect, ScreenState, TextPurpose, WorkerActivity,
 };
-use super::worker_messages::{ActionOutcome, ReviewAction, ReviewListing, WorkerEvent};
+use super::worker_messages::{
+    ActionOutcome, ListedPath, ReviewAction, ReviewListing, SeenChange, WorkerEvent,
+};
+
+/// The lines of the help on a narrow screen, about.
+const MAX_HELP_LINES: usize = 80;
 
 impl ScreenState {
     /// Does what a key says.
@@ -26,7 +34,7 @@ impl ScreenState {
                 Vec::new()
             }
             OpenPrompt::Help { top } => {
-                if let Some(top) = scroll_position(key, top, super::keys::KEY_BINDINGS.len()) {
+                if let Some(top) = scroll_position(key, top, MAX_HELP_LINES) {
                     self.asked = OpenPrompt::Help { top };
                 }
                 Vec::new()
@@ -46,7 +54,15 @@ impl ScreenState {
             KeyAction::PageUp => return self.scroll(-page),
             KeyAction::First => return self.scroll(isize::MIN),
             KeyAction::Last => return self.scroll(isize::MAX),
-            KeyAction::Into => self.go_in(),
+            KeyAction::Into => return self.go_in(),
+            KeyAction::Right => return self.go_right(),
+            KeyAction::Left => return self.go_left(),
+            KeyAction::MoveRight => return self.move_sideways(true),
+            KeyAction::MoveLeft => return self.move_sideways(false),
+            KeyAction::FoldAll => return self.fold_all(),
+            KeyAction::Mark => return self.mark(),
+            KeyAction::Unmark => self.marked.clear(),
+            KeyAction::Edit => return self.begin_edit(),
             KeyAction::Back => self.focus = FocusedPane::List,
             KeyAction::Accept => self.ask_to_decide(true),
             KeyAction::Reject => self.ask_to_decide(false),
@@ -98,6 +114,17 @@ impl ScreenState {
                 }
                 Vec::new()
             }
+            WorkerEvent::Described(described) => {
+                let described = described.into_iter();
+                self.tags.extend(described.map(|row| (row.of, row.tags)));
+                Vec::new()
+            }
+            WorkerEvent::Editable(text) => {
+                if self.busy == Some(WorkerActivity::Opening) {
+                    self.busy = None;
+                }
+                vec![ScreenEffect::Edit(text)]
+            }
             WorkerEvent::Done(outcome, listing) => self.note_outcome(outcome, listing),
             WorkerEvent::Failed(what) => {
                 self.busy = None;
@@ -111,22 +138,42 @@ impl ScreenState {
         if self.busy == Some(WorkerActivity::Reading) {
             self.busy = None;
         }
-        let (selected, before) = (self.selection(), self.concerned());
+        let asked = match &self.asked {
+            OpenPrompt::Sure { action, .. } => !matches!(action, ReviewAction::Undo(_)),
+            _ => false,
+        };
+        let before = asked.then(|| self.concerned());
+        let selected = self.selection();
         // A difference of another point must not be taken for one of this.
         if self.shown_point() != listing.at.as_deref() {
             self.shown = None;
         }
         self.listing = Some(listing);
+        // A request for tags may have been about the list before.
+        self.tags.retain(|_, tags| !tags.is_empty());
+        self.drop_stale_marks();
         self.arrange(selected);
         // Somebody who is asked about something must see what it has become. What was done here stays what it is.
-        if let OpenPrompt::Sure { action, .. } = &self.asked
-            && !matches!(action, ReviewAction::Undo(_))
-            && (before.is_empty() || self.concerned() != before)
-        {
+        if before.is_some_and(|before| before.is_empty() || self.concerned() != before) {
             self.asked = OpenPrompt::Nothing;
             self.message = "it has changed meanwhile: look again".to_owned();
         }
         self.request_difference()
+    }
+
+    /// Unmarks what is not as it was when it was marked, and says so.
+    fn drop_stale_marks(&mut self) {
+        if self.marked.is_empty() {
+            return;
+        }
+        let listed = self.listing.iter().flat_map(|listing| &listing.items);
+        let seen = listed.map(ListedPath::seen);
+        let left: BTreeSet<SeenChange> = seen.filter(|seen| self.marked.contains(seen)).collect();
+        let lost = self.marked.len() - left.len();
+        if lost > 0 {
+            self.message = format!("{} changed meanwhile: unmarked", count(lost as u64, "path"));
+        }
+        self.marked = left;
     }
 
     fn note_outcome(
@@ -152,7 +199,7 @@ impl ScreenState {
         effects
     }
 
-    fn read(&mut self, title: &'static str, lines: Vec<String>) {
+    pub(super) fn read(&mut self, title: &'static str, lines: Vec<String>) {
         let lines = lines
             .iter()
             .flat_map(|line| line.lines())

@@ -31,7 +31,15 @@ pub(super) enum KeyAction {
     First,
     Last,
     Into,
+    Right,
+    Left,
     Back,
+    MoveRight,
+    MoveLeft,
+    FoldAll,
+    Mark,
+    Unmark,
+    Edit,
     Accept,
     Reject,
     Search,
@@ -79,7 +87,7 @@ const fn binding(
 use Key::{Char, Ctrl};
 
 /// Every key, in the order of the help. What the footer names comes in this order, as far as there is room.
-pub(super) const KEY_BINDINGS: [KeyBinding; 21] = [
+pub(super) const KEY_BINDINGS: [KeyBinding; 29] = [
     binding(&[Char('?')], KeyAction::Help, "?", "this help", "help"),
     binding(
         &[Char('q'), Ctrl('c'), Ctrl('d')],
@@ -92,14 +100,14 @@ pub(super) const KEY_BINDINGS: [KeyBinding; 21] = [
         &[Char('a')],
         KeyAction::Accept,
         "a",
-        "accept: the path, the group, or in the difference the hunk",
+        "accept: what is marked, else the path, the group, or in the difference the hunk",
         "accept",
     ),
     binding(
         &[Char('r')],
         KeyAction::Reject,
         "r",
-        "take back: the path, the group, or the hunk",
+        "take back: what is marked, else the path, the group, or the hunk",
         "take back",
     ),
     binding(
@@ -110,11 +118,33 @@ pub(super) const KEY_BINDINGS: [KeyBinding; 21] = [
         "undo",
     ),
     binding(
-        &[Key::Enter, Key::Right, Key::Tab, Char('l')],
+        &[Key::Enter, Key::Tab],
         KeyAction::Into,
-        "Enter →",
-        "into the difference, hunk by hunk",
-        "hunks",
+        "Enter",
+        "into the difference, hunk by hunk; on a heading: fold or unfold",
+        "open",
+    ),
+    binding(
+        &[Char('m')],
+        KeyAction::Mark,
+        "m",
+        "mark or unmark the path, or all paths of the group",
+        "mark",
+    ),
+    binding(&[Char('M')], KeyAction::Unmark, "M", "unmark all", ""),
+    binding(
+        &[Char('z')],
+        KeyAction::FoldAll,
+        "z",
+        "fold everything, or unfold everything",
+        "fold",
+    ),
+    binding(
+        &[Char('e')],
+        KeyAction::Edit,
+        "e",
+        "edit the file as it is now with $VISUAL or $EDITOR, and record that as yours",
+        "edit",
     ),
     binding(
         &[Char('b')],
@@ -145,9 +175,31 @@ pub(super) const KEY_BINDINGS: [KeyBinding; 21] = [
         "",
     ),
     binding(
-        &[Key::Escape, Key::Left, Char('h')],
+        &[Key::Right, Char('l')],
+        KeyAction::Right,
+        "→ l",
+        "unfold, or into the difference; there, to its right",
+        "",
+    ),
+    binding(
+        &[Key::Left, Char('h')],
+        KeyAction::Left,
+        "← h",
+        "fold, or to the heading above; in the difference, to its left, then back",
+        "",
+    ),
+    binding(
+        &[Char('>')],
+        KeyAction::MoveRight,
+        ">",
+        "move the difference, to see what is right of it",
+        "",
+    ),
+    binding(&[Char('<')], KeyAction::MoveLeft, "<", "move it back", ""),
+    binding(
+        &[Key::Escape],
         KeyAction::Back,
-        "Esc ←",
+        "Esc",
         "back to the list",
         "",
     ),
@@ -208,6 +260,33 @@ pub(super) const KEY_BINDINGS: [KeyBinding; 21] = [
         "^Z",
         "back to the shell; `fg` comes back here",
         "",
+    ),
+];
+
+/// The signs of a row, for the help.
+pub(super) const ROW_SIGNS: [(&str, &str); 11] = [
+    ("", ""),
+    ("A M R D", "added, modified, renamed, removed"),
+    (
+        "+ -",
+        "a heading that is folded, or not, with its number of paths",
+    ),
+    ("*", "marked"),
+    ("!", "to be looked at first; accepted only by itself"),
+    (
+        "runs",
+        "runs on your machine: git runs it, or programs that it names",
+    ),
+    ("out", "a link leads out of the project there"),
+    (
+        "exec setid",
+        "a program that is new, or has become one; one with its owner's rights",
+    ),
+    ("mode owner", "permissions, or owner and group, differ"),
+    ("bin", "a binary content"),
+    (
+        "link special",
+        "a symbolic link; no file, directory or link",
     ),
 ];
 

@@ -34,20 +34,21 @@ pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer
         .as_ref()
         .and_then(|listing| listing.items.iter().map(|item| item.time).max());
     let rows = state.rows.iter().enumerate().skip(state.top);
-    for (place, (at, row_of)) in rows.take(usize::from(area.height)).enumerate() {
+    for (place, (at, (row_of, depth))) in rows.take(usize::from(area.height)).enumerate() {
         let area = row(area, place);
         let is_selected = at == state.selected;
         let marker = if is_selected { ">" } else { " " };
         put(buffer, area, 0, marker, Look::default());
+        let indent = u16::try_from(depth.saturating_mul(2)).unwrap_or(u16::MAX);
+        let indent = indent.min(area.width / 3) + 1;
         match row_of {
             ListRow::Group(group) => {
-                if let Some(group) = state.groups.get(*group) {
-                    heading(group, styles, area, buffer);
+                if let Some(group) = state.arrangement.groups.get(*group) {
+                    heading(state, group, indent, styles, area, buffer);
                 }
             }
             ListRow::Item(item) => {
                 if let Some(item) = state.item(*item) {
-                    let indent = if state.groups.is_empty() { 1 } else { 3 };
                     line(state, item, (indent, day), styles, area, buffer);
                 }
             }
@@ -58,23 +59,44 @@ pub(super) fn draw(state: &ScreenState, styles: ScreenStyles, area: Rect, buffer
     }
 }
 
-fn heading(group: &PathGroup, styles: ScreenStyles, area: Rect, buffer: &mut Buffer) {
+/// `+/src/ (120)`, or with `-` if it is unfolded; `*` if all of it is marked.
+fn heading(
+    state: &ScreenState,
+    group: &PathGroup,
+    indent: u16,
+    styles: ScreenStyles,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let command = group
         .command
         .as_ref()
         .map(|command| format!(" {command}"))
         .unwrap_or_default();
-    let text = format!("{} ({}){command}", group.title, group.items.len());
+    let sign = if state.folds.is_folded(group) {
+        "+"
+    } else {
+        "-"
+    };
+    let marked = match state.marked_in(group) {
+        0 => String::new(),
+        number => format!(" *{number}"),
+    };
+    let text = format!(
+        "{sign} {} ({}){marked}{command}",
+        group.title,
+        group.range.len()
+    );
     put(
         buffer,
         area,
-        1,
+        indent,
         &expand_tabs_safely(text.as_bytes()),
         styles.look_of(TextStyle::Heading),
     );
 }
 
-/// `M /src/main.rs            npm 4k2m 10:15`; a flagged path begins with `!`.
+/// `M /src/main.rs            npm 4k2m 10:15`; a flagged path begins with `!`, a marked one with `*`.
 fn line(
     state: &ScreenState,
     item: &ListedPath,
@@ -83,6 +105,16 @@ fn line(
     area: Rect,
     buffer: &mut Buffer,
 ) {
+    let seen = item.seen();
+    if state.marked.contains(&seen) {
+        put(
+            buffer,
+            area,
+            indent - 1,
+            "*",
+            styles.look_of(TextStyle::Heading),
+        );
+    }
     let (letter, style) = letter(item.status);
     let letter = letter.to_string();
     let from = put(buffer, area, indent, &letter, styles.look_of(style)) + 1;
@@ -91,19 +123,42 @@ fn line(
     } else {
         0
     };
+    let tags = state
+        .tags
+        .get(&seen)
+        .map_or(&[][..], Vec::as_slice)
+        .join(" ");
+    // The path is what the row is known by.
     let room = area.width.saturating_sub(from + about + 1);
+    let tag_room = u16::try_from(tags.len() + 1).unwrap_or(u16::MAX);
+    let tag_room = if tags.is_empty() || tag_room > room / 2 {
+        0
+    } else {
+        tag_room
+    };
+    let room = room - tag_room;
     let mark = if item.flag.is_some() { "! " } else { "" };
     let path = expand_tabs_safely(format!("{mark}{}", item.path).as_bytes());
-    put(
+    let area_of_path = Rect {
+        width: from + room,
+        ..area
+    };
+    let end = put(
         buffer,
-        Rect {
-            width: from + room,
-            ..area
-        },
+        area_of_path,
         from,
         &end_of(&path, room),
         Look::default(),
     );
+    if tag_room > 0 {
+        put(
+            buffer,
+            area,
+            end + 1,
+            &tags,
+            styles.look_of(TextStyle::Removed),
+        );
+    }
     if about > 0 {
         let who = state
             .listing

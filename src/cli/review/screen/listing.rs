@@ -15,6 +15,8 @@ pub(super) fn make_listing(review: &Review<'_>, number: u64, at: Option<String>)
         at,
         ..ReviewListing::default()
     };
+    // Without the classes nothing is folded for them.
+    let classes = review.classes().unwrap_or_default();
     let mut places: HashMap<ChangeAuthor, usize> = HashMap::new();
     for place in 0..review.len() {
         let Some((status, path)) = review.path(place) else {
@@ -43,6 +45,7 @@ pub(super) fn make_listing(review: &Review<'_>, number: u64, at: Option<String>)
             path,
             status,
             flag: review.flag(place),
+            class: classes.get(place).copied().unwrap_or_default(),
             who: who.unwrap_or(usize::MAX),
             time: last.map_or(0, |(_, time)| time),
         });

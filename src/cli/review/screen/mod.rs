@@ -6,6 +6,7 @@
 
 mod difference;
 mod draw;
+mod editor;
 mod events;
 mod groups;
 mod key_guard;
@@ -17,6 +18,7 @@ mod navigation;
 mod pane;
 mod prompts;
 mod reviewed_store;
+mod row_tags;
 mod state;
 mod style;
 mod terminal;
@@ -64,6 +66,9 @@ pub(super) fn show(subject: ReviewSubject, title: String, colour: bool) -> Resul
             drawn => drawn?,
         }
         guard.note_drawn(state.question(), Instant::now());
+        if let Some(request) = state.request_tags() {
+            work.send(request);
+        }
         for event in terminal.wait(work.wake_fd(), guard.time_left(Instant::now()))? {
             let effects = match event {
                 ScreenEvent::Key(_) if !guard.admits(state.question(), Instant::now()) => {
@@ -97,6 +102,12 @@ pub(super) fn show(subject: ReviewSubject, title: String, colour: bool) -> Resul
                     ScreenEffect::Request(order) => work.send(order),
                     ScreenEffect::Redraw => terminal.clear()?,
                     ScreenEffect::Suspend => ask_to_stop(),
+                    ScreenEffect::Edit(text) => {
+                        let edited = terminal.lend(|| editor::edit(&text))?;
+                        if let Some(order) = state.note_edited(edited) {
+                            work.send(order);
+                        }
+                    }
                     ScreenEffect::Quit => return Ok(ScreenExit::Quit),
                 }
             }

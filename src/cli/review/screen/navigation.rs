@@ -1,8 +1,13 @@
 //! Moving through the list and through a difference.
 
-use super::groups::{ListRow, arrange};
+use super::groups::{Arrangement, ListRow, PathGroup};
 use super::state::{FocusedPane, ListSelection, ScreenEffect, ScreenState};
-use super::worker_messages::{ReviewListing, WorkerRequest};
+use super::worker_messages::{ListedPath, ReviewListing, WorkerRequest};
+
+/// The columns by which a difference moves sideways.
+const SIDEWAYS_COLUMNS: usize = 8;
+/// A difference does not move further: its lines are cut before.
+const MAX_SIDEWAYS: usize = 4_000;
 
 impl ScreenState {
     pub(super) fn page_rows(&self) -> isize {
@@ -49,11 +54,154 @@ impl ScreenState {
         }
     }
 
-    pub(super) fn go_in(&mut self) {
+    /// Goes into the difference, or folds or unfolds a heading.
+    pub(super) fn go_in(&mut self) -> Vec<ScreenEffect> {
+        if let Some(group) = self.selected_group() {
+            let is_folded = self.folds.is_folded(group);
+            return self.fold_selected(!is_folded);
+        }
         // It may not be read yet.
         if self.selected_item().is_some() {
             self.focus = FocusedPane::Difference;
         }
+        Vec::new()
+    }
+
+    /// To the right: unfolds, goes into the difference, or moves it.
+    pub(super) fn go_right(&mut self) -> Vec<ScreenEffect> {
+        if self.focus == FocusedPane::Difference {
+            return self.move_sideways(true);
+        }
+        match self.selected_group() {
+            Some(group) if self.folds.is_folded(group) => self.fold_selected(false),
+            Some(_) => self.step(1),
+            None => self.go_in(),
+        }
+    }
+
+    /// To the left: moves the difference back, leaves it, or folds.
+    pub(super) fn go_left(&mut self) -> Vec<ScreenEffect> {
+        if self.focus == FocusedPane::Difference {
+            if self.sideways == 0 {
+                self.focus = FocusedPane::List;
+                return Vec::new();
+            }
+            return self.move_sideways(false);
+        }
+        match self.selected_group() {
+            Some(group) if !self.folds.is_folded(group) => self.fold_selected(true),
+            _ => match self.heading_above() {
+                Some(row) => self.select(row),
+                None => Vec::new(),
+            },
+        }
+    }
+
+    pub(super) fn move_sideways(&mut self, is_right: bool) -> Vec<ScreenEffect> {
+        self.sideways = if is_right {
+            (self.sideways + SIDEWAYS_COLUMNS).min(MAX_SIDEWAYS)
+        } else {
+            self.sideways.saturating_sub(SIDEWAYS_COLUMNS)
+        };
+        Vec::new()
+    }
+
+    /// Returns the row of the heading that the selected row is below.
+    fn heading_above(&self) -> Option<usize> {
+        let depth = self.rows.get(self.selected)?.1.checked_sub(1)?;
+        self.rows
+            .iter()
+            .take(self.selected)
+            .rposition(|(row, at)| matches!(row, ListRow::Group(_)) && *at == depth)
+    }
+
+    fn fold_selected(&mut self, is_folded: bool) -> Vec<ScreenEffect> {
+        let Some(ListRow::Group(at)) = self.selected_row() else {
+            return Vec::new();
+        };
+        if let Some(group) = self.arrangement.groups.get(at) {
+            self.folds.fold(group, is_folded);
+        }
+        // The rows above it stay what they are.
+        self.rows = self.arrangement.rows(&self.folds);
+        Vec::new()
+    }
+
+    /// Folds everything, or unfolds everything where nothing is left to fold.
+    pub(super) fn fold_all(&mut self) -> Vec<ScreenEffect> {
+        let mut groups = self.arrangement.groups.iter();
+        let is_folded = groups.any(|group| !self.folds.is_folded(group));
+        let selected = match self.selected_item() {
+            Some(_) if is_folded => {
+                let around = self.selected_place().into_iter();
+                let outer = around
+                    .flat_map(|at| self.arrangement.groups_around(at))
+                    .next();
+                outer.map(|(_, group)| ListSelection::Group(group.title.clone()))
+            }
+            _ => None,
+        };
+        let selected = selected.unwrap_or_else(|| self.selection());
+        self.folds.fold_all(is_folded);
+        self.arrange(selected);
+        self.request_difference()
+    }
+
+    /// Marks or unmarks the selected path, or all paths of the selected group, and goes on.
+    pub(super) fn mark(&mut self) -> Vec<ScreenEffect> {
+        let meant: Vec<_> = match self.selected_group() {
+            // What is flagged is decided on by itself.
+            Some(group) => {
+                let items = self.items_of(group).filter(|item| item.flag.is_none());
+                items.map(ListedPath::seen).collect()
+            }
+            None => self
+                .selected_item()
+                .map(ListedPath::seen)
+                .into_iter()
+                .collect(),
+        };
+        if meant.iter().all(|seen| self.marked.contains(seen)) {
+            for seen in &meant {
+                self.marked.remove(seen);
+            }
+        } else {
+            self.marked.extend(meant);
+        }
+        self.focus = FocusedPane::List;
+        self.step(1)
+    }
+
+    /// Returns the place of the selected row in the order of the list.
+    fn selected_place(&self) -> Option<usize> {
+        match self.selected_row()? {
+            ListRow::Group(at) => Some(self.arrangement.groups.get(at)?.range.start),
+            ListRow::Item(item) => self.arrangement.order.iter().position(|at| *at == item),
+        }
+    }
+
+    /// Unfolds the headings around a place of the order, and selects its row.
+    fn reveal(&mut self, at: usize) -> Vec<ScreenEffect> {
+        let around = self.arrangement.groups_around(at);
+        let folded = around.filter(|(_, group)| self.folds.is_folded(group));
+        let folded: Vec<&PathGroup> = folded.map(|(_, group)| group).collect();
+        let is_new = !folded.is_empty();
+        for group in folded {
+            self.folds.fold(group, false);
+        }
+        if is_new {
+            self.rows = self.arrangement.rows(&self.folds);
+        }
+        let item = self.arrangement.order.get(at).copied().map(ListRow::Item);
+        let row = self.rows.iter().position(|(row, _)| Some(*row) == item);
+        let row = row.unwrap_or(self.selected);
+        self.focus = FocusedPane::List;
+        if is_new {
+            // Another row is at the same place.
+            self.selected = row;
+            return self.request_difference();
+        }
+        self.select(row)
     }
 
     /// Selects a row, and has its difference read.
@@ -71,6 +219,7 @@ impl ScreenState {
         let path = self.selected_item().map(|item| item.path.clone());
         if self.shown.as_ref().map(|shown| &shown.path) != path.as_ref() {
             (self.hunk, self.first_line, self.focus) = (0, 0, FocusedPane::List);
+            self.sideways = 0;
         }
         let order = path.map(|path| ScreenEffect::Request(WorkerRequest::Show(path)));
         order.into_iter().collect()
@@ -83,28 +232,33 @@ impl ScreenState {
         }
         // As `grep -i`, unless there is a capital in it.
         let folds = !self.search.chars().any(char::is_uppercase);
-        let fits = |row: &usize| match self.rows.get(*row) {
-            Some(ListRow::Item(at)) => self.item(*at).is_some_and(|item| {
+        let fits = |at: &usize| {
+            let item = self
+                .arrangement
+                .order
+                .get(*at)
+                .and_then(|at| self.item(*at));
+            item.is_some_and(|item| {
                 let path = item.path.to_string();
                 if folds {
                     path.to_lowercase().contains(&self.search)
                 } else {
                     path.contains(&self.search)
                 }
-            }),
-            _ => false,
+            })
         };
-        let (rows, at) = (self.rows.len(), self.selected);
+        let count = self.arrangement.order.len();
+        let at = self.selected_place().unwrap_or(0);
+        // The first path below a heading is none that was found yet.
+        let is_heading = self.selected_group().is_some();
+        let next = if is_heading { at } else { at + 1 };
         let found = if forward {
-            (at + 1..rows).chain(0..(at + 1).min(rows)).find(fits)
+            (next..count).chain(0..next.min(count)).find(fits)
         } else {
-            (0..at).rev().chain((at..rows).rev()).find(fits)
+            (0..at).rev().chain((at..count).rev()).find(fits)
         };
         match found {
-            Some(row) => {
-                self.focus = FocusedPane::List;
-                self.select(row)
-            }
+            Some(at) => self.reveal(at),
             None => {
                 self.message = format!("no listed path has {:?} in it", self.search);
                 Vec::new()
@@ -115,30 +269,41 @@ impl ScreenState {
     pub(super) fn regroup(&mut self) -> Vec<ScreenEffect> {
         self.by = self.by.next();
         self.message = format!("by {}", self.by.name());
-        let of_group = || self.item(*self.selected_group()?.items.first()?);
+        let of_group = || self.items_of(self.selected_group()?).next();
         let item = self.selected_item().or_else(of_group);
         let path = item.map(|item| item.path.clone());
         self.arrange(path.map_or(ListSelection::Nothing, ListSelection::Path));
         self.request_difference()
     }
 
-    /// Arranges the list anew; this stays selected, as far as it is still there.
+    /// Arranges the list anew; this stays selected, as far as it is still there: the path, or the heading that it is
+    /// folded below.
     pub(super) fn arrange(&mut self, selected: ListSelection) {
         let empty = ReviewListing::default();
         let listing = self.listing.as_ref().unwrap_or(&empty);
-        (self.groups, self.rows) = arrange(listing, self.by);
-        let row = match selected {
-            ListSelection::Nothing => None,
+        self.arrangement = Arrangement::of(listing, self.by);
+        self.rows = self.arrangement.rows(&self.folds);
+        let wanted: Vec<ListRow> = match selected {
+            ListSelection::Nothing => Vec::new(),
             ListSelection::Path(path) => {
-                let at = listing.items.iter().position(|item| item.path == path);
-                at.map(ListRow::Item)
+                let item = listing.items.iter().position(|item| item.path == path);
+                let place =
+                    item.and_then(|item| self.arrangement.order.iter().position(|at| *at == item));
+                let around = place.into_iter();
+                let around = around.flat_map(|at| self.arrangement.groups_around(at));
+                let mut wanted: Vec<_> = around.map(|(at, _)| ListRow::Group(at)).collect();
+                wanted.extend(item.map(ListRow::Item));
+                wanted.reverse();
+                wanted
             }
             ListSelection::Group(title) => {
-                let at = self.groups.iter().position(|group| group.title == title);
-                at.map(ListRow::Group)
+                let mut groups = self.arrangement.groups.iter();
+                let at = groups.position(|group| group.title == title);
+                at.map(ListRow::Group).into_iter().collect()
             }
         };
-        let row = row.and_then(|wanted| self.rows.iter().position(|row| *row == wanted));
+        let row_of = |wanted: &ListRow| self.rows.iter().position(|(row, _)| row == wanted);
+        let row = wanted.iter().find_map(row_of);
         let last = self.rows.len().saturating_sub(1);
         self.selected = row.unwrap_or(self.selected.min(last));
     }

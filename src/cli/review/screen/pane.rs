@@ -1,5 +1,7 @@
 //! The difference of the selected path, or what is known of the selected group.
 
+use std::collections::BTreeMap;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style as Look;
@@ -9,8 +11,9 @@ use super::difference::expand_tabs_safely;
 use super::groups::{PathGroup, clock};
 use super::state::{FocusedPane, ScreenState};
 use super::style::ScreenStyles;
-use super::text::{put, row};
+use super::text::{after_columns, put, row};
 use super::worker_messages::{LineKind, ShownDifference};
+use crate::operator::diff::ChangeStatus;
 
 /// Returns how many rows are above the lines of the difference.
 pub(super) fn head_height(state: &ScreenState, area: Rect) -> u16 {
@@ -72,7 +75,7 @@ fn lines(
             LineKind::Said => styles.look_of(TextStyle::Faint),
             LineKind::Same => Look::default(),
         };
-        put(buffer, area, 1, &line.text, look);
+        draw_line(&line.text, line.kind, state.sideways, look, area, buffer);
         if is_in && chosen == Some(at) {
             buffer.set_style(area, styles.look_of_selected());
         }
@@ -86,17 +89,31 @@ fn of_group(
     area: Rect,
     buffer: &mut Buffer,
 ) {
-    let items = || group.items.iter().filter_map(|at| state.item(*at));
+    let items = || state.items_of(group);
     let times = || items().map(|item| item.time);
     let clock = |time: Option<i64>| clock(time.unwrap_or(0), "%Y-%m-%d %H:%M:%S");
     let mut text = vec![group.title.clone()];
     text.extend(group.command.clone());
-    text.push(count(group.items.len() as u64, "path"));
+    text.push(status_counts(items().map(|item| item.status)));
     text.push(format!(
         "last changed between {} and {}",
         clock(times().min()),
         clock(times().max())
     ));
+    text.push(String::new());
+    // What is folded can be looked over.
+    let room = usize::from(area.height).saturating_sub(text.len());
+    text.extend(items().take(room).map(|item| {
+        let flag = item.flag.map(|flag| format!("  {}", flag.words()));
+        let flag = flag.unwrap_or_default();
+        format!("{} {}{flag}", item.status.letter(), item.path)
+    }));
+    if let Some(last) = text
+        .last_mut()
+        .filter(|_| group.range.len() > room && room > 0)
+    {
+        *last = format!("… and {} more", group.range.len() + 1 - room);
+    }
     for (place, line) in text.iter().enumerate() {
         let look = match place {
             0 => styles.look_of(TextStyle::Heading),
@@ -110,4 +127,40 @@ fn of_group(
             look,
         );
     }
+}
+
+/// `12 paths: 3 modified, 9 added`
+fn status_counts(statuses: impl Iterator<Item = ChangeStatus>) -> String {
+    let mut found: BTreeMap<ChangeStatus, u64> = BTreeMap::new();
+    for status in statuses {
+        *found.entry(status).or_default() += 1;
+    }
+    let parts = found
+        .iter()
+        .map(|(status, number)| format!("{number} {}", status.word()));
+    let parts: Vec<String> = parts.collect();
+    format!(
+        "{}: {}",
+        count(found.values().sum(), "path"),
+        parts.join(", ")
+    )
+}
+
+/// Draws a line of a difference; its sign stays where it is when the difference is moved sideways.
+fn draw_line(
+    text: &str,
+    kind: LineKind,
+    sideways: usize,
+    look: Look,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
+    let has_sign = matches!(kind, LineKind::Added | LineKind::Removed | LineKind::Same);
+    if sideways == 0 || !has_sign {
+        put(buffer, area, 1, text, look);
+        return;
+    }
+    let (sign, rest) = text.split_at_checked(1).unwrap_or((text, ""));
+    let from = put(buffer, area, 1, sign, look);
+    put(buffer, area, from, &after_columns(rest, sideways), look);
 }

@@ -1,10 +1,14 @@
 //! Questions before a change, and typed texts.
 
+use super::super::super::output::count;
+use super::editor::EditedDraft;
 use super::keys::Key;
 use super::state::{
     FocusedPane, OpenPrompt, ScreenEffect, ScreenState, TextPurpose, WorkerActivity,
 };
-use super::worker_messages::{ActionTarget, ReviewAction, WorkerRequest};
+use super::worker_messages::{ActionTarget, ListedPath, ReviewAction, WorkerRequest};
+use crate::error::Result;
+use crate::operator::diff::ChangeStatus;
 
 impl ScreenState {
     pub(super) fn begin_typing(&mut self, of: TextPurpose) {
@@ -52,7 +56,7 @@ impl ScreenState {
             );
             return;
         }
-        let Some((what, named)) = self.target_and_name() else {
+        let Some((what, named)) = self.target_and_name(accepts) else {
             self.message = "nothing is selected".to_owned();
             return;
         };
@@ -67,27 +71,38 @@ impl ScreenState {
         };
     }
 
-    /// Returns what is selected, and its name.
-    fn target_and_name(&self) -> Option<(ActionTarget, String)> {
-        if let Some(group) = self.selected_group() {
-            let number = match group.items.len() {
-                1 => "1 listed path".to_owned(),
-                number => format!("{number} listed paths"),
+    /// Returns what is meant, and its name.
+    fn target_and_name(&self, accepts: bool) -> Option<(ActionTarget, String)> {
+        if self.are_marked_meant() {
+            let (paths, concerned) = (self.meant_paths(), self.concerned());
+            let number = count(paths.len() as u64, "marked path");
+            let named = match concerned.len() - paths.len().min(concerned.len()) {
+                0 => format!("all changes of {number}"),
+                more => format!("all changes of {number} and what is below ({more} more)"),
             };
-            return Some(match group.run {
-                Some(run) => (
-                    ActionTarget::Run(run),
-                    format!("everything that run {run} changed ({number})"),
-                ),
-                None => {
-                    let items = group.items.iter().filter_map(|at| self.item(*at));
-                    let paths = items.map(|item| item.path.clone()).collect();
-                    (
-                        ActionTarget::Paths(paths),
-                        format!("all changes of {number}: {}", group.title),
-                    )
-                }
-            });
+            return Some((ActionTarget::Paths(paths), named));
+        }
+        if let Some(group) = self.selected_group() {
+            let number = count(group.range.len() as u64, "listed path");
+            if let Some(run) = group.run {
+                let named = format!("everything that run {run} changed ({number})");
+                return Some((ActionTarget::Run(run), named));
+            }
+            let items = || self.items_of(group);
+            // Whoever accepts what is flagged does that by itself.
+            let is_left = |item: &&ListedPath| accepts && item.flag.is_some();
+            let left = items().filter(is_left).count();
+            let paths: Vec<_> = items().filter(|item| !is_left(item)).collect();
+            let paths = paths.iter().map(|item| item.path.clone()).collect();
+            let concerned = self.concerned().len().saturating_sub(group.range.len());
+            let mut named = format!("all changes of {number}: {}", group.title);
+            if concerned > 0 {
+                named.push_str(&format!(" and what is below them ({concerned} more)"));
+            }
+            if left > 0 {
+                named.push_str(&format!(", but {}", count(left as u64, "flagged path")));
+            }
+            return Some((ActionTarget::Paths(paths), named));
         }
         let item = self.selected_item()?;
         let shown = self
@@ -110,6 +125,53 @@ impl ScreenState {
             ActionTarget::Paths(vec![item.path.clone()]),
             format!("the changes of {}{and}", item.path),
         ))
+    }
+
+    /// Has the text of the selected path read, to be edited.
+    pub(super) fn begin_edit(&mut self) -> Vec<ScreenEffect> {
+        if self.busy.is_some() {
+            self.message = "something is under way".to_owned();
+            return Vec::new();
+        }
+        if let Some(at) = self.shown_point() {
+            self.message = format!(
+                "this is the review as of {at}: p with nothing leads to the present, which can be edited"
+            );
+            return Vec::new();
+        }
+        let Some(item) = self.selected_item() else {
+            self.message = "e edits a path: select one".to_owned();
+            return Vec::new();
+        };
+        if item.status == ChangeStatus::Removed {
+            self.message = format!("{} was removed: r brings it back", item.path);
+            return Vec::new();
+        }
+        let path = item.path.clone();
+        self.busy = Some(WorkerActivity::Opening);
+        vec![ScreenEffect::Request(WorkerRequest::ReadToEdit(path))]
+    }
+
+    /// Takes note of what became of a text in the editor. Returns the request to record it.
+    pub(super) fn note_edited(
+        &mut self,
+        edited: Result<Option<EditedDraft>>,
+    ) -> Option<WorkerRequest> {
+        match edited {
+            Ok(None) => {
+                self.message = "the text is as it was; nothing was recorded".to_owned();
+                None
+            }
+            Ok(Some(draft)) => {
+                self.busy = Some(WorkerActivity::Changing);
+                let number = self.listing.as_ref().map_or(0, |listing| listing.number);
+                Some(WorkerRequest::Do(ReviewAction::Edit(draft), number))
+            }
+            Err(error) => {
+                self.read("not edited", vec![error.full_message()]);
+                None
+            }
+        }
     }
 
     pub(super) fn ask_to_restore(&mut self) {

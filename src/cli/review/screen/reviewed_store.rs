@@ -3,6 +3,7 @@
 
 use super::super::super::output::count;
 use super::super::super::undo::conflict_lines;
+use super::editor::EditedDraft;
 use super::worker_messages::{ActionOutcome, ActionTarget, UndoableAction};
 use crate::client::{Client, Review, UndoOptions, UndoQuery};
 use crate::error::{Error, Result};
@@ -129,6 +130,36 @@ impl<'c> ReviewedStore<'_, 'c> {
             undoable: restored.record.map(UndoableAction::Restored),
             ..ActionOutcome::default()
         })
+    }
+
+    /// Records an edited text. Where that fails, the draft stays, and is named.
+    pub(super) fn edit(&self, edited: &EditedDraft) -> ActionOutcome {
+        let path = &edited.request.path;
+        match self.client.edit(&edited.request) {
+            Ok(report) => {
+                edited.remove();
+                let run = report
+                    .run
+                    .map(|run| format!(" --run {run}"))
+                    .unwrap_or_default();
+                ActionOutcome {
+                    message: format!(
+                        "recorded your edit of {path} (operation {}); u or `trumanfs redo {}{run}` takes that back",
+                        report.record.seq, self.target
+                    ),
+                    undoable: report.run.map(UndoableAction::Undone),
+                    ..ActionOutcome::default()
+                }
+            }
+            Err(error) => ActionOutcome {
+                message: "your edit was not recorded".to_owned(),
+                more: vec![
+                    error.full_message(),
+                    format!("The edited text is in {}", edited.draft.display()),
+                ],
+                ..ActionOutcome::default()
+            },
+        }
     }
 
     /// Takes back what was done here.

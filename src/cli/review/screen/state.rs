@@ -1,12 +1,18 @@
 //! The state of the screen. Pure: keys and news change it in `events`, `navigation` and `prompts`, and what is to be done
 //! comes back as effects.
 
-use super::groups::{GroupBy, ListRow, PathGroup};
+use std::collections::{BTreeSet, HashMap};
+
+use super::groups::{Arrangement, FoldChoices, GroupBy, ListRow, PathGroup};
 use super::worker_messages::{
-    ListedPath, ReviewAction, ReviewListing, ShownDifference, UndoableAction, WorkerRequest,
+    ListedPath, ReviewAction, ReviewListing, SeenChange, ShownDifference, UndoableAction,
+    WorkerRequest,
 };
-use crate::name::WorldPath;
-use crate::operator::diff::ChangeStatus;
+use crate::name::{SubtreeSet, WorldPath};
+use crate::operator::review::EditableText;
+
+/// The number of rows whose tags are remembered.
+const MAX_TAGGED: usize = 10_000;
 
 /// An effect that the state asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +20,8 @@ pub(super) enum ScreenEffect {
     Request(WorkerRequest),
     Redraw,
     Suspend,
+    /// To have a text edited, and to note what became of it.
+    Edit(Box<EditableText>),
     Quit,
 }
 
@@ -62,6 +70,8 @@ pub(super) enum TextPurpose {
 pub(super) enum WorkerActivity {
     /// Another point was asked for.
     Reading,
+    /// A text was asked for, to be edited.
+    Opening,
     /// Something is being changed.
     Changing,
 }
@@ -90,8 +100,14 @@ pub(super) struct ScreenState {
     /// The list; absent until it was read.
     pub(super) listing: Option<ReviewListing>,
     pub(super) by: GroupBy,
-    pub(super) groups: Vec<PathGroup>,
-    pub(super) rows: Vec<ListRow>,
+    pub(super) arrangement: Arrangement,
+    pub(super) folds: FoldChoices,
+    /// The rows, each with the number of headings that it is below.
+    pub(super) rows: Vec<(ListRow, usize)>,
+    /// The marked paths, as they were when they were marked.
+    pub(super) marked: BTreeSet<SeenChange>,
+    /// The tags of rows that were seen; empty until they are known.
+    pub(super) tags: HashMap<SeenChange, Vec<&'static str>>,
     /// The selected row, and the first one that is seen.
     pub(super) selected: usize,
     pub(super) top: usize,
@@ -100,6 +116,8 @@ pub(super) struct ScreenState {
     /// The chosen hunk, and the first line that is seen.
     pub(super) hunk: usize,
     pub(super) first_line: usize,
+    /// The columns of the difference that are left out at the left.
+    pub(super) sideways: usize,
     pub(super) asked: OpenPrompt,
     /// True if a key answers what is asked: whoever sits there has seen it.
     pub(super) is_answerable: bool,
@@ -125,14 +143,18 @@ impl ScreenState {
             title,
             listing: None,
             by: GroupBy::default(),
-            groups: Vec::new(),
+            arrangement: Arrangement::default(),
+            folds: FoldChoices::default(),
             rows: Vec::new(),
+            marked: BTreeSet::new(),
+            tags: HashMap::new(),
             selected: 0,
             top: 0,
             focus: FocusedPane::List,
             shown: None,
             hunk: 0,
             first_line: 0,
+            sideways: 0,
             asked: OpenPrompt::Nothing,
             is_answerable: true,
             message: String::new(),
@@ -170,20 +192,45 @@ impl ScreenState {
         self.listing.as_ref()?.items.get(at)
     }
 
+    /// Returns the selected row.
+    pub(super) fn selected_row(&self) -> Option<ListRow> {
+        self.rows.get(self.selected).map(|(row, _)| *row)
+    }
+
     /// Returns the selected path; absent on the heading of a group.
     pub(super) fn selected_item(&self) -> Option<&ListedPath> {
-        match self.rows.get(self.selected)? {
-            ListRow::Item(at) => self.item(*at),
+        match self.selected_row()? {
+            ListRow::Item(at) => self.item(at),
             ListRow::Group(_) => None,
         }
     }
 
     /// Returns the group whose heading is selected.
     pub(super) fn selected_group(&self) -> Option<&PathGroup> {
-        match self.rows.get(self.selected)? {
-            ListRow::Group(at) => self.groups.get(*at),
+        match self.selected_row()? {
+            ListRow::Group(at) => self.arrangement.groups.get(at),
             ListRow::Item(_) => None,
         }
+    }
+
+    /// Returns the listed paths of a group.
+    pub(super) fn items_of<'s>(
+        &'s self,
+        group: &'s PathGroup,
+    ) -> impl Iterator<Item = &'s ListedPath> {
+        let items = self.arrangement.items_of(group).iter();
+        items.filter_map(|at| self.item(*at))
+    }
+
+    /// Returns the number of a group's paths that are marked.
+    pub(super) fn marked_in(&self, group: &PathGroup) -> usize {
+        if self.marked.is_empty() {
+            return 0;
+        }
+        let items = self.items_of(group);
+        items
+            .filter(|item| self.marked.contains(&item.seen()))
+            .count()
     }
 
     /// Returns what is selected, so that it is found again in another list.
@@ -195,31 +242,66 @@ impl ScreenState {
         }
     }
 
-    /// Returns the listed paths that a decision on what is selected is about: a path and what is below it, or those of
-    /// a group.
-    pub(super) fn concerned(&self) -> Vec<(WorldPath, ChangeStatus, i64)> {
-        let items = self
-            .listing
-            .as_ref()
-            .map_or(&[][..], |listing| &listing.items);
-        let of = |item: &ListedPath| (item.path.clone(), item.status, item.time);
-        if let Some(group) = self.selected_group() {
-            let items = group.items.iter().filter_map(|at| items.get(*at));
-            return items.map(of).collect();
+    /// Returns whether a decision is about the marked paths.
+    pub(super) fn are_marked_meant(&self) -> bool {
+        self.focus == FocusedPane::List && !self.marked.is_empty()
+    }
+
+    /// Returns the paths that a decision is about: the marked ones, those of the selected group, or the selected one.
+    pub(super) fn meant_paths(&self) -> Vec<WorldPath> {
+        if self.are_marked_meant() {
+            return self.marked.iter().map(|seen| seen.path.clone()).collect();
         }
-        let Some(selected) = self.selected_item() else {
-            return Vec::new();
-        };
-        let items = items
-            .iter()
-            .filter(|item| selected.path.contains(&item.path));
-        items.map(of).collect()
+        match self.selected_group() {
+            Some(group) => self.items_of(group).map(|item| item.path.clone()).collect(),
+            None => self
+                .selected_item()
+                .map(|item| item.path.clone())
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    /// Returns the listed changes that a decision is about: those of the paths that are meant, and of what is below them.
+    pub(super) fn concerned(&self) -> Vec<SeenChange> {
+        let listing = self.listing.as_ref();
+        let items = listing.map_or(&[][..], |listing| &listing.items).iter();
+        let run = self.selected_group().filter(|_| !self.are_marked_meant());
+        if let Some(group) = run.filter(|group| group.run.is_some()) {
+            return self.items_of(group).map(ListedPath::seen).collect();
+        }
+        let paths = self.meant_paths();
+        let meant = SubtreeSet::of(&paths);
+        let items = items.filter(|item| meant.contains(&item.path));
+        items.map(ListedPath::seen).collect()
     }
 
     /// Returns the difference of the selected path, as far as it was read.
     pub(super) fn difference(&self) -> Option<&ShownDifference> {
         let item = self.selected_item()?;
         self.shown.as_ref().filter(|shown| shown.path == item.path)
+    }
+
+    /// Returns the request for the tags of the rows that are seen and have none yet.
+    pub(super) fn request_tags(&mut self) -> Option<WorkerRequest> {
+        let number = self.listing.as_ref()?.number;
+        let seen = self.rows.iter().skip(self.top).take(self.room.list);
+        let items = seen.filter_map(|(row, _)| match row {
+            ListRow::Item(at) => Some((*at, self.item(*at)?.seen())),
+            ListRow::Group(_) => None,
+        });
+        let new = items.filter(|(_, seen)| !self.tags.contains_key(seen));
+        let new: Vec<_> = new.collect();
+        if new.is_empty() {
+            return None;
+        }
+        if self.tags.len() > MAX_TAGGED {
+            self.tags.clear();
+        }
+        let places = new.iter().map(|(at, _)| *at).collect();
+        self.tags
+            .extend(new.into_iter().map(|(_, seen)| (seen, Vec::new())));
+        Some(WorkerRequest::Describe(number, places))
     }
 
     /// Takes note of the room that there is, so that what is selected is seen.

@@ -60,6 +60,8 @@ pub(super) struct ScreenTerminal {
     screen: ManuallyDrop<ratatui::Terminal<CrosstermBackend<Stdout>>>,
     signals: SignalDelivery<UnixStream, SignalOnly>,
     typed: KeyParser,
+    /// The signal to end by that came while another program had the terminal.
+    ending: Option<i32>,
     styles: ScreenStyles,
     level: log::LevelFilter,
 }
@@ -83,6 +85,7 @@ impl ScreenTerminal {
             screen: ManuallyDrop::new(screen),
             signals,
             typed: KeyParser::default(),
+            ending: None,
             styles,
             level,
         };
@@ -173,6 +176,9 @@ impl ScreenTerminal {
         woken: impl AsFd,
         most: Option<Duration>,
     ) -> Result<Vec<ScreenEvent>> {
+        if let Some(signal) = self.ending.take() {
+            return Ok(vec![ScreenEvent::End(signal)]);
+        }
         let input = std::io::stdin();
         let rest = self.typed.waits_for();
         let limit = rest.into_iter().chain(most).min();
@@ -225,6 +231,26 @@ impl ScreenTerminal {
         self.enter()
     }
 
+    /// Gives the terminal to another program for as long as `work` takes. What signals asked for meanwhile was meant for
+    /// that program, but for those that end this one.
+    ///
+    /// # Errors
+    /// Errors of the terminal.
+    pub(super) fn lend<T>(&mut self, work: impl FnOnce() -> T) -> Result<T> {
+        give_back();
+        let before = tcgetattr(std::io::stdin()).map_err(Error::os("tcgetattr"))?;
+        let done = work();
+        // It may have died with settings of its own.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &before);
+        for signal in self.signals.pending() {
+            if matches!(signal, SIGTERM | SIGHUP) {
+                self.ending = Some(signal);
+            }
+        }
+        self.enter()?;
+        Ok(done)
+    }
+
     /// Makes the terminal the screen's once more, after something else had it.
     ///
     /// # Errors
@@ -238,6 +264,13 @@ impl Drop for ScreenTerminal {
     fn drop(&mut self) {
         give_back();
         log::set_max_level(self.level);
+    }
+}
+
+/// Stops this process, because an editor that has the terminal was stopped.
+pub(super) fn stop_with_editor() {
+    if has_shell() {
+        let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSTOP);
     }
 }
 

@@ -29,33 +29,65 @@ pub(super) fn row(area: Rect, number: usize) -> Rect {
     }
 }
 
+/// Returns the graphemes of a text, each with its width: a letter and what combines with it are one.
+fn graphemes(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    let span = Span::raw(text);
+    let parts = span.styled_graphemes(Look::default());
+    let parts: Vec<(usize, usize)> = parts
+        .map(|part| (part.symbol.len(), Span::raw(part.symbol).width()))
+        .collect();
+    let mut from = 0;
+    parts.into_iter().filter_map(move |(length, width)| {
+        let part = text.get(from..from + length);
+        from += length;
+        part.map(|part| (part, width))
+    })
+}
+
 /// Returns the end of a text that has room in so many columns: of a path, that is what it is known by.
 pub(super) fn end_of(text: &str, room: u16) -> String {
     let room = usize::from(room);
-    if Span::raw(text).width() <= room {
+    let mut left = Span::raw(text).width();
+    if left <= room {
         return text.to_owned();
     }
-    let mut left = text;
-    while let Some(first) = left.chars().next() {
-        left = left.get(first.len_utf8()..).unwrap_or_default();
-        if Span::raw(left).width() < room {
+    let mut rest = text;
+    for (part, width) in graphemes(text) {
+        if left < room {
             break;
         }
+        rest = rest.get(part.len()..).unwrap_or_default();
+        left -= width.min(left);
     }
-    format!("…{left}")
+    format!("…{rest}")
 }
 
 /// Returns the beginning of a text that has room in so many columns.
 pub(super) fn beginning_of(text: &str, room: usize) -> String {
-    let mut found = String::new();
-    for c in text.chars() {
-        found.push(c);
-        if Span::raw(found.as_str()).width() > room {
-            found.pop();
-            break;
+    let mut taken = 0;
+    let fits = |(_, width): &(&str, usize)| {
+        taken += width;
+        taken <= room
+    };
+    graphemes(text)
+        .take_while(fits)
+        .map(|(part, _)| part)
+        .collect()
+}
+
+/// Returns a text without so many columns at its beginning; of what is two columns wide, the second one is empty.
+pub(super) fn after_columns(text: &str, columns: usize) -> String {
+    let mut at = 0;
+    let mut rest = String::new();
+    for (part, width) in graphemes(text) {
+        if at >= columns {
+            rest.push_str(part);
+        } else if at + width > columns {
+            rest.extend(std::iter::repeat_n(' ', at + width - columns));
         }
+        at += width;
     }
-    found
+    rest
 }
 
 /// Makes an area empty.

@@ -1,6 +1,7 @@
 //! The worker behind the screen, a thread of its own: it reads the review, follows the store, and makes the changes
 //! that were decided, one request after the other.
 
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -8,8 +9,10 @@ use std::time::{Duration, Instant};
 use super::difference::{self, HunkFilter};
 use super::listing::{make_listing, place_of};
 use super::reviewed_store::ReviewedStore;
+use super::row_tags::tags_of;
 use super::worker_messages::{
-    ActionOutcome, ReviewAction, ReviewListing, ShownDifference, WorkerEvent, WorkerRequest,
+    ActionOutcome, DescribedPath, ReviewAction, ReviewListing, SeenChange, ShownDifference,
+    WorkerEvent, WorkerRequest,
 };
 use crate::client::{Client, Review};
 use crate::error::{Error, Result};
@@ -161,20 +164,20 @@ impl<'s> WorkerThread<'s> {
     fn serve_requests(&mut self, requests: &Receiver<WorkerRequest>) {
         self.list();
         let mut tick = Instant::now() + FOLLOW_PAUSE;
-        let mut next = None;
+        let mut queue = VecDeque::new();
         loop {
             let left = tick.saturating_duration_since(Instant::now());
-            let request = match next.take() {
+            let request = match queue.pop_front() {
                 Some(request) => Ok(request),
                 None => requests.recv_timeout(left),
             };
             match request {
                 Ok(request) => {
+                    queue.extend(requests.try_iter());
                     // Of differences that were asked for one after the other, the last one is wanted.
-                    next = requests.try_recv().ok();
-                    if !(matches!(request, WorkerRequest::Show(_))
-                        && matches!(next, Some(WorkerRequest::Show(_))))
-                    {
+                    let is_show =
+                        |request: &WorkerRequest| matches!(request, WorkerRequest::Show(_));
+                    if !(is_show(&request) && queue.iter().any(is_show)) {
                         self.handle_request(request);
                     }
                 }
@@ -191,6 +194,15 @@ impl<'s> WorkerThread<'s> {
         match request {
             WorkerRequest::Read(at) => self.go_to(at.as_deref()),
             WorkerRequest::Show(path) => self.show(&path, true),
+            WorkerRequest::Describe(number, places) => self.describe(number, &places),
+            WorkerRequest::ReadToEdit(path) => {
+                let text = self.review.as_ref().ok_or(Error::NotFound);
+                let text = text.and_then(|review| review.text_to_edit(&path));
+                self.events.send(match text {
+                    Ok(text) => WorkerEvent::Editable(Box::new(text)),
+                    Err(error) => WorkerEvent::Failed(error.full_message()),
+                });
+            }
             WorkerRequest::Do(action, number) => {
                 let outcome = self.act_if_current(&action, number);
                 // What is decided next is decided on the list as it is then.
@@ -200,9 +212,29 @@ impl<'s> WorkerThread<'s> {
         }
     }
 
+    /// Reads the tags of rows, and tells them. Of another list, nothing is told: it is asked anew.
+    fn describe(&self, number: u64, places: &[usize]) {
+        let Some(review) = self.review.as_ref().filter(|_| number == self.number) else {
+            return;
+        };
+        let describe = |place: &usize| {
+            let (status, path) = review.path(*place)?;
+            let time = review.last(*place).map_or(0, |(_, time)| time);
+            Some(DescribedPath {
+                of: SeenChange { path, status, time },
+                // What cannot be read has a difference that says so.
+                tags: tags_of(review, *place).unwrap_or_default(),
+            })
+        };
+        let described = places.iter().filter_map(describe);
+        self.events
+            .send(WorkerEvent::Described(described.collect()));
+    }
+
     fn act_if_current(&self, action: &ReviewAction, number: u64) -> ActionOutcome {
-        // What was done here is named by its record, so it does not matter what is listed.
-        if number != self.number && !matches!(action, ReviewAction::Undo(_)) {
+        // What was done here is named by its record, and an edit by what was read: it does not matter what is listed.
+        let is_named = matches!(action, ReviewAction::Undo(_) | ReviewAction::Edit(_));
+        if number != self.number && !is_named {
             return ActionOutcome {
                 message: "the list has changed meanwhile; nothing was done: look again".to_owned(),
                 ..ActionOutcome::default()
@@ -226,6 +258,7 @@ impl<'s> WorkerThread<'s> {
             ReviewAction::Accept(what) => place.accept(what),
             ReviewAction::Reject(what) => place.reject(what),
             ReviewAction::Restore(path) => place.restore(path, self.until()),
+            ReviewAction::Edit(draft) => Ok(place.edit(draft)),
             ReviewAction::Undo(what) => place.undo(what),
         }
     }

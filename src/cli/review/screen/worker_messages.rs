@@ -1,9 +1,11 @@
 //! The screen's requests to its worker, and the worker's events: plain data, without a store.
 
+use super::editor::EditedDraft;
 use crate::journal::RunId;
 use crate::name::WorldPath;
 use crate::operator::diff::{ChangeStatus, PathFlag};
 use crate::operator::point::Operation;
+use crate::operator::review::{EditableText, PathClass};
 
 /// A request to the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +14,10 @@ pub(super) enum WorkerRequest {
     Read(Option<String>),
     /// To read the difference of a listed path.
     Show(WorldPath),
+    /// To read what rows show besides the path: the number of the list, and the places in it.
+    Describe(u64, Vec<usize>),
+    /// To read the text of a path, to be edited.
+    ReadToEdit(WorldPath),
     /// To change something. The number is that of the list that it was decided on.
     Do(ReviewAction, u64),
 }
@@ -25,6 +31,8 @@ pub(super) enum ReviewAction {
     Reject(ActionTarget),
     /// Putting a path back as it was at the point that is shown.
     Restore(WorldPath),
+    /// Recording an edited text.
+    Edit(EditedDraft),
     /// Taking back what was done here.
     Undo(UndoableAction),
 }
@@ -56,6 +64,10 @@ pub(super) enum WorkerEvent {
     Listed(ReviewListing),
     /// The difference of a path.
     Shown(Box<ShownDifference>),
+    /// What rows show besides the path.
+    Described(Vec<DescribedPath>),
+    /// The text of a path, to be edited.
+    Editable(Box<EditableText>),
     /// The outcome of an action, and the list after it; absent where it could not be read. One piece: a key that is
     /// pressed when the new list is seen must not find the screen still busy.
     Done(ActionOutcome, Option<ReviewListing>),
@@ -76,6 +88,17 @@ pub(super) struct ReviewListing {
     pub(super) at: Option<String>,
 }
 
+impl ListedPath {
+    /// Returns the change as it is shown.
+    pub(super) fn seen(&self) -> SeenChange {
+        SeenChange {
+            path: self.path.clone(),
+            status: self.status,
+            time: self.time,
+        }
+    }
+}
+
 /// A changed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListedPath {
@@ -83,9 +106,27 @@ pub(super) struct ListedPath {
     pub(super) status: ChangeStatus,
     /// Why it should be looked at first.
     pub(super) flag: Option<PathFlag>,
+    pub(super) class: PathClass,
     /// The author of the last change: a place in [`ReviewListing::who`].
     pub(super) who: usize,
     /// The time of the last change: microseconds since 1970.
+    pub(super) time: i64,
+}
+
+/// What the row of a path shows besides it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DescribedPath {
+    /// The change that was described.
+    pub(super) of: SeenChange,
+    /// Words on its kind, such as `exec`.
+    pub(super) tags: Vec<&'static str>,
+}
+
+/// A change as a row shows it: where any of these differs, somebody should look again.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SeenChange {
+    pub(super) path: WorldPath,
+    pub(super) status: ChangeStatus,
     pub(super) time: i64,
 }
 
