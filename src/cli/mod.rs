@@ -4,6 +4,7 @@
 
 mod agent;
 mod argument_values;
+mod browser;
 mod completions;
 mod doctor;
 mod escaping;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
+use super::browser::open_page;
 use super::exit::ExitReason;
 use super::output::{Printer, print_line};
 use super::progress::spinner;
@@ -24,6 +25,9 @@ pub(super) struct ReportArgs {
     /// Where to write the page; `-` is standard output; trumanfs-report-ID.html in the temporary directory if absent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
+    /// Show it with $BROWSER, else with xdg-open
+    #[arg(long)]
+    open: bool,
     /// Which session: its id, a beginning of it, or `last`; the newest mount if absent
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
@@ -34,6 +38,17 @@ pub(super) struct ReportArgs {
 
 /// Writes a session or a run down as a page.
 pub(super) fn report(args: &ReportArgs) -> Result<ExitReason> {
+    if args.open
+        && args
+            .html
+            .as_ref()
+            .is_some_and(|file| file.as_os_str() == "-")
+    {
+        return Err(Error::usage(
+            "--open does not go with --html -",
+            "A browser opens a file: leave --html out, or name one.",
+        ));
+    }
     let client = Client::open(&args.target)?;
     let bar = spinner("reading");
     let step = &mut |what| bar.set_message(what);
@@ -42,19 +57,26 @@ pub(super) fn report(args: &ReportArgs) -> Result<ExitReason> {
     let report = written?;
     let page = report.page.as_bytes();
     let mut printer = Printer::new();
-    match &args.html {
+    let written = match &args.html {
         Some(file) if file.as_os_str() == "-" => {
             printer.bytes(page.trim_ascii_end());
             printer.bytes(b"\n");
+            None
         }
         Some(file) => {
             std::fs::write(file, page).map_err(|error| not_written(file, &error))?;
             print_line(format_args!("{}: {}", file.display(), report.subject()));
+            Some(file.clone())
         }
         None => {
             let file = write_temporary(&std::env::temp_dir(), &report)?;
             print_line(format_args!("{}", file.display()));
+            Some(file)
         }
+    };
+    if let Some(file) = written.filter(|_| args.open) {
+        let whole = std::path::absolute(&file).unwrap_or(file);
+        open_page(&whole)?;
     }
     Ok(ExitReason::Ok)
 }

@@ -278,6 +278,174 @@ fn damage_is_told_and_wishes_that_cannot_be_met_are_refused() {
     assert!(output.stdout.starts_with(b"<!doctype html>"));
 }
 
+/// What is different comes first and unfolded, and commands have their lines.
+#[test]
+fn report_opens_with_the_differences() {
+    need_mount!();
+    let home = Home::prepared(|store| fs::write(store.join("text"), "one\n").unwrap(), &[]);
+    let at = home.home().to_str().unwrap();
+    let line = "echo two >> text\necho three >> text; mkdir .git; echo x > .git/index; echo y > .git/index";
+    let output = trumanfs(&["exec", "--root", at, "--", line]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let file = home.base().join("report.html");
+    let output = trumanfs(&[
+        "report",
+        at,
+        "--run",
+        "last",
+        "--html",
+        file.to_str().unwrap(),
+    ]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let page = fs::read_to_string(&file).unwrap();
+    assert!(
+        page.contains("echo two &gt;&gt; text\necho three"),
+        "{page}"
+    );
+    assert!(
+        !page.contains("\\x0a") && !page.contains("\\u{a}"),
+        "{page}"
+    );
+    let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}: {page}"));
+    assert!(at("What is different") < at("id=\"h-time\""));
+    assert!(at("id=\"h-time\"") < at("id=\"h-where\""));
+    assert!(
+        page.contains("<details class=\"file\" open><summary>"),
+        "{page}"
+    );
+    // Git's own are folded, in the tree and among what was destroyed.
+    let git = page.split("<bdi class=\"folder\">.git/").next().unwrap();
+    assert!(
+        git.ends_with("</span></span> ") && git.contains("<details><summary>"),
+        "{git}"
+    );
+    assert!(
+        page.contains("<details class=\"noise\"><summary>Git’s own files: 1 thing"),
+        "{page}"
+    );
+}
+
+/// `--open` shows the page with the caller's browser, and says where it is where there is none.
+#[test]
+fn report_is_opened_in_a_browser() {
+    need_mount!();
+    let home = Home::prepared(|store| fs::write(store.join("text"), "one\n").unwrap(), &[]);
+    home.sh("echo two > text");
+    let at = home.home().to_str().unwrap();
+    let bin = home.base().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let place = |name: &str, status: u8| {
+        let shown = home.base().join("shown");
+        let script = format!(
+            "#!/bin/sh\n/bin/cp \"$1\" {}\nexit {status}\n",
+            shown.display()
+        );
+        fs::write(bin.join(name), script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(bin.join(name), mode).unwrap();
+    };
+    let file = home.base().join("report.html");
+    let open = |browser: &str| {
+        let mut command = Command::new(crate::common::binary());
+        command.args(["report", at, "--open", "--html"]).arg(&file);
+        command.env("BROWSER", browser).env("PATH", &bin);
+        let _ = fs::remove_file(home.base().join("shown"));
+        run_limited(command, Duration::from_secs(50))
+    };
+    let is_shown = || fs::read(home.base().join("shown")).ok() == fs::read(&file).ok();
+    // No browser: the page is written, and named.
+    let output = open("");
+    assert_eq!(code(&output), 6, "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("neither BROWSER in the environment nor xdg-open in PATH"),
+        "{said}"
+    );
+    assert!(said.contains(file.to_str().unwrap()), "{said}");
+    place("xdg-open", 0);
+    assert_eq!(code(&open("")), 0);
+    assert!(is_shown());
+    place("xdg-open", 3);
+    assert!(String::from_utf8_lossy(&open("").stderr).contains("xdg-open ended with"));
+    // The first browser that works, before xdg-open.
+    place("mine", 0);
+    let output = open("no-such-browser:mine %s");
+    assert_eq!(code(&output), 0, "{}", describe(&output));
+    assert!(is_shown());
+    assert!(String::from_utf8_lossy(&open("no-such-browser").stderr).contains("no-such-browser: "));
+    let output = trumanfs(&["report", at, "--open", "--html", "-"]);
+    assert_eq!(code(&output), 2, "{}", describe(&output));
+}
+
+/// Measures, in a frame of a width, how much wider the page is, and which of its elements hide a part of themselves.
+const MEASURE: &str = r#"<!doctype html><body><script>
+addEventListener("load", () => {
+  const frame = document.createElement("iframe");
+  frame.width = WIDTH; frame.height = 4000; frame.style.border = "0";
+  frame.src = "report.html";
+  frame.onload = () => {
+    const page = frame.contentDocument;
+    const found = [page.documentElement.scrollWidth > WIDTH ? "page" : ""];
+    for (const at of page.querySelectorAll("main *:not(.sr), header *")) {
+      const hides = getComputedStyle(at).overflowX !== "visible" && at.clientWidth > 0;
+      if (hides && at.scrollWidth > at.clientWidth + 1) found.push(at.className || at.tagName);
+    }
+    document.body.textContent = "measured[" + found.filter(Boolean).join(",") + "]";
+  };
+  document.body.append(frame);
+});
+</script>"#;
+
+#[test]
+fn nothing_is_clipped_on_a_narrow_page() {
+    need_mount!();
+    let home = hostile();
+    let long = "x".repeat(300);
+    fs::write(home.path("n".repeat(200)), format!("{long}\n")).unwrap();
+    home.sh(&format!("echo {long} >> text; : {long}"));
+    report(home.store(), &home.base().join("report.html"));
+    for width in [320, 500, 1280] {
+        let measure = home.base().join("measure.html");
+        fs::write(&measure, MEASURE.replace("WIDTH", &width.to_string())).unwrap();
+        let mut command = Command::new("chromium");
+        command.args(["--headless=new", "--no-sandbox", "--disable-gpu"]);
+        command.args([
+            "--allow-file-access-from-files",
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+        ]);
+        let profile = home.base().join("profile");
+        command.arg(format!("--user-data-dir={}", profile.display()));
+        command
+            .arg("--window-size=1400,4200")
+            .arg(format!("file://{}", measure.display()));
+        if Command::new("chromium").arg("--version").output().is_err() {
+            skip!("browser", "needs a browser: chromium");
+        }
+        let output = run_limited(command, Duration::from_secs(50));
+        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+        if dom.is_empty() {
+            skip!(
+                "browser",
+                "chromium does not run here: {}",
+                describe(&output)
+            );
+        }
+        let found = dom
+            .split_once("measured[")
+            .and_then(|(_, rest)| rest.split_once(']'));
+        let found = found.map(|(found, _)| found.to_owned());
+        // On a wide page the lines of a difference keep their length, and scroll.
+        let clipped: Vec<&str> = found.as_deref().map_or(vec!["unmeasured"], |found| {
+            let clipped = found.split(',').filter(|name| !name.is_empty());
+            clipped
+                .filter(|name| width < 640 || !["diff", "CODE"].contains(name))
+                .collect()
+        });
+        assert!(clipped.is_empty(), "{width}: {clipped:?}: {dom}");
+    }
+}
+
 #[test]
 fn a_browser_shows_it_and_runs_nothing_else() {
     need_mount!();

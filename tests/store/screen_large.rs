@@ -22,7 +22,7 @@ fn two_thousand_changes_are_folded() {
     let prepare = |store: &Path| fs::write(store.join(".gitignore"), "out/\n").unwrap();
     let home = Home::prepared(prepare, &[]);
     for at in 0..20 {
-        let dir = home.path(&format!("src/dir-{at:02}"));
+        let dir = home.path(format!("src/dir-{at:02}"));
         fs::create_dir_all(&dir).unwrap();
         for file in 0..95 {
             fs::write(dir.join(format!("file-{file:02}")), "text\n").unwrap();
@@ -30,7 +30,7 @@ fn two_thousand_changes_are_folded() {
     }
     fs::create_dir(home.path("out")).unwrap();
     for file in 0..50 {
-        fs::write(home.path(&format!("out/{file}.o")), "text\n").unwrap();
+        fs::write(home.path(format!("out/{file}.o")), "text\n").unwrap();
     }
     for lock in ["Cargo.lock", "package-lock.json"] {
         fs::write(home.path(lock), "text\n").unwrap();

@@ -14,6 +14,8 @@ use crate::operator::diff::{ChangeStatus, Diff, DiffSide, NodeBytes, PathDiffere
 pub(super) const MAX_LISTED_CHANGES: usize = 3000;
 /// The number of differences of contents that are shown.
 const MAX_SHOWN_DIFFERENCES: usize = 300;
+/// The number of differences of contents that are unfolded.
+const MAX_OPEN_DIFFERENCES: usize = 60;
 /// The largest content that is compared, in bytes.
 const MAX_COMPARED_BYTES: u64 = 1 << 20;
 /// The maximum size of all differences together, in bytes of HTML.
@@ -50,6 +52,8 @@ struct ChangesSection<'a, 'd> {
     diff: &'d Diff<'a>,
     shown: usize,
     left_out: u64,
+    /// True within a directory filled by programs.
+    is_bulk: bool,
 }
 
 /// Returns the number of paths of each kind: added, modified, renamed, removed.
@@ -135,6 +139,7 @@ pub(super) fn tree(diff: &Diff<'_>, listed: &[PathDifference]) -> String {
         diff,
         shown: 0,
         left_out: 0,
+        is_bulk: false,
     };
     page.folder(&top, 0);
     let more = diff.len().saturating_sub(MAX_LISTED_CHANGES) as u64;
@@ -221,7 +226,10 @@ impl ChangesSection<'_, '_> {
                     .raw("</bdi>");
             }
             self.html.raw("</span></summary>");
+            let was_bulk = self.is_bulk;
+            self.is_bulk |= bulk;
             self.folder(at, depth + 1);
+            self.is_bulk = was_bulk;
             self.html.raw("</details></li>");
         }
         for (name, change) in others {
@@ -253,7 +261,10 @@ impl ChangesSection<'_, '_> {
         };
         match texts {
             Some(lines) => {
-                self.html.raw("<details class=\"file\"><summary>");
+                let is_open = !self.is_bulk && self.shown <= MAX_OPEN_DIFFERENCES;
+                let open = if is_open { " open" } else { "" };
+                self.html
+                    .raw(&format!("<details class=\"file\"{open}><summary>"));
                 line(&mut self.html);
                 self.html.raw("</summary>").raw(&lines).raw("</details>");
             }

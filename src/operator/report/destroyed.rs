@@ -4,7 +4,7 @@ use super::facts::{quote_for_shell, shell_path};
 use super::html::{HtmlFragment, many, size};
 use super::{MAX_LISTED, PageData};
 use crate::journal::KeepMethod;
-use crate::name::escape;
+use crate::name::{WorldPath, escape};
 use crate::operator::kept_versions::KeptVersion;
 use crate::operator::trash::TrashEntry;
 use crate::operator::usage::program;
@@ -17,25 +17,26 @@ impl PageData {
             return;
         }
         html.raw("<p class=\"lead\">Everything here is still in the store. The commands put it back, beside what is in its place now if something is; nothing is replaced by restoring what was removed.</p>");
-        if !self.removed.is_empty() {
-            html.raw("<h3>Removed or replaced <span class=\"dim\">")
-                .number(self.removed.len() as u64);
-            html.raw("</span></h3><ul class=\"gone\">");
-            for listed in self.removed.iter().take(MAX_LISTED) {
-                self.entry(html, listed);
-            }
-            html.raw("</ul>");
-            left_out(html, self.removed.len(), "trumanfs trash list");
-        }
-        if !self.overwritten.is_empty() {
-            html.raw("<h3>Overwritten, cut or emptied <span class=\"dim\">")
-                .number(self.overwritten.len() as u64);
-            html.raw("</span></h3><ul class=\"gone\">");
-            for version in self.overwritten.iter().rev().take(MAX_LISTED) {
-                self.version(html, version);
-            }
-            html.raw("</ul>");
-            left_out(html, self.overwritten.len(), "trumanfs versions");
+        let is_git = |path: Option<&WorldPath>| {
+            path.is_some_and(|path| path.components().any(|part| part.bytes() == b".git"))
+        };
+        let (git_removed, removed): (Vec<&TrashEntry>, Vec<_>) = self
+            .removed
+            .iter()
+            .partition(|listed| is_git(listed.path.as_ref()));
+        let (git_overwritten, overwritten): (Vec<&KeptVersion>, Vec<_>) = self
+            .overwritten
+            .iter()
+            .rev()
+            .partition(|version| is_git(Some(&version.path)));
+        self.lists(html, &removed, &overwritten);
+        if git_removed.len() + git_overwritten.len() > 0 {
+            let count = (git_removed.len() + git_overwritten.len()) as u64;
+            html.raw("<details class=\"noise\"><summary>Git’s own files: ")
+                .text(&many(count, "thing", "things"));
+            html.raw("</summary>");
+            self.lists(html, &git_removed, &git_overwritten);
+            html.raw("</details>");
         }
         if !self.noise.is_empty() {
             let count = many(self.noise.len() as u64, "thing", "things");
@@ -50,6 +51,35 @@ impl PageData {
             html.raw("</details>");
         }
         html.raw("</section>\n");
+    }
+
+    /// Writes the lists of removed things and of overwritten contents.
+    fn lists(
+        &self,
+        html: &mut HtmlFragment,
+        removed: &[&TrashEntry],
+        overwritten: &[&KeptVersion],
+    ) {
+        if !removed.is_empty() {
+            html.raw("<h3>Removed or replaced <span class=\"dim\">")
+                .number(removed.len() as u64);
+            html.raw("</span></h3><ul class=\"gone\">");
+            for listed in removed.iter().take(MAX_LISTED) {
+                self.entry(html, listed);
+            }
+            html.raw("</ul>");
+            left_out(html, removed.len(), "trumanfs trash list");
+        }
+        if !overwritten.is_empty() {
+            html.raw("<h3>Overwritten, cut or emptied <span class=\"dim\">")
+                .number(overwritten.len() as u64);
+            html.raw("</span></h3><ul class=\"gone\">");
+            for version in overwritten.iter().take(MAX_LISTED) {
+                self.version(html, version);
+            }
+            html.raw("</ul>");
+            left_out(html, overwritten.len(), "trumanfs versions");
+        }
     }
 
     fn entry(&self, html: &mut HtmlFragment, listed: &TrashEntry) {

@@ -19,6 +19,9 @@ use crate::world::store::settle::open_journal;
 /// The maximum number of time slices.
 pub(super) const MAX_SLICES: usize = 180;
 
+/// The width of a time slice of the shortest sessions; longer ones have wider slices.
+const MIN_SLICE_MILLISECONDS: i64 = 10;
+
 /// The maximum number of operator actions listed.
 const MAX_MARKS: usize = 200;
 
@@ -91,7 +94,7 @@ pub(super) fn read(store: &Store, id: &str, run: Option<&RunSummary>) -> Result<
     let mut facts = SessionFacts {
         id: id.to_owned(),
         run: run.cloned(),
-        width: 1000,
+        width: MIN_SLICE_MILLISECONDS,
         ..SessionFacts::default()
     };
     let file = open_journal(store.state(), id)?;

@@ -39,30 +39,7 @@ impl PageData {
             );
             html.text(damage).raw(". Everything below is what it says before that. <code>trumanfs fsck</code> tells more.</p>\n");
         }
-        html.raw("<dl class=\"facts\">");
-        let home = facts
-            .home
-            .as_deref()
-            .map_or("not mounted: an operator's command", |home| {
-                if is_for_requests(home) {
-                    FOR_REQUESTS
-                } else {
-                    home
-                }
-            });
-        for (word, value) in [
-            ("Home", home),
-            ("Store", &self.store),
-            ("Machine", &facts.host),
-            ("Release", &facts.release),
-        ] {
-            html.raw("<div><dt>")
-                .raw(word)
-                .raw("</dt><dd><bdi>")
-                .text(value)
-                .raw("</bdi></dd></div>");
-        }
-        html.raw("</dl>\n<ul class=\"cards\">");
+        html.raw("<ul class=\"cards\">");
         let mut card = |number: String, word: &str, class: &str| {
             html.raw(&format!("<li class=\"card {class}\"><strong>"))
                 .text(&number);
@@ -90,6 +67,36 @@ impl PageData {
         html.raw("</header>\n");
     }
 
+    /// Writes where the session was.
+    pub(super) fn place(&self, html: &mut HtmlFragment) {
+        let facts = &self.facts;
+        html.raw("<section aria-labelledby=\"h-where\"><h2 id=\"h-where\">Where</h2>");
+        html.raw("<dl class=\"facts\">");
+        let home = facts
+            .home
+            .as_deref()
+            .map_or("not mounted: an operator's command", |home| {
+                if is_for_requests(home) {
+                    FOR_REQUESTS
+                } else {
+                    home
+                }
+            });
+        for (word, value) in [
+            ("Home", home),
+            ("Store", &self.store),
+            ("Machine", &facts.host),
+            ("Release", &facts.release),
+        ] {
+            html.raw("<div><dt>")
+                .raw(word)
+                .raw("</dt><dd><bdi>")
+                .text(value)
+                .raw("</bdi></dd></div>");
+        }
+        html.raw("</dl></section>\n");
+    }
+
     /// Writes the command of the run, where the page is about a run.
     fn run(&self, html: &mut HtmlFragment) {
         let Some(run) = &self.facts.run else {
@@ -98,9 +105,9 @@ impl PageData {
         let command = run.command.as_deref();
         html.raw("<p class=\"lead\">").text(run.kind.word());
         html.raw(" <code>").text(&run.id.to_string());
-        html.raw("</code>: <code>");
-        html.text(command.unwrap_or("(its record is lost)"));
-        html.raw("</code></p>\n");
+        html.raw("</code>:</p>\n<pre class=\"command\"><code>");
+        html.escaped_lines(command.unwrap_or("(its record is lost)"));
+        html.raw("</code></pre>\n");
     }
 
     /// Writes the command that undoes all of it.

@@ -3,7 +3,7 @@
 //! Owns escaping. Text reaches the page only through [`HtmlFragment::text`] and its relatives; only the program's own
 //! markup is raw.
 
-use crate::name::is_deceptive;
+use crate::name::{escape, is_deceptive, unescape};
 
 /// A piece of a page.
 #[derive(Debug, Default)]
@@ -31,6 +31,23 @@ impl HtmlFragment {
                 }
                 c => self.0.push(c),
             }
+        }
+        self
+    }
+
+    /// Appends text that [`escape`](crate::name::escape) has written, with its line ends and tabs as such.
+    pub(super) fn escaped_lines(&mut self, escaped: &str) -> &mut HtmlFragment {
+        let Some(bytes) = unescape(escaped) else {
+            return self.text(escaped);
+        };
+        for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if number > 0 {
+                self.0.push('\n');
+            }
+            match std::str::from_utf8(line) {
+                Ok(line) => self.text(line),
+                Err(_) => self.text(&escape(line)),
+            };
         }
         self
     }

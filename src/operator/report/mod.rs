@@ -39,6 +39,17 @@ const MAX_LISTED: usize = 500;
 /// The number of programs that are listed.
 const MAX_LISTED_PROGRAMS: usize = 40;
 
+/// The columns of numbers in the table of programs.
+const PROGRAM_COLUMNS: [&str; 7] = [
+    "Processes",
+    "Changes",
+    "Made",
+    "Wrote",
+    "Moved",
+    "Removed",
+    "Attributes",
+];
+
 /// Returns the session to report by default: the newest that was a mount.
 ///
 /// # Errors
@@ -180,10 +191,11 @@ impl PageData {
         html.raw("</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#changes\">Skip to what changed</a>\n");
         self.header(&mut html, &diff);
         html.raw("<main>\n");
+        self.changes(&mut html, &diff);
         self.timeline(&mut html);
         self.programs(&mut html);
-        self.changes(&mut html, &diff);
         self.write_destroyed(&mut html);
+        self.place(&mut html);
         html.raw("</main>\n");
         self.footer(&mut html);
         html.raw("<script>")
@@ -199,14 +211,17 @@ impl PageData {
             return;
         }
         html.raw("<p class=\"legend\"><span><i class=\"made\"></i> made or changed</span> <span><i class=\"gone\"></i> removed, replaced or overwritten (kept)</span> <span class=\"dim\">times are UTC</span></p><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Timeline\">");
-        html.raw(&timeline::draw(&self.facts)).raw("</div>");
+        for frame in [&timeline::WIDE, &timeline::NARROW] {
+            html.raw(&timeline::draw(&self.facts, frame));
+        }
+        html.raw("</div>");
         if !self.facts.marks.is_empty() {
             html.raw("<h3>What an operator did</h3><ol class=\"marks\">");
             for mark in &self.facts.marks {
                 html.raw("<li><time>")
                     .text(&mark.time.format("%H:%M:%S").to_string());
                 html.raw("</time> ")
-                    .text(&mark.what)
+                    .escaped_lines(&mark.what)
                     .raw(" <span class=\"dim\">record ");
                 html.number(mark.seq).raw("</span></li>");
             }
@@ -226,15 +241,7 @@ impl PageData {
             return;
         }
         html.raw("<section aria-labelledby=\"h-who\"><h2 id=\"h-who\">Who did what</h2><div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Programs\"><table><thead><tr><th scope=\"col\">Program</th>");
-        for word in [
-            "Processes",
-            "Changes",
-            "Made",
-            "Wrote",
-            "Moved",
-            "Removed",
-            "Attributes",
-        ] {
+        for word in PROGRAM_COLUMNS {
             html.raw(&format!("<th scope=\"col\" class=\"n\">{word}</th>"));
         }
         html.raw("</tr></thead><tbody>");
@@ -257,12 +264,9 @@ impl PageData {
                 program.removed,
                 program.attributes,
             ];
-            for number in numbers {
-                html.raw(if number == 0 {
-                    "<td class=\"n zero\">"
-                } else {
-                    "<td class=\"n\">"
-                });
+            for (number, word) in numbers.into_iter().zip(PROGRAM_COLUMNS) {
+                let class = if number == 0 { "n zero" } else { "n" };
+                html.raw(&format!("<td class=\"{class}\" data-column=\"{word}\">"));
                 html.number(number).raw("</td>");
             }
             html.raw("</tr>");
@@ -291,7 +295,7 @@ impl PageData {
             }
             Ok((diff, listed)) => {
                 changes::write_flagged(html, diff);
-                html.raw("<p class=\"lead\">The home at the end against the start. Files with a triangle unfold.</p><p class=\"tools\"><label>Find <input type=\"search\" id=\"find\" placeholder=\"part of a path\" autocomplete=\"off\"></label> <button type=\"button\" id=\"open\">Unfold all</button> <button type=\"button\" id=\"close\">Fold all</button></p><div class=\"tree\">");
+                html.raw("<p class=\"lead\">The home at the end against the start. Files with a triangle fold.</p><p class=\"tools\"><label>Find <input type=\"search\" id=\"find\" placeholder=\"part of a path\" autocomplete=\"off\"></label> <button type=\"button\" id=\"open\">Unfold all</button> <button type=\"button\" id=\"close\">Fold all</button></p><div class=\"tree\">");
                 html.raw(&changes::tree(diff, listed)).raw("</div>");
             }
         }
