@@ -95,7 +95,7 @@ def look(options, home, target):
     try:
         # ratatui writes only what changes, so this stands there in one piece.
         listed = screen.wait(b"%d paths" % options.paths)
-        shown = screen.wait(b"line")
+        shown = screen.wait(b"last changed")
         spent = screen.spent()
         # By run, by program, by time, by path; to the end.
         screen.types(b"bbbbG")

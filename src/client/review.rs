@@ -164,7 +164,8 @@ impl Client {
             if !matches!(found, Err(Error::Missing { .. } | Error::Refused { .. })) {
                 break;
             }
-            let read = self.review(review.scope().clone(), false)?;
+            let mut read = self.review(review.scope().clone(), false)?;
+            read.split_as(review);
             found = look(&read);
             let is_same = *read.until() == until;
             until = read.until().clone();

@@ -284,3 +284,126 @@ fn edit_in_the_way_of_another_change_is_kept_in_its_draft() {
     person.types("x");
     quit(person);
 }
+
+/// An editor that ^Z stops is stopped with the screen, and goes on with it.
+#[test]
+fn stopped_editor_goes_on_with_the_screen() {
+    need_mount!();
+    need_tools!("setsid", "bash");
+    let home = Home::mount();
+    fs::write(home.path("f"), "one\n").unwrap();
+    let target = home.home().to_str().unwrap().to_owned();
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("editor");
+    // As editors do: the whole group is stopped.
+    let text = "#!/bin/sh\necho mine > \"$1\"\nkill -TSTP 0\n";
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let shell = ["bash", "--norc", "--noprofile", "-i"];
+    let env = [
+        ("PS1", "outer> "),
+        ("VISUAL", script.to_str().unwrap()),
+        ("TMPDIR", dir.path().to_str().unwrap()),
+    ];
+    let mut person = Terminal::start(24, 110, &shell, &env);
+    person.wait_for("outer>");
+    person.types(&format!("{} review {target}\r", binary()));
+    person.wait_for("+one");
+    person.types("e");
+    person.wait_for("Stopped");
+    person.types("fg\r");
+    person.wait_for("recorded your edit of /f");
+    assert_eq!(fs::read_to_string(home.path("f")).unwrap(), "mine\n");
+    person.types("q");
+    person.wait_for("outer>");
+    person.types("exit\r");
+    assert!(person.end().success());
+    // The draft is gone.
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// A hunk of two changes that are close together is split; one part is accepted, the other one taken back.
+#[test]
+fn hunk_is_split_and_its_parts_are_decided_on() {
+    need_mount!();
+    need_tools!("setsid");
+    let lines = |changed: &[&str]| -> String {
+        let line = |n: usize| {
+            changed
+                .iter()
+                .find(|line| line.starts_with(&format!("{n} ")))
+        };
+        let lines = (1..=20)
+            .map(|n| line(n).map_or_else(|| format!("{n} old\n"), |line| format!("{line}\n")));
+        lines.collect()
+    };
+    let home = Home::prepared(|store| fs::write(store.join("f"), lines(&[])).unwrap(), &[]);
+    fs::write(home.path("f"), lines(&["8 new", "11 new"])).unwrap();
+    let mut person = open(home.home(), &[], (30, 110));
+    let screen = person.wait_for("hunk 1");
+    assert!(!screen.contains("hunk 2"), "{screen}");
+    person.types("\rs");
+    person.wait_for("hunk 2");
+    person.types("s");
+    person.wait_for("this hunk is whole");
+    person.types("gr");
+    person.wait_for("take back hunk 1 of /f?");
+    person.confirms("");
+    person.wait_gone("+8 new");
+    assert_eq!(
+        fs::read_to_string(home.path("f")).unwrap(),
+        lines(&["11 new"])
+    );
+    person.types("u");
+    person.wait_for("undo the last thing");
+    person.confirms("");
+    person.wait_for("+8 new");
+    person.types("\tg");
+    person.wait_for("hunk 2");
+    person.wait_for("|@@");
+    person.types("a");
+    person.wait_for("accept hunk 1 of /f?");
+    person.confirms("");
+    person.wait_gone("+8 new");
+    quit(person);
+    // What was accepted of the hunk stays so, and the rest of it is listed.
+    let target = home.home().to_str().unwrap();
+    let listed = trumanfs(&["review", target, "--patch"]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(
+        text.contains("+11 new") && !text.contains("+8 new"),
+        "{text}"
+    );
+    let number = text
+        .split_once(" hunk ")
+        .and_then(|(_, rest)| rest.lines().next());
+    let output = trumanfs(&[
+        "reject",
+        target,
+        "--session",
+        "last",
+        "f",
+        "--hunk",
+        number.unwrap(),
+    ]);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert_eq!(
+        fs::read_to_string(home.path("f")).unwrap(),
+        lines(&["8 new"])
+    );
+    is_sound(&home);
+}
+
+/// What is ignored is told by the patterns of before: a change folds nothing of what is reviewed with it.
+#[test]
+fn patterns_under_review_hide_nothing() {
+    need_mount!();
+    need_tools!("setsid");
+    let home = Home::mount();
+    home.sh("mkdir src; echo x > src/a; echo x > src/b; echo src/ > .gitignore");
+    let mut person = open(home.home(), &[], (24, 80));
+    let screen = person.wait_for("A /src/b");
+    assert!(screen.contains("A /src/a"), "{screen}");
+    assert!(!screen.contains("ignored by git"), "{screen}");
+    quit(person);
+}

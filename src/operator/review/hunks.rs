@@ -53,18 +53,14 @@ pub(super) fn states(
     comparison: &TextComparison,
     now: Option<&[u8]>,
     is_mixed: bool,
+    split: &SplitHunks<'_>,
 ) -> Option<Vec<ReviewHunk>> {
     let since = now.map(|now| LaterChanges::of(comparison, now));
     if since.as_ref().is_some_and(|since| since.is_rough()) {
         return None;
     }
     let start = Instant::now();
-    let mut alike: HashMap<[u8; 32], u64> = HashMap::new();
-    let hunks = comparison.hunks().into_iter().map(|hunk| {
-        let hash = digest(comparison, &hunk);
-        let before = alike.entry(hash.clone().finalize().into()).or_default();
-        let digest = hash.chain_update(before.to_le_bytes());
-        *before += 1;
+    let hunks = split.hunks(comparison).into_iter().map(|(hunk, digest)| {
         let state = match (is_mixed, &since) {
             (true, _) => HunkState::Overtaken,
             (false, None) => HunkState::Open,
@@ -73,11 +69,65 @@ pub(super) fn states(
         };
         Some(ReviewHunk {
             state,
-            digest: base16ct::lower::encode_string(&digest.finalize()),
+            digest,
             hunk,
         })
     });
     hunks.collect()
+}
+
+/// The hunks of a path that are in parts: those of which a part was accepted, and those that somebody splits.
+#[derive(Debug, Default)]
+pub(super) struct SplitHunks<'h> {
+    /// The digests of what was accepted.
+    pub(super) accepted: &'h [String],
+    /// The digests of the hunks to be split.
+    pub(super) asked: &'h [String],
+}
+
+impl SplitHunks<'_> {
+    /// Returns the hunks, each with its digest.
+    fn hunks(&self, comparison: &TextComparison) -> Vec<(Hunk, String)> {
+        let mut digests = HunkDigests::default();
+        // A part has the same digest whatever else is in parts.
+        let mut part_digests = HunkDigests::default();
+        let mut found = Vec::new();
+        for hunk in comparison.hunks() {
+            let digest = digests.next(comparison, &hunk, b"");
+            let mut parts = Vec::new();
+            for part in hunk.parts() {
+                let digest = part_digests.next(comparison, &part, b"part");
+                parts.push((part, digest));
+            }
+            let is_accepted = |(_, digest): &(Hunk, String)| self.accepted.contains(digest);
+            let is_split = self.asked.contains(&digest) || parts.iter().any(is_accepted);
+            if is_split && parts.len() > 1 && !self.accepted.contains(&digest) {
+                found.extend(parts);
+            } else {
+                found.push((hunk, digest));
+            }
+        }
+        found
+    }
+}
+
+/// The digests of a file's hunks, as [`ReviewHunk::digest`] has them.
+#[derive(Default)]
+struct HunkDigests {
+    alike: HashMap<[u8; 32], u64>,
+}
+
+impl HunkDigests {
+    fn next(&mut self, comparison: &TextComparison, hunk: &Hunk, kind: &[u8]) -> String {
+        let hash = digest(comparison, hunk).chain_update(kind);
+        let before = self
+            .alike
+            .entry(hash.clone().finalize().into())
+            .or_default();
+        let digest = hash.chain_update(before.to_le_bytes());
+        *before += 1;
+        base16ct::lower::encode_string(&digest.finalize())
+    }
 }
 
 /// Hashes the lines of a hunk. The unchanged lines around it tell apart hunks with the same change in several places.
@@ -245,7 +295,13 @@ mod tests {
         let now = now.filter(|now| *now != after);
         PathHunks {
             path: WorldPath::root(),
-            hunks: states(&comparison, now.map(str::as_bytes), false).unwrap(),
+            hunks: states(
+                &comparison,
+                now.map(str::as_bytes),
+                false,
+                &SplitHunks::default(),
+            )
+            .unwrap(),
             comparison,
             now: now.map(Into::into),
             ids: None,

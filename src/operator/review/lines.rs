@@ -4,7 +4,7 @@
 //! latest one of the scope, so later changes of others are not part of it, and its lines are compared with the file as
 //! it is now.
 
-use super::hunks::{PathHunks, states};
+use super::hunks::{PathHunks, SplitHunks, states};
 use super::list::Review;
 use super::other_changes::content_nodes;
 use super::scope_index::ScopeRecord;
@@ -85,9 +85,14 @@ impl Review<'_> {
         }
         let is_mixed = contents.between.is_some() || contents.outside.is_some();
         let now = contents.now.as_deref().filter(|_| whole.is_none());
-        let hunks = states(&comparison, now, is_mixed).or_else(|| {
+        let accepted = self.seen.accepted_hunks(&change.path);
+        let split = SplitHunks {
+            accepted,
+            asked: self.splits.get(&change.path).map_or(&[][..], Vec::as_slice),
+        };
+        let hunks = states(&comparison, now, is_mixed, &split).or_else(|| {
             whole = Some(TAKES_LONG);
-            states(&comparison, None, is_mixed)
+            states(&comparison, None, is_mixed, &split)
         });
         let mut lines = PathHunks {
             hunks: hunks.unwrap_or_default(),

@@ -64,6 +64,8 @@ pub struct Review<'a> {
     listed: Vec<usize>,
     /// Flags by place in `diff`.
     flags: BTreeMap<usize, PathFlag>,
+    /// The digests of the hunks that are split, by path.
+    pub(super) splits: BTreeMap<WorldPath, Vec<String>>,
 }
 
 impl<'a> Review<'a> {
@@ -123,6 +125,7 @@ impl<'a> Review<'a> {
             others,
             listed,
             flags: BTreeMap::new(),
+            splits: BTreeMap::new(),
         };
         if !all {
             review.leave_out_accepted()?;
@@ -135,6 +138,16 @@ impl<'a> Review<'a> {
                 .sort_by_key(|place| !flags.contains_key(place));
         }
         Ok(review)
+    }
+
+    /// Splits a hunk of a path, by its digest: its parts are hunks from now on.
+    pub fn split_hunk(&mut self, path: &WorldPath, digest: String) {
+        self.splits.entry(path.clone()).or_default().push(digest);
+    }
+
+    /// Splits what is split in another review.
+    pub fn split_as(&mut self, other: &Review<'_>) {
+        self.splits.clone_from(&other.splits);
     }
 
     /// Returns the scope.

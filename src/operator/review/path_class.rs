@@ -23,7 +23,9 @@ use crate::world::git_index::tracked_files;
 use crate::world::store::layout::GIT_IGNORE;
 
 /// The largest file of patterns that is read.
-const MAX_PATTERN_BYTES: u64 = 1 << 20;
+const MAX_PATTERN_BYTES: u64 = 1 << 18;
+/// The number of patterns that are read, of all files together: an occupant may have written them.
+const MAX_PATTERNS: usize = 4_000;
 /// The largest index that is read, of some 150,000 files.
 const MAX_INDEX_BYTES: u64 = 16 << 20;
 /// The number of directories in which patterns are looked for: those of more directories cost more than they are worth.
@@ -136,6 +138,7 @@ struct IgnoreRules<'t, 'a> {
     /// By the path of the directory.
     dirs: HashMap<Vec<u8>, DirRules>,
     tracked: OnceCell<HashSet<Vec<u8>>>,
+    patterns_left: usize,
 }
 
 impl<'t, 'a> IgnoreRules<'t, 'a> {
@@ -144,6 +147,7 @@ impl<'t, 'a> IgnoreRules<'t, 'a> {
             tree,
             dirs: HashMap::new(),
             tracked: OnceCell::new(),
+            patterns_left: MAX_PATTERNS,
         };
         let mut top = DirRules::default();
         top.patterns
@@ -158,13 +162,17 @@ impl<'t, 'a> IgnoreRules<'t, 'a> {
     fn ignores(&mut self, path: &WorldPath, is_dir: bool) -> Result<bool> {
         let path = path.bytes();
         let above = memchr::memrchr(b'/', path).unwrap_or(0);
-        let dir = self.of_dir(path.get(..above).unwrap_or_default())?;
-        Ok(dir.ignores(path, is_dir) && !self.tracked()?.contains(path))
+        let dir = path.get(..above).unwrap_or_default();
+        self.read_dir(dir)?;
+        let rules = self.dirs.get(dir);
+        let is_ignored = rules.is_some_and(|rules| rules.ignores(path, is_dir));
+        Ok(is_ignored && !self.tracked()?.contains(path))
     }
 
-    fn of_dir(&mut self, dir: &[u8]) -> Result<DirRules> {
-        if let Some(known) = self.dirs.get(dir) {
-            return Ok(known.clone());
+    /// Reads the patterns that hold in a directory.
+    fn read_dir(&mut self, dir: &[u8]) -> Result<()> {
+        if self.dirs.contains_key(dir) {
+            return Ok(());
         }
         let mut rules = self.dirs.get(&b""[..]).cloned().unwrap_or_default();
         for end in memchr::memchr_iter(b'/', dir).chain([dir.len()]) {
@@ -184,11 +192,11 @@ impl<'t, 'a> IgnoreRules<'t, 'a> {
             }
             self.dirs.insert(at.to_owned(), rules.clone());
         }
-        Ok(rules)
+        Ok(())
     }
 
     /// Reads a file of patterns, for paths of which so many bytes are those of its directory.
-    fn patterns_at(&self, file: &[u8], start: usize) -> Result<Option<(usize, Rc<Gitignore>)>> {
+    fn patterns_at(&mut self, file: &[u8], start: usize) -> Result<Option<(usize, Rc<Gitignore>)>> {
         let Ok(file) = WorldPath::parse(file) else {
             return Ok(None);
         };
@@ -197,10 +205,13 @@ impl<'t, 'a> IgnoreRules<'t, 'a> {
             return Ok(None);
         }
         let mut builder = GitignoreBuilder::new("");
-        for line in String::from_utf8_lossy(&text).lines() {
+        let text = String::from_utf8_lossy(&text);
+        for line in text.lines().take(self.patterns_left) {
             // A pattern that cannot be read matches nothing, as in git.
             let _ = builder.add_line(None, line);
         }
+        let count = text.lines().count();
+        self.patterns_left = self.patterns_left.saturating_sub(count);
         Ok(builder
             .build()
             .ok()

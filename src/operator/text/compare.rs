@@ -217,6 +217,46 @@ impl Hunk {
         span(self.ops.iter().map(DiffOp::new_range))
     }
 
+    /// Splits the hunk between changes that have unchanged lines between them. One change alone is one part.
+    pub fn parts(&self) -> Vec<Hunk> {
+        let (mut parts, mut part) = (Vec::new(), Vec::new());
+        let last = self.ops.len().saturating_sub(1);
+        for (at, op) in self.ops.iter().enumerate() {
+            let DiffOp::Equal {
+                old_index,
+                new_index,
+                len,
+            } = *op
+            else {
+                part.push(*op);
+                continue;
+            };
+            if at == 0 || at == last {
+                part.push(*op);
+                continue;
+            }
+            // Each of the two has its share of the lines between them.
+            let share = len / 2;
+            if share > 0 {
+                part.push(DiffOp::Equal {
+                    old_index,
+                    new_index,
+                    len: share,
+                });
+            }
+            parts.push(Hunk {
+                ops: std::mem::take(&mut part),
+            });
+            part.push(DiffOp::Equal {
+                old_index: old_index + share,
+                new_index: new_index + share,
+                len: len - share,
+            });
+        }
+        parts.push(Hunk { ops: part });
+        parts
+    }
+
     /// Returns the ranges of the later text's lines that the hunk changed, in order.
     pub fn changed_lines(&self) -> impl Iterator<Item = Range<usize>> {
         let changes = self.ops.iter().filter(|op| is_change(op));
@@ -266,6 +306,24 @@ mod tests {
         assert_eq!(counts(b"", b"a\r\nb\rc\n"), (2, 0));
         assert_eq!(counts(b"a", b"a\n"), (1, 1));
         assert_eq!(counts(b"a\n", b"a\n"), (0, 0));
+    }
+
+    #[test]
+    fn a_hunk_is_split_between_its_changes() {
+        let after = numbered(&[(8, "eight\n"), (10, "ten\n"), (12, ""), (13, "13\n14a\n")]);
+        let compared = TextComparison::new(numbered(&[]).into(), after.clone().into());
+        let hunks = compared.hunks();
+        assert_eq!(hunks.len(), 1);
+        let parts: Vec<Hunk> = hunks.iter().flat_map(Hunk::parts).collect();
+        assert_eq!(parts.len(), 4);
+        let headings: Vec<String> = parts.iter().map(ToString::to_string).collect();
+        assert!(headings[1].starts_with("@@ -9,3 +9,3 @@"), "{headings:?}");
+        let without = |parts: &[&Hunk]| String::from_utf8(compared.without(parts)).unwrap();
+        let third = numbered(&[(8, "eight\n"), (10, "ten\n"), (13, "13\n14a\n")]);
+        assert_eq!(without(&[&parts[2]]), third);
+        let all: Vec<&Hunk> = parts.iter().collect();
+        assert_eq!(without(&all), numbered(&[]));
+        assert_eq!(parts[0].parts(), [parts[0].clone()]);
     }
 
     #[test]

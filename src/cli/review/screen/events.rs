@@ -61,7 +61,11 @@ impl ScreenState {
             KeyAction::MoveLeft => return self.move_sideways(false),
             KeyAction::FoldAll => return self.fold_all(),
             KeyAction::Mark => return self.mark(),
-            KeyAction::Unmark => self.marked.clear(),
+            KeyAction::Unmark => {
+                self.marked.clear();
+                self.note_marks();
+            }
+            KeyAction::Split => return self.split_hunk(),
             KeyAction::Edit => return self.begin_edit(),
             KeyAction::Back => self.focus = FocusedPane::List,
             KeyAction::Accept => self.ask_to_decide(true),
@@ -124,6 +128,11 @@ impl ScreenState {
                     self.busy = None;
                 }
                 vec![ScreenEffect::Edit(text)]
+            }
+            WorkerEvent::Whole => {
+                self.message =
+                    "this hunk is whole: its changed lines are next to each other".to_owned();
+                Vec::new()
             }
             WorkerEvent::Done(outcome, listing) => self.note_outcome(outcome, listing),
             WorkerEvent::Failed(what) => {

@@ -40,6 +40,7 @@ pub(super) enum KeyAction {
     Mark,
     Unmark,
     Edit,
+    Split,
     Accept,
     Reject,
     Search,
@@ -87,7 +88,7 @@ const fn binding(
 use Key::{Char, Ctrl};
 
 /// Every key, in the order of the help. What the footer names comes in this order, as far as there is room.
-pub(super) const KEY_BINDINGS: [KeyBinding; 29] = [
+pub(super) const KEY_BINDINGS: [KeyBinding; 30] = [
     binding(&[Char('?')], KeyAction::Help, "?", "this help", "help"),
     binding(
         &[Char('q'), Ctrl('c'), Ctrl('d')],
@@ -145,6 +146,13 @@ pub(super) const KEY_BINDINGS: [KeyBinding; 29] = [
         "e",
         "edit the file as it is now with $VISUAL or $EDITOR, and record that as yours",
         "edit",
+    ),
+    binding(
+        &[Char('s')],
+        KeyAction::Split,
+        "s",
+        "in the difference: split the hunk between its changes",
+        "",
     ),
     binding(
         &[Char('b')],

@@ -168,6 +168,7 @@ impl ScreenState {
         } else {
             self.marked.extend(meant);
         }
+        self.note_marks();
         self.focus = FocusedPane::List;
         self.step(1)
     }
@@ -306,5 +307,6 @@ impl ScreenState {
         let row = wanted.iter().find_map(row_of);
         let last = self.rows.len().saturating_sub(1);
         self.selected = row.unwrap_or(self.selected.min(last));
+        self.note_marks();
     }
 }

@@ -56,6 +56,13 @@ impl ScreenState {
             );
             return;
         }
+        let group = self.selected_group().filter(|_| !self.are_marked_meant());
+        let is_flagged = |item: &ListedPath| item.flag.is_some();
+        if accepts && group.is_some_and(|group| self.items_of(group).all(is_flagged)) {
+            self.message =
+                "each of these paths is flagged: accept each of them by itself".to_owned();
+            return;
+        }
         let Some((what, named)) = self.target_and_name(accepts) else {
             self.message = "nothing is selected".to_owned();
             return;
@@ -95,12 +102,13 @@ impl ScreenState {
             let paths: Vec<_> = items().filter(|item| !is_left(item)).collect();
             let paths = paths.iter().map(|item| item.path.clone()).collect();
             let concerned = self.concerned().len().saturating_sub(group.range.len());
+            let number = count((group.range.len() - left) as u64, "listed path");
             let mut named = format!("all changes of {number}: {}", group.title);
             if concerned > 0 {
                 named.push_str(&format!(" and what is below them ({concerned} more)"));
             }
             if left > 0 {
-                named.push_str(&format!(", but {}", count(left as u64, "flagged path")));
+                named.push_str(&format!(", without {}", count(left as u64, "flagged path")));
             }
             return Some((ActionTarget::Paths(paths), named));
         }
@@ -150,6 +158,22 @@ impl ScreenState {
         let path = item.path.clone();
         self.busy = Some(WorkerActivity::Opening);
         vec![ScreenEffect::Request(WorkerRequest::ReadToEdit(path))]
+    }
+
+    /// Has the chosen hunk split.
+    pub(super) fn split_hunk(&mut self) -> Vec<ScreenEffect> {
+        let is_in = self.focus == FocusedPane::Difference;
+        let shown = self.difference().filter(|_| is_in);
+        let hunk = shown.and_then(|shown| Some((shown.path.clone(), shown.hunks.get(self.hunk)?)));
+        match hunk.and_then(|(path, hunk)| Some((path, hunk.digest.clone()?))) {
+            Some((path, digest)) => {
+                vec![ScreenEffect::Request(WorkerRequest::Split(path, digest))]
+            }
+            None => {
+                self.message = "s splits a hunk: choose one in the difference".to_owned();
+                Vec::new()
+            }
+        }
     }
 
     /// Takes note of what became of a text in the editor. Returns the request to record it.

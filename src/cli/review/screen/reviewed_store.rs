@@ -39,7 +39,10 @@ impl<'c> ReviewedStore<'_, 'c> {
                 self.is_as_seen(path, *number, digest)?;
                 self.client.accept_hunks(self.review, path, &[*number])?
             }
-            ActionTarget::Paths(paths) => self.client.accept_unflagged(self.review, paths)?,
+            ActionTarget::Paths(paths) => {
+                let paths = meant_paths(paths)?;
+                self.client.accept_unflagged(self.review, paths)?
+            }
             ActionTarget::Run(run) => self.client.accept_unflagged(&self.of_run(*run)?, &[])?,
         };
         let paths = match accepted.paths {
@@ -84,6 +87,7 @@ impl<'c> ReviewedStore<'_, 'c> {
                 return Ok(outcome);
             }
             ActionTarget::Paths(paths) => {
+                let paths = meant_paths(paths)?;
                 self.client
                     .reject_request(self.review, paths, UNDO_OPTIONS)?
             }
@@ -253,4 +257,12 @@ impl<'c> ReviewedStore<'_, 'c> {
             ),
         }
     }
+}
+
+/// Returns the paths of a decision: none at all must not stand for everything.
+fn meant_paths(paths: &[WorldPath]) -> Result<&[WorldPath]> {
+    if paths.is_empty() {
+        return Err(Error::NotFound);
+    }
+    Ok(paths)
 }

@@ -106,6 +106,8 @@ pub(super) struct ScreenState {
     pub(super) rows: Vec<(ListRow, usize)>,
     /// The marked paths, as they were when they were marked.
     pub(super) marked: BTreeSet<SeenChange>,
+    /// The places of the marked paths in the order, sorted.
+    marked_places: Vec<usize>,
     /// The tags of rows that were seen; empty until they are known.
     pub(super) tags: HashMap<SeenChange, Vec<&'static str>>,
     /// The selected row, and the first one that is seen.
@@ -147,6 +149,7 @@ impl ScreenState {
             folds: FoldChoices::default(),
             rows: Vec::new(),
             marked: BTreeSet::new(),
+            marked_places: Vec::new(),
             tags: HashMap::new(),
             selected: 0,
             top: 0,
@@ -227,10 +230,20 @@ impl ScreenState {
         if self.marked.is_empty() {
             return 0;
         }
-        let items = self.items_of(group);
-        items
-            .filter(|item| self.marked.contains(&item.seen()))
-            .count()
+        let place = |at: usize| self.marked_places.partition_point(|marked| *marked < at);
+        place(group.range.end) - place(group.range.start)
+    }
+
+    /// Finds the places of the marked paths in the order of the list.
+    pub(super) fn note_marks(&mut self) {
+        let is_marked = |at: &usize| {
+            let item = self.item(*at);
+            item.is_some_and(|item| self.marked.contains(&item.seen()))
+        };
+        let order = self.arrangement.order.iter().enumerate();
+        let order = order.filter(|_| !self.marked.is_empty());
+        let places = order.filter(|(_, at)| is_marked(at));
+        self.marked_places = places.map(|(place, _)| place).collect();
     }
 
     /// Returns what is selected, so that it is found again in another list.

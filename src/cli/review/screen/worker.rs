@@ -195,6 +195,7 @@ impl<'s> WorkerThread<'s> {
             WorkerRequest::Read(at) => self.go_to(at.as_deref()),
             WorkerRequest::Show(path) => self.show(&path, true),
             WorkerRequest::Describe(number, places) => self.describe(number, &places),
+            WorkerRequest::Split(path, digest) => self.split(&path, digest),
             WorkerRequest::ReadToEdit(path) => {
                 let text = self.review.as_ref().ok_or(Error::NotFound);
                 let text = text.and_then(|review| review.text_to_edit(&path));
@@ -210,6 +211,21 @@ impl<'s> WorkerThread<'s> {
                 self.events.send(WorkerEvent::Done(outcome, listing));
             }
         }
+    }
+
+    /// Splits a hunk, and tells the difference with its parts.
+    fn split(&mut self, path: &WorldPath, digest: String) {
+        let Some(review) = &mut self.review else {
+            return;
+        };
+        let lines = review.lines_of(path).ok();
+        let hunks = lines.as_ref().map_or(&[][..], |lines| lines.hunks());
+        let hunk = hunks.iter().find(|hunk| hunk.digest == digest);
+        if hunk.is_some_and(|hunk| hunk.hunk.parts().len() < 2) {
+            return self.events.send(WorkerEvent::Whole);
+        }
+        review.split_hunk(path, digest);
+        self.show(path, true);
     }
 
     /// Reads the tags of rows, and tells them. Of another list, nothing is told: it is asked anew.
@@ -300,6 +316,10 @@ impl<'s> WorkerThread<'s> {
         let review = subject
             .client
             .review_until(subject.scope.clone(), until, subject.all)?;
+        let mut review = review;
+        if let Some(before) = &self.review {
+            review.split_as(before);
+        }
         self.number += 1;
         let at = self
             .at

@@ -16,6 +16,8 @@ pub(super) enum WorkerRequest {
     Show(WorldPath),
     /// To read what rows show besides the path: the number of the list, and the places in it.
     Describe(u64, Vec<usize>),
+    /// To split a hunk of a path, by its digest.
+    Split(WorldPath, String),
     /// To read the text of a path, to be edited.
     ReadToEdit(WorldPath),
     /// To change something. The number is that of the list that it was decided on.
@@ -66,6 +68,8 @@ pub(super) enum WorkerEvent {
     Shown(Box<ShownDifference>),
     /// What rows show besides the path.
     Described(Vec<DescribedPath>),
+    /// A hunk that was to be split has one part.
+    Whole,
     /// The text of a path, to be edited.
     Editable(Box<EditableText>),
     /// The outcome of an action, and the list after it; absent where it could not be read. One piece: a key that is
