@@ -200,6 +200,8 @@ fn plan(home: &Path, scratch: &Path, limits: ResourceLimits) -> SandboxPlan {
         argv: vec!["/usr/bin/true".into()],
         env: Vec::new(),
         search_path: None,
+        placed: Vec::new(),
+        etc_files: Vec::new(),
         bind_ro: Vec::new(),
         private: Vec::new(),
         state_name: b".trumanfs",

@@ -120,6 +120,11 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
         "keys and signatures of file tasks are one file's: what is verified is verified strictly there",
     ),
     (
+        &["ring"],
+        &["../crates/sandbox/src/ssh_agent/"],
+        "the crate that verifies host keys is seen by ssh_agent/ alone",
+    ),
+    (
         &["clap", "println!", "print!", "eprintln!", "eprint!", "dbg!"],
         &["cli/"],
         "what was typed and every word that is printed belong to cli/",

@@ -114,6 +114,8 @@ impl Room {
             .map(|(name, value)| (OsString::from(name), value.to_owned()))
             .into(),
             search_path: None,
+            placed: Vec::new(),
+            etc_files: Vec::new(),
             bind_ro: Vec::new(),
             private: Vec::new(),
             state_name: b".trumanfs",

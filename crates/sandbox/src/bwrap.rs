@@ -317,7 +317,15 @@ impl BwrapArguments {
         }
         let size = orders.memory_files.to_string();
         self.add_strs(&["--dev", "/dev", "--perms", "1777", "--size", &size]);
-        self.add_strs(&["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
+        self.add_strs(&["--tmpfs", "/dev/shm"]);
+        for bind in orders
+            .binds
+            .iter()
+            .filter(|bind| bind.late && is_own(&bind.target))
+        {
+            self.add_bind("--dev-bind", &bind.source, &bind.target);
+        }
+        self.add_strs(&["--remount-ro", "/dev"]);
         self.add_strs(&["--proc", "/proc"]);
         self.hide_in_proc()?;
         self.add_strs(&["--remount-ro", "/proc"]);

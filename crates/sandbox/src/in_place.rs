@@ -81,6 +81,11 @@ pub(super) fn orders(
             return Err(LaunchError::refused(Step::Network, why));
         }
     }
+    if let Some(placed) = plan.placed.first() {
+        let what = placed.path.display();
+        let why = format!("{what}: --sandbox {name} shows nothing at another path, and no device");
+        return Err(LaunchError::refused(Step::Plan, why));
+    }
     let mut layout = SandboxLayout::default();
     if backend == Backend::Landlock {
         layout.binds = rules(plan);

@@ -320,6 +320,10 @@ fn prepare<'p>(
     for one in &plan.writable {
         writable.push(given.bind_source(one.dir.as_fd(), false)?);
     }
+    let mut placed = Vec::with_capacity(plan.placed.len());
+    for one in &plan.placed {
+        placed.push(given.bind_source(one.source.as_fd(), false)?);
+    }
     let (listeners, within) = make_listeners(&plan.network, &mut given)?;
     let groups = match (&enforced.group, backend) {
         (Some(group), Backend::Namespaces) => {
@@ -335,7 +339,7 @@ fn prepare<'p>(
         return Err(LaunchError::refused(Step::Plan, "bind_ro: too many paths"));
     }
     let bound = BoundContents::look_into(&shown, &plan.bind_ro, plan.state_name)?;
-    let layout = layout(plan, homes, scratch, shown, &bound.hidden, writable)?;
+    let layout = layout(plan, homes, scratch, shown, &bound.hidden, writable, placed)?;
     let orders = InitOrders {
         backend,
         groups,

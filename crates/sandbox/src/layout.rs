@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::{LaunchError, Step};
-use super::plan::{NetworkAccess, SandboxPlan, WritableDir};
+use super::plan::{NetworkAccess, PlacedKind, PlacedMount, SandboxPlan, WritableDir};
 use trumanfs_init::orders::{BindMount, BindSource, RootEntry};
 use trumanfs_init::sys::mount::attr;
 
@@ -49,6 +49,11 @@ const ETC_PREFIXES: [&str; 1] = ["java-"];
 /// The devices. Everything else of `/dev` is made anew.
 pub(super) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
+/// The names in `/dev` that the sandbox makes itself.
+const OWN_DEVICE_NAMES: [&str; 9] = [
+    "console", "core", "fd", "ptmx", "pts", "shm", "stderr", "stdin", "stdout",
+];
+
 /// The directories that the sandbox makes itself, so that neither a home nor a bound path may take their place or
 /// contain them.
 const OWN_DIRS: [&str; 5] = ["etc", "dev", "proc", "tmp", "var"];
@@ -88,6 +93,7 @@ pub(super) fn layout(
     shown: Vec<HostMount>,
     hidden: &[PathBuf],
     writable: Vec<BindSource>,
+    placed: Vec<BindSource>,
 ) -> Result<SandboxLayout, LaunchError> {
     let mut home_paths = vec![place_of(&plan.home_path)?];
     for further in &plan.further_homes {
@@ -100,6 +106,7 @@ pub(super) fn layout(
     layout.entries.push(RootEntry::Dir("proc".into()));
     layout.entries.push(RootEntry::Dir("tmp".into()));
     layout.entries.push(RootEntry::Dir("var".into()));
+    let mut devices = Vec::new();
     let mut late = |source, target: PathBuf, is_dir, attributes| {
         layout.binds.push(BindMount {
             source,
@@ -124,10 +131,25 @@ pub(super) fn layout(
     for (WritableDir { path, .. }, source) in plan.writable.iter().zip(writable) {
         late(source, place_of(path)?, true, 0);
     }
+    for (one, source) in plan.placed.iter().zip(placed) {
+        let is_dir = is_directory(one)?;
+        if one.kind == PlacedKind::ReadOnly {
+            late(source, place_of(&one.path)?, is_dir, attr::READ_ONLY);
+            continue;
+        }
+        devices.push(BindMount {
+            source,
+            target: device_place(&one.path)?,
+            is_dir: false,
+            attributes: attr::READ_ONLY | attr::NO_SUID | attr::NO_EXEC,
+            late: true,
+        });
+    }
     let read_only = if plan.read_only { attr::READ_ONLY } else { 0 };
     for (home, path) in homes.into_iter().zip(home_paths) {
         late(home, path, true, read_only);
     }
+    layout.binds.extend(devices);
     // Usually /var/tmp is /tmp. Where something is to lie below it, it cannot be a link.
     let in_var_tmp = |bind: &BindMount| bind.target.starts_with("var/tmp");
     layout.entries.push(if layout.binds.iter().any(in_var_tmp) {
@@ -221,6 +243,13 @@ impl SandboxLayout {
         }
         file("hostname", b"sandbox\n");
         self.shown_etc();
+        for (path, content) in &plan.etc_files {
+            if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+                self.dirs_in_etc(above);
+            }
+            let path = Path::new("etc").join(path);
+            self.entries.push(RootEntry::File(path, content.clone()));
+        }
         Ok(())
     }
 
@@ -230,7 +259,7 @@ impl SandboxLayout {
             if let Some((above, _)) = name.rsplit_once('/')
                 && file_type(&Path::new("/etc").join(name)).is_ok()
             {
-                self.dirs_in_etc(above);
+                self.dirs_in_etc(Path::new(above));
             }
             self.shown_in_etc(OsStr::new(name));
         }
@@ -250,7 +279,7 @@ impl SandboxLayout {
     }
 
     /// Makes a directory in `/etc`, with those above it, once.
-    fn dirs_in_etc(&mut self, name: &str) {
+    fn dirs_in_etc(&mut self, name: &Path) {
         let path = Path::new("etc").join(name);
         let mut above: Vec<&Path> = path.ancestors().collect();
         above.retain(|dir| dir.components().count() > 1);
@@ -348,6 +377,36 @@ fn place_of(path: &Path) -> Result<PathBuf, LaunchError> {
         }
         names => Ok(names.iter().collect()),
     }
+}
+
+/// Returns where a device lies in the sandbox, relative to its root: below `/dev`, and not in the place of what every
+/// sandbox has there.
+fn device_place(path: &Path) -> Result<PathBuf, LaunchError> {
+    let refuse = |why: &str| {
+        let why = format!("{}: {why}", path.display());
+        Err(LaunchError::refused(Step::Plan, why))
+    };
+    let Ok(below) = path.strip_prefix("/dev") else {
+        return refuse("a device must lie below /dev");
+    };
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let first = below.iter().next().unwrap_or_default();
+    let mut own_names = DEVICES.iter().chain(&OWN_DEVICE_NAMES);
+    match below.components().all(is_plain) && !first.is_empty() {
+        true if own_names.any(|own| first == OsStr::new(own)) => {
+            refuse("the sandbox has one of its own there")
+        }
+        true => Ok(Path::new("dev").join(below)),
+        false => refuse("a device's path must be one below /dev, without `..`"),
+    }
+}
+
+/// Returns whether a placed mount is a directory.
+fn is_directory(placed: &PlacedMount) -> Result<bool, LaunchError> {
+    let stat = rustix::fs::fstat(&placed.source).map_err(|errno| {
+        LaunchError::new(Step::Source, placed.path.display().to_string(), errno)
+    })?;
+    Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
 fn file_type(path: &Path) -> Result<FileType, Errno> {

@@ -31,6 +31,7 @@ mod program_end;
 mod reaper;
 mod running;
 mod service;
+pub mod ssh_agent;
 mod start_order;
 mod toolchains;
 
@@ -44,7 +45,8 @@ pub use layout::check_home;
 pub use limits::{ActiveLimit, LimitMechanism};
 pub use network_sockets::{NetworkSockets, SandboxSocketSource};
 pub use plan::{
-    CapturedPorts, FurtherHome, NetworkAccess, ResourceLimits, SandboxPlan, WritableDir,
+    CapturedPorts, FurtherHome, NetworkAccess, PlacedKind, PlacedMount, ResourceLimits,
+    SandboxPlan, WritableDir,
 };
 pub use probe::{MachineCapability, ProbeReport, probe};
 pub use program_end::{ProgramEnd, ProgramOutcome};

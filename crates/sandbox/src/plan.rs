@@ -26,6 +26,10 @@ pub struct SandboxPlan {
     /// Further directories that the program may write to. The first is that of the user in `/etc/passwd`, which is the
     /// home else.
     pub writable: Vec<WritableDir>,
+    /// Single things of the host at paths of their own.
+    pub placed: Vec<PlacedMount>,
+    /// Further files of `/etc`, by their paths from there.
+    pub etc_files: Vec<(PathBuf, Vec<u8>)>,
     /// The program and its arguments. A name without a slash is looked up in `search_path`, in the sandbox.
     pub argv: Vec<OsString>,
     /// The directories in which the program is looked up, in the form of PATH; those of `PATH` in `env` where this is
@@ -79,6 +83,26 @@ impl SandboxPlan {
         let mut homes = std::iter::once(&self.home_path).chain(further);
         homes.any(|home| path.starts_with(home))
     }
+}
+
+/// Something of the host that the program sees at a path that need not be its own.
+#[derive(Debug)]
+pub struct PlacedMount {
+    /// The thing itself; `O_PATH` will do.
+    pub source: OwnedFd,
+    /// The path in the sandbox.
+    pub path: PathBuf,
+    /// The way in which it is shown.
+    pub kind: PlacedKind,
+}
+
+/// The way in which something of the host is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlacedKind {
+    /// A file, a directory or a socket, which cannot be changed.
+    ReadOnly,
+    /// A device below `/dev`, which works as for its user outside.
+    Device,
 }
 
 /// A home beside the one that the program is started in.

@@ -266,6 +266,8 @@ fn probe_plan((uid, gid): (u32, u32)) -> Result<SandboxPlan, LaunchError> {
         argv: vec!["true".into()],
         env: Vec::new(),
         search_path: None,
+        placed: Vec::new(),
+        etc_files: Vec::new(),
         bind_ro: Vec::new(),
         private: Vec::new(),
         state_name: b"",

@@ -64,6 +64,10 @@ pub(in crate::cli) struct AgentArgs {
     /// A port of this machine's 127.0.0.1 that the agent sees; may be given several times
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) host_port: Vec<u16>,
+    /// Your ssh-agent, for logins to hosts that --net allows and whose keys your known_hosts has, and for nothing else;
+    /// `ask`: the program of SSH_ASKPASS asks you for each. Needs OpenSSH 8.9 or newer in the sandbox
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "always", value_parser = ["always", "ask"])]
+    pub(super) ssh_agent: Option<String>,
     /// A variable to pass on, or to set: nothing else of this environment is passed on
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<OsString>,

@@ -31,6 +31,9 @@ pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
             "Leave it out.",
         );
     }
+    if args.ssh_agent.is_some() {
+        return cannot("--ssh-agent", "its socket can be shown nowhere", "Leave it out.");
+    }
     let is_plain = match args.net.as_slice() {
         [] => true,
         [NetworkChoice::Nothing] => args.sandbox.is_some_and(|one| one.has_file_rules()),

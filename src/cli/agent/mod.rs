@@ -3,6 +3,7 @@
 mod args;
 mod fork;
 mod roots;
+mod ssh_agent;
 
 pub(super) use args::AgentArgs;
 
@@ -131,6 +132,7 @@ fn run_agent(
     let interrupt = take_signals()?;
     say_before_start(&programs, args.sandbox)?;
     say_of_credentials(args, &profile);
+    let ssh_agent = ssh_agent::ssh_agent(args, &network, &programs, &name)?;
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own_path = match is_in_place {
         true => place.home_path()?,
@@ -151,6 +153,7 @@ fn run_agent(
         bind_ro: [&args.bind_ro[..], &toolchains.shown].concat(),
         first_path: toolchains.path,
         network,
+        ssh_agent,
         caches,
         has_host_network: is_in_place && args.net.is_empty(),
         state: (own, own_path),

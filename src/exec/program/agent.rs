@@ -15,6 +15,7 @@ use super::policy::{AllowedCommand, NetworkRule};
 use super::program_home::ProgramHome;
 use super::runnable::RunnableCommand;
 use super::sandbox::directories_of;
+use super::ssh_agent::SshAgentAccess;
 use super::terminal::UserTerminal;
 use crate::client::MergeReport;
 use crate::error::{Error, Result};
@@ -54,6 +55,8 @@ pub struct AgentCommand {
     pub state: (OwnedFd, PathBuf),
     /// Directories that stay beyond its run, each at a path in its own directory.
     pub caches: Vec<(OwnedFd, PathBuf)>,
+    /// The ssh-agent of whoever started it, where it gets that.
+    pub ssh_agent: Option<SshAgentAccess>,
     /// The id of its run.
     pub run: RunId,
     /// The longest time that the agent may run.
@@ -140,6 +143,7 @@ impl ProgramHome {
             state: &agent.state,
             caches: &agent.caches,
             has_host_network: agent.has_host_network,
+            ssh_agent: agent.ssh_agent.as_ref(),
             terminal: agent.terminal.as_ref(),
         };
         let mut execution =
@@ -177,6 +181,10 @@ impl ProgramHome {
         ]
         .map(|(name, value)| (name.into(), value.to_vec()))
         .into();
+        if agent.ssh_agent.is_some() {
+            let (name, path) = SshAgentAccess::variable();
+            env.push((name.into(), path.to_vec()));
+        }
         for (name, value) in &agent.env {
             env.retain(|(known, _)| known != name.as_bytes());
             env.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));

@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use super::sandbox::{LaunchError, WritableDir};
+use super::sandbox::{LaunchError, PlacedMount, WritableDir};
+use super::ssh_agent::SshAgentAccess;
 use super::terminal::UserTerminal;
 
 /// The directory and the terminal of an agent, which an execution has and no policy gives.
@@ -13,6 +14,7 @@ pub(super) struct AgentExtras<'a> {
     pub(super) caches: &'a [(OwnedFd, PathBuf)],
     /// True if it has the network of this process.
     pub(super) has_host_network: bool,
+    pub(super) ssh_agent: Option<&'a SshAgentAccess>,
     pub(super) terminal: Option<&'a UserTerminal>,
 }
 
@@ -30,5 +32,24 @@ impl AgentExtras<'_> {
             })
         })
         .collect()
+    }
+
+    /// Returns what the program sees at paths of its own.
+    ///
+    /// # Errors
+    /// Too many descriptors are open.
+    pub(super) fn placed(&self) -> std::result::Result<Vec<PlacedMount>, LaunchError> {
+        self.ssh_agent
+            .map(SshAgentAccess::placed)
+            .into_iter()
+            .collect()
+    }
+
+    /// Returns the further files of `/etc`.
+    pub(super) fn etc_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.ssh_agent
+            .map(SshAgentAccess::known_hosts)
+            .into_iter()
+            .collect()
     }
 }

@@ -132,6 +132,8 @@ impl<'p> ProgramExecution<'p> {
             limits: self.command.limits.clone(),
             writable,
             network,
+            placed: extra.map_or(Ok(Vec::new()), AgentExtras::placed)?,
+            etc_files: extra.map(AgentExtras::etc_files).unwrap_or_default(),
             terminal: self.terminal().map(UserTerminal::size),
             ..programs.plan(streams)?
         })
@@ -196,6 +198,9 @@ impl<'p> ProgramExecution<'p> {
         let in_force = running.in_force().iter();
         self.report.limits = in_force.map(ActiveLimit::in_words).collect();
         let audit = self.place.audit_log();
+        let ssh_agent = self.extra.as_ref().and_then(|extra| extra.ssh_agent);
+        let ssh_agent = ssh_agent.map(|access| access.serve(audit.clone(), run));
+        let ssh_agent = ssh_agent.transpose()?;
         let gateway = open_gateway(running.take_sockets(), opened, audit, run)?;
         // With a terminal, nothing comes by the pipes.
         let connected = running.take_terminal().zip(self.terminal());
@@ -231,6 +236,9 @@ impl<'p> ProgramExecution<'p> {
         home.programs_have_ended();
         if let Some(gateway) = gateway {
             self.report.network_refusals = gateway.finish().in_words();
+        }
+        if let Some(ssh_agent) = ssh_agent {
+            self.report.network_refusals.extend(ssh_agent.finish());
         }
         Ok((outcome, is_read))
     }

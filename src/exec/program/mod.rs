@@ -17,6 +17,7 @@ mod output;
 mod profile;
 mod program_home;
 mod runnable;
+mod ssh_agent;
 mod terminal;
 pub mod token_cap;
 mod toolchains;
@@ -29,6 +30,7 @@ pub use host_group::HostGroup;
 pub use line::LineSource;
 pub use profile::AgentProfile;
 pub use program_home::ProgramHome;
+pub use ssh_agent::SshAgentAccess;
 pub use terminal::UserTerminal;
 pub use toolchains::version_managers;
 /// The policy: the programs that are meant to run.

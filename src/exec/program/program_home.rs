@@ -367,6 +367,8 @@ impl ProgramHome {
             private,
             state_name: STATE,
             writable: Vec::new(),
+            placed: Vec::new(),
+            etc_files: Vec::new(),
             ptrace: false,
             uid,
             gid,

@@ -1,10 +1,11 @@
 //! The network of a sandbox: what arrives where, what is decided about it, and that nothing else leaves.
 //!
-//! `sockets` and `refused` need nothing of the machine. `inside` has servers of its own at public addresses, in a network
+//! `sockets` and `refused` need nothing of the machine. `inside` and `ssh_agent` have servers of its own at public addresses, in a network
 //! namespace without a way out that `world` makes for them.
 
 mod inside;
 mod net;
 mod refused;
 mod sockets;
+mod ssh_agent;
 mod world;

@@ -21,6 +21,7 @@ NAMES = {
     "generativelanguage.googleapis.com": [GOOD],
     "evil.test": [EVIL],
     "ssh.test": ["93.184.216.36"],
+    "other.test": ["93.184.216.37"],
     "private.test": [PRIVATE],
     "mixed.test": [GOOD, PRIVATE],
     "loop.test": ["127.0.0.1"],

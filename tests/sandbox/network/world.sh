@@ -8,8 +8,8 @@ cd "$base"
 { grep -F ' - fuse.trumanfs ' /proc/self/mountinfo || true; } | cut -d' ' -f5 | while read -r at; do umount --lazy "$at" 2>/dev/null || ! mountpoint -q "$at"; done
 
 ip link set lo up
-# A host that is allowed, one that is not, one of SSH, the resolver, and a private one.
-for address in 93.184.216.34 93.184.216.35 93.184.216.36 93.184.216.53 10.1.2.3; do ip address add $address/32 dev lo; done
+# A host that is allowed, one that is not, two of SSH, the resolver, and a private one.
+for address in 93.184.216.34 93.184.216.35 93.184.216.36 93.184.216.37 93.184.216.53 10.1.2.3; do ip address add $address/32 dev lo; done
 [ "$(ip -o link | wc -l)" = 1 ] || { echo "there is more than lo"; exit 1; }
 if ip route get 1.1.1.1 2>/dev/null || ip -6 route get 2606:4700::1111 2>/dev/null; then echo "there is a way out"; exit 1; fi
 
@@ -42,18 +42,28 @@ end() {
 }
 trap end EXIT
 
-# A real server of SSH, where there is one, with keys of its own. It gives no terminal, and forwards nothing.
+# Real servers of SSH, where there are some, with keys of their own. They give no terminal, and forward nothing.
 if [ -x /usr/sbin/sshd ]; then
     mkdir ssh
     ssh-keygen -q -t ed25519 -N '' -f ssh/host
+    ssh-keygen -q -t ecdsa -N '' -f ssh/host-ecdsa
+    ssh-keygen -q -t rsa -b 2048 -N '' -f ssh/host-rsa
+    ssh-keygen -q -t ed25519 -N '' -f ssh/other
     ssh-keygen -q -t ed25519 -N '' -f ssh/client
-    echo "ssh.test $(cut -d' ' -f1,2 ssh/host.pub)" >ssh/known
+    for key in ssh/host*.pub; do echo "ssh.test $(cut -d' ' -f1,2 "$key")"; done >ssh/known
+    echo "other.test $(cut -d' ' -f1,2 ssh/other.pub)" >ssh/known-other
     cp ssh/client.pub ssh/authorized
     [ -d /run/sshd ] || { mkdir -m 755 /run/sshd && made=/run/sshd; }
-    /usr/sbin/sshd -D -e -f /dev/null -h "$base/ssh/host" -o ListenAddress=93.184.216.36 -o PidFile=none -o UsePAM=no \
-        -o AuthenticationMethods=publickey -o AuthorizedKeysFile="$base/ssh/authorized" -o StrictModes=no \
-        -o PermitRootLogin=prohibit-password -o PermitTTY=no -o DisableForwarding=yes 2>ssh/log &
-    servers+=($!)
+    serve_ssh() {
+        local address=$1 log=$2
+        shift 2
+        /usr/sbin/sshd -D -e -f /dev/null "$@" -o ListenAddress="$address" -o PidFile=none -o UsePAM=no \
+            -o AuthenticationMethods=publickey -o AuthorizedKeysFile="$base/ssh/authorized" -o StrictModes=no \
+            -o PermitRootLogin=prohibit-password -o PermitTTY=no -o DisableForwarding=yes 2>"$log" &
+        servers+=($!)
+    }
+    serve_ssh 93.184.216.36 ssh/log -h "$base/ssh/host" -h "$base/ssh/host-ecdsa" -h "$base/ssh/host-rsa"
+    serve_ssh 93.184.216.37 ssh/log-other -h "$base/ssh/other"
 fi
 
 /usr/bin/python3 "$here/servers.py" &

@@ -56,6 +56,14 @@ impl HostPattern {
         }
     }
 
+    /// Returns the host, if the pattern matches one alone.
+    pub fn single_host(&self) -> Option<&Host> {
+        match &self.host {
+            HostSet::Only(host) => Some(host),
+            HostSet::Below(_) | HostSet::AtAndBelow(_) => None,
+        }
+    }
+
     /// Returns whether the pattern matches a host.
     pub fn matches(&self, host: &Host) -> bool {
         self.host.matches(host)

@@ -155,6 +155,12 @@ impl HostRules {
         listed.filter_map(|pattern| pattern.port)
     }
 
+    /// Returns the hosts that are allowed one by one, each with its port if it is allowed at one alone.
+    pub fn single_hosts(&self) -> impl Iterator<Item = (&Host, Option<u16>)> {
+        let patterns = self.allow.iter();
+        patterns.filter_map(|pattern| Some((pattern.single_host()?, pattern.port)))
+    }
+
     /// Returns whether no host is allowed.
     pub fn is_empty(&self) -> bool {
         self.allow.is_empty() && !self.all || self.asked.as_ref().is_some_and(Vec::is_empty)

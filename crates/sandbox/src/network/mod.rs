@@ -22,7 +22,7 @@ mod session;
 mod settings;
 mod socks;
 mod ssh;
-mod stop_signal;
+pub(crate) mod stop_signal;
 
 pub use gateway::Gateway;
 pub use log::{ConnectionObserver, ConnectionRecord, ConnectionReport};

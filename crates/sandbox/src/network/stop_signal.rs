@@ -9,11 +9,11 @@ use rustix::io::Errno;
 
 /// Tells everybody who waits that the network ends: the other end of a pipe is closed then.
 #[derive(Debug, Clone)]
-pub(super) struct StopSignal(pub(super) Arc<OwnedFd>);
+pub(crate) struct StopSignal(pub(crate) Arc<OwnedFd>);
 
 /// The outcome of a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum WaitOutcome {
+pub(crate) enum WaitOutcome {
     /// Which of the descriptors are ready.
     Ready(Vec<bool>),
     /// The time is up.
@@ -24,7 +24,7 @@ pub(super) enum WaitOutcome {
 
 impl StopSignal {
     /// Waits for descriptors. Those without flags are waited for, too: for their end.
-    pub(super) fn wait(
+    pub(crate) fn wait(
         &self,
         fds: &[(&dyn AsFd, PollFlags)],
         until: Option<Instant>,
