@@ -64,6 +64,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
         "the programs that mount-scripts/setup installs, and cargo",
     ),
     ("browser", "a browser that runs without a screen"),
+    ("playwright", "Playwright is in target/package-tools"),
     ("containers", "runc starts containers"),
     (
         "container-filter",

@@ -41,6 +41,7 @@ const LACKING: &[&str] = &[
     "python-tests",
     "system-python",
     "browser",
+    "playwright",
     "containers",
     "container-filter",
     "ssh-server",

@@ -39,6 +39,18 @@ pub(super) const ETC_ENTRIES: [&str; 19] = [
     "timezone",
 ];
 
+/// The directory in `/etc` from which Debian's script for Chromium reads its settings.
+const CHROMIUM_SETTINGS: &str = "chromium.d";
+
+/// A setting of the sandbox's own there. Chromium has a sandbox, too, and no sandbox starts in this one.
+const OWN_CHROMIUM_SETTING: (&str, &[u8]) = (
+    "trumanfs",
+    b"export CHROMIUM_FLAGS=\"$CHROMIUM_FLAGS --no-sandbox\"\n",
+);
+
+/// The most settings that are copied.
+const MAX_CHROMIUM_SETTINGS: usize = 100;
+
 /// Files that are larger are mounted: a mount costs each launch about as much as copying this many bytes to the first
 /// process and into the root.
 const MAX_COPIED_BYTES: u64 = 16 << 10;
@@ -243,6 +255,7 @@ impl SandboxLayout {
         }
         file("hostname", b"sandbox\n");
         self.shown_etc();
+        self.add_chromium();
         for (path, content) in &plan.etc_files {
             if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
                 self.dirs_in_etc(above);
@@ -274,6 +287,32 @@ impl SandboxLayout {
             let name = entry.file_name().to_bytes();
             if ETC_PREFIXES.iter().any(|p| name.starts_with(p.as_bytes())) {
                 self.shown_in_etc(std::os::unix::ffi::OsStrExt::from_bytes(name));
+            }
+        }
+    }
+
+    /// Copies the settings that Debian's script for Chromium reads, with the one that Chromium needs here.
+    fn add_chromium(&mut self) {
+        let from = Path::new("/etc").join(CHROMIUM_SETTINGS);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listing = rustix::fs::openat(CWD, &from, flags, Mode::empty());
+        let Ok(listing) = listing.and_then(rustix::fs::Dir::new) else {
+            return;
+        };
+        let to = Path::new("etc").join(CHROMIUM_SETTINGS);
+        self.entries.push(RootEntry::Dir(to.clone()));
+        let (own, setting) = OWN_CHROMIUM_SETTING;
+        self.entries
+            .push(RootEntry::File(to.join(own), setting.to_vec()));
+        for entry in listing.flatten().take(MAX_CHROMIUM_SETTINGS) {
+            let name: &OsStr =
+                std::os::unix::ffi::OsStrExt::from_bytes(entry.file_name().to_bytes());
+            let is_file = file_type(&from.join(name)) == Ok(FileType::RegularFile);
+            if is_file
+                && name != own
+                && let Some(content) = read_small_file(&from.join(name))
+            {
+                self.entries.push(RootEntry::File(to.join(name), content));
             }
         }
     }

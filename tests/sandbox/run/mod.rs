@@ -9,6 +9,7 @@ mod agent_patterns;
 mod agent_power;
 mod audit;
 mod bounds;
+mod browser;
 mod closed;
 mod ends;
 mod further_roots;
