@@ -65,6 +65,7 @@ pub(crate) const KEYS: &[(&str, &str)] = &[
     ),
     ("browser", "a browser that runs without a screen"),
     ("playwright", "Playwright is in target/package-tools"),
+    ("device", "there is a device that an agent can be shown"),
     ("containers", "runc starts containers"),
     (
         "container-filter",

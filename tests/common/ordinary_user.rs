@@ -42,6 +42,7 @@ const LACKING: &[&str] = &[
     "system-python",
     "browser",
     "playwright",
+    "device",
     "containers",
     "container-filter",
     "ssh-server",

@@ -8,6 +8,7 @@
 
 #![warn(missing_docs)]
 
+mod data;
 mod decide;
 mod describe;
 mod environment;
@@ -35,6 +36,7 @@ mod within;
 mod words;
 mod yaml;
 
+pub use data::read_yaml;
 pub use decide::decide;
 pub use describe::SandboxReach;
 pub use error::{PolicyError, PolicyWarning};

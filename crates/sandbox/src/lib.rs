@@ -15,6 +15,7 @@ mod backend;
 mod bound_contents;
 mod bwrap;
 mod descriptor_list;
+mod devices;
 mod error;
 mod first_process;
 mod image;
@@ -36,6 +37,7 @@ mod start_order;
 mod toolchains;
 
 pub use backend::BackendChoice;
+pub use devices::{CDI_DIRS, DeviceAccess};
 pub use error::{LaunchError, Step};
 pub use image::allow_this_program;
 pub use in_place::{has_file_rules, warning as in_place_warning};

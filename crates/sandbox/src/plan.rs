@@ -96,6 +96,20 @@ pub struct PlacedMount {
     pub kind: PlacedKind,
 }
 
+impl PlacedMount {
+    /// Duplicates it, for one more sandbox.
+    ///
+    /// # Errors
+    /// Too many descriptors are open.
+    pub fn duplicate(&self) -> rustix::io::Result<PlacedMount> {
+        Ok(PlacedMount {
+            source: rustix::io::fcntl_dupfd_cloexec(&self.source, 0)?,
+            path: self.path.clone(),
+            kind: self.kind,
+        })
+    }
+}
+
 /// The way in which something of the host is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlacedKind {

@@ -68,6 +68,13 @@ pub(in crate::cli) struct AgentArgs {
     /// `ask`: the program of SSH_ASKPASS asks you for each. Needs OpenSSH 8.9 or newer in the sandbox
     #[arg(long, value_name = "WHEN", num_args = 0..=1, default_missing_value = "always", value_parser = ["always", "ask"])]
     pub(super) ssh_agent: Option<String>,
+    /// A device of this machine that the agent may use as you may: /dev/kvm, /dev/dri, or a name such as
+    /// nvidia.com/gpu=all of a file of the Container Device Interface; may be given several times
+    #[arg(long, value_name = "PATH|NAME")]
+    pub(super) device: Vec<OsString>,
+    /// Where files of the Container Device Interface lie [default: /etc/cdi and /var/run/cdi]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "device")]
+    pub(super) cdi_dir: Vec<PathBuf>,
     /// A variable to pass on, or to set: nothing else of this environment is passed on
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<OsString>,

@@ -31,8 +31,15 @@ pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
             "Leave it out.",
         );
     }
+    if !args.device.is_empty() {
+        return cannot("--device", "no device can be shown", "Leave it out.");
+    }
     if args.ssh_agent.is_some() {
-        return cannot("--ssh-agent", "its socket can be shown nowhere", "Leave it out.");
+        return cannot(
+            "--ssh-agent",
+            "its socket can be shown nowhere",
+            "Leave it out.",
+        );
     }
     let is_plain = match args.net.as_slice() {
         [] => true,

@@ -1,6 +1,7 @@
 //! `agent`: any agent in a home, with a sandbox and the network that it needs; its owner decides afterwards what stays.
 
 mod args;
+mod devices;
 mod fork;
 mod roots;
 mod ssh_agent;
@@ -128,7 +129,9 @@ fn run_agent(
     let mut programs = open_home(args, directory, pinned, launcher)?;
     add_further_roots(args, &mut programs, roots)?;
     let toolchains = toolchains(args, &programs)?;
+    let mut devices = devices::devices(args)?;
     let env = environment(args, &profile, &toolchains)?;
+    let env = devices::add_variables(&mut devices, env);
     let interrupt = take_signals()?;
     say_before_start(&programs, args.sandbox)?;
     say_of_credentials(args, &profile);
@@ -150,9 +153,10 @@ fn run_agent(
             None => directory.below.as_os_str().as_bytes().to_vec(),
         },
         env,
-        bind_ro: [&args.bind_ro[..], &toolchains.shown].concat(),
+        bind_ro: [&args.bind_ro[..], &toolchains.shown, &devices.bind_ro].concat(),
         first_path: toolchains.path,
         network,
+        placed: devices.placed,
         ssh_agent,
         caches,
         has_host_network: is_in_place && args.net.is_empty(),

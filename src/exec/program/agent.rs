@@ -14,7 +14,7 @@ use super::network::NetworkSettings;
 use super::policy::{AllowedCommand, NetworkRule};
 use super::program_home::ProgramHome;
 use super::runnable::RunnableCommand;
-use super::sandbox::directories_of;
+use super::sandbox::{PlacedMount, directories_of};
 use super::ssh_agent::SshAgentAccess;
 use super::terminal::UserTerminal;
 use crate::client::MergeReport;
@@ -55,6 +55,8 @@ pub struct AgentCommand {
     pub state: (OwnedFd, PathBuf),
     /// Directories that stay beyond its run, each at a path in its own directory.
     pub caches: Vec<(OwnedFd, PathBuf)>,
+    /// Single things of the host at paths of their own, such as devices.
+    pub placed: Vec<PlacedMount>,
     /// The ssh-agent of whoever started it, where it gets that.
     pub ssh_agent: Option<SshAgentAccess>,
     /// The id of its run.
@@ -143,6 +145,7 @@ impl ProgramHome {
             state: &agent.state,
             caches: &agent.caches,
             has_host_network: agent.has_host_network,
+            placed: &agent.placed,
             ssh_agent: agent.ssh_agent.as_ref(),
             terminal: agent.terminal.as_ref(),
         };

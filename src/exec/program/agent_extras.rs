@@ -14,6 +14,7 @@ pub(super) struct AgentExtras<'a> {
     pub(super) caches: &'a [(OwnedFd, PathBuf)],
     /// True if it has the network of this process.
     pub(super) has_host_network: bool,
+    pub(super) placed: &'a [PlacedMount],
     pub(super) ssh_agent: Option<&'a SshAgentAccess>,
     pub(super) terminal: Option<&'a UserTerminal>,
 }
@@ -39,10 +40,9 @@ impl AgentExtras<'_> {
     /// # Errors
     /// Too many descriptors are open.
     pub(super) fn placed(&self) -> std::result::Result<Vec<PlacedMount>, LaunchError> {
-        self.ssh_agent
-            .map(SshAgentAccess::placed)
-            .into_iter()
-            .collect()
+        let socket = self.ssh_agent.map(SshAgentAccess::placed);
+        let placed = self.placed.iter().map(|one| Ok(one.duplicate()?));
+        placed.chain(socket).collect()
     }
 
     /// Returns the further files of `/etc`.

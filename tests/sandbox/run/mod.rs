@@ -3,6 +3,7 @@
 //! As root, in a home of another user (`owners`), and as an ordinary user, for whom the whole binary runs once more.
 
 mod agent;
+mod agent_access;
 mod agent_fork;
 mod agent_needs;
 mod agent_patterns;
