@@ -4,6 +4,8 @@
 //! A mark is locked while its run is under way. It is called after the agent and the run, `NAME.RUN`.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use std::path::PathBuf;
 use rustix::fs::{AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, Uid, flock};
 use rustix::io::Errno;
 
+use super::agent_login::{LentLogin, is_lent_by, lent_by, return_login};
 use super::target::Client;
 use crate::error::{Error, Result};
 use crate::name::{Name, WorldPath};
@@ -26,8 +29,8 @@ use crate::world::{Root, RunId};
 pub struct AgentPlace {
     home: OwnedFd,
     marks: OwnedFd,
-    /// Locked as long as this lives.
-    _mark: OwnedFd,
+    /// Locked as long as this lives. Names the logins that the run was lent.
+    mark: OwnedFd,
     name: String,
     owner: (u32, u32),
     run: RunId,
@@ -73,7 +76,7 @@ impl Client {
         Ok(AgentPlace {
             home,
             marks,
-            _mark: mark,
+            mark,
             name: name.to_owned(),
             owner,
             run,
@@ -94,7 +97,7 @@ impl Client {
         directory(homes.as_fd(), name, Some(owner))
     }
 
-    /// Returns the runs of agents that were killed, and forgets them.
+    /// Returns the runs of agents that were killed, and forgets them. The logins that they were lent are taken back.
     ///
     /// # Errors
     /// Errors of reading the directory of marks.
@@ -106,13 +109,21 @@ impl Client {
         };
         with_marks_locked(&marks, || {
             let mut files = marks_in(&marks)?;
-            files.retain(|file| !is_under_way(&marks, file));
+            let mut live = files.clone();
+            live.retain(|file| is_under_way(&marks, file));
+            files.retain(|file| !live.contains(file));
             files.sort();
             let mut found = Vec::new();
             for file in files {
+                let lent = lent_by(&read_mark(&marks, &file));
                 let gone = rustix::fs::unlinkat(&marks, &file, AtFlags::empty());
                 gone.map_err(Error::os_on("unlinkat", || format!("{file:?}")))?;
                 if let Some((name, run)) = file.rsplit_once('.') {
+                    let of_agent =
+                        |file: &&String| file.rsplit_once('.').is_some_and(|(n, _)| n == name);
+                    let live = live.iter().filter(of_agent);
+                    let live: Vec<_> = live.map(|file| read_mark(&marks, file)).collect();
+                    self.take_logins_back(name, &lent, &live);
                     let (name, run) = (name.to_owned(), run.to_owned());
                     found.push(UnsettledRun { name, run });
                 }
@@ -122,7 +133,83 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Takes logins back from a run of an agent that was killed. `live`: the marks of its other runs.
+    fn take_logins_back(&self, name: &str, lent: &[LentLogin], live: &[Vec<u8>]) {
+        let (Some(user_home), false) = (std::env::home_dir(), lent.is_empty()) else {
+            return;
+        };
+        let state = self.store.state().as_fd();
+        let known = open(state, AGENTS).and_then(|homes| open(homes.as_fd(), name));
+        let homes = || place::agent_homes(&stat_fd(self.store.root().as_fd())?);
+        let home = known.or_else(|_| open(homes()?.as_fd(), name));
+        let usable = home.as_ref().ok().and_then(|home| root_of(home).ok());
+        let _ = usable.map(make_usable);
+        for login in lent {
+            let stays = live.iter().any(|mark| is_lent_by(mark, &login.path));
+            // What became of it is told of no run that nobody sees any more.
+            let _ = home
+                .as_ref()
+                .map(|home| return_login(home, &user_home, login, stays));
+        }
+    }
+}
+
 impl AgentPlace {
+    /// Acts while no run of an agent of this store begins, or settles.
+    ///
+    /// # Errors
+    /// Errors of `flock(2)` and of the act.
+    pub(super) fn with_marks_locked<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        with_marks_locked(&self.marks, act)
+    }
+
+    /// Opens what programs have closed in the agent's own directory.
+    pub(super) fn make_home_usable(&self) -> Result<()> {
+        make_usable(root_of(&self.home)?).map(drop)
+    }
+
+    /// Returns whether other runs of the same agent are under way.
+    pub(super) fn has_other_runs(&self) -> bool {
+        !self.other_runs().is_empty()
+    }
+
+    /// Writes the content of the run's mark.
+    ///
+    /// # Errors
+    /// Errors of `pwrite(2)`.
+    pub(super) fn write_mark(&self, content: &[u8]) -> Result<()> {
+        let mut at = 0;
+        while let Some(rest) = content.get(at..).filter(|rest| !rest.is_empty()) {
+            at += rustix::io::pwrite(&self.mark, rest, at as u64).map_err(Error::os("pwrite"))?;
+        }
+        rustix::fs::fdatasync(&self.mark).map_err(Error::os("fdatasync"))
+    }
+
+    /// Returns the content of the run's mark.
+    pub(super) fn read_mark(&self) -> Vec<u8> {
+        read_mark(&self.marks, &self.mark_name())
+    }
+
+    /// Returns the content of the marks of other runs of the same agent that are under way.
+    pub(super) fn other_marks(&self) -> Vec<Vec<u8>> {
+        let files = self.other_runs();
+        files
+            .iter()
+            .map(|file| read_mark(&self.marks, file))
+            .collect()
+    }
+
+    fn other_runs(&self) -> Vec<String> {
+        let own = self.mark_name();
+        let mut others = marks_in(&self.marks).unwrap_or_default();
+        others.retain(|file| {
+            let name = file.rsplit_once('.').map(|(name, _)| name);
+            *file != own && name == Some(&self.name) && is_under_way(&self.marks, file)
+        });
+        others
+    }
+
     /// Returns the id of its run.
     pub fn run(&self) -> RunId {
         self.run
@@ -155,13 +242,7 @@ impl AgentPlace {
     /// Ends the run: of the agent's directory only what is at these paths stays, unless the same agent is still under
     /// way elsewhere. Returns what could not be removed.
     pub fn end(self, kept: &[PathBuf]) -> Vec<PathBuf> {
-        let own = self.mark_name();
-        let others = marks_in(&self.marks).unwrap_or_default();
-        let is_shared = others.iter().any(|file| {
-            let name = file.rsplit_once('.').map(|(name, _)| name);
-            *file != own && name == Some(&self.name) && is_under_way(&self.marks, file)
-        });
-        if is_shared {
+        if self.has_other_runs() {
             Vec::new()
         } else {
             prune_all(&self.home, kept)
@@ -176,6 +257,10 @@ impl AgentPlace {
 impl Drop for AgentPlace {
     /// Removes the mark: whoever gets here was not killed, whether the agent has run or not.
     fn drop(&mut self) {
+        if let Some(user_home) = std::env::home_dir() {
+            // Nothing is left of these where somebody has taken them back.
+            let _ = self.return_logins(&user_home);
+        }
         let _ = rustix::fs::unlinkat(&self.marks, self.mark_name(), AtFlags::empty());
     }
 }
@@ -242,6 +327,19 @@ fn is_under_way(marks: &OwnedFd, file: &str) -> bool {
         return false;
     };
     flock(&mark, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+}
+
+/// Returns the content of a mark, which a run wrote for the next one.
+fn read_mark(marks: &OwnedFd, file: &str) -> Vec<u8> {
+    /// More than all logins of a profile take.
+    const MAX_MARK_BYTES: u64 = 64 << 10;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut content = Vec::new();
+    if let Ok(mark) = rustix::fs::openat(marks, file, flags, Mode::empty()) {
+        let mut mark = File::from(mark).take(MAX_MARK_BYTES);
+        let _ = mark.read_to_end(&mut content);
+    }
+    content
 }
 
 fn marks_in(marks: &OwnedFd) -> Result<Vec<String>> {

@@ -30,6 +30,8 @@
 mod agent_caches;
 mod agent_directory;
 mod agent_fork;
+mod agent_instructions;
+mod agent_login;
 mod agents;
 mod change;
 mod check;
@@ -62,6 +64,8 @@ pub use crate::world::{PurgeResult, SessionPatterns};
 pub use agent_caches::{caches_of_tool, tools_with_caches};
 pub use agent_directory::AgentDirectory;
 pub use agent_fork::AgentFork;
+pub use agent_instructions::ShownInstructions;
+pub use agent_login::LoginNotice;
 pub use agents::{AgentPlace, UnsettledRun};
 pub use fork::ForkReport;
 pub use git_directory::OuterGitDirectory;

@@ -75,6 +75,10 @@ pub(in crate::cli) struct AgentArgs {
     /// Where files of the Container Device Interface lie [default: /etc/cdi and /var/run/cdi]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "device")]
     pub(super) cdi_dir: Vec<PathBuf>,
+    /// Your login of the agent's profile (such as ~/.claude/.credentials.json): copied into its own directory for this
+    /// run, and back where the agent has refreshed it
+    #[arg(long)]
+    pub(super) login: bool,
     /// A variable to pass on, or to set: nothing else of this environment is passed on
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<OsString>,

@@ -3,6 +3,7 @@
 mod args;
 mod devices;
 mod fork;
+mod own_files;
 mod roots;
 mod ssh_agent;
 
@@ -142,6 +143,9 @@ fn run_agent(
         false => own_path(&programs),
     };
     let caches = caches(args, &programs, (&place, &own_path))?;
+    own_files::lend_login(args, &profile, &programs, &place)?;
+    let shown_at = (!is_in_place).then_some(&*own_path);
+    let instructions = own_files::instructions(&profile, &programs, &place, shown_at);
     give_git_identity(&place, &programs);
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let run = place.run().to_string();
@@ -156,7 +160,7 @@ fn run_agent(
         bind_ro: [&args.bind_ro[..], &toolchains.shown, &devices.bind_ro].concat(),
         first_path: toolchains.path,
         network,
-        placed: devices.placed,
+        placed: devices.placed.into_iter().chain(instructions).collect(),
         ssh_agent,
         caches,
         has_host_network: is_in_place && args.net.is_empty(),
@@ -176,6 +180,8 @@ fn run_agent(
         };
         programs.run_agent(&AgentCommand { cancel, ..agent }, streams)
     });
+    own_files::return_login(args, &programs, &place);
+    place.hide_instructions(&profile.instructions);
     prune_place(place, args, &profile);
     // Whatever came of the program, what it has changed is there.
     let code = say_end(&outcome, &programs, has_run);

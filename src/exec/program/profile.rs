@@ -30,6 +30,12 @@ pub struct AgentProfile {
     pub hosts: Vec<String>,
     /// The paths in the agent's own directory that stay after the agent has ended: login, settings, history.
     pub state: Vec<PathBuf>,
+    /// The files of its user's home directory that are its login: a run is lent them if that is asked for.
+    #[serde(default)]
+    pub logins: Vec<PathBuf>,
+    /// The files there with the user's instructions for all projects, which it reads.
+    #[serde(default)]
+    pub instructions: Vec<PathBuf>,
     /// Variables that may have its credentials. They are not passed on by themselves.
     pub credentials: Vec<String>,
     /// Variables that it gets.
@@ -94,7 +100,8 @@ mod tests {
                 "{name}"
             );
             // Below its own directory, and by names alone.
-            for path in &profile.state {
+            let own = profile.state.iter().chain(&profile.logins);
+            for path in own.chain(&profile.instructions) {
                 let plain = |part| matches!(part, Component::Normal(_));
                 assert!(path.components().all(plain), "{name}: {}", path.display());
             }

@@ -1,9 +1,9 @@
-//! Parts of its user's machine that an agent is let have: the ssh-agent's socket, and devices.
+//! Parts of its user's machine that an agent is let have: the ssh-agent's socket, devices, a login, instructions.
 //!
 //! What an ssh-agent signs is shown with real servers, in `network/ssh_agent.rs`.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -21,7 +21,7 @@ impl AgentUser {
     fn new() -> AgentUser {
         let store = Store::new();
         let home = store.base.join("user");
-        fs::create_dir_all(&home).unwrap();
+        fs::create_dir_all(home.join(".claude")).unwrap();
         AgentUser { store, home }
     }
 
@@ -40,6 +40,25 @@ impl AgentUser {
     fn run(&self, options: &[&str], script: &str) -> Output {
         run_limited(self.command(options, script), LIMIT)
     }
+
+    /// Starts an agent that is waited for later, or killed.
+    fn begin(&self, options: &[&str], script: &str) -> Child {
+        begin(self.command(options, script))
+    }
+
+    fn credentials(&self) -> PathBuf {
+        self.home.join(".claude/.credentials.json")
+    }
+
+    /// Writes the user's login.
+    fn log_in(&self, text: &str) {
+        fs::write(self.credentials(), text).unwrap();
+        fs::set_permissions(self.credentials(), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    fn login(&self) -> String {
+        fs::read_to_string(self.credentials()).unwrap()
+    }
 }
 
 fn begin(mut command: Command) -> Child {
@@ -47,6 +66,204 @@ fn begin(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     command.stderr(Stdio::piped()).process_group(0);
     command.spawn().unwrap()
+}
+
+const CLAUDE: [&str; 4] = ["--profile", "claude", "--net", "none"];
+const LOGIN: [&str; 5] = ["--profile", "claude", "--net", "none", "--login"];
+
+const READ: &str = "cat ~/.claude/.credentials.json 2>/dev/null || echo none";
+const REFRESH: &str = "cd ~/.claude; printf '{\"token\":\"new\"}' >new; mv new .credentials.json";
+
+#[test]
+fn login_is_lent_for_one_run_and_comes_back_refreshed() {
+    need_mount!();
+    let user = AgentUser::new();
+    let none = user.run(&LOGIN, "echo ran");
+    assert_eq!(none.status.code(), Some(123), "{}", describe(&none));
+    assert!(
+        err(&none).contains("there is no ~/.claude/.credentials.json"),
+        "{}",
+        err(&none)
+    );
+    let unknown = user.run(&["--login"], "echo ran");
+    assert!(
+        err(&unknown).contains("no file is known"),
+        "{}",
+        err(&unknown)
+    );
+    user.log_in("{\"token\":\"old\"}");
+    let inode = fs::metadata(user.credentials()).unwrap().ino();
+    assert_eq!(good(&user.run(&CLAUDE, READ)), "none\n");
+    let said = user.run(
+        &LOGIN,
+        &format!("{READ}; stat -c %a ~/.claude/.credentials.json"),
+    );
+    assert_eq!(good(&said), "{\"token\":\"old\"}600\n");
+    assert!(!err(&said).contains("login"), "{}", err(&said));
+    // It is not there for the next run, though the directory stays, and the user's is the same file.
+    assert_eq!(good(&user.run(&CLAUDE, READ)), "none\n");
+    assert_eq!(fs::metadata(user.credentials()).unwrap().ino(), inode);
+    let said = user.run(&LOGIN, REFRESH);
+    assert!(
+        err(&said).contains("has refreshed your login"),
+        "{}",
+        err(&said)
+    );
+    assert_eq!(user.login(), "{\"token\":\"new\"}");
+    let meta = fs::metadata(user.credentials()).unwrap();
+    assert_eq!(meta.mode() & 0o7777, 0o600);
+    assert_eq!(good(&user.run(&CLAUDE, READ)), "none\n");
+    let entries: Vec<_> = fs::read_dir(user.home.join(".claude")).unwrap().collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    // Without the option, nothing comes back.
+    good(&user.run(
+        &CLAUDE,
+        "echo '{\"token\":\"else\"}' >~/.claude/.credentials.json",
+    ));
+    assert_eq!(user.login(), "{\"token\":\"new\"}");
+    // A login of the agent's own is left alone.
+    let said = user.run(&LOGIN, READ);
+    assert_eq!(good(&said), "{\"token\":\"else\"}\n");
+    assert!(err(&said).contains("a login of its own"), "{}", err(&said));
+    assert_eq!(user.login(), "{\"token\":\"new\"}");
+    good(&user.run(&CLAUDE, "rm ~/.claude/.credentials.json"));
+    // What is no login, a link to one, and a directory that leads elsewhere.
+    let outside = user.store.base.join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join(".credentials.json"), "{\"token\":\"outside\"}").unwrap();
+    let link = format!(
+        "ln -sf {}/.credentials.json ~/.claude/.credentials.json",
+        outside.display()
+    );
+    for script in [
+        "echo '{' >~/.claude/.credentials.json",
+        "echo '[]' >~/.claude/.credentials.json",
+    ] {
+        let said = user.run(&LOGIN, script);
+        assert!(err(&said).contains("no JSON object"), "{}", err(&said));
+    }
+    for script in [
+        &*link,
+        "rm ~/.claude/.credentials.json",
+        "rm -r ~/.claude",
+        "chmod 0 ~/.claude ~",
+    ] {
+        good(&user.run(&LOGIN, script));
+        assert_eq!(user.login(), "{\"token\":\"new\"}", "{script}");
+        assert_eq!(good(&user.run(&CLAUDE, READ)), "none\n", "{script}");
+    }
+    let script = format!("rm -r ~/.claude; ln -s {} ~/.claude", outside.display());
+    good(&user.run(&CLAUDE, &script));
+    let said = user.run(&LOGIN, "true");
+    assert!(err(&said).contains("--login: ~/.claude"), "{}", err(&said));
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[test]
+fn login_that_changed_meanwhile_stays() {
+    need_mount!();
+    let user = AgentUser::new();
+    user.log_in("{\"token\":\"old\"}");
+    let script = format!("({REFRESH}); touch ready; until [ -e go ]; do sleep 0.05; done");
+    let child = user.begin(&LOGIN, &script);
+    until("it is there", || user.store.store.join("ready").exists());
+    user.log_in("{\"token\":\"mine\"}");
+    fs::write(user.store.store.join("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        err(&output).contains("changed meanwhile"),
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(user.login(), "{\"token\":\"mine\"}");
+    assert_eq!(good(&user.run(&CLAUDE, READ)), "none\n");
+}
+
+/// Two of one agent have one login; it goes with the last of them.
+#[test]
+fn login_of_two_runs_goes_with_the_last() {
+    need_mount!();
+    let user = AgentUser::new();
+    user.log_in("{\"token\":\"old\"}");
+    let wait = "touch first; until [ -e go ]; do sleep 0.05; done";
+    let first = user.begin(&LOGIN, wait);
+    until("the first is there", || {
+        user.store.store.join("first").exists()
+    });
+    let script =
+        format!("{READ}; touch second; until [ -e go2 ]; do sleep 0.05; done; {READ}; {REFRESH}");
+    let second = user.begin(&LOGIN, &script);
+    until("the second is there", || {
+        user.store.store.join("second").exists()
+    });
+    fs::write(user.store.store.join("go"), "").unwrap();
+    let output = first.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", describe(&output));
+    fs::write(user.store.store.join("go2"), "").unwrap();
+    let output = second.wait_with_output().unwrap();
+    assert_eq!(
+        good(&output),
+        "{\"token\":\"old\"}{\"token\":\"old\"}",
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(user.login(), "{\"token\":\"new\"}");
+    assert_eq!(good(&user.run(&CLAUDE, READ)), "none\n");
+}
+
+/// A run that was killed leaves no login behind for the next one, and what it has refreshed is not lost.
+#[test]
+fn login_of_a_killed_run_is_taken_back() {
+    need_mount!();
+    let user = AgentUser::new();
+    user.log_in("{\"token\":\"old\"}");
+    let script = format!("({REFRESH}); touch ready; sleep 600");
+    let mut child = user.begin(&LOGIN, &script);
+    until("it is there", || user.store.store.join("ready").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = user.run(&CLAUDE, READ);
+    assert_eq!(good(&said), "none\n", "{}", err(&said));
+    assert!(err(&said).contains("was killed"), "{}", err(&said));
+    assert_eq!(user.login(), "{\"token\":\"new\"}");
+}
+
+#[test]
+fn instructions_of_its_user_are_read_and_not_changed() {
+    need_mount!();
+    let user = AgentUser::new();
+    let file = user.home.join(".claude/CLAUDE.md");
+    fs::write(&file, "be kind\n").unwrap();
+    fs::write(user.home.join(".claude/settings.json"), "{}").unwrap();
+    let script = "cd ~/.claude; cat CLAUDE.md; ls; echo x >>CLAUDE.md; echo x >new; mv new CLAUDE.md; rm -f CLAUDE.md new; cat CLAUDE.md";
+    let output = user.run(&CLAUDE, script);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "be kind\nCLAUDE.md\nbe kind\n",
+        "{}",
+        describe(&output)
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "be kind\n");
+    // Another agent has none, and nothing stays of its place.
+    assert_eq!(good(&user.run(&["--net", "none"], "ls -A ~")), "");
+    fs::remove_file(&file).unwrap();
+    assert_eq!(good(&user.run(&CLAUDE, "ls ~/.claude")), "");
+    // What the agent has there itself is covered, a link is left as it is.
+    good(&user.run(&CLAUDE, "echo own >~/.claude/CLAUDE.md"));
+    fs::write(&file, "be kind\n").unwrap();
+    assert_eq!(
+        good(&user.run(&CLAUDE, "cat ~/.claude/CLAUDE.md")),
+        "be kind\n"
+    );
+    fs::remove_file(&file).unwrap();
+    assert_eq!(good(&user.run(&CLAUDE, "cat ~/.claude/CLAUDE.md")), "own\n");
+    fs::write(&file, "be kind\n").unwrap();
+    good(&user.run(&["--profile", "claude", "--net", "none"], "true"));
+    fs::remove_file(&file).unwrap();
+    good(&user.run(&CLAUDE, "ln -sf /etc/passwd ~/.claude/CLAUDE.md"));
+    fs::write(&file, "be kind\n").unwrap();
+    let said = user.run(&CLAUDE, "readlink ~/.claude/CLAUDE.md");
+    assert_eq!(good(&said), "/etc/passwd\n", "{}", err(&said));
 }
 
 /// A device that can be shown, and can be opened outside if possible.
@@ -197,6 +414,20 @@ fn file_of_the_machine_says_what_belongs_to_a_device() {
         "{}",
         err(&output)
     );
+}
+
+/// Without namespaces, nothing can be shown at a path of its own: that is refused, and not left out.
+#[test]
+fn agent_without_namespaces_gets_none_of_this() {
+    let user = AgentUser::new();
+    for option in ["--device=/dev/kvm", "--ssh-agent=always"] {
+        let options = ["--home", "fork", "--sandbox", "none", option];
+        let output = user.run(&options, "echo ran");
+        assert_eq!(output.status.code(), Some(123), "{}", describe(&output));
+        let named = format!("{} goes not with", option.split('=').next().unwrap());
+        assert!(err(&output).contains(&named), "{}", err(&output));
+        assert!(output.stdout.is_empty());
+    }
 }
 
 fn sockets_in(runtime: &Path) -> usize {

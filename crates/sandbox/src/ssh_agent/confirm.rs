@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rustix::event::PollFlags;
@@ -47,6 +48,9 @@ impl Confirmation {
     /// Asks the user about a signature. A program that fails, or whose sandbox ends meanwhile, is a no.
     pub(super) fn ask(&self, request: &SignatureRequest, agent: &str, stop: &StopSignal) -> bool {
         let _asking = self.asking.lock();
+        if stop.wait(&[], Some(Instant::now())) == WaitOutcome::Stopped {
+            return false;
+        }
         let SignatureRequest { host, user, key } = request;
         let question = format!("Allow {agent} to log in to {host} as {user} with the key {key}?");
         let mut command = Command::new(&self.program);
