@@ -52,8 +52,18 @@ const EXAMPLES: &[(&str, &str)] = &[
         "agent",
         "trumanfs agent --ask -- claude
 trumanfs agent --net allow=api.example.com --env API_KEY -- ./my-agent
-trumanfs agent --discard -- bash",
+trumanfs agent --discard -- bash
+trumanfs agent --net ask -- claude",
     ),
+    (
+        "agent allow",
+        "trumanfs agent allow last example.org:443 --once",
+    ),
+    (
+        "agent deny",
+        "trumanfs agent deny last example.org --reason 'use the mirror'",
+    ),
+    ("agent asks", "trumanfs agent asks --follow"),
     (
         "run",
         "trumanfs run --root ~/project --policy default -- git status",

@@ -261,7 +261,10 @@ fn run_command(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Report(args) => report::report(&args),
         CliCommand::Fsck(args) => fsck::fsck(&args),
         CliCommand::Doctor(args) => doctor::doctor(&args),
-        CliCommand::Agent(args) => return Ok(agent::agent(&args)),
+        CliCommand::Agent(args) => match &args.command {
+            Some(command) => agent::answer(command),
+            None => return Ok(agent::agent(&args)),
+        },
         CliCommand::Run(args) => return Ok(execute::run::run(*args)),
         CliCommand::Exec(args) => return Ok(execute::exec(&args)),
         CliCommand::Shell(args) => return Ok(execute::shell(&args)),

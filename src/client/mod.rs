@@ -44,10 +44,12 @@ mod hold;
 mod home_descriptors;
 mod joint;
 mod points;
+mod profile_additions;
 mod purge;
 mod read;
 mod review;
 mod run;
+mod running_agents;
 mod status;
 mod stores;
 mod target;
@@ -74,9 +76,14 @@ pub use hidden_from_git::{HiddenFromGit, hidden_around, hidden_from_git};
 pub use hold::{HeldFor, HomeHold, hold, unmounted_store};
 pub use home_descriptors::HomeDescriptors;
 pub use joint::{JointUndo, OtherPart, OtherParts, undo_jointly};
+pub use profile_additions::{AdditionsFile, ProfileAdditions};
 pub use purge::FreedCallback;
 pub use read::ReportPage;
 pub use run::{LiveRun, RunMember, RunRegistry};
+pub use running_agents::{
+    AgentConnection, AgentListener, AgentReply, AgentRequest, AnswerRequest, RunningAgents,
+    expect_user, read_request, send_reply,
+};
 pub use status::{KnownMount, mounts, state_dirs};
 pub use stores::{KnownStore, forget_store, known_stores, move_store_state};
 pub use target::{Client, DirectorySite, PinnedDir, site, store_behind};

@@ -33,6 +33,7 @@ use crate::fuse::{
 };
 use crate::mounts::registry;
 use crate::name::{EscapedBytes, WorldPath, escape};
+use crate::world::store::place::make_enclosed_state_home;
 use crate::world::store::state::refuse_strangers;
 use crate::world::{
     FileOwnership, Id, Root, SessionPatterns, SymlinkPolicy, ViewOptions, World, WorldOptions,
@@ -88,6 +89,7 @@ pub(super) fn run(
 
 /// Opens the store that was looked up before, with its own directories where they are or are to be.
 fn open_root(wanted: &MountOptions, store: &Path) -> Result<Root> {
+    make_enclosed_state_home(store);
     let root = match wanted.store_id {
         Some((device, inode)) => Root::open_expecting(store, Id(device, inode))?,
         None => Root::open_store(store)?,

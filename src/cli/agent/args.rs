@@ -8,26 +8,30 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueHint};
 
-use super::super::argument_values::seconds;
+use super::super::argument_values::{seconds, some_seconds};
 use super::super::execute::with_policy;
 use super::super::output::warn;
-use super::fork::check_in_place;
+use super::asks::AgentCommandArgs;
 use crate::client::{SessionPatterns, caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
-use crate::exec::program::policy::{NetworkRule, PublishedPort};
+use crate::exec::program::policy::PublishedPort;
 use crate::exec::program::sandbox::{self, Toolchains};
 use crate::exec::program::{AgentProfile, HostGroup};
 
 /// Arguments of `trumanfs agent`.
 #[derive(Args, Debug)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "Ends as PROGRAM does; with 123 if that could not be started, 124 if its time was up, 125 if the home went away.\n\
 The program sees the store (at its own path), a directory of its own as HOME, /usr, a /tmp and your toolchains, and nothing else.\n\
 Everything that it changes in the store is recorded: `trumanfs log`, `diff` and `undo` know the run by the id that is\n\
 said at the end. Of its own directory only what the profile and --keep-state name is there the next time."
 )]
 pub(in crate::cli) struct AgentArgs {
+    #[command(subcommand)]
+    pub(in crate::cli) command: Option<AgentCommandArgs>,
     /// The store: a directory that becomes the agent's home, mounted for as long as the agent runs [default: the store
     /// around the working directory, the top of its git repository, or itself]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -54,9 +58,19 @@ pub(in crate::cli) struct AgentArgs {
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(profiles()))]
     pub(super) profile: Option<String>,
     /// The network: `none`, `allow=HOST[:PORT],…`, `all` (every public host), or the hosts of profiles and of cargo,
-    /// debian, github, go, npm, pip; may be given several times [default: the hosts of the agent's own profile]
+    /// debian, github, go, npm, pip; `ask`: what no other says is held until `trumanfs agent allow` answers; `learn`: every
+    /// public host, and the end says what was reached; may be given several times [default: the hosts of the agent's own
+    /// profile]
     #[arg(long, value_name = "WHAT", value_parser = network)]
     pub(super) net: Vec<NetworkChoice>,
+    /// With --net ask: a command for `sh -c` that is asked, too. It gets {"run", "agent", "store", "id", "host", "port",
+    /// "by"} as JSON, and writes {"verdict": "allow", "deny" or "ask", "reason", "scope": "run" or "once"}; the agent gets
+    /// the reason
+    #[arg(long, value_name = "CMD")]
+    pub(super) ask_with: Option<OsString>,
+    /// With --net ask: the time for an answer [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = ask_limit)]
+    pub(super) ask_timeout: Option<Duration>,
     /// A port of the agent that is seen on this machine's 127.0.0.1, as the same port or as HOST_PORT; may be given
     /// several times
     #[arg(long, value_name = "[HOST_PORT:]PORT")]
@@ -150,12 +164,17 @@ pub(super) fn profiles() -> impl Iterator<Item = PossibleValue> {
 pub(super) enum NetworkChoice {
     Nothing,
     All,
+    Ask,
+    Learn,
     Hosts(Vec<String>),
 }
 
 pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> {
-    if text == "all" {
-        return Ok(NetworkChoice::All);
+    match text {
+        "all" => return Ok(NetworkChoice::All),
+        "ask" => return Ok(NetworkChoice::Ask),
+        "learn" => return Ok(NetworkChoice::Learn),
+        _ => {}
     }
     match with_policy::network(text, NetworkRequest::Hosts) {
         Ok(NetworkRequest::Hosts(hosts)) => return Ok(NetworkChoice::Hosts(hosts)),
@@ -168,7 +187,9 @@ pub(super) fn network(text: &str) -> std::result::Result<NetworkChoice, String> 
         hosts.extend(named_hosts(name).ok_or_else(|| {
             let names: Vec<_> = AgentProfile::names().chain(HostGroup::names()).collect();
             let names = names.join(", ");
-            format!("{name}: write it as none, all, allow=HOST[:PORT],… or some of {names}")
+            format!(
+                "{name}: write it as none, all, allow=HOST[:PORT],…, ask, learn or some of {names}"
+            )
         })?);
     }
     Ok(NetworkChoice::Hosts(hosts))
@@ -181,6 +202,15 @@ fn named_hosts(name: &str) -> Option<Vec<String>> {
     profile
         .map(|profile| profile.hosts)
         .or_else(|| group().map(|group| group.hosts))
+}
+
+/// Reads the time for an answer.
+fn ask_limit(text: &str) -> std::result::Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(3600);
+    match some_seconds(text)? {
+        limit if limit > LONGEST => Err(format!("{text}: an hour, 3600, is the longest")),
+        limit => Ok(limit),
+    }
 }
 
 /// The value of `--cache`: paths from the agent's own directory.
@@ -211,42 +241,6 @@ pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
             "{text}: give a path from the agent's own directory, without `..`"
         ))
     }
-}
-
-/// Returns the hosts and ports that the agent may reach.
-///
-/// # Errors
-/// [`Error::Usage`] where `--net none` stands beside another one; as [`check_in_place`] for an agent without namespaces.
-pub(super) fn network_rule(
-    args: &AgentArgs,
-    profile: &AgentProfile,
-    is_in_place: bool,
-) -> Result<NetworkRule> {
-    if is_in_place {
-        return check_in_place(args).map(|()| NetworkRule::default());
-    }
-    let mut rule = NetworkRule {
-        host_ports: args.host_port.clone(),
-        publish: args.publish.clone(),
-        ..NetworkRule::default()
-    };
-    if args.net.is_empty() {
-        rule.allow.clone_from(&profile.hosts);
-    }
-    for net in &args.net {
-        match net {
-            NetworkChoice::Hosts(hosts) => rule.allow.extend(hosts.iter().cloned()),
-            NetworkChoice::All => rule.all = true,
-            NetworkChoice::Nothing if args.net.len() > 1 => {
-                return Err(Error::usage(
-                    "--net none stands beside another --net",
-                    "Give the one that is meant.",
-                ));
-            }
-            NetworkChoice::Nothing => {}
-        }
-    }
-    Ok(rule)
 }
 
 /// Returns the agent's variables: of its terminal, of its profile, of toolchains, and those that were given.

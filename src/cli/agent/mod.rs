@@ -1,13 +1,16 @@
 //! `agent`: any agent in a home, with a sandbox and the network that it needs; its owner decides afterwards what stays.
 
 mod args;
+mod asks;
 mod devices;
 mod fork;
 mod own_files;
 mod roots;
 mod ssh_agent;
+mod watch;
 
 pub(super) use args::AgentArgs;
+pub(super) use asks::answer;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, IsTerminal, Write};
@@ -15,12 +18,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use rustix::termios::{QueueSelector, tcflush};
 
-use args::{environment, network_rule, say_of_credentials};
+use args::{environment, say_of_credentials};
 use fork::{open_home, print_way_to_start, settle_fork};
 use roots::{AgentRoot, add_further_roots};
+use watch::{AgentNetwork, unlisted_hosts};
 
 use super::escaping::print_error;
 use super::execute::line::{print_outcome, stdin, take_signals};
@@ -35,7 +40,7 @@ use crate::error::{Error, FailureKind, Result};
 use crate::exec::pipeline::RequestStreams;
 use crate::exec::program::sandbox::{BackendChoice, Toolchains, in_place_warning};
 use crate::exec::program::{
-    AgentCommand, AgentProfile, ProgramHome, UserTerminal, version_managers,
+    AgentCommand, AgentProfile, AgentWatch, ProgramHome, UserTerminal, version_managers,
 };
 use crate::exec::{CancelToken, InterruptSignals, Outcome, Status};
 use crate::name::WorldPath;
@@ -125,7 +130,7 @@ fn run_agent(
     let (name, profile) = find_profile(args.profile.as_deref(), program.unwrap_or_default())?;
     let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
     let is_in_place = launcher.is_in_place();
-    let network = network_rule(args, &profile, is_in_place)?;
+    let unlisted = unlisted_hosts(args, is_in_place)?;
     let pinned = roots.first().and_then(|root| root.pinned.as_ref());
     let mut programs = open_home(args, directory, pinned, launcher)?;
     add_further_roots(args, &mut programs, roots)?;
@@ -133,10 +138,11 @@ fn run_agent(
     let mut devices = devices::devices(args)?;
     let env = environment(args, &profile, &toolchains)?;
     let env = devices::add_variables(&mut devices, env);
+    let network = AgentNetwork::of(args, (&name, &profile), &programs, unlisted)?;
     let interrupt = take_signals()?;
     say_before_start(&programs, args.sandbox)?;
     say_of_credentials(args, &profile);
-    let ssh_agent = ssh_agent::ssh_agent(args, &network, &programs, &name)?;
+    let ssh_agent = ssh_agent::ssh_agent(args, &network.rule, &programs, &name)?;
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own_path = match is_in_place {
         true => place.home_path()?,
@@ -148,7 +154,9 @@ fn run_agent(
     let instructions = own_files::instructions(&profile, &programs, &place, shown_at);
     give_git_identity(&place, &programs);
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
-    let run = place.run().to_string();
+    let bind_ro = [&args.bind_ro[..], &toolchains.shown, &devices.bind_ro].concat();
+    let watch = network.watch(args, (&place, &name), &programs, &bind_ro)?;
+    let watch = watch.map(Arc::new);
     let agent = AgentCommand {
         argv: command_words(args, &profile),
         path: std::env::var_os("PATH").unwrap_or_default(),
@@ -157,9 +165,10 @@ fn run_agent(
             None => directory.below.as_os_str().as_bytes().to_vec(),
         },
         env,
-        bind_ro: [&args.bind_ro[..], &toolchains.shown, &devices.bind_ro].concat(),
+        bind_ro,
         first_path: toolchains.path,
-        network,
+        network: network.rule.clone(),
+        watch: watch.clone(),
         placed: devices.placed.into_iter().chain(instructions).collect(),
         ssh_agent,
         caches,
@@ -170,7 +179,55 @@ fn run_agent(
         cancel: CancelToken::default(),
         terminal: user_terminal(),
     };
+    let answers = (&network, watch.as_deref());
+    run_to_end(
+        (args, &name, &profile),
+        &programs,
+        (place, agent),
+        answers,
+        &interrupt,
+        has_run,
+    )
+}
+
+/// Runs an agent, and says at its end what came of it and of its network, and what it has changed.
+fn run_to_end(
+    (args, name, profile): (&AgentArgs, &str, &AgentProfile),
+    programs: &ProgramHome,
+    (place, agent): (AgentPlace, AgentCommand),
+    (network, watch): (&AgentNetwork, Option<&AgentWatch>),
+    interrupt: &InterruptSignals,
+    has_run: &mut bool,
+) -> Result<ExitCode> {
     let agent_run = agent.to_run();
+    let run = place.run().to_string();
+    let outcome = run_in_home(programs, agent, interrupt);
+    watch.iter().for_each(|watch| watch.end());
+    own_files::return_login(args, programs, &place);
+    place.hide_instructions(&profile.instructions);
+    prune_place(place, args, profile);
+    // Whatever came of the program, what it has changed is there.
+    let code = say_end(&outcome, programs, has_run);
+    settle_fork(programs, &agent_run, *has_run);
+    let report = outcome.ok().and_then(|outcome| outcome.program);
+    for refusal in report.iter().flat_map(|report| &report.network_refusals) {
+        print_error(format_args!("{refusal}"));
+    }
+    watch.iter().for_each(|watch| network.say_end(watch, name));
+    match end(args, programs, &run, interrupt)? {
+        AgentEnd::Exit(ExitReason::Ok | ExitReason::Nothing) => Ok(code),
+        AgentEnd::Exit(exit) => Ok(exit.into()),
+        // As of a program that a signal ends.
+        AgentEnd::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
+    }
+}
+
+/// Runs an agent to its end, with the streams of this process.
+fn run_in_home(
+    programs: &ProgramHome,
+    agent: AgentCommand,
+    interrupt: &InterruptSignals,
+) -> Result<Outcome> {
     let (outcome, _) = interrupt.during(|cancel| {
         let input = stdin().filter(|_| !std::io::stdin().is_terminal());
         let streams = RequestStreams {
@@ -180,22 +237,7 @@ fn run_agent(
         };
         programs.run_agent(&AgentCommand { cancel, ..agent }, streams)
     });
-    own_files::return_login(args, &programs, &place);
-    place.hide_instructions(&profile.instructions);
-    prune_place(place, args, &profile);
-    // Whatever came of the program, what it has changed is there.
-    let code = say_end(&outcome, &programs, has_run);
-    settle_fork(&programs, &agent_run, *has_run);
-    let report = outcome.ok().and_then(|outcome| outcome.program);
-    for refusal in report.iter().flat_map(|report| &report.network_refusals) {
-        print_error(format_args!("{refusal}"));
-    }
-    match end(args, &programs, &run, &interrupt)? {
-        AgentEnd::Exit(ExitReason::Ok | ExitReason::Nothing) => Ok(code),
-        AgentEnd::Exit(exit) => Ok(exit.into()),
-        // As of a program that a signal ends.
-        AgentEnd::Signal(signal) => Ok(u8::try_from(128 + signal).map_or(code, ExitCode::from)),
-    }
+    outcome
 }
 
 /// Says how the program has ended, and whether it was started. Returns its code.

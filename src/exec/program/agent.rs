@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent_extras::AgentExtras;
+use super::agent_watch::AgentWatch;
 use super::command::ProgramCommand;
 use super::decision::cwd_of;
 use super::executor::ProgramExecution;
@@ -51,6 +53,8 @@ pub struct AgentCommand {
     pub network: NetworkRule,
     /// True if the agent has the network of this process, which only one without namespaces can.
     pub has_host_network: bool,
+    /// The watch over it, which has its network then.
+    pub watch: Option<Arc<AgentWatch>>,
     /// Its own directory, `HOME`, and where that is in the sandbox.
     pub state: (OwnedFd, PathBuf),
     /// Directories that stay beyond its run, each at a path in its own directory.
@@ -109,8 +113,11 @@ impl ProgramHome {
                 "An agent needs one that it can change: unmount it, and mount it without --read-only.",
             ));
         }
-        let network = NetworkSettings::new(&agent.network, None)
-            .map_err(|reason| Error::usage(reason, "See `trumanfs agent --help`."))?;
+        let network = match &agent.watch {
+            Some(watch) => watch.network.clone(),
+            None => NetworkSettings::new(&agent.network, None)
+                .map_err(|reason| Error::usage(reason, "See `trumanfs agent --help`."))?,
+        };
         let command = ProgramCommand {
             argv: agent
                 .argv

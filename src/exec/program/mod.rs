@@ -3,6 +3,9 @@
 
 mod agent;
 mod agent_extras;
+mod agent_watch;
+mod answer_server;
+mod ask_command;
 mod command;
 mod data_file;
 mod decided;
@@ -23,6 +26,7 @@ pub mod token_cap;
 mod toolchains;
 
 pub use agent::{AgentCommand, AgentRun};
+pub use agent_watch::{AgentWatch, WatchSettings};
 pub use command::ProgramCommand;
 pub use decided::DecidedCommand;
 pub use decision::foreseen_refusal;

@@ -9,6 +9,7 @@ use crate::world::root::Root;
 use crate::world::store::holder::read_holder;
 use crate::world::store::lock::{self, LOCK_TIMEOUT};
 use crate::world::store::notices::StoreFinding;
+use crate::world::store::place::make_enclosed_state_home;
 use crate::world::store::sessions::{last_mount, new_session_id};
 use crate::world::store::state::{open_unlocked, refuse_strangers};
 use crate::world::{World, WorldOptions};
@@ -30,6 +31,7 @@ impl World {
     /// # Errors
     /// As [`World::open`].
     pub fn open_offline(store: &Path) -> Result<(World, Vec<StoreFinding>)> {
+        make_enclosed_state_home(store);
         let root = Root::open_store(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         World::open_offline_root(root)

@@ -27,6 +27,7 @@ use crate::world::store::link_index::LinkIndex;
 use crate::world::store::notices::SessionNotices;
 use crate::world::store::notices::StoreFinding;
 use crate::world::store::origin;
+use crate::world::store::place::make_enclosed_state_home;
 use crate::world::store::probe;
 use crate::world::store::read_only::LockedStore;
 use crate::world::store::reserve;
@@ -53,6 +54,7 @@ impl World {
         store: &std::path::Path,
         options: WorldOptions,
     ) -> Result<(World, Vec<StoreFinding>)> {
+        make_enclosed_state_home(store);
         let root = Root::open_store(store)?.made_usable()?;
         refuse_strangers(&root, store)?;
         World::begin_session((root, None), options)

@@ -38,6 +38,11 @@ const TRIED: &str = ".trumanfs-try-";
 /// The mode of a place: whoever acts on the store must get to the trash.
 const PLACE_MODE: u32 = 0o711;
 
+/// The directory of what was added to profiles of agents, in the state home.
+const PROFILES: &str = "profiles";
+/// The beginning of the name of the directory of running agents, there too; the user follows.
+const RUNNING: &str = "running";
+
 const DIR_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The note in a place about its store.
@@ -146,6 +151,40 @@ impl StateHome {
             found.extend(note.filter(is_of_name).map(|note| (place, note)));
         }
         Ok(found)
+    }
+
+    /// Returns the path of the directory of what the owner's answers have added to profiles of agents. No home shows it.
+    pub fn profiles_path(&self) -> PathBuf {
+        self.path.join(PROFILES)
+    }
+
+    /// Opens that directory.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it is not there.
+    pub fn open_profiles(&self) -> Result<OwnedFd> {
+        let flags = DIR_FLAGS | OFlags::NOFOLLOW;
+        rustix::fs::openat(CWD, self.profiles_path(), flags, Mode::empty())
+            .map_err(Error::os("openat"))
+    }
+
+    /// Opens that directory, and makes it where it is not there.
+    ///
+    /// # Errors
+    /// Errors of making it.
+    pub fn make_profiles(&self) -> Result<OwnedFd> {
+        self.make()?;
+        let above = rustix::fs::openat(CWD, &self.path, DIR_FLAGS, Mode::empty())
+            .map_err(Error::os("openat"))?;
+        make_dir(&above, PROFILES.as_bytes(), 0o700, self.owner)
+    }
+
+    /// Gives a file to the user that this belongs to, if that is not this process's.
+    ///
+    /// # Errors
+    /// As `fchownat(2)`.
+    pub fn give(&self, file: impl AsFd) -> Result<()> {
+        give_to(file.as_fd(), self.owner)
     }
 
     /// Makes the directory.
@@ -406,6 +445,35 @@ pub fn agent_forks(store: &Meta) -> Result<AgentForks> {
     })
 }
 
+/// Opens the directory of the sockets of this user's running agents, with its path. It is made if it is not there. Each
+/// user has one of their own: root may have another user's state home.
+///
+/// # Errors
+/// [`Error::NotFound`] where there is no state home; [`Error::Invalid`] where others can open the directory, or it is not
+/// this user's; what making the directories says.
+pub fn running_agents() -> Result<(OwnedFd, PathBuf)> {
+    let me = rustix::process::geteuid();
+    let mut home = StateHome::own().ok_or(Error::NotFound)?;
+    let mut above = home.path.ancestors();
+    let above = above.find_map(|dir| rustix::fs::openat(CWD, dir, DIR_FLAGS, Mode::empty()).ok());
+    if let Some(above) = above.filter(|_| me.is_root()) {
+        // What root makes in another user's state home is that user's.
+        let meta = stat_fd(above.as_fd())?;
+        home.owner = (meta.uid != 0).then_some((meta.uid, meta.gid));
+    }
+    home.make()?;
+    let me = me.as_raw();
+    let name = format!("{RUNNING}.{me}");
+    let above = rustix::fs::openat(CWD, &home.path, DIR_FLAGS, Mode::empty())
+        .map_err(Error::os("openat"))?;
+    let dir = make_dir(&above, name.as_bytes(), 0o700, None)?;
+    let meta = stat_fd(dir.as_fd())?;
+    if meta.uid != me || meta.permissions() & 0o077 != 0 {
+        return Err(Error::Invalid);
+    }
+    Ok((dir, home.path.join(name)))
+}
+
 /// Opens a cache of the agents of a name, in the cache home of the store's owner: all that work for that user share it. It
 /// is made if it is not there.
 ///
@@ -593,6 +661,22 @@ fn try_moves(root: &Root, place: &OwnedFd) -> Result<()> {
     });
     let _ = rustix::fs::unlinkat(place, &name, AtFlags::empty());
     back.map_err(Error::os("renameat2"))
+}
+
+/// Makes the state home of a store's owner where it would lie in the store, before an occupant comes in: one who made it
+/// there would write what the owner's agents are allowed. A store that cannot be written has no such occupant.
+pub fn make_enclosed_state_home(store: &Path) {
+    let opened = rustix::fs::openat(CWD, store, DIR_FLAGS, Mode::empty());
+    let meta = opened.ok().and_then(|dir| stat_fd(dir.as_fd()).ok());
+    let home = meta.and_then(|meta| StateHome::of_store(&meta));
+    let (Some(home), Ok(store)) = (home, std::fs::canonicalize(store)) else {
+        return;
+    };
+    let mut above = home.path.ancestors();
+    let above = above.find_map(|dir| std::fs::canonicalize(dir).ok());
+    if above.is_some_and(|above| above.starts_with(store)) && !home.path.is_dir() {
+        let _ = home.make();
+    }
 }
 
 /// Returns the directory of states, if it lies in a store: no home shows it.

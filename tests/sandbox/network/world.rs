@@ -1,4 +1,4 @@
-//! Runs the tests of `inside` in a world: a network namespace with servers at public addresses and no way out.
+//! Runs the tests of `inside` and `agents` in a world: a network namespace with servers at public addresses and no way out.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::common::{self, need_root, need_tools};
 
 /// How many tests there must be in the world.
-const AT_LEAST: usize = 15;
+const AT_LEAST: usize = 18;
 
 #[test]
 fn programs_reach_the_world_as_far_as_they_may() {
@@ -24,7 +24,11 @@ fn programs_reach_the_world_as_far_as_they_may() {
     run.arg(common::repository().join("tests/sandbox/network/world.sh"));
     run.arg(base.path()).arg(std::env::current_exe().unwrap());
     // One after the other: they look at what the servers and the namespace have seen.
-    run.args(["network::inside::", "network::ssh_agent::"]);
+    run.args([
+        "network::inside::",
+        "network::agents::",
+        "network::ssh_agent::",
+    ]);
     run.args(["--ignored", "--test-threads", "1"]);
     let output = common::run_limited(run, Duration::from_secs(300));
     let said = String::from_utf8_lossy(&output.stdout);

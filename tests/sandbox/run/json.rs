@@ -35,7 +35,7 @@ fn fits(kind: &str, value: &Value) -> bool {
         "text" => value.is_string(),
         "number" => value.is_u64(),
         "boolean" => value.is_boolean(),
-        "list" => value.is_array(),
+        "list" | "held host[]" | "refused host[]" => value.is_array(),
         kind => panic!("docs/JSON.md: {kind}"),
     }
 }

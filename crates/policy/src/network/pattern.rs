@@ -1,5 +1,6 @@
 //! [`HostPattern`]: the hosts that a line of a list means. Policies are read by it, and connections decided by it.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use super::address::is_public;
@@ -82,6 +83,21 @@ impl HostPattern {
                     name == own || is_below(name, own)
                 }
             }
+    }
+}
+
+/// The one spelling of the hosts that a pattern means.
+impl fmt::Display for HostPattern {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            HostSet::Only(host) => host.fmt(out),
+            HostSet::Below(name) => write!(out, "*.{name}"),
+            HostSet::AtAndBelow(name) => write!(out, "**.{name}"),
+        }?;
+        match self.port {
+            Some(port) => write!(out, ":{port}"),
+            None => Ok(()),
+        }
     }
 }
 

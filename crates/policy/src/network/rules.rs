@@ -101,13 +101,18 @@ impl HostRules {
 
     /// Returns the pattern that allows a host at some port, or what refuses it at all of them.
     pub fn decide_name(&self, host: &Host) -> Result<&str, HostDenial> {
-        self.denied(host, |denied| denied.is_none())?;
+        self.check_name_denied(host)?;
         self.allowed(host, |pattern| pattern.matches(host))
     }
 
     /// Returns the rule that refuses a host at a port whatever is allowed, if there is one.
     pub fn check_denied(&self, host: &Host, port: u16) -> Result<(), HostDenial> {
         self.denied(host, |denied| denied.is_none_or(|denied| denied == port))
+    }
+
+    /// Returns the rule that refuses a host at all ports whatever is allowed, if there is one.
+    pub fn check_name_denied(&self, host: &Host) -> Result<(), HostDenial> {
+        self.denied(host, |denied| denied.is_none())
     }
 
     fn denied(&self, host: &Host, at: impl Fn(Option<u16>) -> bool) -> Result<(), HostDenial> {

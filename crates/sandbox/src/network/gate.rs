@@ -7,12 +7,14 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
+use super::answers::{AskingConnection, HostAnswers};
 use super::dns::{self, DnsAnswer};
 use super::log::{ConnectionLog, new_record};
 use super::name_table::NameTable;
@@ -34,6 +36,8 @@ const MAX_TRIED_ADDRESSES: usize = 4;
 /// The gate that decides about connections of one program.
 pub(super) struct ConnectionGate {
     pub(super) rules: HostRules,
+    /// The answers of whoever watches, where somebody may.
+    pub(super) answers: Option<Arc<HostAnswers>>,
     pub(super) host_ports: Vec<u16>,
     /// The ports of every address that are listened at.
     pub(super) ports: Vec<u16>,
@@ -62,18 +66,22 @@ pub(super) enum ConnectFailure {
 }
 
 impl ConnectionGate {
-    /// Decides about a host, and finds out its addresses.
-    pub(super) fn permit(&self, host: &Host, port: u16) -> Result<HostPermit, ConnectFailure> {
+    /// Decides about a host, and finds out its addresses. May wait for an answer.
+    pub(super) fn permit(
+        &self,
+        host: &Host,
+        port: u16,
+        asking: &AskingConnection<'_>,
+    ) -> Result<HostPermit, ConnectFailure> {
         let rule = self
-            .rules
-            .decide(host, port)
+            .decide(host, port, asking)
             .map_err(ConnectFailure::Denied)?;
         let addresses = match host {
             Host::Address(address) => vec![SocketAddr::new(*address, port)],
             Host::Name(name) => {
                 let found = (name.as_str(), port).to_socket_addrs().map_err(|error| {
                     ConnectFailure::Failed {
-                        rule: rule.to_owned(),
+                        rule: rule.clone(),
                         reason: format!("{name} cannot be resolved: {error}"),
                     }
                 })?;
@@ -84,9 +92,26 @@ impl ConnectionGate {
             .map_err(ConnectFailure::Denied)?;
         Ok(HostPermit {
             host: host.clone(),
-            rule: rule.to_owned(),
+            rule,
             addresses,
         })
+    }
+
+    /// Decides by the lists and the answers: a list that refuses comes first, then what was answered, then a list that
+    /// allows.
+    fn decide(
+        &self,
+        host: &Host,
+        port: u16,
+        asking: &AskingConnection<'_>,
+    ) -> Result<String, HostDenial> {
+        self.rules.check_denied(host, port)?;
+        let listed = || self.rules.decide(host, port).map(str::to_owned);
+        let Some(answers) = &self.answers else {
+            return listed();
+        };
+        let decided = answers.decide(host, port).unwrap_or_else(listed);
+        decided.or_else(|denied| answers.ask(denied, (host, port), asking))
     }
 
     /// Checks what a host resolved to.
@@ -97,8 +122,11 @@ impl ConnectionGate {
                 let reason = format!("it resolves to {ip}, which is no public address");
                 return Err(HostDenial::new("network: addresses", reason));
             }
-            self.rules
-                .check_denied(&Host::Address(ip), address.port())?;
+            let address_host = Host::Address(ip);
+            self.rules.check_denied(&address_host, address.port())?;
+            if let Some(answers) = &self.answers {
+                answers.check_denied(&address_host, address.port())?;
+            }
         }
         Ok(())
     }
@@ -141,7 +169,15 @@ impl ConnectionGate {
 
     fn answer_name(&self, name: String, is_address: bool) -> DnsAnswer {
         let host = Host::Name(name);
-        if let Err(denied) = self.rules.decide_name(&host) {
+        let decided = match &self.answers {
+            Some(answers) if answers.gives_address(&host) => self.rules.check_name_denied(&host),
+            Some(answers) => {
+                let decided = self.rules.decide_name(&host).map(drop);
+                decided.map_err(|denied| answers.with_way(denied, &host, None))
+            }
+            None => self.rules.decide_name(&host).map(drop),
+        };
+        if let Err(denied) = decided {
             // What an address is called is asked by programs of their own accord.
             if !host.to_string().ends_with(".arpa") {
                 self.log
@@ -164,7 +200,10 @@ impl ConnectionGate {
     pub(super) fn note_refused_by_kernel(&self, address: Ipv4Addr, port: u16) {
         let host = self.host_at(address);
         let denied = match self.rules.decide(&host, port) {
-            Err(denied) => denied,
+            Err(denied) => match &self.answers {
+                Some(answers) => answers.with_way(denied, &host, Some(port)),
+                None => denied,
+            },
             Ok(_) => {
                 let ports = self.ports.iter().filter(|port| **port != DNS);
                 let ports: Vec<String> = ports.map(u16::to_string).collect();

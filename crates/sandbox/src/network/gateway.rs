@@ -73,11 +73,12 @@ impl Gateway {
         let settings = opened.settings;
         let gate = Arc::new(ConnectionGate {
             rules: settings.rules,
+            answers: settings.answers.clone(),
             host_ports: settings.host_ports,
             ports: settings.anywhere,
             names: Mutex::new(NameTable::default()),
             within: sockets.within.map(Mutex::new),
-            log: ConnectionLog::new(observer),
+            log: ConnectionLog::new(observer, settings.answers),
         });
         let (stop, stopping) = pipe_with(PipeFlags::CLOEXEC)?;
         let (alive, ended) = mpsc::channel();

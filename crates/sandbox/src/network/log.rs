@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::answers::HostAnswers;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::HostDenial;
 
@@ -75,6 +77,8 @@ pub type ConnectionObserver = Box<dyn Fn(&ConnectionRecord) + Send + Sync>;
 /// The log of one program's connections.
 pub(super) struct ConnectionLog {
     observer: ConnectionObserver,
+    /// Whoever watches learns of each connection, also where it gets no line.
+    answers: Option<Arc<HostAnswers>>,
     state: Mutex<LogState>,
 }
 
@@ -86,15 +90,22 @@ struct LogState {
 }
 
 impl ConnectionLog {
-    pub(super) fn new(observer: ConnectionObserver) -> ConnectionLog {
+    pub(super) fn new(
+        observer: ConnectionObserver,
+        answers: Option<Arc<HostAnswers>>,
+    ) -> ConnectionLog {
         ConnectionLog {
             observer,
+            answers,
             state: Mutex::new(LogState::default()),
         }
     }
 
     /// Takes note of a connection that has ended, or that there never was.
     pub(super) fn add(&self, connection: &ConnectionRecord) {
+        if let Some(answers) = &self.answers {
+            answers.note_connection(connection);
+        }
         let mut state = self.state.lock();
         if connection.verdict == "deny" && state.report.refusals.len() < MAX_REFUSALS {
             let refusal = refusal(

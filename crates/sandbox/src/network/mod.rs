@@ -6,6 +6,7 @@
 //!
 //! Nothing here runs in the sandbox, and no byte of a program is believed: what is not understood is refused.
 
+mod answers;
 mod body_scanner;
 mod byte_reader;
 mod client_hello;
@@ -24,6 +25,10 @@ mod socks;
 mod ssh;
 pub(crate) mod stop_signal;
 
+pub use answers::{
+    AnswerEvent, AnswerObserver, AnswerScope, HostAnswer, HostAnswers, HostAsk, HostVerdict,
+    RefusedHost, UnlistedHosts,
+};
 pub use gateway::Gateway;
 pub use log::{ConnectionObserver, ConnectionRecord, ConnectionReport};
 pub use settings::{NetworkRequest, NetworkSettings, NetworkSetup, add_proxy_variables};

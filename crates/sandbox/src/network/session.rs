@@ -7,6 +7,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;
 
+use super::answers::AskingConnection;
 use super::body_scanner::BodyScanner;
 use super::client_hello::{self, ClientHello};
 use super::gate::{ConnectFailure, ConnectionGate, HostPermit};
@@ -224,7 +225,12 @@ impl<'s> ProxiedConnection<'s> {
 
     /// Connects to the host if that is allowed; else says why not.
     fn reach(&mut self, tone: RefusalFormat) -> Option<(HostPermit, TcpStream)> {
-        let permit = self.gate.permit(&self.host, self.port);
+        let asking = AskingConnection {
+            stream: &self.client.stream,
+            stop: self.client.stop_signal(),
+            by: self.line.by,
+        };
+        let permit = self.gate.permit(&self.host, self.port, &asking);
         match permit.and_then(|permit| permit.connect().map(|to| (permit, to))) {
             Ok((permit, (server, address))) => {
                 self.line.rule.clone_from(&permit.rule);

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
 
+use super::answers::HostAnswers;
 use crate::CapturedPorts;
 use trumanfs_policy::network::HostPattern;
 use trumanfs_policy::network::HostRules;
@@ -43,6 +45,7 @@ impl NetworkRequest {
 #[derive(Debug, Clone)]
 pub struct NetworkSettings {
     pub(super) rules: HostRules,
+    pub(super) answers: Option<Arc<HostAnswers>>,
     pub(super) host_ports: Vec<u16>,
     pub(super) publish: Vec<PublishedPort>,
     pub(super) anywhere: Vec<u16>,
@@ -72,6 +75,26 @@ impl NetworkSettings {
         rule: &NetworkRule,
         asked: Option<&NetworkRequest>,
     ) -> Result<Option<NetworkSettings>, String> {
+        NetworkSettings::made_of(rule, asked, None)
+    }
+
+    /// Puts together what a rule says, and the answers of whoever watches the program while it runs. Nothing: there is no
+    /// network at all, and none that an answer could allow.
+    ///
+    /// # Errors
+    /// As [`NetworkSettings::new`].
+    pub fn answered(
+        rule: &NetworkRule,
+        answers: Arc<HostAnswers>,
+    ) -> Result<Option<NetworkSettings>, String> {
+        NetworkSettings::made_of(rule, None, Some(answers))
+    }
+
+    fn made_of(
+        rule: &NetworkRule,
+        asked: Option<&NetworkRequest>,
+        answers: Option<Arc<HostAnswers>>,
+    ) -> Result<Option<NetworkSettings>, String> {
         let rules = HostRules::new(&rule.allow, &rule.deny)?.with_all(rule.all);
         if let Some(wrong) = wrong_ports(rule).into_iter().next() {
             return Err(format!("network.{}: {}", wrong.list.key(), wrong.why));
@@ -82,16 +105,25 @@ impl NetworkSettings {
             Some(NetworkRequest::AtMost(hosts)) => (rules.at_most(hosts)?, Vec::new(), Vec::new()),
             None => (rules, rule.host_ports.clone(), rule.publish.clone()),
         };
-        if rules.is_empty() && host_ports.is_empty() && publish.is_empty() {
+        let is_answered = answers
+            .as_ref()
+            .is_some_and(|answers| answers.needs_network());
+        if rules.is_empty() && host_ports.is_empty() && publish.is_empty() && !is_answered {
             return Ok(None);
         }
         let anywhere: Vec<u16> = anywhere(rules.ports()).into_iter().collect();
         Ok(Some(NetworkSettings {
             rules,
+            answers,
             host_ports,
             publish,
             anywhere,
         }))
+    }
+
+    /// Returns the ports of hosts that are reached without a proxy.
+    pub fn captured_ports(&self) -> Vec<u16> {
+        self.anywhere.clone()
     }
 
     /// Returns the ports that the sandbox listens at.
