@@ -110,6 +110,11 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
         "the SDK of the protocol and its runtime are seen by serve/mcp alone",
     ),
     (
+        &["rustls", "rustls_native_certs"],
+        &["../crates/sandbox/src/network/secret/tls.rs"],
+        "TLS is one file's: what is verified is verified there",
+    ),
+    (
         &["ratatui"],
         &["cli/review/screen/"],
         "the crate of the screen is seen by cli/review/screen alone",

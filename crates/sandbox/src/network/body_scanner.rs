@@ -13,6 +13,8 @@ pub(super) struct BodyScanner {
     at: BodyState,
     /// The number of bytes of lines since the last data.
     line: usize,
+    /// False where fields after the body break it.
+    has_trailers: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +49,24 @@ impl BodyScanner {
             BodyLength::Length(length) => BodyState::Length(length),
             BodyLength::Chunked => BodyState::Size(0, false),
         };
-        BodyScanner { at, line: 0 }
+        BodyScanner {
+            at,
+            line: 0,
+            has_trailers: true,
+        }
+    }
+
+    /// Makes one of a body after which no fields may come: a server could take them for fields of the head.
+    pub(super) fn without_trailers(framing: BodyLength) -> BodyScanner {
+        BodyScanner {
+            has_trailers: false,
+            ..BodyScanner::new(framing)
+        }
+    }
+
+    /// Returns whether the bytes were no body.
+    pub(super) fn is_broken(&self) -> bool {
+        self.at == BodyState::Broken
     }
 
     /// Returns whether all of the body has passed, or the bytes were no body.
@@ -77,10 +96,12 @@ impl BodyScanner {
                 at => {
                     let Some(byte) = rest.first() else { break };
                     self.line += 1;
-                    self.at = if self.line > MAX_LINE_BYTES {
+                    let next = next(at, *byte);
+                    let is_refused = next == BodyState::Trailer && !self.has_trailers;
+                    self.at = if self.line > MAX_LINE_BYTES || is_refused {
                         BodyState::Broken
                     } else {
-                        next(at, *byte)
+                        next
                     };
                     if self.at != BodyState::Broken {
                         passed += 1;
@@ -173,6 +194,18 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn fields_after_a_body_can_be_refused() {
+        for (body, is_broken) in [
+            (&b"2\r\nok\r\n0\r\n\r\n"[..], false),
+            (b"2\r\nok\r\n0\r\nX-Key: y\r\n\r\n", true),
+        ] {
+            let mut scanner = BodyScanner::without_trailers(BodyLength::Chunked);
+            scanner.count_body_bytes(body);
+            assert_eq!((scanner.is_broken(), scanner.is_over()), (is_broken, true));
         }
     }
 

@@ -18,6 +18,8 @@ use super::answers::{AskingConnection, HostAnswers};
 use super::dns::{self, DnsAnswer};
 use super::log::{ConnectionLog, new_record};
 use super::name_table::NameTable;
+use super::secret::{SecretRoute, TlsClient};
+use super::settings::BoundSecret;
 use crate::SandboxSocketSource;
 use trumanfs_policy::network::Host;
 use trumanfs_policy::network::is_public;
@@ -45,6 +47,10 @@ pub(super) struct ConnectionGate {
     /// Gives out sockets with which to connect to what the program serves.
     pub(super) within: Option<Mutex<SandboxSocketSource>>,
     pub(super) log: ConnectionLog,
+    /// The secrets that are added to requests, each at a port of loopback.
+    pub(super) secrets: Vec<BoundSecret>,
+    /// Where there are secrets.
+    pub(super) tls: Option<TlsClient>,
 }
 
 /// A host that may be reached, with the addresses that it has.
@@ -76,17 +82,26 @@ impl ConnectionGate {
         let rule = self
             .decide(host, port, asking)
             .map_err(ConnectFailure::Denied)?;
+        self.resolve(host, port, rule.to_owned())
+    }
+
+    /// Returns the permit for the host of a secret, which no rule has to allow: its addresses are checked as others.
+    pub(super) fn permit_secret(&self, route: &SecretRoute) -> Result<HostPermit, ConnectFailure> {
+        let rule = format!("--secret {}", route.name);
+        self.resolve(&route.host, route.port, rule)
+    }
+
+    /// Finds out the addresses of a host that may be reached.
+    fn resolve(&self, host: &Host, port: u16, rule: String) -> Result<HostPermit, ConnectFailure> {
         let addresses = match host {
             Host::Address(address) => vec![SocketAddr::new(*address, port)],
-            Host::Name(name) => {
-                let found = (name.as_str(), port).to_socket_addrs().map_err(|error| {
-                    ConnectFailure::Failed {
-                        rule: rule.clone(),
-                        reason: format!("{name} cannot be resolved: {error}"),
-                    }
-                })?;
-                found.collect()
-            }
+            Host::Name(name) => match (name.as_str(), port).to_socket_addrs() {
+                Ok(found) => found.collect(),
+                Err(error) => {
+                    let reason = format!("{name} cannot be resolved: {error}");
+                    return Err(ConnectFailure::Failed { rule, reason });
+                }
+            },
         };
         self.check(host, &addresses)
             .map_err(ConnectFailure::Denied)?;
@@ -112,6 +127,12 @@ impl ConnectionGate {
         };
         let decided = answers.decide(host, port).unwrap_or_else(listed);
         decided.or_else(|denied| answers.ask(denied, (host, port), asking))
+    }
+
+    /// Returns the secret whose requests arrive at a port of loopback, and what verifies its server.
+    pub(super) fn secret_at(&self, port: u16) -> Option<(&SecretRoute, &TlsClient)> {
+        let bound = self.secrets.iter().find(|bound| bound.port == port)?;
+        Some((&bound.route, self.tls.as_ref()?))
     }
 
     /// Checks what a host resolved to.

@@ -79,6 +79,8 @@ impl Gateway {
             names: Mutex::new(NameTable::default()),
             within: sockets.within.map(Mutex::new),
             log: ConnectionLog::new(observer, settings.answers),
+            secrets: settings.secrets,
+            tls: opened.tls,
         });
         let (stop, stopping) = pipe_with(PipeFlags::CLOEXEC)?;
         let (alive, ended) = mpsc::channel();

@@ -90,7 +90,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<RequestHead<'_>>, &'static str
     }))
 }
 
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_token)
 }
@@ -135,6 +135,16 @@ impl RequestHead<'_> {
     /// Writes the head for the server: without what was meant for a proxy, and the last one of its connection. `host`
     /// is the value of the field of that name.
     pub(super) fn for_server(&self, target: &str, host: &str) -> Vec<u8> {
+        self.for_server_without(target, host, |_| false)
+    }
+
+    /// The same without fields of which `is_dropped` says so, given their name in lower case.
+    pub(super) fn for_server_without(
+        &self,
+        target: &str,
+        host: &str,
+        is_dropped: impl Fn(&str) -> bool,
+    ) -> Vec<u8> {
         let named: Vec<String> = values(&self.fields, "connection")
             .flat_map(|value| value.split(','))
             .map(|name| name.trim().to_ascii_lowercase())
@@ -149,7 +159,8 @@ impl RequestHead<'_> {
             let is_framing = matches!(&*lower, "transfer-encoding" | "content-length");
             let is_left_out = lower == "host"
                 || HOP_BY_HOP.contains(&&*lower)
-                || (named.contains(&lower) && !is_framing);
+                || (named.contains(&lower) && !is_framing)
+                || is_dropped(&lower);
             if !is_left_out {
                 out.push_str(name);
                 out.push_str(": ");

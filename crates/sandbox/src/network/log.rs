@@ -16,6 +16,9 @@ use trumanfs_policy::network::HostDenial;
 /// from which what came before would go.
 const MAX_LINES: usize = 1000;
 
+/// The same of requests with a secret, which an agent makes all day.
+const MAX_REQUEST_LINES: usize = 5000;
+
 /// The most different refusals that are kept.
 const MAX_REFUSALS: usize = 100;
 
@@ -30,7 +33,7 @@ pub struct ConnectionRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
     /// The way by which the connection arrived: `http`, `connect`, `socks`, `captured`, `closed`, `dns`, `host_ports`,
-    /// `publish`.
+    /// `publish`, `secret`.
     pub by: &'static str,
     /// `allow` or `deny`.
     pub verdict: &'static str,
@@ -45,6 +48,23 @@ pub struct ConnectionRecord {
     pub bytes_received: u64,
     /// The time that the connection lasted, in milliseconds.
     pub duration_ms: u64,
+    /// The request, where a secret was to be added to one.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub request: Option<SecretRequestRecord>,
+}
+
+/// A request to which a secret was to be added.
+#[derive(Debug, Clone, Serialize)]
+pub struct SecretRequestRecord {
+    /// The name of the secret.
+    pub secret: String,
+    /// Its method.
+    pub method: String,
+    /// Its path, without the query, escaped and perhaps cut.
+    pub path: String,
+    /// The status of the server's answer, where one came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
 }
 
 /// The outcome of all connections of a program.
@@ -63,7 +83,7 @@ impl ConnectionReport {
         let mut words = self.refusals;
         if self.without_line > 0 {
             words.push(format!(
-                "{} connections more than {MAX_LINES} have no line in the audit log",
+                "{} connections have no line in the audit log: there were too many",
                 self.without_line
             ));
         }
@@ -85,6 +105,7 @@ pub(super) struct ConnectionLog {
 #[derive(Default)]
 struct LogState {
     lines: usize,
+    request_lines: usize,
     known: HashSet<String>,
     report: ConnectionReport,
 }
@@ -123,13 +144,25 @@ impl ConnectionLog {
                 state.report.refusals.push(refusal);
             }
         }
-        if state.lines >= MAX_LINES {
+        let (lines, most) = match &connection.request {
+            None => (&mut state.lines, MAX_LINES),
+            Some(_) => (&mut state.request_lines, MAX_REQUEST_LINES),
+        };
+        if *lines >= most {
             state.report.without_line += 1;
             return;
         }
-        state.lines += 1;
+        *lines += 1;
         drop(state);
         (self.observer)(connection);
+    }
+
+    /// Takes note of something to report, once.
+    pub(super) fn note(&self, words: String) {
+        let mut state = self.state.lock();
+        if state.report.refusals.len() < MAX_REFUSALS && state.known.insert(words.clone()) {
+            state.report.refusals.push(words);
+        }
     }
 
     /// Returns what there is to report so far.
@@ -156,6 +189,7 @@ pub(super) fn new_record(by: &'static str, host: &Host, port: u16) -> Connection
         bytes_sent: 0,
         bytes_received: 0,
         duration_ms: 0,
+        request: None,
     }
 }
 

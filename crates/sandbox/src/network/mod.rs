@@ -19,6 +19,7 @@ mod name_table;
 mod program_connection;
 mod refusal_packet;
 mod relay;
+mod secret;
 mod session;
 mod settings;
 mod socks;
@@ -30,7 +31,8 @@ pub use answers::{
     RefusedHost, UnlistedHosts,
 };
 pub use gateway::Gateway;
-pub use log::{ConnectionObserver, ConnectionRecord, ConnectionReport};
+pub use log::{ConnectionObserver, ConnectionRecord, ConnectionReport, SecretRequestRecord};
+pub use secret::{RequestPattern, SecretHeader, SecretRoute, SecretValue};
 pub use settings::{NetworkRequest, NetworkSettings, NetworkSetup, add_proxy_variables};
 
 #[cfg(test)]

@@ -81,6 +81,11 @@ impl<'s> ProgramConnection<'s> {
     /// Says the last thing, and lets it be read: closing with something unread would take it away (RFC 9112, 9.6).
     pub(super) fn send_last(&mut self, bytes: &[u8]) {
         self.send(bytes);
+        self.finish();
+    }
+
+    /// Lets what was sent be read, as [`ProgramConnection::send_last`].
+    pub(super) fn finish(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
         let end = Instant::now() + REFUSAL_READ_LIMIT;
         let mut chunk = [0; READ_BYTES];

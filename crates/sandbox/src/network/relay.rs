@@ -11,10 +11,10 @@ use super::body_scanner::BodyScanner;
 use super::stop_signal::{StopSignal, WaitOutcome};
 
 /// The time that a connection may rest before it is closed.
-const IDLE_LIMIT: Duration = Duration::from_secs(600);
+pub(super) const IDLE_LIMIT: Duration = Duration::from_secs(600);
 
 /// The number of bytes that are read at once.
-const BUFFER_BYTES: usize = 64 << 10;
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 /// The number of bytes that went each way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -96,8 +96,8 @@ impl<'a> RelayDirection<'a> {
     }
 }
 
-/// Makes a nothing of what would block.
-fn nonblocking(done: io::Result<usize>) -> io::Result<Option<usize>> {
+/// Maps `WouldBlock` to `None`.
+pub(super) fn nonblocking(done: io::Result<usize>) -> io::Result<Option<usize>> {
     match done {
         Ok(some) => Ok(Some(some)),
         Err(error) => match error.kind() {

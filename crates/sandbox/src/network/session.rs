@@ -15,6 +15,7 @@ use super::http::{self, RequestHead};
 use super::log::{ConnectionRecord, new_record, refusal};
 use super::program_connection::ProgramConnection;
 use super::relay::relay;
+use super::secret::serve_secret;
 use super::socks::{self, SocksMessage, SocksReply};
 use super::ssh;
 use super::stop_signal::StopSignal;
@@ -37,6 +38,11 @@ pub(super) fn serve(gate: &ConnectionGate, stream: TcpStream, stop: &StopSignal)
         return;
     };
     let client = ProgramConnection::new(stream, stop);
+    if meant.ip().is_loopback()
+        && let Some((route, tls)) = gate.secret_at(meant.port())
+    {
+        return serve_secret(gate, client, route, tls);
+    }
     match (meant.ip().is_loopback(), meant.port()) {
         (true, PROXY) => serve_proxy(gate, client),
         (true, SOCKS) => by_socks(gate, client),

@@ -5,11 +5,15 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 
 use super::answers::HostAnswers;
+use super::secret::{SecretRoute, TlsClient};
 use crate::CapturedPorts;
 use trumanfs_policy::network::HostPattern;
 use trumanfs_policy::network::HostRules;
 use trumanfs_policy::network::{PROXY, SOCKS, anywhere, wrong_ports};
 use trumanfs_policy::{NetworkRule, PublishedPort};
+
+/// The first port of loopback for secrets: the one behind the HTTP proxy's.
+const FIRST_SECRET_PORT: u16 = PROXY + 1;
 
 /// The part of what the policy allows that one command asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +53,14 @@ pub struct NetworkSettings {
     pub(super) host_ports: Vec<u16>,
     pub(super) publish: Vec<PublishedPort>,
     pub(super) anywhere: Vec<u16>,
+    pub(super) secrets: Vec<BoundSecret>,
+}
+
+/// A secret, and the port of loopback at which it is added to requests.
+#[derive(Debug, Clone)]
+pub(super) struct BoundSecret {
+    pub(super) route: Arc<SecretRoute>,
+    pub(super) port: u16,
 }
 
 /// Settings with what has to be open for them on the host.
@@ -57,6 +69,8 @@ pub struct NetworkSetup {
     pub(super) settings: NetworkSettings,
     /// Ports of the host's loopback, each with the one of the program that it stands for.
     pub(super) published: Vec<(TcpListener, u16)>,
+    /// The trust in servers that get secrets, where there are any.
+    pub(super) tls: Option<TlsClient>,
 }
 
 impl NetworkSetup {
@@ -118,6 +132,7 @@ impl NetworkSettings {
             host_ports,
             publish,
             anywhere,
+            secrets: Vec::new(),
         }))
     }
 
@@ -126,9 +141,60 @@ impl NetworkSettings {
         self.anywhere.clone()
     }
 
+    /// Puts together the network of an agent, with the answers of whoever watches it, as [`NetworkSettings::answered`], and
+    /// with secrets that are added to its requests.
+    ///
+    /// # Errors
+    /// As [`NetworkSettings::new`].
+    pub fn of_agent(
+        rule: &NetworkRule,
+        answers: Option<Arc<HostAnswers>>,
+        secrets: &[Arc<SecretRoute>],
+    ) -> Result<Option<NetworkSettings>, String> {
+        let settings = NetworkSettings::made_of(rule, None, answers.clone())?;
+        if secrets.is_empty() {
+            return Ok(settings);
+        }
+        let nothing = || NetworkSettings {
+            rules: HostRules::default(),
+            answers,
+            host_ports: Vec::new(),
+            publish: Vec::new(),
+            anywhere: anywhere(std::iter::empty()).into_iter().collect(),
+            secrets: Vec::new(),
+        };
+        let mut settings = settings.unwrap_or_else(nothing);
+        let is_taken = |port: &u16| {
+            let mut published = settings.publish.iter().map(|published| published.port);
+            settings.host_ports.contains(port)
+                || settings.anywhere.contains(port)
+                || published.any(|taken| taken == *port)
+        };
+        let free = (FIRST_SECRET_PORT..).filter(|port| !is_taken(port));
+        let bound = secrets.iter().cloned().zip(free);
+        let bound: Vec<_> = bound
+            .map(|(route, port)| BoundSecret { route, port })
+            .collect();
+        settings.secrets = bound;
+        Ok(Some(settings))
+    }
+
+    /// Returns the variables by which a program finds where its secrets are added.
+    #[must_use]
+    pub fn secret_variables(&self) -> Vec<(String, String)> {
+        let of_secret = |bound: &BoundSecret| {
+            let url = format!("http://127.0.0.1:{}", bound.port);
+            let env = bound.route.env.iter();
+            let set = env.map(|(name, value)| (name.clone(), value.replace("{url}", &url)));
+            set.collect::<Vec<_>>()
+        };
+        self.secrets.iter().flat_map(of_secret).collect()
+    }
+
     /// Returns the ports that the sandbox listens at.
     fn captured(&self) -> CapturedPorts {
         let own = [PROXY, SOCKS].into_iter().chain(self.host_ports.clone());
+        let own = own.chain(self.secrets.iter().map(|bound| bound.port));
         let mut loopback: Vec<u16> = own.filter(|port| !self.anywhere.contains(port)).collect();
         loopback.sort_unstable();
         loopback.dedup();
@@ -139,10 +205,10 @@ impl NetworkSettings {
         }
     }
 
-    /// Opens what the host has to have open: the ports that are published.
+    /// Opens what the host has to have open: the ports that are published; and reads what it trusts, for secrets.
     ///
     /// # Errors
-    /// The port that cannot be had, and why.
+    /// The port that cannot be had, and why; nothing is trusted.
     pub fn open(self) -> Result<NetworkSetup, String> {
         let open = |published: &PublishedPort| {
             let on_host = published.on_host;
@@ -152,8 +218,13 @@ impl NetworkSettings {
             })
         };
         let published: Result<Vec<_>, String> = self.publish.iter().map(open).collect();
+        let tls = match self.secrets.is_empty() {
+            true => None,
+            false => Some(TlsClient::new()?),
+        };
         Ok(NetworkSetup {
             published: published?,
+            tls,
             settings: self,
         })
     }
@@ -262,6 +333,41 @@ mod tests {
         let rule = rule(&["a.example"], &[], &[]);
         let settings = NetworkSettings::new(&rule, Some(&asked)).unwrap().unwrap();
         assert_eq!(settings.captured().anywhere, [22, 53, 80, 443, 8080]);
+    }
+
+    #[test]
+    fn secrets_have_ports_that_nothing_else_has() {
+        let route = |name: &str| {
+            let value = zeroize::Zeroizing::new(b"the-secret".to_vec());
+            Arc::new(SecretRoute {
+                name: name.to_owned(),
+                host: trumanfs_policy::network::Host::parse(b"a.example").unwrap(),
+                port: 443,
+                header: super::super::SecretHeader::default(),
+                value: super::super::SecretValue::new(value).unwrap(),
+                only: Vec::new(),
+                dropped: Vec::new(),
+                env: vec![(format!("{name}_URL"), "{url}/v1".to_owned())],
+            })
+        };
+        let secrets = [route("A"), route("B")];
+        let none = NetworkSettings::of_agent(&NetworkRule::default(), None, &[]).unwrap();
+        assert!(none.is_none());
+        let alone = NetworkSettings::of_agent(&NetworkRule::default(), None, &secrets).unwrap();
+        let alone = alone.unwrap();
+        assert_eq!(alone.captured().loopback, [1080, 3128, 3129, 3130]);
+        assert_eq!(alone.captured().anywhere, [22, 53, 80, 443]);
+        assert!(!format!("{alone:?}").contains("the-secret"));
+        let rule = rule(&["b.example:3131"], &[3129], &[3130]);
+        let settings = NetworkSettings::of_agent(&rule, None, &secrets)
+            .unwrap()
+            .unwrap();
+        let url =
+            |name: &str, port: u16| (format!("{name}_URL"), format!("http://127.0.0.1:{port}/v1"));
+        assert_eq!(
+            settings.secret_variables(),
+            [url("A", 3132), url("B", 3133)]
+        );
     }
 
     #[test]
