@@ -12,6 +12,7 @@ use super::super::argument_values::{seconds, some_seconds};
 use super::super::execute::with_policy;
 use super::super::output::warn;
 use super::asks::AgentCommandArgs;
+use super::secrets::{OnlyChoice, SecretArgument, only, secret_argument, service_of_variable};
 use crate::client::{SessionPatterns, caches_of_tool, tools_with_caches};
 use crate::error::{Error, Result};
 use crate::exec::program::network::NetworkRequest;
@@ -93,6 +94,16 @@ pub(in crate::cli) struct AgentArgs {
     /// run, and back where the agent has refreshed it
     #[arg(long)]
     pub(super) login: bool,
+    /// A secret that the agent uses and never has: the launcher adds it to the agent's requests for one host, by TLS. WHAT
+    /// is anthropic, gemini or openai, with the key of the usual variable, or NAME:HOST[:PORT][:HEADER]; SOURCE is
+    /// env:VARIABLE, file:PATH or cmd:COMMAND; may be given several times
+    #[arg(long, value_name = "WHAT[=SOURCE]", value_parser = secret_argument)]
+    pub(super) secret: Vec<SecretArgument>,
+    /// The requests to which the secret is added, as `POST /v1/messages`; `*` is any method or part of a path, `/**` all
+    /// below. NAME says which secret is meant, where there are several; may be given several times [default: those that
+    /// an agent makes of anthropic, gemini or openai; all of another host]
+    #[arg(long, value_name = "[NAME ]METHOD /PATH", value_parser = only)]
+    pub(super) only: Vec<OnlyChoice>,
     /// A variable to pass on, or to set: nothing else of this environment is passed on
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(super) env: Vec<OsString>,
@@ -243,7 +254,8 @@ pub(super) fn path_below(text: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-/// Returns the agent's variables: of its terminal, of its profile, of toolchains, and those that were given.
+/// Returns the agent's variables: of its terminal, of its profile, of toolchains, and those that were given. Names the
+/// credentials that are not among them.
 pub(super) fn environment(
     args: &AgentArgs,
     profile: &AgentProfile,
@@ -281,21 +293,28 @@ pub(super) fn environment(
         env.retain(|(known, _)| known != name);
         env.push((name.to_owned(), value));
     }
+    say_of_credentials(args, profile);
     Ok(env)
 }
 
 /// Names the credentials of this environment that the agent knows and does not get, for nothing is passed on unasked.
-pub(super) fn say_of_credentials(args: &AgentArgs, profile: &AgentProfile) {
+fn say_of_credentials(args: &AgentArgs, profile: &AgentProfile) {
     let is_passed = |name: &str| {
         let mut given = args.env.iter().map(|given| given.as_bytes());
         given.any(|given| given.split(|byte| *byte == b'=').next() == Some(name.as_bytes()))
     };
+    let is_used = |name: &str| args.secret.iter().any(|secret| secret.is_variable(name));
     let known = profile.credentials.iter();
-    for name in known.filter(|name| std::env::var_os(name).is_some() && !is_passed(name)) {
+    let known = known.filter(|name| std::env::var_os(name).is_some());
+    for name in known.filter(|name| !is_passed(name) && !is_used(name)) {
+        let way = match service_of_variable(name) {
+            Some(service) => format!("--secret {service} lets it use that without having it, "),
+            None => String::new(),
+        };
         warn(
             false,
             &format!(
-                "{name} is set here, and the agent does not get it: --env {name} passes it on"
+                "{name} is set here, and the agent does not get it: {way}--env {name} passes it on"
             ),
         );
     }

@@ -41,6 +41,13 @@ pub(super) fn check_in_place(args: &AgentArgs) -> Result<()> {
             "Leave it out.",
         );
     }
+    if !args.secret.is_empty() {
+        return cannot(
+            "--secret",
+            "it is kept from the agent by namespaces, which there are none of",
+            "Leave it out.",
+        );
+    }
     let is_plain = match args.net.as_slice() {
         [] => true,
         [NetworkChoice::Nothing] => args.sandbox.is_some_and(|one| one.has_file_rules()),

@@ -6,6 +6,7 @@ mod devices;
 mod fork;
 mod own_files;
 mod roots;
+mod secrets;
 mod ssh_agent;
 mod watch;
 
@@ -22,9 +23,10 @@ use std::sync::Arc;
 
 use rustix::termios::{QueueSelector, tcflush};
 
-use args::{environment, say_of_credentials};
+use args::environment;
 use fork::{open_home, print_way_to_start, settle_fork};
 use roots::{AgentRoot, add_further_roots};
+use secrets::AgentSecrets;
 use watch::{AgentNetwork, unlisted_hosts};
 
 use super::escaping::print_error;
@@ -128,6 +130,7 @@ fn run_agent(
     }
     let program = args.words.first().map(OsString::as_os_str);
     let (name, profile) = find_profile(args.profile.as_deref(), program.unwrap_or_default())?;
+    let secrets = AgentSecrets::read(args, &profile)?;
     let launcher = with_policy::make_launcher(args.sandbox.unwrap_or_default());
     let is_in_place = launcher.is_in_place();
     let unlisted = unlisted_hosts(args, is_in_place)?;
@@ -139,9 +142,9 @@ fn run_agent(
     let env = environment(args, &profile, &toolchains)?;
     let env = devices::add_variables(&mut devices, env);
     let network = AgentNetwork::of(args, (&name, &profile), &programs, unlisted)?;
+    secrets.check_outside(args, &env, &programs, &toolchains)?;
     let interrupt = take_signals()?;
     say_before_start(&programs, args.sandbox)?;
-    say_of_credentials(args, &profile);
     let ssh_agent = ssh_agent::ssh_agent(args, &network.rule, &programs, &name)?;
     let place = programs.client().agent_place(&name, programs.owner())?;
     let own_path = match is_in_place {
@@ -155,7 +158,9 @@ fn run_agent(
     give_git_identity(&place, &programs);
     let own = rustix::io::fcntl_dupfd_cloexec(place.home(), 0).map_err(Error::os("fcntl"))?;
     let bind_ro = [&args.bind_ro[..], &toolchains.shown, &devices.bind_ro].concat();
-    let watch = network.watch(args, (&place, &name), &programs, &bind_ro)?;
+    let secrets = secrets.into_routes();
+    let seen = (&bind_ro[..], &secrets[..]);
+    let watch = network.watch(args, (&place, &name), &programs, seen)?;
     let watch = watch.map(Arc::new);
     let agent = AgentCommand {
         argv: command_words(args, &profile),
@@ -171,6 +176,7 @@ fn run_agent(
         watch: watch.clone(),
         placed: devices.placed.into_iter().chain(instructions).collect(),
         ssh_agent,
+        secrets,
         caches,
         has_host_network: is_in_place && args.net.is_empty(),
         state: (own, own_path),

@@ -3,6 +3,7 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::escaping::print_error;
@@ -11,7 +12,7 @@ use super::args::{AgentArgs, NetworkChoice};
 use super::fork::check_in_place;
 use crate::client::{AdditionsFile, AgentPlace, ProfileAdditions, RunningAgents};
 use crate::error::{Error, Result};
-use crate::exec::program::network::{AnswerEvent, NetworkSettings, UnlistedHosts};
+use crate::exec::program::network::{AnswerEvent, NetworkSettings, SecretRoute, UnlistedHosts};
 use crate::exec::program::policy::NetworkRule;
 use crate::exec::program::policy::network::HostPattern;
 use crate::exec::program::{AgentProfile, AgentWatch, ProgramHome, WatchSettings};
@@ -63,7 +64,9 @@ impl AgentNetwork {
         let is_of_lists =
             |net: &NetworkChoice| !matches!(net, NetworkChoice::Ask | NetworkChoice::Learn);
         if !args.net.iter().any(is_of_lists) {
-            rule.allow.clone_from(&profile.hosts);
+            // What a secret is for is reached with it alone: not with another's key, nor past `--only`.
+            let is_reached = |host: &&String| !args.secret.iter().any(|secret| secret.is_for(host));
+            rule.allow = profile.hosts.iter().filter(is_reached).cloned().collect();
         }
         // A list that was typed is meant as it is, unless it is one to begin with.
         if args.net.iter().all(|net| !is_of_lists(net)) || unlisted != UnlistedHosts::Refused {
@@ -83,7 +86,8 @@ impl AgentNetwork {
         })
     }
 
-    /// Begins to watch the agent, and says how it is answered. `shown` are paths of this machine that it sees. Nothing: there
+    /// Begins to watch the agent, and says how it is answered. `shown` are paths of this machine that it sees, `secrets`
+    /// what is added to its requests. Nothing: there
     /// is nothing to watch: no answer could arrive, or there is no network.
     ///
     /// # Errors
@@ -93,7 +97,7 @@ impl AgentNetwork {
         args: &AgentArgs,
         (place, name): (&AgentPlace, &str),
         programs: &ProgramHome,
-        shown: &[PathBuf],
+        (shown, secrets): (&[PathBuf], &[Arc<SecretRoute>]),
     ) -> Result<Option<AgentWatch>> {
         let run = place.run();
         let has_network =
@@ -128,7 +132,8 @@ impl AgentNetwork {
                 ));
             }
         };
-        let watch = programs.watch_agent((run, name), &self.rule, settings, agents, notice)?;
+        let watch =
+            programs.watch_agent((run, name), (&self.rule, secrets), settings, agents, notice)?;
         Ok(Some(watch))
     }
 

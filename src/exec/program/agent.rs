@@ -12,7 +12,7 @@ use super::agent_watch::AgentWatch;
 use super::command::ProgramCommand;
 use super::decision::cwd_of;
 use super::executor::ProgramExecution;
-use super::network::NetworkSettings;
+use super::network::{NetworkSettings, SecretRoute};
 use super::policy::{AllowedCommand, NetworkRule};
 use super::program_home::ProgramHome;
 use super::runnable::RunnableCommand;
@@ -55,6 +55,8 @@ pub struct AgentCommand {
     pub has_host_network: bool,
     /// The watch over it, which has its network then.
     pub watch: Option<Arc<AgentWatch>>,
+    /// The secrets that are added to its requests.
+    pub secrets: Vec<Arc<SecretRoute>>,
     /// Its own directory, `HOME`, and where that is in the sandbox.
     pub state: (OwnedFd, PathBuf),
     /// Directories that stay beyond its run, each at a path in its own directory.
@@ -115,7 +117,7 @@ impl ProgramHome {
         }
         let network = match &agent.watch {
             Some(watch) => watch.network.clone(),
-            None => NetworkSettings::new(&agent.network, None)
+            None => NetworkSettings::of_agent(&agent.network, None, &agent.secrets)
                 .map_err(|reason| Error::usage(reason, "See `trumanfs agent --help`."))?,
         };
         let command = ProgramCommand {
@@ -129,7 +131,7 @@ impl ProgramHome {
             ..ProgramCommand::default()
         };
         let ready = RunnableCommand {
-            allowed: self.allowed(agent, &command),
+            allowed: self.allowed(agent, &command, network.as_ref()),
             network,
             read_only: false,
         };
@@ -180,7 +182,12 @@ impl ProgramHome {
         fork.bring_in(&run).map(Some)
     }
 
-    fn allowed(&self, agent: &AgentCommand, command: &ProgramCommand) -> AllowedCommand {
+    fn allowed(
+        &self,
+        agent: &AgentCommand,
+        command: &ProgramCommand,
+        network: Option<&NetworkSettings>,
+    ) -> AllowedCommand {
         let path = self.path_for(agent);
         let mut env: Vec<(Vec<u8>, Vec<u8>)> = [
             ("HOME", agent.state.1.as_os_str().as_bytes()),
@@ -194,6 +201,10 @@ impl ProgramHome {
         if agent.ssh_agent.is_some() {
             let (name, path) = SshAgentAccess::variable();
             env.push((name.into(), path.to_vec()));
+        }
+        let of_secrets = network.map(NetworkSettings::secret_variables);
+        for (name, value) in of_secrets.into_iter().flatten() {
+            env.push((name.into_bytes(), value.into_bytes()));
         }
         for (name, value) in &agent.env {
             env.retain(|(known, _)| known != name.as_bytes());

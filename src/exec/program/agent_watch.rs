@@ -14,7 +14,7 @@ use super::answer_server::AnswerServer;
 use super::ask_command::{AskCommand, CommandVerdict};
 use super::network::{
     AnswerEvent, AnswerScope, HostAnswer, HostAnswers, HostAsk, HostVerdict, NetworkSettings,
-    UnlistedHosts,
+    SecretRoute, UnlistedHosts,
 };
 use super::policy::NetworkRule;
 use super::policy::network::HostPattern;
@@ -92,7 +92,7 @@ impl ProgramHome {
     pub fn watch_agent(
         &self,
         (run, profile): (RunId, &str),
-        rule: &NetworkRule,
+        (rule, secrets): (&NetworkRule, &[Arc<SecretRoute>]),
         settings: WatchSettings,
         agents: Option<RunningAgents>,
         notice: impl Fn(&AnswerEvent) + Send + Sync + 'static,
@@ -121,7 +121,8 @@ impl ProgramHome {
             HostAnswers::new(named, unlisted, Box::new(observer))
         });
         let wrong = |reason| Error::usage(reason, "See `trumanfs agent --help`.");
-        let network = NetworkSettings::answered(rule, answers.clone()).map_err(wrong)?;
+        let network =
+            NetworkSettings::of_agent(rule, Some(answers.clone()), secrets).map_err(wrong)?;
         let deny = rule
             .deny
             .iter()

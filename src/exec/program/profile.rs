@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::data_file;
+use super::secret_provider::SecretVariables;
 use crate::error::Result;
 
 /// The files, by the name of the profile.
@@ -40,6 +41,9 @@ pub struct AgentProfile {
     pub credentials: Vec<String>,
     /// Variables that it gets.
     pub env: BTreeMap<String, String>,
+    /// Variables that it gets with a secret, by the name of the secret's service, beside that service's or instead.
+    #[serde(default)]
+    pub secret_env: BTreeMap<String, SecretVariables>,
     /// Words that come right after its name, so that it does not try to make a sandbox of its own in this one.
     pub arguments: Vec<String>,
 }

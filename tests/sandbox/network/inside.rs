@@ -611,6 +611,52 @@ fn programs_of_a_line_reach_what_each_of_them_may() {
     assert_eq!(said, format!("{refused}\n"));
 }
 
+/// An agent that is not ours, as npm installs it: the server that stands in for its model gets the key, and the agent has
+/// none.
+#[test]
+#[ignore = "run by network::world"]
+fn a_real_agent_uses_a_key_that_it_does_not_have() {
+    need_mount!();
+    let bin = world().join("agent/node_modules/.bin");
+    if !bin.join("gemini").exists() {
+        crate::need::skip!("registry", "an agent cannot be had from npm's registry");
+    }
+    let dir = tempfile::TempDir::with_prefix("trumanfs-agent-").unwrap();
+    let store = fs::canonicalize(dir.path()).unwrap();
+    let made = store.join("made");
+    let key = "AIza-the-key-of-a-real-agent";
+    // With a base URL of its user's, it wants to be told that it has a key.
+    let settings = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}}"#;
+    fs::create_dir(store.join(".gemini")).unwrap();
+    fs::write(store.join(".gemini/settings.json"), settings).unwrap();
+    let mut command = std::process::Command::new(crate::common::binary());
+    command.args(["agent", "--secret", "gemini", "--store"]);
+    command.arg(&store);
+    command.args(["--env", "GEMINI_CLI_TRUST_WORKSPACE=true"]);
+    command.args(["--timeout", "100", "--", "gemini", "--yolo"]);
+    command.args(["-m", "gemini-2.5-flash", "-p"]);
+    command.arg(format!("please write {} now", made.display()));
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", bin.display()));
+    command.env("GEMINI_API_KEY", key);
+    command.env("SSL_CERT_FILE", world().join("ca.pem"));
+    let mut output = None;
+    let limit = std::time::Duration::from_secs(120);
+    let keys = noted("keys", || {
+        output = Some(crate::common::run_limited(command, limit))
+    });
+    let output = output.unwrap();
+    let told = crate::common::describe(&output);
+    assert!(output.status.success(), "{told}");
+    let written = fs::read_to_string(&made).unwrap_or_default();
+    assert_eq!(written, "written by an agent\n", "{told}");
+    assert!(
+        !keys.is_empty() && keys.lines().all(|asked| asked == key),
+        "{keys}"
+    );
+    assert!(!told.contains(key), "{told}");
+}
+
 /// An agent that is not ours, as npm installs it, with a server that stands in for its model: it is asked for a file, has
 /// the model say how, and writes it. Of the hosts that it wants besides, none is reached.
 #[test]

@@ -95,6 +95,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def model(self, asked):
         """Stands in for a model: has a file written that the prompt names, then says that it is done."""
         note("model", asked)
+        note("keys", self.headers.get("x-goog-api-key", ""))
         named = re.search(r"please write (/[^ \"\\\\]+)", asked)
         if "stream" not in self.path:
             part = {"text": json.dumps({"reasoning": "none", "model_choice": "flash"})}
@@ -199,6 +200,7 @@ def packages():
 open("queries", "w").close()
 open("requests", "w").close()
 open("model", "w").close()
+open("keys", "w").close()
 packages()
 tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 tls.load_cert_chain("cert.pem", "key.pem")

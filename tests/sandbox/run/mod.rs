@@ -9,6 +9,7 @@ mod agent_fork;
 mod agent_needs;
 mod agent_patterns;
 mod agent_power;
+mod agent_secrets;
 mod audit;
 mod bounds;
 mod browser;

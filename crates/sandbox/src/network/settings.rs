@@ -92,18 +92,6 @@ impl NetworkSettings {
         NetworkSettings::made_of(rule, asked, None)
     }
 
-    /// Puts together what a rule says, and the answers of whoever watches the program while it runs. Nothing: there is no
-    /// network at all, and none that an answer could allow.
-    ///
-    /// # Errors
-    /// As [`NetworkSettings::new`].
-    pub fn answered(
-        rule: &NetworkRule,
-        answers: Arc<HostAnswers>,
-    ) -> Result<Option<NetworkSettings>, String> {
-        NetworkSettings::made_of(rule, None, Some(answers))
-    }
-
     fn made_of(
         rule: &NetworkRule,
         asked: Option<&NetworkRequest>,
@@ -141,8 +129,8 @@ impl NetworkSettings {
         self.anywhere.clone()
     }
 
-    /// Puts together the network of an agent, with the answers of whoever watches it, as [`NetworkSettings::answered`], and
-    /// with secrets that are added to its requests.
+    /// Puts together the network of an agent, with the answers of whoever watches it while it runs, and with secrets that
+    /// are added to its requests. Nothing: there is no network at all, and none that an answer could allow.
     ///
     /// # Errors
     /// As [`NetworkSettings::new`].
