@@ -18,7 +18,7 @@ use crate::operator::undo::OnConflict;
 /// Arguments of `trumanfs fork`.
 #[derive(Args, Debug)]
 pub(super) struct ForkArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// The new store: a name for a directory beside the store, or a path; nothing may be there yet
     name: PathBuf,
@@ -80,7 +80,7 @@ fn print(forked: &ForkReport) {
 /// Arguments of `trumanfs merge`.
 #[derive(Args, Debug)]
 pub(super) struct MergeArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// A fork of it, mounted or not
     fork: PathBuf,

@@ -14,7 +14,7 @@ use crate::operator::fsck::{CheckProgress, FindingWeight, FsckReport};
 /// Arguments of `trumanfs fsck`.
 #[derive(Args, Debug)]
 pub(super) struct FsckArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Repair what can be; deletes nothing of the occupant's. The store must not be mounted
     #[arg(long)]

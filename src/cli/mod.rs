@@ -5,6 +5,7 @@
 mod agent;
 mod argument_values;
 mod browser;
+mod candidates;
 mod completions;
 mod doctor;
 mod escaping;
@@ -13,6 +14,7 @@ mod execute;
 mod exit;
 mod fork;
 mod fsck;
+mod groups;
 mod hook;
 mod inspect;
 mod installed_parts;
@@ -20,7 +22,9 @@ mod joint_undo;
 mod key;
 mod lease;
 mod mount;
+mod omitted_target;
 mod output;
+mod pager;
 mod policy;
 mod progress;
 mod purge;
@@ -30,6 +34,7 @@ mod result;
 mod review;
 #[cfg(feature = "mcp")]
 mod serve;
+mod shown_time;
 mod stores;
 mod task;
 mod trash;
@@ -37,6 +42,7 @@ mod undo;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::Result;
@@ -53,7 +59,8 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-TARGET is a store, mounted or not, or a home.
+TARGET is a store, mounted or not, or a home. Where it is left out, the store that encloses the working directory is
+meant, and paths count from there.
 Exit codes: 0 ok, 1 differs or nothing found, 2 usage, 3 not found, 4 conflict (nothing changed), 5 partly done,
 6 refused before anything was done, 7 the system could not. `exec` and `shell` end with their last command's status.";
 
@@ -142,11 +149,19 @@ enum CliCommand {
     Completions(completions::CompletionsArgs),
     /// Writes a manual page for each verb into a directory
     Man(completions::ManArgs),
+    /// Prints the values that may complete a command line, for the scripts of `completions`
+    #[command(hide = true)]
+    CompleteValues(candidates::CandidatesArgs),
 }
 
 /// Returns the command line: its verbs, their options, and an example of each.
 fn command() -> clap::Command {
     examples::add(Cli::command())
+}
+
+/// Returns the command line as its help, its manual and its completions show it.
+fn shown_command() -> clap::Command {
+    groups::add(omitted_target::show_as_optional(command()))
 }
 
 /// Runs the command that was typed.
@@ -156,7 +171,13 @@ pub fn run() -> ExitCode {
         return code;
     }
     let as_json = wants_json();
-    let typed = command().try_get_matches_from(std::env::args_os().map(inspect::range_value));
+    let words = std::env::args_os().map(inspect::range_value).collect();
+    let words = match omitted_target::insert_target(words, &command()) {
+        Ok(words) => words,
+        Err(error) if as_json => return report_failure_as_json(error),
+        Err(error) => return report_failure(&error),
+    };
+    let typed = command().try_get_matches_from(&words);
     let cli = match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() && is_hook() => return hook::answer_mistyped(&error),
@@ -164,7 +185,13 @@ pub fn run() -> ExitCode {
             return report_failure_as_json(from_clap(&error));
         }
         Err(error) => {
-            let _ = error.print();
+            let is_help = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+            );
+            let shown = is_help.then(|| shown_command().try_get_matches_from(&words));
+            let shown = shown.and_then(std::result::Result::err);
+            let _ = shown.as_ref().unwrap_or(&error).print();
             return if error.use_stderr() {
                 ExitReason::Usage.into()
             } else {
@@ -178,7 +205,12 @@ pub fn run() -> ExitCode {
     if reads_versions(&cli.command) {
         crate::operator::past::raise_open_file_limit();
     }
-    match run_command(cli.command) {
+    if is_paged(&cli.command) {
+        pager::start();
+    }
+    let done = run_command(cli.command);
+    pager::finish();
+    match done {
         Ok(exit) => exit,
         Err(error) if as_json => report_failure_as_json(error),
         Err(error) => report_failure(&error),
@@ -210,6 +242,16 @@ fn start_log(as_json: bool) {
         });
     }
     log.init();
+}
+
+/// Returns whether a pager may show what a command prints.
+fn is_paged(command: &CliCommand) -> bool {
+    match command {
+        CliCommand::Log(args) => args.is_paged(),
+        CliCommand::Diff(args) => args.is_paged(),
+        CliCommand::Show(args) => args.is_paged(),
+        _ => false,
+    }
 }
 
 /// Returns whether a command may put contents together, each from all the versions between it and now, and starts no
@@ -276,8 +318,9 @@ fn run_command(command: CliCommand) -> Result<ExitCode> {
         CliCommand::Key(command) => key::key(&command),
         CliCommand::Lease(command) => lease::lease(&command),
         CliCommand::Result(command) => return Ok(result::result(&command)),
-        CliCommand::Completions(args) => completions::completions(&args, self::command()),
-        CliCommand::Man(args) => completions::man(&args, self::command()),
+        CliCommand::Completions(args) => completions::completions(&args, shown_command()),
+        CliCommand::CompleteValues(args) => Ok(candidates::print(&args, &self::command())),
+        CliCommand::Man(args) => completions::man(&args, shown_command()),
     };
     exit.map(ExitCode::from)
 }

@@ -1,13 +1,15 @@
 //! The output of results: lines for people, in colour on a terminal only, or JSON.
 //!
-//! Owns standard output. A reader that has gone (`| head`) ends the program quietly, as it does every Unix tool. No
-//! pager is started: a line is a line, so that `less -R`, `grep` and `head` work.
+//! Owns standard output. A reader that has gone (`| head`, a pager that was left) ends the program quietly, as it does
+//! every Unix tool.
 
 use std::fmt::Arguments;
 use std::io::{BufWriter, IsTerminal, Write};
+use std::path::Path;
 
 use super::escaping::{escape_for_terminal, print_error, print_error_json};
 use super::exit::ExitReason;
+use super::pager;
 use crate::error::{Error, Result};
 use crate::name::is_deceptive;
 
@@ -49,21 +51,21 @@ impl Printer {
     /// Takes standard output.
     pub(super) fn new() -> Printer {
         let out = std::io::stdout();
-        let (is_terminal, colour) = (out.is_terminal(), has_colour(&out));
-        Printer::to_writer(Box::new(out.lock()), is_terminal, colour)
+        let is_terminal = pager::is_terminal();
+        Printer::to_writer(Box::new(out.lock()), is_terminal)
     }
 
     /// Takes standard error.
     pub(super) fn to_stderr() -> Printer {
         let out = std::io::stderr();
-        let (is_terminal, colour) = (out.is_terminal(), has_colour(&out));
-        Printer::to_writer(Box::new(out.lock()), is_terminal, colour)
+        let is_terminal = out.is_terminal();
+        Printer::to_writer(Box::new(out.lock()), is_terminal)
     }
 
-    fn to_writer(out: Box<dyn Write>, is_terminal: bool, colour: bool) -> Printer {
+    fn to_writer(out: Box<dyn Write>, is_terminal: bool) -> Printer {
         Printer {
             terminal: is_terminal,
-            colour,
+            colour: is_terminal && !is_colour_unwanted(),
             out: BufWriter::with_capacity(1 << 16, out),
         }
     }
@@ -139,10 +141,13 @@ impl Drop for Printer {
 
 /// Returns whether colours are wanted where something is written.
 pub(super) fn has_colour(out: &impl IsTerminal) -> bool {
+    out.is_terminal() && !is_colour_unwanted()
+}
+
+fn is_colour_unwanted() -> bool {
     // https://no-color.org: any value but the empty one.
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    out.is_terminal() && !unwanted
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+        || std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// As [`escape`](crate::name::escape), but a backslash stays one.
@@ -153,6 +158,7 @@ pub(super) fn escape_keeping_backslash(text: &[u8]) -> String {
 
 fn ignore_closed_pipe(written: std::io::Result<()>) {
     if let Err(error) = written {
+        pager::finish();
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             std::process::exit(0);
         }
@@ -190,11 +196,6 @@ pub(super) fn count(number: u64, thing: &str) -> String {
     }
 }
 
-/// Writes the time of a record for people: UTC, to the second.
-pub(super) fn time(rfc3339: &str) -> String {
-    rfc3339.get(..19).unwrap_or_default().replace('T', " ")
-}
-
 /// Writes an argument so that a shell takes it as one word again.
 pub(super) fn quote(word: &[u8]) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(b);
@@ -227,6 +228,13 @@ pub(super) fn print_line(line: Arguments<'_>) {
         escape_for_terminal(&line.to_string(), false)
     );
     ignore_closed_pipe(written);
+}
+
+/// Names the store that something is deleted in for good, on standard error, before it is.
+pub(super) fn name_store(store: &Path) {
+    let store = std::fs::canonicalize(store).unwrap_or_else(|_| store.to_owned());
+    let store = crate::name::escape(store.as_os_str().as_encoded_bytes());
+    print_error(format_args!("store {store}"));
 }
 
 /// Says something beside the answer, on standard error: as an object where the answer is one.

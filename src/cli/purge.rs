@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::argument_values::{ByteSize, duration};
 use super::exit::ExitReason;
-use super::output::{Printer, bytes, count, print_line, warn};
+use super::output::{Printer, bytes, count, name_store, print_line, warn};
 use super::progress::{bar, spinner};
 use crate::client::{Client, PurgeResult};
 use crate::error::Result;
@@ -19,7 +19,7 @@ use clap::Args;
 /// Arguments of `trumanfs trash usage`.
 #[derive(Args, Debug)]
 pub(super) struct UsageArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -43,7 +43,7 @@ It never asks: look with --dry-run first. What is purged is recorded.")]
 #[command(group(clap::ArgGroup::new("choice").required(true).multiple(true)
     .args(["entries", "all", "older_than", "larger_than", "keep_last", "ephemeral"])))]
 pub(super) struct PurgeArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Entries, as `trash list` names them
     #[arg(value_name = "ENTRY")]
@@ -168,6 +168,9 @@ fn print_version(version: &KeptVersion) {
 pub(super) fn purge(args: PurgeArgs) -> Result<ExitReason> {
     let client = Client::open(&args.target)?;
     let (dry_run, json) = (args.dry_run, args.json);
+    if !json {
+        name_store(client.path());
+    }
     let bar = spinner("choosing");
     let plan = client.purge_plan(&purge_request(args))?;
     bar.finish_and_clear();

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 /// Arguments of `trumanfs report`.
 #[derive(Args, Debug)]
 pub(super) struct ReportArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Where to write the page; `-` is standard output; trumanfs-report-ID.html in the temporary directory if absent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

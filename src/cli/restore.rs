@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::exit::{ExitReason, with_advice};
-use super::output::{Printer, print_line, quote, time, warn};
+use super::output::{Printer, print_line, quote, warn};
+use super::shown_time::time;
 use crate::client::Client;
 use crate::error::Result;
 use crate::operator::undo::restore::{RestoreReport, RestoreRequest};
@@ -15,7 +16,7 @@ use crate::operator::undo::restore::{RestoreReport, RestoreRequest};
 /// Arguments of `trumanfs restore`.
 #[derive(Args, Debug)]
 pub(super) struct RestoreArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// What, as a path in the home
     path: OsString,
@@ -45,7 +46,7 @@ pub(super) enum CheckpointCommand {
 /// Arguments of `trumanfs checkpoint create`.
 #[derive(Args, Debug)]
 pub(super) struct CheckpointCreateArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// The name
     name: String,
@@ -57,7 +58,7 @@ pub(super) struct CheckpointCreateArgs {
 /// Arguments of `trumanfs checkpoint list`.
 #[derive(Args, Debug)]
 pub(super) struct CheckpointListArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Print JSON, one object a line
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 
 use super::exit::ExitReason;
-use super::output::{Printer, bytes};
+use super::output::{Printer, bytes, name_store};
 use crate::client;
 use crate::error::Result;
 use crate::name::escape;
@@ -32,9 +32,9 @@ enum StoresCommand {
 
 #[derive(Args, Debug)]
 struct StoreArgs {
-    /// A store that nobody has mounted
-    #[arg(value_hint = ValueHint::DirPath)]
-    store: PathBuf,
+    /// A store that nobody has mounted; the one that encloses the working directory if absent
+    #[arg(value_name = "STORE", value_hint = ValueHint::DirPath)]
+    target: PathBuf,
 }
 
 /// Lists stores, forgets one, or moves the state of one.
@@ -43,12 +43,14 @@ pub(super) fn stores(args: &StoresArgs) -> Result<ExitReason> {
     match &args.command {
         None => return list(args.json),
         Some(StoresCommand::Forget(args)) => {
-            client::forget_store(&args.store)?;
-            let store = escape(args.store.as_os_str().as_bytes());
+            let directory = client::named_directory(&args.target)?;
+            name_store(&directory);
+            client::forget_store(&directory)?;
+            let store = escape(directory.as_os_str().as_bytes());
             printer.line(format_args!("{store} is no store any more"));
         }
         Some(StoresCommand::Move(args)) => {
-            let state = client::move_store_state(&args.store)?;
+            let state = client::move_store_state(&client::named_directory(&args.target)?)?;
             let state = escape(state.as_os_str().as_bytes());
             printer.line(format_args!("its state lies in {state}"));
         }

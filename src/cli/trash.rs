@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 
 use super::exit::{ExitReason, with_advice};
 use super::inspect::process_words;
-use super::output::{Printer, bytes, time};
+use super::output::{Printer, bytes};
 use super::purge;
+use super::shown_time::time;
 use crate::client::Client;
 use crate::error::Result;
 use crate::name::escape;
@@ -30,7 +31,7 @@ pub(super) enum TrashCommand {
 /// Arguments of `trumanfs trash list`.
 #[derive(Args, Debug)]
 pub(super) struct TrashListArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Print JSON, one object a line
     #[arg(long)]
@@ -40,7 +41,7 @@ pub(super) struct TrashListArgs {
 /// Arguments of `trumanfs trash restore`.
 #[derive(Args, Debug)]
 pub(super) struct TrashRestoreArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// The entry, as `trash list` names it; or something in one, as ENTRY/PATH
     entry: std::ffi::OsString,

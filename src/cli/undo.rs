@@ -18,7 +18,7 @@ use crate::operator::undo::{OnConflict, UndoReport, UndoRequest, UndoScope};
 /// Arguments of `trumanfs undo`.
 #[derive(Args, Debug)]
 pub(super) struct UndoArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Operations, as NUMBER (of the last session) or SESSION:NUMBER; of an undo, all that it did
     #[arg(value_name = "OP", conflicts_with_all = ["pid", "program", "session", "run", "since", "to", "path"])]
@@ -39,8 +39,8 @@ pub(super) struct UndoArgs {
     /// undo, all that it did
     #[arg(long, value_name = "RUN", conflicts_with_all = ["session", "since", "to"])]
     run: Option<String>,
-    /// What was done since a time, as "2026-11-22 10:15" or -30m
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    /// What was done since a time, as "2026-11-22 10:15", 30m (ago) or yesterday
+    #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
     since: Option<String>,
     /// Everything after a point: a checkpoint, an operation, a session's start, a time
     #[arg(long, value_name = "POINT", allow_hyphen_values = true, conflicts_with_all = ["session", "since"])]
@@ -52,7 +52,7 @@ pub(super) struct UndoArgs {
 /// Arguments of `trumanfs redo`.
 #[derive(Args, Debug)]
 pub(super) struct RedoArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// The undo or restore that was this run, instead of the last one: its id, a unique beginning of it, or `last`
     #[arg(long, value_name = "RUN")]

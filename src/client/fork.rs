@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::enclosing::named_directory;
 use super::target::{Client, DirectorySite, site};
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::daemon::expect_not_nested;
@@ -57,6 +58,7 @@ impl Client {
     /// # Errors
     /// As [`Client::open`], and those of making its `.trumanfs`.
     pub fn open_or_begin(target: &Path) -> Result<Client> {
+        let target = &*named_directory(target)?;
         let is_new = matches!(site(target)?, DirectorySite::Store)
             && open_unlocked(&Root::open_store(target)?.for_operator())?.is_none();
         if is_new {

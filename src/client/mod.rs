@@ -36,6 +36,7 @@ mod agents;
 mod change;
 mod check;
 mod connect;
+mod enclosing;
 mod fork;
 mod git_directory;
 mod git_identity;
@@ -69,6 +70,7 @@ pub use agent_fork::AgentFork;
 pub use agent_instructions::ShownInstructions;
 pub use agent_login::LoginNotice;
 pub use agents::{AgentPlace, UnsettledRun};
+pub use enclosing::{TargetKind, enclosing_store, named_directory, target_kind};
 pub use fork::ForkReport;
 pub use git_directory::OuterGitDirectory;
 pub use git_identity::GitIdentity;
@@ -85,7 +87,7 @@ pub use running_agents::{
     expect_user, read_request, send_reply,
 };
 pub use status::{KnownMount, mounts, state_dirs};
-pub use stores::{KnownStore, forget_store, known_stores, move_store_state};
+pub use stores::{KnownStore, forget_store, known_stores, known_targets, move_store_state};
 pub use target::{Client, DirectorySite, PinnedDir, site, store_behind};
 pub use trash::RestoredEntry;
 pub use umount::umount;

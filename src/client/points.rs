@@ -5,7 +5,7 @@ use crate::control::{ControlAnswer, ControlRequest};
 use crate::error::{Error, Result};
 use crate::operator::checkpoint::{self, Checkpoint};
 use crate::operator::point::{self, Operation, Point};
-use crate::operator::run::{self, RunSummary};
+use crate::operator::run::{self, RecentRun, RunSummary};
 use crate::world::Caller;
 
 impl Client {
@@ -23,6 +23,22 @@ impl Client {
     /// As [`run::find`].
     pub fn run(&self, text: &str) -> Result<RunSummary> {
         run::find(&self.store, text)
+    }
+
+    /// Returns the newest runs, as [`run::recent`].
+    ///
+    /// # Errors
+    /// As [`run::recent`].
+    pub fn recent_runs(&self, most: usize) -> Result<Vec<RecentRun>> {
+        run::recent(&self.store, most)
+    }
+
+    /// Returns the ids of all sessions, the newest first.
+    ///
+    /// # Errors
+    /// As [`point::session_ids`].
+    pub fn session_ids(&self) -> Result<Vec<String>> {
+        point::session_ids(&self.store)
     }
 
     /// Finds a record, as [`point::operation`].

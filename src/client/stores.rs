@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::target::{DirectorySite, missing_error, site};
 use crate::error::{Error, Result};
+use crate::mounts::table;
 use crate::name::EscapedBytes;
 use crate::world::Root;
 use crate::world::root::stat_fd;
@@ -57,6 +58,23 @@ pub fn known_stores() -> Result<Vec<KnownStore>> {
         .collect();
     found.sort_by(|one, two| one.path.0.cmp(&two.path.0));
     Ok(found)
+}
+
+/// Returns the paths of the homes that are mounted, and of the stores whose state lies in this user's state home.
+#[must_use]
+pub fn known_targets() -> Vec<PathBuf> {
+    let notes = StateHome::own().and_then(|home| home.notes().ok());
+    let stores = notes.into_iter().flatten().filter_map(|(_, note)| {
+        let path = os(&note.path.0);
+        id_at(path)
+            .is_some_and(|id| id == note.id)
+            .then(|| PathBuf::from(path))
+    });
+    let homes = table::mounted().into_iter().map(|home| home.path);
+    let mut found: Vec<PathBuf> = homes.chain(stores).collect();
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// Deletes the state of a store for good, agents' logins included: its history, its trash, its former contents. `target`

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::enclosing::named_directory;
 use crate::daemon::expect_not_nested;
 use crate::error::{Error, Result};
 use crate::mounts::{registry, table};
@@ -24,13 +25,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds the store that a TARGET stands for: the store itself, a home, or anything in a home.
+    /// Finds the store that a TARGET stands for: the store itself, a home, or anything in a home. `.` is the store that
+    /// encloses the working directory.
     ///
     /// # Errors
     /// [`Error::Missing`] where nothing is there; [`Error::Refused`] for what is no store, and for the home of a mount
     /// that only another user knows.
     pub fn open(target: &Path) -> Result<Client> {
-        let path = store_of(target)?;
+        let path = store_of(&named_directory(target)?)?;
         let store = Store::open(&path).map_err(|error| match error {
             Error::NotFound => missing_error(&path),
             Error::NotDirectory => Error::refused(
@@ -248,7 +250,8 @@ pub(super) fn missing_error(target: &Path) -> Error {
 impl Client {
     /// Understands a path as it is typed. With a slash before it, it counts from the root of the store; where it leads
     /// through the home or the store by its path on this machine, from there. Without, from TARGET: the root of a store
-    /// or a home, or a directory in a home. `home/f`, with `home` as TARGET, is `f`, unless the home has a `home` of
+    /// or a home, or a directory in a home, or the working directory if TARGET is `.`; `..` at the beginning leads
+    /// upwards. `home/f`, with `home` as TARGET, is `f`, unless the home has a `home` of
     /// its own.
     ///
     /// # Errors
@@ -268,7 +271,13 @@ impl Client {
         }
         // A directory in a home is where its paths count from.
         let resolved = std::fs::canonicalize(&self.target).unwrap_or_else(|_| self.target.clone());
-        let from = in_tops(&resolved).unwrap_or_default();
+        let mut from = in_tops(&resolved).unwrap_or_default();
+        let mut at = at;
+        while let Ok(rest) = at.strip_prefix("..")
+            && from.pop()
+        {
+            at = rest;
+        }
         let as_typed = parse(&from.join(at))?;
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let typed = absolute(at);

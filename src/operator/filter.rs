@@ -14,7 +14,7 @@ use super::point::Point;
 use super::run::RunSummary;
 use crate::error::{Error, Result};
 use crate::journal::RecordHeader;
-use crate::name::unescape;
+use crate::name::{WorldPath, unescape};
 
 /// A filter that selects the records that meet all its conditions.
 #[derive(Debug, Default)]
@@ -27,8 +27,10 @@ pub struct RecordFilter {
     pub pid: Option<u32>,
     /// The program that made them: its name, its file's name, or its file's path.
     pub program: Option<String>,
-    /// The paths that they concern.
+    /// The pattern of the paths that they concern.
     pub path: Option<PathGlobs>,
+    /// The paths that they concern, or that are around what they concern; any where empty.
+    pub paths: Vec<WorldPath>,
     /// Their operations; all where empty.
     pub ops: Vec<String>,
     /// The point that they come after.
@@ -110,6 +112,7 @@ impl RecordFilter {
                 .path
                 .as_ref()
                 .is_none_or(|paths| names_path(record, paths))
+            && (self.paths.is_empty() || self.is_below_paths(record))
     }
 
     /// Opens the journals that may have such records.
@@ -132,6 +135,21 @@ impl RecordFilter {
             until = Some(until.map_or_else(|| last.clone(), |until| until.min(last.clone())));
         }
         ForwardRecords::between(store, from.as_deref(), until.as_deref())
+    }
+
+    fn is_below_paths(&self, record: &RecordHeader<'_>) -> bool {
+        record.paths().any(|escaped| {
+            let Some(path) = unescape(&escaped) else {
+                return false;
+            };
+            self.paths.iter().any(|top| {
+                let rest = path
+                    .strip_prefix(b"/")
+                    .unwrap_or(&path)
+                    .strip_prefix(top.bytes());
+                top.is_root() || rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
+            })
+        })
     }
 
     fn is_in_range(&self, session: &str, seq: u64) -> bool {

@@ -7,12 +7,13 @@
 
 mod ambiguity;
 mod text;
+mod typed_time;
 
 use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 
 use super::Store;
 use crate::error::{Error, Result};
@@ -97,6 +98,16 @@ pub fn session(store: &Store, text: &str) -> Result<String> {
     }
 }
 
+/// Returns the ids of all sessions, the newest first.
+///
+/// # Errors
+/// Those of reading the store's directory of sessions.
+pub fn session_ids(store: &Store) -> Result<Vec<String>> {
+    let mut ids = sessions(store.state())?;
+    ids.reverse();
+    Ok(ids)
+}
+
 /// Finds a record: `SESSION:SEQ`, or `SEQ` for one of the last session.
 ///
 /// # Errors
@@ -137,7 +148,13 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
     if text == "last" {
         return Ok(Point::After(Operation::start_of(last_mount(store, &ids)?)));
     }
-    if let Some(time) = time(text, now) {
+    // An older checkpoint may be called `5m` or `today`.
+    if typed_time::parse_short(text, now).is_some()
+        && let Some(found) = checkpoint(store, &ids, text)?
+    {
+        return Ok(Point::After(found));
+    }
+    if let Some(time) = typed_time::parse(text, now) {
         return Ok(Point::After(at_time(store, &ids, time)?));
     }
     // Eight or more digits are the date at the start of a session's id, unless an operation has that number.
@@ -156,7 +173,7 @@ pub fn point_at(store: &Store, text: &str, now: DateTime<Utc>) -> Result<Point> 
         Some(id) => Ok(Point::After(Operation::start_of(id))),
         None => Err(Error::Missing {
             what: format!("{text:?} is neither a session, nor an operation, a time or a checkpoint of this store"),
-            remedy: "Give `now`, a session or `last`, SESSION:NUMBER, a time as \"2026-11-22 10:15\" or -30m, or a \
+            remedy: "Give `now`, a session or `last`, SESSION:NUMBER, a time as \"2026-11-22 10:15\", 30m (ago) or yesterday, or a \
                      checkpoint's name. `trumanfs session list` and `trumanfs checkpoint list` name what there is."
                 .to_owned(),
         }),
@@ -195,39 +212,7 @@ pub fn is_taken(name: &str) -> bool {
         || name.starts_with(['-', '+'])
         || name.bytes().all(|b| b.is_ascii_digit())
         || like_a_session
-        || time(name, DateTime::UNIX_EPOCH).is_some()
-}
-
-/// Parses a time: RFC 3339; `2026-11-22`, with ` 10:15` or ` 10:15:30` (UTC); `-30s`, `-30m`, `-2h`, `-1d` ago.
-pub fn time(text: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-    if let Some(ago) = text.strip_prefix('-') {
-        let unit = ago.chars().last()?;
-        let count: i64 = ago.strip_suffix(unit)?.parse().ok().filter(|n| *n >= 0)?;
-        let ago = match unit {
-            's' => TimeDelta::try_seconds(count),
-            'm' => TimeDelta::try_minutes(count),
-            'h' => TimeDelta::try_hours(count),
-            'd' => TimeDelta::try_days(count),
-            'w' => TimeDelta::try_weeks(count),
-            _ => None,
-        };
-        return now.checked_sub_signed(ago?);
-    }
-    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
-        return Some(time.to_utc());
-    }
-    for form in [
-        "%Y-%m-%d %H:%M:%S%.f",
-        "%Y-%m-%dT%H:%M:%S%.f",
-        "%Y-%m-%d %H:%M",
-        "%Y-%m-%dT%H:%M",
-    ] {
-        if let Ok(time) = NaiveDateTime::parse_from_str(text, form) {
-            return Some(time.and_utc());
-        }
-    }
-    let midnight = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
-    Some(midnight.and_hms_opt(0, 0, 0)?.and_utc())
+        || typed_time::parse(name, DateTime::UNIX_EPOCH).is_some()
 }
 
 /// Returns the newest session that was a mount: an operator's work on an unmounted store is a session, too, but is

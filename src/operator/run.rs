@@ -98,6 +98,38 @@ pub fn find(store: &Store, text: &str) -> Result<RunSummary> {
     single_run(found.into_values().collect(), text)
 }
 
+/// A run by its name alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecentRun {
+    /// The run's id.
+    pub id: RunId,
+    /// The command, escaped.
+    pub command: String,
+}
+
+/// Returns the newest runs of executors and merges, the newest first.
+///
+/// # Errors
+/// [`Error::Damaged`] where a journal cannot be read.
+pub fn recent(store: &Store, most: usize) -> Result<Vec<RecentRun>> {
+    let mut records = ReverseRecords::open_unchecked(store)?;
+    let mut found = Vec::new();
+    let is_named = |header: &RecordHeader<'_>| matches!(&*header.op, "run" | "undo");
+    while found.len() < most
+        && let Some((_, record)) = records.next_where(is_named)?
+    {
+        let is_merge = record.op.is_merge();
+        let command = match record.op {
+            Op::Run { command, .. } => escape(&command.0),
+            Op::Undo { what, .. } if is_merge => what,
+            _ => continue,
+        };
+        let id = record.origin.run;
+        found.extend(id.map(|id| RecentRun { id, command }));
+    }
+    Ok(found)
+}
+
 /// Finds the newest run of an executor, or the newest merge.
 fn newest_run(store: &Store) -> Result<RunId> {
     let mut records = ReverseRecords::open_unchecked(store)?;

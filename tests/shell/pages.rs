@@ -64,6 +64,82 @@ fn verbs_options_and_paths_are_completed_in_three_shells() {
 }
 
 #[test]
+fn runs_and_points_are_completed_in_three_shells() {
+    need_tools!("bash", "zsh", "fish", "python3");
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path();
+    let store = here.join("store");
+    fs::create_dir_all(here.join("bin")).unwrap();
+    fs::create_dir(&store).unwrap();
+    std::os::unix::fs::symlink(binary(), here.join("bin/trumanfs")).unwrap();
+    let at = store.to_str().unwrap();
+    for words in [
+        &["exec", "--root", at, "--", "echo x > f"][..],
+        &["checkpoint", "create", at, "green-light"],
+        // A shell must take this as data.
+        &["checkpoint", "create", at, "$(touch pwned)`touch pwned`"],
+    ] {
+        let output = trumanfs(words);
+        assert!(output.status.success(), "{}", describe(&output));
+    }
+    let asked = trumanfs(&[
+        "complete-values",
+        "runs",
+        "--",
+        "trumanfs",
+        "log",
+        at,
+        "--run",
+    ]);
+    let listed = String::from_utf8(asked.stdout).unwrap();
+    let run = listed.lines().nth(1).unwrap().split('\t').next().unwrap();
+    let (begin, rest) = run.split_at(5);
+    let zsh = trumanfs(&["completions", "zsh"]);
+    fs::write(here.join("_trumanfs"), &zsh.stdout).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        for (typed, expected, target) in [
+            (format!("trumanfs log {at} --run {begin}"), rest, here),
+            (
+                format!("trumanfs undo --dry-run --run {begin}"),
+                rest,
+                &*store,
+            ),
+            (format!("trumanfs diff --run={begin}"), rest, &*store),
+            (format!("trumanfs accept {at} {begin}"), rest, here),
+            (format!("trumanfs cat {at} f --at green"), "-light", here),
+            ("trumanfs log --since yest".to_owned(), "erday", &*store),
+        ] {
+            let mut python = Command::new("python3");
+            python
+                .arg(repository().join("tests/shell/complete.py"))
+                .arg(shell)
+                .arg(here)
+                .args([typed.as_str(), expected])
+                .current_dir(target)
+                .env("PATH", format!("{}:{path}", here.join("bin").display()));
+            let output = run_limited(python, Duration::from_secs(60));
+            assert!(
+                output.status.success(),
+                "{shell}: {typed}: {}",
+                describe(&output)
+            );
+            assert!(!target.join("pwned").exists(), "{shell}: {typed}");
+        }
+    }
+    // Nothing there is no error.
+    let nothing = trumanfs(&[
+        "complete-values",
+        "runs",
+        "--",
+        "trumanfs",
+        "log",
+        "/nowhere",
+    ]);
+    assert!(nothing.status.success() && nothing.stdout.is_empty() && nothing.stderr.is_empty());
+}
+
+#[test]
 fn every_verb_has_a_manual_page_that_man_reads_without_a_warning() {
     need_tools!("man");
     let dir = tempfile::tempdir().unwrap();

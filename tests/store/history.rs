@@ -166,7 +166,7 @@ fn the_log_can_be_filtered() {
     for args in [&["--op", "destroy"][..], &["--pid", "x"]] {
         expect(2, home.home(), &["log"], args);
     }
-    expect(3, home.home(), &["log"], &["--since", "yesterday"]);
+    expect(3, home.home(), &["log"], &["--since", "someday"]);
     expect(3, home.home(), &["log"], &["--session", "x"]);
     expect(2, home.home(), &["log"], &["--path", "a[b"]);
 }
@@ -249,6 +249,7 @@ fn colours_are_for_terminals_only() {
         script
             .args(["-qec", &line, "/dev/null"])
             .env_remove("NO_COLOR")
+            .env("TRUMANFS_PAGER", "")
             .env("TERM", "xterm");
         script.envs(environment.iter().copied());
         let output = run_limited(script, Duration::from_secs(60));
@@ -627,6 +628,7 @@ fn a_terminal_does_not_obey_what_a_file_says() {
     );
     script
         .args(["-qec", &line, "/dev/null"])
+        .env("TRUMANFS_PAGER", "")
         .env("NO_COLOR", "1");
     let output = run_limited(script, Duration::from_secs(60));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -23,11 +23,11 @@ const MAX_BAR_CHARS: u64 = 40;
 /// Arguments of `trumanfs diff`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct DiffArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// A..B, from the one point to the other; A.. until now; ..B from the start of the last session. A point is a
-    /// session or `last` (its start), an operation (just after it), a checkpoint, a time as "2026-11-22 10:15" or -30m,
-    /// or `now`. And a path in the home: only what is there or below. Without both: everything since the start of the
+    /// session or `last` (its start), an operation (just after it), a checkpoint, a time as "2026-11-22 10:15", 30m
+    /// (ago) or yesterday, or `now`. And a path in the home: only what is there or below. Without both: everything since the start of the
     /// last session
     #[arg(value_name = "A..B] [PATH", num_args = 0..=2)]
     what: Vec<OsString>,
@@ -50,6 +50,16 @@ pub(in crate::cli) struct DiffArgs {
     /// Print JSON, one object a line
     #[arg(long, group = "form")]
     json: bool,
+    /// Print to the terminal itself, without a pager
+    #[arg(long)]
+    no_pager: bool,
+}
+
+impl DiffArgs {
+    /// Returns whether a pager may show what is printed.
+    pub(in crate::cli) fn is_paged(&self) -> bool {
+        !self.json && !self.no_pager
+    }
 }
 
 /// Says what differs.
@@ -150,6 +160,7 @@ fn split_arguments(what: &[OsString]) -> (Option<String>, Option<&OsString>) {
         [] => (None, None),
         [one] if is_range(one) => (Some(one), None),
         [one] => (None, Some(one)),
+        [one, other, ..] if !is_range(one) && is_range(other) => (Some(other), Some(one)),
         [one, other, ..] => (Some(one), Some(other)),
     };
     let range = range.map(|range| range.to_string_lossy().into_owned());

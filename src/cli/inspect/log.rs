@@ -9,7 +9,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::super::exit::ExitReason;
-use super::super::output::{Printer, TextStyle, time, warn};
+use super::super::output::{Printer, TextStyle, warn};
+use super::super::shown_time::time;
 use super::words::{activity_words, describe, process_words, run};
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -28,8 +29,11 @@ const MAX_EMPTY_POLLS: u32 = 5;
 /// Arguments of `trumanfs log`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct LogArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
+    /// Only what concerns these paths in the home, and what is below them
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
     /// Print the records as they are, one JSON object a line, each with its `session`
     #[arg(long)]
     json: bool,
@@ -51,18 +55,29 @@ pub(in crate::cli) struct LogArgs {
     /// Only what this program did: its name, its file's name, or its path
     #[arg(long, value_name = "NAME")]
     program: Option<OsString>,
-    /// Only what concerns paths that match (and what is below them), written as in .gitignore
+    /// Only what concerns paths that match this pattern (and what is below them), written as in .gitignore
     #[arg(long, value_name = "GLOB")]
     path: Option<OsString>,
     /// Only these operations
     #[arg(long, value_name = "OP", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(WORDS))]
     op: Vec<String>,
-    /// Only what came after: a time as "2026-11-22 10:15" (UTC) or -30m, an operation, a session, a checkpoint
+    /// Only what came after: a time as "2026-11-22 10:15" (UTC, unless +0100 or the like follows), 30m (ago), today or
+    /// yesterday; an operation, a session, a checkpoint
     #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
     since: Option<String>,
     /// Only what came up to then
     #[arg(long, value_name = "POINT", allow_hyphen_values = true)]
     until: Option<String>,
+    /// Print to the terminal itself, without a pager
+    #[arg(long)]
+    no_pager: bool,
+}
+
+impl LogArgs {
+    /// Returns whether a pager may show what is printed.
+    pub(in crate::cli) fn is_paged(&self) -> bool {
+        !self.json && !self.follow && !self.no_pager
+    }
 }
 
 /// Prints the log.
@@ -141,6 +156,11 @@ fn filter(client: &Client, args: &LogArgs) -> Result<RecordFilter> {
         pid: args.pid,
         program: args.program.as_ref().map(|name| escape(name.as_bytes())),
         path: args.path.as_ref().map(glob).transpose()?,
+        paths: args
+            .paths
+            .iter()
+            .map(|path| client.in_home(path))
+            .collect::<Result<_>>()?,
         ops: args.op.clone(),
         since: point(&args.since)?,
         until: point(&args.until)?,

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::super::exit::ExitReason;
-use super::super::output::{Printer, TextStyle, bytes, count, quote, time, warn};
+use super::super::output::{Printer, TextStyle, bytes, count, quote, warn};
+use super::super::shown_time::time;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::operator::session::{FOR_REQUESTS, Session, SessionEnding, is_for_requests};
@@ -25,7 +26,7 @@ pub(in crate::cli) enum SessionCommand {
 /// Arguments of `trumanfs session list`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct SessionListArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Print JSON, one object a line
     #[arg(long)]
@@ -35,7 +36,7 @@ pub(in crate::cli) struct SessionListArgs {
 /// Arguments of `trumanfs session show`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct SessionShowArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Its id, a unique beginning of it, or `last`
     #[arg(default_value = "last")]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::exit::ExitReason;
-use super::super::output::{Printer, TextStyle, bytes, quote, time};
+use super::super::output::{Printer, TextStyle, bytes, quote};
+use super::super::shown_time::{exact_time, time};
 use super::words::describe;
 use crate::client::Client;
 use crate::error::Result;
@@ -17,13 +18,23 @@ use crate::operator::show::{RecordDetails, RecordPreimage, TrashFate};
 /// Arguments of `trumanfs show`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ShowArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// The operation: its number in the last session, or SESSION:NUMBER
     operation: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print to the terminal itself, without a pager
+    #[arg(long)]
+    no_pager: bool,
+}
+
+impl ShowArgs {
+    /// Returns whether a pager may show what is printed.
+    pub(in crate::cli) fn is_paged(&self) -> bool {
+        !self.json && !self.no_pager
+    }
 }
 
 /// Says everything about one operation.
@@ -47,8 +58,7 @@ fn print_details(printer: &mut Printer, shown: &RecordDetails, target: &Path) {
     let mut field = |name: &str, text: &dyn Display| {
         printer.line(format_args!("  {name:<10}{text}"));
     };
-    let micros = record.time.get(19..26).unwrap_or_default();
-    field("when", &format_args!("{}{micros} UTC", time(&record.time)));
+    field("when", &exact_time(&record.time));
     match &record.actor {
         Some(actor) => {
             let name = if actor.comm.is_empty() {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::super::exit::ExitReason;
-use super::super::output::{Printer, bytes, print_line, quote, time, warn};
+use super::super::output::{Printer, bytes, print_line, quote, warn};
+use super::super::shown_time::time;
 use super::metrics::{self, MetricsSource};
 use crate::client::{Client, ForkOrigin, KnownMount, MountStatus, mounts};
 use crate::error::Result;

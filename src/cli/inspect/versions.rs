@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::super::exit::ExitReason;
-use super::super::output::{Printer, TextStyle, bytes, quote, time, warn};
+use super::super::output::{Printer, TextStyle, bytes, quote, warn};
+use super::super::shown_time::time_and_zone;
 use super::words::process_words;
 use crate::client::Client;
 use crate::error::Result;
@@ -20,7 +21,7 @@ const WRITE_BYTES: usize = 1 << 16;
 /// Arguments of `trumanfs versions`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct VersionsArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// A path in the home
     path: OsString,
@@ -32,7 +33,7 @@ pub(in crate::cli) struct VersionsArgs {
 /// Arguments of `trumanfs cat`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct CatArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// A path in the home
     path: OsString,
@@ -128,7 +129,7 @@ fn print_entry(printer: &mut Printer, version: &FormerContent, target: &str, pat
         (None, ContentLocation::Elsewhere) => "the file went to another path".to_owned(),
         (None, ContentLocation::Empty) => "was empty".to_owned(),
     };
-    let until = format!("{} UTC", time(&version.time));
+    let until = time_and_zone(&version.time);
     printer.line(format_args!(
         "  {size:<12} until {until}, {} {}{by}; {kept}",
         version.op, version.until

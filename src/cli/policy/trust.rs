@@ -14,7 +14,7 @@ use crate::exec::program::policy;
 /// Arguments of `trumanfs policy trust`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct TrustArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Forget that its policy was trusted
     #[arg(long)]

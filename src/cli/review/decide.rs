@@ -18,12 +18,12 @@ use crate::operator::undo::OnConflict;
 /// Which changes are meant.
 #[derive(Args, Debug)]
 struct ChangeArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// The run whose changes are meant, one request of an executor: its id, a unique beginning of it, or `last`. Then,
     /// only its changes of these paths and of what is below them. With --session, paths alone
     #[arg(value_name = "RUN] [PATH")]
-    what: Vec<OsString>,
+    changes: Vec<OsString>,
     /// The changes of a session instead of a run, whoever made them; `last` is the newest
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
@@ -55,7 +55,7 @@ impl ChangeArgs {
     /// Returns the run as it was typed, and the paths.
     fn run_and_paths(&self) -> Result<(Option<&str>, &[OsString])> {
         if self.session.is_some() {
-            return Ok((None, &self.what));
+            return Ok((None, &self.changes));
         }
         let usage = |what: &str| {
             Error::usage(
@@ -64,7 +64,7 @@ impl ChangeArgs {
             )
         };
         let (run, paths) = self
-            .what
+            .changes
             .split_first()
             .ok_or_else(|| usage("whose changes?"))?;
         let run = run

@@ -9,7 +9,8 @@ use super::super::exit::ExitReason;
 use super::super::inspect::author_words;
 use super::super::inspect::{letter, path_of};
 use super::super::joint_undo::name_other_parts;
-use super::super::output::{Printer, TextStyle, quote, time, warn};
+use super::super::output::{Printer, TextStyle, quote, warn};
+use super::super::shown_time::time;
 use super::open_screen::{at_screen, has_screen};
 use super::patch::{ChangeWithHunks, print_patch};
 use crate::client::Client;
@@ -19,7 +20,7 @@ use crate::operator::review::{ReviewScope, ReviewedPath};
 /// Arguments of `trumanfs review`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ReviewArgs {
-    /// A store or a home
+    /// A store or a home; the store that encloses the working directory if absent
     target: PathBuf,
     /// Only what this run changed, one request of an executor: its id, a unique beginning of it, or `last`
     #[arg(long, value_name = "RUN", conflicts_with = "session")]

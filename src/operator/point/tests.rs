@@ -105,7 +105,7 @@ fn missing_point_is_an_error_that_names_it() {
         "2026",
         "last:2",
         "20260116:9",
-        "yesterday",
+        "someday",
         "",
         "20270101",
         "2027:1",

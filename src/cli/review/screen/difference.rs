@@ -6,7 +6,8 @@
 use super::super::super::escaping::escape_for_terminal;
 use super::super::super::inspect::author_words;
 use super::super::super::inspect::path_of;
-use super::super::super::output::{bytes, escape_keeping_backslash, time};
+use super::super::super::output::{bytes, escape_keeping_backslash};
+use super::super::super::shown_time::utc;
 use super::worker_messages::{DifferenceHunk, DifferenceLine, LineKind, ShownDifference};
 use crate::client::Review;
 use crate::error::Result;
@@ -96,7 +97,7 @@ pub(super) fn read(
 /// Says who changed a path, when, and what differs besides the content.
 fn heading_lines(change: &ReviewedPath) -> Vec<String> {
     let difference = &change.difference;
-    let when = change.time.as_deref().map(time).unwrap_or_default();
+    let when = change.time.as_deref().map(utc).unwrap_or_default();
     let accepted = if change.accepted { ", accepted" } else { "" };
     let mut head = vec![
         path_of(difference),
