@@ -22,6 +22,7 @@ mod crash;
 mod disks;
 mod enclosing;
 mod flagged;
+mod folded;
 mod fork;
 mod fork_hostile;
 mod fork_users;

@@ -10,11 +10,12 @@ use clap::Args;
 use super::super::exit::ExitReason;
 use super::super::joint_undo::name_other_parts;
 use super::super::output::{Printer, TextStyle, bytes, count, warn};
+use super::folds::{print_folds, warn_of_folds};
 use super::patch;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::name::WorldPath;
-use crate::operator::diff::{ChangeStatus, Diff, DiffSide, PathDifference, TextPair};
+use crate::operator::diff::{ChangeStatus, Diff, DiffFolds, DiffSide, PathDifference, TextPair};
 use crate::operator::text::TextComparison;
 
 /// The longest bar of `--stat`, in characters.
@@ -50,6 +51,10 @@ pub(in crate::cli) struct DiffArgs {
     /// Print JSON, one object a line
     #[arg(long, group = "form")]
     json: bool,
+    /// List what differs in `.git` and what git ignores, too; else each is counted in one line. Paths alone and JSON are
+    /// whole in any case
+    #[arg(long)]
+    all: bool,
     /// Print to the terminal itself, without a pager
     #[arg(long)]
     no_pager: bool,
@@ -80,12 +85,20 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
     };
     let mut printer = Printer::new();
     let mut unknown = UnknownContents(diff.unreadable().collect());
+    let is_whole = args.all || args.json || args.name_only;
+    let folds = match is_whole {
+        true => DiffFolds::default(),
+        false => diff.folds(&path)?,
+    };
     if args.stat {
-        stat(&mut printer, &diff, &mut unknown)?;
+        stat(&mut printer, &diff, &folds, &mut unknown)?;
     } else {
-        for change in diff.changes() {
+        for (number, change) in diff.changes().enumerate() {
             let change = change?;
             unknown.note(&change);
+            if folds.has(number) {
+                continue;
+            }
             if args.json {
                 printer.json(&change)?;
             } else if args.patch {
@@ -97,7 +110,14 @@ pub(in crate::cli) fn diff(args: &DiffArgs) -> Result<ExitReason> {
             }
         }
     }
+    if !args.patch {
+        let indent = if args.stat { " " } else { "" };
+        print_folds(&mut printer, &folds, indent, " (--all lists them)");
+    }
     printer.flush();
+    if args.patch {
+        warn_of_folds(&folds);
+    }
     for line in &unknown.0 {
         warn(args.json, line);
     }
@@ -254,7 +274,7 @@ fn print_whole(printer: &mut Printer, diff: &Diff<'_>, change: &PathDifference) 
 /// The row of a change in `--stat`. There can be many rows: numbers that do not fit are of files larger than are
 /// counted.
 enum StatRow {
-    /// It is of a directory.
+    /// It is of a directory, or not listed.
     Nothing,
     /// The permission bits or the owner of a directory differ: the number of the words.
     Directory(u32),
@@ -264,7 +284,8 @@ enum StatRow {
     Words(u32),
 }
 
-/// Says how much a run has changed, a line for each file where these are not more than `most`.
+/// Says how much a run has changed, a line for each file where these are not more than `most`. What git ignores, and
+/// what lies in `.git`, is counted in one line, unless it is flagged.
 /// What is unknown is said after them.
 pub(in crate::cli) fn print_summary(
     printer: &mut Printer,
@@ -282,13 +303,14 @@ pub(in crate::cli) fn print_summary(
     if let Some(more) = flags.len().checked_sub(most).filter(|more| *more > 0) {
         printer.line(format_args!(" {} more flagged", count(more as u64, "path")));
     }
-    if diff.len() > most {
-        let number = diff.len() as u64;
-        let differ = if number == 1 { "differs" } else { "differ" };
-        printer.line(format_args!(" {} {differ}", count(number, "path")));
+    let folds = diff.folds(&WorldPath::root())?;
+    let listed = diff.len() - folds.len();
+    if listed > most {
+        printer.line(format_args!(" {} differ", count(listed as u64, "path")));
     } else {
-        stat(printer, diff, &mut unknown)?;
+        stat(printer, diff, &folds, &mut unknown)?;
     }
+    print_folds(printer, &folds, " ", "");
     printer.flush();
     for line in &unknown.0 {
         warn(false, line);
@@ -296,17 +318,25 @@ pub(in crate::cli) fn print_summary(
     Ok(())
 }
 
-fn stat(printer: &mut Printer, diff: &Diff<'_>, unknown: &mut UnknownContents) -> Result<()> {
+fn stat(
+    printer: &mut Printer,
+    diff: &Diff<'_>,
+    folds: &DiffFolds,
+    unknown: &mut UnknownContents,
+) -> Result<()> {
     let path = |from: &Option<WorldPath>, path: &WorldPath| match from {
         Some(from) => format!("{from} → {path}"),
         None => path.to_string(),
     };
     let (mut rows, mut width) = (Vec::with_capacity(diff.len()), 0);
     let (mut words, mut rights) = (Vec::new(), BTreeMap::new());
-    for change in diff.changes() {
+    for (number, change) in diff.changes().enumerate() {
         let change = change?;
         unknown.note(&change);
-        let row = row(diff, &change, &mut words)?;
+        let row = match folds.has(number) {
+            true => StatRow::Nothing,
+            false => row(diff, &change, &mut words)?,
+        };
         if matches!(row, StatRow::Counts(..)) && !change.rights().is_empty() {
             rights.insert(rows.len(), change.rights().join(", "));
         }

@@ -2,6 +2,7 @@
 //! them changes anything.
 
 mod diff;
+mod folds;
 mod log;
 mod metrics;
 pub(super) mod patch;

@@ -9,6 +9,8 @@ mod compact_change_set;
 mod compact_difference;
 mod difference;
 mod flagged;
+mod folds;
+mod git_ignore;
 mod name_differ;
 mod outward_links;
 mod paths;
@@ -29,6 +31,8 @@ use compact_difference::{CompactDifference, PairDetails};
 pub use difference::{ChangeStatus, DiffSide, NodeBytes, PathDifference, TextPair};
 use difference::{InnerDifference, bytes};
 pub use flagged::PathFlag;
+pub use folds::{DiffFolds, FoldCount};
+pub(in crate::operator) use git_ignore::GitIgnoreRules;
 use name_differ::NameDiffer;
 use paths::{PathTable, PlacedNode};
 
