@@ -126,8 +126,11 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["ring"],
-        &["../crates/sandbox/src/ssh_agent/"],
-        "the crate that verifies host keys is seen by ssh_agent/ alone",
+        &[
+            "../crates/sandbox/src/ssh_agent/",
+            "../crates/sandbox/src/network/secret/tls.rs",
+        ],
+        "the crate of signatures is seen by ssh_agent/, for host keys, and by secrets, for TLS",
     ),
     (
         &["clap", "println!", "print!", "eprintln!", "eprint!", "dbg!"],

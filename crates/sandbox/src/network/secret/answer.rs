@@ -26,14 +26,14 @@ const LEFT_OUT: [&str; 6] = [
 pub(super) struct AnswerReader {
     /// True for the answer to HEAD, which has no body.
     is_head_only: bool,
-    state: AnswerState,
+    state: ResponseProgress,
     head: Vec<u8>,
     interim: usize,
     /// The status of the last head.
     pub(super) status: Option<u16>,
 }
 
-enum AnswerState {
+enum ResponseProgress {
     Head,
     Body(BodyScanner),
     /// The end of the connection is that of the body.
@@ -45,7 +45,7 @@ impl AnswerReader {
     pub(super) fn new(is_head_only: bool) -> AnswerReader {
         AnswerReader {
             is_head_only,
-            state: AnswerState::Head,
+            state: ResponseProgress::Head,
             head: Vec::new(),
             interim: 0,
             status: None,
@@ -54,17 +54,20 @@ impl AnswerReader {
 
     /// Returns whether all of it has come.
     pub(super) fn is_complete(&self) -> bool {
-        matches!(self.state, AnswerState::Complete)
+        matches!(self.state, ResponseProgress::Complete)
     }
 
     /// Returns whether it is complete when the server says that it ends.
     pub(super) fn ends_here(&self) -> bool {
-        matches!(self.state, AnswerState::Complete | AnswerState::UntilEnd)
+        matches!(
+            self.state,
+            ResponseProgress::Complete | ResponseProgress::UntilEnd
+        )
     }
 
     /// Notes that the server has ended it.
     pub(super) fn end(&mut self) {
-        self.state = AnswerState::Complete;
+        self.state = ResponseProgress::Complete;
     }
 
     /// Takes what came, and writes what goes on.
@@ -74,12 +77,12 @@ impl AnswerReader {
     pub(super) fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
         while !bytes.is_empty() {
             match &mut self.state {
-                AnswerState::Complete => return Ok(()),
-                AnswerState::UntilEnd => {
+                ResponseProgress::Complete => return Ok(()),
+                ResponseProgress::UntilEnd => {
                     out.extend_from_slice(bytes);
                     return Ok(());
                 }
-                AnswerState::Body(body) => {
+                ResponseProgress::Body(body) => {
                     let len = body.count_body_bytes(bytes);
                     let (passed, rest) = bytes.split_at_checked(len).unwrap_or((bytes, &[]));
                     out.extend_from_slice(passed);
@@ -87,11 +90,11 @@ impl AnswerReader {
                         return Err("the body of the answer is not framed as its head says");
                     }
                     if body.is_over() {
-                        self.state = AnswerState::Complete;
+                        self.state = ResponseProgress::Complete;
                     }
                     bytes = rest;
                 }
-                AnswerState::Head => {
+                ResponseProgress::Head => {
                     let before = self.head.len();
                     self.head.extend_from_slice(bytes);
                     let Some(end) = memchr::memmem::find(&self.head, b"\r\n\r\n") else {
@@ -165,7 +168,7 @@ impl AnswerReader {
         length: Option<&[u8]>,
         encoding: Option<&[u8]>,
         out: &mut Vec<u8>,
-    ) -> Result<AnswerState, &'static str> {
+    ) -> Result<ResponseProgress, &'static str> {
         let unclear = "the length of the answer is not clear";
         if let (Some(value), None) = (length, encoding) {
             out.extend_from_slice(b"Content-Length: ");
@@ -189,12 +192,12 @@ impl AnswerReader {
             _ => return Err(unclear),
         };
         if self.is_head_only || matches!(status, 204 | 304) {
-            return Ok(AnswerState::Complete);
+            return Ok(ResponseProgress::Complete);
         }
         Ok(match framing {
-            None => AnswerState::UntilEnd,
-            Some(BodyLength::Length(0)) => AnswerState::Complete,
-            Some(framing) => AnswerState::Body(BodyScanner::new(framing)),
+            None => ResponseProgress::UntilEnd,
+            Some(BodyLength::Length(0)) => ResponseProgress::Complete,
+            Some(framing) => ResponseProgress::Body(BodyScanner::new(framing)),
         })
     }
 }
