@@ -352,7 +352,8 @@ impl AgentConnection {
         let set = |error: std::io::Error| Error::io("setsockopt", &error);
         stream.set_read_timeout(Some(ANSWER_LIMIT)).map_err(set)?;
         stream.set_write_timeout(Some(ANSWER_LIMIT)).map_err(set)?;
-        send(stream, request).map_err(|_| self.silent())?;
+        // One that refuses it unheard has said why.
+        let _ = send(stream, request);
         let reply = self.next_reply()?.ok_or_else(|| self.silent())?;
         self.stream.get_ref().set_read_timeout(None).map_err(set)?;
         Ok(reply)

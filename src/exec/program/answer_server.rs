@@ -93,8 +93,10 @@ fn accept(
 
 /// Carries out the request of one connection.
 fn serve(stream: &UnixStream, state: &WatchState) -> Result<()> {
+    // Read by then, as a connection that is closed with something unread takes the reply along.
+    let request = read_request(stream);
     let by = expect_user(stream)?;
-    match read_request(stream)? {
+    match request? {
         AgentRequest::Answer(request) => {
             let (held, notes) = state.answer(&request, by)?;
             send_reply(stream, &AgentReply::Done { held, notes })

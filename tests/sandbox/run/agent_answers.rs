@@ -258,10 +258,15 @@ fn refusal_names_the_command_that_lets_the_agent_go_on() {
     let run = words[2];
     let audited = || owner.answers().len();
     until("it is allowed", || audited() == 1);
-    let follow = {
-        let mut command = owner.command(&["asks", run, "--follow", "--json"]);
-        command.stdout(Stdio::piped()).spawn().unwrap()
+    let mut follow = owner.command(&["asks", run, "--follow", "--json"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().unwrap();
+    let mut followed = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let mut next = || {
+        followed
+            .next()
+            .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
     };
+    let first = next().unwrap();
     // A denial after that counts from then on; a port that nobody listens at is named.
     let said = good(&owner.say(&["allow", run, "b.invalid:8443"]));
     assert!(
@@ -272,20 +277,16 @@ fn refusal_names_the_command_that_lets_the_agent_go_on() {
     assert!(said.contains("connections that are open go on"), "{said}");
     let output = end(child);
     assert!(output.status.success(), "{}", describe(&output));
-    let followed = run_limited_child(follow);
-    let mut shown = followed
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let first = shown.next().unwrap();
     is_as_documented("agent asks", &first);
     is_as_documented("refused host", &first["refused"][0]);
     assert_eq!(first["run"], run);
-    let events: Vec<Value> = shown.collect();
+    let events: Vec<Value> = std::iter::from_fn(next).collect();
     events
         .iter()
         .for_each(|event| is_as_documented("agent event", event));
-    let answers = |event: &&Value| event["event"] == "answer" && event["host"] == "b.invalid";
-    assert!(events.iter().any(|event| answers(&event)), "{followed}");
+    let is_answer = |event: &Value| event["event"] == "answer" && event["host"] == "b.invalid";
+    assert!(events.iter().any(is_answer), "{events:?}");
+    assert!(follow.wait().unwrap().success());
     // After the end: the run is known, and has ended.
     let said = owner.say(&["allow", run, "b.invalid"]);
     assert_eq!(said.status.code(), Some(3));
@@ -295,13 +296,6 @@ fn refusal_names_the_command_that_lets_the_agent_go_on() {
         err(&said)
     );
     assert!(err(&said).contains("--net allow=HOST"), "{}", err(&said));
-}
-
-/// The output of a command that ends by itself.
-fn run_limited_child(child: Child) -> String {
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", describe(&output));
-    out(&output)
 }
 
 #[test]
@@ -595,10 +589,7 @@ fn killed_launcher_leaves_no_ask() {
     need_mount!();
     need_tools!("curl");
     let owner = Owner::new();
-    let mut child = owner.begin(
-        &["--net", "ask"],
-        "curl -sS http://a.invalid/ >got; echo >after",
-    );
+    let mut child = owner.begin(&["--net", "ask"], "curl -sS http://a.invalid/ >got");
     let run = owner.until_asked("a.invalid");
     let mut follow = owner.command(&["asks", &run, "--follow"]);
     let mut follow = follow.stdout(Stdio::piped()).spawn().unwrap();
@@ -623,7 +614,6 @@ fn killed_launcher_leaves_no_ask() {
         "{}",
         describe(&output)
     );
-    assert!(!owner.store.store.join("after").exists());
 }
 
 /// A program that asks for very much is refused for what is too much, and reaches meanwhile what it may.
