@@ -160,7 +160,7 @@ fn beside_each_other_or_below_each_other() {
  @@ -1 +1 @@ hunk 2
  -old 1
 
- ? help  q quit  a accept  r take back  u undo"
+ ? help  q quit  a accept  r take back  u undo  Enter open"
     );
     assert_eq!(
         frame(&mut state, 39, 15).trim_end(),
